@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Decision is what a door has to tell its caller. It knows no protocol.
+type Decision struct {
+	// Verdict is that of the first set that is refused, else Allow.
+	Verdict rules.Verdict
+	// Refuser is the index of the first set that is refused, -1 if none is.
+	Refuser int
+	Sets    []Answer
+	// Degraded tells that the rescue store answered: the counters are this
+	// instance's own until Redis is back.
+	Degraded bool
+	// Unavailable tells that no store could answer and that the gateway is
+	// to decide what holds then. Sets is empty and Verdict is Deny.
+	Unavailable bool
+}
+
+// Answer is the decision about one parameter set.
+type Answer struct {
+	Verdict rules.Verdict
+	// Matched tells whether any rule matched.
+	Matched bool
+	// Decider is the rule that ended the walk, nil without one.
+	Decider *rules.Rule
+	// Result is the entry that applies; never nil after take and browse.
+	Result *rules.Result
+	// Limited tells whether a counting rule decided or is reported, and so
+	// whether Quota says anything.
+	Limited bool
+	Quota   Quota
+	// Retry is when the same weight would fit; negative where no time can be
+	// named or nothing was refused by a counting rule.
+	Retry time.Duration
+	// Shadow are the rules with shadow=1 that would have refused.
+	Shadow []Shadow
+	// Hits is what is counted now; peek only.
+	Hits int64
+	// Refusing are the rules that would decide; browse-complete only.
+	Refusing []*rules.Rule
+}
+
+// Quota is the state of the reported rule's counter after the decision.
+type Quota struct {
+	Rule      *rules.Rule   // nil for a limit that the call itself brought
+	Limit     int64         // hits
+	Remaining int64         // hits
+	Reset     time.Duration // until the counter is as new, whole milliseconds
+	Window    int64         // the seconds that Limit belongs to
+}
+
+// Shadow is a rule that would have refused, had it been in force.
+type Shadow struct {
+	Rule    *rules.Rule
+	Verdict rules.Verdict
+}

@@ -1,0 +1,37 @@
+package rules
+
+// SourceKind is where a declared parameter takes a value from.
+type SourceKind uint8
+
+// The sources of [params].
+const (
+	FromHeader     SourceKind = iota // header NAME
+	FromCookie                       // cookie NAME
+	FromQuery                        // query NAME
+	FromMetadata                     // metadata NAMESPACE PATH
+	FromDescriptor                   // descriptor KEY
+	FromPrincipal                    // principal
+	FromSNI                          // sni
+	FromClientIP                     // client-ip [/N /N]
+	FromGateway                      // gateway
+)
+
+// ParamSource is one source of a declared parameter.
+type ParamSource struct {
+	Kind   SourceKind
+	Name   string // header (in lower case), cookie, query or descriptor key; namespace of metadata
+	Path   string // of metadata
+	V4, V6 int    // prefix lengths of client-ip; -1 for the whole address
+	Hashed bool   // the first 32 hex digits of the value's SHA-256
+}
+
+// ParamDecl is one line of [params]: a name, and its sources of which the
+// first that yields a value counts.
+type ParamDecl struct {
+	Name    string
+	Sources []ParamSource
+	// GatewayHeader is the header, in lower case, in which a gateway may say
+	// the parameter; "" unless one of the sources is `gateway`.
+	GatewayHeader string
+	Pos           Position
+}

@@ -1,0 +1,123 @@
+package rules
+
+import "fmt"
+
+// Method is the way in which a rule counts.
+type Method uint8
+
+// The methods of the rule language.
+const (
+	Direct Method = iota // decides as soon as it matches, counts nothing
+	Count                // a window that its first hit opens, or the calendar day
+	Base                 // some hits of the day free, then a window
+	Leak                 // exact sliding window
+	Token                // token bucket
+)
+
+var methodNames = [...]string{"direct", "count", "base", "leak", "token"}
+
+// String is the method's word in a rule file.
+func (m Method) String() string {
+	if int(m) < len(methodNames) {
+		return methodNames[m]
+	}
+	return fmt.Sprintf("method(%d)", uint8(m))
+}
+
+// Verdict is what a decision means for the caller.
+type Verdict uint8
+
+// The verdicts. Allow is the only one that lets a request through.
+const (
+	Allow     Verdict = iota
+	Deny              // refuse
+	Challenge         // ask for a captcha
+)
+
+var verdictNames = [...]string{"allow", "deny", "challenge"}
+
+// String is the verdict's word in logs, metrics and headers.
+func (v Verdict) String() string {
+	if int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return fmt.Sprintf("verdict(%d)", uint8(v))
+}
+
+// FailPolicy says what holds for a rule while the store is away.
+type FailPolicy uint8
+
+// The policies, from `fail=`. FailUnset leaves it to the door.
+const (
+	FailUnset FailPolicy = iota
+	FailAllow
+	FailRescue
+	FailGateway
+	FailDeny
+)
+
+// Day is the `time` that makes a count rule's window the calendar day, in
+// seconds.
+const Day = 86400
+
+// Rule is one line of [rules]. It is immutable.
+type Rule struct {
+	Method     Method
+	Conditions []*Condition // in the order of the file
+	Time       int64        // seconds, 1 … 31 622 400
+	Count      int64        // hits a window (count, leak), of the second window (base), refilled a Time (token)
+	Base       int64        // free hits a day; base only
+	Burst      int64        // depth of the bucket; token only, Count unless stated
+	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
+	Erase2     int64        // the same for erase2
+	Cost       string       // the parameter that multiplies the hits; "" for none
+	Result     *Result      // what is answered when the rule decides
+	Return     int64        // the rule's own number, unique, 1 … 2 147 483 647
+	Shadow     bool         // counted and reported, never deciding
+	Quiet      bool         // its limits are not told to clients
+	Fail       FailPolicy
+	Pos        Position // where the rule stands
+}
+
+// Counts tells whether the rule has a counter: every method but direct.
+func (r *Rule) Counts() bool { return r.Method != Direct }
+
+// Result is one entry of [result]: Koala's fields, and what a gateway's
+// client gets.
+type Result struct {
+	Number    int // the entry's number
+	RetType   int64
+	RetCode   int64 // answered as it stands when no rule decided, else replaced by the rule's Return
+	ErrNo     int64
+	ErrMsg    string
+	StrReason string
+	NeedVcode int64
+	VcodeLen  int64
+	VcodeType int64
+	Other     string
+	Version   int64
+
+	HTTPStatus int      // 0: the default for the refusal (429, 403)
+	GRPCStatus int      // 0: the gateway's own mapping
+	Headers    []Header // sent to the client on a refusal
+	Body       string   // in place of the problem document; "" for none
+	Pos        Position
+}
+
+// Header is one header line of a result entry.
+type Header struct {
+	Name  string
+	Value string
+}
+
+// Verdict tells what the entry means: it challenges if Need_vcode is not 0,
+// else denies if Err_no is not 0, else allows.
+func (r *Result) Verdict() Verdict {
+	switch {
+	case r.NeedVcode != 0:
+		return Challenge
+	case r.ErrNo != 0:
+		return Deny
+	}
+	return Allow
+}
