@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+// adHocResult answers where a limit that the call itself brought refuses.
+var adHocResult = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny"}
+
+// decision turns the store's answers into a Decision.
+func (w *work) decision(set *rules.Set, c *Call) *Decision {
+	d := &struct {
+		Decision
+		one [1]Answer // a call of one set needs no second allocation
+	}{}
+	d.Refuser, d.Degraded = -1, w.answers.Degraded
+	d.Sets = d.one[:]
+	if len(c.Sets) != 1 {
+		d.Sets = make([]Answer, len(c.Sets))
+	}
+	for i := range d.Sets {
+		a := &d.Sets[i]
+		w.answer(set, c, i, a)
+		if a.Verdict != rules.Allow && d.Refuser < 0 {
+			d.Refuser, d.Verdict = i, a.Verdict
+		}
+	}
+	return &d.Decision
+}
+
+func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {
+	k, plan, from := &w.sets[i], &w.store.Sets[i], &w.answers.Sets[i]
+	a.Matched, a.Retry, a.Hits = k.matched, -1, from.Hits
+	switch c.Op {
+	case Take, Browse:
+		if plan.Refund {
+			a.Result = k.fallback(set)
+			break
+		}
+		a.Decider, a.Result = k.decider(set, from.Decider)
+		a.Verdict = a.Result.Verdict()
+		a.Shadow = k.shadows(from)
+	case Complete, CompleteTake:
+		a.Refusing = k.refusing(from)
+		a.Result = set.Results[0]
+		for _, r := range a.Refusing {
+			if v := r.Result.Verdict(); v != rules.Allow {
+				a.Verdict = v
+				break
+			}
+		}
+	}
+	if from.Reporter >= 0 {
+		a.Limited = true
+		a.Quota = quota(k.counting[from.Reporter], &plan.Rules[from.Reporter], from)
+		if from.Retry >= 0 {
+			a.Retry = time.Duration(from.Retry) * time.Millisecond
+		}
+	}
+}
+
+// decider is the rule that ended the walk, and the entry that answers.
+func (k *walk) decider(set *rules.Set, index int) (*rules.Rule, *rules.Result) {
+	if index < 0 {
+		return k.direct, k.fallback(set)
+	}
+	if rule := k.counting[index]; rule != nil {
+		return rule, rule.Result
+	}
+	return nil, adHocResult
+}
+
+// shadows are the shadow rules of the walk that would have refused, in the
+// order of the file.
+func (k *walk) shadows(from *store.Answer) []Shadow {
+	var list []Shadow
+	refusals := from.Refusals
+	end := len(k.counting)
+	if from.Decider >= 0 {
+		end = from.Decider
+	}
+	for _, p := range k.passed {
+		if p.at > end {
+			break
+		}
+		for len(refusals) > 0 && refusals[0] < p.at {
+			list, refusals = k.appendShadow(list, refusals[0]), refusals[1:]
+		}
+		if v := p.rule.Result.Verdict(); v != rules.Allow {
+			list = append(list, Shadow{p.rule, v})
+		}
+	}
+	for _, i := range refusals {
+		list = k.appendShadow(list, i)
+	}
+	return list
+}
+
+func (k *walk) appendShadow(list []Shadow, i int) []Shadow {
+	return append(list, Shadow{k.counting[i], k.counting[i].Result.Verdict()})
+}
+
+// refusing are the rules in force that would decide, in the order of the file.
+func (k *walk) refusing(from *store.Answer) []*rules.Rule {
+	var list []*rules.Rule
+	refusals := from.Refusals
+	next := func(before int) {
+		for len(refusals) > 0 && refusals[0] < before {
+			if rule := k.counting[refusals[0]]; rule != nil && !rule.Shadow {
+				list = append(list, rule)
+			}
+			refusals = refusals[1:]
+		}
+	}
+	for _, p := range k.passed {
+		next(p.at)
+		if !p.rule.Shadow {
+			list = append(list, p.rule)
+		}
+	}
+	next(len(k.counting))
+	return list
+}
+
+// quota is the state of a reported counter. rule is nil for an ad-hoc limit.
+func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
+	q := Quota{
+		Rule:      rule,
+		Limit:     from.Limit,
+		Remaining: from.Remaining,
+		Reset:     time.Duration(from.Reset) * time.Millisecond,
+		Window:    plan.Time,
+	}
+	switch {
+	case from.Daily:
+		q.Window = rules.Day
+	case plan.Method == store.Token:
+		q.Window = (plan.Burst*plan.Time + plan.Count - 1) / plan.Count
+	}
+	return q
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// QuotaHeaders says in which form clients are told of their quota.
+type QuotaHeaders string
+
+// The forms of the setting `headers`.
+const (
+	QuotaDraft10 QuotaHeaders = "draft10" // RateLimit and RateLimit-Policy, draft-ietf-httpapi-ratelimit-headers-10
+	QuotaLegacy  QuotaHeaders = "legacy"  // RateLimit-Limit, -Remaining and -Reset
+	QuotaBoth    QuotaHeaders = "both"
+	QuotaNone    QuotaHeaders = "none"
+)
+
+// Presentation says what of a decision clients are told. The zero value tells
+// the quota in both forms, and the decision, the rule and the result.
+type Presentation struct {
+	Quota QuotaHeaders // "" is QuotaBoth
+	// HideDecision keeps X-Koala-Decision, X-Koala-Rule and X-Koala-Result
+	// from clients.
+	HideDecision bool
+}
+
+// Header names of the project's own, and of the field's.
+const (
+	HeaderDecision   = "X-Koala-Decision"
+	HeaderRule       = "X-Koala-Rule"
+	HeaderResult     = "X-Koala-Result"
+	HeaderDegraded   = "X-Koala-Degraded"
+	headerRetryAfter = "Retry-After"
+)
+
+// DecisionWord is what X-Koala-Decision says: allow, deny, challenge, or none
+// where no rule matched and entry 0 allows.
+func (a *Answer) DecisionWord() string {
+	if a.Verdict == rules.Allow && !a.Matched {
+		return "none"
+	}
+	return a.Verdict.String()
+}
+
+// DecisionHeaders are the X-Koala fields of a decision about one set: what an
+// upstream may know, and clients unless they are hidden from them.
+func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
+	if d.Unavailable {
+		return dst
+	}
+	a := &d.Sets[0]
+	dst = append(dst, rules.Header{Name: HeaderDecision, Value: a.DecisionWord()})
+	if a.Decider != nil {
+		dst = append(dst, rules.Header{Name: HeaderRule, Value: strconv.FormatInt(a.Decider.Return, 10)})
+	}
+	return append(dst, rules.Header{Name: HeaderResult, Value: strconv.Itoa(a.Result.Number)})
+}
+
+// ClientHeaders are the fields that the client of a gateway gets, whether it
+// is let through or refused; those of a refusal's body are not among them.
+func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Header {
+	if d.Degraded {
+		dst = append(dst, rules.Header{Name: HeaderDegraded, Value: "1"})
+	}
+	if d.Unavailable {
+		return dst
+	}
+	if !p.HideDecision {
+		dst = d.DecisionHeaders(dst)
+	}
+	a := &d.Sets[0]
+	dst = a.quotaHeaders(dst, p.Quota)
+	if a.Verdict == rules.Deny && a.Retry >= 0 {
+		dst = append(dst, rules.Header{Name: headerRetryAfter, Value: strconv.FormatInt(Seconds(a.Retry), 10)})
+	}
+	if a.Verdict != rules.Allow {
+		dst = append(dst, a.Result.Headers...)
+	}
+	return dst
+}
+
+// TellsQuota tells whether clients may know the reported quota: not on a
+// challenge, and not of a rule with quiet=1.
+func (a *Answer) TellsQuota() bool {
+	return a.Limited && a.Verdict != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
+}
+
+func (a *Answer) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Header {
+	if form == QuotaNone || !a.TellsQuota() {
+		return dst
+	}
+	q := &a.Quota
+	if form != QuotaLegacy {
+		name := `"` + q.PolicyName() + `"`
+		dst = append(dst,
+			rules.Header{Name: "RateLimit-Policy", Value: name + ";q=" + decimal(q.Limit) + ";w=" + decimal(q.Window)},
+			rules.Header{Name: "RateLimit", Value: name + ";r=" + decimal(q.Remaining) + ";t=" + decimal(Seconds(q.Reset))})
+	}
+	if form != QuotaDraft10 {
+		dst = append(dst,
+			rules.Header{Name: "RateLimit-Limit", Value: decimal(q.Limit)},
+			rules.Header{Name: "RateLimit-Remaining", Value: decimal(q.Remaining)},
+			rules.Header{Name: "RateLimit-Reset", Value: decimal(Seconds(q.Reset))})
+	}
+	return dst
+}
+
+// PolicyName is the quota policy's name for clients: "r" and the rule's
+// number, "limit" for one that the call brought.
+func (q *Quota) PolicyName() string {
+	if q.Rule == nil {
+		return "limit"
+	}
+	return "r" + decimal(q.Rule.Return)
+}
+
+// Seconds is d in whole seconds, rounded up: a client that waits so long has
+// waited long enough.
+func Seconds(d time.Duration) int64 {
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
