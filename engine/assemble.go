@@ -53,7 +53,8 @@ func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {
 			}
 		}
 	}
-	if from.Reporter >= 0 {
+	// A direct rule that decides has no counter, and nothing else is reported.
+	if from.Reporter >= 0 && (from.Decider >= 0 || k.direct == nil) {
 		a.Limited = true
 		a.Quota = quota(k.counting[from.Reporter], &plan.Rules[from.Reporter], from)
 		if from.Retry >= 0 {

@@ -57,7 +57,7 @@ func (a *Answer) refusal() Refusal {
 	switch {
 	case a.Verdict == rules.Challenge:
 		doc.Challenge = &challenge{a.Result.VcodeLen, a.Result.VcodeType}
-	case a.Limited:
+	case a.overLimit():
 		doc.Type, doc.Title = quotaExceeded, "Quota exceeded"
 		doc.Violated = []string{a.Quota.PolicyName()}
 	}
@@ -70,10 +70,16 @@ func (a *Answer) status() int {
 	switch {
 	case a.Result.HTTPStatus != 0:
 		return a.Result.HTTPStatus
-	case a.Limited && a.Verdict == rules.Deny:
+	case a.Verdict == rules.Deny && a.overLimit():
 		return http.StatusTooManyRequests
 	}
 	return http.StatusForbidden
+}
+
+// overLimit tells whether a counter refused, and not a direct rule or an entry
+// that denies by itself.
+func (a *Answer) overLimit() bool {
+	return a.Limited && (a.Decider != nil || a.Result == adHocResult)
 }
 
 func (p problem) refusal() Refusal {
