@@ -1,0 +1,62 @@
+package store
+
+import "fmt"
+
+// maxNow bounds a plan's own clock: instants take six bytes in Redis.
+const maxNow = 1 << 46
+
+// check tells what is wrong with a plan. Rules are checked when they are
+// loaded, and weights when a call is planned: what is found here is a fault of
+// the program that must not reach the counters.
+func (p *Plan) check() error {
+	if p.Op < Take || p.Op > Reset {
+		return fmt.Errorf("plan: unknown operation %d", p.Op)
+	}
+	if p.Now < 0 || p.Now > maxNow {
+		return fmt.Errorf("plan: now is %d; want 0 … %d ms", p.Now, int64(maxNow))
+	}
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if fault := p.Sets[i].Rules[j].fault(); fault != "" {
+				return fmt.Errorf("plan: set %d, rule %d (return %d): %s", i, j, p.Sets[i].Rules[j].Return, fault)
+			}
+		}
+	}
+	return nil
+}
+
+// Bounds of the thresholds. Rule files keep within narrower ones; these are
+// what the arithmetic of both stores is exact for.
+const (
+	maxReturn = 1<<31 - 1
+	maxTime   = 366 * Day
+	maxLimit  = 1<<32 - 1
+)
+
+// fault says what is wrong with a rule, "" if nothing is.
+func (r *Rule) fault() string {
+	switch {
+	case r.Return < 0 || r.Return > maxReturn:
+		return "return is out of range"
+	case r.Weight < 0 || r.Weight > MaxWeight:
+		return "weight is out of range"
+	case r.Time < 1 || r.Time > maxTime:
+		return "time is out of range"
+	case r.Count < 0 || r.Count > maxLimit:
+		return "count is out of range"
+	}
+	switch r.Method {
+	case Count, Leak:
+	case Base:
+		if r.Base < 1 || r.Base > maxLimit {
+			return "base is out of range"
+		}
+	case Token:
+		if r.Count < 1 || r.Burst < 1 || r.Burst > (MaxCounter+1)/(r.Time*1000) {
+			return "count or burst is out of range"
+		}
+	default:
+		return "unknown method"
+	}
+	return ""
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// one is a plan of one set with one rule.
+func one(op Op, now int64, r Rule) *Plan {
+	return &Plan{Op: op, Now: now, Zone: time.UTC, Sets: []Set{{Allows: true, Rules: []Rule{r}}}}
+}
+
+func perMinute(subject string, count int64) Rule {
+	return Rule{Subject: []byte(subject), Return: 1, Weight: 1, Time: 60, Count: count, Method: Count}
+}
+
+func TestMemoryForgetsWhatIsOver(t *testing.T) {
+	m := NewMemory(MemoryOptions{})
+	defer m.Close()
+	var a Answers
+	const each = 50_000
+	for wave := range int64(4) {
+		for i := range each {
+			p := one(Take, 1_000_000+wave*10*60_000, perMinute(fmt.Sprintf("%d-%d", wave, i), 1))
+			if err := m.Evaluate(context.Background(), p, &a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	kept := 0
+	for i := range m.shards {
+		kept += len(m.shards[i].subjects)
+	}
+	if kept > each*3/2 {
+		t.Errorf("%d subjects are kept after four waves of %d, want about one wave", kept, each)
+	}
+}
+
+func TestMemoryAdmitsExactlyTheLimitAtOnce(t *testing.T) {
+	m := NewMemory(MemoryOptions{})
+	defer m.Close()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	admitted := 0
+	for range 400 {
+		wg.Go(func() {
+			var a Answers
+			if err := m.Evaluate(context.Background(), one(Take, 0, perMinute("u", 10)), &a); err != nil {
+				t.Error(err)
+			}
+			if a.Sets[0].Decider < 0 {
+				mu.Lock()
+				admitted++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if admitted != 10 {
+		t.Errorf("%d of 400 were admitted, want 10", admitted)
+	}
+}
+
+func BenchmarkMemory(b *testing.B) {
+	m := NewMemory(MemoryOptions{})
+	defer m.Close()
+	p, a := one(Take, 0, perMinute("u", 1<<31)), new(Answers)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := m.Evaluate(context.Background(), p, a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

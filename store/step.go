@@ -1,0 +1,303 @@
+package store
+
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// step is one plan being carried out in process, with the locks of all its
+// counters held. evaluate.lua walks in the same way.
+type step struct {
+	memory  *Memory
+	plan    *Plan
+	at      moment
+	locked  uint64 // the shards whose locks are held, a bit each
+	slots   []slot // one a rule, set by set
+	first   []int  // where a set's slots begin
+	journal []saved
+}
+
+// slot is where a rule's counter is.
+type slot struct {
+	shard   *shard
+	counter counter // nil until one is found or made
+}
+
+// begin takes the locks of the plan's counters, in the order of the shards so
+// that no two steps wait for each other, and then reads the clock: what a step
+// counts is never older than what the step before it saw.
+func (s *step) begin(p *Plan) {
+	s.plan, s.locked = p, 0
+	s.slots, s.first, s.journal = s.slots[:0], s.first[:0], s.journal[:0]
+	for i := range p.Sets {
+		s.first = append(s.first, len(s.slots))
+		for j := range p.Sets[i].Rules {
+			n := maphash.Bytes(s.memory.seed, p.Sets[i].Rules[j].Subject) % shards
+			s.locked |= 1 << n
+			s.slots = append(s.slots, slot{shard: &s.memory.shards[n]})
+		}
+	}
+	for left := s.locked; left != 0; left &= left - 1 {
+		s.memory.shards[bits.TrailingZeros64(left)].Lock()
+	}
+	s.at = moment{now: p.Now}
+	if p.Now == 0 {
+		s.at.now = s.memory.clock()
+	}
+	if p.daily() {
+		s.at.dayEnd = s.memory.calendar.day(p.Zone, s.at.now).to
+	}
+	for left := s.locked; left != 0; left &= left - 1 {
+		if shard := &s.memory.shards[bits.TrailingZeros64(left)]; shard.grown > 0 {
+			shard.sweep(s.at.now)
+		}
+	}
+}
+
+// end gives the locks back and lets go of what the step held.
+func (s *step) end() {
+	for left := s.locked; left != 0; left &= left - 1 {
+		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
+	}
+	clear(s.slots)
+	clear(s.journal)
+	s.plan = nil
+}
+
+// decide answers every set of the plan.
+func (s *step) decide(a *Answers) {
+	if s.plan.Op == Take || s.plan.Op == CompleteTake {
+		s.take(a)
+		return
+	}
+	for i := range s.plan.Sets {
+		s.answer(i, &a.Sets[i])
+	}
+}
+
+// answer carries out one set of a plan that decides each set for itself.
+func (s *step) answer(i int, a *Answer) {
+	set := &s.plan.Sets[i]
+	switch s.plan.Op {
+	case Browse:
+		s.walk(i, a)
+	case Complete:
+		s.complete(i, a)
+	case Update:
+		s.count(i, len(set.Rules), nil)
+	case Refund:
+		s.refund(i)
+	case Reset:
+		for j := range set.Rules {
+			s.slots[s.first[i]+j].shard.forget(&set.Rules[j])
+			s.slots[s.first[i]+j].counter = nil
+		}
+	}
+	s.report(i, a)
+}
+
+// take carries out a plan that counts everything if every set allows.
+func (s *step) take(a *Answers) {
+	refused := false
+	for i := range s.plan.Sets {
+		if !s.takeSet(i, &a.Sets[i]) {
+			refused = true
+		}
+	}
+	if !refused {
+		return
+	}
+	s.undo()
+	for i := range s.plan.Sets {
+		if s.allows(i, &a.Sets[i]) {
+			a.Sets[i].reset()
+			s.lookAgain(i, &a.Sets[i])
+		}
+	}
+}
+
+// takeSet decides one set, counts it if it allows, and tells whether it does.
+func (s *step) takeSet(i int, a *Answer) bool {
+	set := &s.plan.Sets[i]
+	if set.Refund {
+		s.refund(i)
+		s.report(i, a)
+		return true
+	}
+	walked := len(set.Rules)
+	if s.plan.Op == Take {
+		walked = s.walk(i, a)
+	} else {
+		s.complete(i, a)
+	}
+	allows := s.allows(i, a)
+	if allows {
+		s.count(i, walked, a.Refusals)
+	}
+	s.report(i, a)
+	return allows
+}
+
+// lookAgain answers a set that allowed and was undone for another's refusal.
+func (s *step) lookAgain(i int, a *Answer) {
+	switch {
+	case s.plan.Sets[i].Refund:
+	case s.plan.Op == Take:
+		s.walk(i, a)
+	default:
+		s.complete(i, a)
+	}
+	s.report(i, a)
+}
+
+// walk looks at the set's rules in order up to the one that decides, and
+// returns how many are above it: all, without one.
+func (s *step) walk(i int, a *Answer) int {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		got := s.look(i, j)
+		switch {
+		case got.admits:
+		case rules[j].Shadow:
+			a.Refusals = append(a.Refusals, j)
+		default:
+			a.decided(j, got)
+			return j
+		}
+	}
+	return len(rules)
+}
+
+// complete looks at all rules of the set. The first that refuses in force is
+// the decider, as in a walk.
+func (s *step) complete(i int, a *Answer) {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		got := s.look(i, j)
+		if got.admits {
+			continue
+		}
+		a.Refusals = append(a.Refusals, j)
+		if a.Decider < 0 && !rules[j].Shadow {
+			a.decided(j, got)
+		}
+	}
+}
+
+// decided notes that rule j decided.
+func (a *Answer) decided(j int, got reading) {
+	a.Decider = j
+	a.tell(j, got)
+	a.Retry = got.retry
+}
+
+// tell notes that the numbers are those of rule j.
+func (a *Answer) tell(j int, got reading) {
+	a.Reporter = j
+	a.Limit, a.Remaining, a.Reset = got.limit, got.remaining, got.reset
+	a.Daily = got.daily
+}
+
+// allows tells whether the answer lets the set through. A complete answer with
+// a rule that refuses never does, whatever that rule's own answer says.
+func (s *step) allows(i int, a *Answer) bool {
+	set := &s.plan.Sets[i]
+	switch {
+	case set.Refund:
+		return true
+	case a.Decider < 0:
+		return set.Allows
+	case s.plan.Op == Take:
+		return set.Rules[a.Decider].Allows
+	}
+	return false
+}
+
+// report finds the rule with the least remaining where none decided.
+func (s *step) report(i int, a *Answer) {
+	if a.Decider >= 0 {
+		return
+	}
+	single := s.plan.Op == Peek || s.plan.Op == Reset
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		if rules[j].Shadow && !single {
+			continue
+		}
+		got := s.look(i, j)
+		if a.Reporter >= 0 && got.remaining >= a.Remaining {
+			continue
+		}
+		a.tell(j, got)
+		if single {
+			a.Hits = got.hits
+		}
+	}
+}
+
+// count counts the first n rules of the set but those in refusing, which are
+// in order.
+func (s *step) count(i, n int, refusing []int) {
+	rules := s.plan.Sets[i].Rules[:n]
+	for j := range rules {
+		if len(refusing) > 0 && refusing[0] == j {
+			refusing = refusing[1:]
+			continue
+		}
+		if rules[j].Weight > 0 {
+			s.change(i, j).add(&rules[j], s.at)
+		}
+	}
+}
+
+// refund gives the weights of the set back.
+func (s *step) refund(i int) {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		if rules[j].Weight > 0 && s.counter(i, j) != nil {
+			s.change(i, j).refund(&rules[j], s.at)
+		}
+	}
+}
+
+// counter is that of rule j of set i, nil if there is none.
+func (s *step) counter(i, j int) counter {
+	slot := &s.slots[s.first[i]+j]
+	if slot.counter == nil {
+		// Looked up until found: a rule before it may have made it.
+		slot.counter = slot.shard.find(&s.plan.Sets[i].Rules[j])
+	}
+	return slot.counter
+}
+
+func (s *step) look(i, j int) reading {
+	r := &s.plan.Sets[i].Rules[j]
+	c := s.counter(i, j)
+	if c == nil {
+		c = unused[r.Method]
+	}
+	return c.look(r, s.at)
+}
+
+// change returns the counter to be changed, and saves it if the change may
+// have to be undone: only a later set's refusal undoes one.
+func (s *step) change(i, j int) counter {
+	slot := &s.slots[s.first[i]+j]
+	c := s.counter(i, j)
+	if c == nil {
+		c = slot.shard.make(&s.plan.Sets[i].Rules[j])
+		slot.counter = c
+	}
+	if len(s.plan.Sets) > 1 {
+		s.journal = append(s.journal, saved{})
+		s.journal[len(s.journal)-1].save(c)
+	}
+	return c
+}
+
+// undo takes back every change, the last first.
+func (s *step) undo() {
+	for i := len(s.journal) - 1; i >= 0; i-- {
+		s.journal[i].restore()
+	}
+}
