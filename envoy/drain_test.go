@@ -1,0 +1,102 @@
+package envoy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/koalagate/koalagate/envoy"
+)
+
+func TestADrainLetsCallsUnderWayFinish(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
+		close(entered)
+		<-release
+		return allow(ctx)
+	})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := f.check(t)
+		answered <- err
+	}()
+	<-entered
+	drained := make(chan error, 1)
+	go func() { drained <- f.Drain(deadline(t)) }()
+	select {
+	case err := <-drained:
+		t.Fatalf("Drain returned %v while a call was under way", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("the call under way failed: %v", err)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("Drain: %v", err)
+	}
+}
+
+func TestADrainCutsOffWhatOutlivesItsDeadline(t *testing.T) {
+	entered := make(chan struct{})
+	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := f.check(t)
+		answered <- err
+	}()
+	<-entered
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	if err := f.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Drain: %v; want it to say that the deadline cut calls off", err)
+	}
+	if err := <-answered; err == nil {
+		t.Error("the call that hung was answered; want it cut off")
+	}
+}
+
+func TestADrainIsSeenByHealthChecksBeforeConnectionsEnd(t *testing.T) {
+	f := start(t, envoy.Options{DrainWait: 300 * time.Millisecond}, allow)
+	client := healthv1.NewHealthClient(f.conn)
+	watch, err := client.Watch(deadline(t), &healthv1.HealthCheckRequest{Service: serviceName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := watch.Recv(); err != nil || got.Status != healthv1.HealthCheckResponse_SERVING {
+		t.Fatalf("before the drain: %v, %v; want SERVING", got, err)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- f.Drain(deadline(t)) }()
+	if got, err := watch.Recv(); err != nil || got.Status != healthv1.HealthCheckResponse_NOT_SERVING {
+		t.Fatalf("in the drain: %v, %v; want NOT_SERVING", got, err)
+	}
+	if _, err := f.check(t); err != nil {
+		t.Errorf("a call during the wait failed: %v", err)
+	}
+	// The watch itself never ends by its own: the drain must not wait for it.
+	if err := <-drained; err != nil {
+		t.Errorf("Drain: %v; want the open watch not to hold it up", err)
+	}
+	if _, err := watch.Recv(); err == nil {
+		t.Error("the watch is still open after the drain")
+	}
+}
+
+func TestAFrontCanBeDrainedWithoutCallersAndTwice(t *testing.T) {
+	f := start(t, envoy.Options{}, allow)
+	for range 2 {
+		if err := f.Drain(deadline(t)); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+	}
+}
