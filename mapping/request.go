@@ -1,8 +1,4 @@
-// Package mapping turns what a gateway says of a request into the parameters
-// that rules speak of.
 package mapping
-
-import "net/http"
 
 // Door is an entry for callers. It is the parameter `door`, and a label in
 // metrics and settings.
@@ -49,15 +45,3 @@ type Entry struct {
 	Key   string
 	Value string
 }
-
-// Headers are a request's headers by lower-case name; the values of a header
-// sent several times are joined by a comma.
-type Headers interface {
-	Header(name string) (string, bool)
-}
-
-// HTTPHeaders are the headers of a net/http request.
-type HTTPHeaders http.Header
-
-// MapHeaders are headers by lower-case name, as Envoy sends them.
-type MapHeaders map[string]string

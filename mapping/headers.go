@@ -1,0 +1,63 @@
+package mapping
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Headers are a request's headers by lower-case name; the values of a header
+// sent several times are joined by a comma.
+type Headers interface {
+	Header(name string) (string, bool)
+}
+
+// HTTPHeaders are the headers of a net/http request.
+type HTTPHeaders http.Header
+
+// MapHeaders are headers by lower-case name, as Envoy sends them.
+type MapHeaders map[string]string
+
+var (
+	_ Headers = HTTPHeaders(nil)
+	_ Headers = MapHeaders(nil)
+)
+
+// Header returns the value of the header with this lower-case name. Several
+// values are joined by a comma, as Envoy does, and those of Cookie by "; ",
+// as HTTP/2 has it: a comma is no end of a cookie.
+func (h HTTPHeaders) Header(name string) (string, bool) {
+	// A look-up by converted bytes does not allocate, where
+	// http.Header.Get would for each name that it does not know.
+	var buffer [64]byte
+	values := h[string(appendCanonical(buffer[:0], name))]
+	switch len(values) {
+	case 0:
+		return "", false
+	case 1:
+		return values[0], true
+	}
+	if name == "cookie" {
+		return strings.Join(values, "; "), true
+	}
+	return strings.Join(values, ","), true
+}
+
+// appendCanonical appends a lower-case name as net/http spells its keys.
+func appendCanonical(b []byte, name string) []byte {
+	start := true
+	for i := range len(name) {
+		c := name[i]
+		if start && 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		b = append(b, c)
+		start = c == '-'
+	}
+	return b
+}
+
+// Header returns the value of the header with this lower-case name.
+func (h MapHeaders) Header(name string) (string, bool) {
+	value, ok := h[name]
+	return value, ok
+}

@@ -1,0 +1,70 @@
+package mapping
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// The bounds of what one request may bring.
+const (
+	MaxParams = 64       // parameters
+	MaxValue  = 4 * 1024 // bytes of a value; the rest is replaced by a digest
+)
+
+// limit holds p to the bounds. It takes out what is blank, shortens long
+// values, and where there are too many parameters drops those first that no
+// rule names: the decision does not change by them.
+func limit(set *rules.Set, p *rules.Params) {
+	for i := p.Len() - 1; i >= 0; i-- {
+		parameter := p.List()[i]
+		switch {
+		case isBlank(parameter.Value):
+			p.Delete(parameter.Name)
+		case len(parameter.Value) > MaxValue:
+			p.Set(parameter.Name, shorten(parameter.Value))
+		}
+	}
+	for i := p.Len() - 1; i >= 0 && p.Len() > MaxParams; i-- {
+		if name := p.List()[i].Name; !set.Uses(name) {
+			p.Delete(name)
+		}
+	}
+	for p.Len() > MaxParams {
+		p.Delete(p.List()[p.Len()-1].Name)
+	}
+}
+
+// shorten cuts a long value at MaxValue bytes, or just before the character
+// that stands across, and puts a digest in place of the rest. The outcome is
+// longer than MaxValue, so that it is no other value as it stands, and two
+// different values stay different. The blanks around it go first, as they do
+// in a condition: their number must not make another value.
+func shorten(value string) string {
+	value = trim(value)
+	if len(value) <= MaxValue {
+		return value
+	}
+	cut := MaxValue
+	for back := 0; back < utf8.UTFMax-1 && !utf8.RuneStart(value[cut]); back++ {
+		cut--
+	}
+	return value[:cut] + digest(value[cut:])
+}
+
+// once tells the first occurrence of a name from later ones. Beyond MaxParams
+// names it passes over those that no rule names, which bounds the work on a
+// request of very many.
+type once struct {
+	set   *rules.Set
+	names []string
+}
+
+func (o *once) first(name string) bool {
+	if len(o.names) >= MaxParams && !o.set.Uses(name) || slices.Contains(o.names, name) {
+		return false
+	}
+	o.names = append(o.names, name)
+	return true
+}

@@ -1,0 +1,198 @@
+package mapping
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// field is a header that a door reads: its key, and the name that the manual
+// and the error messages use.
+type field struct{ key, name string }
+
+var (
+	xOriginalMethod  = field{"x-original-method", "X-Original-Method"}
+	xOriginalURI     = field{"x-original-uri", "X-Original-URI"}
+	xOriginalURL     = field{"x-original-url", "X-Original-URL"}
+	xRealIP          = field{"x-real-ip", "X-Real-IP"}
+	xForwardedMethod = field{"x-forwarded-method", "X-Forwarded-Method"}
+	xForwardedURI    = field{"x-forwarded-uri", "X-Forwarded-Uri"}
+	xForwardedHost   = field{"x-forwarded-host", "X-Forwarded-Host"}
+	xForwardedProto  = field{"x-forwarded-proto", "X-Forwarded-Proto"}
+	xForwardedFor    = field{"x-forwarded-for", "X-Forwarded-For"}
+)
+
+// extAuthzPrefix is what Envoy puts before the path in HTTP mode.
+const extAuthzPrefix = "/v1/ext-authz"
+
+// original is the request that a check is about, as its door's family of
+// headers tells it. What is not known is "".
+type original struct {
+	call *Request
+
+	method  string
+	target  string
+	host    string
+	scheme  string
+	address netip.Addr
+	ip      string // the canonical text of address
+
+	path     string
+	query    string
+	segments []string
+	room     [24]string // segments of an ordinary path
+
+	missing []string
+}
+
+// read finds the original request in a call. Each door looks at its own family
+// of headers: one that took whichever is there would let a client forge its
+// own path through a gateway that knows nothing of the other family.
+func (q *original) read(call *Request, o *Options) error {
+	q.call = call
+	switch call.Door {
+	case RateLimit, Koala:
+		return nil
+	case AuthRequest, Accel:
+		q.readNginx()
+	case ForwardAuth:
+		q.readForwarded(o)
+	case ExtAuthzWeb:
+		q.readExtAuthzWeb(o)
+	case Middleware:
+		q.readFields()
+		q.readMiddlewareAddress(o)
+	default: // ExtAuthz
+		q.readFields()
+		q.setAddress(call.Peer)
+	}
+	if len(q.missing) > 0 {
+		return lacking(call.Door, q.missing)
+	}
+	return q.splitTarget(o.KeepMalformed)
+}
+
+func (q *original) readNginx() {
+	q.method = q.require(xOriginalMethod)
+	q.target = q.header(xOriginalURI.key)
+	if q.target == "" {
+		q.target = q.header(xOriginalURL.key)
+	}
+	if q.target == "" {
+		q.missing = append(q.missing, xOriginalURI.name)
+	}
+	q.readForwardedHost()
+	q.readForwardedProto()
+	q.requireAddress(xRealIP, q.header(xRealIP.key))
+}
+
+func (q *original) readForwarded(o *Options) {
+	q.method = q.require(xForwardedMethod)
+	q.target = q.require(xForwardedURI)
+	q.readForwardedHost()
+	q.readForwardedProto()
+	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops))
+}
+
+func (q *original) readExtAuthzWeb(o *Options) {
+	q.method = q.call.Method
+	q.target = strings.TrimPrefix(q.call.Path, extAuthzPrefix)
+	if q.target == "" {
+		q.target = "/"
+	}
+	q.host = canonicalHost(q.call.Host)
+	q.readForwardedProto()
+	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops))
+}
+
+func (q *original) readFields() {
+	q.method = q.call.Method
+	q.target = q.call.Path
+	q.host = canonicalHost(q.call.Host)
+	q.scheme = lower(q.call.Scheme)
+}
+
+// readMiddlewareAddress takes the peer, unless gateways stand before this
+// process: the nearest one is then the peer, and the first trusted hop.
+func (q *original) readMiddlewareAddress(o *Options) {
+	if o.TrustedHops <= 0 {
+		q.setAddress(q.call.Peer)
+		return
+	}
+	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops-1))
+}
+
+func (q *original) readForwardedHost() {
+	q.host = canonicalHost(lastElement(q.header(xForwardedHost.key)))
+	if q.host == "" {
+		q.host = canonicalHost(q.call.Host)
+	}
+}
+
+func (q *original) readForwardedProto() {
+	q.scheme = lower(lastElement(q.header(xForwardedProto.key)))
+	if q.scheme == "" {
+		q.scheme = "http" // what a gateway without TLS may leave unsaid
+	}
+}
+
+func (q *original) require(f field) string {
+	value := q.header(f.key)
+	if value == "" {
+		q.missing = append(q.missing, f.name)
+	}
+	return value
+}
+
+func (q *original) requireAddress(f field, value string) {
+	if !q.setAddress(value) {
+		q.missing = append(q.missing, f.name)
+	}
+}
+
+func (q *original) setAddress(written string) bool {
+	address, ok := parseAddress(written)
+	if ok {
+		q.address, q.ip = address, addressText(address, written)
+	}
+	return ok
+}
+
+// splitTarget finds path, segments and query in the target. A target that has
+// no path by its form, `*` or the authority of a CONNECT, has no segments.
+func (q *original) splitTarget(keep bool) error {
+	path, query := cutTarget(q.target)
+	q.query = query
+	switch {
+	case q.target == "":
+		return nil // Envoy's TCP checks and CONNECT
+	case path == "*":
+		q.path = path
+		return nil
+	case q.method == http.MethodConnect && !strings.HasPrefix(path, "/"):
+		return nil
+	case !strings.HasPrefix(path, "/"):
+		path = cutAuthority(path)
+	}
+	var err error
+	q.path, q.segments, err = normalizePath(path, q.room[:0], keep)
+	return err
+}
+
+// header is a header of the call, "" where it says nothing.
+func (q *original) header(key string) string {
+	if q.call.Headers == nil {
+		return ""
+	}
+	value, _ := q.call.Headers.Header(key)
+	return q.said(value)
+}
+
+// said is value, or "" where it says nothing: blanks, and at forward-auth a
+// placeholder that the gateway left as it found it.
+func (q *original) said(value string) string {
+	if isBlank(value) || q.call.Door == ForwardAuth && isPlaceholder(value) {
+		return ""
+	}
+	return value
+}

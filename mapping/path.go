@@ -1,0 +1,146 @@
+package mapping
+
+import "strings"
+
+// cutTarget splits a request target into its path and its query; the fragment
+// is of no concern to a server.
+func cutTarget(target string) (path, query string) {
+	target, _, _ = strings.Cut(target, "#")
+	path, query, _ = strings.Cut(target, "?")
+	return path, query
+}
+
+// cutAuthority takes scheme and authority off a path in absolute form.
+func cutAuthority(path string) string {
+	scheme, rest, found := strings.Cut(path, "://")
+	if !found || scheme == "" || strings.ContainsRune(scheme, '/') {
+		return path
+	}
+	slash := strings.IndexByte(rest, '/')
+	if slash < 0 {
+		return "/"
+	}
+	return rest[slash:]
+}
+
+// normalizePath appends the segments of a path to segments, each decoded once,
+// with dot segments and empty segments resolved, and returns the path that
+// they spell. Segments are split before they are decoded, so that an encoded
+// slash stays inside its segment; a last segment "" stands for the slash at
+// the end. A broken escape or a NUL is an error, unless keep is set: then it
+// stands for itself.
+func normalizePath(path string, segments []string, keep bool) (string, []string, error) {
+	if !keep && strings.IndexByte(path, 0) >= 0 {
+		return "", nil, malformed("it holds a NUL")
+	}
+	first := len(segments)
+	clean := strings.HasPrefix(path, "/")
+	rest := strings.TrimPrefix(path, "/")
+	for more := true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		if strings.IndexByte(segment, '%') >= 0 {
+			decoded, err := decodeSegment(segment, keep)
+			if err != nil {
+				return "", nil, err
+			}
+			segment, clean = decoded, false
+		}
+		switch segment {
+		case "", ".", "..":
+			if segment == ".." && len(segments) > first {
+				segments = segments[:len(segments)-1]
+			}
+			if !more {
+				segments = append(segments, "")
+			}
+			clean = clean && segment == "" && !more
+		default:
+			segments = append(segments, segment)
+		}
+	}
+	if clean {
+		return path, segments, nil
+	}
+	return spellPath(segments[first:]), segments, nil
+}
+
+// spellPath writes segments as a path, with the two characters escaped that
+// would make another path of them.
+func spellPath(segments []string) string {
+	size := 0
+	for _, s := range segments {
+		size += 1 + len(s)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, s := range segments {
+		b.WriteByte('/')
+		for {
+			i := strings.IndexAny(s, "/%")
+			if i < 0 {
+				break
+			}
+			b.WriteString(s[:i])
+			if s[i] == '/' {
+				b.WriteString("%2F")
+			} else {
+				b.WriteString("%25")
+			}
+			s = s[i+1:]
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+func decodeSegment(segment string, keep bool) (string, error) {
+	decoded, whole := decodeEscapes(segment, false)
+	switch {
+	case keep:
+		return decoded, nil
+	case !whole:
+		return "", malformed("it holds a broken escape; a percent sign is written %25")
+	case strings.IndexByte(decoded, 0) >= 0:
+		return "", malformed("it holds a NUL")
+	}
+	return decoded, nil
+}
+
+// decodeEscapes resolves %XX, and + to a blank if plus is set. A broken escape
+// stands for itself, and whole is false.
+func decodeEscapes(s string, plus bool) (decoded string, whole bool) {
+	whole = true
+	if !strings.ContainsAny(s, "%+") {
+		return s, whole
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '+' && plus:
+			c = ' '
+		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
+			c = unhex(s[i+1])<<4 | unhex(s[i+2])
+			i += 2
+		case c == '%':
+			whole = false
+		}
+		b = append(b, c)
+	}
+	return string(b), whole
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	case c >= 'a':
+		return c - 'a' + 10
+	}
+	return c - 'A' + 10
+}
