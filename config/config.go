@@ -1,0 +1,117 @@
+// Package config is the service's configuration: one commented struct, its
+// defaults and their reasons, and a strict load from a file, the environment
+// and flags.
+package config
+
+import "time"
+
+// Config is every option of the service. A key has one name in three
+// spellings: `grpc_addr` in the file, KOALAGATE_GRPC_ADDR in the environment,
+// and, where there is one, the flag --grpc-addr.
+//
+// Durations are written with their unit, as in 1m30s; sizes are in bytes;
+// lists in the environment are separated by commas.
+type Config struct {
+	// Rules are rule files, and folders of which every *.conf is one.
+	Rules []string `koanf:"rules" validate:"dive,required"`
+	// DictRoot is the folder that the paths of word lists start from. Empty:
+	// the folder of the rule file that names them.
+	DictRoot string `koanf:"dict_root"`
+	// Timezone is the IANA name of the zone of the calendar days of rule sets
+	// that state none.
+	Timezone string `koanf:"timezone" validate:"timezone"`
+	// RequireEnd refuses rule files without [end].
+	RequireEnd bool `koanf:"require_end"`
+	// AllowEmptyRules accepts a rule set without any rule.
+	AllowEmptyRules bool `koanf:"allow_empty_rules"`
+	// WatchInterval is the time between two looks at the content of rule files
+	// and word lists. Changes that the system reports are seen at once.
+	WatchInterval time.Duration `koanf:"watch_interval" validate:"min=100ms,max=1h"`
+
+	// GRPCAddr is where Envoy calls: host:port, or unix:/path.
+	GRPCAddr string `koanf:"grpc_addr" validate:"listen"`
+	// GRPCMaxConnectionAge is after what time a connection is asked to close,
+	// so that callers spread over instances that came later.
+	GRPCMaxConnectionAge time.Duration `koanf:"grpc_max_connection_age" validate:"min=1s,max=24h"`
+	// GRPCMaxConnectionAgeGrace is how long calls of such a connection may
+	// still last.
+	GRPCMaxConnectionAgeGrace time.Duration `koanf:"grpc_max_connection_age_grace" validate:"min=100ms,max=10m"`
+	// GRPCMaxStreams is the number of calls that one connection may have under
+	// way.
+	GRPCMaxStreams uint32 `koanf:"grpc_max_streams" validate:"min=1,max=1000000"`
+	// GRPCMaxMessage bounds a request message, in bytes.
+	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
+
+	// HTTPAddr is where nginx, Caddy, Traefik, HAProxy and Koala's clients
+	// call: host:port, or unix:/path.
+	HTTPAddr string `koanf:"http_addr" validate:"listen"`
+	// HTTPHeaderTimeout is how long a request's header may take to arrive.
+	HTTPHeaderTimeout time.Duration `koanf:"http_header_timeout" validate:"min=100ms,max=1m"`
+	// HTTPIdleTimeout is how long a connection is kept without a request.
+	HTTPIdleTimeout time.Duration `koanf:"http_idle_timeout" validate:"min=1s,max=1h"`
+	// HTTPMaxHeader bounds a request's header, in bytes.
+	HTTPMaxHeader int `koanf:"http_max_header" validate:"min=4096,max=1048576"`
+	// TrustedProxies are the addresses and blocks whose HTTP checks are
+	// answered; other peers get 403.
+	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,ip|cidr"`
+	// TrustedHops is the number of proxies between the client and the gateway
+	// that asks: so many entries are passed over at the right end of
+	// X-Forwarded-For.
+	TrustedHops int `koanf:"trusted_hops" validate:"min=0,max=32"`
+	// MalformedPaths says what holds for a request whose path cannot be
+	// decoded: refuse it, or keep the path as it came.
+	MalformedPaths string `koanf:"malformed_paths" validate:"oneof=refuse keep"`
+	// AccelTargets are the locations that /v1/accel may send nginx to; the
+	// first holds where the gateway names none.
+	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`
+
+	// Headers says in which form clients are told of their quota.
+	Headers string `koanf:"headers" validate:"oneof=draft10 legacy both none"`
+	// HideDecisionHeaders keeps X-Koala-Decision, X-Koala-Rule and
+	// X-Koala-Result from clients.
+	HideDecisionHeaders bool `koanf:"hide_decision_headers"`
+
+	// KoalaAPI says how much of Koala's own API is served on HTTPAddr: auto is
+	// full on a loopback or unix listener and read on any other.
+	KoalaAPI string `koanf:"koala_api" validate:"oneof=auto full read off"`
+	// KoalaToken is the bearer token that callers of Koala's API must bring.
+	// Empty: none.
+	KoalaToken Secret `koanf:"koala_token" validate:"omitempty,min=8,printascii"`
+	// KoalaTokenFile is a file that holds KoalaToken.
+	KoalaTokenFile string `koanf:"koala_token_file"`
+
+	// AdminAddr is where health, readiness, metrics and profiles are served:
+	// host:port, or unix:/path.
+	AdminAddr string `koanf:"admin_addr" validate:"listen"`
+	// AdminHosts are the names, beside localhost and plain addresses, by which
+	// the admin address may be called.
+	AdminHosts []string `koanf:"admin_hosts" validate:"dive,hostname_rfc1123"`
+	// AdminToken is the bearer token for everything but health and readiness
+	// where AdminAddr is not a loopback address or unix socket. Empty: those
+	// pages are not served there.
+	AdminToken Secret `koanf:"admin_token" validate:"omitempty,min=8,printascii"`
+	// AdminTokenFile is a file that holds AdminToken.
+	AdminTokenFile string `koanf:"admin_token_file"`
+
+	// Redis is the URL of the Redis that instances share: redis://, rediss://
+	// or unix://. Empty: each instance counts for itself, in process.
+	Redis RedisURL `koanf:"redis" validate:"omitempty,redisurl"`
+	// RedisPasswordFile is a file that holds the password for Redis.
+	RedisPasswordFile string `koanf:"redis_password_file"`
+	// RedisPrefix begins every key in Redis.
+	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
+	// RedisBudget is the most time that Redis gets for one decision.
+	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
+
+	// LogFormat is json or text.
+	LogFormat string `koanf:"log_format" validate:"oneof=json text"`
+	// LogLevel is the least level that is logged.
+	LogLevel string `koanf:"log_level" validate:"oneof=debug info warn error"`
+
+	// DrainWait is how long the service still takes calls after it began to
+	// say that it is going away.
+	DrainWait time.Duration `koanf:"drain_wait" validate:"min=0s,ltefield=DrainTimeout"`
+	// DrainTimeout is the time from the signal to the end of the process,
+	// whatever callers keep open.
+	DrainTimeout time.Duration `koanf:"drain_timeout" validate:"min=1s,max=5m"`
+}

@@ -1,0 +1,60 @@
+package config
+
+import "time"
+
+// Default is the configuration where nothing is said. Listeners are on
+// loopback, so that nobody opens a limiter to the world by starting it.
+func Default() Config {
+	return Config{
+		Rules: []string{},
+		// Koala's zone: its files mean their days in it.
+		Timezone: "Asia/Shanghai",
+		// A safety net behind the system's own reports, cheap enough to be
+		// often.
+		WatchInterval: 2 * time.Second,
+
+		GRPCAddr: "127.0.0.1:9191",
+		// An Envoy worker keeps one connection for ever if it may.
+		GRPCMaxConnectionAge:      30 * time.Minute,
+		GRPCMaxConnectionAgeGrace: 10 * time.Second,
+		// An Envoy worker sends all that it has under way over one connection.
+		GRPCMaxStreams: 10_000,
+		// Envoy's own bound on request headers is 60 KiB; a buffered body may
+		// come with them.
+		GRPCMaxMessage: 4 << 20,
+
+		HTTPAddr:          "127.0.0.1:9981", // Koala's port
+		HTTPHeaderTimeout: 5 * time.Second,
+		// Longer than the keepalive of gateways, so that they close first and
+		// never send into a connection that just went away.
+		HTTPIdleTimeout: 3 * time.Minute,
+		HTTPMaxHeader:   64 << 10,
+		// Loopback and the private ranges: where gateways usually stand.
+		TrustedProxies: []string{
+			"127.0.0.0/8", "::1/128",
+			"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7",
+		},
+		MalformedPaths: "refuse",
+		AccelTargets:   []string{"@app"},
+
+		Headers: "both",
+
+		KoalaAPI: "auto",
+
+		AdminAddr:  "127.0.0.1:9982",
+		AdminHosts: []string{},
+
+		RedisPrefix: "koalagate",
+		// Far above what Redis needs, and less than a person notices. A
+		// caller's own deadline shortens it.
+		RedisBudget: 100 * time.Millisecond,
+
+		LogFormat: "json",
+		LogLevel:  "info",
+
+		// Envoy's health checks and nginx's upstreams notice within a second.
+		DrainWait: time.Second,
+		// Orchestrators kill after ten seconds or more.
+		DrainTimeout: 8 * time.Second,
+	}
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Keys are the names of all options, in the order of Config.
+func Keys() []string {
+	var keys []string
+	fields(new(Config), func(key string, _ reflect.Value) { keys = append(keys, key) })
+	return keys
+}
+
+// FlagName is the flag that sets a key: --grpc-addr for grpc_addr.
+func FlagName(key string) string { return "--" + strings.ReplaceAll(key, "_", "-") }
+
+// EnvName is the environment variable that sets a key: KOALAGATE_GRPC_ADDR for
+// grpc_addr.
+func EnvName(key string) string { return envPrefix + strings.ToUpper(key) }
+
+// fields calls f for each option of c.
+func fields(c *Config, f func(key string, field reflect.Value)) {
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		f(v.Type().Field(i).Tag.Get("koanf"), v.Field(i))
+	}
+}
+
+// kindOf is the type of a key's values, nil for a key that does not exist.
+func kindOf(key string) reflect.Type {
+	var kind reflect.Type
+	fields(new(Config), func(k string, field reflect.Value) {
+		if k == key {
+			kind = field.Type()
+		}
+	})
+	return kind
+}
+
+// kindInWords says what a value of this type looks like.
+func kindInWords(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration with its unit, like 250ms or 5s"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.String:
+		return "a text"
+	}
+	return "a whole number"
+}
+
+// unknownKey words the complaint about a key that does not exist.
+func unknownKey(key string, known []string) string {
+	text := "unknown key " + quoted(key)
+	if near := nearest(key, known); near != "" {
+		text += "; did you mean " + quoted(near) + "?"
+	}
+	return text
+}
+
+// nearest is the word of known that key is most likely a slip of, "" if none
+// is near.
+func nearest(key string, known []string) string {
+	best, least := "", 1+max(2, len(key)/3)
+	for _, k := range known {
+		if d := distance(key, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, drop or replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

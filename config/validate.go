@@ -1,0 +1,123 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-playground/validator/v10"
+)
+
+// unixScheme begins the address of a unix socket.
+const unixScheme = "unix:"
+
+// newValidator knows the tags that are ours beside the library's.
+func newValidator() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
+	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL} {
+		// The error is that of an empty tag, which these are not.
+		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
+	}
+	return v
+}
+
+// isListen tells whether s is host:port with a numeric port, or unix:/path.
+func isListen(s string) bool {
+	if path, unix := strings.CutPrefix(s, unixScheme); unix {
+		return strings.HasPrefix(path, "/")
+	}
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+func isRedisURL(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		return u.Host != ""
+	case "unix":
+		return u.Path != ""
+	}
+	return false
+}
+
+// validate checks the bounds and words each fault for a person.
+func (l *Loaded) validate() error {
+	err := newValidator().Struct(&l.Config)
+	var list validator.ValidationErrors
+	if !errors.As(err, &list) {
+		return err
+	}
+	var faults []error
+	for _, fault := range list {
+		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
+		faults = append(faults, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], shown(fault), wanted(fault)))
+	}
+	return errors.Join(faults...)
+}
+
+// shown is the value as it may be printed.
+func shown(fault validator.FieldError) string {
+	switch v := fault.Value().(type) {
+	case Secret:
+		return "the secret does not do"
+	case string:
+		return quoted(v) + " does not do"
+	default:
+		return fmt.Sprintf("%v does not do", v)
+	}
+}
+
+// wanted says what the tag that failed asks for.
+func wanted(fault validator.FieldError) string {
+	switch fault.Tag() {
+	case "listen":
+		return "host:port, like 127.0.0.1:9191, or unix:/path"
+	case "redisurl":
+		return "redis://host:port/db, rediss://… or unix:///path"
+	case "timezone":
+		return "the IANA name of a time zone, like Asia/Shanghai or UTC"
+	case "oneof":
+		return "one of " + strings.ReplaceAll(fault.Param(), " ", ", ")
+	case "ip|cidr":
+		return "an address or a block, like 10.0.0.1 or 10.0.0.0/8"
+	case "hostname_rfc1123":
+		return "a host name, without a port"
+	case "min":
+		return "at least " + fault.Param() + unit(fault.Kind())
+	case "max":
+		return "at most " + fault.Param() + unit(fault.Kind())
+	case "ltefield":
+		return "at most drain_timeout"
+	case "excludesall":
+		return "no blanks and no braces"
+	case "printascii":
+		return "printable ASCII alone"
+	case "required":
+		return "something"
+	}
+	return fault.Tag()
+}
+
+// unit is what a bound counts.
+func unit(kind reflect.Kind) string {
+	switch kind {
+	case reflect.String:
+		return " characters"
+	case reflect.Slice:
+		return " entries"
+	}
+	return ""
+}
