@@ -15,12 +15,11 @@ func parseAddress(s string) (netip.Addr, bool) {
 	if !ok {
 		return netip.Addr{}, false
 	}
-	host, _, _ = strings.Cut(host, "%")
 	address, err := netip.ParseAddr(host)
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return address.Unmap(), true
+	return address.WithZone("").Unmap(), true
 }
 
 // cutPort takes brackets and port off an address, and tells whether what it

@@ -16,14 +16,11 @@ func nextArgument(query string) (name, value, rest string) {
 // queryValue returns the value of the first argument with this name.
 func queryValue(query, name string) string {
 	for query != "" {
-		// Most arguments are others, and need no decoding to be told apart.
-		pair, rest, _ := strings.Cut(query, "&")
-		raw, value, _ := strings.Cut(pair, "=")
-		if decoded, _ := decodeEscapes(raw, true); decoded == name {
-			value, _ = decodeEscapes(value, true)
+		var key, value string
+		key, value, query = nextArgument(query)
+		if key == name {
 			return value
 		}
-		query = rest
 	}
 	return ""
 }

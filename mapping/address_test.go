@@ -1,0 +1,151 @@
+package mapping
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+func TestParseAddress(t *testing.T) {
+	for _, c := range []struct{ written, want string }{
+		{"203.0.113.9", "203.0.113.9"},
+		{"203.0.113.9:443", "203.0.113.9"},
+		{"  203.0.113.9\t", "203.0.113.9"},
+		{"2001:DB8::0:9", "2001:db8::9"},
+		{"[2001:db8::9]", "2001:db8::9"},
+		{"[2001:db8::9]:443", "2001:db8::9"},
+		{"fe80::1%eth0", "fe80::1"},
+		{"[fe80::1%25eth0]:443", "fe80::1"},
+		{"::ffff:203.0.113.9", "203.0.113.9"},
+		{"[::ffff:cb00:7109]:1", "203.0.113.9"},
+		{"::", "::"},
+
+		{"", ""},
+		{"unknown", ""},
+		{"_hidden", ""},
+		{"unix:", ""},
+		{"@", ""},
+		{"/run/app.sock", ""},
+		{"203.0.113", ""},
+		{"203.0.113.256", ""},
+		{"203.0.113.009", ""},
+		{"203.0.113.9:", ""},
+		{"203.0.113.9:http", ""},
+		{"203.0.113.9:123456", ""},
+		{"203.0.113.9/24", ""},
+		{"203.0.113.9, 10.0.0.1", ""},
+		{"[203.0.113.9]:80", ""},
+		{"[2001:db8::9", ""},
+		{"[2001:db8::9]443", ""},
+		{"[]:80", ""},
+		{"2001:db8::9]:80", ""},
+		{"203.0.113.9%eth0", ""},
+		{"203.0.113.9\x00", ""},
+	} {
+		got := ""
+		if address, ok := parseAddress(c.written); ok {
+			got = addressText(address, c.written)
+		}
+		if got != c.want {
+			t.Errorf("the address of %q is %q, want %q", c.written, got, c.want)
+		}
+	}
+}
+
+func TestNetworkText(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		v4, v6  int
+		want    string
+	}{
+		{"203.0.113.9", 24, 64, "203.0.113.0"},
+		{"203.0.113.9", 32, 128, "203.0.113.9"},
+		{"203.0.113.9", 0, 0, "0.0.0.0"},
+		{"2001:db8:1:2:3::9", 24, 64, "2001:db8:1:2::"},
+		{"2001:db8::9", 24, 128, "2001:db8::9"},
+		{"2001:db8::9", 24, 0, "::"},
+	} {
+		s := &rules.ParamSource{Kind: rules.FromClientIP, V4: c.v4, V6: c.v6}
+		if got := networkText(netip.MustParseAddr(c.address), s); got != c.want {
+			t.Errorf("the network of %s, /%d /%d, is %q, want %q", c.address, c.v4, c.v6, got, c.want)
+		}
+	}
+}
+
+func TestForwardedElement(t *testing.T) {
+	for _, c := range []struct {
+		list string
+		hops int
+		want string
+	}{
+		{"203.0.113.9", 0, "203.0.113.9"},
+		{"9.9.9.9, 203.0.113.9", 0, "203.0.113.9"},
+		{"9.9.9.9,203.0.113.9,10.0.0.1", 1, "203.0.113.9"},
+		{"9.9.9.9 , 203.0.113.9 , 10.0.0.2,10.0.0.1", 2, "203.0.113.9"},
+		{"203.0.113.9, 10.0.0.1", 1, "203.0.113.9"},
+		{"203.0.113.9", 1, ""},
+		{"203.0.113.9,10.0.0.1", 7, ""},
+		{"203.0.113.9,", 0, ""},
+		{"203.0.113.9,,10.0.0.1", 1, ""},
+		{",203.0.113.9", 0, "203.0.113.9"},
+		{"203.0.113.9", -1, "203.0.113.9"},
+		{"", 0, ""},
+		{",", 1, ""},
+	} {
+		if got := forwardedElement(c.list, c.hops); got != c.want {
+			t.Errorf("forwardedElement(%q, %d) = %q, want %q", c.list, c.hops, got, c.want)
+		}
+	}
+}
+
+func TestCanonicalHost(t *testing.T) {
+	for written, want := range map[string]string{
+		"Shop.Example":         "shop.example",
+		"Shop.Example:8443":    "shop.example",
+		"shop.example.":        "shop.example",
+		"shop.example.:80":     "shop.example",
+		"203.0.113.9:80":       "203.0.113.9",
+		"[2001:DB8::1]":        "2001:db8::1",
+		"[2001:DB8::1]:8443":   "2001:db8::1",
+		"2001:DB8::1":          "2001:db8::1",
+		"\xffShop\xfe.Example": "\xffshop\xfe.example",
+		"ÄRGER.example":        "Ärger.example",
+		":80":                  "",
+		"":                     "",
+	} {
+		if got := canonicalHost(written); got != want {
+			t.Errorf("canonicalHost(%q) = %q, want %q", written, got, want)
+		}
+	}
+}
+
+func FuzzForwardedFor(f *testing.F) {
+	for _, s := range []string{"1.2.3.4", "1.2.3.4, [::1]:80", ",,", "a,::ffff:1.2.3.4", "fe80::1%1,"} {
+		for hops := range 3 {
+			f.Add(s, hops)
+		}
+	}
+	f.Fuzz(func(t *testing.T, list string, hops int) {
+		hops = min(max(hops, 0), 8)
+		element := forwardedElement(list, hops)
+		// What a client puts before the list changes nothing.
+		if forged := forwardedElement("9.9.9.9,"+list, hops); element != "" && forged != element {
+			t.Fatalf("forwardedElement(%q, %d) is %q, behind a forged element %q", list, hops, element, forged)
+		}
+		if elements := strings.Split(list, ","); hops < len(elements) {
+			if want := trim(elements[len(elements)-1-hops]); element != want {
+				t.Fatalf("forwardedElement(%q, %d) = %q, want %q", list, hops, element, want)
+			}
+		}
+		address, ok := parseAddress(element)
+		if !ok {
+			return
+		}
+		text := addressText(address, element)
+		if again, err := netip.ParseAddr(text); err != nil || again.String() != text || again.Is4In6() || again.Zone() != "" {
+			t.Fatalf("%q becomes %q, which is not canonical", element, text)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package mapping
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestCookieValue(t *testing.T) {
+	for _, c := range []struct{ name, header, want string }{
+		{"alone", "uid=ann", "ann"},
+		{"among others", "a=b; uid=ann; c=d", "ann"},
+		{"the first counts", "uid=ann; uid=eve", "ann"},
+		{"the first counts, empty or not", "uid=; uid=eve", ""},
+		{"without blanks", "a=b;uid=ann;c=d", "ann"},
+		{"with too many", "  a = b ;\tuid = ann ; ", "ann"},
+		{"quoted", `uid="ann"`, "ann"},
+		{"a quote alone", `uid="`, `"`},
+		{"quoted nothing", `uid=""`, ""},
+		{"an equals sign in the value", "uid=a=b==", "a=b=="},
+		{"escapes are the application's", "uid=%61+b", "%61+b"},
+		{"a comma is no end", "uid=a,b", "a,b"},
+		{"case matters", "UID=eve; uid=ann", "ann"},
+		{"no value at all", "uid; uid=ann", "ann"},
+		{"no name", "=eve; uid=ann", "ann"},
+		{"empty pieces", ";; ;uid=ann;;", "ann"},
+		{"a name that ends in it", "xuid=eve; uid=ann", "ann"},
+		{"not UTF-8, and a NUL", "uid=\xff\x00", "\xff\x00"},
+		{"absent", "a=b", ""},
+		{"empty", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := cookieValue(c.header, "uid"); got != c.want {
+				t.Errorf("the cookie uid of %q is %q, want %q", c.header, got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzCookie(f *testing.F) {
+	for _, s := range []string{"uid=ann", "a=b; uid=\"x\"; uid=y", ";;=;uid", "uid = a=b"} {
+		f.Add(s, "uid")
+	}
+	f.Fuzz(func(t *testing.T, header, name string) {
+		got := cookieValue(header, name)
+		if strings.Contains(got, ";") || !strings.Contains(header, got) {
+			t.Fatalf("the cookie %q of %q is %q", name, header, got)
+		}
+		// What net/http reads in a strict header, we read as well.
+		cookies, err := http.ParseCookie(header)
+		if err != nil {
+			return
+		}
+		for _, cookie := range cookies {
+			if cookie.Name == name {
+				if got != trim(cookie.Value) && !strings.Contains(cookie.Value, `"`) && !cookie.Quoted {
+					t.Fatalf("the cookie %q of %q is %q, net/http says %q", name, header, got, cookie.Value)
+				}
+				return
+			}
+		}
+	})
+}

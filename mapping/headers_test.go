@@ -1,0 +1,50 @@
+package mapping
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestHTTPHeaders(t *testing.T) {
+	h := http.Header{}
+	h.Add("X-User-Id", "ann")
+	h.Add("X-Twice", "a")
+	h.Add("X-Twice", "b")
+	h.Add("Cookie", "a=1")
+	h.Add("Cookie", "b=2")
+	h.Add("X-Empty", "")
+	h.Add("X-A--B-", "odd")
+	for _, c := range []struct {
+		name, want string
+		ok         bool
+	}{
+		{"x-user-id", "ann", true},
+		{"x-twice", "a,b", true},
+		{"cookie", "a=1; b=2", true},
+		{"x-empty", "", true},
+		{"x-a--b-", "odd", true},
+		{"x-absent", "", false},
+		{"", "", false},
+	} {
+		if got, ok := HTTPHeaders(h).Header(c.name); got != c.want || ok != c.ok {
+			t.Errorf("Header(%q) = %q, %v, want %q, %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestHTTPHeadersDoNotAllocate(t *testing.T) {
+	h := HTTPHeaders{"X-Koala-Param-Act": {"view"}}
+	if allocs := testing.AllocsPerRun(10, func() { h.Header("x-koala-param-act") }); allocs != 0 {
+		t.Errorf("a look-up allocates %v times, want none", allocs)
+	}
+}
+
+func TestMapHeaders(t *testing.T) {
+	h := MapHeaders{"x-user-id": "ann"}
+	if got, ok := h.Header("x-user-id"); got != "ann" || !ok {
+		t.Errorf("Header = %q, %v, want ann", got, ok)
+	}
+	if _, ok := MapHeaders(nil).Header("x-user-id"); ok {
+		t.Error("no headers have a header")
+	}
+}
