@@ -1,0 +1,178 @@
+// Package metrics holds every metric of the service, its help and its labels.
+// Labels are names of ours and numbers of rules, never a value that a caller
+// sent.
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// namespace begins every name of ours.
+const namespace = "koalagate"
+
+// The bounds of what gets a series of its own. Rule files change while a
+// process lives, so the numbers that it has seen have no other bound.
+const (
+	maxRules = 1000 // pairs of a rule and a verdict
+	maxDoors = 100  // pairs of a door and a verdict
+)
+
+// Metrics are the metrics of one process. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	decisions *series[decisionKey]
+	rules     *series[ruleKey]
+	shadows   *series[ruleKey]
+	evaluated prometheus.Histogram
+	failures  prometheus.Counter
+	rescued   prometheus.Counter
+
+	generation prometheus.Gauge
+	inForce    prometheus.Gauge
+	loadedAt   prometheus.Gauge
+	reloadOK   prometheus.Gauge
+	failedAt   prometheus.Gauge
+	reloads    *prometheus.CounterVec
+}
+
+type decisionKey struct{ door, verdict string }
+
+type ruleKey struct {
+	number  int64
+	verdict string
+}
+
+// Build says what program runs.
+type Build struct{ Version, Revision string }
+
+// New registers all metrics on a registry of their own. degraded tells at
+// every scrape whether the in-process store stands in for Redis.
+func New(b Build, degraded func() bool) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, unavailable (no store could answer) or invalid (the call could not be decided)."),
+			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
+			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
+		rules: newSeries(opts("rule_decisions_total", "Decisions that a rule made, by its number and verdict. Beyond a thousand of these, rules share the number other."),
+			[]string{"rule", "verdict"}, ruleLabels, maxRules, otherRule),
+		shadows: newSeries(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number and verdict."),
+			[]string{"rule", "verdict"}, ruleLabels, maxRules, otherRule),
+		evaluated: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "evaluate_seconds",
+			Help:    "Time that the store took for one decision with counters, the rescue store included.",
+			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
+		}),
+		failures:   prometheus.NewCounter(opts("store_errors_total", "Decisions that no store could make.")),
+		rescued:    prometheus.NewCounter(opts("rescued_total", "Decisions that the in-process store made in place of Redis.")),
+		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the rules in force: 1 for those of the start, one more with each change.")),
+		inForce:    prometheus.NewGauge(gauge("rules", "Number of rules in force.")),
+		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "When the rules in force were loaded.")),
+		reloadOK:   prometheus.NewGauge(gauge("rules_last_load_ok", "1 if the newest rule files are in force, 0 if they were refused and older ones hold.")),
+		failedAt:   prometheus.NewGauge(gauge("rules_last_error_timestamp_seconds", "When rule files were last refused, 0 for never.")),
+		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of rule files that changed, by outcome: ok or refused."), []string{"outcome"}),
+	}
+	m.registry.MustRegister(
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued,
+		m.generation, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts(gauge("store_degraded", "1 while the in-process store stands in for Redis.")), func() float64 { return number(degraded()) }),
+		buildInfo(b),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func opts(name, help string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}
+}
+
+func gauge(name, help string) prometheus.GaugeOpts {
+	return prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}
+}
+
+func buildInfo(b Build) prometheus.Collector {
+	o := gauge("build_info", "Always 1; its labels say what program runs.")
+	o.ConstLabels = prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": runtime.Version()}
+	return prometheus.NewGaugeFunc(o, func() float64 { return 1 })
+}
+
+// Handler serves the metrics in the formats of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Verdicts of decisions that are none of the rule language's.
+const (
+	Unavailable = "unavailable"
+	Invalid     = "invalid"
+)
+
+// Decided counts a decision.
+func (m *Metrics) Decided(door, verdict string) {
+	m.decisions.of(decisionKey{door, verdict}).Inc()
+	if verdict == Unavailable {
+		m.failures.Inc()
+	}
+}
+
+// Rescued counts a decision of the in-process store in place of Redis.
+func (m *Metrics) Rescued() { m.rescued.Inc() }
+
+// RuleDecided counts a decision that the rule with this number made.
+func (m *Metrics) RuleDecided(rule int64, verdict string) {
+	m.rules.of(ruleKey{rule, verdict}).Inc()
+}
+
+// ShadowDecided counts a decision that a shadow rule would have made.
+func (m *Metrics) ShadowDecided(rule int64, verdict string) {
+	m.shadows.of(ruleKey{rule, verdict}).Inc()
+}
+
+// Evaluated notes how long the store took for one decision.
+func (m *Metrics) Evaluated(d time.Duration) { m.evaluated.Observe(d.Seconds()) }
+
+// Loaded notes that a generation of so many rules came into force.
+func (m *Metrics) Loaded(generation uint64, rules int, at time.Time) {
+	m.generation.Set(float64(generation))
+	m.inForce.Set(float64(rules))
+	m.loadedAt.Set(seconds(at))
+	m.reloadOK.Set(1)
+	m.reloads.WithLabelValues("ok").Inc()
+}
+
+// Refused notes that rule files were refused, and older rules still hold.
+func (m *Metrics) Refused(at time.Time) {
+	m.reloadOK.Set(0)
+	m.failedAt.Set(seconds(at))
+	m.reloads.WithLabelValues("refused").Inc()
+}
+
+// Restored notes that the files say again what is in force, after they had
+// been refused.
+func (m *Metrics) Restored() { m.reloadOK.Set(1) }
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// otherRule is the key of the rules that have no series of their own: 0 is no
+// rule's number.
+func otherRule(k ruleKey) ruleKey { return ruleKey{0, k.verdict} }
+
+func ruleLabels(k ruleKey) []string {
+	if k.number == 0 {
+		return []string{"other", k.verdict}
+	}
+	return []string{strconv.FormatInt(k.number, 10), k.verdict}
+}
