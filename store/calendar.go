@@ -31,46 +31,48 @@ func dayEnd(zone *time.Location, now int64) int64 {
 // its side of the date line showed one date for two days.
 const longestDay = 50 * 3600 * 1000
 
-// day is a stretch of time with one local date.
-type day struct {
-	zone     *time.Location
-	from, to int64 // ms since the epoch; to is outside
+// days are some days of a zone in a row: a day lasts from its begin to the
+// next one, which is outside. The one asked for begins at begins[1].
+type days struct {
+	zone   *time.Location
+	begins [4]int64 // ms since the epoch
 }
 
-// dayOf is the day of zone that now belongs to.
-func dayOf(zone *time.Location, now int64) day {
-	from := now - longestDay
-	for {
-		to := dayEnd(zone, from)
-		if to > now {
-			return day{zone, from, to}
-		}
-		from = to
+// daysAround are the day of zone that now belongs to, the one before it and
+// the one after.
+func daysAround(zone *time.Location, now int64) days {
+	d := days{zone: zone}
+	d.begins[2] = dayEnd(zone, now-2*longestDay)
+	for d.begins[2] <= now {
+		d.begins[0], d.begins[1] = d.begins[1], d.begins[2]
+		d.begins[2] = dayEnd(zone, d.begins[2])
 	}
+	d.begins[3] = dayEnd(zone, d.begins[2])
+	return d
 }
 
 // calendar knows the days that were last asked for: they rarely change, and
-// to find one takes a microsecond. Its zero value is ready.
+// to find them takes microseconds. Its zero value is ready.
 type calendar struct {
-	known atomic.Pointer[[]day]
+	known atomic.Pointer[[]days]
 }
 
 // maxZones bounds the zones that a calendar knows. A reload may bring the same
 // zone as another Location, so they come and go.
 const maxZones = 8
 
-// day is the day of zone that now belongs to.
-func (c *calendar) day(zone *time.Location, now int64) day {
+// days are those around now.
+func (c *calendar) days(zone *time.Location, now int64) days {
 	known := c.known.Load()
 	if known != nil {
 		for _, d := range *known {
-			if d.zone == zone && d.from <= now && now < d.to {
+			if d.zone == zone && d.begins[1] <= now && now < d.begins[2] {
 				return d
 			}
 		}
 	}
-	found := dayOf(zone, now)
-	next := make([]day, 1, maxZones)
+	found := daysAround(zone, now)
+	next := make([]days, 1, maxZones)
 	next[0] = found
 	if known != nil {
 		for _, d := range *known {

@@ -45,7 +45,7 @@ func (s *step) begin(p *Plan) {
 		s.at.now = s.memory.clock()
 	}
 	if p.daily() {
-		s.at.dayEnd = s.memory.calendar.day(p.Zone, s.at.now).to
+		s.at.dayEnd = s.memory.calendar.days(p.Zone, s.at.now).begins[2]
 	}
 	for left := s.locked; left != 0; left &= left - 1 {
 		if shard := &s.memory.shards[bits.TrailingZeros64(left)]; shard.grown > 0 {

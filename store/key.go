@@ -1,0 +1,83 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// A key in Redis is PREFIX:1:{S}, and PREFIX:1:{S}:TAG for the log of a leak
+// counter. 1 is the version of the layout. The braces make Redis Cluster keep
+// what belongs to a subject in one slot.
+const (
+	// DefaultPrefix begins every key unless another prefix is set.
+	DefaultPrefix = "koala"
+	// MaxPrefix is the most bytes that a prefix has.
+	MaxPrefix = 64
+	// MaxKey is the most bytes that a key has, prefix included.
+	MaxKey = 256
+
+	// maxSubject is the most bytes that S has, unless S is a hash. It leaves
+	// room for the prefix and a tag within MaxKey, and keeps the identities
+	// that people choose legible: two UUIDs still fit.
+	maxSubject = 128
+)
+
+// checkPrefix tells what is wrong with a prefix. Braces would move the hash
+// tag, and blanks or other odd bytes be a trap for whoever looks for the keys.
+func checkPrefix(prefix string) error {
+	if prefix == "" || len(prefix) > MaxPrefix {
+		return fmt.Errorf("redis prefix %q: it has %d bytes; want 1 … %d", prefix, len(prefix), MaxPrefix)
+	}
+	for i := range len(prefix) {
+		if c := prefix[i]; c <= ' ' || c > '~' || c == '{' || c == '}' {
+			return fmt.Errorf("redis prefix %q: byte %d is %q; want printable ASCII without blanks and braces", prefix, i, c)
+		}
+	}
+	return nil
+}
+
+// appendKey appends the key of a subject.
+func appendKey(b []byte, prefix string, subject []byte) []byte {
+	b = append(b, prefix...)
+	b = append(b, ":1:{"...)
+	b = appendSubject(b, subject)
+	return append(b, '}')
+}
+
+// appendSubject appends S: the subject with its odd bytes as %XX if that is
+// short, else # and the first 128 bits of its SHA-256. Both are printable, and
+// no two subjects share one: # itself is an odd byte.
+func appendSubject(b, subject []byte) []byte {
+	begin := len(b)
+	for _, c := range subject {
+		if len(b)-begin > maxSubject {
+			break
+		}
+		if plain(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	if len(b)-begin <= maxSubject {
+		return b
+	}
+	sum := sha256.Sum256(subject)
+	return hex.AppendEncode(append(b[:begin], '#'), sum[:16])
+}
+
+const digits = "0123456789ABCDEF"
+
+// plain tells whether a byte stands for itself in a key.
+func plain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	switch c {
+	case '-', '_', '.', ':', '/', '@', '+', ',', '=':
+		return true
+	}
+	return false
+}
