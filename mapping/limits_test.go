@@ -1,0 +1,142 @@
+package mapping
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+func TestShorten(t *testing.T) {
+	whole := strings.Repeat("x", MaxValue)
+	for _, c := range []struct{ name, a, b string }{
+		{"another end", whole + "a", whole + "b"},
+		{"another length", whole + "a", whole + "aa"},
+		{"another beginning", "a" + whole, "b" + whole},
+		{"whole and cut", whole, whole + "a"},
+		{"the digest spelled out", shorten(whole + "a"), whole + "a"},
+		{"bytes that are no characters", whole + "\xff", whole + "\xfe"},
+		{"a NUL more", whole, whole + "\x00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if shorten(c.a) == shorten(c.b) {
+				t.Errorf("two values have one form: %.40q…", shorten(c.a))
+			}
+		})
+	}
+	if got := shorten(whole); got != whole {
+		t.Errorf("a value of %d bytes is changed", MaxValue)
+	}
+	if a, b := shorten(whole+"a"), shorten("  "+whole+"a\t"); a != b {
+		t.Error("blanks around a value make another one of it")
+	}
+	for pad := range utf8.UTFMax {
+		long := strings.Repeat("x", pad) + strings.Repeat("€", MaxValue)
+		got := shorten(long)
+		if !utf8.ValidString(got) {
+			t.Errorf("behind %d bytes a character is cut in two", pad)
+		}
+		if len(got) <= MaxValue || len(got) > MaxValue+32 {
+			t.Errorf("behind %d bytes the short form has %d bytes", pad, len(got))
+		}
+	}
+}
+
+func TestLongValues(t *testing.T) {
+	long := strings.Repeat("long", 5*1024)
+	set := with(t, "v : header X-Long\nh : header X-Long hashed", "* /{v} : act=routed")
+	for _, c := range []struct {
+		name string
+		call *Request
+	}{
+		{"header", &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: MapHeaders{"x-long": long}}},
+		{"path", &Request{Door: ExtAuthz, Method: "GET", Path: "/" + long}},
+		{"context", &Request{Door: ExtAuthz, Context: map[string]string{"v": long}}},
+		{"argument", &Request{Door: Koala, Args: []Entry{{"v", long}}}},
+		{"entry", &Request{Door: RateLimit, Entries: []Entry{{"v", long}}}},
+		{"static argument", func() *Request { r := nginxCall(nil); r.Path += "?v=" + long; return r }()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantParam(t, set, c.call, &Options{}, "v", shorten(long))
+		})
+	}
+	// A digest is of the whole value, not of the shortened one.
+	r := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: MapHeaders{"x-long": long}}
+	wantParam(t, set, r, &Options{}, "h", digest(long))
+}
+
+func TestTooManyParameters(t *testing.T) {
+	context := map[string]string{"act": "view"}
+	query := "act=view"
+	entries := []Entry{}
+	for i := range 1000 {
+		name := fmt.Sprintf("a%03d", i) // before "act" in every order
+		context[name] = "x"
+		query = name + "=x&" + query
+		entries = append(entries, Entry{name, "x"})
+	}
+	entries = append(entries, Entry{"act", "view"}, Entry{"act", "second"})
+	static := nginxCall(nil)
+	static.Path += "?" + query
+	for _, r := range []*Request{
+		{Door: ExtAuthz, Method: "GET", Path: "/", Context: context},
+		{Door: RateLimit, Domain: "edge", Entries: entries},
+		{Door: Koala, Args: entries},
+		static,
+	} {
+		t.Run(string(r.Door), func(t *testing.T) {
+			var p rules.Params
+			if err := Params(plain(t), r, &Options{}, &p); err != nil {
+				t.Fatal(err)
+			}
+			if p.Len() != MaxParams {
+				t.Errorf("%d parameters, want %d", p.Len(), MaxParams)
+			}
+			if act, _ := p.Get("act"); act != "view" {
+				t.Errorf("act, which a rule names, is %q, want view", act)
+			}
+		})
+	}
+}
+
+func TestTooManyNamedParameters(t *testing.T) {
+	var conditions []string
+	context := make(map[string]string)
+	for i := range 2 * MaxParams {
+		name := fmt.Sprintf("n%d", i)
+		conditions = append(conditions, name+"=+")
+		context[name] = "x"
+	}
+	set := parse(t, strings.Replace(plainRules, "act=+", strings.Join(conditions, ";"), 1))
+	r := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Context: context}
+	var first string
+	for range 10 { // the order of a map differs from time to time
+		var p rules.Params
+		if err := Params(set, r, &Options{}, &p); err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(p.List())
+		if first == "" {
+			first = got
+		}
+		if p.Len() != MaxParams || got != first {
+			t.Fatalf("%d parameters: %s\nthe first time: %s", p.Len(), got, first)
+		}
+	}
+}
+
+// TestCostParameterIsNamed holds that a parameter which only weighs a request
+// counts as named by a rule.
+func TestCostParameterIsNamed(t *testing.T) {
+	set := parse(t, strings.Replace(plainRules, "count=1;", "count=1; cost=points;", 1))
+	args := url.Values{}
+	r := nginxCall(nil)
+	for i := range 1000 {
+		args.Set(fmt.Sprintf("a%03d", i), "x")
+	}
+	r.Path += "?" + args.Encode() + "&points=7"
+	wantParam(t, set, r, &Options{}, "points", "7")
+}

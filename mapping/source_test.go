@@ -1,0 +1,74 @@
+package mapping
+
+import "testing"
+
+func TestSources(t *testing.T) {
+	envoy := func(headers MapHeaders) *Request {
+		return &Request{Door: ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
+			Principal: "spiffe://mesh/app", SNI: "shop.example",
+			Metadata: func(namespace, path string) (string, bool) {
+				if namespace == "envoy.filters.http.jwt_authn" && path == "payload.sub" {
+					return "ann", true
+				}
+				return "", false
+			}}
+	}
+	plainCall := func() *Request { return envoy(nil) }
+	limit := &Request{Door: RateLimit, Domain: "edge", Entries: []Entry{{"user", "ann"}, {"user", "eve"}, {"empty", ""}}}
+	koala := &Request{Door: Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
+		Headers: MapHeaders{"x-user": "ann", "x-koala-param-v": "forged"},
+		Args:    []Entry{{"user", "ann"}, {"user", "eve"}}}
+
+	// The first half of what sha256sum says of "ann".
+	const annHashed = "49915e0d7d4b402e3017d010bc1c0e83"
+	for _, c := range []struct {
+		name, source string
+		call         *Request
+		want         string
+	}{
+		{"header", "header X-User", envoy(MapHeaders{"x-user": "ann"}), "ann"},
+		{"header as it arrived", "header X-User", envoy(MapHeaders{"x-user": " ann "}), " ann "},
+		{"header, not UTF-8 and a NUL", "header X-User", envoy(MapHeaders{"x-user": "\xff\x00"}), "\xff\x00"},
+		{"header, absent", "header X-User", plainCall(), ""},
+		{"header, blank", "header X-User else sni", envoy(MapHeaders{"x-user": "\t "}), "shop.example"},
+		{"cookie", "cookie uid", envoy(MapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
+		{"cookie, empty", "cookie uid else sni", envoy(MapHeaders{"cookie": "uid="}), "shop.example"},
+		{"query", "query q", plainCall(), "a b"},
+		{"query, a broken escape", "query e", plainCall(), "%zz"},
+		{"query, empty", "query empty else sni", plainCall(), "shop.example"},
+		{"metadata", "metadata envoy.filters.http.jwt_authn payload.sub", plainCall(), "ann"},
+		{"metadata, absent", "metadata envoy.filters.http.jwt_authn payload.iss", plainCall(), ""},
+		{"metadata where there is none", "metadata a b", nginxCall(nil), ""},
+		{"principal", "principal", plainCall(), "spiffe://mesh/app"},
+		{"sni", "sni", plainCall(), "shop.example"},
+		{"descriptor, the first", "descriptor user", limit, "ann"},
+		{"descriptor, empty", "descriptor empty else descriptor user", limit, "ann"},
+		{"descriptor where there is none", "descriptor user", plainCall(), ""},
+		{"header at the rate limit service", "header X-User", limit, ""},
+		{"cookie at the rate limit service", "cookie uid", limit, ""},
+		{"client-ip at the rate limit service", "client-ip", limit, ""},
+		{"client-ip", "client-ip", plainCall(), "203.0.113.9"},
+		{"client-ip, a network", "client-ip /16 /48", plainCall(), "203.0.0.0"},
+		{"client-ip of nginx", "client-ip", nginxCall(nil), "198.51.100.7"},
+		{"client-ip is not the application's", "client-ip else query user", koala, "ann"},
+		{"query at koala, the first", "query user", koala, "ann"},
+		{"header at koala", "header X-User", koala, "ann"},
+		{"gateway at koala", "gateway", koala, ""},
+		{"gateway", "gateway", nginxCall(map[string]string{"x-koala-param-v": "ann"}), "ann"},
+		{"gateway, hashed", "gateway hashed", nginxCall(map[string]string{"x-koala-param-v": "ann"}), annHashed},
+		{"hashed", "header X-User hashed", envoy(MapHeaders{"x-user": "ann"}), annHashed},
+		{"hashed without the blanks around it", "header X-User hashed", envoy(MapHeaders{"x-user": " ann\t"}), annHashed},
+		{"hashed belongs to its source", "header X-User hashed else sni", plainCall(), "shop.example"},
+		{"hashed nothing is absent", "header X-User hashed", envoy(MapHeaders{"x-user": " "}), ""},
+		{"a placeholder", "header X-User else query q", caddyCall(map[string]string{"x-user": "{http.auth.user.id}"}), "1"},
+		{"a placeholder among blanks", "header X-User else query q", caddyCall(map[string]string{"x-user": " {user} "}), "1"},
+		{"a placeholder and more", "header X-User else query q", caddyCall(map[string]string{"x-user": "{a}{b}"}), "{a}{b}"},
+		{"a placeholder of the gateway", "gateway else query q", caddyCall(map[string]string{"x-koala-param-v": "{user}"}), "1"},
+		{"a placeholder in a cookie", "cookie uid else query q", caddyCall(map[string]string{"cookie": "uid={x}"}), "1"},
+		{"braces at other doors", "header X-User", nginxCall(map[string]string{"x-user": "{user}"}), "{user}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantParam(t, with(t, "v : "+c.source, ""), c.call, &Options{}, "v", c.want)
+		})
+	}
+}
