@@ -1,0 +1,136 @@
+package extauthz_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+// noon is the time at which tests ask, ms since the epoch: half a day before
+// the day's end at UTC.
+const noon = 1_795_262_400_000
+
+// fixedStore counts in process, at noon.
+func fixedStore() *store.Memory {
+	return store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+}
+
+func parse(t testing.TB, text string) *rules.Set {
+	t.Helper()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{Timezone: "UTC"})
+	if findings.HasErrors() {
+		t.Fatalf("the rules have errors: %v", findings)
+	}
+	return set
+}
+
+// open serves the door on a connection in memory, with the rules of text and
+// counters of its own.
+func open(t testing.TB, text string, change func(*extauthz.Options)) authv3.AuthorizationClient {
+	t.Helper()
+	return openOn(t, fixedStore(), text, change)
+}
+
+func openOn(t testing.TB, s engine.Evaluator, text string, change func(*extauthz.Options)) authv3.AuthorizationClient {
+	t.Helper()
+	o := extauthz.Options{Engine: engine.New(s, parse(t, text))}
+	if change != nil {
+		change(&o)
+	}
+	server := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(server, extauthz.New(o))
+	listener := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:door",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return authv3.NewAuthorizationClient(conn)
+}
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// request is a check from its JSON.
+func request(t testing.TB, json string) *authv3.CheckRequest {
+	t.Helper()
+	check := new(authv3.CheckRequest)
+	if err := protojson.Unmarshal([]byte(json), check); err != nil {
+		t.Fatalf("%v in %s", err, json)
+	}
+	return check
+}
+
+// about is a check with context_extensions act and uid, and these headers.
+func about(act string, headers map[string]string) *authv3.CheckRequest {
+	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+			Method: "GET", Path: "/", Host: "shop.example", Scheme: "http", Headers: headers,
+		}},
+		ContextExtensions: map[string]string{"act": act, "uid": "ann"},
+	}}
+}
+
+func ask(t testing.TB, door authv3.AuthorizationClient, check *authv3.CheckRequest) *authv3.CheckResponse {
+	t.Helper()
+	reply, err := door.Check(deadline(t), check)
+	if err != nil {
+		t.Fatalf("Check: %v", err)
+	}
+	if fault := malformed(reply); fault != "" {
+		t.Fatalf("%s: %v", fault, reply)
+	}
+	return reply
+}
+
+// away is a store that answers nothing.
+type away struct{}
+
+func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+	return errors.New("connection refused")
+}
+
+// rescue is a store that answers as the rescue does.
+type rescue struct{ *store.Memory }
+
+func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	err := r.Memory.Evaluate(ctx, p, a)
+	a.Degraded = true
+	return err
+}
+
+// slow is a store that answers when its caller has given up.
+type slow struct{ asked atomic.Int32 }
+
+func (s *slow) Evaluate(ctx context.Context, _ *store.Plan, _ *store.Answers) error {
+	s.asked.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
