@@ -3,6 +3,7 @@ package mapping
 import (
 	"bufio"
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -60,24 +61,31 @@ func TestConformance(t *testing.T) {
 }
 
 func (c *mappingCase) request() *Request {
-	headers := make(MapHeaders)
-	for _, h := range c.Request.Headers {
-		name := strings.ToLower(h[0])
-		if before, again := headers[name]; again {
-			headers[name] = before + "," + h[1]
-		} else {
-			headers[name] = h[1]
-		}
-	}
 	r := &Request{
 		Door: c.Door, Method: c.Request.Method, Path: c.Request.Path, Host: c.Request.Host,
-		Scheme: c.Request.Scheme, Peer: c.Request.Peer, Headers: headers,
+		Scheme: c.Request.Scheme, Peer: c.Request.Peer, Headers: c.headers(),
 		Context: c.Request.Context, Domain: c.Request.Domain,
 	}
 	for _, e := range c.Request.Entries {
 		r.Entries = append(r.Entries, Entry{e[0], e[1]})
 	}
 	return r
+}
+
+// headers are the case's headers in the form that its door has them in.
+func (c *mappingCase) headers() Headers {
+	web := http.Header{}
+	for _, h := range c.Request.Headers {
+		web.Add(h[0], h[1])
+	}
+	if c.Door != ExtAuthz {
+		return HTTPHeaders(web)
+	}
+	joined := make(MapHeaders)
+	for name, values := range web {
+		joined[strings.ToLower(name)] = strings.Join(values, ",")
+	}
+	return joined
 }
 
 // parse makes a rule set of a rule file's text.

@@ -37,10 +37,8 @@ type original struct {
 	address netip.Addr
 	ip      string // the canonical text of address
 
-	path     string
-	query    string
-	segments []string
-	room     [24]string // segments of an ordinary path
+	path  string
+	query string
 
 	missing []string
 }
@@ -69,7 +67,7 @@ func (q *original) read(call *Request, o *Options) error {
 	if len(q.missing) > 0 {
 		return lacking(call.Door, q.missing)
 	}
-	return q.splitTarget(o.KeepMalformed)
+	return nil
 }
 
 func (q *original) readNginx() {
@@ -158,25 +156,26 @@ func (q *original) setAddress(written string) bool {
 	return ok
 }
 
-// splitTarget finds path, segments and query in the target. A target that has
-// no path by its form, `*` or the authority of a CONNECT, has no segments.
-func (q *original) splitTarget(keep bool) error {
+// splitTarget finds path and query in the target, and appends the segments of
+// the path to segments. A target that has no path by its form, `*` or the
+// authority of a CONNECT, has none.
+func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	path, query := cutTarget(q.target)
 	q.query = query
 	switch {
 	case q.target == "":
-		return nil // Envoy's TCP checks and CONNECT
+		return nil, nil // Envoy's TCP checks and CONNECT
 	case path == "*":
 		q.path = path
-		return nil
+		return nil, nil
 	case q.method == http.MethodConnect && !strings.HasPrefix(path, "/"):
-		return nil
+		return nil, nil
 	case !strings.HasPrefix(path, "/"):
 		path = cutAuthority(path)
 	}
 	var err error
-	q.path, q.segments, err = normalizePath(path, q.room[:0], keep)
-	return err
+	q.path, segments, err = normalizePath(path, segments, keep)
+	return segments, err
 }
 
 // header is a header of the call, "" where it says nothing.

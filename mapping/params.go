@@ -27,12 +27,17 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	if err := q.read(r, o); err != nil {
 		return err
 	}
+	var room [24]string // an ordinary path has no more segments
+	segments, err := q.splitTarget(room[:0], o.KeepMalformed)
+	if err != nil {
+		return err
+	}
 	q.derive(set, p)
 	for _, d := range set.Params {
 		add(p, d.Name, q.declared(d))
 	}
-	if len(q.segments) > 0 {
-		set.Routes.Match(q.method, q.segments, p)
+	if len(segments) > 0 {
+		set.Routes.Match(q.method, segments, p)
 	}
 	q.addContext(p)
 	q.addArguments(set, p)
