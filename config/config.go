@@ -86,9 +86,9 @@ type Config struct {
 	// AdminHosts are the names, beside localhost and plain addresses, by which
 	// the admin address may be called.
 	AdminHosts []string `koanf:"admin_hosts" validate:"dive,hostname_rfc1123"`
-	// AdminToken is the bearer token for everything but health and readiness
-	// where AdminAddr is not a loopback address or unix socket. Empty: those
-	// pages are not served there.
+	// AdminToken is the bearer token for everything but health and readiness.
+	// Empty: a loopback address or unix socket serves all without, any other
+	// address only those two.
 	AdminToken Secret `koanf:"admin_token" validate:"omitempty,min=8,printascii"`
 	// AdminTokenFile is a file that holds AdminToken.
 	AdminTokenFile string `koanf:"admin_token_file"`
