@@ -118,6 +118,12 @@ func TestDerived(t *testing.T) {
 				"scheme": "http", "ip": "198.51.100.7"},
 		},
 		{
+			"ext-authz: the prefix alone is the root",
+			func() *Request { r := envoyWebCall(nil); r.Path = extAuthzPrefix; return r }(),
+			map[string]string{"door": "ext-authz", "method": "POST", "path": "/", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7"},
+		},
+		{
 			"auth-request: its own family",
 			nginxCall(map[string]string{"x-original-url": "/forged", "x-forwarded-method": "FORGED",
 				"x-forwarded-uri": "/forged", "x-forwarded-for": "192.0.2.66", "x-koala-param-act": "forged"}),
@@ -212,6 +218,7 @@ func TestPrecedence(t *testing.T) {
 		{"[params]", get(ExtAuthz, "/", map[string]string{"x-act": "param"}), "param"},
 		{"a route over [params]", get(ExtAuthz, "/a", map[string]string{"x-act": "param"}), "route"},
 		{"a variable over [params]", get(ExtAuthz, "/b", map[string]string{"x-act": "param"}), "b"},
+		{"a blank variable is absent", get(ExtAuthz, "/%20", nil), ""},
 		{
 			"the context over a route",
 			context(get(ExtAuthz, "/a", nil), "context"),
