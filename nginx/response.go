@@ -1,0 +1,210 @@
+package nginx
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// The headers that speak to a gateway alone.
+const (
+	headerStatus        = "X-Koala-Status"   // auth-request: the status for the client
+	headerBody          = "X-Koala-Body"     // auth-request: the body for the client
+	headerLocation      = "X-Koala-Location" // auth-request: where the client is sent
+	headerAccel         = "X-Koala-Accel"    // accel, in the check: where an allowed request goes
+	headerAccelRedirect = "X-Accel-Redirect"
+)
+
+// The bounds of an answer's headers: nginx makes a 500 of an answer whose
+// headers outgrow its buffer, and such a 500 may let the request through.
+const (
+	maxHeaderBytes = 1800 // of ours; status line, date, and length come on top, to below 2048
+	maxHeaderBody  = 1024 // of these, X-Koala-Body
+)
+
+// answer is the reply to one check.
+type answer struct {
+	server *server
+	w      http.ResponseWriter
+	check  *http.Request
+	target string
+	door   mapping.Door // "" where the path is none of ours
+	begun  bool
+}
+
+// give answers with a decision, or with what stands in its place.
+func (a *answer) give(d *engine.Decision, err error) {
+	var refusal *mapping.Refusal
+	switch {
+	case err == nil:
+		a.decided(d)
+	case errors.As(err, &refusal):
+		a.complain(refusal)
+		a.problem(refusal.Status, refusal.Reason)
+	case engine.IsInvalid(err):
+		a.problem(http.StatusBadRequest, err.Error())
+	case errors.Is(err, context.Canceled):
+		a.fail() // nobody reads it
+	default:
+		a.server.complaints.warn("a check was not decided", "door", a.door, "error", err)
+		a.fail()
+	}
+}
+
+// complain tells of a gateway that leaves out a header. A malformed path is
+// the client's doing, and no matter for the log.
+func (a *answer) complain(refusal *mapping.Refusal) {
+	if len(refusal.Missing) > 0 {
+		a.server.complaints.warn(refusal.Reason, "door", a.door, "missing", refusal.Missing, "peer", a.check.RemoteAddr)
+	}
+}
+
+func (a *answer) decided(d *engine.Decision) {
+	switch {
+	case d.Unavailable:
+		a.fail()
+	case d.Verdict == rules.Allow:
+		a.allow(d)
+	default:
+		var room [24]rules.Header
+		a.refuse(d.Verdict, d.Refusal(), d.ClientHeaders(room[:0], a.server.presentation))
+	}
+}
+
+// allow lets the request through. The decision is told even where clients are
+// not to know it: a gateway hands it to the application.
+func (a *answer) allow(d *engine.Decision) {
+	var room [14]rules.Header
+	headers := append(room[:0], rules.Header{Name: "Cache-Control", Value: "no-store"})
+	if a.door == mapping.Accel {
+		target, ok := a.accelTarget()
+		if !ok {
+			a.problem(http.StatusForbidden, "the gateway asks for a target that is not in accel_targets")
+			return
+		}
+		headers = append(headers, rules.Header{Name: headerAccelRedirect, Value: target})
+	}
+	shown := a.server.presentation
+	shown.HideDecision = false
+	a.send(http.StatusOK, d.ClientHeaders(headers, shown), nil)
+}
+
+// accelTarget is where nginx is to send an allowed request.
+func (a *answer) accelTarget() (string, bool) {
+	targets := a.server.accelTargets
+	asked, ok := mapping.HTTPHeaders(a.check.Header).Header("x-koala-accel")
+	if !ok || asked == "" {
+		return targets[0], true
+	}
+	if slices.Contains(targets, asked) {
+		return asked, true
+	}
+	a.server.complaints.warn("a gateway asks for a target that is not in accel_targets", headerAccel, asked, "peer", a.check.RemoteAddr)
+	return "", false
+}
+
+// problem refuses a check that no rule has refused.
+func (a *answer) problem(status int, detail string) {
+	a.refuse(rules.Deny, engine.Problem(status, detail), nil)
+}
+
+// refuse answers with what the client of the gateway is to get.
+func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Header) {
+	if a.door == mapping.AuthRequest && len(r.Body) > maxHeaderBody {
+		r = engine.Problem(r.Status, "") // half a document is none
+	}
+	headers = append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})
+	headers = slices.DeleteFunc(engine.Sendable(headers), func(h rules.Header) bool {
+		return strings.EqualFold(h.Name, headerAccelRedirect) // it would let the request through
+	})
+	if a.door == mapping.AuthRequest {
+		a.refuseAuthRequest(v, r, headers)
+		return
+	}
+	a.send(a.refusing(r.Status), headers, r.Body)
+}
+
+// refuseAuthRequest says in headers what other gateways pass on as it stands:
+// auth_request knows 401 and 403 alone, and a body costs nginx the connection.
+func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []rules.Header) {
+	status := http.StatusForbidden
+	switch {
+	case asksForNative(a.target):
+		status = a.refusing(r.Status)
+	case v == rules.Challenge:
+		status = http.StatusUnauthorized
+	}
+	for i := range headers {
+		if strings.EqualFold(headers[i].Name, "Location") {
+			headers[i].Name = headerLocation
+		}
+	}
+	ours := []rules.Header{
+		{Name: headerStatus, Value: strconv.Itoa(r.Status)},
+		{Name: headerBody, Value: string(r.Body)},
+	}
+	a.send(status, append(engine.Sendable(ours), headers...), nil)
+}
+
+// refusing is status, or 403 where the gateway would take it for anything but
+// a refusal: a 2xx for leave to pass, and Envoy a 5xx for a failed service,
+// which its failure mode may let through.
+func (a *answer) refusing(status int) int {
+	switch {
+	case status < 200 || status > 599,
+		status < 300 && a.door != mapping.Accel,
+		status >= 500 && a.door == mapping.ExtAuthzWeb:
+		return http.StatusForbidden
+	}
+	return status
+}
+
+// fail answers a check that could not be decided, and leaves to the gateway
+// what holds then. It is a 503: a 500 is what gateways make of faults of their
+// own.
+func (a *answer) fail() {
+	if a.begun {
+		return
+	}
+	if a.door == mapping.AuthRequest {
+		a.send(http.StatusServiceUnavailable, nil, nil)
+		return
+	}
+	r := engine.Problem(http.StatusServiceUnavailable, "")
+	a.send(r.Status, []rules.Header{{Name: "Content-Type", Value: r.ContentType}}, r.Body)
+}
+
+// send writes the reply, with as many of the headers as fit.
+func (a *answer) send(status int, headers []rules.Header, body []byte) {
+	a.begun = true
+	to := a.w.Header()
+	if !passOverBody(a.w, a.check) {
+		to.Set("Connection", "close")
+	}
+	// Names stay as the drafts spell them, and their values share one slice.
+	values := make([]string, 0, len(headers))
+	bytes := 0
+	for _, h := range headers {
+		size := len(h.Name) + len(h.Value) + len(": \r\n")
+		if bytes+size > maxHeaderBytes {
+			continue
+		}
+		bytes += size
+		values = append(values, h.Value)
+		to[h.Name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	if body == nil {
+		to.Set("Content-Length", "0")
+	}
+	a.w.WriteHeader(status)
+	if body != nil {
+		_, _ = a.w.Write(body) // fails only if the gateway has gone
+	}
+}

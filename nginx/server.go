@@ -1,0 +1,165 @@
+// Package nginx holds the doors on HTTP of gateways that ask before they let a
+// request through: nginx (auth_request, X-Accel-Redirect), Caddy, Traefik,
+// APISIX and HAProxy (forward-auth), and Envoy's ext_authz in HTTP mode.
+//
+// The doors walk alike: server.go decides whether the peer may ask and which
+// door it asked at, request.go reads the check, response.go words the answer.
+// A check is never waved through because of a fault: what cannot be decided is
+// a denial, and what fails is a 503.
+package nginx
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Options are what the doors work with.
+type Options struct {
+	Engine       *engine.Engine
+	Mapping      mapping.Options
+	Presentation engine.Presentation
+	// TrustedProxies are the peers whose checks are answered; others get 403,
+	// since whoever may ask may also claim any address. Nil stands for
+	// loopback and the private ranges.
+	TrustedProxies []netip.Prefix
+	// AccelTargets are the named locations that /v1/accel may send nginx to,
+	// the default first; none stands for @app.
+	AccelTargets []string
+	// Logger hears of gateways that are set up wrongly, and of panics. The
+	// default is slog.Default.
+	Logger *slog.Logger
+}
+
+// server answers the checks of all doors here.
+type server struct {
+	engine       *engine.Engine
+	mapping      mapping.Options
+	presentation engine.Presentation
+	trusted      []netip.Prefix
+	accelTargets []string
+	routes       []route
+	logger       *slog.Logger
+	complaints   complaints
+	questions    sync.Pool
+}
+
+// route is one path of ours, and the door behind it.
+type route struct {
+	path    string
+	subtree bool // what begins with the path is the door's too
+	door    mapping.Door
+}
+
+// New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel and
+// /v1/ext-authz/*. It must be called without a http.ServeMux before it: one
+// would redirect the double slashes and dot segments of the paths that Envoy
+// sends.
+func New(o Options) http.Handler {
+	s := &server{
+		engine:       o.Engine,
+		mapping:      o.Mapping,
+		presentation: o.Presentation,
+		trusted:      o.TrustedProxies,
+		accelTargets: o.AccelTargets,
+		logger:       o.Logger,
+		routes: []route{
+			{path: "/v1/auth-request", door: mapping.AuthRequest},
+			{path: "/v1/forward-auth", door: mapping.ForwardAuth},
+			{path: "/v1/ext-authz", door: mapping.ExtAuthzWeb, subtree: true},
+			{path: "/v1/accel", door: mapping.Accel},
+		},
+	}
+	if s.trusted == nil {
+		s.trusted = privateRanges()
+	}
+	if len(s.accelTargets) == 0 {
+		s.accelTargets = []string{"@app"}
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	s.complaints.logger = s.logger
+	s.questions.New = func() any { return new(question) }
+	return s
+}
+
+// ServeHTTP answers one check.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target := targetOf(r)
+	a := &answer{server: s, w: w, check: r, door: s.doorOf(target), target: target}
+	defer a.recover()
+	switch {
+	case !s.trusts(r):
+		s.complaints.warn("refused the check of a peer that is not in trusted_proxies", "peer", r.RemoteAddr)
+		a.problem(http.StatusForbidden, "")
+	case a.door == "":
+		a.problem(http.StatusNotFound, "")
+	default:
+		d, err := s.decide(r, a.door, target)
+		a.give(d, err)
+	}
+}
+
+// doorOf finds the door that a request target asks at, "" for none.
+func (s *server) doorOf(target string) mapping.Door {
+	path, _, _ := strings.Cut(target, "?")
+	for i := range s.routes {
+		t := &s.routes[i]
+		if path == t.path || t.subtree && strings.HasPrefix(path, t.path) {
+			return t.door
+		}
+	}
+	return ""
+}
+
+// decide takes a check to the engine.
+func (s *server) decide(r *http.Request, door mapping.Door, target string) (*engine.Decision, error) {
+	set := s.engine.Rules()
+	q := s.questions.Get().(*question)
+	defer s.release(q)
+	q.read(r, door, target)
+	if err := mapping.Params(set, &q.request, &s.mapping, &q.params); err != nil {
+		return nil, err
+	}
+	return s.engine.Decide(r.Context(), q.ask(set))
+}
+
+// recover ends a panic of this check here: net/http would cut the connection,
+// and gateways that lose one may let the request through.
+func (a *answer) recover() {
+	if v := recover(); v != nil {
+		a.server.logger.Error("a check panicked", "door", a.door, "panic", v, "stack", string(debug.Stack()))
+		a.fail()
+	}
+}
+
+// question is what one check needs on its way to the engine, kept for the
+// next.
+type question struct {
+	request mapping.Request
+	params  rules.Params
+	sets    [1]engine.Input
+	call    engine.Call
+}
+
+// ask is the call that puts the question.
+func (q *question) ask(set *rules.Set) *engine.Call {
+	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
+	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:]}
+	return &q.call
+}
+
+// release keeps q for another check, without what it holds of this one.
+func (s *server) release(q *question) {
+	q.params.Reset()
+	q.request, q.call = mapping.Request{}, engine.Call{}
+	s.questions.Put(q)
+}

@@ -1,0 +1,39 @@
+package nginx
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+// privateRanges are the peers that are trusted unless the operator says: this
+// machine and its private networks.
+func privateRanges() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("::1/128"),
+		netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("172.16.0.0/12"),
+		netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("fc00::/7"),
+	}
+}
+
+// trusts tells whether the peer may ask. The rights of a unix socket's file
+// have decided that already.
+func (s *server) trusts(r *http.Request) bool {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
+		return true
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	for _, p := range s.trusted {
+		if p.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
