@@ -131,15 +131,33 @@ func (r *Redis) Close() error {
 func (r *Redis) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		r.script.Load(ctx, p)
-		p.Set(ctx, r.prefix+":1:check", 1, time.Minute)
-		return nil
-	})
+	err := r.dial(ctx)
+	if err == nil {
+		err = r.script.Load(ctx, r.client).Err()
+	}
+	if err == nil {
+		err = r.client.Set(ctx, r.prefix+":1:check", 1, time.Minute).Err()
+	}
 	if err != nil {
 		return fmt.Errorf("redis: check: %w", err)
 	}
 	return nil
+}
+
+// dial connects outside of the pool and hangs up. After as many failed dials
+// as it has connections the pool dials by itself, once a second, and fails
+// every call until then: Redis would be found back a second late.
+func (r *Redis) dial(ctx context.Context) error {
+	client, ok := r.client.(*redis.Client)
+	if !ok {
+		return nil
+	}
+	o := client.Options()
+	connection, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
 }
 
 // Evaluate carries out the plan as one atomic step and fills a. A call that

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Rescue is Redis as long as it answers, else the in-process store: then each
+// instance counts for itself, and what it counts is lost when Redis is back.
+// Whether Redis is asked at all is known here and nowhere else.
+type Rescue struct {
+	redis    *Redis
+	memory   *Memory
+	onChange func(State)
+
+	away     atomic.Bool  // Redis is not asked
+	timeouts atomic.Int32 // calls in a row that timed out
+	mu       sync.Mutex   // guards state, and the order of changes
+	state    State
+
+	wake   chan struct{} // tells the probe that Redis went away
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+var _ Store = (*Rescue)(nil)
+
+// State is whether Redis or the in-process store answers.
+type State struct {
+	// Degraded tells that the in-process store answers.
+	Degraded bool
+	// Since is when that began, or ended.
+	Since time.Time
+	// Err is what Redis was last found away with; nil if it never was.
+	Err error
+}
+
+// RescueOptions are what a Rescue can be told.
+type RescueOptions struct {
+	// OnChange is called with every change of the state, one at a time, from
+	// the goroutine that saw it. It must not block.
+	OnChange func(State)
+}
+
+const (
+	// probeEvery is how often Redis is looked for while it is away.
+	probeEvery = 100 * time.Millisecond
+	// maxTimeouts is how many calls in a row time out before Redis is taken
+	// to be away. One alone may be a pause of its own.
+	maxTimeouts = 3
+	// fairWait is how long Redis has to be waited for before a timeout counts.
+	// It is below what Envoy's rate limit filter leaves by default.
+	fairWait = 10 * time.Millisecond
+)
+
+// NewRescue returns a store that answers from redis, else from memory. It asks
+// once whether Redis is there, within the budget of a call, so that an
+// instance that starts beside a working Redis counts its first call there. The
+// caller closes redis and memory after it.
+func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
+	r := &Rescue{
+		redis:    redis,
+		memory:   memory,
+		onChange: o.OnChange,
+		state:    State{Since: time.Now()},
+		wake:     make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if err := redis.Check(r.ctx); err != nil {
+		r.leave(err)
+	}
+	go r.probe()
+	return r
+}
+
+// Close ends the probe.
+func (r *Rescue) Close() {
+	r.cancel()
+	<-r.ended
+}
+
+// State is whether Redis or the in-process store answers.
+func (r *Rescue) State() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// Evaluate carries out the plan in Redis, or in process and says so in
+// a.Degraded. The error is that of the caller's own context or of the plan.
+func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
+	if !r.away.Load() {
+		begin := time.Now()
+		err := r.redis.Evaluate(ctx, p, a)
+		if err == nil {
+			if r.timeouts.Load() != 0 {
+				r.timeouts.Store(0)
+			}
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err // the caller is gone: that says nothing about Redis
+		}
+		r.judge(err, time.Since(begin))
+	}
+	err := r.memory.Evaluate(ctx, p, a)
+	a.Degraded = true
+	return err
+}
+
+// judge decides what a failed call says about Redis. A timeout says nothing if
+// the caller had no time to give: hurried callers must not take Redis away from
+// the others.
+func (r *Rescue) judge(err error, waited time.Duration) {
+	switch {
+	case timedOut(err):
+		if waited >= min(fairWait, r.redis.budget) && r.timeouts.Add(1) >= maxTimeouts {
+			r.leave(err)
+		}
+	case gone(err):
+		r.leave(err)
+	}
+	// Any other error is about this plan, and the next may well succeed.
+}
+
+// timedOut tells whether a call got no answer in time.
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
+}
+
+// unable are the replies of a Redis that cannot count for anyone now.
+var unable = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN",
+	"NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "BUSY", "MAX NUMBER OF CLIENTS REACHED",
+}
+
+// gone tells whether the connection or Redis itself is of no use.
+func gone(err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		for _, prefix := range unable {
+			if redis.HasErrorPrefix(err, prefix) {
+				return true
+			}
+		}
+		return false
+	}
+	var network *net.OpError
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, redis.ErrClosed)
+}
+
+// leave stops asking Redis.
+func (r *Rescue) leave(err error) {
+	r.change(true, err)
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// change notes whether Redis is away, and tells of it if that is new.
+func (r *Rescue) change(away bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.state.Err = err
+	}
+	if r.state.Degraded == away {
+		return
+	}
+	r.state.Degraded, r.state.Since = away, time.Now()
+	r.timeouts.Store(0)
+	r.away.Store(away)
+	if r.onChange != nil {
+		r.onChange(r.state)
+	}
+}
+
+// probe looks for Redis while it is away, sleeps while it is there, and ends
+// with Close.
+func (r *Rescue) probe() {
+	defer close(r.ended)
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.wake:
+		}
+		for r.away.Load() {
+			select {
+			case <-r.ctx.Done():
+				return
+			case <-time.After(probeEvery):
+			}
+			if err := r.redis.Check(r.ctx); err != nil {
+				r.change(true, err)
+			} else {
+				r.change(false, nil)
+			}
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package store_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// rescue is a Rescue over a server, and the changes of its state.
+type rescue struct {
+	*store.Rescue
+	mu      sync.Mutex
+	changes []store.State
+}
+
+const budget = 40 * time.Millisecond
+
+func openRescue(t *testing.T, url string) *rescue {
+	t.Helper()
+	redis, err := store.NewRedis(store.RedisOptions{URL: url, Budget: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	r := new(rescue)
+	r.Rescue = store.NewRescue(redis, memory, store.RescueOptions{OnChange: func(s store.State) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.changes = append(r.changes, s)
+	}})
+	t.Cleanup(func() {
+		r.Close()
+		memory.Close()
+		if err := redis.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// take takes one of ten hits a minute and returns the answer and how long it
+// took. Whatever Redis does, there is one.
+func (r *rescue) take(t *testing.T) (store.Answers, time.Duration) {
+	t.Helper()
+	var a store.Answers
+	begin := time.Now()
+	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
+		{Subject: []byte("u"), Return: 1, Method: store.Count, Time: 600, Count: 1000, Weight: 1}}}}}
+	if err := r.Evaluate(context.Background(), p, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a, time.Since(begin)
+}
+
+// until waits for an answer that is or is not degraded.
+func (r *rescue) until(t *testing.T, degraded bool, patience time.Duration) store.Answers {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		a, took := r.take(t)
+		if took > budget+50*time.Millisecond {
+			t.Errorf("an answer took %v with a budget of %v", took, budget)
+		}
+		if a.Degraded == degraded && r.State().Degraded == degraded {
+			return a
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("degraded is still %v after %v, state %+v", !degraded, patience, r.State())
+		}
+	}
+}
+
+func TestRescueWhenRedisIsKilled(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	if a, _ := r.take(t); a.Degraded || a.Sets[0].Remaining != 999 {
+		t.Fatalf("with Redis: %+v", a)
+	}
+	server.Kill()
+	if a, _ := r.take(t); !a.Degraded || a.Sets[0].Remaining != 999 {
+		t.Errorf("the first call after the kill is not answered in process: %+v", a)
+	}
+	if s := r.State(); !s.Degraded || s.Err == nil || s.Since.IsZero() {
+		t.Errorf("state %+v, want degraded with an error", s)
+	}
+	// As long as a pool needs to give Redis up.
+	for begin := time.Now(); time.Since(begin) < 1500*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		if a, took := r.take(t); !a.Degraded || took > 5*time.Millisecond {
+			t.Errorf("while Redis is away: degraded %v after %v", a.Degraded, took)
+		}
+	}
+	server.Start()
+	if a := r.until(t, false, time.Second); a.Sets[0].Remaining != 999 {
+		t.Errorf("the new Redis has counted before its first call: %+v", a)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.changes) != 2 || !r.changes[0].Degraded || r.changes[1].Degraded {
+		t.Errorf("changes %+v, want one away and one back", r.changes)
+	}
+}
+
+func TestRescueWhenRedisHangs(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	r.take(t)
+	server.Pause()
+	a, _ := r.take(t)
+	if !a.Degraded || r.State().Degraded {
+		t.Errorf("one timeout: answered in process %v, breaker open %v; want true, false", a.Degraded, r.State().Degraded)
+	}
+	r.until(t, true, time.Second)
+	if a, took := r.take(t); !a.Degraded || took > 5*time.Millisecond {
+		t.Errorf("with the breaker open: degraded %v after %v", a.Degraded, took)
+	}
+	server.Resume()
+	r.until(t, false, time.Second)
+}
+
+func TestRescueWithoutRedisAtStart(t *testing.T) {
+	server := storetest.StartServer(t)
+	server.Kill()
+	r := openRescue(t, server.URL())
+	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
+		t.Errorf("degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
+	}
+	server.Start()
+	r.until(t, false, time.Second)
+}
+
+func TestRescueWhenRedisRefuses(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	client := server.Client()
+	defer client.Close()
+	ctx := context.Background()
+	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
+		t.Errorf("a Redis without memory: degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
+	}
+	time.Sleep(300 * time.Millisecond) // some probes: a Redis that cannot write is not back
+	if !r.State().Degraded {
+		t.Error("a Redis without memory was taken to be back")
+	}
+	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, false, time.Second)
+}
+
+func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	server.Pause()
+	defer server.Resume()
+	for range 10 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		p := &store.Plan{Op: store.Browse, Zone: time.UTC}
+		<-ctx.Done()
+		if err := r.Evaluate(ctx, p, new(store.Answers)); err == nil {
+			t.Error("a call whose caller is gone was answered")
+		}
+		cancel()
+	}
+	if r.State().Degraded {
+		t.Error("callers that left opened the breaker")
+	}
+}
+
+func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	server.Pause()
+	defer server.Resume()
+	for range 10 {
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Millisecond)
+		var a store.Answers
+		if err := r.Evaluate(ctx, &store.Plan{Op: store.Browse, Zone: time.UTC}, &a); err != nil || !a.Degraded {
+			t.Errorf("a caller with 8 ms: degraded %v, %v; want an answer in process", a.Degraded, err)
+		}
+		cancel()
+	}
+	if r.State().Degraded {
+		t.Error("callers in a hurry opened the breaker")
+	}
+}
+
+func TestRescueEndsItsGoroutines(t *testing.T) {
+	server := storetest.StartServer(t)
+	ignore := goleak.IgnoreCurrent()
+	t.Run("use", func(t *testing.T) {
+		r := openRescue(t, server.URL())
+		r.take(t)
+		server.Kill()
+		r.take(t)
+		server.Start()
+		r.until(t, false, time.Second)
+	})
+	goleak.VerifyNone(t, ignore)
+}
