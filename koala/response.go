@@ -1,0 +1,122 @@
+package koala
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// The replies that are always the same, spelled as Koala spells them: some of
+// its clients compare text.
+var (
+	done        = []byte(`{"err_no":0, "err_msg":"OK"}`)
+	unknownRule = []byte(`{"err_no":-2, "err_msg":"unknown rule_no!"}`)
+	alive       = []byte(`{"errno": 0, "errmsg": "OK!"}`)
+	redisError  = []byte(`{"errno": -1, "errmsg": "redis-error!"}`)
+)
+
+// The header values of every reply. They are shared, and net/http leaves them
+// as they are.
+var (
+	typeJSON = []string{"application/json"}
+	typeText = []string{"text/plain; charset=utf-8"}
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+)
+
+// entryOf is the entry of [result] that answers.
+func entryOf(a *engine.Answer) []byte {
+	if a.Decider == nil {
+		return a.Result.Entry(a.Result.RetCode)
+	}
+	return a.Result.Entry(a.Decider.Return)
+}
+
+// entriesOf are the entries of all rules that would decide; what answers where
+// none would, alone, is entry 0.
+func entriesOf(a *engine.Answer) []byte {
+	list := []byte{'['}
+	for i, rule := range a.Refusing {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, rule.Result.Entry(rule.Return)...)
+	}
+	if len(a.Refusing) == 0 {
+		list = append(list, entryOf(a)...)
+	}
+	return append(list, ']')
+}
+
+// jobResult is the answer to one question of /multi/browse.
+type jobResult struct {
+	id    string
+	entry []byte
+}
+
+func resultsOf(results []jobResult) []byte {
+	list := []byte{'['}
+	for i, r := range results {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(append(list, `{"Id":`...), quote(r.id)...)
+		list = append(append(list, `,"Result":`...), r.entry...)
+		list = append(list, '}')
+	}
+	return append(list, ']')
+}
+
+func cacheValue(hits int64) []byte {
+	b := strconv.AppendInt([]byte(`{"err_no":0, "err_msg":"", "cache_val":`), hits, 10)
+	return append(b, '}')
+}
+
+// rulesText is the text of the rule files in force; of several, each with its
+// name above it.
+func rulesText(set *rules.Set) []byte {
+	if len(set.Sources) == 1 {
+		return set.Sources[0].Text
+	}
+	var b bytes.Buffer
+	for _, source := range set.Sources {
+		b.WriteString("# " + source.Name + "\n")
+		b.Write(source.Text)
+		if !bytes.HasSuffix(source.Text, []byte("\n")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// fault says what is wrong with a call.
+func (c *call) fault(status int, message string) {
+	b := append([]byte(`{"err_no":-1, "err_msg":`), quote(message)...)
+	c.reply(status, append(b, '}'))
+}
+
+func (c *call) forbid() {
+	c.fault(http.StatusForbidden, "koala_api is "+string(c.server.access)+", which does not allow this call")
+}
+
+// quote is s as JSON has it, and as a client of any charset reads it.
+func quote(s string) []byte {
+	quoted, _ := json.Marshal(s) // cannot fail for a string
+	return quoted
+}
+
+func (c *call) reply(status int, body []byte) { c.write(status, typeJSON, body) }
+
+func (c *call) replyText(body []byte) { c.write(http.StatusOK, typeText, body) }
+
+func (c *call) write(status int, contentType []string, body []byte) {
+	c.begun = true
+	h := c.w.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = contentType, noStore, noSniff
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // fails only if the caller has gone
+}

@@ -1,0 +1,298 @@
+// Package koala is the door of Koala's own HTTP API, so that applications
+// written for Koala work unchanged: server.go has the paths and who may use
+// them, request.go reads a call, response.go spells the replies.
+//
+// Its callers are applications that are trusted with the parameters they send.
+// Replies are JSON, with status 200 whatever the verdict.
+package koala
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Access says how much of the API is open.
+type Access string
+
+// The forms of the setting `koala_api`.
+const (
+	Full Access = "full" // all of it
+	Read Access = "read" // what changes no counter
+	Off  Access = "off"  // nothing; so is any other value
+)
+
+// Options are what the door works with.
+type Options struct {
+	Engine  *engine.Engine
+	Mapping mapping.Options
+	Access  Access
+	// Token is what callers have to send as `Authorization: Bearer TOKEN`; ""
+	// asks for none.
+	Token string
+	// RedisAway tells whether Redis is configured and does not answer, for
+	// /monitor/alive. Nil means never.
+	RedisAway func() bool
+	// Logger hears of panics and of calls that failed. The default is
+	// slog.Default.
+	Logger *slog.Logger
+}
+
+// server answers the calls of Koala's API.
+type server struct {
+	engine    *engine.Engine
+	mapping   mapping.Options
+	access    Access
+	token     *[sha256.Size]byte // of the digest, so that its length shows nothing; nil for none
+	redisAway func() bool
+	logger    *slog.Logger
+	endpoints map[string]endpoint
+	calls     sync.Pool
+}
+
+// endpoint is what one path does.
+type endpoint struct {
+	answer func(*call)
+	writes bool // changes counters, whatever the call says
+}
+
+// New returns the handler of Koala's paths. It must be called without a
+// http.ServeMux before it: as in Koala, slashes around a path do not count.
+func New(o Options) http.Handler {
+	s := &server{
+		engine:    o.Engine,
+		mapping:   o.Mapping,
+		access:    o.Access,
+		redisAway: o.RedisAway,
+		logger:    o.Logger,
+		endpoints: map[string]endpoint{
+			"rule/browse":          {answer: (*call).browse},
+			"rule/browse_complete": {answer: (*call).browseComplete},
+			"rule/take":            {answer: (*call).take, writes: true},
+			"rule/update":          {answer: (*call).update, writes: true},
+			"rule/refund":          {answer: (*call).refund, writes: true},
+			"rule/feedback":        {answer: (*call).feedback, writes: true},
+			"rule/value":           {answer: (*call).value},
+			"multi/browse":         {answer: (*call).multiBrowse},
+			"monitor/alive":        {answer: (*call).alive},
+			"admin/allrules":       {answer: (*call).allRules},
+		},
+	}
+	if s.access != Full && s.access != Read {
+		s.access = Off
+	}
+	if o.Token != "" {
+		digest := sha256.Sum256([]byte(o.Token))
+		s.token = &digest
+	}
+	if s.redisAway == nil {
+		s.redisAway = func() bool { return false }
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	s.calls.New = func() any { return new(call) }
+	return s
+}
+
+// ServeHTTP answers one call.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := s.calls.Get().(*call)
+	c.server, c.w, c.http, c.rules = s, w, r, s.engine.Rules()
+	defer s.end(c)
+	if e, ok := c.endpoint(); ok {
+		e.answer(c)
+	}
+}
+
+// endpoint finds what is asked for, if it is there, allowed and readable; else
+// it has said what is not.
+func (c *call) endpoint() (endpoint, bool) {
+	e, known := c.server.endpoints[strings.Trim(c.http.URL.Path, "/")]
+	switch {
+	case !c.server.admits(c.http):
+		c.fault(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
+	case !known:
+		c.fault(http.StatusNotFound, "not found")
+	case !c.server.opens(e.writes):
+		c.forbid()
+	case c.http.Method != http.MethodGet && c.http.Method != http.MethodHead && c.http.Method != http.MethodPost:
+		c.w.Header().Set("Allow", "GET, HEAD, POST")
+		c.fault(http.StatusMethodNotAllowed, "want GET or POST")
+	default:
+		return e, c.read()
+	}
+	return e, false
+}
+
+// admits tells whether a call brings the token, if one is asked for.
+func (s *server) admits(r *http.Request) bool {
+	if s.token == nil {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	digest := sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(digest[:], s.token[:]) == 1
+}
+
+// opens tells whether the setting lets a call pass that writes, or that does
+// not.
+func (s *server) opens(writes bool) bool {
+	return s.access == Full || s.access == Read && !writes
+}
+
+// end keeps c for another call, without what it holds of this one. A panic
+// ends here too, and its call is not used again.
+func (s *server) end(c *call) {
+	if v := recover(); v != nil {
+		s.logger.Error("a call panicked", "door", mapping.Koala, "panic", v, "stack", string(debug.Stack()))
+		if !c.begun {
+			c.fault(http.StatusServiceUnavailable, "internal error; the service's log has the details")
+		}
+		return
+	}
+	c.params.Reset()
+	clear(c.request.Args)
+	*c = call{params: c.params, request: mapping.Request{Args: c.request.Args[:0]}}
+	s.calls.Put(c)
+}
+
+// browse looks, and with _writeThrough=yes takes.
+func (c *call) browse() {
+	op := engine.Browse
+	if c.writesThrough() {
+		op = engine.Take
+	}
+	c.answerEntry(op)
+}
+
+func (c *call) take() { c.answerEntry(engine.Take) }
+
+func (c *call) answerEntry(op engine.Op) {
+	if op == engine.Take && !c.server.opens(true) {
+		c.forbid()
+		return
+	}
+	if d, ok := c.decide(&engine.Call{Op: op}); ok {
+		c.reply(http.StatusOK, entryOf(&d.Sets[0]))
+	}
+}
+
+// browseComplete tells all rules that would decide, and with _writeThrough=yes
+// counts if none refuses.
+func (c *call) browseComplete() {
+	op := engine.Complete
+	if c.writesThrough() {
+		op = engine.CompleteTake
+	}
+	if op == engine.CompleteTake && !c.server.opens(true) {
+		c.forbid()
+		return
+	}
+	if d, ok := c.decide(&engine.Call{Op: op}); ok {
+		c.reply(http.StatusOK, entriesOf(&d.Sets[0]))
+	}
+}
+
+func (c *call) update() { c.change(&engine.Call{Op: engine.Update}) }
+
+func (c *call) refund() { c.change(&engine.Call{Op: engine.Refund}) }
+
+// feedback gives back what the matching leak rules name for this feedback.
+func (c *call) feedback() {
+	switch kind, _ := c.own("_feedbackType"); kind {
+	case "", "erase1":
+		c.change(&engine.Call{Op: engine.Refund, Erase: 1})
+	case "erase2":
+		c.change(&engine.Call{Op: engine.Refund, Erase: 2})
+	default:
+		c.fault(http.StatusBadRequest, "unknown _feedbackType; want erase1 or erase2")
+	}
+}
+
+func (c *call) change(q *engine.Call) {
+	if _, ok := c.decide(q); ok {
+		c.reply(http.StatusOK, done)
+	}
+}
+
+// value tells what one rule has counted for these parameters.
+func (c *call) value() {
+	number, ok := c.ruleNumber()
+	if !ok {
+		return
+	}
+	for _, rule := range c.rules.Rules {
+		if rule.Return == number {
+			if d, ok := c.decide(&engine.Call{Op: engine.Peek, Rule: number}); ok {
+				c.reply(http.StatusOK, cacheValue(d.Sets[0].Hits))
+			}
+			return
+		}
+	}
+	c.reply(http.StatusBadRequest, unknownRule)
+}
+
+// multiBrowse looks for several parameter sets. Each is a question of its own.
+func (c *call) multiBrowse() {
+	jobs, ok := c.jobs()
+	if !ok {
+		return
+	}
+	results := make([]jobResult, len(jobs))
+	for i := range jobs {
+		c.request.Args = appendArguments(c.request.Args[:0], jobs[i].query())
+		d, ok := c.decide(&engine.Call{Op: engine.Browse})
+		if !ok {
+			return
+		}
+		results[i] = jobResult{jobs[i].ID, entryOf(&d.Sets[0])}
+	}
+	c.reply(http.StatusOK, resultsOf(results))
+}
+
+func (c *call) alive() {
+	if c.server.redisAway() {
+		c.reply(http.StatusInternalServerError, redisError)
+		return
+	}
+	c.reply(http.StatusOK, alive)
+}
+
+func (c *call) allRules() { c.replyText(rulesText(c.rules)) }
+
+// decide puts a question about the call's parameters to the engine; if it has
+// no answer, it has said so.
+func (c *call) decide(q *engine.Call) (*engine.Decision, bool) {
+	if err := mapping.Params(c.rules, &c.request, &c.server.mapping, &c.params); err != nil {
+		c.fault(http.StatusBadRequest, err.Error())
+		return nil, false
+	}
+	hits, ok := c.hits()
+	if !ok {
+		return nil, false
+	}
+	c.sets[0] = engine.Input{Params: &c.params, Hits: hits}
+	q.Rules, q.Door, q.Sets = c.rules, string(mapping.Koala), c.sets[:]
+	d, err := c.server.engine.Decide(c.http.Context(), q)
+	switch {
+	case engine.IsInvalid(err):
+		c.fault(http.StatusBadRequest, err.Error())
+	case err != nil:
+		c.server.logger.Debug("a call was not decided", "door", mapping.Koala, "error", err)
+		c.fault(http.StatusServiceUnavailable, "the call was given up")
+	case d.Unavailable:
+		c.fault(http.StatusServiceUnavailable, "no store answers")
+	default:
+		return d, true
+	}
+	return nil, false
+}
