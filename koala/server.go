@@ -17,7 +17,6 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Access says how much of the API is open.
