@@ -67,6 +67,9 @@ type Config struct {
 
 	// Headers says in which form clients are told of their quota.
 	Headers string `koanf:"headers" validate:"oneof=draft10 legacy both none"`
+	// RateLimitHeaders adds these fields to answers of the rate limit service,
+	// where Envoy makes x-ratelimit-* and Retry-After of its own.
+	RateLimitHeaders bool `koanf:"ratelimit_headers"`
 	// HideDecisionHeaders keeps X-Koala-Decision, X-Koala-Rule and
 	// X-Koala-Result from clients.
 	HideDecisionHeaders bool `koanf:"hide_decision_headers"`

@@ -17,8 +17,9 @@ func Default() Config {
 		// An Envoy worker keeps one connection for ever if it may.
 		GRPCMaxConnectionAge:      30 * time.Minute,
 		GRPCMaxConnectionAgeGrace: 10 * time.Second,
-		// An Envoy worker sends all that it has under way over one connection.
-		GRPCMaxStreams: 10_000,
+		// An Envoy worker sends all that it has under way over one connection,
+		// and holds back what is above.
+		GRPCMaxStreams: 1024,
 		// Envoy's own bound on request headers is 60 KiB; a buffered body may
 		// come with them.
 		GRPCMaxMessage: 4 << 20,
@@ -44,7 +45,7 @@ func Default() Config {
 		AdminAddr:  "127.0.0.1:9982",
 		AdminHosts: []string{},
 
-		RedisPrefix: "koalagate",
+		RedisPrefix: "koala",
 		// Far above what Redis needs, and less than a person notices. A
 		// caller's own deadline shortens it.
 		RedisBudget: 100 * time.Millisecond,

@@ -34,6 +34,7 @@ type Metrics struct {
 	evaluated prometheus.Histogram
 	failures  prometheus.Counter
 	rescued   prometheus.Counter
+	degraded  prometheus.Gauge
 
 	generation prometheus.Gauge
 	inForce    prometheus.Gauge
@@ -53,9 +54,8 @@ type ruleKey struct {
 // Build says what program runs.
 type Build struct{ Version, Revision string }
 
-// New registers all metrics on a registry of their own. degraded tells at
-// every scrape whether the in-process store stands in for Redis.
-func New(b Build, degraded func() bool) *Metrics {
+// New registers all metrics on a registry of their own.
+func New(b Build) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, unavailable (no store could answer) or invalid (the call could not be decided)."),
@@ -72,6 +72,7 @@ func New(b Build, degraded func() bool) *Metrics {
 		}),
 		failures:   prometheus.NewCounter(opts("store_errors_total", "Decisions that no store could make.")),
 		rescued:    prometheus.NewCounter(opts("rescued_total", "Decisions that the in-process store made in place of Redis.")),
+		degraded:   prometheus.NewGauge(gauge("store_degraded", "1 while the in-process store stands in for Redis.")),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the rules in force: 1 for those of the start, one more with each change.")),
 		inForce:    prometheus.NewGauge(gauge("rules", "Number of rules in force.")),
 		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "When the rules in force were loaded.")),
@@ -80,13 +81,21 @@ func New(b Build, degraded func() bool) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of rule files that changed, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded,
 		m.generation, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts(gauge("store_degraded", "1 while the in-process store stands in for Redis.")), func() float64 { return number(degraded()) }),
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, outcome := range []string{outcomeOK, outcomeRefused} {
+		m.reloads.WithLabelValues(outcome) // so that both are there before they happen
+	}
 	return m
 }
+
+// The outcomes of a load.
+const (
+	outcomeOK      = "ok"
+	outcomeRefused = "refused"
+)
 
 func opts(name, help string) prometheus.CounterOpts {
 	return prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}
@@ -124,6 +133,9 @@ func (m *Metrics) Decided(door, verdict string) {
 // Rescued counts a decision of the in-process store in place of Redis.
 func (m *Metrics) Rescued() { m.rescued.Inc() }
 
+// Degraded notes whether the in-process store stands in for Redis.
+func (m *Metrics) Degraded(is bool) { m.degraded.Set(number(is)) }
+
 // RuleDecided counts a decision that the rule with this number made.
 func (m *Metrics) RuleDecided(rule int64, verdict string) {
 	m.rules.of(ruleKey{rule, verdict}).Inc()
@@ -143,14 +155,14 @@ func (m *Metrics) Loaded(generation uint64, rules int, at time.Time) {
 	m.inForce.Set(float64(rules))
 	m.loadedAt.Set(seconds(at))
 	m.reloadOK.Set(1)
-	m.reloads.WithLabelValues("ok").Inc()
+	m.reloads.WithLabelValues(outcomeOK).Inc()
 }
 
 // Refused notes that rule files were refused, and older rules still hold.
 func (m *Metrics) Refused(at time.Time) {
 	m.reloadOK.Set(0)
 	m.failedAt.Set(seconds(at))
-	m.reloads.WithLabelValues("refused").Inc()
+	m.reloads.WithLabelValues(outcomeRefused).Inc()
 }
 
 // Restored notes that the files say again what is in force, after they had

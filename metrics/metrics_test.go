@@ -25,8 +25,7 @@ func scrape(t testing.TB, m *metrics.Metrics) string {
 }
 
 func TestWhatHappensIsScraped(t *testing.T) {
-	degraded := false
-	m := metrics.New(metrics.Build{Version: "1.2.3", Revision: "abc"}, func() bool { return degraded })
+	m := metrics.New(metrics.Build{Version: "1.2.3", Revision: "abc"})
 	m.Decided("extauthz", "deny")
 	m.Decided("extauthz", "deny")
 	m.Decided("koala", metrics.Unavailable)
@@ -36,7 +35,7 @@ func TestWhatHappensIsScraped(t *testing.T) {
 	m.Evaluated(3 * time.Millisecond)
 	m.Loaded(2, 17, time.UnixMilli(1500))
 	m.Refused(time.UnixMilli(2500))
-	degraded = true
+	m.Degraded(true)
 
 	got := scrape(t, m)
 	for _, want := range []string{
@@ -69,7 +68,7 @@ func TestWhatHappensIsScraped(t *testing.T) {
 }
 
 func TestEveryMetricOfOursHasHelp(t *testing.T) {
-	m := metrics.New(metrics.Build{}, func() bool { return false })
+	m := metrics.New(metrics.Build{})
 	m.Decided("koala", "allow")
 	m.RuleDecided(1, "allow")
 	m.ShadowDecided(1, "deny")
@@ -87,7 +86,7 @@ func TestEveryMetricOfOursHasHelp(t *testing.T) {
 }
 
 func TestRulesBeyondTheBoundShareASeries(t *testing.T) {
-	m := metrics.New(metrics.Build{}, func() bool { return false })
+	m := metrics.New(metrics.Build{})
 	var callers sync.WaitGroup
 	for start := range 4 {
 		callers.Go(func() {
@@ -107,7 +106,7 @@ func TestRulesBeyondTheBoundShareASeries(t *testing.T) {
 }
 
 func TestCountingDoesNotAllocate(t *testing.T) {
-	m := metrics.New(metrics.Build{}, func() bool { return false })
+	m := metrics.New(metrics.Build{})
 	count := func() {
 		m.Decided("extauthz", "allow")
 		m.RuleDecided(201, "allow")
@@ -120,7 +119,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkDecided(b *testing.B) {
-	m := metrics.New(metrics.Build{}, func() bool { return false })
+	m := metrics.New(metrics.Build{})
 	for b.Loop() {
 		m.Decided("extauthz", "allow")
 		m.RuleDecided(201, "allow")
