@@ -1,0 +1,62 @@
+# Every target works in a fresh clone; `make` alone lists them.
+
+FUZZTIME ?= 10m
+BENCH    ?= .
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+SCRIPTS  := .ci/run $(wildcard deploy/*.sh e2e/*.sh)
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Programs that were fetched because the system's do not serve come first.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/koalagate
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/koalagate ./cmd/koalagate
+
+.PHONY: run
+run: build ## start koalagate on the sample rules and say what to curl
+	@deploy/run.sh
+
+.PHONY: demo
+demo: tools build ## start Redis, two instances, Envoy, nginx and an application, and say what to curl
+	@go run ./e2e/demo
+
+# -race needs cgo; -vet=all vets in the build that the tests need anyway.
+.PHONY: test
+test: tools ## vet, and run every test with the race detector against the real programs
+	go test -race -vet=all -timeout 10m ./...
+
+.PHONY: verify
+verify: tools ## the long form of the tests; keeps the results in docs/verification.md
+	@e2e/verify.sh
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (10m) each
+	@e2e/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## run the benchmarks; BENCH=REGEXP selects
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint with gofumpt and the arrows, and shellcheck
+	@e2e/programs.sh shellcheck
+	$(GOLANGCI) run ./...
+	shellcheck $(SCRIPTS)
+
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: tools
+tools: ## find redis-server, nginx and Envoy, or fetch them into .tools
+	@e2e/programs.sh
+
+.PHONY: clean
+clean: ## remove what was built; .tools stays
+	rm -rf bin

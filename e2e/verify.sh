@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The long form of the tests: everything `make test` runs, the end-to-end
+# stories in their many rounds, and a minute of every fuzz target. What was run
+# and what it said is kept in docs/verification.md.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+mkdir -p docs
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+
+# show COMMAND…: runs it, and writes command and output into the report.
+show() {
+  printf '\n## %s\n\n~~~\n' "$*" >>"$report"
+  "$@" 2>&1 | tee -a "$report"
+  printf '~~~\n' >>"$report"
+}
+
+{
+  echo "# Verification"
+  echo
+  echo "Written by \`make verify\` at commit $(git rev-parse --short HEAD), $(go env GOVERSION), $(date -u +%F), $(nproc) cores."
+} >"$report"
+show e2e/programs.sh
+show go test -race -vet=all -count=1 -timeout 20m ./...
+show go test -race -count=1 -timeout 30m -v ./e2e -long
+show e2e/fuzz.sh "${FUZZTIME:-1m}"
+cp "$report" docs/verification.md
+echo "kept in docs/verification.md"
