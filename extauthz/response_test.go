@@ -1,0 +1,362 @@
+package extauthz_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+const outcomes = `
+[rules]
+rule : [direct] [act=black] [time=1; count=0;] [result=2; return=10]
+rule : [direct] [act=white] [time=1; count=0;] [result=1; return=11]
+rule : [direct] [act=robot] [time=1; count=0;] [result=3; return=12]
+rule : [direct] [act=own] [time=1; count=0;] [result=4; return=13]
+rule : [count] [act=vote; uid=+] [time=90; count=1;] [result=2; return=201]
+rule : [count] [act=quiet; uid=+] [time=90; count=1;] [result=2; return=202; quiet=1]
+rule : [count] [act=trial; uid=+] [time=90; count=1;] [result=2; return=203; shadow=1]
+rule : [count] [act=post; uid=+] [time=90; count=1;] [result=3; return=204]
+rule : [count] [act=teapot; uid=+] [time=90; count=1;] [result=4; return=205]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Err_msg":"slow down"}
+3 : {"Need_vcode":1, "Vcode_len":4, "Vcode_type":2}
+4 : {"Err_no":11, "Http_status":418, "Grpc_status":9, "Headers":{"X-Tea":"pot", "Content-Type":"text/tea"}, "Body":"short and stout"}
+`
+
+// TestCompleteReplies has every kind of answer in full, as it travels.
+func TestCompleteReplies(t *testing.T) {
+	const draft10 = `"append_action": "OVERWRITE_IF_EXISTS_OR_ADD"`
+	header := func(name, value string) string {
+		return fmt.Sprintf(`{"header": {"key": %q, "value": %q}, %s}`, name, value, draft10)
+	}
+	list := func(headers ...string) string { return "[" + strings.Join(headers, ", ") + "]" }
+	for name, test := range map[string]struct {
+		act  string
+		asks int
+		want string
+	}{
+		"no rule matched": {"other", 1, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `,
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `},
+			"dynamic_metadata": {"verdict": "none", "result": 0}}`},
+		"admitted by a counter": {"vote", 1, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1"),
+			header("RateLimit-Policy", `"r201";q=1;w=90`), header("RateLimit", `"r201";r=0;t=90`)) + `},
+			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
+		"refused by a counter": {"vote", 2, `{"status": {"code": 8}, "denied_response": {
+			"status": {"code": "TooManyRequests"},
+			"headers": ` + list(header("X-Koala-Decision", "deny"), header("X-Koala-Rule", "201"), header("X-Koala-Result", "2"),
+			header("RateLimit-Policy", `"r201";q=1;w=90`), header("RateLimit", `"r201";r=0;t=90`), header("Retry-After", "90"),
+			header("Content-Type", "application/problem+json")) + `,
+			"body": "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":\"Quota exceeded\",\"status\":429,\"detail\":\"slow down\",\"violated-policies\":[\"r201\"]}"},
+			"dynamic_metadata": {"verdict": "deny", "rule": 201, "result": 2, "limit": 1, "remaining": 0, "reset": 90}}`},
+		"on the black list": {"black", 1, `{"status": {"code": 7}, "denied_response": {
+			"status": {"code": "Forbidden"},
+			"headers": ` + list(header("X-Koala-Decision", "deny"), header("X-Koala-Rule", "10"), header("X-Koala-Result", "2"),
+			header("Content-Type", "application/problem+json")) + `,
+			"body": "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,\"detail\":\"slow down\"}"},
+			"dynamic_metadata": {"verdict": "deny", "rule": 10, "result": 2}}`},
+		"on the white list": {"white", 1, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `,
+			"headers_to_remove": ["X-Koala-Degraded"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `},
+			"dynamic_metadata": {"verdict": "allow", "rule": 11, "result": 1}}`},
+		"challenged": {"robot", 1, `{"status": {"code": 7}, "denied_response": {
+			"status": {"code": "Forbidden"},
+			"headers": ` + list(header("X-Koala-Decision", "challenge"), header("X-Koala-Rule", "12"), header("X-Koala-Result", "3"),
+			header("Content-Type", "application/problem+json")) + `,
+			"body": "{\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,\"challenge\":{\"vcode_len\":4,\"vcode_type\":2}}"},
+			"dynamic_metadata": {"verdict": "challenge", "rule": 12, "result": 3}}`},
+		"in an entry's own words": {"own", 1, `{"status": {"code": 9}, "denied_response": {
+			"status": {"code": 418},
+			"headers": ` + list(header("X-Koala-Decision", "deny"), header("X-Koala-Rule", "13"), header("X-Koala-Result", "4"),
+			header("X-Tea", "pot"), header("Content-Type", "text/tea")) + `,
+			"body": "short and stout"},
+			"dynamic_metadata": {"verdict": "deny", "rule": 13, "result": 4}}`},
+		"a quiet rule's limits stay at the gateway": {"quiet", 1, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
+			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
+		"a shadow rule is told to the gateway alone": {"trial", 2, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
+			"dynamic_metadata": {"verdict": "allow", "result": 1, "shadow": [203]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			door := open(t, outcomes, func(o *extauthz.Options) { o.Presentation.Quota = engine.QuotaDraft10 })
+			var got *authv3.CheckResponse
+			for range test.asks {
+				got = ask(t, door, about(test.act, nil))
+			}
+			want := new(authv3.CheckResponse)
+			if err := protojson.Unmarshal([]byte(test.want), want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// names are the headers of a list, in lower case, and their values.
+func names(list []*corev3.HeaderValueOption) map[string]string {
+	m := map[string]string{}
+	for _, o := range list {
+		m[strings.ToLower(o.Header.Key)] = o.Header.Value
+	}
+	return m
+}
+
+func TestAClientsForgedHeadersDoNotReachTheUpstream(t *testing.T) {
+	door := open(t, outcomes, nil)
+	reply := ask(t, door, about("vote", map[string]string{
+		"x-koala-decision": "allow", "x-koala-rule": "1", "x-koala-result": "1", "x-koala-degraded": "1",
+		"x-koala-param-act": "admin", "x-koala-": "", "x-koalas": "stay", "x-user": "ann",
+	})).GetOkResponse()
+	set := names(reply.GetHeaders())
+	removed := map[string]bool{}
+	for _, name := range reply.GetHeadersToRemove() {
+		removed[strings.ToLower(name)] = true
+	}
+	for _, name := range []string{"x-koala-decision", "x-koala-rule", "x-koala-result", "x-koala-degraded", "x-koala-param-act"} {
+		_, isSet := set[name]
+		if isSet == removed[name] {
+			t.Errorf("%s: overwritten %v, removed %v; want one of them", name, isSet, removed[name])
+		}
+	}
+	for _, name := range []string{"x-koalas", "x-user"} {
+		if removed[name] {
+			t.Errorf("%s is removed; it is not ours", name)
+		}
+	}
+	if got := len(reply.GetHeadersToRemove()); got != 3 {
+		t.Errorf("%d headers to remove: %q; want each once", got, reply.GetHeadersToRemove())
+	}
+}
+
+func TestAHiddenDecisionStillReachesTheUpstream(t *testing.T) {
+	door := open(t, outcomes, func(o *extauthz.Options) {
+		o.Presentation = engine.Presentation{Quota: engine.QuotaNone, HideDecision: true}
+	})
+	ok := ask(t, door, about("vote", nil)).GetOkResponse()
+	if len(ok.GetResponseHeadersToAdd()) != 0 {
+		t.Errorf("the client gets %v; want nothing", ok.GetResponseHeadersToAdd())
+	}
+	if names(ok.GetHeaders())["x-koala-decision"] != "allow" {
+		t.Errorf("the upstream gets %v; want the decision", ok.GetHeaders())
+	}
+	denied := ask(t, door, about("vote", nil)).GetDeniedResponse()
+	got := slices.Sorted(maps.Keys(names(denied.GetHeaders())))
+	if diff := cmp.Diff([]string{"content-type", "retry-after"}, got); diff != "" {
+		t.Errorf("the refused client's headers, -want +got:\n%s", diff)
+	}
+}
+
+// TestWhatAnEntrySaysCannotBreakTheReply gives entries fields that no reply
+// can carry as they stand.
+func TestWhatAnEntrySaysCannotBreakTheReply(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*rules.Result)
+		check  func(*testing.T, *authv3.DeniedHttpResponse)
+	}{
+		"a line end and a NUL": {
+			func(r *rules.Result) { r.Headers = []rules.Header{{Name: "X-A", Value: "b\r\nSet-Cookie: c\x00"}} },
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if got := names(d.Headers)["x-a"]; got != "b  Set-Cookie: c " {
+					t.Errorf("X-A is %q", got)
+				}
+			},
+		},
+		"what is no UTF-8": {
+			func(r *rules.Result) {
+				r.Headers, r.Body = []rules.Header{{Name: "X-A", Value: "\xff"}}, "\xff"
+			},
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if d.Body != "\uFFFD" {
+					t.Errorf("the body is %q", d.Body)
+				}
+			},
+		},
+		"headers of the transport": {
+			func(r *rules.Result) {
+				r.Headers = []rules.Header{{Name: ":status", Value: "200"}, {Name: "Content-Length", Value: "0"}, {Name: "X\n", Value: "a"}}
+			},
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				for name := range names(d.Headers) {
+					if strings.HasPrefix(name, ":") || name == "content-length" || strings.HasPrefix(name, "x\n") {
+						t.Errorf("%q is sent", name)
+					}
+				}
+			},
+		},
+		"a header of ours": {
+			func(r *rules.Result) { r.Headers = []rules.Header{{Name: "retry-after", Value: "9"}} },
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if got := names(d.Headers)["retry-after"]; got != "9" {
+					t.Errorf("Retry-After is %q; want the entry's own", got)
+				}
+			},
+		},
+		"a status below 200": {
+			func(r *rules.Result) { r.HTTPStatus = 42 },
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if d.Status.Code != 403 {
+					t.Errorf("the status is %d", d.Status.Code)
+				}
+			},
+		},
+		"a status above 599": {
+			func(r *rules.Result) { r.HTTPStatus = 600 },
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if d.Status.Code != 403 {
+					t.Errorf("the status is %d", d.Status.Code)
+				}
+			},
+		},
+		"a status without a body": {
+			func(r *rules.Result) { r.HTTPStatus, r.Body = 204, "lost" },
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if d.Body != "" || names(d.Headers)["content-type"] != "" {
+					t.Errorf("a 204 has the body %q", d.Body)
+				}
+			},
+		},
+		"a redirect": {
+			func(r *rules.Result) {
+				r.HTTPStatus, r.Headers = 302, []rules.Header{{Name: "Location", Value: "/login"}}
+			},
+			func(t *testing.T, d *authv3.DeniedHttpResponse) {
+				if d.Status.Code != 302 || names(d.Headers)["location"] != "/login" {
+					t.Errorf("the reply is %v", d)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := parse(t, outcomes)
+			test.change(set.Results[4])
+			door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = engine.New(fixedStore(), set) })
+			ask(t, door, about("teapot", nil))
+			denied := ask(t, door, about("teapot", nil)).GetDeniedResponse()
+			if denied == nil {
+				t.Fatal("the second was not denied")
+			}
+			test.check(t, denied)
+		})
+	}
+}
+
+func TestAGRPCClientGetsTheEntrysGRPCStatus(t *testing.T) {
+	door := open(t, outcomes, nil)
+	for kind, want := range map[string]string{
+		"application/grpc": "9", "application/grpc+proto": "9", "application/json": "", "application/grpc-web": "",
+	} {
+		denied := ask(t, door, about("own", map[string]string{"content-type": kind})).GetDeniedResponse()
+		if got := names(denied.GetHeaders())["grpc-status"]; got != want {
+			t.Errorf("%s: grpc-status is %q; want %q", kind, got, want)
+		}
+	}
+	// Without Grpc_status in the entry the mapping is Envoy's.
+	denied := ask(t, door, about("black", map[string]string{"content-type": "application/grpc"})).GetDeniedResponse()
+	if got, there := names(denied.GetHeaders())["grpc-status"]; there {
+		t.Errorf("grpc-status is %q; want none", got)
+	}
+}
+
+func TestAnEntryZeroThatDeniesIsADenialByDefault(t *testing.T) {
+	door := open(t, strings.Replace(outcomes, `0 : {"Err_no":0}`, `0 : {"Err_no":1}`, 1), nil)
+	reply := ask(t, door, about("other", nil))
+	if reply.GetDeniedResponse().GetStatus().GetCode() != 403 {
+		t.Errorf("the reply is %v; want a 403", reply)
+	}
+}
+
+func TestAMalformedPathIsTheClientsFault(t *testing.T) {
+	check := about("vote", nil)
+	check.Attributes.Request.Http.Path = "/a%zz"
+	reply := ask(t, open(t, outcomes, nil), check)
+	denied := reply.GetDeniedResponse()
+	if denied.GetStatus().GetCode() != 400 || !strings.Contains(denied.GetBody(), `"status":400`) {
+		t.Errorf("the reply is %v; want a 400 with a problem document", reply)
+	}
+	if names(denied.GetHeaders())["content-type"] != "application/problem+json" {
+		t.Errorf("its headers are %v", denied.GetHeaders())
+	}
+	keep := open(t, outcomes, func(o *extauthz.Options) { o.Mapping = mapping.Options{KeepMalformed: true} })
+	if reply := ask(t, keep, check); reply.GetOkResponse() == nil {
+		t.Errorf("with malformed paths kept: %v; want a decision", reply)
+	}
+}
+
+func TestAStoreThatIsAwayLeavesItToTheGateway(t *testing.T) {
+	door := openOn(t, away{}, outcomes, nil)
+	reply := ask(t, door, about("vote", nil))
+	e := reply.GetErrorResponse()
+	if e.GetStatus().GetCode() != 503 || reply.Status.Code != int32(codes.Unavailable) {
+		t.Errorf("the reply is %v; want an error_response of 503", reply)
+	}
+	if reply := ask(t, door, about("black", nil)); reply.GetDeniedResponse() == nil {
+		t.Errorf("a rule without a counter needs no store, but got %v", reply)
+	}
+}
+
+func TestTheRescueIsToldOf(t *testing.T) {
+	door := openOn(t, rescue{fixedStore()}, outcomes, nil)
+	ok := ask(t, door, about("vote", nil))
+	if names(ok.GetOkResponse().GetResponseHeadersToAdd())["x-koala-degraded"] != "1" || !ok.DynamicMetadata.Fields["degraded"].GetBoolValue() {
+		t.Errorf("the reply does not say that the rescue answered: %v", ok)
+	}
+	denied := ask(t, door, about("vote", nil))
+	if names(denied.GetDeniedResponse().GetHeaders())["x-koala-degraded"] != "1" {
+		t.Errorf("the refusal does not say so: %v", denied)
+	}
+}
+
+func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
+	s := &slow{}
+	server := extauthz.New(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	reply, err := server.Check(ctx, about("vote", nil))
+	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.asked.Load() != 1 {
+		t.Errorf("got %v, %v after %d asks; want DeadlineExceeded", reply, err, s.asked.Load())
+	}
+}
+
+func TestAReloadHoldsForTheNextCheck(t *testing.T) {
+	e := engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))
+	door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = e })
+	if ask(t, door, about("black", nil)).GetDeniedResponse() == nil {
+		t.Fatal("the black list does not deny")
+	}
+	e.Swap(parse(t, strings.ReplaceAll(outcomes, "act=black", "act=grey")))
+	if ask(t, door, about("black", nil)).GetOkResponse() == nil {
+		t.Error("the old rules still hold after the swap")
+	}
+}
