@@ -14,8 +14,10 @@ import (
 // guard stands around every handler. Envoy takes an empty CheckResponse for
 // leave to pass, so whatever goes wrong must end as an error.
 type guard struct {
-	logger   *slog.Logger
-	draining context.Context
+	logger *slog.Logger
+	// atDrain has f called when the front drains, unless forget comes first.
+	// It is for streams: a health watch would hold up a drain for ever.
+	atDrain func(f func()) (forget func() bool)
 }
 
 // errInternal is all that a caller learns of a fault; the log has the rest.
@@ -42,14 +44,14 @@ func (g *guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 	defer g.catch(info.FullMethod, &err)
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	defer context.AfterFunc(g.draining, cancel)()
+	defer g.atDrain(cancel)()
 	return handle(service, &endingStream{stream, ctx})
 }
 
 // endingStream is a stream whose context also ends when the front drains.
 type endingStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // grpc asks a stream for its context
 }
 
 // Context is the stream's context.

@@ -65,9 +65,7 @@ type Server struct {
 	grpc      *grpc.Server
 	health    *health.Server
 	drainWait time.Duration
-	// draining ends when streams have to: a health watch would hold up a
-	// drain for ever.
-	draining   context.Context
+	// endStreams ends all streams, and any that begins later.
 	endStreams context.CancelFunc
 }
 
@@ -76,9 +74,12 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 // NewServer returns a front with health and reflection and nothing else yet.
 func NewServer(o Options) *Server {
 	o = withDefaults(o)
-	s := &Server{health: health.NewServer(), drainWait: o.DrainWait}
-	s.draining, s.endStreams = context.WithCancel(context.Background())
-	g := &guard{logger: o.Logger, draining: s.draining}
+	streams, endStreams := context.WithCancel(context.Background())
+	s := &Server{health: health.NewServer(), drainWait: o.DrainWait, endStreams: endStreams}
+	g := &guard{
+		logger:  o.Logger,
+		atDrain: func(f func()) func() bool { return context.AfterFunc(streams, f) },
+	}
 	s.grpc = grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
