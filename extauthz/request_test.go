@@ -120,7 +120,8 @@ func TestRawHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
 	}
 	headers := rawHeaders{&corev3.HeaderMap{Headers: []*corev3.HeaderValue{
 		raw("x-a", "1"), raw("cookie", "a=1"), raw("X-A", "2"), raw("cookie", "b=2"), raw("x-a", ""),
-		{Key: "x-text", Value: "plain"}, raw("x-empty", ""),
+		{Key: "x-text", Value: "plain"},
+		raw("x-empty", ""),
 	}}}
 	for name, want := range map[string]string{
 		"x-a": "1,2,", "cookie": "a=1; b=2", "x-text": "plain", "x-empty": "",

@@ -53,7 +53,8 @@ func TestEachDescriptorIsAParameterSet(t *testing.T) {
 		json string
 		want []map[string]string
 	}{
-		"as Envoy's actions make them": {`[
+		"as Envoy's actions make them": {
+			`[
 				{"entries": [{"key": "remote_address", "value": "127.0.0.1"}]},
 				{"entries": [{"key": "source_cluster", "value": "lab-cluster"}, {"key": "destination_cluster", "value": "upstream"}]},
 				{"entries": [{"key": "path", "value": "/login?q=1&b=%20x"}]}]`,
@@ -61,16 +62,23 @@ func TestEachDescriptorIsAParameterSet(t *testing.T) {
 				{"remote_address": "127.0.0.1"},
 				{"source_cluster": "lab-cluster", "destination_cluster": "upstream"},
 				{"path": "/login?q=1&b=%20x"},
-			}},
+			},
+		},
 		"without entries":          {`[{}]`, []map[string]string{{}}},
 		"an empty value is absent": {`[{"entries": [{"key": "uid"}, {"key": "e", "value": ""}]}]`, []map[string]string{{}}},
 		"an empty key is absent":   {`[{"entries": [{"value": "a"}]}]`, []map[string]string{{}}},
-		"identical ones are two": {`[{"entries": [{"key": "k", "value": "a"}]}, {"entries": [{"key": "k", "value": "a"}]}]`,
-			[]map[string]string{{"k": "a"}, {"k": "a"}}},
-		"of a repeated key the first counts": {`[{"entries": [{"key": "k", "value": "a"}, {"key": "k", "value": "b"}]}]`,
-			[]map[string]string{{"k": "a"}}},
-		"door and domain are not an entry's to say": {`[{"entries": [{"key": "door", "value": "koala"}, {"key": "domain", "value": "other"}]}]`,
-			[]map[string]string{{}}},
+		"identical ones are two": {
+			`[{"entries": [{"key": "k", "value": "a"}]}, {"entries": [{"key": "k", "value": "a"}]}]`,
+			[]map[string]string{{"k": "a"}, {"k": "a"}},
+		},
+		"of a repeated key the first counts": {
+			`[{"entries": [{"key": "k", "value": "a"}, {"key": "k", "value": "b"}]}]`,
+			[]map[string]string{{"k": "a"}},
+		},
+		"door and domain are not an entry's to say": {
+			`[{"entries": [{"key": "door", "value": "koala"}, {"key": "domain", "value": "other"}]}]`,
+			[]map[string]string{{}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := read(t, `{"domain": "lab", "descriptors": `+test.json+`}`)

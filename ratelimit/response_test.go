@@ -85,13 +85,17 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "result": 4, "rule": 13}}`},
 		"a quiet rule's limits stay at the gateway": {[]string{one("quiet", "x")}, `{"overall_code": "OK", "statuses": [{"code": "OK"}],
 			"dynamic_metadata": {"verdict": "allow", "descriptor": 0, "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
-		"a limit of the call's own that meets a rule": {[]string{one("uid", "ann", `"limit": {"requests_per_unit": 7, "unit": "HOUR"}`)},
+		"a limit of the call's own that meets a rule": {
+			[]string{one("uid", "ann", `"limit": {"requests_per_unit": 7, "unit": "HOUR"}`)},
 			`{"overall_code": "OK", "statuses": [{"code": "OK", ` + limit("7", "HOUR", "1", "201") + `, "limit_remaining": 6, "duration_until_reset": "3600s"}],
-			"dynamic_metadata": {"verdict": "allow", "descriptor": 0, "result": 1, "limit": 7, "remaining": 6, "reset": 3600}}`},
-		"a limit of the call's own that meets none": {[]string{one("other", "x", `"limit": {"requests_per_unit": 0, "unit": "MINUTE"}`)},
+			"dynamic_metadata": {"verdict": "allow", "descriptor": 0, "result": 1, "limit": 7, "remaining": 6, "reset": 3600}}`,
+		},
+		"a limit of the call's own that meets none": {
+			[]string{one("other", "x", `"limit": {"requests_per_unit": 0, "unit": "MINUTE"}`)},
 			`{"overall_code": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", ` + limit("0", "MINUTE", "1", "limit") + `, "duration_until_reset": "60s"}],
 			` + problemOf + base64Of(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["limit"]}`) + `,
-			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "limit": 0, "remaining": 0, "reset": 60}}`},
+			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "limit": 0, "remaining": 0, "reset": 60}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, outcomes, nil)
@@ -203,9 +207,12 @@ func TestACallsOwnLimitIsAStateOfItsOwn(t *testing.T) {
 	annOf := func(limit string) string { return one("uid", "ann", `"limit": `+limit) }
 	one3 := annOf(`{"requests_per_unit": 1, "unit": "MINUTE"}`)
 	for i, step := range []struct{ ask, codes string }{
-		{one3, "O"}, {one3, "V"},
+		{one3, "O"},
+		{one3, "V"},
 		{annOf(`{"requests_per_unit": 1, "unit": "HOUR"}`), "O"}, // another limit is another state
-		{ann, "O"}, {ann, "O"}, {ann, "V"}, // and the rule's own is untouched
+		{ann, "O"},
+		{ann, "O"},
+		{ann, "V"}, // and the rule's own is untouched
 		{one("other", "x", `"limit": {"requests_per_unit": 1, "unit": "MINUTE"}`), "O"},
 		{one("other", "y", `"limit": {"requests_per_unit": 1, "unit": "MINUTE"}`), "O"},
 		{one("other", "x", `"limit": {"requests_per_unit": 1, "unit": "MINUTE"}`), "V"},
@@ -288,8 +295,10 @@ func TestResponseHeadersAreASetting(t *testing.T) {
 	for i, want := range [][]string{
 		{"X-Koala-Decision: allow", "X-Koala-Result: 1", `RateLimit-Policy: "r201";q=2;w=90`, `RateLimit: "r201";r=1;t=90`},
 		{"X-Koala-Decision: allow", "X-Koala-Result: 1", `RateLimit-Policy: "r201";q=2;w=90`, `RateLimit: "r201";r=0;t=90`},
-		{"X-Koala-Decision: deny", "X-Koala-Rule: 201", "X-Koala-Result: 2", `RateLimit-Policy: "r201";q=2;w=90`, `RateLimit: "r201";r=0;t=90`,
-			"Retry-After: 90", "Content-Type: application/problem+json"},
+		{
+			"X-Koala-Decision: deny", "X-Koala-Rule: 201", "X-Koala-Result: 2", `RateLimit-Policy: "r201";q=2;w=90`, `RateLimit: "r201";r=0;t=90`,
+			"Retry-After: 90", "Content-Type: application/problem+json",
+		},
 	} {
 		var got []string
 		// The first descriptor meets no rule: the headers are of the other.

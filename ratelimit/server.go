@@ -51,7 +51,7 @@ func New(o Options) *Server {
 // one of them is refused, none is counted.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	set := s.options.Engine.Rules()
-	q := s.questions.Get().(*question)
+	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
 	defer s.release(q)
 	if err := q.read(set, request, &s.options.Mapping); err != nil {
 		return s.undecided(err)
