@@ -1,0 +1,51 @@
+package ratelimit_test
+
+import (
+	"context"
+	"testing"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/ratelimit"
+)
+
+// FuzzShouldRateLimit sends whatever is a RateLimitRequest: it must be
+// answered with a decision that Envoy cannot misread, or refused as invalid.
+func FuzzShouldRateLimit(f *testing.F) {
+	for _, seed := range []string{
+		`{}`,
+		`{"domain": "lab", "descriptors": [{}]}`,
+		`{"domain": "lab", "hits_addend": 4294967295, "descriptors": [{}]}`,
+		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, ` + one("uid", "ann", `"is_negative_hits": true`) + `]}`,
+		`{"domain": "lab", "descriptors": [` + one("act", "black") + `, ` + one("dear", "999999999", `"hits_addend": "3"`) + `]}`,
+		`{"domain": "other", "descriptors": [` + one("day", "a\nb", `"limit": {"requests_per_unit": 1, "unit": "YEAR"}`) + `]}`,
+		`{"domain": "lab", "descriptors": [` + one("x", "y", `"limit": {"unit": 77, "unit_multiplier": 4294967295}`) + `]}`,
+	} {
+		wire, err := proto.Marshal(request(f, seed))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire)
+	}
+	server := ratelimit.New(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))})
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		r := new(rlsv3.RateLimitRequest)
+		if proto.Unmarshal(wire, r) != nil {
+			return // grpc refuses it before the door
+		}
+		reply, err := server.ShouldRateLimit(context.Background(), r)
+		if err != nil {
+			if reply != nil || status.Code(err) != codes.InvalidArgument {
+				t.Fatalf("got %v, %v; want a decision or InvalidArgument", reply, err)
+			}
+			return
+		}
+		if fault := malformed(r, reply); fault != "" {
+			t.Fatalf("%s: %v", fault, reply)
+		}
+	})
+}
