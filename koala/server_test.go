@@ -1,0 +1,401 @@
+package koala_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ruleFile = `[rules]
+rule : [direct] [uid=666] [time=1; count=0;] [result=2; return=103]
+rule : [count] [act=post; uid=+] [time=90; count=2;] [result=2; return=201]
+rule : [count] [act=post; uid=+] [time=3600; count=4;] [result=3; return=202]
+rule : [leak] [act=login; uid=+] [time=60; count=5; erase1=1; erase2=3] [result=3; return=301]
+[result]
+0 : {"Ret_type":0, "Err_no":0, "Str_reason":"Allow"}
+1 : {"Ret_type":1, "Err_no":0, "Str_reason":"Allow"}
+2 : {"Ret_type":2, "Ret_code":500, "Err_no":10, "Str_reason":"Deny"}
+3 : {"Ret_type":3, "Err_no":20, "Err_msg":"验证码", "Str_reason":"Vcode", "Need_vcode":1, "Vcode_len":4, "Vcode_type":2, "Other":"<x>", "Version":7}
+`
+
+// The replies of the rule file's entries.
+const (
+	noRule   = `{"Ret_type":0,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+	allowed  = `{"Ret_type":1,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+	by103    = `{"Ret_type":2,"Ret_code":103,"Err_no":10,"Err_msg":"","Str_reason":"Deny","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+	by201    = `{"Ret_type":2,"Ret_code":201,"Err_no":10,"Err_msg":"","Str_reason":"Deny","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+	vcode    = `,"Err_no":20,"Err_msg":"验证码","Str_reason":"Vcode","Need_vcode":1,"Vcode_len":4,"Vcode_type":2,"Other":"<x>","Version":7}`
+	by202    = `{"Ret_type":3,"Ret_code":202` + vcode
+	by301    = `{"Ret_type":3,"Ret_code":301` + vcode
+	done     = `{"err_no":0, "err_msg":"OK"}`
+	readOnly = `{"err_no":-1, "err_msg":"koala_api is read, which does not allow this call"}`
+	closed   = `{"err_no":-1, "err_msg":"koala_api is off, which does not allow this call"}`
+	noToken  = `{"err_no":-1, "err_msg":"the call needs the token of koala_token: Authorization: Bearer TOKEN"}`
+)
+
+// noon is 2026-06-01 12:00:00 in Shanghai, in ms since the epoch.
+const noon = 1780286400000
+
+func parse(t testing.TB, text string) *rules.Set {
+	t.Helper()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatalf("the rules have errors: %v", findings)
+	}
+	return set
+}
+
+// options are those of an open door on a fresh store whose clock stands at
+// noon.
+func options(t testing.TB) koala.Options {
+	t.Helper()
+	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	t.Cleanup(func() { m.Close() })
+	return koala.Options{Engine: engine.New(m, parse(t, ruleFile)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// caller is an application that talks to a real server on loopback.
+type caller struct {
+	t      testing.TB
+	server *httptest.Server
+	token  string
+}
+
+func dial(t testing.TB, o koala.Options) *caller {
+	t.Helper()
+	s := httptest.NewServer(koala.New(o))
+	t.Cleanup(s.Close)
+	return &caller{t: t, server: s}
+}
+
+// ask sends `GET target`, or `POST target form`.
+func (c *caller) ask(line string) (status int, body string) {
+	c.t.Helper()
+	method, target, _ := strings.Cut(line, " ")
+	target, form, _ := strings.Cut(target, " ")
+	r, err := http.NewRequestWithContext(context.Background(), method, c.server.URL+target, strings.NewReader(form))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if form != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", c.token)
+	}
+	return c.send(r)
+}
+
+func (c *caller) send(r *http.Request) (status int, body string) {
+	c.t.Helper()
+	res, err := c.server.Client().Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// expect asks each line, and compares status and body as a whole.
+func (c *caller) expect(dialogue []exchange) {
+	c.t.Helper()
+	for i, x := range dialogue {
+		status, body := c.ask(x.ask)
+		want := x.status
+		if want == 0 {
+			want = 200
+		}
+		if status != want || body != x.reply {
+			c.t.Errorf("line %d, %s:\n%d %s\nwant\n%d %s", i+1, x.ask, status, body, want, x.reply)
+		}
+	}
+}
+
+type exchange struct {
+	ask    string
+	reply  string
+	status int // 200 unless said
+}
+
+func TestDialogues(t *testing.T) {
+	multi := func(jobs string) string { return "GET /multi/browse?argsJson=" + url.QueryEscape(jobs) }
+	for name, dialogue := range map[string][]exchange{
+		"browse counts nothing": {
+			{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
+			{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
+			{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
+			{ask: "GET /rule/browse?act=read&uid=1", reply: noRule},
+			{ask: "GET /rule/browse?uid=666", reply: by103},
+			{ask: "GET /rule/browse", reply: noRule},
+		},
+		"browse and update, as applications do": {
+			{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
+			{ask: "GET /rule/update?act=post&uid=1", reply: done},
+			{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
+			{ask: "POST /rule/update act=post&uid=1", reply: done},
+			{ask: "GET /rule/browse?act=post&uid=1", reply: by201},
+			{ask: "GET /rule/browse?act=post&uid=2", reply: allowed},
+		},
+		"write-through takes, and counts no refused call": {
+			{ask: "GET /rule/browse?act=post&uid=1&_writeThrough=yes", reply: allowed},
+			{ask: "GET /rule/browse?act=post&uid=1&_writeThrough=no", reply: allowed},
+			{ask: "POST /rule/browse?act=post uid=1&_writeThrough=yes", reply: allowed},
+			{ask: "GET /rule/browse?act=post&uid=1&_writeThrough=yes", reply: by201},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":2}`},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=202", reply: `{"err_no":0, "err_msg":"", "cache_val":2}`},
+		},
+		"take and refund, with hits": {
+			{ask: "GET /rule/take?act=post&uid=1&_hits=2", reply: allowed},
+			{ask: "GET /rule/take?act=post&uid=1", reply: by201},
+			{ask: "GET /rule/take?act=post&uid=1&_hits=0", reply: allowed},
+			{ask: "GET /rule/refund?act=post&uid=1", reply: done},
+			{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
+			{ask: "GET /rule/take?act=post&uid=3&_hits=3", reply: by201},
+		},
+		"complete tells every rule that would decide": {
+			{ask: "GET /rule/browse_complete?act=read", reply: `[` + noRule + `]`},
+			{ask: "GET /rule/browse_complete?act=post&uid=1&_writeThrough=yes", reply: `[` + noRule + `]`},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":1}`},
+			{ask: "GET /rule/update?act=post&uid=1&_hits=3", reply: done},
+			{ask: "GET /rule/browse_complete?act=post&uid=1", reply: `[` + by201 + `,` + by202 + `]`},
+			{ask: "GET /rule/browse_complete?act=post&uid=1&_writeThrough=yes", reply: `[` + by201 + `,` + by202 + `]`},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":4}`},
+		},
+		"feedback gives back what the leak rule names": {
+			{ask: "GET /rule/update?act=login&uid=1&_hits=5", reply: done},
+			{ask: "GET /rule/browse?act=login&uid=1", reply: by301},
+			{ask: "GET /rule/feedback?act=login&uid=1", reply: done},
+			{ask: "GET /rule/value?act=login&uid=1&rule_no=301", reply: `{"err_no":0, "err_msg":"", "cache_val":4}`},
+			{ask: "GET /rule/feedback?act=login&uid=1&_feedbackType=erase2", reply: done},
+			{ask: "GET /rule/value?act=login&uid=1&rule_no=301", reply: `{"err_no":0, "err_msg":"", "cache_val":1}`},
+			{ask: "GET /rule/feedback?act=login&uid=1&_feedbackType=erase3", reply: `{"err_no":-1, "err_msg":"unknown _feedbackType; want erase1 or erase2"}`, status: 400},
+		},
+		"value of a rule": {
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+			{ask: "GET /rule/value?act=read&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+			{ask: "GET /rule/value?uid=666&rule_no=103", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=999", reply: `{"err_no":-2, "err_msg":"unknown rule_no!"}`, status: 400},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=x", reply: `{"err_no":-1, "err_msg":"rule_no is no number"}`, status: 400},
+			{ask: "GET /rule/value?act=post&uid=1", reply: `{"err_no":-1, "err_msg":"rule_no is no number"}`, status: 400},
+		},
+		"multi asks one question after the other": {
+			{ask: "GET /rule/update?act=post&uid=1&_hits=2", reply: done},
+			{ask: multi(`[{"Id":"0","Arg":"act%3Dpost%26uid%3D1"},{"Id":"a\"b","Arg":"uid=666"},{"Id":"2","Arg":""}]`),
+				reply: `[{"Id":"0","Result":` + by201 + `},{"Id":"a\"b","Result":` + by103 + `},{"Id":"2","Result":` + noRule + `}]`},
+			{ask: multi(`[]`), reply: `[]`},
+			{ask: multi(`[{"Id":"0","Arg":"act=post&uid=2&_hits=x"}]`), reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
+			{ask: multi(`{"Id":"0"`), reply: `{"err_no":-1, "err_msg":"argsJson is no list of {\"Id\":\"…\",\"Arg\":\"…\"}"}`, status: 400},
+			{ask: "GET /multi/browse", reply: `{"err_no":-1, "err_msg":"argsJson is no list of {\"Id\":\"…\",\"Arg\":\"…\"}"}`, status: 400},
+			{ask: multi("[" + strings.Repeat(`{"Id":"0","Arg":""},`, 256) + `{}]`), reply: `{"err_no":-1, "err_msg":"argsJson has more than 256 jobs"}`, status: 400},
+		},
+		"hits that are none": {
+			{ask: "GET /rule/take?act=post&uid=1&_hits=x", reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
+			{ask: "GET /rule/update?act=post&uid=1&_hits=-1", reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
+			{ask: "GET /rule/update?act=post&uid=1&_hits=18446744073709551616", reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
+			{ask: "GET /rule/update?act=post&uid=1&_hits=2147483649", reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
+			{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+			{ask: "GET /rule/take?act=post&uid=1&_hits=", reply: allowed},
+		},
+		"nothing in a query stops its reading": {
+			{ask: "GET /rule/update?&&act=post&x&%zz=1&y=%&=7&uid=1&_hits=2&", reply: done},
+			{ask: "GET /rule/browse?&x&act=post&&uid=1", reply: by201},
+			{ask: "GET /rule/browse?act=post&uid=1&uid=2&act=read", reply: by201},
+			{ask: "GET /rule/browse?act=post&uid=+1+", reply: by201},
+			{ask: "GET /rule/browse?act=p%6fst&u%69d=1", reply: by201},
+			{ask: "GET /rule/browse?act=post;uid=1", reply: noRule},
+			{ask: "POST /rule/browse?act=post x&%&uid=1", reply: by201},
+		},
+		"paths": {
+			{ask: "GET //rule/browse/?uid=666", reply: by103},
+			{ask: "GET /rule/brows", reply: `{"err_no":-1, "err_msg":"not found"}`, status: 404},
+			{ask: "GET /", reply: `{"err_no":-1, "err_msg":"not found"}`, status: 404},
+			{ask: "DELETE /rule/browse?uid=666", reply: `{"err_no":-1, "err_msg":"want GET or POST"}`, status: 405},
+			{ask: "GET /monitor/alive", reply: `{"errno": 0, "errmsg": "OK!"}`},
+			{ask: "GET /admin/allrules", reply: ruleFile},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { dial(t, options(t)).expect(dialogue) })
+	}
+}
+
+func TestForms(t *testing.T) {
+	for _, c := range []struct {
+		name, contentType, form string
+		status                  int
+		reply                   string
+	}{
+		{"a form", "application/x-www-form-urlencoded; charset=utf-8", "uid=666", 200, by103},
+		{"one of no type", "", "uid=666", 200, by103},
+		{"none of another type", "multipart/form-data; boundary=x", "", 200, noRule},
+		{"one of another type", "multipart/form-data; boundary=x", "--x--", 415, `{"err_no":-1, "err_msg":"want a form of type application/x-www-form-urlencoded"}`},
+		{"one that is too long", "application/x-www-form-urlencoded", strings.Repeat("x", 65537), 413, `{"err_no":-1, "err_msg":"the form is longer than 65536 bytes"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			caller := dial(t, options(t))
+			r, err := http.NewRequestWithContext(context.Background(), "POST", caller.server.URL+"/rule/browse", strings.NewReader(c.form))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.contentType != "" {
+				r.Header.Set("Content-Type", c.contentType)
+			}
+			if status, body := caller.send(r); status != c.status || body != c.reply {
+				t.Errorf("%d %s\nwant\n%d %s", status, body, c.status, c.reply)
+			}
+		})
+	}
+}
+
+func TestAccess(t *testing.T) {
+	calls := []struct {
+		ask    string
+		writes bool
+	}{
+		{"GET /rule/browse?uid=1", false},
+		{"GET /rule/browse?uid=1&_writeThrough=yes", true},
+		{"POST /rule/browse uid=1&_writeThrough=yes", true},
+		{"GET /rule/take?uid=1", true},
+		{"GET /rule/browse_complete?uid=1", false},
+		{"GET /rule/browse_complete?uid=1&_writeThrough=yes", true},
+		{"GET /rule/update?uid=1", true},
+		{"GET /rule/refund?uid=1", true},
+		{"GET /rule/feedback?uid=1", true},
+		{"GET /rule/value?uid=1&rule_no=201", false},
+		{"GET /multi/browse?argsJson=[]", false},
+		{"GET /monitor/alive", false},
+		{"GET /admin/allrules", false},
+	}
+	for _, access := range []koala.Access{koala.Full, koala.Read, koala.Off, ""} {
+		o := options(t)
+		o.Access = access
+		c := dial(t, o)
+		for _, call := range calls {
+			want, reply := 200, ""
+			switch {
+			case access == koala.Off || access == "":
+				want, reply = 403, closed
+			case access == koala.Read && call.writes:
+				want, reply = 403, readOnly
+			}
+			status, body := c.ask(call.ask)
+			if status != want || reply != "" && body != reply {
+				t.Errorf("koala_api %q, %s: %d %s; want %d %s", access, call.ask, status, body, want, reply)
+			}
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	o := options(t)
+	o.Token = "s3cret-token"
+	c := dial(t, o)
+	for token, want := range map[string]int{
+		"Bearer s3cret-token":  200,
+		"bearer s3cret-token":  200,
+		"":                     403,
+		"Bearer":               403,
+		"Bearer s3cret-toke":   403,
+		"Bearer s3cret-token1": 403,
+		"Basic s3cret-token":   403,
+		"s3cret-token":         403,
+	} {
+		c.token = token
+		status, body := c.ask("GET /rule/browse?uid=1")
+		if status != want || want == 403 && body != noToken {
+			t.Errorf("Authorization %q: %d %s; want %d", token, status, body, want)
+		}
+	}
+}
+
+func TestAliveTellsOfRedis(t *testing.T) {
+	var away atomic.Bool
+	o := options(t)
+	o.RedisAway = away.Load
+	c := dial(t, o)
+	c.expect([]exchange{{ask: "GET /monitor/alive", reply: `{"errno": 0, "errmsg": "OK!"}`}})
+	away.Store(true)
+	c.expect([]exchange{{ask: "GET /monitor/alive", reply: `{"errno": -1, "errmsg": "redis-error!"}`, status: 500}})
+}
+
+func TestAllRulesNamesSeveralFiles(t *testing.T) {
+	set, findings := rules.Parse([]rules.Source{
+		{Name: "a.conf", Text: []byte(ruleFile)},
+		{Name: "b.conf", Text: []byte("[rules]\nrule : [count] [act=b] [time=1; count=1;] [result=2; return=900]")},
+	}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	o := options(t)
+	o.Engine.Swap(set)
+	dial(t, o).expect([]exchange{{ask: "GET /admin/allrules", reply: "# a.conf\n" + ruleFile +
+		"# b.conf\n[rules]\nrule : [count] [act=b] [time=1; count=1;] [result=2; return=900]\n"}})
+}
+
+// away is a store that nothing can be had from.
+type away struct{ err error }
+
+func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+	if a.err == nil {
+		panic("the store is broken")
+	}
+	return a.err
+}
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		broken away
+		reply  string
+	}{
+		"no store answers": {away{errors.New("connection refused")}, `{"err_no":-1, "err_msg":"no store answers"}`},
+		"a panic":          {away{}, `{"err_no":-1, "err_msg":"internal error; the service's log has the details"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			o.Engine = engine.New(c.broken, parse(t, ruleFile))
+			dial(t, o).expect([]exchange{
+				{ask: "GET /rule/browse?act=post&uid=1", reply: c.reply, status: 503},
+				{ask: "GET /rule/update?act=post&uid=1", reply: c.reply, status: 503},
+				{ask: "GET /rule/browse?uid=666", reply: by103},
+			})
+		})
+	}
+}
+
+func TestRepliesAreTypedAndKeepTheConnection(t *testing.T) {
+	c := dial(t, options(t))
+	for target, kind := range map[string]string{
+		"/rule/browse?uid=666":   "application/json",
+		"/rule/browse?_hits=bad": "application/json",
+		"/none":                  "application/json",
+		"/admin/allrules":        "text/plain; charset=utf-8",
+	} {
+		res, err := c.server.Client().Get(c.server.URL + target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if got := res.Header.Get("Content-Type"); got != kind || res.Close {
+			t.Errorf("%s: type %q, close %v; want %q on a kept connection", target, got, res.Close, kind)
+		}
+	}
+}

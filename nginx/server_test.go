@@ -1,0 +1,620 @@
+package nginx_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/nginx"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ruleFile has a rule for every kind of answer, picked by `act`, which a
+// check's URL or the path says.
+const ruleFile = `
+[params]
+uid  : header X-User-Id else client-ip
+act  : gateway
+size : header X-Size
+[routes]
+* /comments : act=comment
+* /black    : act=black
+* /captcha  : act=captcha
+* /teapot   : act=teapot
+* /fine     : act=fine
+* /down     : act=down
+* /long     : act=long
+* /crlf     : act=crlf
+[rules]
+rule : [direct] [act=black] [time=1; count=0;] [result=2; return=100]
+rule : [direct] [act=captcha] [time=1; count=0;] [result=3; return=101]
+rule : [direct] [act=teapot] [time=1; count=0;] [result=4; return=102]
+rule : [direct] [act=fine] [time=1; count=0;] [result=5; return=103]
+rule : [direct] [act=down] [time=1; count=0;] [result=6; return=104]
+rule : [direct] [act=long] [time=1; count=0;] [result=7; return=105]
+rule : [direct] [act=crlf] [time=1; count=0;] [result=8; return=106]
+rule : [count] [act=comment; uid=+] [time=90; count=2; cost=size] [result=2; return=201]
+rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
+[result]
+0 : {"Err_no":0, "Str_reason":"Allow"}
+1 : {"Err_no":0, "Str_reason":"Allow"}
+2 : {"Err_no":10, "Str_reason":"Deny"}
+3 : {"Err_no":20, "Need_vcode":1, "Vcode_len":4}
+4 : {"Err_no":10, "Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short"}, "Body":"{\n  \"stout\": true\n}"}
+5 : {"Err_no":10, "Http_status":200, "Body":"sorry"}
+6 : {"Err_no":10, "Http_status":502}
+7 : {"Err_no":10, "Err_msg":"LONG", "Headers":{"X-Long":"LONG", "X-Short":"kept"}, "Body":"LONG"}
+8 : {"Err_no":10, "Headers":{"X-Two":"a b"}, "Body":"a\r\nSet-Cookie: forged=1\r\n\r\nb\u0000c\u007f"}
+`
+
+// noon is 2026-06-01 12:00:00 in Shanghai, in ms since the epoch.
+const noon = 1780286400000
+
+func parse(t testing.TB, text string) *rules.Set {
+	t.Helper()
+	text = strings.ReplaceAll(text, "LONG", strings.Repeat("0123456789", 150))
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatalf("the rules have errors: %v", findings)
+	}
+	return set
+}
+
+// options are those of a door on a fresh store whose clock stands at noon.
+func options(t testing.TB) nginx.Options {
+	t.Helper()
+	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	t.Cleanup(func() { m.Close() })
+	return nginx.Options{Engine: engine.New(m, parse(t, ruleFile)), Logger: slog.New(slog.DiscardHandler)}
+}
+
+// serve has a real server answer on loopback.
+func serve(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// check is a gateway's question: a target, and headers in turn.
+func check(t testing.TB, s *httptest.Server, method, target string, headers ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, s.URL+target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	client := s.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// text is an answer as it came, its headers in the order of their names.
+func text(t testing.TB, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{}
+	for name, values := range res.Header {
+		for _, v := range values {
+			if name != "Date" {
+				lines = append(lines, name+": "+v)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return fmt.Sprintf("%d\n%s\n\n%s", res.StatusCode, strings.Join(lines, "\n"), body)
+}
+
+// The headers that the gateways of each family send for one request.
+func viaNginx(method, uri string) []string {
+	return []string{
+		"X-Original-Method", method, "X-Original-URI", uri, "X-Real-IP", "198.51.100.7",
+		"X-Forwarded-Host", "shop.example", "X-Forwarded-Proto", "https",
+	}
+}
+
+func viaCaddy(method, uri string) []string {
+	return []string{
+		"X-Forwarded-Method", method, "X-Forwarded-Uri", uri, "X-Forwarded-For", "9.9.9.9, 198.51.100.7",
+		"X-Forwarded-Host", "shop.example", "X-Forwarded-Proto", "https",
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		target  string
+		headers []string
+		hits    int // how often it is asked; the last answer counts
+		want    string
+	}{
+		{"auth-request allows", "/v1/auth-request", viaNginx("POST", "/comments?a=1"), 1, `200
+Cache-Control: no-store
+Content-Length: 0
+Ratelimit-Limit: 2
+Ratelimit-Policy: "r201";q=2;w=90
+Ratelimit-Remaining: 1
+Ratelimit-Reset: 90
+Ratelimit: "r201";r=1;t=90
+X-Koala-Decision: allow
+X-Koala-Result: 1
+
+`},
+		{"auth-request where no rule matches", "/v1/auth-request", viaNginx("GET", "/"), 1, `200
+Cache-Control: no-store
+Content-Length: 0
+X-Koala-Decision: none
+X-Koala-Result: 0
+
+`},
+		{"auth-request over a limit", "/v1/auth-request", viaNginx("POST", "/comments"), 3, `403
+Content-Length: 0
+Content-Type: application/problem+json
+Ratelimit-Limit: 2
+Ratelimit-Policy: "r201";q=2;w=90
+Ratelimit-Remaining: 0
+Ratelimit-Reset: 90
+Ratelimit: "r201";r=0;t=90
+Retry-After: 90
+X-Koala-Body: {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 201
+X-Koala-Status: 429
+
+`},
+		{"auth-request with its native status", "/v1/auth-request?act=once&_deny=native", viaNginx("GET", "/"), 2, `429
+Content-Length: 0
+Content-Type: application/problem+json
+Ratelimit-Limit: 1
+Ratelimit-Policy: "r202";q=1;w=90
+Ratelimit-Remaining: 0
+Ratelimit-Reset: 90
+Ratelimit: "r202";r=0;t=90
+Retry-After: 90
+X-Koala-Body: {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r202"]}
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 202
+X-Koala-Status: 429
+
+`},
+		{"auth-request of a black list", "/v1/auth-request", viaNginx("GET", "/black"), 1, `403
+Content-Length: 0
+Content-Type: application/problem+json
+X-Koala-Body: {"type":"about:blank","title":"Forbidden","status":403}
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 100
+X-Koala-Status: 403
+
+`},
+		{"auth-request challenges", "/v1/auth-request", viaNginx("GET", "/captcha"), 1, `401
+Content-Length: 0
+Content-Type: application/problem+json
+X-Koala-Body: {"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}
+X-Koala-Decision: challenge
+X-Koala-Result: 3
+X-Koala-Rule: 101
+X-Koala-Status: 403
+
+`},
+		{"auth-request in an entry's own words", "/v1/auth-request", viaNginx("GET", "/teapot"), 1, `403
+Content-Length: 0
+Content-Type: text/plain; charset=utf-8
+X-Koala-Body: {   "stout": true }
+X-Koala-Decision: deny
+X-Koala-Location: /tea
+X-Koala-Result: 4
+X-Koala-Rule: 102
+X-Koala-Status: 418
+X-Pot: short
+
+`},
+		{"auth-request keeps headers in their lines", "/v1/auth-request", viaNginx("GET", "/crlf"), 1, `403
+Content-Length: 0
+Content-Type: text/plain; charset=utf-8
+X-Koala-Body: a  Set-Cookie: forged=1    b c 
+X-Koala-Decision: deny
+X-Koala-Result: 8
+X-Koala-Rule: 106
+X-Koala-Status: 403
+X-Two: a b
+
+`},
+		{"auth-request keeps its headers short", "/v1/auth-request", viaNginx("GET", "/long"), 1, `403
+Content-Length: 0
+Content-Type: application/problem+json
+X-Koala-Body: {"type":"about:blank","title":"Forbidden","status":403}
+X-Koala-Decision: deny
+X-Koala-Result: 7
+X-Koala-Rule: 105
+X-Koala-Status: 403
+X-Short: kept
+
+`},
+		{"auth-request takes a refusal with 200 for one", "/v1/auth-request?_deny=native", viaNginx("GET", "/fine"), 1, `403
+Content-Length: 0
+Content-Type: text/plain; charset=utf-8
+X-Koala-Body: sorry
+X-Koala-Decision: deny
+X-Koala-Result: 5
+X-Koala-Rule: 103
+X-Koala-Status: 200
+
+`},
+		{"auth-request of a malformed path", "/v1/auth-request", viaNginx("GET", "/a%zz"), 1, `403
+Content-Length: 0
+Content-Type: application/problem+json
+X-Koala-Body: {"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a broken escape; a percent sign is written %25"}
+X-Koala-Status: 400
+
+`},
+		{"auth-request without a header", "/v1/auth-request", viaNginx("GET", "/")[2:], 1, `403
+Content-Length: 0
+Content-Type: application/problem+json
+X-Koala-Body: {"type":"about:blank","title":"Forbidden","status":403,"detail":"auth-request: the check lacks a usable X-Original-Method; have the gateway set it"}
+X-Koala-Status: 403
+
+`},
+		{"auth-request of a weight that never fits names no time", "/v1/auth-request", append(viaNginx("GET", "/comments"), "X-Size", "999999999", "X-User-Id", "heavy"), 1, `403
+Content-Length: 0
+Content-Type: application/problem+json
+Ratelimit-Limit: 2
+Ratelimit-Policy: "r201";q=2;w=90
+Ratelimit-Remaining: 2
+Ratelimit-Reset: 90
+Ratelimit: "r201";r=2;t=90
+X-Koala-Body: {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 201
+X-Koala-Status: 429
+
+`},
+		{"forward-auth allows", "/v1/forward-auth", viaCaddy("POST", "/comments"), 1, `200
+Cache-Control: no-store
+Content-Length: 0
+Ratelimit-Limit: 2
+Ratelimit-Policy: "r201";q=2;w=90
+Ratelimit-Remaining: 1
+Ratelimit-Reset: 90
+Ratelimit: "r201";r=1;t=90
+X-Koala-Decision: allow
+X-Koala-Result: 1
+
+`},
+		{"forward-auth over a limit", "/v1/forward-auth?act=once", viaCaddy("GET", "/"), 2, `429
+Content-Length: 140
+Content-Type: application/problem+json
+Ratelimit-Limit: 1
+Ratelimit-Policy: "r202";q=1;w=90
+Ratelimit-Remaining: 0
+Ratelimit-Reset: 90
+Ratelimit: "r202";r=0;t=90
+Retry-After: 90
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 202
+
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r202"]}`},
+		{"forward-auth challenges", "/v1/forward-auth", viaCaddy("GET", "/captcha"), 1, `403
+Content-Length: 105
+Content-Type: application/problem+json
+X-Koala-Decision: challenge
+X-Koala-Result: 3
+X-Koala-Rule: 101
+
+{"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`},
+		{"forward-auth in an entry's own words", "/v1/forward-auth", viaCaddy("GET", "/teapot"), 1, `418
+Content-Length: 19
+Content-Type: text/plain; charset=utf-8
+Location: /tea
+X-Koala-Decision: deny
+X-Koala-Result: 4
+X-Koala-Rule: 102
+X-Pot: short
+
+{
+  "stout": true
+}`},
+		{"forward-auth takes a refusal with 200 for one", "/v1/forward-auth", viaCaddy("GET", "/fine"), 1, `403
+Content-Length: 5
+Content-Type: text/plain; charset=utf-8
+X-Koala-Decision: deny
+X-Koala-Result: 5
+X-Koala-Rule: 103
+
+sorry`},
+		{"forward-auth of a malformed path", "/v1/forward-auth", viaCaddy("GET", "/a%zz"), 1, `400
+Content-Length: 138
+Content-Type: application/problem+json
+
+{"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a broken escape; a percent sign is written %25"}`},
+		{"ext-authz allows", "/v1/ext-authz/comments?act=black", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `200
+Cache-Control: no-store
+Content-Length: 0
+Ratelimit-Limit: 2
+Ratelimit-Policy: "r201";q=2;w=90
+Ratelimit-Remaining: 1
+Ratelimit-Reset: 90
+Ratelimit: "r201";r=1;t=90
+X-Koala-Decision: allow
+X-Koala-Result: 1
+
+`},
+		{"ext-authz finds its path through slashes and dots", "/v1/ext-authz//x/..//black", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `403
+Content-Length: 54
+Content-Type: application/problem+json
+X-Koala-Decision: deny
+X-Koala-Result: 2
+X-Koala-Rule: 100
+
+{"type":"about:blank","title":"Forbidden","status":403}`},
+		{"ext-authz keeps a refusal from being a failure", "/v1/ext-authz/down", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `403
+Content-Length: 56
+Content-Type: application/problem+json
+X-Koala-Decision: deny
+X-Koala-Result: 6
+X-Koala-Rule: 104
+
+{"type":"about:blank","title":"Bad Gateway","status":502}`},
+		{"accel allows", "/v1/accel", viaNginx("GET", "/"), 1, `200
+Cache-Control: no-store
+Content-Length: 0
+X-Accel-Redirect: @app
+X-Koala-Decision: none
+X-Koala-Result: 0
+
+`},
+		{"accel allows to a target of the list", "/v1/accel", append(viaNginx("GET", "/"), "X-Koala-Accel", "@other"), 1, `200
+Cache-Control: no-store
+Content-Length: 0
+X-Accel-Redirect: @other
+X-Koala-Decision: none
+X-Koala-Result: 0
+
+`},
+		{"accel to any other target", "/v1/accel", append(viaNginx("GET", "/"), "X-Koala-Accel", "@secret"), 1, `403
+Content-Length: 121
+Content-Type: application/problem+json
+
+{"type":"about:blank","title":"Forbidden","status":403,"detail":"the gateway asks for a target that is not in accel_targets"}`},
+		{"accel denies before it looks at the target", "/v1/accel", append(viaNginx("GET", "/captcha"), "X-Koala-Accel", "@secret"), 1, `403
+Content-Length: 105
+Content-Type: application/problem+json
+X-Koala-Decision: challenge
+X-Koala-Result: 3
+X-Koala-Rule: 101
+
+{"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`},
+		{"a path of ours that is none", "/v1/auth-requests", viaNginx("GET", "/"), 1, `404
+Content-Length: 54
+Content-Type: application/problem+json
+
+{"type":"about:blank","title":"Not Found","status":404}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := options(t)
+			o.AccelTargets = []string{"@app", "@other"}
+			s := serve(t, nginx.New(o))
+			var got string
+			for range c.hits {
+				got = text(t, check(t, s, "GET", c.target, c.headers...))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnyMethodMayCarryACheck(t *testing.T) {
+	s := serve(t, nginx.New(options(t)))
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"} {
+		if res := check(t, s, method, "/v1/auth-request", viaNginx("GET", "/black")...); res.StatusCode != 403 || res.Header.Get("X-Koala-Rule") != "100" {
+			t.Errorf("%s: %s", method, text(t, res))
+		}
+		if res := check(t, s, method, "/v1/forward-auth", viaCaddy("GET", "/")...); res.StatusCode != 200 {
+			t.Errorf("%s: %s", method, text(t, res))
+		}
+	}
+}
+
+// A client can send the headers of a family that its gateway does not know,
+// and so does not overwrite.
+func TestForgedFamilies(t *testing.T) {
+	s := serve(t, nginx.New(options(t)))
+	forgedForNginx := viaCaddy("GET", "/")
+	forgedForCaddy := append(viaNginx("GET", "/"), "X-Koala-Param-Act", "")
+	for _, c := range []struct {
+		name, target string
+		headers      []string
+	}{
+		{"auth-request", "/v1/auth-request", append(forgedForNginx, viaNginx("GET", "/black")[:6]...)},
+		{"accel", "/v1/accel", append(forgedForNginx, viaNginx("GET", "/black")[:6]...)},
+		{"forward-auth", "/v1/forward-auth", append(forgedForCaddy, viaCaddy("GET", "/black")[:6]...)},
+		{"ext-authz", "/v1/ext-authz/black", append(forgedForCaddy, "X-Forwarded-For", "198.51.100.7", "X-Forwarded-Uri", "/")},
+		{"auth-request with the other family alone", "/v1/auth-request", viaCaddy("GET", "/")},
+		{"accel with the other family alone", "/v1/accel", viaCaddy("GET", "/")},
+		{"forward-auth with the other family alone", "/v1/forward-auth", viaNginx("GET", "/")},
+		{"ext-authz with the other family alone", "/v1/ext-authz/", viaNginx("GET", "/")},
+	} {
+		if res := check(t, s, "GET", c.target, c.headers...); res.StatusCode != 403 {
+			t.Errorf("%s: a forged request passed: %s", c.name, text(t, res))
+		}
+	}
+}
+
+func TestOnlyTrustedPeersMayAsk(t *testing.T) {
+	for _, c := range []struct {
+		peer    string
+		trusted []netip.Prefix
+		status  int
+	}{
+		{"127.0.0.1:1", nil, 200},
+		{"127.9.9.9:1", nil, 200},
+		{"[::1]:1", nil, 200},
+		{"[::ffff:10.1.2.3]:1", nil, 200},
+		{"172.31.0.1:1", nil, 200},
+		{"192.168.7.7:1", nil, 200},
+		{"[fd00::7%eth0]:1", nil, 200},
+		{"172.32.0.1:1", nil, 403},
+		{"203.0.113.9:1", nil, 403},
+		{"[2001:db8::1]:1", nil, 403},
+		{"", nil, 403},
+		{"@", nil, 403},
+		{"203.0.113.9:1", []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}, 200},
+		{"127.0.0.1:1", []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}, 403},
+		{"127.0.0.1:1", []netip.Prefix{}, 403},
+	} {
+		o := options(t)
+		o.TrustedProxies = c.trusted
+		r := httptest.NewRequest("GET", "/v1/auth-request", nil)
+		r.RemoteAddr = c.peer
+		for h := viaNginx("GET", "/"); len(h) > 0; h = h[2:] {
+			r.Header.Set(h[0], h[1])
+		}
+		w := httptest.NewRecorder()
+		nginx.New(o).ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("peer %q, trusted %v: %d; want %d", c.peer, c.trusted, w.Code, c.status)
+		}
+	}
+}
+
+func TestPeersOfAUnixSocketMayAsk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "koala.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t)
+	o.TrustedProxies = []netip.Prefix{}
+	s := httptest.NewUnstartedServer(nginx.New(o))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, head("GET", "/v1/auth-request", viaNginx("GET", "/comments")...)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("%d; want 200", res.StatusCode)
+	}
+}
+
+// away is a store that nothing can be had from.
+type away struct{ err error }
+
+func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+	if a.err == nil {
+		panic("the store is broken")
+	}
+	return a.err
+}
+
+// What fails is a 503, and nothing else: gateways tell it from a decision.
+func TestFailures(t *testing.T) {
+	for name, broken := range map[string]away{
+		"no store answers": {errors.New("connection refused")},
+		"a panic":          {},
+	} {
+		for target, want := range map[string]string{
+			"/v1/auth-request?act=once": "",
+			"/v1/accel?act=once":        `{"type":"about:blank","title":"Service Unavailable","status":503}`,
+		} {
+			o := options(t)
+			o.Engine = engine.New(broken, parse(t, ruleFile))
+			s := serve(t, nginx.New(o))
+			for range 2 {
+				res := check(t, s, "GET", target, viaNginx("GET", "/")...)
+				body, _ := io.ReadAll(res.Body)
+				res.Body.Close()
+				if res.StatusCode != 503 || string(body) != want {
+					t.Errorf("%s, %s: %d %q; want 503 %q", name, target, res.StatusCode, body, want)
+				}
+			}
+		}
+	}
+}
+
+func TestHiddenDecisionsAreForGatewaysAlone(t *testing.T) {
+	o := options(t)
+	o.Presentation = engine.Presentation{HideDecision: true, Quota: engine.QuotaNone}
+	s := serve(t, nginx.New(o))
+	if got := text(t, check(t, s, "GET", "/v1/forward-auth", viaCaddy("GET", "/black")...)); strings.Contains(got, "X-Koala") {
+		t.Errorf("a client is told of the decision: %s", got)
+	}
+	if res := check(t, s, "GET", "/v1/forward-auth", viaCaddy("GET", "/comments")...); res.Header.Get("X-Koala-Decision") != "allow" {
+		t.Errorf("the application is not told of the decision: %s", text(t, res))
+	}
+}
+
+func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := serve(t, nginx.New(o))
+	for range 5 {
+		check(t, s, "GET", "/v1/auth-request", "X-Original-Method", "GET", "X-Real-IP", "198.51.100.7").Body.Close()
+		check(t, s, "GET", "/v1/auth-request", viaNginx("GET", "/%")...).Body.Close()
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "X-Original-URI") {
+		t.Errorf("the log has %d lines; want one that names X-Original-URI:\n%s", lines, log.String())
+	}
+}
+
+func TestMappingOptionsHold(t *testing.T) {
+	o := options(t)
+	o.Mapping = mapping.Options{TrustedHops: 1, KeepMalformed: true}
+	s := serve(t, nginx.New(o))
+	for range 2 {
+		check(t, s, "GET", "/v1/forward-auth?act=once", viaCaddy("GET", "/%zz")...).Body.Close()
+	}
+	h := viaCaddy("GET", "/%zz")
+	h[5] = "9.9.9.9, 203.0.113.5"
+	if res := check(t, s, "GET", "/v1/forward-auth?act=once", h...); res.StatusCode != 429 {
+		t.Errorf("another gateway before the same client: %s", text(t, res))
+	}
+}
