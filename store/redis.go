@@ -81,7 +81,10 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	}
 	r.calls.New = func() any { return new(call) }
 	if r.client != nil {
-		return r, checkClient(r.client)
+		if err := checkClient(r.client); err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
 	client, err := connect(o.URL, r.budget)
 	if err != nil {
@@ -214,15 +217,12 @@ func (r *Redis) days(p *Plan) []int64 {
 	return d.begins[:]
 }
 
-// run calls the script. Where Redis does not know it, nothing was executed:
-// it is sent, and called once more.
+// run calls the script. Where Redis does not know it, nothing was executed: the
+// call is made once more with the script's text, which Redis then knows.
 func (r *Redis) run(ctx context.Context, c *call) (string, error) {
 	text, err := r.script.EvalSha(ctx, r.client, c.keys, c.blob).Text()
-	if !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return text, err
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		text, err = r.script.Eval(ctx, r.client, c.keys, c.blob).Text()
 	}
-	if err := r.script.Load(ctx, r.client).Err(); err != nil {
-		return "", err
-	}
-	return r.script.EvalSha(ctx, r.client, c.keys, c.blob).Text()
+	return text, err
 }
