@@ -5,7 +5,6 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -14,19 +13,20 @@ import (
 // Dump writes every key with its value, as a configuration file would say it,
 // and where the value comes from. Secrets are masked.
 func (l *Loaded) Dump(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var lines strings.Builder
 	var failed error
 	fields(&l.Config, func(key string, field reflect.Value) {
 		text, err := inYAML(field.Interface())
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("writing %s: %w", key, err)
 		}
-		fmt.Fprintf(table, "%s: %s\t# %s\n", key, text, l.Sources[key])
+		fmt.Fprintf(&lines, "%-42s # %s\n", key+": "+text, l.Sources[key])
 	})
 	if failed != nil {
 		return failed
 	}
-	return table.Flush()
+	_, err := io.WriteString(w, lines.String())
+	return err
 }
 
 // inYAML writes one value on one line.
