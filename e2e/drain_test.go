@@ -1,0 +1,115 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// SIGTERM ends the process within ten seconds, whatever its callers keep open:
+// idle connections, halves of requests, streams without an end, and gateways.
+func TestTermEndsWhateverCallersKeepOpen(t *testing.T) {
+	h := newHouse(t)
+	k := must(h.stage.Koalagate(binary, nil, "--rules", h.file("rules.conf", limitedTo(1)), "--redis", h.redis().URL()))(t)
+	app := h.app()
+	h.envoy(app, k)
+	nginx := h.nginx(app, k)
+	wantStatus(t, 200, "GET", nginx.URL+"/") // nginx now keeps its connection
+
+	for _, address := range []string{k.GRPC, k.HTTP, k.Admin} {
+		hold(t, address, "")
+		hold(t, address, "GET /rule/browse HTTP/1.1\r\nHost: x\r\nX-")
+		hold(t, address, "POST /rule/browse HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\na=")
+		hold(t, address, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	}
+	watchHealth(t, k.GRPC)
+
+	begin := time.Now()
+	if err := k.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if !k.Ended(10 * time.Second) {
+		t.Fatalf("it still runs %v after SIGTERM", time.Since(begin))
+	}
+	if k.ExitCode() != 0 {
+		t.Errorf("exit status %d, want 0", k.ExitCode())
+	}
+}
+
+// hold opens a connection, says something, and keeps it to the test's end.
+func hold(t *testing.T, address, text string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := fmt.Fprint(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watchHealth opens a stream that its server never ends by itself.
+func watchHealth(t *testing.T, address string) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	watch, err := healthv1.NewHealthClient(conn).Watch(ctx, &healthv1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An instance that is told to go takes no request with it: Envoy learns that
+// it drains, and asks the other one.
+func TestDrainingLosesNoRequest(t *testing.T) {
+	h := newHouse(t)
+	rules := h.file("rules.conf", limitedTo(1_000_000))
+	redis := h.redis().URL()
+	going := must(h.stage.Koalagate(binary, unhurried[:1], "--rules", rules, "--redis", redis))(t)
+	staying := h.koalagate("--rules", rules, "--redis", redis)
+	envoy := h.envoy(h.app(), going, staying)
+
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if r, err := askFor("POST", envoy.URL+"/api/comments", "X-User-Id: ann"); err != nil || r.status != http.StatusOK {
+					t.Errorf("while an instance drains: %d, %v; want 200", r.status, err)
+					return
+				}
+			}
+		})
+	}
+	if err := going.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if !going.Ended(10 * time.Second) {
+		t.Error("it still runs 10 s after SIGTERM")
+	}
+	close(done)
+	callers.Wait()
+}

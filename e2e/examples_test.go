@@ -1,0 +1,169 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// scene is what an example's story is told with: one instance on Redis, and
+// both gateways.
+type scene struct {
+	*testing.T
+	koalagate    *e2e.Koalagate
+	envoy, nginx *e2e.Gateway
+}
+
+// take asks Koala's API, and wants an Err_no.
+func (s *scene) take(query, wantErrNo string) {
+	s.Helper()
+	r := wantStatus(s.T, http.StatusOK, "GET", "http://"+s.koalagate.HTTP+"/rule/take?"+query)
+	if !strings.Contains(r.body, `"Err_no":`+wantErrNo+",") {
+		s.Fatalf("take %s: %s, want Err_no %s", query, r.body, wantErrNo)
+	}
+}
+
+// stories tell what each example promises, on the real programs. One that is
+// missing fails the test.
+var stories = map[string]func(*scene){
+	"gateway.conf": func(s *scene) {
+		for range 10 {
+			wantStatus(s.T, 200, "POST", s.nginx.URL+"/login")
+		}
+		wantStatus(s.T, 429, "POST", s.nginx.URL+"/login")
+		wantStatus(s.T, 429, "POST", s.envoy.URL+"/login") // one counter for both
+		wantStatus(s.T, 200, "GET", s.envoy.URL+"/login")
+	},
+	"one-vote-per-post.conf": func(s *scene) {
+		wantStatus(s.T, 200, "POST", s.envoy.URL+"/posts/1/votes", "X-User-Id: ann")
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			r := wantStatus(s.T, 409, "POST", g.URL+"/posts/1/votes", "X-User-Id: ann")
+			if r.body != "You have voted on this post." || r.header.Get("Content-Type") != "text/plain" || r.header.Get("RateLimit") != "" {
+				s.Errorf("body %q, headers %v; want the entry's body and type, and no quota", r.body, r.header)
+			}
+		}
+		wantStatus(s.T, 200, "POST", s.nginx.URL+"/posts/2/votes", "X-User-Id: ann")
+		wantStatus(s.T, 200, "POST", s.nginx.URL+"/posts/1/votes", "X-User-Id: bob")
+		wantStatus(s.T, 401, "POST", s.nginx.URL+"/posts/1/votes")
+		wantStatus(s.T, 401, "POST", s.envoy.URL+"/posts/1/votes")
+	},
+	"popup-every-two-hours.conf": func(s *scene) {
+		s.take("act=popup&uid=ann", "0")
+		s.take("act=popup&uid=ann", "10")
+		s.take("act=popup&uid=bob", "0")
+	},
+	"points-a-day.conf": func(s *scene) {
+		s.take("act=earn&uid=ann&points=120", "0")
+		s.take("act=earn&uid=ann&points=120", "0")
+		s.take("act=earn&uid=ann&points=120", "10")
+		s.take("act=earn&uid=ann&points=60", "0")
+		s.take("act=earn&uid=ann&points=1", "10")
+		s.take("act=earn&uid=bob&points=300", "0")
+	},
+	"captcha-after-ten-posts.conf": func(s *scene) {
+		for range 10 {
+			wantStatus(s.T, 200, "POST", s.envoy.URL+"/posts", "X-User-Id: ann")
+		}
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			r := wantStatus(s.T, 403, "POST", g.URL+"/posts", "X-User-Id: ann")
+			if r.header.Get("X-Koala-Decision") != "challenge" || r.header.Get("RateLimit") != "" || !strings.Contains(r.body, `"vcode_len":4`) {
+				s.Errorf("headers %v, body %q; want a challenge that says its length", r.header, r.body)
+			}
+		}
+		wantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/refund?act=post&uid=ann") // the captcha is solved
+		wantStatus(s.T, 200, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
+		wantStatus(s.T, 403, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
+	},
+	"spaced-after-thirty.conf": func(s *scene) {
+		for range 30 {
+			wantStatus(s.T, 200, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
+		}
+		r := wantStatus(s.T, 429, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
+		if r.header.Get("RateLimit-Policy") != `"r201";q=1;w=60` || r.header.Get("Retry-After") == "" {
+			s.Errorf("headers %v; want the policy of one a minute, and when to come back", r.header)
+		}
+	},
+	"logins.conf": func(s *scene) {
+		wantStatus(s.T, 403, "POST", s.envoy.URL+"/login")
+		for range 5 {
+			wantStatus(s.T, 200, "POST", s.envoy.URL+"/login", "X-Account: ann")
+		}
+		r := wantStatus(s.T, 429, "POST", s.nginx.URL+"/login", "X-Account: ann")
+		if r.header.Get("X-Koala-Rule") != "201" {
+			s.Errorf("rule %s refused, want that of the account", r.header.Get("X-Koala-Rule"))
+		}
+		for i := range 15 {
+			wantStatus(s.T, 200, "POST", s.nginx.URL+"/login", "X-Account: guess"+string(rune('a'+i)))
+		}
+		r = wantStatus(s.T, 429, "POST", s.nginx.URL+"/login", "X-Account: another")
+		if r.header.Get("X-Koala-Rule") != "202" {
+			s.Errorf("rule %s refused, want that of the address", r.header.Get("X-Koala-Rule"))
+		}
+		// An office's address has no limit of its own; Koala's doors are told it.
+		for i := range 30 {
+			s.take("act=login&ip=192.0.2.9&account=office"+string(rune('a'+i)), "0")
+		}
+	},
+	"api-tiers.conf": func(s *scene) {
+		for tier, limit := range map[string]int{"X-Api-Key: gold-key-1": 100, "X-Api-Key: silver-key-1": 30, "X-Api-Key: ": 5} {
+			for range limit {
+				wantStatus(s.T, 200, "GET", s.envoy.URL+"/api/things", tier)
+			}
+			wantStatus(s.T, 429, "GET", s.envoy.URL+"/api/things", tier)
+			wantStatus(s.T, 429, "GET", s.nginx.URL+"/api/things", tier)
+		}
+		wantStatus(s.T, 200, "GET", s.envoy.URL+"/api/things", "X-Api-Key: gold-key-2")
+		wantStatus(s.T, 401, "GET", s.envoy.URL+"/api/things", "X-Api-Key: invented")
+		wantStatus(s.T, 401, "GET", s.nginx.URL+"/api/things", "X-Api-Key: invented")
+	},
+	"black-and-white-lists.conf": func(s *scene) {
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			r := wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")
+			if r.header.Get("X-Koala-Rule") != "102" {
+				s.Errorf("rule %s refused, want that of the users", r.header.Get("X-Koala-Rule"))
+			}
+			wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: 4711")
+		}
+		for range 20 {
+			wantStatus(s.T, 200, "GET", s.envoy.URL+"/")
+		}
+		wantStatus(s.T, 429, "GET", s.nginx.URL+"/")
+		wantStatus(s.T, 200, "GET", s.nginx.URL+"/", "X-User-Id: monitoring")
+		// Other addresses than this machine's come through Koala's API.
+		s.take("ip=203.0.113.200", "11")
+		s.take("ip=2001:db8:bad::7", "11")
+		s.take("ip=203.0.113.200&uid=1001", "0")
+		for range 30 {
+			s.take("ip=10.1.2.3", "0")
+		}
+	},
+}
+
+func TestExamples(t *testing.T) {
+	h := newHouse(t)
+	files, err := filepath.Glob(h.stage.Path("examples/*.conf"))
+	if err != nil || len(files) < len(stories) {
+		t.Fatalf("%d example files, %v; there are %d stories", len(files), err, len(stories))
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		tell, told := stories[name]
+		if !told {
+			t.Errorf("examples/%s has no story; tell what it promises", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if out, err := exec.Command(binary, "check", "--strict", file).CombinedOutput(); err != nil {
+				t.Errorf("check --strict: %v\n%s", err, out)
+			}
+			h := newHouse(t)
+			k := h.koalagate("--rules", file, "--redis", h.redis().URL())
+			app := h.app()
+			tell(&scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)})
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// Gateway is Envoy or nginx, set up as its sample says.
+type Gateway struct {
+	*Program
+	URL string // without a slash at the end
+}
+
+// Envoy starts Envoy with envoy/envoy.yaml before app, asking the instances.
+func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
+	path, err := s.Find("envoy")
+	if err != nil {
+		return nil, err
+	}
+	endpoint := "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
+	var endpoints strings.Builder
+	for _, k := range instances {
+		fmt.Fprintf(&endpoints, endpoint, portOf(k.GRPC))
+	}
+	text, err := s.sample("envoy/envoy.yaml",
+		[2]string{"port_value: 9901 ", "port_value: 0 "},
+		[2]string{"port_value: 10000 ", "port_value: 0 "},
+		[2]string{"port_value: 8000 ", "port_value: " + portOf(app.Address) + " "},
+		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()})
+	if err != nil {
+		return nil, err
+	}
+	file, admin := s.fileName("envoy-%d.yaml", len(s.programs)), s.fileName("envoy-%d.admin", len(s.programs))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := s.start("envoy", path, nil, "-c", file, "--admin-address-path", admin,
+		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Program: p}
+	return g, eventually(p, func() error { return g.envoyListens(admin) })
+}
+
+// envoyListens asks Envoy's admin page whether it is up and where its listener
+// is; the page's own address is in a file.
+func (g *Gateway) envoyListens(adminFile string) error {
+	admin, err := os.ReadFile(adminFile)
+	if err != nil {
+		return err
+	}
+	state, err := get("http://" + string(admin) + "/ready")
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(state), "LIVE") {
+		return fmt.Errorf("envoy is %q", state)
+	}
+	listeners, err := get("http://" + string(admin) + "/listeners?format=text")
+	if err != nil {
+		return err
+	}
+	address, found := strings.CutPrefix(strings.TrimSpace(string(listeners)), "http::")
+	if !found {
+		return fmt.Errorf("envoy lists %q; it has one listener, named http", listeners)
+	}
+	g.URL = "http://" + address
+	return nil
+}
+
+// Nginx starts nginx with nginx/nginx.conf before app, asking the instances.
+func (s *Stage) Nginx(app *App, instances ...*Koalagate) (*Gateway, error) {
+	path, err := s.Find("nginx")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := s.nginxPaths()
+	if err != nil {
+		return nil, err
+	}
+	const server = "    server %s max_fails=3 fail_timeout=2s;\n"
+	var servers strings.Builder
+	for _, k := range instances {
+		fmt.Fprintf(&servers, server, k.HTTP)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	text, err := s.sample("nginx/nginx.conf",
+		[2]string{"include /etc/nginx/mime.types;", "include " + paths + ";"},
+		[2]string{"/var/log/nginx/access.log", s.fileName("nginx-access.log")},
+		[2]string{"listen 127.0.0.1:8080;", "listen " + address + ";"},
+		[2]string{"server 127.0.0.1:8000;", "server " + app.Address + ";"},
+		[2]string{fmt.Sprintf(server, "127.0.0.1:9981"), servers.String()})
+	if err != nil {
+		return nil, err
+	}
+	file := s.fileName("nginx-%d.conf", len(s.programs))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	directives := fmt.Sprintf("daemon off; worker_processes 2; pid %s;", s.fileName("nginx-%d.pid", len(s.programs)))
+	if os.Geteuid() == 0 {
+		directives += " user root;" // or its workers could not enter our folder
+	}
+	p, err := s.start("nginx", path, nil, "-p", s.dir, "-e", "stderr", "-c", file, "-g", directives)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Program: p, URL: "http://" + address}
+	return g, eventually(p, func() error {
+		_, err := get(g.URL + "/healthz")
+		return err
+	})
+}
+
+// nginxPaths writes where nginx keeps what it buffers: by default in folders
+// that only root has.
+func (s *Stage) nginxPaths() (string, error) {
+	var text strings.Builder
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		fmt.Fprintf(&text, "%s_temp_path %s;\n", kind, s.fileName("nginx-%s", kind))
+	}
+	file := s.fileName("nginx-paths.conf")
+	return file, os.WriteFile(file, []byte(text.String()), 0o600)
+}
+
+func portOf(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address // the sample then fails to load, and says what stands there
+	}
+	return port
+}

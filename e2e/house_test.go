@@ -1,0 +1,192 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// house is the stage of one test: what it starts is ended with it.
+type house struct {
+	*testing.T
+	stage *e2e.Stage
+	dir   string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "koalagate-e2e") // shorter than t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e2e.NewStage(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			for _, p := range s.Programs() {
+				t.Logf("--- %s\n%s", p.Name, tail(p.Log(), 4000))
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return &house{T: t, stage: s, dir: dir}
+}
+
+// file writes a file of the test's own and returns its path.
+func (h *house) file(name, text string) string {
+	h.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		h.Fatal(err)
+	}
+	return path
+}
+
+func (h *house) redis() *e2e.Redis {
+	h.Helper()
+	return must(h.stage.Redis())(h.T)
+}
+
+func (h *house) app() *e2e.App {
+	h.Helper()
+	return must(h.stage.App())(h.T)
+}
+
+// unhurried are the settings of instances that find data races on a busy
+// machine: Redis gets longer, so that no call is rescued, and nothing waits
+// for an instance that goes.
+var unhurried = []string{"KOALAGATE_REDIS_BUDGET=5s", "KOALAGATE_DRAIN_WAIT=0s"}
+
+func (h *house) koalagate(args ...string) *e2e.Koalagate {
+	h.Helper()
+	return must(h.stage.Koalagate(binary, unhurried, args...))(h.T)
+}
+
+// pair is two instances on one Redis.
+func (h *house) pair(rules string) []*e2e.Koalagate {
+	h.Helper()
+	redis := h.redis().URL()
+	return []*e2e.Koalagate{h.koalagate("--rules", rules, "--redis", redis), h.koalagate("--rules", rules, "--redis", redis)}
+}
+
+func (h *house) envoy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.Envoy(app, instances...))(h.T)
+}
+
+func (h *house) nginx(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.Nginx(app, instances...))(h.T)
+}
+
+// must takes the result of a function that may fail, and ends the test if it
+// has.
+func must[V any](v V, err error) func(*testing.T) V {
+	return func(t *testing.T) V {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// reply is what a client got.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// client follows no redirect, and keeps enough connections for a crowd.
+var client = &http.Client{
+	Timeout:       20 * time.Second,
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 100},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// ask sends a request with headers of the form `Name: value`.
+func ask(t *testing.T, method, url string, headers ...string) reply {
+	t.Helper()
+	r, err := askFor(method, url, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func askFor(method, url string, headers ...string) (reply, error) {
+	req, err := http.NewRequest(method, url, http.NoBody)
+	if err != nil {
+		return reply{}, err
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Add(name, value)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(body)}, err
+}
+
+// wantStatus asks, and fails the test at once if the status is another one.
+func wantStatus(t *testing.T, want int, method, url string, headers ...string) reply {
+	t.Helper()
+	r := ask(t, method, url, headers...)
+	if r.status != want {
+		t.Fatalf("%s %s %q: status %d, want %d; headers %v, body %q", method, url, headers, r.status, want, r.header, r.body)
+	}
+	return r
+}
+
+// together runs do n times at once.
+func together(n int, do func(i int)) {
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-begin
+			do(i)
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+}
+
+// until asks again and again until it is so, for ten seconds at most.
+func until(t *testing.T, what string, isSo func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !isSo(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it has not happened after 10 s: %s", what)
+		}
+	}
+}
+
+func tail(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return "…" + text[len(text)-length:]
+}

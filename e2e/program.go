@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Program is one program on the stage.
+type Program struct {
+	Name    string
+	cmd     *exec.Cmd
+	logFile string
+	ended   chan struct{} // closed when the program has ended
+	err     error         // how it ended; read it after ended
+}
+
+// start starts a program, its output in a file of its own.
+func (s *Stage) start(name, path string, env []string, args ...string) (*Program, error) {
+	p := &Program{Name: name, logFile: s.fileName("%s-%d.log", name, len(s.programs)), ended: make(chan struct{})}
+	log, err := os.Create(p.logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the program has its own descriptor
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Dir = s.dir
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = endWithParent()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	s.programs = append(s.programs, p)
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// Log is what the program has written so far.
+func (p *Program) Log() string {
+	text, err := os.ReadFile(p.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Signal sends the program a signal.
+func (p *Program) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// Ended tells whether the program has ended within a time.
+func (p *Program) Ended(within time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// ExitCode is the exit status of a program that has ended.
+func (p *Program) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
+// Stop ends the program with SIGTERM, and one that does not heed it with
+// SIGKILL. It tells of a program that ended badly, or found a data race.
+func (p *Program) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending %s: %w", p.Name, err)
+	}
+	if !p.Ended(stopTimeout) {
+		kill := p.Kill()
+		return fmt.Errorf("%s had not ended %v after SIGTERM (%w)", p.Name, stopTimeout, errors.Join(kill, errStubborn))
+	}
+	if strings.Contains(p.Log(), "WARNING: DATA RACE") {
+		return fmt.Errorf("%s found a data race:\n%s", p.Name, p.Log())
+	}
+	return nil
+}
+
+var errStubborn = errors.New("it was killed")
+
+// Kill ends the program at once, as a crash would, and waits until it has.
+func (p *Program) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.ended
+	return nil
+}
+
+// endedWith is how a program ended that has.
+func (p *Program) endedWith() error {
+	if p.err == nil {
+		return errors.New("exit status 0")
+	}
+	return p.err
+}

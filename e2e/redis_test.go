@@ -1,0 +1,63 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Without its Redis at the start the service says so and decides in process;
+// when Redis comes, it counts there.
+func TestRedisAbsentAtStart(t *testing.T) {
+	h := newHouse(t)
+	gone := h.redis()
+	if err := gone.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	k := must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s"},
+		"--rules", h.file("rules.conf", limitedTo(1)), "--redis", gone.URL()))(t)
+	if !strings.Contains(k.Log(), "Redis is away") {
+		t.Errorf("it does not say that Redis is away:\n%s", k.Log())
+	}
+	envoy := h.envoy(h.app(), k)
+	r := wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann")
+	if r.header.Get("X-Koala-Degraded") != "1" {
+		t.Errorf("headers %v; want X-Koala-Degraded: 1", r.header)
+	}
+	wantStatus(t, 429, "POST", envoy.URL+"/api/comments", "X-User-Id: ann")
+	wantStatus(t, 500, "GET", "http://"+k.HTTP+"/monitor/alive")
+
+	if _, err := h.stage.RestartRedis(gone); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
+	r = wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann") // what was counted in rescue is lost
+	if r.header.Get("X-Koala-Degraded") != "" {
+		t.Errorf("headers %v; want no X-Koala-Degraded", r.header)
+	}
+	wantStatus(t, http.StatusOK, "GET", "http://"+k.HTTP+"/monitor/alive")
+}
+
+// Redis that dies while the service runs is not the callers' matter: every
+// request still gets a decision.
+func TestRedisKilledWhileRunning(t *testing.T) {
+	h := newHouse(t)
+	redis := h.redis()
+	k := must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s"},
+		"--rules", h.file("rules.conf", limitedTo(2)), "--redis", redis.URL()))(t)
+	nginx := h.nginx(h.app(), k)
+	wantStatus(t, 200, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{200, 200, 429} { // in process it begins anew
+		wantStatus(t, want, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
+	}
+	if _, err := h.stage.RestartRedis(redis); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
+	for _, want := range []int{200, 200, 429} {
+		wantStatus(t, want, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
+	}
+}

@@ -1,0 +1,155 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// shown is the house of the samples as they stand: examples/gateway.conf
+// behind envoy/envoy.yaml and nginx/nginx.conf.
+func shown(t *testing.T) (h *house, app *e2e.App, gateways map[string]*e2e.Gateway) {
+	t.Helper()
+	h = newHouse(t)
+	instances := h.pair(h.stage.Path("examples/gateway.conf"))
+	app = h.app()
+	return h, app, map[string]*e2e.Gateway{"envoy": h.envoy(app, instances...), "nginx": h.nginx(app, instances...)}
+}
+
+// The samples answer as their comments say.
+func TestSamples(t *testing.T) {
+	_, app, gateways := shown(t)
+	for name, g := range gateways {
+		t.Run(name, func(t *testing.T) {
+			t.Run("a refusal is a true 429", func(t *testing.T) { trueRefusal(t, g, name) })
+			t.Run("the application hears what was decided", func(t *testing.T) { hears(t, g, name) })
+			t.Run("clients choose neither act nor path nor address", func(t *testing.T) { forge(t, g, app, name) })
+			t.Run("a location tells what its path does not", func(t *testing.T) { downloads(t, g) })
+			t.Run("health is not asked about", func(t *testing.T) {
+				r := wantStatus(t, 200, "GET", g.URL+"/healthz")
+				if r.header.Get("X-Koala-Decision") != "" {
+					t.Errorf("headers %v; want none of koalagate's", r.header)
+				}
+			})
+		})
+	}
+}
+
+func trueRefusal(t *testing.T, g *e2e.Gateway, user string) {
+	user = "X-User-Id: refused-" + user
+	for left := 3; left >= 0; left-- {
+		r := wantStatus(t, 200, "POST", g.URL+"/api/comments", user)
+		if got, want := r.header.Get("RateLimit-Remaining"), string(rune('0'+left)); got != want {
+			t.Errorf("RateLimit-Remaining %q, want %q", got, want)
+		}
+	}
+	r := wantStatus(t, 429, "POST", g.URL+"/api/comments", user)
+	for header, want := range map[string]string{
+		"Content-Type": "application/problem+json", "X-Koala-Decision": "deny", "X-Koala-Rule": "201", "X-Koala-Result": "2",
+		"RateLimit-Policy": `"r201";q=4;w=90`, "RateLimit": `"r201";r=0;t=` + r.header.Get("Retry-After"),
+		"RateLimit-Limit": "4", "RateLimit-Remaining": "0", "RateLimit-Reset": r.header.Get("Retry-After"),
+	} {
+		if got := r.header.Values(header); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+	if r.header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After in %v", r.header)
+	}
+	var problem struct {
+		Type, Title, Detail string
+		Status              int
+		Violated            []string `json:"violated-policies"`
+	}
+	if err := json.Unmarshal([]byte(r.body), &problem); err != nil || problem.Status != 429 ||
+		problem.Detail != "Too many requests" || len(problem.Violated) != 1 || problem.Violated[0] != "r201" {
+		t.Errorf("body %q, %v; want a problem document of r201", r.body, err)
+	}
+}
+
+func hears(t *testing.T, g *e2e.Gateway, user string) {
+	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", "X-User-Id: hears-"+user, "X-Koala-Decision: forged", "X-Koala-Rule: 9")
+	var got e2e.Arrived
+	want := e2e.Arrived{Method: "GET", Path: "/api/articles/1?x=/../y", Decision: "allow"}
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || got != want {
+		t.Errorf("the application got %s, %v; want %+v", r.body, err, want)
+	}
+}
+
+// forge tries to talk a gateway round: to count under another act, path or
+// address than the request's own.
+func forge(t *testing.T, g *e2e.Gateway, app *e2e.App, user string) {
+	user = "X-User-Id: forger-" + user
+	lies := []string{
+		"X-Koala-Param-Act: read", "X-Original-URI: /api/articles/1", "X-Original-Method: GET", "X-Forwarded-Uri: /api/articles/1",
+		"X-Forwarded-Method: GET", "X-Real-IP: 198.51.100.66", "X-Forwarded-For: 198.51.100.66", "X-Koala-Status: 200",
+	}
+	headers := append([]string{user}, lies...)
+	for range 4 {
+		wantStatus(t, 200, "POST", g.URL+"/api/comments", headers...) // the address is not the blocked one
+	}
+	before := app.Reached()
+	for _, path := range []string{"/api/comments", "//api/comments", "/api/./comments", "/api/x/../comments", "/api/%63omments", "/api/comments?a=/api/articles/1"} {
+		wantStatus(t, 429, "POST", g.URL+path, headers...)
+	}
+	if app.Reached() != before {
+		t.Error("a refused request reached the application")
+	}
+}
+
+func downloads(t *testing.T, g *e2e.Gateway) {
+	// The rule counts by address, and both gateways see the same one: what is
+	// left depends on who came first.
+	for i := 0; ; i++ {
+		r := ask(t, "GET", g.URL+"/downloads/file")
+		switch {
+		case r.status == 200 && i < 20:
+			continue
+		case r.status != 429 || r.header.Get("X-Koala-Rule") != "301":
+			t.Errorf("download %d: %d of rule %q, want 429 of rule 301 after 20 at most", i+1, r.status, r.header.Get("X-Koala-Rule"))
+		}
+		return
+	}
+}
+
+// The rate limit service refuses through Envoy too, with the entry's words.
+func TestRateLimitServiceThroughEnvoy(t *testing.T) {
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", `
+[rules]
+rule : [count] [door=ratelimit; domain=public; remote_address=127.0.0.0/8] [time=3600; count=3] [result=2; return=501]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Err_msg":"Not so fast"}
+`))
+	app := h.app()
+	envoy := h.envoy(app, k)
+	for range 3 {
+		wantStatus(t, 200, "GET", envoy.URL+"/anything")
+	}
+	r := wantStatus(t, 429, "GET", envoy.URL+"/anything")
+	if !strings.Contains(r.body, "Not so fast") || r.header.Get("Retry-After") == "" {
+		t.Errorf("headers %v, body %q; want a Retry-After and the entry's words", r.header, r.body)
+	}
+	if app.Reached() != 3 {
+		t.Errorf("%d requests reached the application, want 3", app.Reached())
+	}
+}
+
+// Without any koalagate the samples do what their comments say: nginx lets
+// requests through, Envoy's ext_authz does not.
+func TestSamplesWithoutKoalagate(t *testing.T) {
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.stage.Path("examples/gateway.conf"))
+	app := h.app()
+	envoy, nginx := h.envoy(app, k), h.nginx(app, k)
+	if err := k.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, 503, "GET", envoy.URL+"/api/articles/1")
+	wantStatus(t, 200, "GET", envoy.URL+"/healthz")
+	wantStatus(t, 200, "GET", nginx.URL+"/api/articles/1")
+}
