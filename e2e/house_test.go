@@ -22,10 +22,7 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "koalagate-e2e") // shorter than t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
 	s, err := e2e.NewStage(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -38,9 +35,6 @@ func newHouse(t *testing.T) *house {
 			for _, p := range s.Programs() {
 				t.Logf("--- %s\n%s", p.Name, tail(p.Log(), 4000))
 			}
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
 		}
 	})
 	return &house{T: t, stage: s, dir: dir}

@@ -2,8 +2,9 @@ package e2e
 
 import "syscall"
 
-// endWithParent has the kernel end a program whose parent is gone: a test that
-// is killed leaves nothing running.
-func endWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+// apart starts a program in a group of its own, which ^C in a terminal does not
+// reach: Close ends programs in their order. If its parent is gone, the kernel
+// ends it: a test that is killed leaves nothing running.
+func apart() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

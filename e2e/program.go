@@ -31,7 +31,7 @@ func (s *Stage) start(name, path string, env []string, args ...string) (*Program
 	p.cmd.Dir = s.dir
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = endWithParent()
+	p.cmd.SysProcAttr = apart()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}

@@ -1,0 +1,109 @@
+// Demo sets the whole stage for people: Redis, two instances of koalagate,
+// Envoy and nginx before a small application, all on free loopback ports. It
+// says what to curl, and ends everything on ^C.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// rules are the rules of the demo, and binary is what `make build` builds.
+const (
+	rules  = "examples/gateway.conf"
+	binary = "bin/koalagate"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+
+	dir, err := os.MkdirTemp("", "koalagate-demo")
+	if err != nil {
+		return err
+	}
+	stage, err := e2e.NewStage(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stage.Close(), os.RemoveAll(dir)) }()
+
+	scene, err := set(stage)
+	if err != nil {
+		return err
+	}
+	scene.tell(dir)
+	<-stop
+	fmt.Println("\nending all of it")
+	return nil
+}
+
+// scene is what runs.
+type scene struct {
+	redis        *e2e.Redis
+	instances    []*e2e.Koalagate
+	envoy, nginx *e2e.Gateway
+}
+
+func set(stage *e2e.Stage) (*scene, error) {
+	redis, err := stage.Redis()
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{redis: redis}
+	for range 2 {
+		k, err := stage.Koalagate(stage.Path(binary), nil, "--rules", stage.Path(rules), "--redis", redis.URL())
+		if err != nil {
+			return nil, err
+		}
+		s.instances = append(s.instances, k)
+	}
+	app, err := stage.App()
+	if err != nil {
+		return nil, err
+	}
+	if s.envoy, err = stage.Envoy(app, s.instances...); err != nil {
+		return nil, err
+	}
+	s.nginx, err = stage.Nginx(app, s.instances...)
+	return s, err
+}
+
+func (s *scene) tell(dir string) {
+	fmt.Printf(`
+Redis      %s
+koalagate  http://%s   (readiness and metrics: http://%s/readyz, /metrics)
+koalagate  http://%s   (readiness and metrics: http://%s/readyz, /metrics)
+Envoy      %s
+nginx      %s
+logs       %s
+
+Four comments in 90 seconds, by whichever gateway: the fifth is a 429.
+
+  for gateway in %[6]s %[7]s %[6]s %[7]s %[6]s; do curl -si $gateway/api/comments -H 'X-User-Id: ann' -d hello | grep -iE '^(HTTP|RateLimit:|Retry-After)'; done
+
+Twenty downloads a minute and address, where the gateway's configuration says what a download is:
+
+  for i in $(seq 21); do curl -so /dev/null -w '%%{http_code} ' %[7]s/downloads/file; done
+
+The same counters by Koala's own API:
+
+  curl -s 'http://%[2]s/rule/take?act=comment&uid=bob'
+
+The rules are %[9]s: change a count, save, and curl again. ^C ends it all.
+
+`, s.redis.Address, s.instances[0].HTTP, s.instances[0].Admin, s.instances[1].HTTP, s.instances[1].Admin,
+		s.envoy.URL, s.nginx.URL, dir, rules)
+}
