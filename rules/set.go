@@ -58,5 +58,5 @@ type Match struct {
 type Matches struct {
 	List  []Match
 	arena []byte
-	slots []string
+	slots []value
 }

@@ -1,0 +1,79 @@
+package rules
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// The part of a long line that is shown around the place of a finding, in
+// characters.
+const (
+	shownBefore = 60
+	shownAfter  = 40
+)
+
+// Text is the finding as people read it: the line of Error, the line of the
+// file, and a caret under the place.
+//
+//	rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak or token
+//	  rule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]
+//	          ^ did you mean "count"?
+func (f Finding) Text() string {
+	if f.Position.Line == 0 {
+		return f.Error()
+	}
+	shown, indent := f.window()
+	var b strings.Builder
+	b.WriteString(f.Error() + "\n  " + shown + "\n  " + indent + "^")
+	if f.Suggestion != "" {
+		b.WriteString(` did you mean "` + f.Suggestion + `"?`)
+	}
+	return b.String()
+}
+
+// window is the part of the line around the place, and the blanks that bring
+// a caret under it.
+func (f Finding) window() (shown, indent string) {
+	characters := []rune(f.Line)
+	at := min(max(f.Position.Column-1, 0), len(characters))
+	from, to := 0, len(characters)
+	if at > shownBefore+1 {
+		from = at - shownBefore
+	}
+	if to-at > shownAfter+1 {
+		to = at + shownAfter
+	}
+	var line, blanks strings.Builder
+	if from > 0 {
+		line.WriteString("…")
+		blanks.WriteByte(' ')
+	}
+	for i := from; i < to; i++ {
+		c := characters[i]
+		if !unicode.IsPrint(c) && c != '\t' {
+			c = unicode.ReplacementChar // a terminal would obey it
+		}
+		line.WriteRune(c)
+		if i < at {
+			blanks.WriteString(blankFor(c))
+		}
+	}
+	if to < len(characters) {
+		line.WriteString("…")
+	}
+	return line.String(), blanks.String()
+}
+
+// blankFor is as wide as the character is in a terminal.
+func blankFor(c rune) string {
+	if c == '\t' {
+		return "\t"
+	}
+	switch width.LookupRune(c).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return "  "
+	}
+	return " "
+}

@@ -1,0 +1,173 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"time"
+)
+
+// check joins the declarations into a set, and checks what concerns several
+// lines. The set is usable only if no finding is an error.
+func (p *parser) check(sources []Source) *Set {
+	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict)}
+	p.checkSections()
+	set.Zone = p.zone()
+	p.checkDicts(set)
+	p.checkResults(set)
+	p.checkRules(set)
+	p.checkParams(set)
+	if p.found.count[Error] > 0 {
+		return set
+	}
+	set.Hash = hash(set)
+	set.index = newIndex(set.Rules)
+	p.warn(set)
+	return set
+}
+
+// checkSections checks that the sections are there that must be.
+func (p *parser) checkSections() {
+	at := span{}
+	if p.last != nil {
+		at = whole(p.last).end()
+	}
+	for _, s := range []section{rulesSection, resultSection} {
+		if !p.seen[s] {
+			p.reportf(at, errSectionMissing, "every rule set has a [rules] and a [result]", "the section [%s] is missing", sectionNames[s])
+		}
+	}
+	if p.seen[rulesSection] && len(p.rules) == 0 && !p.options.AllowEmpty {
+		p.reportf(at, errNoRules, "a rule set without any rule allows everything; the service must be told that this is meant", "there is no rule")
+	}
+}
+
+// zone is the zone of the set's days: the files', else the service's.
+func (p *parser) zone() *time.Location {
+	name := p.timezone
+	if name == "" {
+		name = p.options.Timezone
+	}
+	if name == "" {
+		name = DefaultTimezone
+	}
+	zone, err := loadZone(name)
+	if err != nil {
+		if p.timezone == "" {
+			p.reportf(span{}, errZone, "want a name as Asia/Shanghai, Europe/Berlin or UTC", "the service's timezone is %q, which does not exist", name)
+		}
+		return time.UTC
+	}
+	return zone
+}
+
+// checkDicts loads the word lists and hands them to the conditions.
+func (p *parser) checkDicts(set *Set) {
+	declared := make(map[string]*dictDecl, len(p.dicts))
+	for _, d := range p.dicts {
+		declared[d.name.text()] = d
+		if dict := p.openDict(d); dict != nil {
+			set.Dicts[d.name.text()] = dict
+		}
+	}
+	names := slices.Sorted(maps.Keys(declared))
+	for _, r := range p.rules {
+		for _, l := range r.listed {
+			d := declared[l.name.text()]
+			if d == nil {
+				p.found.add(errDictUnknown, l.name, Finding{
+					Message: "there is no word list " + quote(l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
+				})
+				continue
+			}
+			d.used = true
+			l.condition.dict = set.Dicts[l.name.text()]
+		}
+	}
+}
+
+func (p *parser) openDict(d *dictDecl) *Dict {
+	if p.options.OpenDict == nil {
+		p.reportf(d.path, errDictRead, "no word lists can be read here", "the word list %s cannot be read from %q", d.name.text(), d.path.mention())
+		return nil
+	}
+	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
+	if err != nil || dict == nil {
+		p.reportf(d.path, errDictRead, "the path is relative to the folder of this file, or to the root of word lists if one is given",
+			"the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)
+		return nil
+	}
+	return dict
+}
+
+func (p *parser) checkResults(set *Set) {
+	for _, d := range p.results {
+		set.Results[d.Number] = d.Result
+	}
+	if !p.seen[resultSection] {
+		return
+	}
+	for n, when := range []string{"no rule matches", "some rule matches and none decides"} {
+		if set.Results[n] == nil {
+			at := whole(p.last).end()
+			if len(p.results) > 0 {
+				at = p.results[len(p.results)-1].number
+			}
+			p.reportf(at, errEntryMissing, "it answers when "+when, "[result] has no entry %d", n)
+		}
+	}
+}
+
+// checkRules checks what the rules refer to, and that their numbers differ.
+func (p *parser) checkRules(set *Set) {
+	numbers := make(map[int64]*ruleDecl, len(p.rules))
+	for _, d := range p.rules {
+		set.Rules = append(set.Rules, d.Rule)
+		if d.Return > 0 {
+			if first := numbers[d.Return]; first != nil {
+				p.reportf(d.returns.value, errReturnTwice, "give it another number: counters and reports are kept by it", "return=%d stands at %s already", d.Return, first.returns.value.position())
+			} else {
+				numbers[d.Return] = d
+			}
+		}
+		if d.result.value.line == nil || !hasIntegerForm(d.result.value.text()) || !p.seen[resultSection] {
+			continue // reported
+		}
+		if d.Result = set.Results[int(d.resultNo)]; d.Result == nil {
+			p.reportf(d.result.value, errNoResult, "write it, or choose another", "[result] has no entry %d", d.resultNo)
+		}
+	}
+}
+
+func (p *parser) checkParams(set *Set) {
+	headers := make(map[string]*paramDecl)
+	for _, d := range p.params {
+		set.Params = append(set.Params, d.ParamDecl)
+		if d.GatewayHeader == "" {
+			continue
+		}
+		if first := headers[d.GatewayHeader]; first != nil {
+			p.reportf(d.name, errGatewayNames, "rename one: in the header - stands for _ . : and -", "%s and %s have the same gateway header %s", d.Name, first.Name, d.GatewayHeader)
+			continue
+		}
+		headers[d.GatewayHeader] = d
+	}
+}
+
+// hash is the content of a set: the texts of its files and its word lists,
+// each with its length before it.
+func hash(set *Set) string {
+	h := sha256.New()
+	var length [8]byte
+	for _, s := range set.Sources {
+		binary.BigEndian.PutUint64(length[:], uint64(len(s.Text)))
+		h.Write(length[:])
+		h.Write(s.Text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set.Dicts)) {
+		h.Write(set.Dicts[name].hash[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

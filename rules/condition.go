@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// form is how a condition looks at its parameter.
+type form uint8
+
+const (
+	formList    form = iota // among values: words, integers, addresses and ranges of these
+	formPresent             // =+
+	formAbsent              // !=+
+	formAbove               // >
+	formBelow               // <
+	formDict                // @ list
+)
+
+// Condition is what a rule asks of one parameter. It is immutable.
+type Condition struct {
+	Name    string // the parameter
+	Negated bool   // !=, !@, !<, !>
+	Joint   bool   // {~}: the parameter is no part of the identity
+	Pos     Position
+
+	form    form
+	written string // the condition in canonical text
+	bound   int64  // formAbove, formBelow
+	dict    *Dict  // formDict
+
+	// formList. Ranged lists compare integers and addresses by value, others
+	// addresses alone; texts are words, quoted values, and the integers of a
+	// list that is not ranged.
+	ranged    bool
+	texts     []string // sorted
+	integers  []interval[int64]
+	addresses []interval[netip.Addr]
+	patterns  []pattern
+}
+
+// String is the condition in canonical text: `act=ask,answer{~}`.
+func (c *Condition) String() string { return c.written }
+
+// Holds tells whether the condition holds for a request.
+func (c *Condition) Holds(p *Params) bool {
+	raw, _ := p.Get(c.Name)
+	var v value
+	v.read(raw, c.comparesIntegers(), c.comparesAddresses())
+	return c.holds(&v)
+}
+
+// holds is Holds for a value that was read.
+func (c *Condition) holds(v *value) bool {
+	if v.text == "" {
+		return c.form == formAbsent
+	}
+	switch c.form {
+	case formPresent:
+		return true
+	case formAbove:
+		return v.isInteger && (v.integer > c.bound) != c.Negated
+	case formBelow:
+		return v.isInteger && (v.integer < c.bound) != c.Negated
+	case formDict:
+		return c.dict.contains(v) != c.Negated
+	case formList:
+		if c.isListed(v) {
+			return !c.Negated
+		}
+		return c.Negated && c.isComparable(v)
+	}
+	return false // formAbsent: the value is there
+}
+
+// isListed tells whether the value is one of the list.
+func (c *Condition) isListed(v *value) bool {
+	if v.isInteger && contains(c.integers, v.integer, cmp.Compare) {
+		return true
+	}
+	if v.isAddress {
+		if contains(c.addresses, v.address, netip.Addr.Compare) {
+			return true
+		}
+		for _, p := range c.patterns {
+			if p.matches(v.address) {
+				return true
+			}
+		}
+	}
+	_, found := slices.BinarySearch(c.texts, v.text)
+	return found
+}
+
+// isComparable tells whether the value is of a kind that the list compares. A
+// list of single values compares every text.
+func (c *Condition) isComparable(v *value) bool {
+	return !c.ranged || v.isInteger && c.comparesIntegers() || v.isAddress && c.comparesAddresses()
+}
+
+// comparesIntegers tells whether the condition takes a value that is an
+// integer as one, so that 007 is 7.
+func (c *Condition) comparesIntegers() bool {
+	return c.form == formAbove || c.form == formBelow || len(c.integers) > 0
+}
+
+// comparesAddresses tells whether the condition takes a value that is an
+// address as one, so that ::ffff:10.0.0.1 is 10.0.0.1.
+func (c *Condition) comparesAddresses() bool {
+	return len(c.addresses) > 0 || len(c.patterns) > 0 || c.dict != nil && c.dict.hasAddresses()
+}
+
+// identifies tells whether the parameter is a part of the rule's identity.
+func (c *Condition) identifies() bool { return !c.Joint && c.form != formAbsent }
+
+// appendIdentity appends the value as a part of an identity: canonical if it
+// was compared as an integer or an address, else as trimmed.
+func (c *Condition) appendIdentity(to []byte, v *value) []byte {
+	switch {
+	case v.isInteger && c.comparesIntegers():
+		return appendInteger(to, v.integer)
+	case v.isAddress && c.comparesAddresses():
+		return appendAddress(to, v.address)
+	}
+	return appendText(to, v.text)
+}

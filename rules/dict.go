@@ -1,0 +1,98 @@
+package rules
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+
+	"github.com/gaissmai/bart"
+)
+
+// maxEntry bounds the length of an entry of a word list, in bytes. No value of
+// a request that a rule sees is longer.
+const maxEntry = 8 * 1024
+
+// Dict is a word list: words, which compare as text, and addresses and blocks
+// of addresses. It is immutable and safe for concurrent use.
+type Dict struct {
+	name      string
+	hash      [sha256.Size]byte
+	words     map[string]struct{}
+	addresses bart.Lite
+}
+
+// ParseDict reads a word list, one entry a line. Entries are trimmed, blank
+// lines and those that begin with # dropped. The error names the line.
+func ParseDict(name string, r io.Reader) (*Dict, error) {
+	d := &Dict{name: name, words: make(map[string]struct{})}
+	sum := sha256.New()
+	lines := bufio.NewReaderSize(io.TeeReader(r, sum), 2*maxEntry)
+	for number := 1; ; number++ {
+		text, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; want one entry a line", name, number, 2*maxEntry)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		if number == 1 {
+			text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+		}
+		if fault := d.add(bytes.TrimSpace(text)); fault != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, fault)
+		}
+		if err != nil {
+			sum.Sum(d.hash[:0])
+			return d, nil
+		}
+	}
+}
+
+// add takes one trimmed line.
+func (d *Dict) add(entry []byte) error {
+	switch {
+	case len(entry) == 0 || entry[0] == '#':
+		return nil
+	case len(entry) > maxEntry:
+		return fmt.Errorf("the entry is longer than %d bytes; no value is", maxEntry)
+	case bytes.IndexByte(entry, 0) >= 0:
+		return errors.New("the entry holds a NUL byte; want a text file in UTF-8")
+	}
+	text := string(entry)
+	if a, ok := parseAddress(text); ok {
+		d.addresses.Insert(netip.PrefixFrom(a, a.BitLen()))
+		return nil
+	}
+	if left, _, ok := strings.Cut(text, "/"); ok && addressLike(left) {
+		block, err := parseBlock(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32", text)
+		}
+		d.addresses.Insert(block.Masked())
+		return nil
+	}
+	d.words[text] = struct{}{}
+	return nil
+}
+
+// Name is the name that the list was parsed under.
+func (d *Dict) Name() string { return d.name }
+
+// Len is the number of different entries.
+func (d *Dict) Len() int { return len(d.words) + d.addresses.Size() }
+
+func (d *Dict) hasAddresses() bool { return d.addresses.Size() > 0 }
+
+// contains tells whether the value is in the list.
+func (d *Dict) contains(v *value) bool {
+	if v.isAddress && d.addresses.Contains(v.address) {
+		return true
+	}
+	_, found := d.words[v.text]
+	return found
+}

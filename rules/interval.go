@@ -1,0 +1,32 @@
+package rules
+
+import (
+	"slices"
+	"sort"
+)
+
+// interval is a range, both ends included.
+type interval[T any] struct{ low, high T }
+
+// merge sorts intervals and joins those that overlap, so that contains can
+// search in them.
+func merge[T any](list []interval[T], compare func(a, b T) int) []interval[T] {
+	slices.SortFunc(list, func(a, b interval[T]) int { return compare(a.low, b.low) })
+	merged := list[:0]
+	for _, i := range list {
+		if last := len(merged) - 1; last >= 0 && compare(i.low, merged[last].high) <= 0 {
+			if compare(i.high, merged[last].high) > 0 {
+				merged[last].high = i.high
+			}
+			continue
+		}
+		merged = append(merged, i)
+	}
+	return slices.Clip(merged)
+}
+
+// contains tells whether v is in one of the merged intervals.
+func contains[T any](list []interval[T], v T, compare func(a, b T) int) bool {
+	i := sort.Search(len(list), func(i int) bool { return compare(list[i].high, v) >= 0 })
+	return i < len(list) && compare(list[i].low, v) <= 0
+}

@@ -1,0 +1,87 @@
+package rules
+
+// maxCost is the greatest cost of a hit. A parameter beyond it counts as none.
+const maxCost = 999_999_999
+
+// Match puts into m every rule that the request meets, highest priority first.
+// What m held before is gone.
+func (s *Set) Match(p *Params, m *Matches) {
+	m.read(&s.index, p)
+	for i := range s.index.rules {
+		r := &s.index.rules[i]
+		if r.holds(m.slots) {
+			m.add(r)
+		}
+	}
+}
+
+// Rule returns the rule whose return is number, nil if there is none.
+func (s *Set) Rule(number int64) *Rule { return s.index.numbers[number] }
+
+// Uses tells whether a rule names a parameter, in a condition or as its cost.
+func (s *Set) Uses(name string) bool {
+	_, ok := s.index.slots[name]
+	return ok
+}
+
+// Explain returns the first condition of the rule, in the order of the file,
+// that does not hold for a request; nil if the rule matches.
+func (r *Rule) Explain(p *Params) (failed *Condition) {
+	for _, c := range r.Conditions {
+		if !c.Holds(p) {
+			return c
+		}
+	}
+	return nil
+}
+
+// read fills the slots with the request's values, and empties the rest of m.
+func (m *Matches) read(x *index, p *Params) {
+	m.List, m.arena = m.List[:0], m.arena[:0]
+	if cap(m.slots) < len(x.reads) {
+		m.slots = make([]value, len(x.reads))
+	}
+	m.slots = m.slots[:len(x.reads)]
+	clear(m.slots)
+	for i := range p.list {
+		if slot, ok := x.slots[p.list[i].Name]; ok {
+			m.slots[slot].read(p.list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
+		}
+	}
+}
+
+func (r *indexed) holds(slots []value) bool {
+	for _, t := range r.tests {
+		if !t.condition.holds(&slots[t.slot]) {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes a rule that matches.
+func (m *Matches) add(r *indexed) {
+	match := Match{Rule: r.rule, Cost: 1}
+	if r.cost >= 0 {
+		if v := &m.slots[r.cost]; v.isInteger && v.integer >= 0 && v.integer <= maxCost {
+			match.Cost = v.integer
+		}
+	}
+	if r.rule.Counts() {
+		match.Identity = m.identify(r)
+	}
+	m.List = append(m.List, match)
+}
+
+// identify encodes the values that the rule's counter belongs to: their
+// number, and each with its length before it. No two tuples have the same
+// encoding, whatever bytes they hold. When the arena grows, what was encoded
+// before stays where it was.
+func (m *Matches) identify(r *indexed) []byte {
+	start := len(m.arena)
+	m.arena = append(m.arena, byte(len(r.identity)))
+	for _, t := range r.identity {
+		m.arena = t.condition.appendIdentity(m.arena, &m.slots[t.slot])
+	}
+	return m.arena[start:len(m.arena):len(m.arena)]
+}

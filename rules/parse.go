@@ -1,0 +1,220 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const byteOrderMark = "\ufeff"
+
+// maxLine bounds a line of a rule file, in bytes.
+const maxLine = 1 << 20
+
+// section is a part of a rule file.
+type section uint8
+
+const (
+	noSection section = iota
+	dictsSection
+	rulesSection
+	resultSection
+	paramsSection
+	routesSection
+	settingsSection
+	endSection
+	unknownSection // its lines are passed over
+)
+
+var sectionNames = [...]string{dictsSection: "dicts", rulesSection: "rules", resultSection: "result",
+	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end"}
+
+// commented tells whether a `#` behind a statement begins a comment.
+func (s section) commented() bool { return s >= paramsSection && s <= endSection }
+
+// parser turns the files of a rule set into declarations. What concerns a
+// line is checked here, what concerns several in check.go.
+type parser struct {
+	options Options
+	found   collector
+	seen    [unknownSection]bool // sections, in any file
+	last    *line                // the last line of the last file
+
+	dicts    []*dictDecl
+	rules    []*ruleDecl
+	results  []*resultDecl
+	params   []*paramDecl
+	routes   Routes
+	timezone string
+	settings map[string]span
+}
+
+// Parse reads the files of a rule set. The set is nil if a finding is an
+// error.
+func Parse(sources []Source, o Options) (*Set, Findings) {
+	p := &parser{options: o, settings: make(map[string]span)}
+	for i := range sources {
+		p.file(&sources[i])
+	}
+	set := p.check(sources)
+	findings := p.found.sorted(sources)
+	if findings.HasErrors() {
+		return nil, findings
+	}
+	return set, findings
+}
+
+// reportf takes a finding: what is wrong, and after it what to do.
+func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) {
+	p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// unknown reports a word that is none of those that may stand there.
+func (p *parser) unknown(at span, code *Code, what string, want []string) {
+	p.found.add(code, at, Finding{
+		Message: fmt.Sprintf("unknown %s %q", what, at.mention()), Hint: "want " + oneOf(want),
+		Suggestion: suggest(at.text(), want),
+	})
+}
+
+// file reads one file.
+func (p *parser) file(source *Source) {
+	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
+	p.last = &line{file: source.Name, number: 1}
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		p.reportf(whole(p.last), errEncoding, "save it as UTF-8", "the file is UTF-16")
+		return
+	}
+	f := &fileParser{parser: p}
+	for number := 1; text != ""; number++ {
+		var l string
+		l, text, _ = strings.Cut(text, "\n")
+		p.last = &line{source.Name, number, strings.TrimSuffix(l, "\r")}
+		f.line(p.last)
+	}
+	if p.options.RequireEnd && f.section != endSection {
+		p.reportf(whole(p.last).end(), errEndMissing, "write [end] on its last line: without it nothing shows that the file was cut off", "the file does not close with [end]")
+	}
+}
+
+// fileParser is where the parser stands in a file.
+type fileParser struct {
+	*parser
+	section section
+	seen    [unknownSection]bool
+	garbled bool // something that is not UTF-8 was reported
+	stray   bool // a statement outside the sections was reported
+}
+
+func (p *fileParser) line(l *line) {
+	if !p.readable(l) {
+		return
+	}
+	statement := whole(l).trim()
+	if statement.empty() || statement.text()[0] == '#' {
+		return
+	}
+	if statement.text()[0] == '[' && p.head(statement) {
+		return
+	}
+	if p.section.commented() {
+		statement = statement.uncomment()
+	}
+	switch p.section {
+	case dictsSection:
+		p.parseDict(statement)
+	case rulesSection:
+		p.parseRule(statement)
+	case resultSection:
+		p.parseResult(statement)
+	case paramsSection:
+		p.parseParam(statement)
+	case routesSection:
+		p.parseRoute(statement)
+	case settingsSection:
+		p.parseSetting(statement)
+	case endSection:
+		p.outside(statement, errAfterEnd, "take it out, or [end] to the last line of the file", "nothing may follow [end]")
+	case noSection:
+		p.outside(statement, errNoSection, "put it under [dicts], [rules], [result], [params], [routes] or [settings]", "this stands above the first section")
+	}
+}
+
+// outside reports the first statement of a file that stands in no section.
+func (p *fileParser) outside(statement span, code *Code, hint, message string) {
+	if !p.stray {
+		p.reportf(statement, code, hint, "%s", message)
+	}
+	p.stray = true
+}
+
+// readable tells whether a line is text that can be parsed.
+func (p *fileParser) readable(l *line) bool {
+	if len(l.text) > maxLine {
+		at := span{&line{l.file, l.number, l.text[:shownAfter]}, 0, 0}
+		p.reportf(at, errLongLine, fmt.Sprintf("at most %d: keep long lists in a word list", maxLine), "the line has %d bytes", len(l.text))
+		return false
+	}
+	if i := strings.IndexByte(l.text, 0); i >= 0 {
+		p.reportf(whole(l).slice(i, i+1), errNUL, "is this a text file?", "a NUL byte")
+		return false
+	}
+	if !utf8.ValidString(l.text) {
+		if i := strings.IndexRune(l.text, utf8.RuneError); !p.garbled {
+			p.reportf(whole(l).slice(i, i), errEncoding, "save it as UTF-8; is it GBK now?", "the line is not UTF-8")
+		}
+		p.garbled = true
+		return false
+	}
+	return true
+}
+
+// head takes a section head, and tells whether the line is meant as one. A
+// line with several brackets is not: it is a rule that lacks its beginning.
+func (p *fileParser) head(statement span) bool {
+	text := statement.text()
+	end := strings.IndexByte(text, ']')
+	if end < 0 || strings.Contains(text[end:], "[") {
+		return false
+	}
+	name := statement.slice(1, end).trim()
+	s := sectionNamed(name.text())
+	if s == unknownSection && p.section == rulesSection && end+1 < len(text) {
+		return false
+	}
+	rest := statement.tail(end + 1)
+	if s.commented() {
+		rest = rest.uncomment()
+	}
+	if rest = rest.trim(); !rest.empty() {
+		p.reportf(rest, errHead, "put it on a line of its own", "text behind a section head")
+	}
+	p.enter(s, name)
+	return true
+}
+
+func sectionNamed(name string) section {
+	i := slices.IndexFunc(sectionNames[:], func(s string) bool { return strings.EqualFold(s, name) })
+	if i <= int(noSection) {
+		return unknownSection
+	}
+	return section(i)
+}
+
+// enter begins a section.
+func (p *fileParser) enter(s section, name span) {
+	if p.section == endSection {
+		p.outside(name, errAfterEnd, "take it out, or [end] to the last line of the file", "nothing may follow [end]")
+		return
+	}
+	p.section = s
+	if s == unknownSection {
+		p.unknown(name, errSection, "section", sectionNames[dictsSection:])
+		return
+	}
+	if p.seen[s] {
+		p.reportf(name, errSectionTwice, "put its lines into the first one", "the section [%s] stands twice in this file", sectionNames[s])
+	}
+	p.seen[s], p.parser.seen[s] = true, true
+}

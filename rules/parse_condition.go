@@ -1,0 +1,347 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// maxConditions bounds the conditions of a rule. A request has at most 64
+// parameters; as many again may be asked to be absent.
+const maxConditions = 128
+
+// The marks behind a value that take its parameter out of the identity.
+const (
+	jointMark    = "{~}"
+	oldJointMark = "{*}"
+)
+
+// parseCondition reads `name op value`. It returns nil for what it reports.
+func (p *parser) parseCondition(d *ruleDecl, s span) *Condition {
+	name := s.name()
+	if name.empty() {
+		p.reportf(s, errName, "a condition begins with the name of a parameter: letters, digits and _ . : -, the first a letter or _", "%q begins with no name", s.mention())
+		return nil
+	}
+	c := &Condition{Name: name.text(), Pos: s.position()}
+	rest := s.tail(name.to - name.from).trim()
+	if old := p.oldList(c, name, rest); old != nil {
+		return p.parseListed(d, c, *old)
+	}
+	if strings.HasPrefix(rest.text(), "{") && p.misplacedJoint(rest) {
+		return nil
+	}
+	operator := rest
+	if strings.HasPrefix(rest.text(), "!") {
+		c.Negated = true
+		rest = rest.tail(1).trim()
+	}
+	if rest.empty() {
+		p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@ behind the name", "the condition on %s has no operator", c.Name)
+		return nil
+	}
+	operand := rest.tail(1).trim()
+	switch rest.text()[0] {
+	case '=':
+		return p.parseEqual(c, operand)
+	case '<', '>':
+		return p.parseBound(c, rest.text()[0], operand)
+	case '@':
+		return p.parseListed(d, c, operand)
+	}
+	p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@", "%q is no operator", firstRune(operator.text()))
+	return nil
+}
+
+func firstRune(text string) string {
+	for i := range text {
+		if i > 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// oldList recognises `qid-IN-list` and `qid-NOTIN-list`, the old spellings of
+// `@` and `!@`, and returns the name of the list and what stands behind it.
+// The hyphens may be part of a name, so the whole may have been read as one.
+func (p *parser) oldList(c *Condition, name, rest span) *span {
+	if !rest.empty() && rest.text()[0] != '-' && rest.text()[0] != '{' {
+		return nil
+	}
+	all := span{name.line, name.from, rest.to}
+	for _, old := range []struct {
+		mark, now string
+		negated   bool
+	}{{"-NOTIN-", "!@", true}, {"-IN-", "@", false}} {
+		i := strings.Index(all.text(), old.mark)
+		if i <= 0 {
+			continue
+		}
+		parameter, list := all.slice(0, i).trim(), all.tail(i+len(old.mark)).trim()
+		p.reportf(all, warnOldSpelling, fmt.Sprintf("write %s %s %s", parameter.text(), old.now, list.text()), "%s is an old spelling", old.mark)
+		c.Name, c.Negated = parameter.text(), old.negated
+		return &list
+	}
+	return nil
+}
+
+// joint takes the mark off the end of a value.
+func (p *parser) joint(c *Condition, s span) span {
+	for _, mark := range []string{jointMark, oldJointMark} {
+		before, found := strings.CutSuffix(s.text(), mark)
+		if !found {
+			continue
+		}
+		if mark == oldJointMark {
+			p.reportf(s.tail(len(before)), warnOldSpelling, "write {~}", "{*} is an old spelling")
+		}
+		c.Joint = true
+		return s.slice(0, len(before)).trim()
+	}
+	return s
+}
+
+// parseListed reads what follows `@`: the name of a word list.
+func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition {
+	name := p.joint(c, operand)
+	switch {
+	case name.empty():
+		p.reportf(operand, errNoValue, "write the name of a word list of [dicts]", "the name of the word list is missing")
+		return nil
+	case p.misplacedJoint(name):
+		return nil
+	}
+	c.form = formDict
+	d.listed = append(d.listed, listedDict{c, name})
+	return c.spelt(not(c, "@"), " "+name.text())
+}
+
+// parseBound reads what follows `<` and `>`.
+func (p *parser) parseBound(c *Condition, operator byte, operand span) *Condition {
+	text := operand.text()
+	if strings.HasPrefix(text, "=") {
+		p.reportf(operand, errOperator, fmt.Sprintf("integers are meant: %c= N is %cN one further", operator, operator), "%c= is no operator", operator)
+		return nil
+	}
+	number := p.joint(c, operand)
+	switch {
+	case number.empty():
+		p.reportf(operand, errNoValue, "write an integer", "the condition on %s lacks its bound", c.Name)
+		return nil
+	case p.misplacedJoint(number):
+		return nil
+	}
+	n, ok := parseInteger(number.text())
+	if !ok {
+		p.reportf(number, errInteger, "want an integer, from -9223372036854775808 to 9223372036854775807", "%q is no integer of 64 bits", number.mention())
+		return nil
+	}
+	c.form, c.bound = formAbove, n
+	if operator == '<' {
+		c.form = formBelow
+	}
+	return c.spelt(not(c, string(operator)), fmt.Sprint(n))
+}
+
+// parseEqual reads what follows `=`.
+func (p *parser) parseEqual(c *Condition, operand span) *Condition {
+	if operand.empty() {
+		p.reportf(operand, errNoValue, "write a value, + for any value, or !=+ for none", "the condition on %s lacks its value", c.Name)
+		return nil
+	}
+	if strings.HasPrefix(operand.text(), "=") {
+		p.reportf(operand, errOperator, "want a single =", "== is no operator")
+		return nil
+	}
+	if p.joint(&Condition{}, operand).text() == "+" {
+		p.joint(c, operand)
+		c.form = formPresent
+		if c.Negated {
+			c.form = formAbsent
+			if c.Joint {
+				p.reportf(operand.tail(1), warnNoEffect, "take it out: a parameter that is absent is no part of the identity", "{~} has no effect here")
+			}
+		}
+		return c.spelt(not(c, "="), "+")
+	}
+	return p.parseList(c, operand)
+}
+
+// not is the operator with its negation.
+func not(c *Condition, operator string) string {
+	if c.Negated {
+		return "!" + operator
+	}
+	return operator
+}
+
+// spelt sets the canonical text of the condition.
+func (c *Condition) spelt(operator, operand string) *Condition {
+	if operator == "@" || operator == "!@" {
+		operator = " " + operator
+	}
+	c.written = c.Name + operator + operand
+	if c.Joint {
+		c.written += jointMark
+	}
+	return c
+}
+
+// misplacedJoint reports a mark inside a value.
+func (p *parser) misplacedJoint(s span) bool {
+	for _, mark := range []string{jointMark, oldJointMark, "{~", "~}"} {
+		if i := strings.Index(s.text(), mark); i >= 0 {
+			p.reportf(s.slice(i, i+len(mark)), errJoint, "put {~} behind the value, or quote the value if it holds this", "%s stands inside a value", mark)
+			return true
+		}
+	}
+	return false
+}
+
+// parseList reads values that are joined by commas.
+func (p *parser) parseList(c *Condition, operand span) *Condition {
+	places := operand.split(',')
+	elements := make([]element, 0, len(places))
+	for _, s := range places {
+		e, ok := p.parseElement(c, s)
+		if !ok {
+			return nil
+		}
+		elements = append(elements, e)
+		c.ranged = c.ranged || e.kind.ranged()
+	}
+	c.form = formList
+	faultless := true
+	written := make([]string, len(elements))
+	for i, e := range elements {
+		faultless = p.list(c, e, places[i]) && faultless
+		written[i] = e.spelling()
+	}
+	if !faultless {
+		return nil
+	}
+	slices.Sort(c.texts)
+	c.texts = slices.Clip(slices.Compact(c.texts))
+	c.integers = merge(c.integers, cmp.Compare)
+	c.addresses = merge(c.addresses, netip.Addr.Compare)
+	return c.spelt(not(c, "="), strings.Join(written, ","))
+}
+
+// list takes an element into the condition, as the list's kind compares it.
+func (p *parser) list(c *Condition, e element, at span) bool {
+	switch e.kind {
+	case wordElement:
+		if c.ranged {
+			p.reportf(at, errWordInRange, "a list that holds a range, a block or a pattern compares integers and addresses; quote the word to compare it as text", "%q is a word among ranges", at.mention())
+			return false
+		}
+		c.texts = append(c.texts, e.text)
+	case quotedElement:
+		c.texts = append(c.texts, e.text)
+	case integerElement:
+		if !c.ranged {
+			c.texts = append(c.texts, e.text)
+			return true
+		}
+		if _, ok := parseInteger(e.text); !ok {
+			s := beyond64(e.text)
+			p.reportf(at, s.code, s.hint, "%s", s.message)
+			return false
+		}
+		c.integers = append(c.integers, interval[int64]{e.low, e.high})
+	case integerRange:
+		c.integers = append(c.integers, interval[int64]{e.low, e.high})
+	case addressElement, addressRange:
+		c.addresses = append(c.addresses, interval[netip.Addr]{e.from, e.to})
+	case patternElement:
+		c.patterns = append(c.patterns, e.pattern)
+	}
+	return true
+}
+
+// parseElement reads one value of a list.
+func (p *parser) parseElement(c *Condition, s span) (element, bool) {
+	s = p.joint(c, s)
+	if s.empty() {
+		p.reportf(s, errNoValue, "write a value, or take the comma out", "a value is missing")
+		return element{}, false
+	}
+	if s.text()[0] == '"' {
+		return p.parseQuoted(s)
+	}
+	if p.misplacedJoint(s) || p.forgottenSemicolon(s) {
+		return element{}, false
+	}
+	switch {
+	case s.text() == "+":
+		p.reportf(s, errPlus, "write it alone, or quote it if the value is a plus sign", "+ stands for any value and cannot stand among others")
+		return element{}, false
+	case strings.Contains(s.text(), `"`):
+		i := strings.IndexByte(s.text(), '"')
+		p.reportf(s.tail(i), errQuote, "quote the whole value", "a quote inside a value")
+		return element{}, false
+	}
+	e, slip := classify(s.text())
+	if slip == nil {
+		return e, true
+	}
+	p.reportf(s, slip.code, slip.hint, "%s", slip.message)
+	return e, slip.code.ID[0] == 'W'
+}
+
+// parseQuoted reads a quoted value.
+func (p *parser) parseQuoted(s span) (element, bool) {
+	text := s.text()
+	end := closingQuote(text, 0)
+	if end < 0 {
+		p.reportf(s, errQuote, `close it with a "`, "the quote is not closed")
+		return element{}, false
+	}
+	if rest := s.tail(end + 1).trim(); !rest.empty() {
+		p.reportf(rest, errQuote, "want a comma, {~} or the end of the condition", "text behind a quoted value")
+		return element{}, false
+	}
+	var b strings.Builder
+	for i := 1; i < end; i++ {
+		if text[i] == '\\' {
+			if i++; text[i] != '"' && text[i] != '\\' {
+				p.reportf(s.slice(i-1, i+1), errQuote, `inside quotes \" is a quote and \\ a backslash, and there is nothing else`, `%s means nothing`, firstRune(text[i-1:i])+firstRune(text[i:]))
+				return element{}, false
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	e := element{kind: quotedElement, text: b.String()}
+	if e.text == "" || e.text != strings.TrimSpace(e.text) {
+		p.reportf(s, warnNoEffect, "a request's values are trimmed before they are compared, and an empty one counts as absent", "no value is ever %s", s.mention())
+	}
+	return e, true
+}
+
+// forgottenSemicolon reports a value that goes on with another condition.
+func (p *parser) forgottenSemicolon(s span) bool {
+	words := s.fields()
+	for i := 1; i < len(words); i++ {
+		name := words[i].name()
+		behind := span{s.line, name.to, s.to}.trim().text()
+		if !name.empty() && (strings.HasPrefix(behind, "=") || strings.HasPrefix(behind, "!=")) {
+			p.reportf(words[i], errOutside, "put a ; before it, or quote the value", "another condition begins inside a value")
+			return true
+		}
+	}
+	return false
+}
+
+// quoter spells what stands between quotes.
+var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// spelling is the element in canonical text.
+func (e element) spelling() string {
+	if e.kind == quotedElement {
+		return `"` + quoter.Replace(e.text) + `"`
+	}
+	return e.text
+}

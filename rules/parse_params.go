@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// paramDecl is a line of [params].
+type paramDecl struct {
+	*ParamDecl
+	name span
+}
+
+// sourceWords are the sources of [params], each with the words behind it.
+var sourceWords = []struct {
+	name  string
+	kind  SourceKind
+	words []string
+}{
+	{"header", FromHeader, []string{"NAME"}},
+	{"cookie", FromCookie, []string{"NAME"}},
+	{"query", FromQuery, []string{"NAME"}},
+	{"metadata", FromMetadata, []string{"NAMESPACE", "PATH"}},
+	{"descriptor", FromDescriptor, []string{"KEY"}},
+	{"principal", FromPrincipal, nil},
+	{"sni", FromSNI, nil},
+	{"client-ip", FromClientIP, nil},
+	{"gateway", FromGateway, nil},
+}
+
+// The words that stand between and behind sources.
+const (
+	elseWord   = "else"
+	hashedWord = "hashed"
+)
+
+// parseParam reads `name : source else source`.
+func (p *parser) parseParam(s span) {
+	colons := s.colons()
+	if len(colons) == 0 {
+		p.reportf(s, errStatement, "want name : source, with blanks around the colon", "%q has no colon between blanks", s.mention())
+		return
+	}
+	name, rest := s.slice(0, colons[0]).trim(), s.tail(colons[0]+1).trim()
+	if !name.isName() {
+		p.reportf(name, errName, "want letters, digits and _ . : -, beginning with a letter or _", "%q is no name of a parameter", name.mention())
+		return
+	}
+	for _, d := range p.params {
+		if d.Name == name.text() {
+			p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is declared at %s already", d.Name, d.Pos)
+			return
+		}
+	}
+	d := &paramDecl{&ParamDecl{Name: name.text(), Pos: name.position()}, name}
+	start := 0
+	words := rest.fields()
+	for i := 0; i <= len(words); i++ {
+		if i < len(words) && words[i].text() != elseWord {
+			continue
+		}
+		at := rest.end()
+		if i < len(words) {
+			at = words[i]
+		}
+		if source, ok := p.parseSource(words[start:i], at); ok {
+			d.Sources = append(d.Sources, source)
+			if source.Kind == FromGateway {
+				d.GatewayHeader = gatewayHeader(d.Name)
+			}
+		}
+		start = i + 1
+	}
+	p.params = append(p.params, d)
+}
+
+var headerName = strings.NewReplacer("_", "-", ".", "-", ":", "-")
+
+// gatewayHeader is the header in which a gateway says a parameter.
+func gatewayHeader(name string) string {
+	return "x-koala-param-" + headerName.Replace(strings.ToLower(name))
+}
+
+// parseSource reads one source; end is where it ends.
+func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
+	if len(words) == 0 {
+		p.reportf(end, errSource, "want "+oneOf(sourceNames()), "a source is missing")
+		return ParamSource{}, false
+	}
+	var source ParamSource
+	name, words := words[0], words[1:]
+	if last := len(words) - 1; last >= 0 && words[last].text() == hashedWord {
+		source.Hashed, words = true, words[:last]
+	}
+	i := slices.Index(sourceNames(), name.text())
+	if i < 0 {
+		p.unknown(name, errSource, "source", sourceNames())
+		return source, false
+	}
+	known := sourceWords[i]
+	source.Kind = known.kind
+	if source.Kind == FromClientIP {
+		return source, p.parsePrefixes(&source, words)
+	}
+	if len(words) != len(known.words) {
+		at := end
+		if len(words) > len(known.words) {
+			at = words[len(known.words)]
+		}
+		p.reportf(at, errSourceWords, "want "+strings.Join(append([]string{known.name}, known.words...), " ")+", and hashed or else behind it", "%s takes %s", known.name, countWords(len(known.words)))
+		return source, false
+	}
+	if len(words) > 0 {
+		source.Name = words[0].text()
+	}
+	if len(words) > 1 {
+		source.Path = words[1].text()
+	}
+	if source.Kind == FromHeader || source.Kind == FromCookie {
+		if !isToken(source.Name) {
+			p.reportf(words[0], errSourceWords, "want letters, digits and - _ . alone", "%q is not the name of a %s", words[0].mention(), known.name)
+			return source, false
+		}
+	}
+	if source.Kind == FromHeader {
+		source.Name = strings.ToLower(source.Name)
+	}
+	return source, true
+}
+
+func sourceNames() []string {
+	names := make([]string, len(sourceWords))
+	for i := range sourceWords {
+		names[i] = sourceWords[i].name
+	}
+	return names
+}
+
+func countWords(n int) string {
+	switch n {
+	case 0:
+		return "no word"
+	case 1:
+		return "one word"
+	}
+	return fmt.Sprintf("%d words", n)
+}
+
+// parsePrefixes reads what may follow client-ip: nothing, or the lengths of an
+// IPv4 and an IPv6 prefix.
+func (p *parser) parsePrefixes(source *ParamSource, words []span) bool {
+	source.V4, source.V6 = -1, -1
+	if len(words) == 0 {
+		return true
+	}
+	if len(words) != 2 {
+		p.reportf(words[min(2, len(words)-1)], errSourceWords, "want none, or one for IPv4 and one for IPv6, as in client-ip /24 /64", "client-ip takes two prefixes or none")
+		return false
+	}
+	for i, family := range []struct {
+		to   *int
+		bits int
+		name string
+	}{{&source.V4, 32, "IPv4"}, {&source.V6, 128, "IPv6"}} {
+		text, slash := strings.CutPrefix(words[i].text(), "/")
+		n, err := strconv.ParseUint(text, 10, 8)
+		if !slash || err != nil || int(n) > family.bits {
+			p.reportf(words[i], errPrefix, fmt.Sprintf("want /0 … /%d for %s", family.bits, family.name), "%q is not the length of a prefix", words[i].mention())
+			return false
+		}
+		*family.to = int(n)
+	}
+	return true
+}
+
+// isToken tells whether text is a token of HTTP: the name of a header or a
+// cookie, or a method.
+func isToken(text string) bool {
+	for i := 0; i < len(text); i++ {
+		b := text[i]
+		letter := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
+		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}

@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// resultDecl is a line of [result].
+type resultDecl struct {
+	*Result
+	number   span
+	status   span // of Http_status
+	gateways span // the first field that only a gateway's client sees
+}
+
+// resultField is a field of an entry: an integer if integer is set, a text if
+// text is, and neither for Headers.
+type resultField struct {
+	name        string
+	integer     func(r *Result, n int64)
+	text        func(r *Result, s string)
+	least, most int64
+}
+
+const (
+	leastInt64 = -1 << 63
+	mostInt64  = 1<<63 - 1
+)
+
+// resultFields are Koala's fields and, from ownFields on, ours.
+var resultFields = []resultField{
+	{"Ret_type", func(r *Result, n int64) { r.RetType = n }, nil, leastInt64, mostInt64},
+	{"Ret_code", func(r *Result, n int64) { r.RetCode = n }, nil, leastInt64, mostInt64},
+	{"Err_no", func(r *Result, n int64) { r.ErrNo = n }, nil, leastInt64, mostInt64},
+	{"Err_msg", nil, func(r *Result, s string) { r.ErrMsg = s }, 0, 0},
+	{"Str_reason", nil, func(r *Result, s string) { r.StrReason = s }, 0, 0},
+	{"Need_vcode", func(r *Result, n int64) { r.NeedVcode = n }, nil, leastInt64, mostInt64},
+	{"Vcode_len", func(r *Result, n int64) { r.VcodeLen = n }, nil, leastInt64, mostInt64},
+	{"Vcode_type", func(r *Result, n int64) { r.VcodeType = n }, nil, leastInt64, mostInt64},
+	{"Other", nil, func(r *Result, s string) { r.Other = s }, 0, 0},
+	{"Version", func(r *Result, n int64) { r.Version = n }, nil, leastInt64, mostInt64},
+	{statusField, func(r *Result, n int64) { r.HTTPStatus = int(n) }, nil, 200, 599},
+	{"Grpc_status", func(r *Result, n int64) { r.GRPCStatus = int(n) }, nil, 1, 16},
+	{"Body", nil, func(r *Result, s string) { r.Body = s }, 0, 0},
+	{headersField, nil, nil, 0, 0},
+}
+
+const (
+	ownFields    = 10
+	statusField  = "Http_status"
+	headersField = "Headers"
+)
+
+func resultFieldNames() []string {
+	names := make([]string, len(resultFields))
+	for i := range resultFields {
+		names[i] = resultFields[i].name
+	}
+	return names
+}
+
+// parseResult reads `N : {json}`.
+func (p *parser) parseResult(s span) {
+	number, object, found := s.cut(':')
+	n, ok := parseInteger(number.text())
+	switch {
+	case !found || object.empty():
+		p.reportf(s, errStatement, "want N : {json}", "%q is no entry", s.mention())
+		return
+	case !ok || n < 0 || n > maxReturn:
+		p.reportf(number, errEntryNumber, fmt.Sprintf("want a number, 0 … %d", maxReturn), "%q is not the number of an entry", number.mention())
+		return
+	}
+	for _, d := range p.results {
+		if d.Number == int(n) {
+			p.reportf(number, errEntryTwice, "take one out, or give it another number", "entry %d stands at %s already", n, d.Pos)
+			return
+		}
+	}
+	d := &resultDecl{Result: &Result{Number: int(n), Pos: number.position()}, number: number}
+	p.results = append(p.results, d)
+	members, ok := p.object(object)
+	if !ok {
+		return
+	}
+	seen := make(map[string]bool)
+	for _, m := range members {
+		p.parseField(d, m, seen)
+	}
+}
+
+// parseField reads one field of an entry.
+func (p *parser) parseField(d *resultDecl, m member, seen map[string]bool) {
+	i := slices.IndexFunc(resultFields, func(f resultField) bool { return strings.EqualFold(f.name, m.name) })
+	if i < 0 {
+		p.found.add(warnField, m.at, Finding{Message: fmt.Sprintf("there is no field %q", m.name), Hint: "take it out",
+			Suggestion: suggest(m.name, resultFieldNames())})
+		return
+	}
+	f := &resultFields[i]
+	if seen[f.name] {
+		p.reportf(m.at, errFieldTwice, "take one out", "the field %s stands twice in this entry", f.name)
+		return
+	}
+	seen[f.name] = true
+	if i >= ownFields && d.gateways.line == nil {
+		d.gateways = m.at
+	}
+	switch {
+	case f.integer != nil:
+		p.parseIntegerField(d, f, m)
+	case f.text != nil && m.kind == jsonString:
+		f.text(d.Result, m.text)
+	case f.text != nil:
+		p.wrongType(f, m, "text between quotes")
+	case m.kind == jsonObject:
+		p.parseHeaders(d, m)
+	default:
+		p.wrongType(f, m, `an object of texts, as {"X-Reason": "too fast"}`)
+	}
+}
+
+func (p *parser) wrongType(f *resultField, m member, want string) {
+	p.reportf(m.value, errFieldType, "want "+want, "%s has the value %s", f.name, m.value.mention())
+}
+
+func (p *parser) parseIntegerField(d *resultDecl, f *resultField, m member) {
+	n, err := strconv.ParseInt(m.value.text(), 10, 64)
+	switch {
+	case m.kind != jsonNumber:
+		p.wrongType(f, m, "a whole number without quotes")
+	case !hasIntegerForm(m.value.text()):
+		p.wrongType(f, m, "a whole number")
+	case err != nil || n < f.least || n > f.most:
+		p.reportf(m.value, errFieldRange, fmt.Sprintf("want %d … %d", f.least, f.most), "%s=%s is out of range", f.name, m.value.mention())
+	default:
+		f.integer(d.Result, n)
+		if f.name == statusField {
+			d.status = m.value
+		}
+	}
+}
+
+// reservedHeaders are the connection's own: to send one breaks the answer.
+var reservedHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// muchHeader is the size of all headers of an answer beyond which nginx makes
+// a fault of it, in bytes. Ours beside those of the entry take up to 600.
+const muchHeader = 1400
+
+// parseHeaders reads the object of Headers.
+func (p *parser) parseHeaders(d *resultDecl, m member) {
+	members, ok := p.object(m.value)
+	if !ok {
+		return
+	}
+	size := 0
+	seen := make(map[string]bool)
+	for _, h := range members {
+		lower := strings.ToLower(h.name)
+		switch {
+		case !isToken(h.name):
+			p.reportf(h.at, errHeader, "want letters, digits and - alone", "%q is not the name of a header", h.name)
+		case slices.ContainsFunc(reservedHeaders, func(r string) bool { return strings.EqualFold(r, h.name) }):
+			p.reportf(h.at, errHeader, "take it out: it belongs to the connection", "the header %s cannot be set", h.name)
+		case seen[lower]:
+			p.reportf(h.at, errFieldTwice, "join the values", "the header %s stands twice", h.name)
+		case h.kind != jsonString:
+			p.reportf(h.value, errFieldType, "want text between quotes", "the header %s has the value %s", h.name, h.value.mention())
+		case strings.ContainsFunc(h.text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
+			p.reportf(h.value, errHeader, "take line ends and control characters out", "the value of %s holds a control character", h.name)
+		default:
+			d.Headers = append(d.Headers, Header{h.name, h.text})
+		}
+		seen[lower] = true
+		size += len(h.name) + len(h.text) + len(": \r\n")
+	}
+	if size > muchHeader {
+		p.reportf(m.at, warnHeaderSize, "nginx makes a fault of answers with more than 2 kB of headers, ours included", "the headers of entry %d have %d bytes", d.Number, size)
+	}
+}

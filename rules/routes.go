@@ -1,0 +1,163 @@
+package rules
+
+import "strings"
+
+// Routes are the entries of [routes] as a tree of path segments, so that the
+// cost of a look-up does not grow with their number. They are immutable and
+// safe for concurrent use.
+type Routes struct {
+	root node
+	list []*route // in the order of the files
+}
+
+// node stands for the path that leads to it from the root.
+type node struct {
+	literals map[string]*node // by the next segment
+	variable *node            // any next segment that is not empty
+	exact    map[string]*route
+	subtree  map[string]*route // for any further segments
+}
+
+// anyMethod is the method of an entry that stands for all.
+const anyMethod = "*"
+
+// route is one entry.
+type route struct {
+	method    string
+	variables []routeVariable
+	constants []Param
+	rest      bool // ends in {x...}, which needs a character
+	at        span
+}
+
+// routeVariable is a variable of a path.
+type routeVariable struct {
+	name    string
+	segment int
+	rest    bool // it takes this segment and all that follow
+}
+
+// Match puts into p the constants and variables of the one route that applies
+// to method and the decoded path segments ("/a/b" is [a b], "/a/" is [a ""],
+// "/" is [""]), and tells whether one did.
+func (r *Routes) Match(method string, segments []string, p *Params) bool {
+	if method == "HEAD" {
+		method = "GET"
+	}
+	found := r.root.find(method, segments, 0)
+	if found == nil {
+		return false
+	}
+	for _, v := range found.variables {
+		if v.rest {
+			p.Set(v.name, JoinSegments(segments[v.segment:]))
+		} else {
+			p.Set(v.name, segments[v.segment])
+		}
+	}
+	for _, c := range found.constants {
+		p.Set(c.Name, c.Value)
+	}
+	return true
+}
+
+// Len is the number of entries.
+func (r *Routes) Len() int { return len(r.list) }
+
+// find looks for the entry that applies to the segments from the one at on.
+// Where the more specific path has no entry for the method, the less specific
+// is next.
+func (n *node) find(method string, segments []string, at int) *route {
+	if at == len(segments) {
+		return pick(n.exact, method, true)
+	}
+	if child := n.literals[segments[at]]; child != nil {
+		if found := child.find(method, segments, at+1); found != nil {
+			return found
+		}
+	}
+	if n.variable != nil && segments[at] != "" {
+		if found := n.variable.find(method, segments, at+1); found != nil {
+			return found
+		}
+	}
+	return pick(n.subtree, method, at+1 < len(segments) || segments[at] != "")
+}
+
+// pick prefers the entry for exactly this method. Entries that end in {x...}
+// apply only where something is left of the path.
+func pick(entries map[string]*route, method string, left bool) *route {
+	for _, m := range [...]string{method, anyMethod} {
+		if e := entries[m]; e != nil && (left || !e.rest) {
+			return e
+		}
+	}
+	return nil
+}
+
+var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
+
+// JoinSegments writes decoded path segments with slashes between them. A slash
+// or a percent sign inside a segment is written %2F and %25, so that different
+// segments give different texts.
+func JoinSegments(segments []string) string {
+	plain := true
+	for _, s := range segments {
+		plain = plain && !strings.ContainsAny(s, "%/")
+	}
+	if plain {
+		return strings.Join(segments, "/")
+	}
+	escaped := make([]string, len(segments))
+	for i, s := range segments {
+		escaped[i] = escapeSegment.Replace(s)
+	}
+	return strings.Join(escaped, "/")
+}
+
+// add puts an entry into the tree. It returns the one that is equal to it, if
+// there is one, which then stays.
+func (r *Routes) add(e *route, pattern []patternSegment) *route {
+	n, entries := &r.root, &r.root.exact
+	for i, s := range pattern {
+		if s.subtree {
+			e.rest = s.variable != ""
+		}
+		if s.variable != "" {
+			e.variables = append(e.variables, routeVariable{s.variable, i, s.subtree})
+		}
+		n, entries = n.child(s)
+	}
+	if *entries == nil {
+		*entries = make(map[string]*route)
+	}
+	if equal := (*entries)[e.method]; equal != nil {
+		return equal
+	}
+	(*entries)[e.method] = e
+	r.list = append(r.list, e)
+	return nil
+}
+
+// child is the node that a segment of a pattern leads to, and the entries that
+// end there.
+func (n *node) child(s patternSegment) (*node, *map[string]*route) {
+	switch {
+	case s.subtree:
+		return n, &n.subtree
+	case s.variable != "":
+		if n.variable == nil {
+			n.variable = &node{}
+		}
+		return n.variable, &n.variable.exact
+	}
+	child := n.literals[s.literal]
+	if child == nil {
+		if n.literals == nil {
+			n.literals = make(map[string]*node)
+		}
+		child = &node{}
+		n.literals[s.literal] = child
+	}
+	return child, &child.exact
+}

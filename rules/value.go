@@ -1,0 +1,128 @@
+package rules
+
+import (
+	"encoding/binary"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// value is the value of a request's parameter in all the ways in which
+// conditions compare it.
+type value struct {
+	text string // trimmed; "" if the parameter is absent
+	// The rest is filled only if a condition compares the parameter so.
+	isInteger, isAddress bool
+	integer              int64
+	address              netip.Addr
+}
+
+// read fills v with a request's value.
+func (v *value) read(raw string, integers, addresses bool) {
+	*v = value{text: strings.TrimSpace(raw)}
+	if integers {
+		v.integer, v.isInteger = parseInteger(v.text)
+	}
+	if addresses {
+		v.address, v.isAddress = parseAddress(v.text)
+	}
+}
+
+// hasIntegerForm tells whether text is `-?[0-9]+`.
+func hasIntegerForm(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	for i := 0; i < len(digits); i++ {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	return digits != ""
+}
+
+// parseInteger reads an integer of 64 bits. It does not allocate, as
+// strconv.ParseInt does for what it refuses.
+func parseInteger(text string) (int64, bool) {
+	if !hasIntegerForm(text) {
+		return 0, false
+	}
+	negative, limit := false, uint64(math.MaxInt64)
+	if text[0] == '-' {
+		negative, limit, text = true, limit+1, text[1:]
+	}
+	var n uint64
+	for i := 0; i < len(text); i++ {
+		digit := uint64(text[i] - '0')
+		if n > (limit-digit)/10 {
+			return 0, false
+		}
+		n = n*10 + digit
+	}
+	if negative {
+		return -int64(n), true // right for the least one, too: it wraps to itself
+	}
+	return int64(n), true
+}
+
+// maxAddress is the length of the longest spelling of an address:
+// `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`.
+const maxAddress = 45
+
+// parseAddress reads an IPv4 or IPv6 address. An IPv4 address that is mapped
+// into IPv6 is the IPv4 address. One with a zone (`fe80::1%eth0`) has a
+// meaning on one machine only and is a word.
+func parseAddress(text string) (netip.Addr, bool) {
+	if !hasAddressForm(text) {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return a.Unmap(), true
+}
+
+// hasAddressForm is a quick look: netip allocates for what it refuses, and
+// most values are nothing like an address.
+func hasAddressForm(text string) bool {
+	if len(text) < 2 || len(text) > maxAddress {
+		return false
+	}
+	dots, colons := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case '0' <= b && b <= '9':
+		case 'a' <= b && b <= 'f', 'A' <= b && b <= 'F':
+		case b == '.':
+			dots++
+		case b == ':':
+			colons++
+		default:
+			return false
+		}
+	}
+	return colons >= 2 || colons == 0 && dots == 3
+}
+
+// appendInteger appends the canonical spelling of an integer as a part of an
+// identity: its length in one byte, and its digits.
+func appendInteger(to []byte, n int64) []byte {
+	at := len(to)
+	to = strconv.AppendInt(append(to, 0), n, 10)
+	to[at] = byte(len(to) - at - 1)
+	return to
+}
+
+// appendAddress is appendInteger for addresses.
+func appendAddress(to []byte, a netip.Addr) []byte {
+	at := len(to)
+	to = a.AppendTo(append(to, 0))
+	to[at] = byte(len(to) - at - 1)
+	return to
+}
+
+// appendText appends a text as a part of an identity.
+func appendText(to []byte, text string) []byte {
+	to = binary.AppendUvarint(to, uint64(len(text)))
+	return append(to, text...)
+}
