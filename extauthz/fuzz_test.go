@@ -26,7 +26,7 @@ rule : [direct] [path="/admin"] [time=1; count=0;] [result=3; return=1]
 rule : [direct] [ip=10.0.0.0/8; sub=+] [time=1; count=0;] [result=2; return=2]
 rule : [count] [act=view; id=+] [time=60; count=2;] [result=2; return=3]
 rule : [count] [act=file; rest=+; who=+] [time=60; count=1;] [result=4; return=4]
-rule : [count] [uid=+] [time=60; count=3; ] [result=2; return=5; cost=weight]
+rule : [count] [uid=+] [time=60; count=3; cost=weight] [result=2; return=5]
 rule : [count] [key=+] [time=86400; count=1;] [result=3; return=6]
 [result]
 0 : {"Err_no":0}

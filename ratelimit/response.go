@@ -44,12 +44,16 @@ func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 // refuse adds what the client gets in place of what it asked for.
 func (s *Server) refuse(reply *rlsv3.RateLimitResponse, d *engine.Decision) {
 	told := single(d, d.Refuser)
-	// Envoy answers 429 unless its configuration says otherwise, whatever the
-	// entry of [result] says; the body must name the status that is seen.
-	result := *told.Sets[0].Result
-	result.HTTPStatus = http.StatusTooManyRequests
-	told.Sets[0].Result = &result
+	result := told.Sets[0].Result
 	refusal := told.Refusal()
+	if refusal.Status != http.StatusTooManyRequests {
+		// Envoy answers 429 unless its configuration says otherwise, whatever
+		// the entry says; a body that names a status must name that one.
+		seen := *result
+		seen.HTTPStatus = http.StatusTooManyRequests
+		told.Sets[0].Result = &seen
+		refusal = told.Refusal()
+	}
 
 	headers := append([]rules.Header(nil), result.Headers...)
 	if s.options.SendHeaders {
