@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/koalagate/koalagate/config"
+)
+
+// listeners are the three addresses that the service is called at.
+type listeners struct{ grpc, http, admin net.Listener }
+
+// listenAll opens the addresses, or none of them.
+func listenAll(c *config.Config) (*listeners, error) {
+	l := &listeners{}
+	for _, one := range []struct {
+		key, address string
+		listener     *net.Listener
+	}{{"grpc_addr", c.GRPCAddr, &l.grpc}, {"http_addr", c.HTTPAddr, &l.http}, {"admin_addr", c.AdminAddr, &l.admin}} {
+		opened, err := listen(one.address)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("%s: %w", one.key, err)
+		}
+		*one.listener = opened
+	}
+	return l, nil
+}
+
+// close closes what is open. A server may have done so before.
+func (l *listeners) close() {
+	for _, one := range []net.Listener{l.grpc, l.http, l.admin} {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
+}
+
+// listen opens host:port, or unix:/path.
+func listen(address string) (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(address, "unix:")
+	if !isUnix {
+		return net.Listen("tcp", address)
+	}
+	l, err := net.Listen("unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(path) {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("removing the socket of a process that has ended: %w", err)
+		}
+		return net.Listen("unix", path)
+	}
+	return l, err
+}
+
+// isAbandoned tells whether path is a socket that nobody listens at: its
+// process was killed before it could remove it.
+func isAbandoned(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return false
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// isLocal tells whether only this machine reaches a listener.
+func isLocal(l net.Listener) bool {
+	if l.Addr().Network() == "unix" {
+		return true
+	}
+	address, err := netip.ParseAddrPort(l.Addr().String())
+	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// addressOf is a listener's address as the configuration would say it.
+func addressOf(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	return l.Addr().String()
+}

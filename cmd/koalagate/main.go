@@ -1,0 +1,14 @@
+// Koalagate answers gateways whether a request may pass: it reads rules,
+// counts in Redis or in process, and speaks the protocols of Envoy, nginx and
+// other gateways.
+package main
+
+import (
+	"os"
+	_ "time/tzdata" // calendar days need zones wherever the service runs
+)
+
+func main() {
+	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(p.run())
+}

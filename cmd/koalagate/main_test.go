@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"koalagate": main})
+}
+
+// TestStories plays what people do with the command: one story a file. The
+// commands beyond testscript's own are in story_test.go.
+func TestStories(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[serverKey{}] = new(server)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start":  start,
+			"logged": logged,
+			"get":    get,
+			"until":  until,
+			"put":    put,
+			"hold":   hold,
+			"signal": signalServer,
+			"ended":  ended,
+		},
+		UpdateScripts: os.Getenv("UPDATE") != "",
+	})
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// program is one run of the command: what it is given, and where it writes.
+type program struct {
+	args    []string
+	environ []string
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // what was asked for was done and found wanting, or failed
+	exitUsage  = 2 // what was asked for cannot be made out
+)
+
+// failure is an error that is not the command line's: it ends with exitFailed.
+type failure struct{ error }
+
+// Unwrap is the error itself.
+func (f failure) Unwrap() error { return f.error }
+
+// failed makes err end the program with exitFailed. An empty text says nothing
+// more: what there is to say was written.
+func failed(format string, args ...any) error { return failure{fmt.Errorf(format, args...)} }
+
+// errTold is a failure that needs no further word.
+var errTold = failure{errors.New("")}
+
+// run carries out the command and returns its exit code.
+func (p *program) run() int {
+	root := p.root()
+	root.SetArgs(p.args)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	ran, err := root.ExecuteC()
+	var f failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &f):
+		if text := err.Error(); text != "" {
+			fmt.Fprintf(p.stderr, "koalagate: %s\n", text)
+		}
+		return exitFailed
+	}
+	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", err, ran.CommandPath())
+	return exitUsage
+}
+
+// root is the command without a word behind it.
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "koalagate",
+		Short: "Authorization and rate limits for gateways",
+		Long:  "koalagate answers gateways whether a request may pass, by the rules of its rule files.",
+		// Errors are worded in run, and a wrong flag is no reason for a page
+		// of help.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		// Two slips are still a slip.
+		SuggestionsMinimumDistance: 2,
+		Args:                       noArguments,
+		RunE:                       func(*cobra.Command, []string) error { return errors.New("a command is missing") },
+	}
+	root.AddCommand(p.serveCommand(), p.checkCommand(), p.explainCommand(), p.configCommand(), p.versionCommand())
+	return root
+}
+
+// noArguments refuses words that mean nothing.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if c.HasParent() {
+		return fmt.Errorf("%q means nothing here", args[0])
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("there is no command %q; did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("there is no command %q", args[0])
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/admin"
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/envoy"
+	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve --rules PATH…",
+		Short: "Answer gateways",
+		Long: "Answer gateways by the rules until SIGTERM, which drains; a second one ends at once.\n" +
+			"SIGHUP reads the rules again; changes of the files are seen without.\n" +
+			"Every flag is also KOALAGATE_…: KOALAGATE_RULES for --rules.",
+		Args: noArguments,
+	}
+	s := addSettings(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		loaded, err := s.load(p.environ)
+		if err != nil {
+			return err
+		}
+		if len(loaded.Rules) == 0 {
+			return errors.New("there are no rules; give --rules PATH, KOALAGATE_RULES, or rules in the --config file")
+		}
+		return p.serve(&loaded.Config)
+	}
+	return c
+}
+
+// serve wires the service and runs it to its end.
+func (p *program) serve(c *config.Config) error {
+	logger := newLogger(p.stderr, c)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	b := thisBuild()
+	m := metrics.New(metrics.Build{Version: b.version, Revision: b.revision})
+	loader := reload.New(reload.Options{Files: ruleFiles(c), Interval: c.WatchInterval, Notify: observeRules(m), Logger: logger})
+	set, err := p.firstRules(loader)
+	if err != nil {
+		return err
+	}
+	store, err := openCounters(c, m, logger)
+	if err != nil {
+		return failure{err}
+	}
+	defer store.close()
+	decide := engine.New(store, set, engine.Observe(observeDecisions(m)))
+
+	l, err := listenAll(c)
+	if err != nil {
+		return failure{err}
+	}
+	defer l.close()
+	var draining atomic.Bool
+	s := &service{
+		logger: logger, drainWait: c.DrainWait, drainTimeout: c.DrainTimeout,
+		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup,
+		front: grpcDoors(c, decide, logger),
+		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
+		admin: newHTTPServer(adminPages(c, m, b, !isLocal(l.admin), func() admin.Status {
+			return status(loader.State(), store.kind(), draining.Load())
+		}), c, profileTimeout, logger),
+	}
+	logger.Info("serving", "grpc", addressOf(l.grpc), "http", addressOf(l.http), "admin", addressOf(l.admin),
+		"store", store.kind(), "redis", c.Redis.String(), "generation", loader.State().Generation, "version", b.version)
+	return s.run()
+}
+
+// ruleFiles says where the rules are.
+func ruleFiles(c *config.Config) reload.Files {
+	return reload.Files{
+		Paths: c.Rules, DictRoot: c.DictRoot,
+		Rules: rules.Options{Timezone: c.Timezone, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
+	}
+}
+
+// firstRules loads the rules of the start. A service without them would let
+// everything through, so it does not start with faulty ones.
+func (p *program) firstRules(loader *reload.Reloader) (*rules.Set, error) {
+	set, findings, err := loader.First()
+	if err != nil {
+		return nil, failed("the rules cannot be read: %w", err)
+	}
+	if findings.HasErrors() {
+		p.printFindings(findings)
+		return nil, failed("the rules are faulty, so there is nothing to serve by")
+	}
+	return set, nil
+}
+
+// grpcDoors is everything that the gRPC address serves.
+func grpcDoors(c *config.Config, e *engine.Engine, logger *slog.Logger) *envoy.Server {
+	front := envoy.NewServer(envoy.Options{
+		MaxConnectionAge:      c.GRPCMaxConnectionAge,
+		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
+		MaxMessageBytes:       c.GRPCMaxMessage,
+		MaxStreams:            c.GRPCMaxStreams,
+		DrainWait:             c.DrainWait,
+		Logger:                logger,
+	})
+	authv3.RegisterAuthorizationServer(front, extauthz.New(extauthz.Options{
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Logger: logger,
+	}))
+	rlsv3.RegisterRateLimitServiceServer(front, ratelimit.New(ratelimit.Options{
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Logger: logger,
+	}))
+	return front
+}
+
+// adminPages is everything that the admin address serves.
+func adminPages(c *config.Config, m *metrics.Metrics, b build, isExposed bool, status func() admin.Status) http.Handler {
+	return admin.New(admin.Options{
+		Status: status, Metrics: m.Handler(), Version: b.page(),
+		Hosts: c.AdminHosts, Token: c.AdminToken.Reveal(), Exposed: isExposed,
+	})
+}
+
+// status is what /readyz says.
+func status(s reload.State, store string, isDraining bool) admin.Status {
+	now := admin.Status{
+		Ready: s.Generation > 0 && !isDraining, Generation: s.Generation, Hash: s.Hash, Rules: s.Rules,
+		LoadedAt: s.LoadedAt, LastError: s.LastError, Store: store,
+	}
+	switch {
+	case isDraining:
+		now.Reason = "draining"
+	case s.Generation == 0:
+		now.Reason = "the rules are not loaded"
+	}
+	return now
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// patience is how long a story waits for what has to happen.
+const patience = 20 * time.Second
+
+// server is the `koalagate serve` of a story.
+type server struct {
+	process *os.Process
+	done    chan struct{} // closed once it has ended
+	code    int
+	log     *journal
+	asked   time.Time // when it was last sent a signal
+}
+
+type serverKey struct{}
+
+func serverOf(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
+
+// journal is what a process has logged so far.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// wait polls until done tells that something has happened.
+func wait(ts *testscript.TestScript, what string, done func() bool) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s did not happen within %s; the log:\n%s", what, patience, serverOf(ts).log)
+		}
+	}
+}
+
+// start runs `koalagate serve` with these arguments, on free ports unless they
+// say otherwise, until it serves. $GRPC, $HTTP and $ADMIN are its addresses.
+func start(ts *testscript.TestScript, _ bool, args []string) {
+	s := serverOf(ts)
+	args = append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)
+	path, err := lookPath(ts.Getenv("PATH"), "koalagate")
+	ts.Check(err)
+	s.log = new(journal)
+	c := exec.Command(path, args...)
+	c.Dir, c.Stderr = ts.MkAbs("."), s.log
+	c.Env = []string{"PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	ts.Check(c.Start())
+	s.process, s.done = c.Process, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		// The code says all that the error does.
+		_ = c.Wait()
+		s.code = c.ProcessState.ExitCode()
+	}()
+	ts.Defer(func() {
+		_ = s.process.Kill() // it may have ended, as it should
+		<-s.done
+	})
+	var addresses struct{ GRPC, HTTP, Admin string }
+	wait(ts, "serving", func() bool {
+		select {
+		case <-s.done:
+			ts.Fatalf("koalagate ended with %d:\n%s", s.code, s.log)
+		default:
+		}
+		line := regexp.MustCompile(`(?m)^.*"msg":"serving".*$`).FindString(s.log.String())
+		return line != "" && json.Unmarshal([]byte(line), &addresses) == nil
+	})
+	ts.Setenv("GRPC", addresses.GRPC)
+	ts.Setenv("HTTP", addresses.HTTP)
+	ts.Setenv("ADMIN", addresses.Admin)
+}
+
+// lookPath finds a program in a PATH that is not this process's own.
+func lookPath(path, name string) (string, error) {
+	for _, dir := range filepath.SplitList(path) {
+		full := filepath.Join(dir, name)
+		if _, err := os.Stat(full); err == nil {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s", name, path)
+}
+
+// logged waits until the server has logged something that matches; `! logged`
+// holds if it has not done so yet.
+func logged(ts *testscript.TestScript, neg bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	if neg {
+		if found := want.FindString(serverOf(ts).log.String()); found != "" {
+			ts.Fatalf("it has logged %q", found)
+		}
+		return
+	}
+	wait(ts, "a line with "+args[0]+" in the log", func() bool { return want.MatchString(serverOf(ts).log.String()) })
+}
+
+// get calls a page with further headers as `Name: value`; its status and body
+// are the standard output.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	text, err := call(args[0], args[1:]...)
+	if neg != (err != nil) {
+		ts.Fatalf("calling %s: %q, %v", args[0], text, err)
+	}
+	fmt.Fprint(ts.Stdout(), text)
+}
+
+// until calls a page until its status and body match a pattern.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	last := ""
+	wait(ts, args[0]+" from "+args[1], func() bool {
+		last, _ = call(args[1], args[2:]...) // no answer does not match
+		return want.MatchString(last)
+	})
+	fmt.Fprint(ts.Stdout(), last)
+}
+
+func call(url string, headers ...string) (string, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	return fmt.Sprintf("%d\n%s", reply.StatusCode, body), err
+}
+
+// put replaces a file: `put in-place FROM TO` writes over it, `put rename FROM
+// TO` moves a new file to its name, `put link TARGET LINK` swaps a symbolic
+// link.
+func put(ts *testscript.TestScript, _ bool, args []string) {
+	from, to := args[1], ts.MkAbs(args[2])
+	switch args[0] {
+	case "in-place":
+		ts.Check(os.WriteFile(to, []byte(ts.ReadFile(from)), 0o600))
+	case "rename":
+		ts.Check(os.WriteFile(to+"~", []byte(ts.ReadFile(from)), 0o600))
+		ts.Check(os.Rename(to+"~", to))
+	case "link":
+		ts.Check(os.Symlink(from, to+"~"))
+		ts.Check(os.Rename(to+"~", to))
+	default:
+		ts.Fatalf("put %s: want in-place, rename or link", args[0])
+	}
+}
+
+// hold keeps open what a caller can: half a request, an idle connection, and a
+// stream that never ends.
+func hold(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, sent := range []string{"", "GET /v1/auth-request HTTP/1.1\r\nHost: x\r\nX-Half"} {
+		conn, err := net.Dial("tcp", ts.Getenv("HTTP"))
+		ts.Check(err)
+		ts.Defer(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, sent)
+		ts.Check(err)
+	}
+	posting, err := net.Dial("tcp", ts.Getenv("HTTP"))
+	ts.Check(err)
+	ts.Defer(func() { _ = posting.Close() })
+	_, err = io.WriteString(posting, "POST /rule/take HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nact=")
+	ts.Check(err)
+
+	conn, err := grpc.NewClient(ts.Getenv("GRPC"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	ts.Check(err)
+	ts.Defer(func() { _ = conn.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	ts.Defer(cancel)
+	watch, err := healthv1.NewHealthClient(conn).Watch(ctx, &healthv1.HealthCheckRequest{})
+	ts.Check(err)
+	_, err = watch.Recv()
+	ts.Check(err)
+
+	idle, err := net.Dial("tcp", ts.Getenv("GRPC"))
+	ts.Check(err)
+	ts.Defer(func() { _ = idle.Close() })
+	_, err = bufio.NewReader(io.LimitReader(idle, 1)).ReadByte() // the server's first frame: it has accepted
+	ts.Check(err)
+}
+
+// signalServer sends TERM, INT or HUP to the server.
+func signalServer(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
+	s := serverOf(ts)
+	s.asked = time.Now()
+	ts.Check(s.process.Signal(signals[args[0]]))
+}
+
+// ended waits for the end of the server: `ended CODE [WITHIN]`, counted from
+// the last signal.
+func ended(ts *testscript.TestScript, _ bool, args []string) {
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	s := serverOf(ts)
+	within := patience
+	if len(args) > 1 {
+		within, err = time.ParseDuration(args[1])
+		ts.Check(err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(time.Until(s.asked.Add(within))):
+		ts.Fatalf("the server is still there %s after the signal; its log:\n%s", within, s.log)
+	}
+	if s.code != code {
+		ts.Fatalf("it ended with %d, not %d; its log:\n%s", s.code, code, s.log)
+	}
+}

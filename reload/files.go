@@ -1,0 +1,86 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Files says where a rule set is, and how it is to be read.
+type Files struct {
+	// Paths are rule files, and folders of which every *.conf is one, in the
+	// order of their names.
+	Paths []string
+	// DictRoot is the folder that the paths of word lists start from; "" for
+	// the folder of the rule file that names them.
+	DictRoot string
+	// Rules are handed to the parser; OpenDict is set here.
+	Rules rules.Options
+}
+
+// Load reads the files and parses them. The error names every file that
+// cannot be read; the findings are those of the parser. The set is nil if
+// there is an error, or a finding that is one.
+func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader()) }
+
+func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
+	sources, err := f.sources(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := f.Rules
+	o.OpenDict = func(source, path string) (*rules.Dict, error) { return f.openDict(r, source, path) }
+	set, findings := rules.Parse(sources, o)
+	return set, findings, nil
+}
+
+// sources reads all rule files.
+func (f Files) sources(r *reader) ([]rules.Source, error) {
+	var sources []rules.Source
+	var faults []error
+	for _, path := range f.Paths {
+		names := []string{path}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if names, err = r.folder(path); err != nil {
+				faults = append(faults, err)
+			} else if len(names) == 0 {
+				faults = append(faults, fmt.Errorf("%s: no *.conf in this folder", path))
+			}
+		}
+		for _, name := range names {
+			source := rules.Source{Name: name}
+			if err := r.file(name, maxRuleFile, func(text io.Reader) (err error) {
+				source.Text, err = io.ReadAll(text)
+				return err
+			}); err != nil {
+				faults = append(faults, err)
+			}
+			sources = append(sources, source)
+		}
+	}
+	if len(f.Paths) == 0 {
+		faults = append(faults, errors.New("no rule files are given"))
+	}
+	return sources, errors.Join(faults...)
+}
+
+// openDict loads the word list at path, which a line of source names.
+func (f Files) openDict(r *reader, source, path string) (*rules.Dict, error) {
+	if !filepath.IsAbs(path) {
+		root := f.DictRoot
+		if root == "" {
+			root = filepath.Dir(source)
+		}
+		path = filepath.Join(root, path)
+	}
+	var list *rules.Dict
+	err := r.file(path, maxDict, func(text io.Reader) (err error) {
+		list, err = rules.ParseDict(path, text)
+		return err
+	})
+	return list, err
+}

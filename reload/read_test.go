@@ -1,0 +1,184 @@
+package reload
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func link(t testing.TB, target, path string) {
+	t.Helper()
+	if err := os.Symlink(target, path+"~"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mkdir(t testing.TB, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func readAll(r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// realTempDir is a temporary folder by its name without links.
+func realTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestWhatWouldHangOrNeverEndIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(dir, "large")
+	write(t, large, "")
+	if err := os.Truncate(large, maxSummed+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"a FIFO", fifo, "not a regular file"},
+		{"a folder", dir, "not a regular file"},
+		{"a device", "/dev/zero", "not a regular file"},
+		{"nothing", filepath.Join(dir, "missing"), "no such file"},
+		{"a file beyond the bound", large, "1048577 bytes; want at most 1048576"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newReader()
+			err := r.file(c.path, maxSummed, readAll)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("got %v; want %s and the path", err, c.want)
+			}
+			if r.changed() {
+				t.Error("it counts as changed at once, and would be read again and again")
+			}
+		})
+	}
+}
+
+func TestReaderSeesWhatChanges(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, dir string)
+		want   bool
+	}{
+		{"nothing", func(*testing.T, string) {}, false},
+		{"a file beside it", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes"), "x") }, false},
+		{"a hidden file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, ".#b.conf"), "x") }, false},
+		{"longer", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "b.conf"), "longer") }, true},
+		{"of the same length and time", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "b.conf")
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, "B")
+			if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"gone", func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "b.conf")); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a new rule file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "c.conf"), "c") }, true},
+		{"what was missing", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "missing"), "c") }, true},
+		{"a link that was swapped", func(t *testing.T, dir string) { link(t, "two", filepath.Join(dir, "now")) }, true},
+		{"a large file, touched", func(t *testing.T, dir string) {
+			if err := os.Chtimes(filepath.Join(dir, "large"), time.Time{}, time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "b.conf"), "b")
+			write(t, filepath.Join(dir, "a.conf"), "a")
+			write(t, filepath.Join(mkdir(t, filepath.Join(dir, "one")), "x"), "1")
+			write(t, filepath.Join(mkdir(t, filepath.Join(dir, "two")), "x"), "2")
+			write(t, filepath.Join(dir, "large"), strings.Repeat("x", maxSummed+1))
+			link(t, "one", filepath.Join(dir, "now"))
+			r := newReader()
+			names, err := r.folder(dir)
+			if want := []string{filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf")}; err != nil || !slices.Equal(names, want) {
+				t.Fatalf("the folder holds %v, %v; want %v", names, err, want)
+			}
+			for _, path := range append(names, filepath.Join(dir, "now", "x"), filepath.Join(dir, "large")) {
+				if err := r.file(path, maxDict, readAll); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.file(filepath.Join(dir, "missing"), maxDict, readAll); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			c.change(t, dir)
+			if got := r.changed(); got != c.want {
+				t.Errorf("changed is %v; want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFoldersInWhichAPathCanChange(t *testing.T) {
+	root := realTempDir(t)
+	at := func(path string) string { return filepath.Join(root, path) }
+	write(t, filepath.Join(mkdir(t, at("plain")), "rules.conf"), "")
+	write(t, filepath.Join(mkdir(t, at("map/..1")), "rules.conf"), "")
+	link(t, "..1", at("map/..data"))
+	link(t, "..data/rules.conf", at("map/rules.conf"))
+	link(t, at("plain"), at("absolute"))
+	link(t, "loop", at("loop"))
+	for _, c := range []struct {
+		name, path string
+		want       []string
+	}{
+		{"a file", "plain/rules.conf", []string{"plain"}},
+		{"a folder, and that it stands in", "plain", []string{".", "plain"}},
+		{"a ConfigMap", "map/rules.conf", []string{"map", "map", "map/..1"}},
+		{"a file in a linked folder", "absolute/rules.conf", []string{".", "plain"}},
+		{"a file that is missing", "plain/none.conf", []string{"plain"}},
+		{"a folder that is missing", "none/none.conf", []string{"."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want []string
+			for _, w := range c.want {
+				want = append(want, at(w))
+			}
+			if got := folders(at(c.path)); !slices.Equal(got, want) {
+				t.Errorf("got %v\nwant %v", got, want)
+			}
+		})
+	}
+	if got := folders(at("loop")); len(got) == 0 || len(got) > maxLinks+1 {
+		t.Errorf("a link to itself gives %d folders", len(got))
+	}
+}

@@ -1,0 +1,335 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ruleText is a good rule file with rules of these numbers.
+func ruleText(numbers ...int) string {
+	var b strings.Builder
+	b.WriteString("[rules]\n")
+	for _, n := range numbers {
+		fmt.Fprintf(&b, "rule : [direct] [act=a%d] [] [result=2; return=%d]\n", n, n)
+	}
+	b.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n")
+	return b.String()
+}
+
+const badText = "[rules]\nrule : [cuont] [act=a] [] [result=2; return=1]\n"
+
+// bench is a Reloader on a folder, that loads when it is told to.
+type bench struct {
+	*Reloader
+	dir     string
+	log     *bytes.Buffer
+	applied []*rules.Set
+	told    []State
+}
+
+func newBench(t *testing.T, text string) *bench {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), log: new(bytes.Buffer)}
+	b.write(t, text)
+	now := time.Unix(1780286400, 0)
+	b.Reloader = New(Options{
+		Files:  Files{Paths: []string{b.path()}},
+		Logger: slog.New(slog.NewTextHandler(b.log, nil)),
+		Notify: func(s State) { b.told = append(b.told, s) },
+		Clock:  func() time.Time { now = now.Add(time.Second); return now },
+	})
+	b.sleep = func(context.Context, time.Duration) bool { return true }
+	if _, findings, err := b.First(); err != nil || findings.HasErrors() {
+		t.Fatalf("%v, %v", findings, err)
+	}
+	return b
+}
+
+func (b *bench) path() string { return filepath.Join(b.dir, "rules.conf") }
+
+func (b *bench) write(t *testing.T, text string) {
+	t.Helper()
+	write(t, b.path(), text)
+}
+
+// reload is what Run does when something has happened.
+func (b *bench) reload() {
+	b.load(context.Background(), func(s *rules.Set) { b.applied = append(b.applied, s) }, false)
+}
+
+func TestGoodRulesComeIntoForce(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	b.write(t, ruleText(1, 2))
+	b.reload()
+	s := b.State()
+	if len(b.applied) != 1 || len(b.applied[0].Rules) != 2 || s.Generation != 2 || s.Rules != 2 || s.Hash != b.applied[0].Hash || s.LastError != "" {
+		t.Errorf("%d applied, state %+v", len(b.applied), s)
+	}
+	if !s.LoadedAt.Equal(time.Unix(1780286402, 0)) {
+		t.Errorf("loaded at %v; want what the clock said then", s.LoadedAt)
+	}
+	if len(b.told) != 2 || b.told[1] != s {
+		t.Errorf("told %+v; want the first state and this", b.told)
+	}
+}
+
+func TestBadRulesChangeNothingAndAreToldOnce(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	before := b.State()
+	b.write(t, badText)
+	b.reload()
+	b.write(t, badText) // touched, not changed
+	b.reload()
+	s := b.State()
+	if len(b.applied) != 0 || s.Generation != before.Generation || s.Hash != before.Hash || s.LoadedAt != before.LoadedAt {
+		t.Errorf("%d applied, state %+v", len(b.applied), s)
+	}
+	if !strings.Contains(s.LastError, "rules.conf:2:9: error") || s.LastErrorAt.IsZero() {
+		t.Errorf("the last error is %q at %v", s.LastError, s.LastErrorAt)
+	}
+	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 1 {
+		t.Errorf("logged %d times; want once a content:\n%s", n, b.log)
+	}
+	b.write(t, badText+"stray\n")
+	b.reload()
+	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 2 {
+		t.Errorf("logged %d times; want another content told too:\n%s", n, b.log)
+	}
+}
+
+func TestOldRulesPutBackClearTheError(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	b.write(t, badText)
+	b.reload()
+	b.write(t, ruleText(1))
+	b.reload()
+	if s := b.State(); s.LastError != "" || s.LastErrorAt.IsZero() || s.Generation != 1 || len(b.applied) != 0 {
+		t.Errorf("%d applied, state %+v; want the same generation without error", len(b.applied), s)
+	}
+	b.write(t, badText)
+	b.reload()
+	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 2 {
+		t.Errorf("logged %d times; want the fault told again after it was mended", n)
+	}
+}
+
+func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(b *bench) error
+	}{
+		{"gone", func(b *bench) error { return os.Remove(b.path()) }},
+		{"a folder in its place", func(b *bench) error {
+			if err := os.Remove(b.path()); err != nil {
+				return err
+			}
+			return os.Mkdir(b.path(), 0o700)
+		}},
+		{"emptied", func(b *bench) error { return os.Truncate(b.path(), 0) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, ruleText(1))
+			if err := c.spoil(b); err != nil {
+				t.Fatal(err)
+			}
+			b.reload()
+			if s := b.State(); len(b.applied) != 0 || s.Generation != 1 || s.LastError == "" {
+				t.Errorf("%d applied, state %+v", len(b.applied), s)
+			}
+		})
+	}
+}
+
+func TestAGoodFileCutShortNeverHolds(t *testing.T) {
+	text := ruleText(1, 2) + "[end]\n"
+	b := newBench(t, text)
+	b.options.Files.Rules.RequireEnd = true
+	for n := range len(text) - 1 {
+		b.write(t, text[:n])
+		b.reload()
+		if len(b.applied) != 0 {
+			t.Fatalf("cut to %d bytes it came into force:\n%s", n, text[:n])
+		}
+	}
+}
+
+func TestAFileIsReadOnceItRests(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	// What a slow writer has done by each look; every step is a good file.
+	steps := []string{ruleText(1, 2), ruleText(1, 2, 3), ruleText(1, 2, 3, 4)}
+	b.write(t, ruleText(9))
+	b.sleep = func(context.Context, time.Duration) bool {
+		if len(steps) > 0 {
+			b.write(t, steps[0])
+			steps = steps[1:]
+		}
+		return true
+	}
+	b.reload()
+	if len(b.applied) != 1 || len(b.applied[0].Rules) != 4 {
+		t.Errorf("%d generations; want only that of the whole file", len(b.applied))
+	}
+}
+
+func TestAFileThatNeverRestsIsLeftForLater(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	n := 1
+	b.sleep = func(context.Context, time.Duration) bool {
+		n++
+		b.write(t, ruleText(n))
+		return true
+	}
+	b.reload()
+	if len(b.applied) != 0 || !b.last.changed() {
+		t.Errorf("%d applied; want none, and the change still to be seen", len(b.applied))
+	}
+}
+
+func TestWordListsBelongToTheRules(t *testing.T) {
+	text := "[dicts]\nwords : words.dat\n" + strings.Replace(ruleText(1), "act=a1", "act @ words", 1)
+	dir, root := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, "rules.conf"), text)
+	write(t, filepath.Join(dir, "words.dat"), "beside\n")
+	write(t, filepath.Join(root, "words.dat"), "rooted\n")
+	for _, c := range []struct{ name, root, word string }{
+		{"beside the rule file", "", "beside"},
+		{"under the root", root, "rooted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set, findings, err := Files{Paths: []string{filepath.Join(dir, "rules.conf")}, DictRoot: c.root}.Load()
+			if err != nil || findings.HasErrors() {
+				t.Fatalf("%v, %v", findings, err)
+			}
+			var m rules.Matches
+			set.Match(rules.MakeParams(map[string]string{"act": c.word}), &m)
+			if len(m.List) != 1 {
+				t.Errorf("%s is not in the list", c.word)
+			}
+		})
+	}
+	t.Run("a missing one is an error", func(t *testing.T) {
+		_, findings, err := Files{Paths: []string{filepath.Join(dir, "rules.conf")}, DictRoot: "/does/not/exist"}.Load()
+		if err != nil || !findings.HasErrors() {
+			t.Errorf("%v, %v", findings, err)
+		}
+	})
+}
+
+// TestRun replaces the files of a running Reloader in every way; the system's
+// reports alone show the changes.
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		replace func(t *testing.T, dir, path string)
+	}{
+		{"in place", func(t *testing.T, _, path string) { write(t, path, ruleText(2)) }},
+		{"by rename", func(t *testing.T, dir, path string) {
+			write(t, filepath.Join(dir, "new"), ruleText(2))
+			if err := os.Rename(filepath.Join(dir, "new"), path); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"removed and written", func(t *testing.T, _, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, ruleText(2))
+		}},
+		{"by a link", func(t *testing.T, dir, path string) {
+			write(t, filepath.Join(dir, "new"), ruleText(2))
+			link(t, "new", path)
+		}},
+		{"in another folder, through the link", func(t *testing.T, dir, path string) {
+			other := filepath.Join(t.TempDir(), "far.conf")
+			write(t, other, ruleText(3))
+			link(t, other, path)
+			time.Sleep(2 * gather) // so that both changes are seen apart, if the machine is quick
+			write(t, other, ruleText(2))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "rules.conf")
+			write(t, path, ruleText(1))
+			r := New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+			if _, findings, err := r.First(); err != nil || findings.HasErrors() {
+				t.Fatalf("%v, %v", findings, err)
+			}
+			number := runIn(t, r)
+			c.replace(t, dir, path)
+			waitFor(t, func() bool { return number.Load() == 2 })
+		})
+	}
+}
+
+func TestLooksAtIntervalsSeeWhatNobodyReports(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.conf")
+	write(t, path, ruleText(1))
+	r := New(Options{Files: Files{Paths: []string{path}}, Interval: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	if _, _, err := r.First(); err != nil {
+		t.Fatal(err)
+	}
+	r.deaf = true
+	number := runIn(t, r)
+	write(t, path, ruleText(2))
+	waitFor(t, func() bool { return number.Load() == 2 })
+}
+
+func TestTriggerReadsAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.conf")
+	write(t, path, ruleText(1))
+	r := New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	if _, _, err := r.First(); err != nil {
+		t.Fatal(err)
+	}
+	r.deaf = true
+	number := runIn(t, r)
+	write(t, path, ruleText(2))
+	for range 3 {
+		r.Trigger()
+	}
+	waitFor(t, func() bool { return number.Load() == 2 })
+}
+
+// runIn runs r until the test ends; the result is the number of the first rule
+// in force.
+func runIn(t *testing.T, r *Reloader) *atomic.Int64 {
+	t.Helper()
+	var number atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, func(s *rules.Set) { number.Store(s.Rules[0].Return) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return &number
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the new rules are not in force after 20 s")
+		}
+	}
+}
