@@ -45,6 +45,7 @@ size : header X-Size
 * /down     : act=down
 * /long     : act=long
 * /crlf     : act=crlf
+* /roomy    : act=roomy
 [rules]
 rule : [direct] [act=black] [time=1; count=0;] [result=2; return=100]
 rule : [direct] [act=captcha] [time=1; count=0;] [result=3; return=101]
@@ -54,6 +55,7 @@ rule : [direct] [act=down] [time=1; count=0;] [result=6; return=104]
 rule : [direct] [act=long] [time=1; count=0;] [result=7; return=105]
 rule : [direct] [act=crlf] [time=1; count=0;] [result=8; return=106]
 rule : [count] [act=comment; uid=+] [time=90; count=2; cost=size] [result=2; return=201]
+rule : [count] [act=roomy; uid=+] [time=90; count=1000000000;] [result=2; return=203]
 rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
 [result]
 0 : {"Err_no":0, "Str_reason":"Allow"}
@@ -64,7 +66,7 @@ rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
 5 : {"Err_no":10, "Http_status":200, "Body":"sorry"}
 6 : {"Err_no":10, "Http_status":502}
 7 : {"Err_no":10, "Err_msg":"LONG", "Headers":{"X-Long":"LONG", "X-Short":"kept"}, "Body":"LONG"}
-8 : {"Err_no":10, "Headers":{"X-Two":"a b"}, "Body":"a\r\nSet-Cookie: forged=1\r\n\r\nb\u0000c\u007f"}
+8 : {"Err_no":10, "Headers":{"X-Two":"a b"}, "Body":"a\r\nSet-Cookie: forged=1\r\n\r\nb\u0000c\u007fd"}
 `
 
 // noon is 2026-06-01 12:00:00 in Shanghai, in ms since the epoch.
@@ -72,7 +74,7 @@ const noon = 1780286400000
 
 func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	text = strings.ReplaceAll(text, "LONG", strings.Repeat("0123456789", 150))
+	text = strings.ReplaceAll(text, "LONG", strings.Repeat("0123456789", 200))
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
 	if findings.HasErrors() {
 		t.Fatalf("the rules have errors: %v", findings)
@@ -96,7 +98,8 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// check is a gateway's question: a target, and headers in turn.
+// check is a gateway's question: a target, and headers in turn. The answer has
+// been read to its end.
 func check(t testing.TB, s *httptest.Server, method, target string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, s.URL+target, http.NoBody)
@@ -112,13 +115,18 @@ func check(t testing.TB, s *httptest.Server, method, target string, headers ...s
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res
 }
 
 // text is an answer as it came, its headers in the order of their names.
 func text(t testing.TB, res *http.Response) string {
 	t.Helper()
-	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +252,7 @@ X-Pot: short
 		{"auth-request keeps headers in their lines", "/v1/auth-request", viaNginx("GET", "/crlf"), 1, `403
 Content-Length: 0
 Content-Type: text/plain; charset=utf-8
-X-Koala-Body: a  Set-Cookie: forged=1    b c 
+X-Koala-Body: a  Set-Cookie: forged=1    b c d
 X-Koala-Decision: deny
 X-Koala-Result: 8
 X-Koala-Rule: 106
@@ -329,7 +337,7 @@ X-Koala-Rule: 202
 
 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r202"]}`},
 		{"forward-auth challenges", "/v1/forward-auth", viaCaddy("GET", "/captcha"), 1, `403
-Content-Length: 105
+Content-Length: 98
 Content-Type: application/problem+json
 X-Koala-Decision: challenge
 X-Koala-Result: 3
@@ -357,7 +365,7 @@ X-Koala-Rule: 103
 
 sorry`},
 		{"forward-auth of a malformed path", "/v1/forward-auth", viaCaddy("GET", "/a%zz"), 1, `400
-Content-Length: 138
+Content-Length: 140
 Content-Type: application/problem+json
 
 {"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a broken escape; a percent sign is written %25"}`},
@@ -374,7 +382,7 @@ X-Koala-Result: 1
 
 `},
 		{"ext-authz finds its path through slashes and dots", "/v1/ext-authz//x/..//black", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `403
-Content-Length: 54
+Content-Length: 55
 Content-Type: application/problem+json
 X-Koala-Decision: deny
 X-Koala-Result: 2
@@ -382,7 +390,7 @@ X-Koala-Rule: 100
 
 {"type":"about:blank","title":"Forbidden","status":403}`},
 		{"ext-authz keeps a refusal from being a failure", "/v1/ext-authz/down", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `403
-Content-Length: 56
+Content-Length: 57
 Content-Type: application/problem+json
 X-Koala-Decision: deny
 X-Koala-Result: 6
@@ -406,12 +414,12 @@ X-Koala-Result: 0
 
 `},
 		{"accel to any other target", "/v1/accel", append(viaNginx("GET", "/"), "X-Koala-Accel", "@secret"), 1, `403
-Content-Length: 121
+Content-Length: 125
 Content-Type: application/problem+json
 
 {"type":"about:blank","title":"Forbidden","status":403,"detail":"the gateway asks for a target that is not in accel_targets"}`},
 		{"accel denies before it looks at the target", "/v1/accel", append(viaNginx("GET", "/captcha"), "X-Koala-Accel", "@secret"), 1, `403
-Content-Length: 105
+Content-Length: 98
 Content-Type: application/problem+json
 X-Koala-Decision: challenge
 X-Koala-Result: 3
@@ -419,7 +427,7 @@ X-Koala-Rule: 101
 
 {"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`},
 		{"a path of ours that is none", "/v1/auth-requests", viaNginx("GET", "/"), 1, `404
-Content-Length: 54
+Content-Length: 55
 Content-Type: application/problem+json
 
 {"type":"about:blank","title":"Not Found","status":404}`},
@@ -570,7 +578,6 @@ func TestFailures(t *testing.T) {
 			for range 2 {
 				res := check(t, s, "GET", target, viaNginx("GET", "/")...)
 				body, _ := io.ReadAll(res.Body)
-				res.Body.Close()
 				if res.StatusCode != 503 || string(body) != want {
 					t.Errorf("%s, %s: %d %q; want 503 %q", name, target, res.StatusCode, body, want)
 				}
@@ -597,8 +604,8 @@ func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := serve(t, nginx.New(o))
 	for range 5 {
-		check(t, s, "GET", "/v1/auth-request", "X-Original-Method", "GET", "X-Real-IP", "198.51.100.7").Body.Close()
-		check(t, s, "GET", "/v1/auth-request", viaNginx("GET", "/%")...).Body.Close()
+		check(t, s, "GET", "/v1/auth-request", "X-Original-Method", "GET", "X-Real-IP", "198.51.100.7")
+		check(t, s, "GET", "/v1/auth-request", viaNginx("GET", "/%")...)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "X-Original-URI") {
 		t.Errorf("the log has %d lines; want one that names X-Original-URI:\n%s", lines, log.String())
@@ -610,7 +617,7 @@ func TestMappingOptionsHold(t *testing.T) {
 	o.Mapping = mapping.Options{TrustedHops: 1, KeepMalformed: true}
 	s := serve(t, nginx.New(o))
 	for range 2 {
-		check(t, s, "GET", "/v1/forward-auth?act=once", viaCaddy("GET", "/%zz")...).Body.Close()
+		check(t, s, "GET", "/v1/forward-auth?act=once", viaCaddy("GET", "/%zz")...)
 	}
 	h := viaCaddy("GET", "/%zz")
 	h[5] = "9.9.9.9, 203.0.113.5"
