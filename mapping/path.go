@@ -1,6 +1,10 @@
 package mapping
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/koalagate/koalagate/rules"
+)
 
 // cutTarget splits a request target into its path and its query; the fragment
 // is of no concern to a server.
@@ -62,36 +66,7 @@ func normalizePath(path string, segments []string, keep bool) (string, []string,
 	if clean {
 		return path, segments, nil
 	}
-	return spellPath(segments[first:]), segments, nil
-}
-
-// spellPath writes segments as a path, with the two characters escaped that
-// would make another path of them.
-func spellPath(segments []string) string {
-	size := 0
-	for _, s := range segments {
-		size += 1 + len(s)
-	}
-	var b strings.Builder
-	b.Grow(size)
-	for _, s := range segments {
-		b.WriteByte('/')
-		for {
-			i := strings.IndexAny(s, "/%")
-			if i < 0 {
-				break
-			}
-			b.WriteString(s[:i])
-			if s[i] == '/' {
-				b.WriteString("%2F")
-			} else {
-				b.WriteString("%25")
-			}
-			s = s[i+1:]
-		}
-		b.WriteString(s)
-	}
-	return b.String()
+	return "/" + rules.JoinSegments(segments[first:]), segments, nil
 }
 
 func decodeSegment(segment string, keep bool) (string, error) {
