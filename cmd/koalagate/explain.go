@@ -96,7 +96,7 @@ func (e *explanation) walk(set *rules.Set) {
 	set.Match(e.params, &met)
 	next := 0
 	for _, r := range set.Rules {
-		fmt.Fprintf(e.w, "rule %d (%s): ", r.Return, r.Pos)
+		fmt.Fprintf(e.w, "rule %d (%s:%d): ", r.Return, r.Pos.File, r.Pos.Line)
 		if next < len(met.List) && met.List[next].Rule == r {
 			fmt.Fprintln(e.w, e.met(&met.List[next]))
 			next++
@@ -114,9 +114,9 @@ func (e *explanation) notMet(r *rules.Rule) string {
 	}
 	value, _ := e.params.Get(c.Name)
 	if strings.TrimSpace(value) == "" {
-		return fmt.Sprintf("not met: %s fails, %s is absent", c, c.Name)
+		return fmt.Sprintf("not met, since %s is absent and the rule wants %s", c.Name, c)
 	}
-	return fmt.Sprintf("not met: %s fails, %s is %s", c, c.Name, shownValue(value))
+	return fmt.Sprintf("not met, since %s is %s and the rule wants %s", c.Name, shownValue(value), c)
 }
 
 // met says what a rule that is met does.
@@ -218,8 +218,8 @@ func (e *explanation) verdict(d *engine.Decision) {
 		fmt.Fprintf(e.w, ", HTTP status %d", d.Refusal().Status)
 	}
 	fmt.Fprintln(e.w)
-	if a.Limited && a.Quota.Rule != nil {
-		fmt.Fprintf(e.w, "before it, rule %d has %d of %d left\n", a.Quota.Rule.Return, a.Quota.Remaining, a.Quota.Limit)
+	if d.Verdict == rules.Allow && a.Limited {
+		fmt.Fprintf(e.w, "nearest to its limit: rule %d, with %d of %d left before this request\n", a.Quota.Rule.Return, a.Quota.Remaining, a.Quota.Limit)
 	}
 }
 
