@@ -74,7 +74,7 @@ func (k *walk) decider(set *rules.Set, index int) (*rules.Rule, *rules.Result) {
 	return nil, adHocResult
 }
 
-// shadows are the shadow rules of the walk that would have refused, in the
+// shadows are the shadow rules of the walk that would have decided, in the
 // order of the file.
 func (k *walk) shadows(from *store.Answer) []Shadow {
 	var list []Shadow
@@ -90,9 +90,7 @@ func (k *walk) shadows(from *store.Answer) []Shadow {
 		for len(refusals) > 0 && refusals[0] < p.at {
 			list, refusals = k.appendShadow(list, refusals[0]), refusals[1:]
 		}
-		if v := p.rule.Result.Verdict(); v != rules.Allow {
-			list = append(list, Shadow{p.rule, v})
-		}
+		list = append(list, Shadow{p.rule, p.rule.Result.Verdict()})
 	}
 	for _, i := range refusals {
 		list = k.appendShadow(list, i)

@@ -37,7 +37,8 @@ type Answer struct {
 	// Retry is when the same weight would fit; negative where no time can be
 	// named or nothing was refused by a counting rule.
 	Retry time.Duration
-	// Shadow are the rules with shadow=1 that would have refused.
+	// Shadow are the rules with shadow=1 that would have decided: a counting
+	// rule that refused the weight, a direct rule that matched.
 	Shadow []Shadow
 	// Hits is what is counted now; peek only.
 	Hits int64
@@ -54,7 +55,7 @@ type Quota struct {
 	Window    int64         // the seconds that Limit belongs to
 }
 
-// Shadow is a rule that would have refused, had it been in force.
+// Shadow is a rule that would have decided, had it been in force.
 type Shadow struct {
 	Rule    *rules.Rule
 	Verdict rules.Verdict

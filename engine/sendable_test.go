@@ -12,14 +12,14 @@ import (
 func TestSendableHeadersCannotBreakAResponse(t *testing.T) {
 	type list = []rules.Header
 	for name, test := range map[string]struct{ in, want list }{
-		"ordinary ones stay":               {list{{"Retry-After", "7"}, {"X-A", "b\tc é"}}, list{{"Retry-After", "7"}, {"X-A", "b\tc é"}}},
-		"a name stands once, as said last": {list{{"X-A", "1"}, {"X-B", "2"}, {"x-a", "3"}}, list{{"X-B", "2"}, {"x-a", "3"}}},
-		"a line end is a blank":            {list{{"X-A", "b\r\nSet-Cookie: c"}}, list{{"X-A", "b  Set-Cookie: c"}}},
-		"a NUL is a blank":                 {list{{"X-A", "b\x00c"}}, list{{"X-A", "b c"}}},
-		"what is no text is a blank":       {list{{"X-A", "b\xffc"}}, list{{"X-A", "b c"}}},
-		"pseudo headers go":                {list{{":status", "200"}, {"X-A", "b"}}, list{{"X-A", "b"}}},
-		"names that are none go":           {list{{"", "a"}, {"X A", "b"}, {"X\n", "c"}}, list{}},
-		"framing goes":                     {list{{"Content-Length", "0"}, {"transfer-encoding", "chunked"}, {"Connection", "close"}}, list{}},
+		"ordinary ones stay":               {list{{Name: "Retry-After", Value: "7"}, {Name: "X-A", Value: "b\tc é"}}, list{{Name: "Retry-After", Value: "7"}, {Name: "X-A", Value: "b\tc é"}}},
+		"a name stands once, as said last": {list{{Name: "X-A", Value: "1"}, {Name: "X-B", Value: "2"}, {Name: "x-a", Value: "3"}}, list{{Name: "X-B", Value: "2"}, {Name: "x-a", Value: "3"}}},
+		"a line end is a blank":            {list{{Name: "X-A", Value: "b\r\nSet-Cookie: c"}}, list{{Name: "X-A", Value: "b  Set-Cookie: c"}}},
+		"a NUL is a blank":                 {list{{Name: "X-A", Value: "b\x00c"}}, list{{Name: "X-A", Value: "b c"}}},
+		"what is no text is a blank":       {list{{Name: "X-A", Value: "b\xffc"}}, list{{Name: "X-A", Value: "b c"}}},
+		"pseudo headers go":                {list{{Name: ":status", Value: "200"}, {Name: "X-A", Value: "b"}}, list{{Name: "X-A", Value: "b"}}},
+		"names that are none go":           {list{{Name: "", Value: "a"}, {Name: "X A", Value: "b"}, {Name: "X\n", Value: "c"}}, list{}},
+		"framing goes":                     {list{{Name: "Content-Length", Value: "0"}, {Name: "transfer-encoding", Value: "chunked"}, {Name: "Connection", Value: "close"}}, list{}},
 		"nothing stays nothing":            {nil, list{}},
 	} {
 		t.Run(name, func(t *testing.T) {

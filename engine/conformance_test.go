@@ -1,0 +1,171 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// scenario is a line of the conformance files: a rule set, and a dialogue
+// with it in which one state lives.
+type scenario struct {
+	Name     string              `json:"name"`
+	Timezone string              `json:"timezone"`
+	Dicts    map[string][]string `json:"dicts"`
+	Rules    string              `json:"rules"`
+	Steps    []step              `json:"steps"`
+}
+
+type step struct {
+	T      int64             `json:"t"`
+	Op     string            `json:"op"`
+	Params map[string]string `json:"params"`
+	Hits   uint64            `json:"hits"`
+	Sets   []step            `json:"sets"`
+	Want   want              `json:"want"`
+}
+
+// want is an answer. A field that is absent must be absent.
+type want struct {
+	Verdict   string       `json:"verdict"`
+	Result    *int         `json:"result"`
+	Return    *int64       `json:"return"`
+	Limit     *int64       `json:"limit"`
+	Remaining *int64       `json:"remaining"`
+	ResetMS   *int64       `json:"reset_ms"`
+	RetryMS   *int64       `json:"retry_ms"`
+	Shadow    []wantShadow `json:"shadow"`
+	Sets      []want       `json:"sets"`
+}
+
+type wantShadow struct {
+	Return  int64  `json:"return"`
+	Verdict string `json:"verdict"`
+}
+
+var operations = map[string]engine.Op{
+	"take": engine.Take, "browse": engine.Browse, "update": engine.Update, "refund": engine.Refund,
+}
+
+func TestConformance(t *testing.T) {
+	stores := map[string]func(*testing.T) store.Store{
+		"memory": func(t *testing.T) store.Store {
+			m := store.NewMemory(store.MemoryOptions{})
+			t.Cleanup(func() { m.Close() })
+			return m
+		},
+		"redis": storetest.Redis(t),
+	}
+	for _, file := range []string{"named", "random"} {
+		for _, sc := range scenarios(t, "testdata/"+file+".jsonl") {
+			for name, open := range stores {
+				t.Run(file+"/"+sc.Name+"/"+name, func(t *testing.T) { sc.run(t, open(t)) })
+			}
+		}
+	}
+}
+
+func scenarios(t *testing.T, path string) []scenario {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []scenario
+	for line := range bytes.Lines(text) {
+		var sc scenario
+		if err := json.Unmarshal(line, &sc); err != nil {
+			t.Fatalf("%s: scenario %d: %v", path, len(list)+1, err)
+		}
+		list = append(list, sc)
+	}
+	return list
+}
+
+func (sc *scenario) run(t *testing.T, s store.Store) {
+	set := parse(t, sc.Rules, rules.Options{
+		Timezone: sc.Timezone,
+		OpenDict: func(_, path string) (*rules.Dict, error) {
+			name := strings.TrimSuffix(path, ".dat")
+			return rules.ParseDict(path, strings.NewReader(strings.Join(sc.Dicts[name], "\n")))
+		},
+	})
+	e := engine.New(s, set)
+	for i, st := range sc.Steps {
+		got := st.decide(t, e)
+		if diff := cmp.Diff(st.Want, got); diff != "" {
+			t.Fatalf("step %d, %s at %d (-want +got):\n%s", i, st.Op, st.T, diff)
+		}
+	}
+}
+
+func parse(t testing.TB, text string, o rules.Options) *rules.Set {
+	t.Helper()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, o)
+	if findings.HasErrors() {
+		t.Fatalf("the rules have errors: %v", findings)
+	}
+	return set
+}
+
+func (st *step) decide(t *testing.T, e *engine.Engine) want {
+	t.Helper()
+	call := &engine.Call{Op: operations[st.Op], Now: st.T}
+	sets := st.Sets
+	if sets == nil {
+		sets = []step{*st}
+	}
+	for _, s := range sets {
+		call.Sets = append(call.Sets, engine.Input{Params: rules.MakeParams(s.Params), Hits: s.Hits})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	d, err := e.Decide(ctx, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Degraded || d.Unavailable {
+		t.Fatalf("the store was away: %+v", d)
+	}
+	if st.Op == "update" || st.Op == "refund" {
+		return want{Verdict: "ok"}
+	}
+	if st.Sets == nil {
+		return answered(&d.Sets[0])
+	}
+	w := want{Verdict: d.Verdict.String()}
+	for i := range d.Sets {
+		w.Sets = append(w.Sets, answered(&d.Sets[i]))
+	}
+	return w
+}
+
+func answered(a *engine.Answer) want {
+	w := want{Verdict: a.Verdict.String(), Result: &a.Result.Number, Return: new(int64)}
+	if a.Decider != nil {
+		w.Return = &a.Decider.Return
+	}
+	if a.Limited {
+		reset := a.Quota.Reset.Milliseconds()
+		w.Limit, w.Remaining, w.ResetMS = &a.Quota.Limit, &a.Quota.Remaining, &reset
+	}
+	if a.Retry >= 0 {
+		retry := a.Retry.Milliseconds()
+		w.RetryMS = &retry
+	}
+	for _, s := range a.Shadow {
+		w.Shadow = append(w.Shadow, wantShadow{s.Rule.Return, s.Verdict.String()})
+	}
+	return w
+}
