@@ -5,6 +5,10 @@ import "fmt"
 // maxNow bounds a plan's own clock: instants take six bytes in Redis.
 const maxNow = 1 << 46
 
+// MaxRules bounds the rules of a plan, over all sets: a plan holds Redis for
+// some microseconds a rule, and its Lua takes no more values at once.
+const MaxRules = 2048
+
 // check tells what is wrong with a plan. Rules are checked when they are
 // loaded, and weights when a call is planned: what is found here is a fault of
 // the program that must not reach the counters.
@@ -15,7 +19,11 @@ func (p *Plan) check() error {
 	if p.Now < 0 || p.Now > maxNow {
 		return fmt.Errorf("plan: now is %d; want 0 … %d ms", p.Now, int64(maxNow))
 	}
+	rules := 0
 	for i := range p.Sets {
+		if rules += len(p.Sets[i].Rules); rules > MaxRules {
+			return fmt.Errorf("plan: more than %d rules; split the rule set or the call", MaxRules)
+		}
 		for j := range p.Sets[i].Rules {
 			if fault := p.Sets[i].Rules[j].fault(); fault != "" {
 				return fmt.Errorf("plan: set %d, rule %d (return %d): %s", i, j, p.Sets[i].Rules[j].Return, fault)

@@ -152,7 +152,6 @@ var errReply = errors.New("redis: the reply of the script is damaged")
 // day that was sent fits the script's clock, which a.Now then tells.
 func (c *call) reply(text string, a *Answers) (fits bool, err error) {
 	r := reader{rest: text}
-	r.array()
 	fits, a.Now = r.int() == 1, r.int()
 	if !fits {
 		return false, r.err()
@@ -198,19 +197,6 @@ func (r *reader) bytes(n int) uint64 {
 	}
 	r.rest = r.rest[n:]
 	return number
-}
-
-// array reads the head of an array: its length is known by what is in it.
-func (r *reader) array() {
-	switch head := r.bytes(1); {
-	case head&0xf0 == 0x90:
-	case head == 0xdc:
-		r.bytes(2)
-	case head == 0xdd:
-		r.bytes(4)
-	default:
-		r.bad = true
-	}
 }
 
 // int reads one integer.

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +46,23 @@ func crowd(t *testing.T, s store.Store) {
 		}
 		if want := int64(10 * (i + 1)); a.Sets[0].Hits != want {
 			t.Errorf("method %d: a rule that all callers met has %d hits, want %d", r.Method, a.Sets[0].Hits, want)
+		}
+	}
+}
+
+// giants are plans as large as they may be.
+func giants(t *testing.T, s store.Store) {
+	var rules []store.Rule
+	for i := range int64(store.MaxRules) {
+		rules = append(rules, about(strconv.FormatInt(i/2, 10), shadow(numbered(i, count(3600, 1)))))
+	}
+	for round := range 2 {
+		var a store.Answers
+		if err := s.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(rules...)}, &a); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(a.Sets[0].Refusals); n != round*store.MaxRules {
+			t.Errorf("round %d: %d of %d rules refuse", round, n, store.MaxRules)
 		}
 	}
 }
@@ -94,6 +113,7 @@ func faulty(t *testing.T, s store.Store) {
 		"a bucket beyond 2^53":  {Op: store.Take, Sets: one(token(31_622_400, 1, 1_000_000))},
 		"a token count of 0":    {Op: store.Take, Sets: one(token(60, 0, 1))},
 		"the second set's rule": {Op: store.Take, Sets: []store.Set{of(good), of(weighing(-1, good))}},
+		"2049 rules":            {Op: store.Take, Sets: []store.Set{of(slices.Repeat([]store.Rule{good}, 2000)...), of(slices.Repeat([]store.Rule{good}, 49)...)}},
 	}
 	for name, p := range plans {
 		p.Zone = time.UTC

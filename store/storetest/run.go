@@ -21,6 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 	t.Run("400 callers and 10 hits", func(t *testing.T) { crowd(t, open(t)) })
 	t.Run("no two subjects share a counter", func(t *testing.T) { strangers(t, open(t)) })
+	t.Run("the largest plan", func(t *testing.T) { giants(t, open(t)) })
 	t.Run("plans that no caller may make", func(t *testing.T) { faulty(t, open(t)) })
 }
 
