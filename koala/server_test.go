@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -89,29 +90,36 @@ func (c *caller) ask(line string) (status int, body string) {
 	c.t.Helper()
 	method, target, _ := strings.Cut(line, " ")
 	target, form, _ := strings.Cut(target, " ")
+	kind := ""
+	if form != "" {
+		kind = "application/x-www-form-urlencoded"
+	}
+	return c.send(method, target, kind, form)
+}
+
+// send may be called by any goroutine: a call that fails has status 0.
+func (c *caller) send(method, target, kind, form string) (status int, body string) {
+	c.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, c.server.URL+target, strings.NewReader(form))
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Error(err)
+		return 0, ""
 	}
-	if form != "" {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
 	}
 	if c.token != "" {
 		r.Header.Set("Authorization", c.token)
 	}
-	return c.send(r)
-}
-
-func (c *caller) send(r *http.Request) (status int, body string) {
-	c.t.Helper()
 	res, err := c.server.Client().Do(r)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Error(err)
+		return 0, ""
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Error(err)
 	}
 	return res.StatusCode, string(b)
 }
@@ -238,6 +246,28 @@ func TestDialogues(t *testing.T) {
 	}
 }
 
+func TestParallelCallsAreCountedExactlyAndDoNotMix(t *testing.T) {
+	c := dial(t, options(t))
+	var passed atomic.Int32
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			if status, body := c.ask("GET /rule/take?act=post&uid=1"); status == 200 && body == allowed {
+				passed.Add(1)
+			}
+		})
+		group.Go(func() {
+			if status, body := c.ask("POST /rule/browse uid=666"); status != 200 || body != by103 {
+				t.Errorf("%d %s; want %s", status, body, by103)
+			}
+		})
+	}
+	group.Wait()
+	if n := passed.Load(); n != 2 {
+		t.Errorf("%d calls passed; want 2", n)
+	}
+}
+
 func TestForms(t *testing.T) {
 	for _, c := range []struct {
 		name, contentType, form string
@@ -251,15 +281,8 @@ func TestForms(t *testing.T) {
 		{"one that is too long", "application/x-www-form-urlencoded", strings.Repeat("x", 65537), 413, `{"err_no":-1, "err_msg":"the form is longer than 65536 bytes"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			caller := dial(t, options(t))
-			r, err := http.NewRequestWithContext(context.Background(), "POST", caller.server.URL+"/rule/browse", strings.NewReader(c.form))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.contentType != "" {
-				r.Header.Set("Content-Type", c.contentType)
-			}
-			if status, body := caller.send(r); status != c.status || body != c.reply {
+			status, body := dial(t, options(t)).send("POST", "/rule/browse", c.contentType, c.form)
+			if status != c.status || body != c.reply {
 				t.Errorf("%d %s\nwant\n%d %s", status, body, c.status, c.reply)
 			}
 		})

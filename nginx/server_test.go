@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,7 +64,7 @@ rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
 1 : {"Err_no":0, "Str_reason":"Allow"}
 2 : {"Err_no":10, "Str_reason":"Deny"}
 3 : {"Err_no":20, "Need_vcode":1, "Vcode_len":4}
-4 : {"Err_no":10, "Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short"}, "Body":"{\n  \"stout\": true\n}"}
+4 : {"Err_no":10, "Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short", "X-Accel-Redirect":"@app"}, "Body":"{\n  \"stout\": true\n}"}
 5 : {"Err_no":10, "Http_status":200, "Body":"sorry"}
 6 : {"Err_no":10, "Http_status":502}
 7 : {"Err_no":10, "Err_msg":"LONG", "Headers":{"X-Long":"LONG", "X-Short":"kept"}, "Body":"LONG"}
@@ -102,26 +104,29 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 // been read to its end.
 func check(t testing.TB, s *httptest.Server, method, target string, headers ...string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, s.URL+target, http.NoBody)
+	res, err := tryCheck(s, method, target, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return res
+}
+
+func tryCheck(s *httptest.Server, method, target string, headers ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(context.Background(), method, s.URL+target, http.NoBody)
+	if err != nil {
+		return nil, err
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
-	client := s.Client()
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	res, err := client.Do(r)
+	res, err := s.Client().Transport.RoundTrip(r) // a gateway follows no redirect
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	return res
+	return res, err
 }
 
 // text is an answer as it came, its headers in the order of their names.
@@ -426,6 +431,18 @@ X-Koala-Result: 3
 X-Koala-Rule: 101
 
 {"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`},
+		{"accel denies whatever an entry's headers say", "/v1/accel", viaNginx("GET", "/teapot"), 1, `418
+Content-Length: 19
+Content-Type: text/plain; charset=utf-8
+Location: /tea
+X-Koala-Decision: deny
+X-Koala-Result: 4
+X-Koala-Rule: 102
+X-Pot: short
+
+{
+  "stout": true
+}`},
 		{"a path of ours that is none", "/v1/auth-requests", viaNginx("GET", "/"), 1, `404
 Content-Length: 55
 Content-Type: application/problem+json
@@ -455,6 +472,31 @@ func TestAnyMethodMayCarryACheck(t *testing.T) {
 		}
 		if res := check(t, s, method, "/v1/forward-auth", viaCaddy("GET", "/")...); res.StatusCode != 200 {
 			t.Errorf("%s: %s", method, text(t, res))
+		}
+	}
+}
+
+func TestParallelChecksAreCountedExactly(t *testing.T) {
+	s := serve(t, nginx.New(options(t)))
+	var passed [4]atomic.Int32 // of each of four users
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			user := i % len(passed)
+			headers := append(viaNginx("POST", "/comments"), "X-User-Id", fmt.Sprint("user", user))
+			res, err := tryCheck(s, "POST", "/v1/auth-request", headers...)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case res.StatusCode == 200:
+				passed[user].Add(1)
+			}
+		})
+	}
+	group.Wait()
+	for user := range passed {
+		if n := passed[user].Load(); n != 2 {
+			t.Errorf("user %d: %d checks passed; want 2", user, n)
 		}
 	}
 }
