@@ -28,12 +28,11 @@ func Sendable(headers []rules.Header) []rules.Header {
 // framesMessage tells whether a header is the transport's own, such as a
 // pseudo header, or cannot be one at all.
 func framesMessage(name string) bool {
-	switch strings.ToLower(name) {
-	case "connection", "content-length", "host", "transfer-encoding", "upgrade":
-		return true
-	}
-	return !httpguts.ValidHeaderFieldName(name)
+	isName := func(transport string) bool { return strings.EqualFold(transport, name) }
+	return slices.ContainsFunc(transportHeaders, isName) || !httpguts.ValidHeaderFieldName(name)
 }
+
+var transportHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 // oneLine is value with blanks for what would break the client's response:
 // control characters, and bytes that are no text.

@@ -67,38 +67,55 @@ func text(v *structpb.Value) (string, bool) {
 // gateway alone and so holds quotas that clients are not told of.
 func dynamicMetadata(d *engine.Decision) *structpb.Struct {
 	a := &d.Sets[0]
-	fields := make(map[string]*structpb.Value, 8)
-	fields["verdict"] = structpb.NewStringValue(a.DecisionWord())
-	fields["result"] = number(int64(a.Result.Number))
+	facts := append(make([]fact, 0, 5), fact{"result", int64(a.Result.Number)})
 	if a.Decider != nil {
-		fields["rule"] = number(a.Decider.Return)
+		facts = append(facts, fact{"rule", a.Decider.Return})
 	}
 	if a.Limited {
-		fields["limit"] = number(a.Quota.Limit)
-		fields["remaining"] = number(a.Quota.Remaining)
-		fields["reset"] = number(engine.Seconds(a.Quota.Reset))
+		facts = append(facts,
+			fact{"limit", a.Quota.Limit},
+			fact{"remaining", a.Quota.Remaining},
+			fact{"reset", engine.Seconds(a.Quota.Reset)})
 	}
+	told := metadata(a.DecisionWord(), facts...)
 	if len(a.Shadow) > 0 {
-		fields["shadow"] = ruleNumbers(a.Shadow)
+		told.Fields["shadow"] = ruleNumbers(a.Shadow)
 	}
 	if d.Degraded {
-		fields["degraded"] = structpb.NewBoolValue(true)
+		told.Fields["degraded"] = structpb.NewBoolValue(true)
+	}
+	return told
+}
+
+// fact is a number that a decision is told by.
+type fact struct {
+	name   string
+	number int64
+}
+
+// metadata is a verdict and its facts. The facts are made in one piece, since
+// a number of structpb is two messages and every decision has half a dozen.
+func metadata(verdict string, facts ...fact) *structpb.Struct {
+	type number struct {
+		value structpb.Value
+		kind  structpb.Value_NumberValue
+	}
+	made := make([]number, len(facts))
+	fields := make(map[string]*structpb.Value, len(facts)+3)
+	fields["verdict"] = structpb.NewStringValue(verdict)
+	for i, f := range facts {
+		made[i].kind.NumberValue = float64(f.number)
+		made[i].value.Kind = &made[i].kind
+		fields[f.name] = &made[i].value
 	}
 	return &structpb.Struct{Fields: fields}
 }
-
-// verdictMetadata stands in where there is no decision.
-func verdictMetadata(word string) *structpb.Struct {
-	return &structpb.Struct{Fields: map[string]*structpb.Value{"verdict": structpb.NewStringValue(word)}}
-}
-
-func number(n int64) *structpb.Value { return structpb.NewNumberValue(float64(n)) }
 
 // ruleNumbers are the shadow rules that would have refused.
 func ruleNumbers(shadow []engine.Shadow) *structpb.Value {
 	list := &structpb.ListValue{Values: make([]*structpb.Value, len(shadow))}
 	for i, s := range shadow {
-		list.Values[i] = number(s.Rule.Return)
+		list.Values[i] = structpb.NewNumberValue(float64(s.Rule.Return))
 	}
 	return structpb.NewListValue(list)
 }

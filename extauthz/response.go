@@ -64,7 +64,7 @@ func (s *Server) denied(check *authv3.CheckRequest, d *engine.Decision) *authv3.
 // problem refuses a request that cannot be decided.
 func problem(status int, detail string) *authv3.CheckResponse {
 	reply := refuse(engine.Problem(status, detail), nil)
-	reply.DynamicMetadata = verdictMetadata("invalid")
+	reply.DynamicMetadata = metadata("invalid")
 	return reply
 }
 
@@ -74,7 +74,7 @@ func unavailable(d *engine.Decision) *authv3.CheckResponse {
 	return &authv3.CheckResponse{
 		Status:          &rpcstatus.Status{Code: int32(codes.Unavailable)},
 		HttpResponse:    &authv3.CheckResponse_ErrorResponse{ErrorResponse: deniedResponse(d.Refusal(), nil)},
-		DynamicMetadata: verdictMetadata("unavailable"),
+		DynamicMetadata: metadata("unavailable"),
 	}
 }
 

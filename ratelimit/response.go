@@ -8,7 +8,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/engine"
@@ -154,31 +153,3 @@ func headerValues(list []rules.Header) []*corev3.HeaderValue {
 	}
 	return values
 }
-
-// dynamicMetadata is the decision for Envoy's access log and later filters,
-// which find it in the namespace envoy.filters.http.ratelimit. It goes to the
-// gateway alone and so holds quotas that clients are not told of.
-func dynamicMetadata(d *engine.Decision) *structpb.Struct {
-	told := telling(d)
-	a := &d.Sets[told]
-	fields := make(map[string]*structpb.Value, 8)
-	fields["verdict"] = structpb.NewStringValue(a.DecisionWord())
-	fields["descriptor"] = number(int64(told))
-	if a.Result.Number >= 0 { // a limit that the call brought has no entry
-		fields["result"] = number(int64(a.Result.Number))
-	}
-	if a.Decider != nil {
-		fields["rule"] = number(a.Decider.Return)
-	}
-	if a.Limited {
-		fields["limit"] = number(a.Quota.Limit)
-		fields["remaining"] = number(a.Quota.Remaining)
-		fields["reset"] = number(engine.Seconds(a.Quota.Reset))
-	}
-	if d.Degraded {
-		fields["degraded"] = structpb.NewBoolValue(true)
-	}
-	return &structpb.Struct{Fields: fields}
-}
-
-func number(n int64) *structpb.Value { return structpb.NewNumberValue(float64(n)) }
