@@ -115,7 +115,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"an address without port", "grpc_addr: localhost\n", "", `"localhost" does not do; want host:port`},
 		{"a port out of bounds", "grpc_addr: localhost:70000\n", "", "want host:port"},
 		{"a relative socket", "grpc_addr: unix:x\n", "", "want host:port, like 127.0.0.1:9191, or unix:/path"},
-		{"a zone that does not exist", "timezone: Asia/Shanghia\n", "", "want the IANA name"},
+		{"a zone that does not exist", "timezone: Asia/Xanghai\n", "", "want the IANA name"},
 		{"below a bound", "redis_budget: 1us\n", "", "redis_budget (file"},
 		{"above a bound", "redis_budget: 1h\n", "", "want at most 10s"},
 		{"no such choice", "headers: all\n", "", "want one of draft10, legacy, both, none"},

@@ -78,8 +78,9 @@ func fromText(text string, kind reflect.Type) (any, error) {
 			}
 		}
 		return list, nil
+	default:
+		return text, nil
 	}
-	return text, nil
 }
 
 func quoted(s string) string { return strconv.Quote(s) }

@@ -119,9 +119,9 @@ func noFraction(from, to reflect.Type, value any) (any, error) {
 }
 
 // oneIsAList lets a single word stand where a list is due.
-func oneIsAList(from, to reflect.Type, value any) (any, error) {
-	if from.Kind() == reflect.String && to == reflect.TypeFor[[]string]() {
-		return []string{value.(string)}, nil
+func oneIsAList(_, to reflect.Type, value any) (any, error) {
+	if word, isText := value.(string); isText && to == reflect.TypeFor[[]string]() {
+		return []string{word}, nil
 	}
 	return value, nil
 }

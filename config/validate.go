@@ -118,6 +118,7 @@ func unit(kind reflect.Kind) string {
 		return " characters"
 	case reflect.Slice:
 		return " entries"
+	default:
+		return ""
 	}
-	return ""
 }

@@ -30,6 +30,7 @@ func TestStories(t *testing.T) {
 			"put":    put,
 			"hold":   hold,
 			"signal": signalServer,
+			"later":  later,
 			"ended":  ended,
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",

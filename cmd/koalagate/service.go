@@ -63,15 +63,36 @@ func (s *service) run() error {
 		cancel()
 		parts.Wait()
 	}()
-	select {
-	case <-over:
-	case <-stop:
-		return failed("ended at once by a second signal")
-	case <-time.After(s.drainTimeout + lastResort):
-		s.logger.Warn("a part of the service did not end in time")
+	if err := s.awaitEnd(stop, over); err != nil {
+		return err
 	}
 	s.logger.Info("ended")
 	return fault
+}
+
+// sameSignal is how long after a signal another one counts as its echo:
+// timeout(1) and some supervisors signal a process and then its group.
+const sameSignal = 100 * time.Millisecond
+
+// awaitEnd returns once the service is over, or has had its time; with an
+// error if somebody is in a hurry and signals again.
+func (s *service) awaitEnd(stop <-chan os.Signal, over <-chan struct{}) error {
+	asked := time.Now()
+	limit := time.NewTimer(s.drainTimeout + lastResort)
+	defer limit.Stop()
+	for {
+		select {
+		case <-over:
+			return nil
+		case <-limit.C:
+			s.logger.Warn("a part of the service did not end in time")
+			return nil
+		case <-stop:
+			if time.Since(asked) >= sameSignal {
+				return failed("ended at once by a second signal")
+			}
+		}
+	}
 }
 
 // wait returns when the service has to end: nil for a signal, else why.

@@ -60,8 +60,13 @@ func (j *journal) String() string {
 
 // wait polls until done tells that something has happened.
 func wait(ts *testscript.TestScript, what string, done func() bool) {
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	late := time.After(patience)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-late:
 			ts.Fatalf("%s did not happen within %s; the log:\n%s", what, patience, serverOf(ts).log)
 		}
 	}
@@ -227,6 +232,13 @@ func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 	s := serverOf(ts)
 	s.asked = time.Now()
 	ts.Check(s.process.Signal(signals[args[0]]))
+}
+
+// later waits until so long after the last signal.
+func later(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	<-time.After(time.Until(serverOf(ts).asked.Add(d)))
 }
 
 // ended waits for the end of the server: `ended CODE [WITHIN]`, counted from

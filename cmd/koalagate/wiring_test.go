@@ -1,0 +1,161 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {
+	s := addSettings((&program{}).versionCommand())
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != configFlag && !slices.Contains(config.Keys(), keyOf(f)) {
+			t.Errorf("--%s sets %s, which is no key", f.Name, keyOf(f))
+		}
+	})
+	loaded, err := s.load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, source := range loaded.Sources {
+		if source != "default" {
+			t.Errorf("%s comes from %s though nothing is said", key, source)
+		}
+	}
+}
+
+// The configuration is a leaf and repeats what other rooms have as defaults.
+func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
+	d := config.Default()
+	if d.RedisPrefix != store.DefaultPrefix || d.RedisBudget != store.DefaultBudget || d.Timezone != rules.DefaultTimezone {
+		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, store.DefaultPrefix, store.DefaultBudget, rules.DefaultTimezone)
+	}
+}
+
+func TestKoalaAccess(t *testing.T) {
+	for _, c := range []struct {
+		setting string
+		isLocal bool
+		want    koala.Access
+	}{
+		{"auto", true, koala.Full},
+		{"auto", false, koala.Read},
+		{"full", false, koala.Full},
+		{"read", true, koala.Read},
+		{"off", true, koala.Off},
+	} {
+		if got := koalaAccess(c.setting, c.isLocal); got != c.want {
+			t.Errorf("%s, local %v: %s; want %s", c.setting, c.isLocal, got, c.want)
+		}
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	got := prefixes([]string{"10.1.2.3/8", "192.0.2.1", "::1", "2001:db8::/32"})
+	want := []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"),
+		netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("2001:db8::/32"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v; want %v", got, want)
+	}
+	if prefixes(nil) == nil {
+		t.Error("an empty list must not be nil, which stands for the doors' own default")
+	}
+}
+
+func TestListen(t *testing.T) {
+	for address, local := range map[string]bool{
+		"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true,
+		"unix:" + filepath.Join(t.TempDir(), "s"): true,
+		"0.0.0.0:0": false, ":0": false,
+	} {
+		l, err := listen(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isLocal(l) != local {
+			t.Errorf("%s: local is %v; want %v", address, !local, local)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first, err := listen("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := listen("unix:" + path); err == nil {
+		l.Close()
+		t.Fatal("it takes the socket of a process that lives")
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as if it were killed
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := listen("unix:" + path)
+	if err != nil {
+		t.Fatalf("it does not take the socket of one that was killed: %v", err)
+	}
+	again.Close()
+}
+
+func TestStatus(t *testing.T) {
+	loaded := reload.State{Generation: 2, Hash: "abc", Rules: 3, LastError: "rules.conf:1:1: error"}
+	for _, c := range []struct {
+		name       string
+		state      reload.State
+		isDraining bool
+		ready      bool
+		reason     string
+	}{
+		{"before the rules", reload.State{}, false, false, "the rules are not loaded"},
+		{"with older rules", loaded, false, true, ""},
+		{"going away", loaded, true, false, "draining"},
+	} {
+		got := status(c.state, "redis", c.isDraining)
+		if got.Ready != c.ready || got.Reason != c.reason || got.LastError != c.state.LastError || got.Generation != c.state.Generation {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// Callers that keep connections are asked to close them while new ones are
+// still taken, so that none is closed with a request on its way.
+func TestConnectionsAreClosedFromTheOtherEnd(t *testing.T) {
+	var draining atomic.Bool
+	s := httptest.NewServer(closing(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &draining))
+	defer s.Close()
+	ask := func() bool {
+		reply, err := s.Client().Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		return reply.Close
+	}
+	if ask() {
+		t.Error("a connection is closed without a reason")
+	}
+	draining.Store(true)
+	if !ask() {
+		t.Error("a connection is kept in a drain")
+	}
+}
