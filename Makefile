@@ -25,7 +25,7 @@ run: build ## start koalagate on the sample rules and say what to curl
 
 .PHONY: demo
 demo: tools build ## start Redis, two instances, Envoy, nginx and an application, and say what to curl
-	@exec go run ./e2e/demo
+	@go build -o bin/demo ./e2e/demo && exec bin/demo
 
 # -race needs cgo; -vet=all vets in the build that the tests need anyway.
 .PHONY: test
