@@ -30,7 +30,7 @@ func (p *program) explainCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&files.Paths, "rules", nil, "rule `PATH`: a file, or a folder of *.conf; may be given several times")
 	hits := c.Flags().Uint64("hits", 1, "number of `HITS` that the request stands for")
 	addFileFlags(c, &files)
-	c.RunE = func(_ *cobra.Command, args []string) error {
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(files.Paths) == 0 {
 			return errors.New("there are no rules; give --rules PATH")
 		}
@@ -38,7 +38,7 @@ func (p *program) explainCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.explain(files, params, *hits)
+		return p.explain(c.Context(), files, params, *hits)
 	}
 	return c
 }
@@ -59,7 +59,7 @@ func parseParams(args []string) (*rules.Params, error) {
 	return params, nil
 }
 
-func (p *program) explain(files reload.Files, params *rules.Params, hits uint64) error {
+func (p *program) explain(ctx context.Context, files reload.Files, params *rules.Params, hits uint64) error {
 	set, findings, err := files.Load()
 	if err != nil {
 		return failure{err}
@@ -70,7 +70,7 @@ func (p *program) explain(files reload.Files, params *rules.Params, hits uint64)
 	}
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
-	d, err := engine.New(memory, set).Decide(context.Background(), &engine.Call{
+	d, err := engine.New(memory, set).Decide(ctx, &engine.Call{
 		Door: "explain", Op: engine.Browse, Sets: []engine.Input{{Params: params, Hits: hits}},
 	})
 	if err != nil {
@@ -135,16 +135,21 @@ func (e *explanation) met(m *rules.Match) string {
 		e.decided = true
 		text += fmt.Sprintf(": decides, result %d", m.Rule.Result.Number)
 	case m.Rule.Shadow:
-		text += ": a shadow, never decides"
-		for _, s := range e.answer.Shadow {
-			if s.Rule == m.Rule {
-				text += fmt.Sprintf(" (would %s)", s.Verdict)
-			}
-		}
+		text += ": a shadow, never decides" + e.shadow(m.Rule)
 	default:
 		text += ": passes"
 	}
 	return text
+}
+
+// shadow says what a shadow rule would have done, if anything.
+func (e *explanation) shadow(r *rules.Rule) string {
+	for _, s := range e.answer.Shadow {
+		if s.Rule == r {
+			return fmt.Sprintf(" (would %s)", s.Verdict)
+		}
+	}
+	return ""
 }
 
 // limit is a rule's method and thresholds in words.
@@ -162,8 +167,9 @@ func limit(r *rules.Rule) string {
 		return fmt.Sprintf("at most %d in any %d s", r.Count, r.Time)
 	case rules.Token:
 		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", r.Burst, r.Count, r.Time)
+	default:
+		return r.Method.String()
 	}
-	return r.Method.String()
 }
 
 // identity is what the rule's counter belongs to. Its values are those that

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,13 +18,13 @@ import (
 type listeners struct{ grpc, http, admin net.Listener }
 
 // listenAll opens the addresses, or none of them.
-func listenAll(c *config.Config) (*listeners, error) {
+func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
 	l := &listeners{}
 	for _, one := range []struct {
 		key, address string
 		listener     *net.Listener
 	}{{"grpc_addr", c.GRPCAddr, &l.grpc}, {"http_addr", c.HTTPAddr, &l.http}, {"admin_addr", c.AdminAddr, &l.admin}} {
-		opened, err := listen(one.address)
+		opened, err := listen(ctx, one.address)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("%s: %w", one.key, err)
@@ -43,29 +44,31 @@ func (l *listeners) close() {
 }
 
 // listen opens host:port, or unix:/path.
-func listen(address string) (net.Listener, error) {
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var open net.ListenConfig
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !isUnix {
-		return net.Listen("tcp", address)
+		return open.Listen(ctx, "tcp", address)
 	}
-	l, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(path) {
+	l, err := open.Listen(ctx, "unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(ctx, path) {
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("removing the socket of a process that has ended: %w", err)
 		}
-		return net.Listen("unix", path)
+		return open.Listen(ctx, "unix", path)
 	}
 	return l, err
 }
 
 // isAbandoned tells whether path is a socket that nobody listens at: its
 // process was killed before it could remove it.
-func isAbandoned(path string) bool {
+func isAbandoned(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
 		return false
 	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
+	call := net.Dialer{Timeout: time.Second}
+	conn, err := call.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close()
 	}

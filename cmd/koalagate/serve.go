@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -34,7 +35,7 @@ func (p *program) serveCommand() *cobra.Command {
 		Args: noArguments,
 	}
 	s := addSettings(c)
-	c.RunE = func(*cobra.Command, []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		loaded, err := s.load(p.environ)
 		if err != nil {
 			return err
@@ -42,13 +43,13 @@ func (p *program) serveCommand() *cobra.Command {
 		if len(loaded.Rules) == 0 {
 			return errors.New("there are no rules; give --rules PATH, KOALAGATE_RULES, or rules in the --config file")
 		}
-		return p.serve(&loaded.Config)
+		return p.serve(c.Context(), &loaded.Config)
 	}
 	return c
 }
 
 // serve wires the service and runs it to its end.
-func (p *program) serve(c *config.Config) error {
+func (p *program) serve(ctx context.Context, c *config.Config) error {
 	logger := newLogger(p.stderr, c)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -68,7 +69,7 @@ func (p *program) serve(c *config.Config) error {
 	defer store.close()
 	decide := engine.New(store, set, engine.Observe(observeDecisions(m)))
 
-	l, err := listenAll(c)
+	l, err := listenAll(ctx, c)
 	if err != nil {
 		return failure{err}
 	}
@@ -77,7 +78,7 @@ func (p *program) serve(c *config.Config) error {
 	s := &service{
 		logger: logger, drainWait: c.DrainWait, drainTimeout: c.DrainTimeout,
 		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup,
-		front: grpcDoors(c, decide, logger),
+		front: grpcDoors(c, decide, logger), //nolint:contextcheck // the front ends with its Drain
 		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
 		admin: newHTTPServer(adminPages(c, m, b, !isLocal(l.admin), func() admin.Status {
 			return status(loader.State(), store.kind(), draining.Load())
@@ -85,7 +86,7 @@ func (p *program) serve(c *config.Config) error {
 	}
 	logger.Info("serving", "grpc", addressOf(l.grpc), "http", addressOf(l.http), "admin", addressOf(l.admin),
 		"store", store.kind(), "redis", c.Redis.String(), "generation", loader.State().Generation, "version", b.version)
-	return s.run()
+	return s.run(ctx)
 }
 
 // ruleFiles says where the rules are.

@@ -40,11 +40,11 @@ const lastResort = 500 * time.Millisecond
 
 // run serves until a signal, or until a part fails, which ends the others. It
 // returns drainTimeout and a little after that, whatever callers keep open.
-func (s *service) run() error {
+func (s *service) run(ctx context.Context) error {
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(stop)
-	running, cancel := context.WithCancel(context.Background())
+	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 
 	var parts sync.WaitGroup
@@ -59,7 +59,7 @@ func (s *service) run() error {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		s.drain()
+		s.drain(ctx)
 		cancel()
 		parts.Wait()
 	}()
@@ -113,9 +113,9 @@ func (s *service) wait(stop <-chan os.Signal, ended <-chan error) error {
 
 // drain tells callers that the service goes away, waits until they have
 // noticed, lets the calls under way end and cuts off what is left.
-func (s *service) drain() {
+func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), s.drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.drainTimeout)
 	defer cancel()
 	var doors sync.WaitGroup
 	doors.Go(func() {

@@ -83,7 +83,7 @@ func TestListen(t *testing.T) {
 		"unix:" + filepath.Join(t.TempDir(), "s"): true,
 		"0.0.0.0:0": false, ":0": false,
 	} {
-		l, err := listen(address)
+		l, err := listen(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,11 +98,11 @@ func TestListen(t *testing.T) {
 
 func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	first, err := listen("unix:" + path)
+	first, err := listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := listen("unix:" + path); err == nil {
+	if l, err := listen(t.Context(), "unix:"+path); err == nil {
 		l.Close()
 		t.Fatal("it takes the socket of a process that lives")
 	}
@@ -110,7 +110,7 @@ func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := listen("unix:" + path)
+	again, err := listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatalf("it does not take the socket of one that was killed: %v", err)
 	}
