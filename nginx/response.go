@@ -190,13 +190,13 @@ func (a *answer) send(status int, headers []rules.Header, body []byte) {
 	}
 	// Names stay as the drafts spell them, and their values share one slice.
 	values := make([]string, 0, len(headers))
-	bytes := 0
+	total := 0
 	for _, h := range headers {
 		size := len(h.Name) + len(h.Value) + len(": \r\n")
-		if bytes+size > maxHeaderBytes {
+		if total+size > maxHeaderBytes {
 			continue
 		}
-		bytes += size
+		total += size
 		values = append(values, h.Value)
 		to[h.Name] = values[len(values)-1 : len(values) : len(values)]
 	}
