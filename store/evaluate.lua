@@ -210,7 +210,8 @@ end
 if used[LEAK] then
   local RUN = 13       -- bytes of a run
   local INLINE = 32    -- runs in a value; beyond it, all but half go to the log
-  local MAX = 16777216 -- runs of a counter, as in leak.go
+  local SPARE = 1024   -- runs of a counter beyond its limit
+  local MAX = 16777216 -- runs of any counter
 
   local function length(s)
     return s.tail - s.head + #s.runs / 13
@@ -337,13 +338,10 @@ if used[LEAK] then
       local p, hits, newest, total = pruned(s, r, now)
       local at = math.max(now, newest)
       local upto = forward(total, math.min(r.weight, 9007199254740991 - hits))
-      if hits > 0 and (at == newest or hits >= r.count or length(p) >= MAX) then
-        -- Hits beyond the limit join the newest run.
-        at = newest
-        p.runs = string.sub(p.runs, 1, -14) .. struct.pack('>I6I7', at, upto)
-      else
-        p.runs = p.runs .. struct.pack('>I6I7', at, upto)
+      if hits > 0 and (at == newest or length(p) >= math.min(r.count + SPARE, MAX)) then
+        p.runs = string.sub(p.runs, 1, -14) -- the hits join the newest run
       end
+      p.runs = p.runs .. struct.pack('>I6I7', at, upto)
       p.gone = at + r.time
       return p
     end,

@@ -23,9 +23,14 @@ type run struct {
 // are ever kept, so differences are exact, in a double too.
 const round = MaxCounter + 1
 
-// maxRuns bounds the runs of one counter, since a string in Redis is bounded.
-// It is beyond what any rule needs that check does not warn of.
-const maxRuns = 1 << 24
+const (
+	// spareRuns is how many runs a counter has beyond its limit, where take
+	// never comes but update does. Further hits join the newest run.
+	spareRuns = 1024
+	// maxRuns bounds the runs of any counter, since a string in Redis is
+	// bounded. No rule needs as many that check does not warn of.
+	maxRuns = 1 << 24
+)
 
 func (s *slide) runs() int {
 	if s.newest.at == 0 {
@@ -118,10 +123,10 @@ func (s *slide) add(r *Rule, t moment) {
 	switch {
 	case s.newest.at == 0:
 		s.newest = run{at, upTo}
-	case at == s.newest.at, hits >= r.Count, s.runs() >= maxRuns:
-		// Hits beyond the limit join the newest run: the runs stay as many
-		// as the limit has hits, however often update is called.
-		s.newest.upTo = upTo
+	case at == s.newest.at, int64(s.runs()) >= min(r.Count+spareRuns, maxRuns):
+		// Hits that join a run take it along to their own instant: they
+		// stay for as long as they must, those before them for longer.
+		s.newest = run{at, upTo}
 	default:
 		s.older = append(s.older, s.newest)
 		s.newest = run{at, upTo}

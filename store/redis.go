@@ -113,6 +113,18 @@ func connect(url string, budget time.Duration) (*redis.Client, error) {
 	return redis.NewClient(o), nil
 }
 
+// LogClient has log called with what the Redis client has to say for itself:
+// failed dials mostly, which the errors of calls tell too. It holds for the
+// whole process, whose standard error gets these lines otherwise.
+func LogClient(log func(message string)) { redis.SetLogger(clientLog(log)) }
+
+type clientLog func(message string)
+
+// Printf is what the client calls.
+func (l clientLog) Printf(_ context.Context, format string, v ...any) {
+	l(fmt.Sprintf(format, v...))
+}
+
 // checkClient refuses a client that repeats calls, as far as that can be seen.
 func checkClient(client redis.UniversalClient) error {
 	if c, ok := client.(*redis.Client); ok && c.Options().MaxRetries > 0 {

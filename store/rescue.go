@@ -64,9 +64,9 @@ const (
 )
 
 // NewRescue returns a store that answers from redis, else from memory. It asks
-// once whether Redis is there, within the budget of a call, so that an
-// instance that starts beside a working Redis counts its first call there. The
-// caller closes redis and memory after it.
+// first whether Redis is there, so that an instance that starts beside a
+// working Redis counts its first call there. The caller closes redis and
+// memory after it.
 func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 	r := &Rescue{
 		redis:    redis,
@@ -77,11 +77,22 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 		ended:    make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	if err := redis.Check(r.ctx); err != nil {
+	if err := r.findRedis(); err != nil {
 		r.leave(err)
 	}
 	go r.probe()
 	return r
+}
+
+// findRedis asks whether Redis is there, more than once if it is only slow: a
+// machine that starts many things at a time is busy.
+func (r *Rescue) findRedis() error {
+	for range maxTimeouts {
+		if err := r.redis.Check(r.ctx); err == nil || !timedOut(err) {
+			return err
+		}
+	}
+	return r.redis.Check(r.ctx)
 }
 
 // Close ends the probe.

@@ -2,6 +2,9 @@ package store_test
 
 import (
 	"context"
+	"log"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -189,6 +192,26 @@ func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
 	}
 	if r.State().Degraded {
 		t.Error("callers in a hurry opened the breaker")
+	}
+}
+
+func TestTheClientsOwnLog(t *testing.T) {
+	var lines []string
+	var mu sync.Mutex
+	store.LogClient(func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	})
+	defer store.LogClient(func(line string) { log.Print(line) })
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	server.Kill()
+	r.take(t)
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "failed to dial") }) {
+		t.Errorf("%q do not tell of the failed dial", lines)
 	}
 }
 

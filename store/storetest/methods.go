@@ -108,6 +108,13 @@ var leaks = []behaviour{
 		{1001, store.Peek, one(leak(10, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 9999; 2547483648 hits"}},
 		{1002, store.Refund, one(weighing(store.MaxWeight, leak(10, 1_000_000_000))), []string{"ok; rule 0: 600000000 of 1000000000, reset 8998"}},
 	}},
+	{name: "leak: hits beyond the limit leave one by one too", steps: []step{
+		{0, store.Update, one(leak(10, 1)), []string{"ok; rule 0: 0 of 1, reset 10000"}},
+		{1000, store.Update, one(weighing(2, leak(10, 1))), []string{"ok; rule 0: 0 of 1, reset 10000"}},
+		{2000, store.Update, one(leak(10, 1)), []string{"ok; rule 0: 0 of 1, reset 10000"}},
+		{3000, store.Browse, one(leak(10, 1)), []string{"rule 0 refuses; rule 0: 0 of 1, reset 9000, retry 9000"}},
+		{11_000, store.Peek, one(leak(10, 1)), []string{"ok; rule 0: 0 of 1, reset 1000; 1 hits"}},
+	}},
 	{name: "leak: a weight of 0 counts nothing", steps: []step{
 		{0, store.Take, one(weighing(0, leak(10, 1))), []string{"ok; rule 0: 1 of 1, reset 0"}},
 		{0, store.Update, one(weighing(0, leak(10, 1))), []string{"ok; rule 0: 1 of 1, reset 0"}},
