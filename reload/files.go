@@ -25,7 +25,7 @@ type Files struct {
 // Load reads the files and parses them. The error names every file that
 // cannot be read; the findings are those of the parser. The set is nil if
 // there is an error, or a finding that is one.
-func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader()) }
+func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader(nil)) }
 
 func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 	sources, err := f.sources(r)
@@ -77,10 +77,5 @@ func (f Files) openDict(r *reader, source, path string) (*rules.Dict, error) {
 		}
 		path = filepath.Join(root, path)
 	}
-	var list *rules.Dict
-	err := r.file(path, maxDict, func(text io.Reader) (err error) {
-		list, err = rules.ParseDict(path, text)
-		return err
-	})
-	return list, err
+	return r.list(path)
 }

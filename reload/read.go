@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/koalagate/koalagate/rules"
 )
 
 // The bounds of what is read, in bytes. A million rules take about 100 MB, ten
@@ -30,7 +32,11 @@ const maxSummed = 1 << 20
 // reader reads files, and remembers what it saw of each so that it can tell
 // later whether any has changed.
 type reader struct {
-	seen map[string]stamp
+	seen  map[string]stamp
+	lists map[string]*rules.Dict // the word lists that were parsed
+	// before is an earlier reader, whose word lists serve again if their
+	// files have not changed: one of ten million entries takes seconds.
+	before *reader
 }
 
 // stamp is what was seen of one path.
@@ -40,13 +46,44 @@ type stamp struct {
 	problem string // why it could not be read
 }
 
-func newReader() *reader { return &reader{seen: make(map[string]stamp)} }
+func newReader(before *reader) *reader {
+	return &reader{seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), before: before}
+}
 
 // file hands the content of a regular file of at most limit bytes to take.
 func (r *reader) file(path string, limit int64, take func(io.Reader) error) error {
 	s, err := readFile(path, limit, take)
 	r.seen[path] = s
 	return err
+}
+
+// list parses the word list at path, unless that was done before.
+func (r *reader) list(path string) (*rules.Dict, error) {
+	if list := r.known(path); list != nil {
+		return list, nil
+	}
+	var list *rules.Dict
+	err := r.file(path, maxDict, func(text io.Reader) (err error) {
+		list, err = rules.ParseDict(path, text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.lists[path] = list
+	return list, nil
+}
+
+// known is the word list at path as the reader before parsed it, nil if there
+// is none or its file has changed.
+func (r *reader) known(path string) *rules.Dict {
+	if r.before == nil || r.before.lists[path] == nil {
+		return nil
+	}
+	if s := r.before.seen[path]; s.same(look(path)) {
+		r.seen[path], r.lists[path] = s, r.before.lists[path]
+	}
+	return r.lists[path]
 }
 
 // folder lists the *.conf of a folder in the order of their names, without

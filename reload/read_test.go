@@ -72,7 +72,7 @@ func TestWhatWouldHangOrNeverEndIsRefused(t *testing.T) {
 		{"a file beyond the bound", large, "1048577 bytes; want at most 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newReader()
+			r := newReader(nil)
 			err := r.file(c.path, maxSummed, readAll)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
 				t.Errorf("got %v; want %s and the path", err, c.want)
@@ -127,7 +127,7 @@ func TestReaderSeesWhatChanges(t *testing.T) {
 			write(t, filepath.Join(mkdir(t, filepath.Join(dir, "two")), "x"), "2")
 			write(t, filepath.Join(dir, "large"), strings.Repeat("x", maxSummed+1))
 			link(t, "one", filepath.Join(dir, "now"))
-			r := newReader()
+			r := newReader(nil)
 			names, err := r.folder(dir)
 			if want := []string{filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf")}; err != nil || !slices.Equal(names, want) {
 				t.Fatalf("the folder holds %v, %v; want %v", names, err, want)

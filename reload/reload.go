@@ -84,7 +84,7 @@ func New(o Options) *Reloader {
 	if o.Notify == nil {
 		o.Notify = func(State) {}
 	}
-	return &Reloader{options: o, trigger: make(chan struct{}, 1), sleep: sleep, last: newReader()}
+	return &Reloader{options: o, trigger: make(chan struct{}, 1), sleep: sleep, last: newReader(nil)}
 }
 
 // State is the state now. It is safe for concurrent use.
@@ -159,12 +159,14 @@ func (r *Reloader) watched() []string {
 
 // load reads the files until they rest, and lets the outcome take effect.
 func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool) {
+	seen := r.last
 	for range tries {
-		seen := newReader()
+		seen = newReader(seen)
 		set, findings, err := r.options.Files.load(seen)
 		if !r.sleep(ctx, settle) {
 			return
 		}
+		seen.before = nil // it has served, and would keep all its forerunners
 		if seen.changed() {
 			continue
 		}

@@ -43,7 +43,12 @@ type bench struct {
 
 func newBench(t *testing.T, text string) *bench {
 	t.Helper()
-	b := &bench{dir: t.TempDir(), log: new(bytes.Buffer)}
+	return newBenchIn(t, t.TempDir(), text)
+}
+
+func newBenchIn(t *testing.T, dir, text string) *bench {
+	t.Helper()
+	b := &bench{dir: dir, log: new(bytes.Buffer)}
 	b.write(t, text)
 	now := time.Unix(1780286400, 0)
 	b.Reloader = New(Options{
@@ -227,6 +232,28 @@ func TestWordListsBelongToTheRules(t *testing.T) {
 			t.Errorf("%v, %v", findings, err)
 		}
 	})
+}
+
+func TestUnchangedWordListsAreNotParsedAgain(t *testing.T) {
+	lists := "[dicts]\none : one.dat\ntwo : two.dat\n"
+	rulesOf := func(n int) string {
+		return lists + strings.Replace(ruleText(n, n+1), fmt.Sprintf("act=a%d", n), "act @ one; x !@ two", 1)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "one.dat"), "a\n")
+	write(t, filepath.Join(dir, "two.dat"), strings.Repeat("long\n", maxSummed/5+1))
+	b := newBenchIn(t, dir, rulesOf(1))
+	b.write(t, rulesOf(3))
+	b.reload()
+	write(t, filepath.Join(dir, "one.dat"), "b\n")
+	b.reload()
+	if len(b.applied) != 2 {
+		t.Fatalf("%d generations; want 2:\n%s", len(b.applied), b.log)
+	}
+	before, after := b.applied[0].Dicts, b.applied[1].Dicts
+	if before["one"] == after["one"] || before["two"] != after["two"] {
+		t.Errorf("one is the same: %v, two: %v; want the changed one alone parsed again", before["one"] == after["one"], before["two"] == after["two"])
+	}
 }
 
 // TestRun replaces the files of a running Reloader in every way; the system's
