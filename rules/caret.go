@@ -8,10 +8,10 @@ import (
 )
 
 // The part of a long line that is shown around the place of a finding, in
-// characters.
+// characters. A line no longer than both is shown whole.
 const (
 	shownBefore = 60
-	shownAfter  = 40
+	shownAfter  = 60
 )
 
 // Text is the finding as people read it: the line of Error, the line of the
@@ -39,11 +39,9 @@ func (f Finding) window() (shown, indent string) {
 	characters := []rune(f.Line)
 	at := min(max(f.Position.Column-1, 0), len(characters))
 	from, to := 0, len(characters)
-	if at > shownBefore+1 {
-		from = at - shownBefore
-	}
-	if to-at > shownAfter+1 {
-		to = at + shownAfter
+	if len(characters) > shownBefore+shownAfter {
+		from = max(0, min(at-shownBefore, to-shownBefore-shownAfter))
+		to = min(to, from+shownBefore+shownAfter)
 	}
 	var line, blanks strings.Builder
 	if from > 0 {

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -35,11 +38,11 @@ func (p *parser) checkSections() {
 		at = whole(p.last).end()
 	}
 	for _, s := range []section{rulesSection, resultSection} {
-		if !p.seen[s] {
+		if !p.seen[s] && !p.lost {
 			p.reportf(at, errSectionMissing, "every rule set has a [rules] and a [result]", "the section [%s] is missing", sectionNames[s])
 		}
 	}
-	if p.seen[rulesSection] && len(p.rules) == 0 && !p.options.AllowEmpty {
+	if p.seen[rulesSection] && len(p.rules) == 0 && !p.options.AllowEmpty && p.found.count[Error] == 0 {
 		p.reportf(at, errNoRules, "a rule set without any rule allows everything; the service must be told that this is meant", "there is no rule")
 	}
 }
@@ -78,7 +81,7 @@ func (p *parser) checkDicts(set *Set) {
 			d := declared[l.name.text()]
 			if d == nil {
 				p.found.add(errDictUnknown, l.name, Finding{
-					Message: "there is no word list " + quote(l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
+					Message: fmt.Sprintf("there is no word list %q", l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
 				})
 				continue
 			}
@@ -94,9 +97,12 @@ func (p *parser) openDict(d *dictDecl) *Dict {
 		return nil
 	}
 	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
-	if err != nil || dict == nil {
-		p.reportf(d.path, errDictRead, "the path is relative to the folder of this file, or to the root of word lists if one is given",
-			"the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)
+	if err != nil {
+		hint := "mend it, or see that the service may read it"
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "the path is relative to the folder of this file, or to the root of word lists if one is given"
+		}
+		p.reportf(d.path, errDictRead, hint, "the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)
 		return nil
 	}
 	return dict

@@ -230,6 +230,8 @@ func oddWord(text string) *slip {
 	switch {
 	case strings.Contains(text, "*"):
 		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a * stands for an octet of an IPv4 address only, and + for any value; quote it if it is a word"}
+	case strings.Contains(text, "="):
+		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "put a ; before it if it is another condition, or quote it"}
 	case strings.ContainsAny(text, "，；：【】＝＋！"):
 		return &slip{warnLooksLike, fmt.Sprintf("%q holds full-width punctuation, which is taken as part of the word", text), "write it half-width, or quote the word"}
 	}

@@ -27,6 +27,11 @@ func merge[T any](list []interval[T], compare func(a, b T) int) []interval[T] {
 
 // contains tells whether v is in one of the merged intervals.
 func contains[T any](list []interval[T], v T, compare func(a, b T) int) bool {
-	i := sort.Search(len(list), func(i int) bool { return compare(list[i].high, v) >= 0 })
-	return i < len(list) && compare(list[i].low, v) <= 0
+	return encloses(list, interval[T]{v, v}, compare)
+}
+
+// encloses tells whether one of the merged intervals holds all of inner.
+func encloses[T any](list []interval[T], inner interval[T], compare func(a, b T) int) bool {
+	i := sort.Search(len(list), func(i int) bool { return compare(list[i].high, inner.high) >= 0 })
+	return i < len(list) && compare(list[i].low, inner.low) <= 0
 }

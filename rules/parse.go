@@ -10,7 +10,7 @@ import (
 const byteOrderMark = "\ufeff"
 
 // maxLine bounds a line of a rule file, in bytes.
-const maxLine = 1 << 20
+const maxLine = 128 << 10
 
 // section is a part of a rule file.
 type section uint8
@@ -47,13 +47,14 @@ type parser struct {
 	params   []*paramDecl
 	routes   Routes
 	timezone string
-	settings map[string]span
+	lost     bool            // a section may have gone unseen: what is missing may be there
+	declared map[string]span // where what may be declared once is: kind and name
 }
 
 // Parse reads the files of a rule set. The set is nil if a finding is an
 // error.
 func Parse(sources []Source, o Options) (*Set, Findings) {
-	p := &parser{options: o, settings: make(map[string]span)}
+	p := &parser{options: o, declared: make(map[string]span)}
 	for i := range sources {
 		p.file(&sources[i])
 	}
@@ -78,12 +79,24 @@ func (p *parser) unknown(at span, code *Code, what string, want []string) {
 	})
 }
 
+// declare notes where something is declared that may be declared once. It
+// returns the place of an earlier declaration, and whether there is one.
+func (p *parser) declare(kind, name string, at span) (first Position, twice bool) {
+	key := kind + " " + name
+	if earlier, ok := p.declared[key]; ok {
+		return earlier.position(), true
+	}
+	p.declared[key] = at
+	return Position{}, false
+}
+
 // file reads one file.
 func (p *parser) file(source *Source) {
 	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
 	p.last = &line{file: source.Name, number: 1}
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		p.reportf(whole(p.last), errEncoding, "save it as UTF-8", "the file is UTF-16")
+		p.lost = true
 		return
 	}
 	f := &fileParser{parser: p}
@@ -211,6 +224,7 @@ func (p *fileParser) enter(s section, name span) {
 	p.section = s
 	if s == unknownSection {
 		p.unknown(name, errSection, "section", sectionNames[dictsSection:])
+		p.lost = true
 		return
 	}
 	if p.seen[s] {

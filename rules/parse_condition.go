@@ -81,7 +81,8 @@ func (p *parser) oldList(c *Condition, name, rest span) *span {
 			continue
 		}
 		parameter, list := all.slice(0, i).trim(), all.tail(i+len(old.mark)).trim()
-		p.reportf(all, warnOldSpelling, fmt.Sprintf("write %s %s %s", parameter.text(), old.now, list.text()), "%s is an old spelling", old.mark)
+		word, _ := list.cutJoint()
+		p.reportf(all, warnOldSpelling, fmt.Sprintf("write %s %s %s", parameter.text(), old.now, word.text()), "%s is an old spelling", old.mark)
 		c.Name, c.Negated = parameter.text(), old.negated
 		return &list
 	}
@@ -90,18 +91,22 @@ func (p *parser) oldList(c *Condition, name, rest span) *span {
 
 // joint takes the mark off the end of a value.
 func (p *parser) joint(c *Condition, s span) span {
-	for _, mark := range []string{jointMark, oldJointMark} {
-		before, found := strings.CutSuffix(s.text(), mark)
-		if !found {
-			continue
-		}
-		if mark == oldJointMark {
-			p.reportf(s.tail(len(before)), warnOldSpelling, "write {~}", "{*} is an old spelling")
-		}
-		c.Joint = true
-		return s.slice(0, len(before)).trim()
+	value, mark := s.cutJoint()
+	if mark.text() == oldJointMark {
+		p.reportf(mark, warnOldSpelling, "write {~}", "{*} is an old spelling")
 	}
-	return s
+	c.Joint = c.Joint || !mark.empty()
+	return value
+}
+
+// cutJoint cuts s into a value and the mark behind it, if there is one.
+func (s span) cutJoint() (value, mark span) {
+	for _, m := range []string{jointMark, oldJointMark} {
+		if before, found := strings.CutSuffix(s.text(), m); found {
+			return s.slice(0, len(before)).trim(), s.tail(len(before))
+		}
+	}
+	return s, s.end()
 }
 
 // parseListed reads what follows `@`: the name of a word list.
@@ -123,7 +128,7 @@ func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition
 func (p *parser) parseBound(c *Condition, operator byte, operand span) *Condition {
 	text := operand.text()
 	if strings.HasPrefix(text, "=") {
-		p.reportf(operand, errOperator, fmt.Sprintf("integers are meant: %c= N is %cN one further", operator, operator), "%c= is no operator", operator)
+		p.reportf(operand, errOperator, "only < and > compare: in place of n>=5 write n>4, of n<=5 n<6", "%c= is no operator", operator)
 		return nil
 	}
 	number := p.joint(c, operand)
@@ -156,7 +161,7 @@ func (p *parser) parseEqual(c *Condition, operand span) *Condition {
 		p.reportf(operand, errOperator, "want a single =", "== is no operator")
 		return nil
 	}
-	if p.joint(&Condition{}, operand).text() == "+" {
+	if value, _ := operand.cutJoint(); value.text() == "+" {
 		p.joint(c, operand)
 		c.form = formPresent
 		if c.Negated {

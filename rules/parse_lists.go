@@ -22,11 +22,9 @@ func (p *parser) parseDict(s span) {
 	case name.empty() || strings.ContainsAny(name.text(), " \t[]{}()<>=!@,;\"'#"):
 		p.reportf(name, errDictName, "want a name without blanks and punctuation", "%q is not the name of a word list", name.mention())
 	default:
-		for _, d := range p.dicts {
-			if d.name.text() == name.text() {
-				p.reportf(name, errDictTwice, "take one out", "the word list %s is declared at %s already", name.text(), d.name.position())
-				return
-			}
+		if first, twice := p.declare("word list", name.text(), name); twice {
+			p.reportf(name, errDictTwice, "take one out", "the word list %s is declared at %s already", name.text(), first)
+			return
 		}
 		p.dicts = append(p.dicts, &dictDecl{name: name, path: path})
 	}
@@ -35,15 +33,16 @@ func (p *parser) parseDict(s span) {
 // parseSetting reads `name : value` of [settings].
 func (p *parser) parseSetting(s span) {
 	name, value, found := s.cut(':')
-	switch first, twice := p.settings[name.text()]; {
+	switch {
 	case name.text() != "timezone":
 		p.unknown(name, errSetting, "setting", []string{"timezone"})
 	case !found || value.empty():
 		p.reportf(s.end(), errZone, "want timezone : Asia/Shanghai", "the time zone is missing")
-	case twice:
-		p.reportf(name, errSettingTwo, "take one out", "timezone stands at %s already", first.position())
 	default:
-		p.settings[name.text()] = name
+		if first, twice := p.declare("setting", name.text(), name); twice {
+			p.reportf(name, errSettingTwo, "take one out", "timezone stands at %s already", first)
+			return
+		}
 		p.timezone = value.text()
 		if _, err := loadZone(p.timezone); err != nil {
 			p.reportf(value, errZone, "want a name as Asia/Shanghai, Europe/Berlin or UTC", "there is no time zone %q", value.mention())

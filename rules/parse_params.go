@@ -48,11 +48,9 @@ func (p *parser) parseParam(s span) {
 		p.reportf(name, errName, "want letters, digits and _ . : -, beginning with a letter or _", "%q is no name of a parameter", name.mention())
 		return
 	}
-	for _, d := range p.params {
-		if d.Name == name.text() {
-			p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is declared at %s already", d.Name, d.Pos)
-			return
-		}
+	if first, twice := p.declare("parameter", name.text(), name); twice {
+		p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is declared at %s already", name.text(), first)
+		return
 	}
 	d := &paramDecl{&ParamDecl{Name: name.text(), Pos: name.position()}, name}
 	start := 0

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,11 +74,9 @@ func (p *parser) parseResult(s span) {
 		p.reportf(number, errEntryNumber, fmt.Sprintf("want a number, 0 … %d", maxReturn), "%q is not the number of an entry", number.mention())
 		return
 	}
-	for _, d := range p.results {
-		if d.Number == int(n) {
-			p.reportf(number, errEntryTwice, "take one out, or give it another number", "entry %d stands at %s already", n, d.Pos)
-			return
-		}
+	if first, twice := p.declare("entry", strconv.FormatInt(n, 10), number); twice {
+		p.reportf(number, errEntryTwice, "take one out, or give it another number", "entry %d stands at %s already", n, first)
+		return
 	}
 	d := &resultDecl{Result: &Result{Number: int(n), Pos: number.position()}, number: number}
 	p.results = append(p.results, d)
@@ -95,6 +94,9 @@ func (p *parser) parseResult(s span) {
 func (p *parser) parseField(d *resultDecl, m member, seen map[string]bool) {
 	i := slices.IndexFunc(resultFields, func(f resultField) bool { return strings.EqualFold(f.name, m.name) })
 	if i < 0 {
+		if !json.Valid([]byte(m.value.text())) {
+			p.reportf(m.value, errJSON, "want a number, or text between quotes", "this is no JSON value")
+		}
 		p.found.add(warnField, m.at, Finding{Message: fmt.Sprintf("there is no field %q", m.name), Hint: "take it out",
 			Suggestion: suggest(m.name, resultFieldNames())})
 		return

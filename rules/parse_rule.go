@@ -12,9 +12,9 @@ type ruleDecl struct {
 	at       span
 	result   word
 	returns  word
-	listed   []listedDict
-	faulty   bool // something in it was reported
 	resultNo int64
+	places   []span // of the conditions
+	listed   []listedDict
 }
 
 // listedDict is a condition that looks into a word list.
@@ -39,37 +39,20 @@ func (p *parser) parseRule(s span) {
 	if !ok {
 		return
 	}
-	d := &ruleDecl{Rule: &Rule{Pos: s.position()}, at: s}
-	errors := p.found.count[Error]
-	end := body.end()
-	switch n := len(brackets); {
-	case n < len(bracketNames):
-		p.reportf(end, errBrackets, "want "+strings.Join(bracketNames, " "), "%s missing", bracketNames[n]+plural(len(bracketNames)-n, " is", " and what follows are"))
-	case n > len(bracketNames):
-		p.reportf(brackets[4], errBrackets, "want "+strings.Join(bracketNames, " "), "a bracket too many")
-	}
-	methodKnown := false
-	for i, b := range brackets[:min(len(brackets), len(bracketNames))] {
-		switch i {
-		case 0:
-			methodKnown = p.parseMethod(d, b.trim())
-		case 1:
-			p.parseConditions(d, b)
-		case 2:
-			p.parseThresholds(d, p.words(b, thresholdWords, outcomeWords), b.end(), methodKnown)
-		case 3:
-			p.parseOutcome(d, p.words(b, outcomeWords, thresholdWords), b.end(), methodKnown)
+	if n := len(brackets); n != len(bracketNames) {
+		at := body.end()
+		if n > len(bracketNames) {
+			at = brackets[len(bracketNames)]
 		}
+		p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "a rule has four brackets, and this one %d", n)
+		return // which bracket is which cannot be told
 	}
-	d.faulty = p.found.count[Error] > errors
+	d := &ruleDecl{Rule: &Rule{Pos: s.position()}, at: s}
+	methodKnown := p.parseMethod(d, brackets[0].trim())
+	p.parseConditions(d, brackets[1])
+	p.parseThresholds(d, p.words(brackets[2], thresholdWords, outcomeWords), brackets[2].end(), methodKnown)
+	p.parseOutcome(d, p.words(brackets[3], outcomeWords, thresholdWords), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)
-}
-
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return one
-	}
-	return more
 }
 
 // ruleBody is what follows `rule :`.
@@ -184,6 +167,6 @@ func (p *parser) parseConditions(d *ruleDecl, s span) {
 			p.reportf(piece, errNameTwice, "join its values in one condition, or write two rules", "the parameter %s stands twice in this rule", c.Name)
 		}
 		names[c.Name] = true
-		d.Conditions = append(d.Conditions, c)
+		d.Conditions, d.places = append(d.Conditions, c), append(d.places, piece)
 	}
 }

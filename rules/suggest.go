@@ -5,7 +5,7 @@ import "strings"
 // suggest returns the candidate that word was probably meant to be, "" if
 // none is near: at most a third of it is wrong, and no more than two letters.
 func suggest(word string, candidates []string) string {
-	if len(word) > 64 {
+	if len(word) > 64 || len(candidates) > 1000 { // a finding must not cost much
 		return ""
 	}
 	best, least := "", min(len(word)/3, 2)+1
