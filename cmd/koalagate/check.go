@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,7 @@ func (p *program) check(files reload.Files, strict bool) error {
 	if err != nil {
 		return failure{err}
 	}
-	p.printFindings(findings)
+	printFindings(p.stdout, findings) // they are what was asked for
 	if findings.HasErrors() || strict && len(findings) > 0 {
 		return errTold
 	}
@@ -55,8 +56,8 @@ func (p *program) check(files reload.Files, strict bool) error {
 
 // printFindings writes findings for people, each with its line and a caret
 // under the place.
-func (p *program) printFindings(findings rules.Findings) {
+func printFindings(w io.Writer, findings rules.Findings) {
 	for _, f := range findings {
-		fmt.Fprintln(p.stderr, f.Text())
+		fmt.Fprintln(w, f.Text())
 	}
 }

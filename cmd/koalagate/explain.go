@@ -64,7 +64,7 @@ func (p *program) explain(ctx context.Context, files reload.Files, params *rules
 	if err != nil {
 		return failure{err}
 	}
-	p.printFindings(findings)
+	printFindings(p.stderr, findings)
 	if findings.HasErrors() {
 		return errTold
 	}

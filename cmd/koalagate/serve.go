@@ -105,7 +105,7 @@ func (p *program) firstRules(loader *reload.Reloader) (*rules.Set, error) {
 		return nil, failed("the rules cannot be read: %w", err)
 	}
 	if findings.HasErrors() {
-		p.printFindings(findings)
+		printFindings(p.stderr, findings)
 		return nil, failed("the rules are faulty, so there is nothing to serve by")
 	}
 	return set, nil
