@@ -1,0 +1,53 @@
+package rules
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestParseDict(t *testing.T) {
+	d, err := ParseDict("vip.dat", strings.NewReader("\ufeff7\r\n  ann smith \n\n# 8\n10.0.0.0/8\n7\nseven/8\n::ffff:192.0.2.1\n\xff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Name() != "vip.dat" || d.Len() != 6 {
+		t.Errorf("%s has %d entries; want 6 in vip.dat", d.Name(), d.Len())
+	}
+	for entry, want := range map[string]bool{"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "\xff": true,
+		"8": false, "# 8": false, "ann": false, "11.0.0.0": false, "10.0.0.0/8": false} {
+		var v value
+		if v.read(entry, false, true); d.contains(&v) != want {
+			t.Errorf("the list holds %q: %v; want %v", entry, !want, want)
+		}
+	}
+}
+
+func TestParseDictNamesTheLineOfAFault(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	for want, r := range map[string]io.Reader{
+		`vip.dat:3: "10.0.0.0/33" is not a block of addresses`: strings.NewReader("7\n\n10.0.0.0/33\n8\n"),
+		`vip.dat:1: "::/x" is not a block of addresses`:        strings.NewReader("::/x"),
+		`vip.dat:2: the entry holds a NUL byte`:                strings.NewReader("7\n8\x009\n"),
+		`vip.dat:2: the line is longer than 16384 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 1<<20)),
+		`vip.dat:2: the entry is longer than 8192 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 10_000) + "\n"),
+		`vip.dat:2: the disk is gone`:                          io.MultiReader(strings.NewReader("7\n8"), iotest.ErrReader(broken)),
+	} {
+		d, err := ParseDict("vip.dat", r)
+		if d != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v; want %s", err, want)
+		}
+		if strings.Contains(want, "disk") && !errors.Is(err, broken) {
+			t.Errorf("%v does not wrap its cause", err)
+		}
+	}
+}
+
+func TestAnEmptyWordListHoldsNothing(t *testing.T) {
+	d, err := ParseDict("empty.dat", strings.NewReader("\n"))
+	if err != nil || d.Len() != 0 || d.contains(&value{text: "x"}) {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}

@@ -1,0 +1,154 @@
+package rules
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzParse holds that no text breaks the parser, that every finding stands
+// inside the text, and that a set without errors is whole.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/good/*.conf", "testdata/bad/*.conf"} {
+		for _, path := range files(f, pattern, 10) {
+			if text, err := os.ReadFile(path); err == nil && len(text) < 10_000 {
+				f.Add(text)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list := func(_, path string) (*Dict, error) { return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path)) }
+		set, findings := Parse([]Source{{"rules.conf", text}}, Options{OpenDict: list, RequireEnd: len(text)%2 == 1})
+		if (set == nil) != findings.HasErrors() {
+			t.Fatalf("the set is nil: %v, with these findings: %v", set == nil, findings)
+		}
+		checkPlaces(t, string(text), findings)
+		if set != nil {
+			checkSet(t, set)
+		}
+	})
+}
+
+// checkPlaces checks that each finding stands inside the text.
+func checkPlaces(t *testing.T, text string, findings Findings) {
+	t.Helper()
+	lines := strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n")
+	for _, f := range findings {
+		at := f.Position
+		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
+			t.Fatalf("%v stands outside the text", f)
+		}
+		if rendered := f.Text(); f.Message == "" || f.Hint == "" || strings.Contains(f.Message, "%!") || strings.Count(rendered, "\n") != 2 {
+			t.Fatalf("not a finding of a line, its source and a caret: %q", rendered)
+		}
+	}
+}
+
+// checkSet checks what holds for every set.
+func checkSet(t *testing.T, set *Set) {
+	t.Helper()
+	request := map[string]string{"act": "ask", "uid": "7", "ip": "10.0.0.1", "n": "007"}
+	for _, r := range set.Rules {
+		if r.Result == nil || r.Return < 1 || r.Counts() && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 || r.Method == Token && r.Burst < 1 {
+			t.Fatalf("a rule that is not whole: %+v", r)
+		}
+		for _, c := range r.Conditions {
+			request[c.Name] = "7"
+		}
+	}
+	p := MakeParams(request)
+	var m Matches
+	set.Match(p, &m)
+	matched := make(map[*Rule]bool)
+	for _, match := range m.List {
+		matched[match.Rule] = true
+		if match.Rule.Counts() {
+			values(t, match.Identity)
+		}
+	}
+	for _, r := range set.Rules {
+		if failed := r.Explain(p); (failed == nil) != matched[r] {
+			t.Fatalf("rule %d matches: %v, and explains %v", r.Return, matched[r], failed)
+		}
+	}
+	set.Routes.Match("GET", []string{"a", "b%/c", ""}, p)
+}
+
+// FuzzCondition holds that the canonical text of a condition means the same
+// as what was written.
+func FuzzCondition(f *testing.F) {
+	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c"} {
+		for _, v := range []string{"7", "ask", " 10.0.0.1", "2001:db8::1", `\`} {
+			f.Add(c, v)
+		}
+	}
+	f.Fuzz(func(t *testing.T, written, v string) {
+		first := parseOne(written)
+		if first == nil {
+			return
+		}
+		again := parseOne(first.String())
+		if again == nil || again.String() != first.String() || again.Joint != first.Joint {
+			t.Fatalf("%q is %q, which is read as %v", written, first, again)
+		}
+		p := MakeParams(map[string]string{first.Name: v})
+		if first.Holds(p) != again.Holds(p) {
+			t.Fatalf("%q and %q differ for %q", written, first, v)
+		}
+	})
+}
+
+// parseOne parses a condition, if it is one.
+func parseOne(written string) *Condition {
+	text := "[dicts]\nvip : vip\n[rules]\nrule : [count] [" + written + "] [time=60; count=1] [result=2; return=1]" + entries
+	set, _ := Parse([]Source{{"rules.conf", []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
+		return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"))
+	}})
+	if set == nil || len(set.Rules) != 1 || len(set.Rules[0].Conditions) != 1 {
+		return nil
+	}
+	return set.Rules[0].Conditions[0]
+}
+
+// FuzzParseDict holds that no list breaks the parser, and that what a list
+// holds is found in it.
+func FuzzParseDict(f *testing.F) {
+	f.Add([]byte("7\n# a comment\n10.0.0.0/8\n\n2001:db8::1\nann smith\r\n"))
+	f.Add([]byte("\ufeff10.0.0.0/99"))
+	f.Add([]byte(strings.Repeat("x", 3*maxEntry)))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := ParseDict("list", strings.NewReader(string(text)))
+		if err != nil {
+			return
+		}
+		for _, entry := range strings.Split(strings.TrimPrefix(string(text), byteOrderMark), "\n") {
+			entry = strings.TrimSpace(entry)
+			if entry == "" || entry[0] == '#' || strings.Contains(entry, "/") {
+				continue
+			}
+			var v value
+			if v.read(entry, false, true); !d.contains(&v) {
+				t.Fatalf("%q is not found", entry)
+			}
+		}
+	})
+}
+
+func TestAFileThatIsCutAnywhereNeverBreaksTheParser(t *testing.T) {
+	for _, path := range files(t, "testdata/good/*.conf", 10) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.TrimRight(string(text), "\n ")
+		required := Options{RequireEnd: true, OpenDict: func(_, path string) (*Dict, error) { return ParseDict(path, strings.NewReader("7")) }}
+		for cut := range len(whole) {
+			set, findings := Parse([]Source{{path, []byte(whole[:cut])}}, required)
+			checkPlaces(t, whole[:cut], findings)
+			if set != nil && !strings.Contains(strings.ToLower(whole[:cut]), "[end]") {
+				t.Fatalf("%s cut at byte %d has no [end] and was accepted", path, cut)
+			}
+		}
+	}
+}
