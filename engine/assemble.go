@@ -52,6 +52,7 @@ func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {
 				break
 			}
 		}
+	default: // the others decide nothing
 	}
 	// A direct rule that decides has no counter, and nothing else is reported.
 	if from.Reporter >= 0 && (from.Decider >= 0 || k.direct == nil) {

@@ -53,7 +53,7 @@ func (e *Engine) Swap(set *rules.Set) { e.rules.Store(set) }
 // Decide answers a call. The error is an InvalidError, or that of the caller's
 // own context; a store that is away is no error but a Decision.
 func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
-	w := e.work.Get().(*work)
+	w := e.work.Get().(*work) //nolint:errcheck // the pool holds nothing else
 	defer e.work.Put(w)
 	d, err := e.decide(ctx, c, w)
 	if e.observe != nil {

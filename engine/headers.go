@@ -56,6 +56,9 @@ func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
 	if a.Decider != nil {
 		dst = append(dst, rules.Header{Name: HeaderRule, Value: strconv.FormatInt(a.Decider.Return, 10)})
 	}
+	if a.Result == adHocResult {
+		return dst // a limit that the call itself brought has no entry
+	}
 	return append(dst, rules.Header{Name: HeaderResult, Value: strconv.Itoa(a.Result.Number)})
 }
 

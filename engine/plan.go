@@ -68,25 +68,17 @@ func (w *work) planSet(set *rules.Set, c *Call, i int) error {
 	walks := c.Op == Take && !in.Refund || c.Op == Browse
 	for j := range k.matches.List {
 		m := &k.matches.List[j]
-		if !m.Rule.Counts() {
-			if walks && !m.Rule.Shadow {
-				k.direct = m.Rule
-				break
+		if m.Rule.Counts() {
+			if err := w.countMatch(c, in, k, plan, m); err != nil {
+				return err
 			}
-			k.passed = append(k.passed, passed{m.Rule, len(k.counting)})
 			continue
 		}
-		if (c.Op == Peek || c.Op == Reset) && m.Rule.Return != c.Rule {
-			continue
+		if walks && !m.Rule.Shadow {
+			k.direct = m.Rule
+			break
 		}
-		weight, err := weigh(m, in.Hits, c.Erase)
-		if err != nil {
-			return err
-		}
-		if c.Erase != 0 && weight == 0 {
-			continue
-		}
-		w.count(plan, k, m, weight, in.Override)
+		k.passed = append(k.passed, passed{m.Rule, len(k.counting)})
 	}
 	if in.Override != nil && len(k.counting) == 0 && k.direct == nil {
 		w.adHoc(plan, in)
@@ -94,6 +86,23 @@ func (w *work) planSet(set *rules.Set, c *Call, i int) error {
 		k.matched = true
 	}
 	plan.Allows = k.allows(set, c.Op)
+	return nil
+}
+
+// countMatch plans the counter of a rule that counts, unless the call is not
+// about this rule.
+func (w *work) countMatch(c *Call, in *Input, k *walk, plan *store.Set, m *rules.Match) error {
+	if (c.Op == Peek || c.Op == Reset) && m.Rule.Return != c.Rule {
+		return nil
+	}
+	weight, err := weigh(m, in.Hits, c.Erase)
+	if err != nil {
+		return err
+	}
+	if c.Erase != 0 && weight == 0 {
+		return nil
+	}
+	w.count(plan, k, m, weight, in.Override)
 	return nil
 }
 
