@@ -15,7 +15,7 @@ import (
 // TestReloadsUnderLoad swaps generations while others decide: each answer is
 // that of one generation, and none is older than the answer before it.
 func TestReloadsUnderLoad(t *testing.T) {
-	const generations = 300
+	const generations = 100
 	b := newBench(t, ruleText(1))
 	first, _, err := b.options.Files.Load()
 	if err != nil {
