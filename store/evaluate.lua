@@ -445,7 +445,8 @@ if used[TOKEN] then
     end,
 
     encode = function(s, r)
-      return struct.pack('>I5I6I2I7I6I5', r.tag, s.full, 18, s.missing, s.at, s.time), s.full
+      local full = math.min(s.full, 140737488355328) -- 2^47, the year 6429: instants have six bytes
+      return struct.pack('>I5I6I2I7I6I5', r.tag, full, 18, s.missing, s.at, s.time), full
     end,
   }
 end

@@ -204,6 +204,20 @@ func TestUnknownEntriesAreCarriedAlong(t *testing.T) {
 	}
 }
 
+// TestTheSlowestBucketIsKept has a bucket that is full in 280 000 years, which
+// is more than an instant's six bytes hold.
+func TestTheSlowestBucketIsKept(t *testing.T) {
+	s := openShelf(t, storetest.StartServer(t))
+	slow := store.Rule{Subject: []byte("u"), Return: 9, Method: store.Token, Time: 9_007_199, Count: 1, Burst: 1_000_000, Weight: 1_000_000}
+	s.do(store.Take, now, slow)
+	for i := range int64(3) {
+		s.do(store.Take, now+i, rules()[0]) // writes the value and carries the bucket along
+	}
+	if a := s.do(store.Peek, now, slow); a.Hits != 1_000_000 {
+		t.Errorf("%d tokens are taken, want 1 000 000", a.Hits)
+	}
+}
+
 func TestResetLeavesNothing(t *testing.T) {
 	s := openShelf(t, storetest.StartServer(t))
 	s.do(store.Take, now, rules()...)

@@ -72,23 +72,6 @@ func (m *Memory) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	return nil
 }
 
-// reset makes a ready for n sets and keeps its memory.
-func (a *Answers) reset(n int) {
-	if cap(a.Sets) < n {
-		a.Sets = append(a.Sets[:cap(a.Sets)], make([]Answer, n-cap(a.Sets))...)
-	}
-	a.Sets = a.Sets[:n]
-	for i := range a.Sets {
-		a.Sets[i].reset()
-	}
-	a.Degraded, a.Now = false, 0
-}
-
-// reset makes a say nothing and keeps its memory.
-func (a *Answer) reset() {
-	*a = Answer{Decider: -1, Reporter: -1, Retry: never, Refusals: a.Refusals[:0]}
-}
-
 // shard is the counters under one lock.
 type shard struct {
 	sync.Mutex

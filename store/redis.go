@@ -181,7 +181,7 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(ctx, r.deadline(ctx))
+	ctx, cancel := context.WithDeadline(ctx, r.deadline(ctx, time.Now()))
 	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redis: no time is left for a call: %w", err)
@@ -207,9 +207,9 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	return errors.New("redis: its clock leaps: no calendar day fits it")
 }
 
-// deadline is when the call has to be over.
-func (r *Redis) deadline(ctx context.Context) time.Time {
-	end := time.Now().Add(r.budget)
+// deadline is when a call that begins then has to be over.
+func (r *Redis) deadline(ctx context.Context, begin time.Time) time.Time {
+	end := begin.Add(r.budget)
 	if own, ok := ctx.Deadline(); ok && own.Add(-margin).Before(end) {
 		return own.Add(-margin)
 	}

@@ -58,8 +58,8 @@ const (
 	// maxTimeouts is how many calls in a row time out before Redis is taken
 	// to be away. One alone may be a pause of its own.
 	maxTimeouts = 3
-	// fairWait is how long Redis has to be waited for before a timeout counts.
-	// It is below what Envoy's rate limit filter leaves by default.
+	// fairWait is how much time a call must be given before its timeout says
+	// something about Redis. It is below what Envoy's rate limit filter leaves by default.
 	fairWait = 10 * time.Millisecond
 )
 
@@ -123,7 +123,7 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		if err := ctx.Err(); err != nil {
 			return err // the caller is gone: that says nothing about Redis
 		}
-		r.judge(err, time.Since(begin))
+		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin))
 	}
 	err := r.memory.Evaluate(ctx, p, a)
 	a.Degraded = true
@@ -133,10 +133,10 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 // judge decides what a failed call says about Redis. A timeout says nothing if
 // the caller had no time to give: hurried callers must not take Redis away from
 // the others.
-func (r *Rescue) judge(err error, waited time.Duration) {
+func (r *Rescue) judge(err error, given time.Duration) {
 	switch {
 	case timedOut(err):
-		if waited >= min(fairWait, r.redis.budget) && r.timeouts.Add(1) >= maxTimeouts {
+		if given >= min(fairWait, r.redis.budget) && r.timeouts.Add(1) >= maxTimeouts {
 			r.leave(err)
 		}
 	case gone(err):

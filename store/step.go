@@ -184,20 +184,6 @@ func (s *step) complete(i int, a *Answer) {
 	}
 }
 
-// decided notes that rule j decided.
-func (a *Answer) decided(j int, got reading) {
-	a.Decider = j
-	a.tell(j, got)
-	a.Retry = got.retry
-}
-
-// tell notes that the numbers are those of rule j.
-func (a *Answer) tell(j int, got reading) {
-	a.Reporter = j
-	a.Limit, a.Remaining, a.Reset = got.limit, got.remaining, got.reset
-	a.Daily = got.daily
-}
-
 // allows tells whether the answer lets the set through. A complete answer with
 // a rule that refuses never does, whatever that rule's own answer says.
 func (s *step) allows(i int, a *Answer) bool {
