@@ -126,6 +126,7 @@ func (p *parser) brackets(body span) ([]span, bool) {
 // end is none.
 func (p *parser) reportText(s span) {
 	switch {
+	case s.empty():
 	case s.text() == ";" && s.to == len(strings.TrimRight(s.line.text, " \t")):
 	case s.text()[0] == '#':
 		p.reportf(s, errOutside, "a comment stands on a line of its own", "a comment behind a rule")
