@@ -61,9 +61,15 @@ func TestDayEndIsTheFirstOtherDate(t *testing.T) {
 		return [3]int{y, int(m), d}
 	}
 	for _, c := range []struct{ zone, from string }{
-		{"America/Sao_Paulo", "2018-11-02"}, {"America/Sao_Paulo", "2018-02-16"}, {"America/Havana", "2026-10-30"},
-		{"America/Havana", "2026-03-06"}, {"Australia/Lord_Howe", "2026-04-03"}, {"Australia/Lord_Howe", "2026-10-02"},
-		{"America/Goose_Bay", "2010-11-05"}, {"Pacific/Apia", "2011-12-28"}, {"Africa/Cairo", "2026-04-22"},
+		{"America/Sao_Paulo", "2018-11-02"},
+		{"America/Sao_Paulo", "2018-02-16"},
+		{"America/Havana", "2026-10-30"},
+		{"America/Havana", "2026-03-06"},
+		{"Australia/Lord_Howe", "2026-04-03"},
+		{"Australia/Lord_Howe", "2026-10-02"},
+		{"America/Goose_Bay", "2010-11-05"},
+		{"Pacific/Apia", "2011-12-28"},
+		{"Africa/Cairo", "2026-04-22"},
 	} {
 		zone := location(t, c.zone)
 		begin, err := time.ParseInLocation(time.DateOnly, c.from, zone)

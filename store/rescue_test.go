@@ -58,7 +58,8 @@ func (r *rescue) take(t *testing.T) (store.Answers, time.Duration) {
 	var a store.Answers
 	begin := time.Now()
 	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
-		{Subject: []byte("u"), Return: 1, Method: store.Count, Time: 600, Count: 1000, Weight: 1}}}}}
+		{Subject: []byte("u"), Return: 1, Method: store.Count, Time: 600, Count: 1000, Weight: 1},
+	}}}}
 	if err := r.Evaluate(context.Background(), p, &a); err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,10 @@ var operations = []behaviour{
 	}},
 	{name: "complete names every rule that refuses", steps: []step{
 		{0, store.Update, one(count(60, 1), shadow(numbered(2, count(60, 1))), numbered(4, count(30, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
-		{1, store.Complete, one(count(60, 1), shadow(numbered(2, count(60, 1))), numbered(3, count(60, 1)), numbered(4, count(30, 1))),
-			[]string{"rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999; refusing [0 1 3]"}},
+		{
+			1, store.Complete, one(count(60, 1), shadow(numbered(2, count(60, 1))), numbered(3, count(60, 1)), numbered(4, count(30, 1))),
+			[]string{"rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999; refusing [0 1 3]"},
+		},
 		{2, store.Complete, one(numbered(3, count(60, 1))), []string{"ok; rule 0: 1 of 1, reset 60000"}},
 	}},
 	{name: "complete-take counts if nothing in force refuses", steps: []step{
@@ -120,8 +122,11 @@ var sets = []behaviour{
 	}},
 	{name: "undone is undone, whatever the method", steps: []step{
 		{0, store.Take, one(count(60, 9), base(5, 60, 9), leak(60, 9), token(60, 9, 9)), []string{"ok; rule 1: 4 of 5 today, reset 43200000"}},
-		{1, store.Take, []store.Set{of(weighing(4, count(60, 9)), weighing(4, base(5, 60, 9)), weighing(4, leak(60, 9)), weighing(4, token(60, 9, 9))), back(leak(60, 9)), refused()},
-			[]string{"ok; rule 1: 4 of 5 today, reset 43199999", "ok; rule 0: 8 of 9, reset 59999", "ok"}},
+		{
+			1, store.Take,
+			[]store.Set{of(weighing(4, count(60, 9)), weighing(4, base(5, 60, 9)), weighing(4, leak(60, 9)), weighing(4, token(60, 9, 9))), back(leak(60, 9)), refused()},
+			[]string{"ok; rule 1: 4 of 5 today, reset 43199999", "ok; rule 0: 8 of 9, reset 59999", "ok"},
+		},
 		{2, store.Browse, one(count(60, 9)), []string{"ok; rule 0: 8 of 9, reset 59998"}},
 		{2, store.Browse, one(base(5, 60, 9)), []string{"ok; rule 0: 4 of 5 today, reset 43199998"}},
 		{2, store.Browse, one(leak(60, 9)), []string{"ok; rule 0: 8 of 9, reset 59998"}},
@@ -135,8 +140,11 @@ var sets = []behaviour{
 	}},
 	{name: "a set that only a refund let through is refused once all is undone", steps: []step{
 		{0, store.Take, one(count(60, 1), numbered(2, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
-		{1, store.Take, []store.Set{back(count(60, 1)), of(count(60, 1)), of(numbered(2, count(60, 1)))},
-			[]string{"ok; rule 0: 0 of 1, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999"}},
+		{
+			1, store.Take,
+			[]store.Set{back(count(60, 1)), of(count(60, 1)), of(numbered(2, count(60, 1)))},
+			[]string{"ok; rule 0: 0 of 1, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999"},
+		},
 	}},
 	{name: "complete-take of several sets counts all or none", steps: []step{
 		{0, store.CompleteTake, []store.Set{of(count(60, 9)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 8 of 9, reset 60000", "ok; rule 0: 0 of 1, reset 60000"}},
