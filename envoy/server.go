@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -42,6 +44,8 @@ type Options struct {
 	// NOT_SERVING, so that health checks notice before connections end. The
 	// default is not to wait.
 	DrainWait time.Duration
+	// Certificates make the front speak TLS. The default is plain text.
+	Certificates *Certificates
 	// Logger receives panics; the default is slog.Default.
 	Logger *slog.Logger
 }
@@ -81,6 +85,7 @@ func NewServer(o Options) *Server {
 		atDrain: func(f func()) func() bool { return context.AfterFunc(streams, f) },
 	}
 	s.grpc = grpc.NewServer(
+		grpc.Creds(o.credentials()),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes),
@@ -122,6 +127,14 @@ func withDefaults(o Options) Options {
 		o.Logger = slog.Default()
 	}
 	return o
+}
+
+// credentials are how connections begin.
+func (o *Options) credentials() credentials.TransportCredentials {
+	if o.Certificates == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(o.Certificates.config())
 }
 
 // RegisterService puts a service on the front, and its name into the health

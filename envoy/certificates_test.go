@@ -1,0 +1,310 @@
+package envoy_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/koalagate/koalagate/e2e/certs"
+	"github.com/koalagate/koalagate/envoy"
+)
+
+// vault is a folder with the files of a front, and the authorities behind
+// them.
+type vault struct {
+	*testing.T
+	dir   string
+	files envoy.CertificateFiles
+}
+
+func newVault(t *testing.T) *vault {
+	v := &vault{T: t, dir: t.TempDir()}
+	v.files = envoy.CertificateFiles{Cert: v.path("tls.crt"), Key: v.path("tls.key")}
+	return v
+}
+
+func (v *vault) path(name string) string { return filepath.Join(v.dir, name) }
+
+func (v *vault) write(path string, text []byte) {
+	v.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		v.Fatal(err)
+	}
+}
+
+// serve puts a pair into the files of the front.
+func (v *vault) serve(p certs.Pair) {
+	v.Helper()
+	v.write(v.files.Cert, p.Cert)
+	v.write(v.files.Key, p.Key)
+}
+
+func (v *vault) authority(name string) *certs.Authority {
+	v.Helper()
+	a, err := certs.NewAuthority(name)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return a
+}
+
+func (v *vault) sign(a *certs.Authority, name string) certs.Pair {
+	v.Helper()
+	p, err := a.Sign(name)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return p
+}
+
+// admitCallersOf has the front ask for certificates of this authority.
+func (v *vault) admitCallersOf(a *certs.Authority) {
+	v.Helper()
+	v.files.ClientCA = v.path("clients.crt")
+	v.write(v.files.ClientCA, a.Cert)
+}
+
+func (v *vault) load(log *syncBuffer) *envoy.Certificates {
+	v.Helper()
+	c, err := envoy.LoadCertificates(v.files, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		v.Fatal(err)
+	}
+	return c
+}
+
+// trusting is how a caller begins that trusts an authority, with its own
+// certificate if it has one.
+func trusting(t *testing.T, a *certs.Authority, own ...certs.Pair) *tls.Config {
+	t.Helper()
+	config := &tls.Config{RootCAs: x509.NewCertPool(), NextProtos: []string{"h2"}}
+	config.RootCAs.AppendCertsFromPEM(a.Cert)
+	for _, p := range own {
+		pair, err := tls.X509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = append(config.Certificates, pair)
+	}
+	return config
+}
+
+func secureConn(t *testing.T, addr string, config *tls.Config) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// checkOn makes one call, over a connection of its own unless conn has one.
+func checkOn(t *testing.T, conn *grpc.ClientConn) error {
+	t.Helper()
+	_, err := authv3.NewAuthorizationClient(conn).Check(deadline(t), &authv3.CheckRequest{})
+	return err
+}
+
+// serverName is the name in the certificate that a new connection gets to see.
+func serverName(t *testing.T, addr string, config *tls.Config) string {
+	t.Helper()
+	conn, err := tls.Dial("tcp", addr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+func TestTheFrontSpeaksTLS(t *testing.T) {
+	v := newVault(t)
+	ca := v.authority("ca")
+	v.serve(v.sign(ca, "koalagate"))
+	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{})}, allow)
+	if err := checkOn(t, secureConn(t, f.addr, trusting(t, ca))); err != nil {
+		t.Errorf("a call over TLS: %v", err)
+	}
+	if _, err := f.check(t); err == nil {
+		t.Error("a call in plain text was answered")
+	}
+	if err := checkOn(t, secureConn(t, f.addr, trusting(t, v.authority("other")))); err == nil {
+		t.Error("a caller that does not trust the authority went on")
+	}
+	for version, served := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		config := trusting(t, ca)
+		config.MinVersion, config.MaxVersion = tls.VersionTLS10, version
+		conn, err := tls.Dial("tcp", f.addr, config)
+		if (err == nil) != served {
+			t.Errorf("%s: %v; served should be %t", tls.VersionName(version), err, served)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
+func TestCallersNeedACertificateOfTheClientCA(t *testing.T) {
+	v := newVault(t)
+	ca, clients, others := v.authority("ca"), v.authority("clients"), v.authority("others")
+	v.serve(v.sign(ca, "koalagate"))
+	v.admitCallersOf(clients)
+	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{})}, allow)
+	known, stranger := trusting(t, ca, v.sign(clients, "envoy")), trusting(t, ca, v.sign(others, "envoy"))
+
+	open := secureConn(t, f.addr, known)
+	if err := checkOn(t, open); err != nil {
+		t.Errorf("a caller of the authority: %v", err)
+	}
+	if err := checkOn(t, secureConn(t, f.addr, trusting(t, ca))); err == nil {
+		t.Error("a caller without a certificate was answered")
+	}
+	if err := checkOn(t, secureConn(t, f.addr, stranger)); err == nil {
+		t.Error("a caller of another authority was answered")
+	}
+
+	v.admitCallersOf(others)
+	if err := checkOn(t, secureConn(t, f.addr, stranger)); err != nil {
+		t.Errorf("a caller of the new authority: %v", err)
+	}
+	if err := checkOn(t, secureConn(t, f.addr, known)); err == nil {
+		t.Error("a new connection of the former authority's caller was answered")
+	}
+	if err := checkOn(t, open); err != nil {
+		t.Errorf("a call on a connection from before the change: %v", err)
+	}
+}
+
+func TestNewConnectionsSeeTheNewCertificate(t *testing.T) {
+	v := newVault(t)
+	ca := v.authority("ca")
+	v.serve(v.sign(ca, "first"))
+	log := &syncBuffer{}
+	f := start(t, envoy.Options{Certificates: v.load(log)}, allow)
+	open := secureConn(t, f.addr, trusting(t, ca))
+	if err := checkOn(t, open); err != nil {
+		t.Fatal(err)
+	}
+	want := func(name string) {
+		t.Helper()
+		if got := serverName(t, f.addr, trusting(t, ca)); got != name {
+			t.Errorf("a new connection sees %q; want %q", got, name)
+		}
+	}
+	want("first")
+
+	second := v.sign(ca, "second")
+	v.write(v.files.Cert, second.Cert) // the key is not there yet
+	want("first")
+	want("first")
+	if n := strings.Count(log.String(), "do not serve"); n != 1 {
+		t.Errorf("the log complains %d times of the same fault; want once:\n%s", n, log)
+	}
+	v.write(v.files.Key, second.Key)
+	want("second")
+
+	if err := os.Remove(v.files.Key); err != nil {
+		t.Fatal(err)
+	}
+	want("second")
+	v.serve(v.sign(ca, "third"))
+	want("third")
+	if err := checkOn(t, open); err != nil {
+		t.Errorf("a call on a connection from before the changes: %v", err)
+	}
+}
+
+// Connections end and begin all the time here, while the files are replaced
+// one after the other: half of the time they do not fit together.
+func TestNoCallIsLostWhenCertificatesChange(t *testing.T) {
+	v := newVault(t)
+	ca := v.authority("ca")
+	v.serve(v.sign(ca, "koalagate"))
+	v.admitCallersOf(ca)
+	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{}), MaxConnectionAge: 20 * time.Millisecond}, allow)
+	caller := trusting(t, ca, v.sign(ca, "envoy"))
+
+	changing, stop := context.WithCancel(context.Background())
+	var callers sync.WaitGroup
+	for range 4 {
+		conn := secureConn(t, f.addr, caller)
+		callers.Go(func() {
+			for changing.Err() == nil {
+				if err := checkOn(t, conn); err != nil {
+					t.Errorf("a call while certificates change: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		v.serve(v.sign(ca, "koalagate"))
+		time.Sleep(15 * time.Millisecond)
+	}
+	stop()
+	callers.Wait()
+}
+
+func TestFaultyCertificatesAreNamedAtTheStart(t *testing.T) {
+	v := newVault(t)
+	ca := v.authority("ca")
+	pair, other := v.sign(ca, "koalagate"), v.sign(ca, "other")
+	v.serve(pair)
+	good := v.files
+	for name, text := range map[string][]byte{
+		"other.key": other.Key, "text": []byte("no PEM\n"), "empty": nil,
+		"huge": []byte(strings.Repeat("x", 1<<20+1)), "broken.crt": pair.Cert[:len(pair.Cert)/2],
+	} {
+		v.write(v.path(name), text)
+	}
+	for name, test := range map[string]struct {
+		files envoy.CertificateFiles
+		want  []string
+	}{
+		"no such certificate":     {envoy.CertificateFiles{Cert: v.path("none"), Key: good.Key}, []string{"the certificate:", "none", "no such file"}},
+		"no such key":             {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("none")}, []string{"key:", "none", "no such file"}},
+		"a key of another one":    {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("other.key")}, []string{"tls.crt", "other.key", "does not match"}},
+		"no PEM":                  {envoy.CertificateFiles{Cert: v.path("text"), Key: good.Key}, []string{"text", "PEM"}},
+		"cut off":                 {envoy.CertificateFiles{Cert: v.path("broken.crt"), Key: good.Key}, []string{"broken.crt", "PEM"}},
+		"cert and key exchanged":  {envoy.CertificateFiles{Cert: good.Key, Key: good.Cert}, []string{"tls.key", "PEM"}},
+		"empty":                   {envoy.CertificateFiles{Cert: v.path("empty"), Key: good.Key}, []string{"empty is empty"}},
+		"a folder":                {envoy.CertificateFiles{Cert: v.dir, Key: good.Key}, []string{"not a regular file"}},
+		"a device without end":    {envoy.CertificateFiles{Cert: "/dev/zero", Key: good.Key}, []string{"/dev/zero is not a regular file"}},
+		"too large":               {envoy.CertificateFiles{Cert: v.path("huge"), Key: good.Key}, []string{"huge is larger than"}},
+		"no such authorities":     {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("none")}, []string{"authorities:", "none", "no such file"}},
+		"authorities without PEM": {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("text")}, []string{"authorities:", "text holds no certificate"}},
+		"a key for authorities":   {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, []string{"authorities:", "tls.key holds no certificate"}},
+	} {
+		_, err := envoy.LoadCertificates(test.files, slog.New(slog.DiscardHandler))
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want it to say %q", name, err, want)
+			}
+		}
+	}
+}
+
+func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
+	v := newVault(t)
+	past, err := v.authority("ca").SignUntil("koalagate", time.Now().Add(-time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.serve(past)
+	log := &syncBuffer{}
+	v.load(log)
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "expired") {
+		t.Errorf("the log says %s; want a warning that it has expired", text)
+	}
+}
