@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,9 +57,31 @@ func shouldRateLimit(c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) 
 
 // Of 400 calls at once over two instances exactly the limit is OK; and a
 // descriptor beside the one that refuses is charged for those alone.
+//
+// That holds for the service as it is released, with the budget that Redis has
+// by default, too. But then it is the machine's matter how many calls it can
+// carry at once, so `make verify` shows it and `make test` does not.
 func TestFourHundredCallsAtOnce(t *testing.T) {
-	h := newHouse(t)
-	instances := h.pair(h.file("rules.conf", ratelimitRules))
+	t.Run("looking for races", func(t *testing.T) {
+		h := newHouse(t)
+		fourHundred(t, h.pair(h.file("rules.conf", ratelimitRules)))
+	})
+	if !*long {
+		return
+	}
+	t.Run("as released", func(t *testing.T) {
+		h := newHouse(t)
+		released := filepath.Join(h.dir, "released")
+		if err := h.stage.Build(released, false); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"--rules", h.file("rules.conf", ratelimitRules), "--redis", h.redis().URL()}
+		fourHundred(t, []*e2e.Koalagate{must(h.stage.Koalagate(released, nil, args...))(t), must(h.stage.Koalagate(released, nil, args...))(t)})
+	})
+}
+
+func fourHundred(t *testing.T, instances []*e2e.Koalagate) {
+	t.Helper()
 	clients := []rlsv3.RateLimitServiceClient{rateLimiter(t, instances[0]), rateLimiter(t, instances[1])}
 
 	const limit, calls, rounds = 10, 400, 10
