@@ -134,6 +134,10 @@ func (p *fileParser) line(l *line) {
 	if p.section.commented() {
 		statement = statement.uncomment()
 	}
+	if home := homeOf(statement); home != noSection && home != p.section && p.section <= settingsSection && p.section != noSection {
+		p.reportf(statement, errStatement, fmt.Sprintf("put it under [%s]", sectionNames[home]), "a line of [%s] stands under [%s]", sectionNames[home], sectionNames[p.section])
+		return
+	}
 	switch p.section {
 	case dictsSection:
 		p.parseDict(statement)
@@ -152,6 +156,19 @@ func (p *fileParser) line(l *line) {
 	case noSection:
 		p.outside(statement, errNoSection, "put it under [dicts], [rules], [result], [params], [routes] or [settings]", "this stands above the first section")
 	}
+}
+
+// homeOf is the section that a statement shows to belong to: a rule and an
+// entry cannot be mistaken.
+func homeOf(statement span) section {
+	before, after, found := statement.cut(':')
+	switch {
+	case found && before.text() == ruleKeyword && strings.HasPrefix(after.text(), "["):
+		return rulesSection
+	case found && hasIntegerForm(before.text()) && strings.HasPrefix(after.text(), "{"):
+		return resultSection
+	}
+	return noSection
 }
 
 // outside reports the first statement of a file that stands in no section.

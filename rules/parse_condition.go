@@ -77,7 +77,7 @@ func (p *parser) oldList(c *Condition, name, rest span) *span {
 		negated   bool
 	}{{"-NOTIN-", "!@", true}, {"-IN-", "@", false}} {
 		i := strings.Index(all.text(), old.mark)
-		if i <= 0 {
+		if i < 0 || !all.slice(0, i).trim().isName() {
 			continue
 		}
 		parameter, list := all.slice(0, i).trim(), all.tail(i+len(old.mark)).trim()
