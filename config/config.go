@@ -42,6 +42,15 @@ type Config struct {
 	// GRPCMaxMessage bounds a request message, in bytes.
 	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
 
+	// GRPCTLSCert is the PEM file of the certificate that GRPCAddr proves
+	// itself by, those that lead to its root behind it. Empty: no TLS.
+	GRPCTLSCert string `koanf:"grpc_tls_cert" validate:"required_with=GRPCTLSKey GRPCTLSClientCA"`
+	// GRPCTLSKey is the PEM file of the certificate's private key.
+	GRPCTLSKey string `koanf:"grpc_tls_key" validate:"required_with=GRPCTLSCert"`
+	// GRPCTLSClientCA is the PEM file of the authorities whose certificates
+	// callers must bring. Empty: callers need none.
+	GRPCTLSClientCA string `koanf:"grpc_tls_client_ca"`
+
 	// HTTPAddr is where nginx, Caddy, Traefik, HAProxy and Koala's clients
 	// call: host:port, or unix:/path.
 	HTTPAddr string `koanf:"http_addr" validate:"listen"`
@@ -105,6 +114,10 @@ type Config struct {
 	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
 	// RedisBudget is the most time that Redis gets for one decision.
 	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
+
+	// UnixSocketMode are the permissions of the sockets of addresses that begin
+	// with unix:, in octal digits. Who may write to one may call it.
+	UnixSocketMode string `koanf:"unix_socket_mode" validate:"filemode"`
 
 	// LogFormat is json or text.
 	LogFormat string `koanf:"log_format" validate:"oneof=json text"`

@@ -125,6 +125,11 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"no Redis URL", "redis: localhost:6379\n", "", "want redis://host:port/db"},
 		{"waits longer than it lives", "drain_wait: 9s\n", "", "want at most drain_timeout"},
 		{"no accel target", "accel_targets: []\n", "", "want at least 1 entries"},
+		{"a certificate without a key", "grpc_tls_cert: tls.crt\n", "", `grpc_tls_key (default): "" does not do; want a file: grpc_tls_cert and`},
+		{"a key without a certificate", "grpc_tls_key: tls.key\n", "", "grpc_tls_cert (default)"},
+		{"authorities without a certificate", "grpc_tls_client_ca: ca.crt\n", "", "grpc_tls_cert (default)"},
+		{"no permissions", "unix_socket_mode: \"0999\"\n", "", `unix_socket_mode (file`},
+		{"more than permissions", "unix_socket_mode: \"1777\"\n", "", `want octal digits between quotes, like "0660"`},
 		{"a secret that is missing", "koala_token_file: /does/not/exist\n", "", "koala_token_file (file"},
 		{"a password without Redis", "redis_password_file: " + example + "\n", "", "set redis too"},
 	} {

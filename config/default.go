@@ -50,6 +50,9 @@ func Default() Config {
 		// caller's own deadline shortens it.
 		RedisBudget: 100 * time.Millisecond,
 
+		// The gateway beside us often runs as another user of the same group.
+		UnixSocketMode: "0660",
+
 		LogFormat: "json",
 		LogLevel:  "info",
 

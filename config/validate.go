@@ -19,7 +19,7 @@ const unixScheme = "unix:"
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL} {
+	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode} {
 		// The error is that of an empty tag, which these are not.
 		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
 	}
@@ -37,6 +37,12 @@ func isListen(s string) bool {
 	}
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
+}
+
+// isFileMode tells whether s is the permissions of a file, as chmod takes them.
+func isFileMode(s string) bool {
+	mode, err := strconv.ParseUint(s, 8, 16)
+	return err == nil && mode <= 0o777
 }
 
 func isRedisURL(s string) bool {
@@ -85,6 +91,10 @@ func wanted(fault validator.FieldError) string {
 	switch fault.Tag() {
 	case "listen":
 		return "host:port, like 127.0.0.1:9191, or unix:/path"
+	case "filemode":
+		return "octal digits between quotes, like \"0660\""
+	case "required_with":
+		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
 	case "redisurl":
 		return "redis://host:port/db, rediss://… or unix:///path"
 	case "timezone":

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,11 +26,14 @@ func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
 		listener     *net.Listener
 	}{{"grpc_addr", c.GRPCAddr, &l.grpc}, {"http_addr", c.HTTPAddr, &l.http}, {"admin_addr", c.AdminAddr, &l.admin}} {
 		opened, err := listen(ctx, one.address)
+		*one.listener = opened
+		if err == nil {
+			err = permit(opened, c.UnixSocketMode)
+		}
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("%s: %w", one.key, err)
 		}
-		*one.listener = opened
 	}
 	return l, nil
 }
@@ -58,6 +62,19 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 		return open.Listen(ctx, "unix", path)
 	}
 	return l, err
+}
+
+// permit gives a unix socket its permissions, which the configuration has
+// checked. Until then they are what the umask leaves, which lets nobody else in.
+func permit(l net.Listener, mode string) error {
+	if l.Addr().Network() != "unix" {
+		return nil
+	}
+	bits, err := strconv.ParseUint(mode, 8, 16)
+	if err != nil {
+		return fmt.Errorf("unix_socket_mode: %w", err)
+	}
+	return os.Chmod(l.Addr().String(), os.FileMode(bits))
 }
 
 // isAbandoned tells whether path is a socket that nobody listens at: its

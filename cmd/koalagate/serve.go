@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -69,6 +70,10 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 	defer store.close()
 	decide := engine.New(store, set, engine.Observe(observeDecisions(m)))
 
+	certificates, err := grpcCertificates(c, logger)
+	if err != nil {
+		return failure{err}
+	}
 	l, err := listenAll(ctx, c)
 	if err != nil {
 		return failure{err}
@@ -78,7 +83,7 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 	s := &service{
 		logger: logger, drainWait: c.DrainWait, drainTimeout: c.DrainTimeout,
 		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup,
-		front: grpcDoors(c, decide, logger), //nolint:contextcheck // the front ends with its Drain
+		front: grpcDoors(c, decide, certificates, logger), //nolint:contextcheck // the front ends with its Drain
 		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
 		admin: newHTTPServer(adminPages(c, m, b, !isLocal(l.admin), func() admin.Status {
 			return status(loader.State(), store.kind(), draining.Load())
@@ -111,14 +116,28 @@ func (p *program) firstRules(loader *reload.Reloader) (*rules.Set, error) {
 	return set, nil
 }
 
+// grpcCertificates are those of the gRPC address, nil where it has none.
+func grpcCertificates(c *config.Config, logger *slog.Logger) (*envoy.Certificates, error) {
+	if c.GRPCTLSCert == "" {
+		return nil, nil
+	}
+	files := envoy.CertificateFiles{Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, ClientCA: c.GRPCTLSClientCA}
+	certificates, err := envoy.LoadCertificates(files, logger)
+	if err != nil {
+		return nil, fmt.Errorf("the TLS of grpc_addr: %w", err)
+	}
+	return certificates, nil
+}
+
 // grpcDoors is everything that the gRPC address serves.
-func grpcDoors(c *config.Config, e *engine.Engine, logger *slog.Logger) *envoy.Server {
+func grpcDoors(c *config.Config, e *engine.Engine, certificates *envoy.Certificates, logger *slog.Logger) *envoy.Server {
 	front := envoy.NewServer(envoy.Options{
 		MaxConnectionAge:      c.GRPCMaxConnectionAge,
 		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
 		MaxMessageBytes:       c.GRPCMaxMessage,
 		MaxStreams:            c.GRPCMaxStreams,
 		DrainWait:             c.DrainWait,
+		Certificates:          certificates,
 		Logger:                logger,
 	})
 	authv3.RegisterAuthorizationServer(front, extauthz.New(extauthz.Options{

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -92,6 +93,27 @@ func TestListen(t *testing.T) {
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestSocketsGetTheirPermissions(t *testing.T) {
+	dir := t.TempDir()
+	c := config.Default()
+	c.GRPCAddr, c.HTTPAddr, c.AdminAddr = "unix:"+filepath.Join(dir, "g"), "unix:"+filepath.Join(dir, "h"), "unix:"+filepath.Join(dir, "a")
+	c.UnixSocketMode = "0620"
+	l, err := listenAll(t.Context(), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for _, name := range []string{"g", "h", "a"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o620 {
+			t.Errorf("%s has the permissions %o; want 620", name, got)
 		}
 	}
 }
