@@ -180,6 +180,9 @@ func (s span) uncomment() span {
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
+// wantName is the hint where something is not the name of a parameter.
+const wantName = "want letters, digits and _ . : -, beginning with a letter or _"
+
 // name is the name of a parameter that s begins with; empty if it begins with
 // none.
 func (s span) name() span {

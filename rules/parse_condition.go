@@ -22,7 +22,7 @@ const (
 func (p *parser) parseCondition(d *ruleDecl, s span) *Condition {
 	name := s.name()
 	if name.empty() {
-		p.reportf(s, errName, "a condition begins with the name of a parameter: letters, digits and _ . : -, the first a letter or _", "%q begins with no name", s.mention())
+		p.reportf(s, errName, wantName, "%q begins with no name of a parameter", s.mention())
 		return nil
 	}
 	c := &Condition{Name: name.text(), Pos: s.position()}

@@ -45,7 +45,7 @@ func (p *parser) parseParam(s span) {
 	}
 	name, rest := s.slice(0, colons[0]).trim(), s.tail(colons[0]+1).trim()
 	if !name.isName() {
-		p.reportf(name, errName, "want letters, digits and _ . : -, beginning with a letter or _", "%q is no name of a parameter", name.mention())
+		p.reportf(name, errName, wantName, "%q is no name of a parameter", name.mention())
 		return
 	}
 	if first, twice := p.declare("parameter", name.text(), name); twice {

@@ -127,7 +127,7 @@ func (p *parser) parseVariable(s span, last bool) (patternSegment, bool) {
 	name, rest := strings.CutSuffix(text[1:len(text)-1], "...")
 	switch {
 	case !s.slice(1, 1+len(name)).isName():
-		p.reportf(s, errName, "want letters, digits and _ . : -, beginning with a letter or _", "%q is no name of a variable", name)
+		p.reportf(s, errName, wantName, "%q is no name of a variable", name)
 	case rest && !last:
 		p.reportf(s, errPattern, "put it at the end, or take the dots out", "%s takes the rest of the path", text)
 	default:
@@ -153,7 +153,7 @@ func (p *parser) parseConstants(e *route, pattern []patternSegment, s span) bool
 		case !found || value.empty():
 			p.reportf(piece, errConstant, "want name=value", "%q gives no value", piece.mention())
 		case !name.isName():
-			p.reportf(name, errName, "want letters, digits and _ . : -, beginning with a letter or _", "%q is no name of a parameter", name.mention())
+			p.reportf(name, errName, wantName, "%q is no name of a parameter", name.mention())
 		case names[name.text()] != "":
 			p.reportf(name, errRouteName, "give it another name, or take it out", "%s is %s already", name.text(), names[name.text()])
 		default:

@@ -114,7 +114,7 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		return true
 	case c.form == formPresent:
 		return b.form != formAbsent
-	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 1000:
+	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 100:
 		return false
 	}
 	for _, t := range b.texts {
