@@ -110,18 +110,3 @@ func (c *Condition) comparesIntegers() bool {
 func (c *Condition) comparesAddresses() bool {
 	return len(c.addresses) > 0 || len(c.patterns) > 0 || c.dict != nil && c.dict.hasAddresses()
 }
-
-// identifies tells whether the parameter is a part of the rule's identity.
-func (c *Condition) identifies() bool { return !c.Joint && c.form != formAbsent }
-
-// appendIdentity appends the value as a part of an identity: canonical if it
-// was compared as an integer or an address, else as trimmed.
-func (c *Condition) appendIdentity(to []byte, v *value) []byte {
-	switch {
-	case v.isInteger && c.comparesIntegers():
-		return appendInteger(to, v.integer)
-	case v.isAddress && c.comparesAddresses():
-		return appendAddress(to, v.address)
-	}
-	return appendText(to, v.text)
-}

@@ -61,10 +61,10 @@ func checkSet(t *testing.T, set *Set) {
 	var m Matches
 	set.Match(p, &m)
 	matched := make(map[*Rule]bool)
-	for _, match := range m.List {
-		matched[match.Rule] = true
-		if match.Rule.Counts() {
-			values(t, match.Identity)
+	for i := range m.List {
+		matched[m.List[i].Rule] = true
+		if m.List[i].Rule.Counts() {
+			checkIdentity(t, &m.List[i])
 		}
 	}
 	for _, r := range set.Rules {

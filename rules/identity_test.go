@@ -9,34 +9,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// identity is that of the set's only rule for a request.
-func identity(t testing.TB, set *Set, params map[string]string) []byte {
+// match is how a request meets the set's only rule.
+func match(t testing.TB, set *Set, params map[string]string) *Match {
 	t.Helper()
 	var m Matches
 	set.Match(MakeParams(params), &m)
 	if len(m.List) != 1 {
 		t.Fatalf("%d rules match %q; want one", len(m.List), params)
 	}
-	return bytes.Clone(m.List[0].Identity)
+	checkIdentity(t, &m.List[0])
+	return &m.List[0]
 }
 
-// values decodes an identity.
-func values(t testing.TB, identity []byte) []string {
+// checkIdentity checks that an identity holds exactly the values of its rule.
+func checkIdentity(t testing.TB, m *Match) {
 	t.Helper()
-	number, rest := int(identity[0]), identity[1:]
-	list := []string{}
-	for range number {
-		length, n := binary.Uvarint(rest)
-		if n <= 0 || uint64(len(rest)-n) < length {
-			t.Fatalf("%q is no identity", identity)
-		}
-		list = append(list, string(rest[n:n+int(length)]))
-		rest = rest[n+int(length):]
+	again := []byte{byte(len(m.Values()))}
+	for _, v := range m.Values() {
+		again = binary.AppendUvarint(again, uint64(len(v.Value)))
+		again = append(again, v.Value...)
 	}
-	if len(rest) > 0 {
-		t.Fatalf("%q goes on behind its values", identity)
+	if !bytes.Equal(m.Identity, again) || len(m.Values()) >= 0xF0 {
+		t.Fatalf("the identity %q holds %q", m.Identity, m.Values())
 	}
-	return list
 }
 
 func TestIdentity(t *testing.T) {
@@ -67,7 +62,10 @@ func TestIdentity(t *testing.T) {
 		{"a value of many bytes", "a=+", map[string]string{"a": strings.Repeat("k", 5000)}, []string{strings.Repeat("k", 5000)}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			got := values(t, identity(t, ruleSet(t, c.conditions), c.params))
+			got := []string{}
+			for _, v := range match(t, ruleSet(t, c.conditions), c.params).Values() {
+				got = append(got, v.Value)
+			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("[%s] for %q (-want +got):\n%s", c.conditions, c.params, diff)
 			}
@@ -81,7 +79,7 @@ func TestDirectRulesHaveNoIdentity(t *testing.T) {
 		t.Fatal(findings)
 	}
 	var m Matches
-	if set.Match(MakeParams(map[string]string{"a": "1"}), &m); len(m.List) != 1 || m.List[0].Identity != nil {
+	if set.Match(MakeParams(map[string]string{"a": "1"}), &m); len(m.List) != 1 || m.List[0].Identity != nil || m.List[0].Values() != nil {
 		t.Errorf("got %+v; want one match without identity", m.List)
 	}
 }
@@ -125,12 +123,19 @@ func FuzzIdentityIsInjective(f *testing.F) {
 				return
 			}
 		}
-		one := identity(t, set, map[string]string{"a": a1, "b": b1})
-		other := identity(t, set, map[string]string{"b": b2, "a": a2})
+		one := match(t, set, map[string]string{"a": a1, "b": b1})
+		other := match(t, set, map[string]string{"b": b2, "a": a2})
 		same := strings.TrimSpace(a1) == strings.TrimSpace(a2) && strings.TrimSpace(b1) == strings.TrimSpace(b2)
-		if bytes.Equal(one, other) != same {
-			t.Errorf("(%q, %q) and (%q, %q): %q and %q", a1, b1, a2, b2, one, other)
+		if bytes.Equal(one.Identity, other.Identity) != same {
+			t.Errorf("(%q, %q) and (%q, %q): %q and %q", a1, b1, a2, b2, one.Identity, other.Identity)
 		}
-		values(t, one)
 	})
+}
+
+func TestValuesNameTheParametersOfAnIdentity(t *testing.T) {
+	m := match(t, ruleSet(t, "uid=+; act=ask,list{~}; ip=10.0.0.0/8; key!=+"), map[string]string{"uid": " 7", "act": "ask", "ip": "::ffff:10.0.0.1"})
+	want := []Param{{"ip", "10.0.0.1"}, {"uid", "7"}}
+	if diff := cmp.Diff(want, m.Values()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

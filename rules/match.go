@@ -72,16 +72,3 @@ func (m *Matches) add(r *indexed) {
 	}
 	m.List = append(m.List, match)
 }
-
-// identify encodes the values that the rule's counter belongs to: their
-// number, and each with its length before it. No two tuples have the same
-// encoding, whatever bytes they hold. When the arena grows, what was encoded
-// before stays where it was.
-func (m *Matches) identify(r *indexed) []byte {
-	start := len(m.arena)
-	m.arena = append(m.arena, byte(len(r.identity)))
-	for _, t := range r.identity {
-		m.arena = t.condition.appendIdentity(m.arena, &m.slots[t.slot])
-	}
-	return m.arena[start:len(m.arena):len(m.arena)]
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -148,7 +149,7 @@ func (p *parser) parseBound(c *Condition, operator byte, operand span) *Conditio
 	if operator == '<' {
 		c.form = formBelow
 	}
-	return c.spelt(not(c, string(operator)), fmt.Sprint(n))
+	return c.spelt(not(c, string(operator)), strconv.FormatInt(n, 10))
 }
 
 // parseEqual reads what follows `=`.

@@ -1,10 +1,8 @@
 package rules
 
 import (
-	"encoding/binary"
 	"math"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -102,27 +100,4 @@ func hasAddressForm(text string) bool {
 		}
 	}
 	return colons >= 2 || colons == 0 && dots == 3
-}
-
-// appendInteger appends the canonical spelling of an integer as a part of an
-// identity: its length in one byte, and its digits.
-func appendInteger(to []byte, n int64) []byte {
-	at := len(to)
-	to = strconv.AppendInt(append(to, 0), n, 10)
-	to[at] = byte(len(to) - at - 1)
-	return to
-}
-
-// appendAddress is appendInteger for addresses.
-func appendAddress(to []byte, a netip.Addr) []byte {
-	at := len(to)
-	to = a.AppendTo(append(to, 0))
-	to[at] = byte(len(to) - at - 1)
-	return to
-}
-
-// appendText appends a text as a part of an identity.
-func appendText(to []byte, text string) []byte {
-	to = binary.AppendUvarint(to, uint64(len(text)))
-	return append(to, text...)
 }
