@@ -34,10 +34,11 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 	lines := bufio.NewReaderSize(io.TeeReader(r, sum), 2*maxEntry)
 	for number := 1; ; number++ {
 		text, err := lines.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
+		last := errors.Is(err, io.EOF)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; want one entry a line", name, number, 2*maxEntry)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		case err != nil && !last:
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		if number == 1 {
@@ -46,7 +47,7 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 		if fault := d.add(bytes.TrimSpace(text)); fault != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, fault)
 		}
-		if err != nil {
+		if last {
 			sum.Sum(d.hash[:0])
 			return d, nil
 		}

@@ -16,8 +16,10 @@ func TestParseDict(t *testing.T) {
 	if d.Name() != "vip.dat" || d.Len() != 6 {
 		t.Errorf("%s has %d entries; want 6 in vip.dat", d.Name(), d.Len())
 	}
-	for entry, want := range map[string]bool{"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "\xff": true,
-		"8": false, "# 8": false, "ann": false, "11.0.0.0": false, "10.0.0.0/8": false} {
+	for entry, want := range map[string]bool{
+		"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "\xff": true,
+		"8": false, "# 8": false, "ann": false, "11.0.0.0": false, "10.0.0.0/8": false,
+	} {
 		var v value
 		if v.read(entry, false, true); d.contains(&v) != want {
 			t.Errorf("the list holds %q: %v; want %v", entry, !want, want)

@@ -65,7 +65,7 @@ func classify(text string) (element, *slip) {
 		return classifyIntegers(text, low, high)
 	}
 	if left, bits, ok := strings.Cut(text, "/"); ok && (addressLike(left) || onlyOctets(left) && hasIntegerForm(bits)) {
-		return classifyBlock(text, left)
+		return classifyBlock(text)
 	}
 	if addressLike(text) {
 		return classifyAddress(text)
@@ -76,8 +76,10 @@ func classify(text string) (element, *slip) {
 		case l && r:
 			return classifyAddresses(text, left, right)
 		case l || r:
-			return element{text: text}, &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text),
-				"a range of addresses has an address on both sides; quote it if it is a word"}
+			return element{text: text}, &slip{
+				warnLooksLike, fmt.Sprintf("%q is taken as a word", text),
+				"a range of addresses has an address on both sides; quote it if it is a word",
+			}
 		}
 	}
 	return element{text: text}, oddWord(text)
@@ -195,7 +197,7 @@ func bound(text string, above bool) (netip.Addr, *slip) {
 	return low, s
 }
 
-func classifyBlock(text, left string) (element, *slip) {
+func classifyBlock(text string) (element, *slip) {
 	prefix, err := parseBlock(text)
 	if err != nil {
 		return element{}, &slip{errAddress, fmt.Sprintf("%q is not a block of addresses", text), "want an address and the length of its prefix, as in 10.0.0.0/8 or 2001:db8::/32"}

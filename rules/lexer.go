@@ -187,7 +187,7 @@ const wantName = "want letters, digits and _ . : -, beginning with a letter or _
 // none.
 func (s span) name() span {
 	text := s.text()
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		if !inName(text[i], i == 0) {
 			return s.slice(0, i)
 		}

@@ -10,11 +10,14 @@ import (
 func TestParams(t *testing.T) {
 	for line, want := range map[string]*ParamDecl{
 		"uid : header X-User-Id else cookie uid else client-ip": {Name: "uid", Sources: []ParamSource{
-			{Kind: FromHeader, Name: "x-user-id"}, {Kind: FromCookie, Name: "uid"}, {Kind: FromClientIP, V4: -1, V6: -1}}},
+			{Kind: FromHeader, Name: "x-user-id"}, {Kind: FromCookie, Name: "uid"}, {Kind: FromClientIP, V4: -1, V6: -1},
+		}},
 		"tenant : header X-Api-Key hashed else query key  # a secret": {Name: "tenant", Sources: []ParamSource{
-			{Kind: FromHeader, Name: "x-api-key", Hashed: true}, {Kind: FromQuery, Name: "key"}}},
+			{Kind: FromHeader, Name: "x-api-key", Hashed: true}, {Kind: FromQuery, Name: "key"},
+		}},
 		"sub : metadata envoy.filters.http.jwt_authn payload.sub": {Name: "sub", Sources: []ParamSource{
-			{Kind: FromMetadata, Name: "envoy.filters.http.jwt_authn", Path: "payload.sub"}}},
+			{Kind: FromMetadata, Name: "envoy.filters.http.jwt_authn", Path: "payload.sub"},
+		}},
 		"net\t:\tclient-ip /24 /64 hashed":   {Name: "net", Sources: []ParamSource{{Kind: FromClientIP, V4: 24, V6: 64, Hashed: true}}},
 		"all : client-ip /0 /128":            {Name: "all", Sources: []ParamSource{{Kind: FromClientIP, V4: 0, V6: 128}}},
 		"ip : descriptor remote_address":     {Name: "ip", Sources: []ParamSource{{Kind: FromDescriptor, Name: "remote_address"}}},
@@ -41,8 +44,10 @@ func TestResultEntries(t *testing.T) {
 	if set == nil {
 		t.Fatal(findings)
 	}
-	want := &Result{Number: 7, ErrNo: -10, NeedVcode: 1, VcodeLen: 4, ErrMsg: "太\n\"", HTTPStatus: 429, GRPCStatus: 8,
-		Headers: []Header{{"X-B", "2"}, {"x-a", "1"}}, Body: "b", Other: "{}", Pos: Position{"rules.conf", 7, 1}}
+	want := &Result{
+		Number: 7, ErrNo: -10, NeedVcode: 1, VcodeLen: 4, ErrMsg: "太\n\"", HTTPStatus: 429, GRPCStatus: 8,
+		Headers: []Header{{"X-B", "2"}, {"x-a", "1"}}, Body: "b", Other: "{}", Pos: Position{"rules.conf", 7, 1},
+	}
 	if diff := cmp.Diff(want, set.Results[7]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -27,8 +27,10 @@ const (
 	unknownSection // its lines are passed over
 )
 
-var sectionNames = [...]string{dictsSection: "dicts", rulesSection: "rules", resultSection: "result",
-	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end"}
+var sectionNames = [...]string{
+	dictsSection: "dicts", rulesSection: "rules", resultSection: "result",
+	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end",
+}
 
 // commented tells whether a `#` behind a statement begins a comment.
 func (s section) commented() bool { return s >= paramsSection && s <= endSection }
@@ -134,6 +136,11 @@ func (p *fileParser) line(l *line) {
 	if p.section.commented() {
 		statement = statement.uncomment()
 	}
+	p.statement(statement)
+}
+
+// statement reads a line that is neither blank nor a comment nor a head.
+func (p *fileParser) statement(statement span) {
 	if home := homeOf(statement); home != noSection && home != p.section && p.section <= settingsSection && p.section != noSection {
 		p.reportf(statement, errStatement, fmt.Sprintf("put it under [%s]", sectionNames[home]), "a line of [%s] stands under [%s]", sectionNames[home], sectionNames[p.section])
 		return

@@ -176,7 +176,7 @@ func (p *parser) parsePrefixes(source *ParamSource, words []span) bool {
 // isToken tells whether text is a token of HTTP: the name of a header or a
 // cookie, or a method.
 func isToken(text string) bool {
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		b := text[i]
 		letter := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
 		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {

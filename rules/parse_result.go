@@ -97,8 +97,10 @@ func (p *parser) parseField(d *resultDecl, m member, seen map[string]bool) {
 		if !json.Valid([]byte(m.value.text())) {
 			p.reportf(m.value, errJSON, "want a number, or text between quotes", "this is no JSON value")
 		}
-		p.found.add(warnField, m.at, Finding{Message: fmt.Sprintf("there is no field %q", m.name), Hint: "take it out",
-			Suggestion: suggest(m.name, resultFieldNames())})
+		p.found.add(warnField, m.at, Finding{
+			Message: fmt.Sprintf("there is no field %q", m.name), Hint: "take it out",
+			Suggestion: suggest(m.name, resultFieldNames()),
+		})
 		return
 	}
 	f := &resultFields[i]

@@ -30,7 +30,7 @@ func (v *value) read(raw string, integers, addresses bool) {
 // hasIntegerForm tells whether text is `-?[0-9]+`.
 func hasIntegerForm(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
-	for i := 0; i < len(digits); i++ {
+	for i := range len(digits) {
 		if digits[i] < '0' || digits[i] > '9' {
 			return false
 		}
@@ -49,7 +49,7 @@ func parseInteger(text string) (int64, bool) {
 		negative, limit, text = true, limit+1, text[1:]
 	}
 	var n uint64
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		digit := uint64(text[i] - '0')
 		if n > (limit-digit)/10 {
 			return 0, false
@@ -87,7 +87,7 @@ func hasAddressForm(text string) bool {
 		return false
 	}
 	dots, colons := 0, 0
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		switch b := text[i]; {
 		case '0' <= b && b <= '9':
 		case 'a' <= b && b <= 'f', 'A' <= b && b <= 'F':
