@@ -7,7 +7,8 @@ const maxCost = 999_999_999
 // What m held before is gone.
 func (s *Set) Match(p *Params, m *Matches) {
 	m.read(&s.index, p)
-	for i := range s.index.rules {
+	m.look(&s.index)
+	for i := m.next(); i >= 0; i = m.next() {
 		r := &s.index.rules[i]
 		if r.holds(m.slots) {
 			m.add(r)
@@ -48,6 +49,31 @@ func (m *Matches) read(x *index, p *Params) {
 			m.slots[slot].read(p.list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
 		}
 	}
+}
+
+// look finds the lists of rules that the request may meet. Each is in the order
+// of the files, and no rule is in two of them.
+func (m *Matches) look(x *index) {
+	m.lists = append(m.lists[:0], x.always)
+	for _, slot := range x.keyed {
+		if list := x.words[slotWord{slot, m.slots[slot].text}]; len(list) > 0 {
+			m.lists = append(m.lists, list)
+		}
+	}
+}
+
+// next takes the first rule of all lists, -1 if there is none.
+func (m *Matches) next() int32 {
+	first, from := int32(-1), 0
+	for i, list := range m.lists {
+		if len(list) > 0 && (first < 0 || list[0] < first) {
+			first, from = list[0], i
+		}
+	}
+	if first >= 0 {
+		m.lists[from] = m.lists[from][1:]
+	}
+	return first
 }
 
 func (r *indexed) holds(slots []value) bool {

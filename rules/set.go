@@ -59,4 +59,5 @@ type Matches struct {
 	List  []Match
 	arena []byte
 	slots []value
+	lists [][]int32
 }
