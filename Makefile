@@ -54,7 +54,7 @@ $(GOLANGCI):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: tools
-tools: ## find redis-server, nginx and Envoy, or fetch them into .tools
+tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or fetch them into .tools
 	@e2e/programs.sh
 
 .PHONY: clean

