@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -99,7 +100,10 @@ func (p *parser) openDict(d *dictDecl) *Dict {
 	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
 	if err != nil {
 		hint := "mend it, or see that the service may read it"
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case strings.Contains(d.path.text(), " #"):
+			hint = "a comment stands on a line of its own"
+		case errors.Is(err, fs.ErrNotExist):
 			hint = "the path is relative to the folder of this file, or to the root of word lists if one is given"
 		}
 		p.reportf(d.path, errDictRead, hint, "the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)

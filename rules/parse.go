@@ -124,6 +124,7 @@ type fileParser struct {
 
 func (p *fileParser) line(l *line) {
 	if !p.readable(l) {
+		p.lost = true
 		return
 	}
 	statement := whole(l).trim()
