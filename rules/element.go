@@ -133,14 +133,8 @@ func classifyAddress(text string) (element, *slip) {
 	if a, ok := parseAddress(text); ok {
 		return element{kind: addressElement, text: a.String(), from: a, to: a}, nil
 	}
-	low, high, p, err := octets(text)
-	if err != nil {
-		return element{}, err
-	}
-	if low == high {
-		return element{kind: addressElement, text: low.String(), from: low, to: low}, nil
-	}
-	return element{kind: patternElement, text: text, pattern: p}, nil
+	_, _, p, s := octets(text)
+	return element{kind: patternElement, text: text, pattern: p}, s
 }
 
 // octets reads an IPv4 pattern: the least and the greatest address that a `*`

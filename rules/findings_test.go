@@ -154,6 +154,9 @@ func TestFindingsOfAllFilesAreSortedByFileAndPlace(t *testing.T) {
 	for _, f := range findings {
 		places = append(places, f.Position.String()+" "+f.Code)
 	}
+	if text := findings.Error(); strings.Count(text, "\n") != 4 || !strings.HasPrefix(text, "z.conf:2:9: error E012: ") {
+		t.Errorf("the findings in one text:\n%s", text)
+	}
 	want := []string{"z.conf:2:9 E012", "z.conf:2:44 E038", "z.conf:3:19 E019", "z.conf:3:57 E037", "a.conf:3:6 E054"}
 	if diff := cmp.Diff(want, places); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)

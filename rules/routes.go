@@ -50,7 +50,7 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	}
 	for _, v := range found.variables {
 		if v.rest {
-			p.Set(v.name, JoinSegments(segments[v.segment:]))
+			p.Set(v.name, joinSegments(segments[v.segment:]))
 		} else {
 			p.Set(v.name, segments[v.segment])
 		}
@@ -60,9 +60,6 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	}
 	return true
 }
-
-// Len is the number of entries.
-func (r *Routes) Len() int { return len(r.list) }
 
 // find looks for the entry that applies to the segments from the one at on.
 // Where the more specific path has no entry for the method, the less specific
@@ -97,10 +94,10 @@ func pick(entries map[string]*route, method string, left bool) *route {
 
 var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
 
-// JoinSegments writes decoded path segments with slashes between them. A slash
+// joinSegments writes decoded path segments with slashes between them. A slash
 // or a percent sign inside a segment is written %2F and %25, so that different
 // segments give different texts.
-func JoinSegments(segments []string) string {
+func joinSegments(segments []string) string {
 	plain := true
 	for _, s := range segments {
 		plain = plain && !strings.ContainsAny(s, "%/")
