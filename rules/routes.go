@@ -50,7 +50,7 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	}
 	for _, v := range found.variables {
 		if v.rest {
-			p.Set(v.name, joinSegments(segments[v.segment:]))
+			p.Set(v.name, JoinSegments(segments[v.segment:]))
 		} else {
 			p.Set(v.name, segments[v.segment])
 		}
@@ -94,10 +94,10 @@ func pick(entries map[string]*route, method string, left bool) *route {
 
 var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
 
-// joinSegments writes decoded path segments with slashes between them. A slash
+// JoinSegments writes decoded path segments with slashes between them. A slash
 // or a percent sign inside a segment is written %2F and %25, so that different
 // segments give different texts.
-func joinSegments(segments []string) string {
+func JoinSegments(segments []string) string {
 	plain := true
 	for _, s := range segments {
 		plain = plain && !strings.ContainsAny(s, "%/")
