@@ -2,11 +2,9 @@ package e2e_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
@@ -108,24 +106,6 @@ func layConfigMap(h *house, dir, text string) (string, func(string)) {
 		h.Fatal(err)
 	}
 	return file, replace
-}
-
-// SIGHUP reads the rules again, at once and with the same rules too.
-func TestHangupReloads(t *testing.T) {
-	h := newHouse(t)
-	rules := h.file("rules.conf", limitedTo(1))
-	k := must(h.stage.Koalagate(binary, append(unhurried, "KOALAGATE_WATCH_INTERVAL=1h"), "--rules", rules))(t)
-	h.file("rules.conf", limitedTo(2))
-	if err := k.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a second generation", func() bool { return readyz(t, k).Generation >= 2 })
-	take := "http://" + k.HTTP + "/rule/take?act=comment&uid=ann"
-	for i, want := range []string{`"Err_no":0`, `"Err_no":0`, `"Err_no":10`} {
-		if r := wantStatus(t, http.StatusOK, "GET", take); !strings.Contains(r.body, want) {
-			t.Errorf("take %d: %s, want %s", i+1, r.body, want)
-		}
-	}
 }
 
 // A word list is read again when it changes, without its rule file changing.

@@ -9,11 +9,15 @@ mkdir -p docs
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 
-# show COMMAND…: runs it, and writes command and output into the report.
+# show COMMAND…: runs it, and writes command and output into the report, less
+# the lines that say that something goes on.
 show() {
-  printf '\n## %s\n\n~~~\n' "$*" >>"$report"
-  "$@" 2>&1 | tee -a "$report"
-  printf '~~~\n' >>"$report"
+  echo "## $*"
+  {
+    printf '\n## %s\n\n~~~\n' "$*"
+    "$@" 2>&1 | tee /dev/stderr | sed -E '/^(=== |fuzz: elapsed)/d'
+    echo '~~~'
+  } >>"$report"
 }
 
 {
