@@ -11,14 +11,12 @@ import (
 type Gateway struct {
 	*Program
 	URL string // without a slash at the end
+	// Listeners are Envoy's, by their names, as host:port.
+	Listeners map[string]string
 }
 
 // Envoy starts Envoy with envoy/envoy.yaml before app, asking the instances.
 func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
-	path, err := s.Find("envoy")
-	if err != nil {
-		return nil, err
-	}
 	endpoint := "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
 	for _, k := range instances {
@@ -32,12 +30,31 @@ func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.EnvoyWith(text)
+}
+
+// EnvoySample starts Envoy with a sample of the module in which the addresses
+// that pairs begin with are replaced, as they stand in it once.
+func (s *Stage) EnvoySample(name string, pairs ...[2]string) (*Gateway, error) {
+	text, err := s.sample(name, pairs...)
+	if err != nil {
+		return nil, err
+	}
+	return s.EnvoyWith(text)
+}
+
+// EnvoyWith starts Envoy with a configuration whose own ports are 0.
+func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
+	path, err := s.Find("envoy")
+	if err != nil {
+		return nil, err
+	}
 	file, admin := s.fileName("envoy-%d.yaml", len(s.programs)), s.fileName("envoy-%d.admin", len(s.programs))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	p, err := s.start("envoy", path, nil, "-c", file, "--admin-address-path", admin,
-		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
+		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warn", "--file-flush-interval-msec", "10")
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +62,8 @@ func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
 	return g, eventually(p, func() error { return g.envoyListens(admin) })
 }
 
-// envoyListens asks Envoy's admin page whether it is up and where its listener
-// is; the page's own address is in a file.
+// envoyListens asks Envoy's admin page whether it is up and where it listens;
+// the page's own address is in a file.
 func (g *Gateway) envoyListens(adminFile string) error {
 	admin, err := os.ReadFile(adminFile)
 	if err != nil {
@@ -63,11 +80,16 @@ func (g *Gateway) envoyListens(adminFile string) error {
 	if err != nil {
 		return err
 	}
-	address, found := strings.CutPrefix(strings.TrimSpace(string(listeners)), "http::")
-	if !found {
-		return fmt.Errorf("envoy lists %q; it has one listener, named http", listeners)
+	g.Listeners = make(map[string]string)
+	for line := range strings.Lines(string(listeners)) {
+		if name, address, found := strings.Cut(strings.TrimSpace(line), "::"); found {
+			g.Listeners[name] = address
+		}
 	}
-	g.URL = "http://" + address
+	if len(g.Listeners) == 0 {
+		return fmt.Errorf("envoy lists %q; want its listeners", listeners)
+	}
+	g.URL = "http://" + g.Listeners["http"]
 	return nil
 }
 

@@ -18,6 +18,8 @@ type house struct {
 	*testing.T
 	stage *e2e.Stage
 	dir   string
+	// authorities are those of the certificates that the house has made.
+	authorities map[string]authority
 }
 
 func newHouse(t *testing.T) *house {

@@ -32,8 +32,9 @@ func headerOptions(list []rules.Header) []*corev3.HeaderValueOption {
 	return options
 }
 
-// ownPrefix begins the headers that are the gateway's word to the upstream.
-const ownPrefix = "X-Koala-"
+// ownPrefix begins, in lower case, the headers that are the gateway's word to
+// the upstream.
+const ownPrefix = "x-koala-"
 
 // forged are the headers of ours that the client may have sent and that this
 // answer does not overwrite: an upstream must not take them for the gateway's
@@ -50,11 +51,32 @@ func forged(http *authv3.AttributeContext_HttpRequest, set []rules.Header) []str
 	add(engine.HeaderRule)
 	add(engine.HeaderDegraded)
 	for name := range headerNames(http) {
-		if len(name) > len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix) && httpguts.ValidHeaderFieldName(name) {
+		if isOwn(name) && httpguts.ValidHeaderFieldName(name) {
 			add(name)
 		}
 	}
 	return names
+}
+
+// isOwn tells whether a header begins like ours. An underscore counts as a
+// hyphen: to applications behind CGI and its like the two are one name.
+func isOwn(name string) bool {
+	if len(name) <= len(ownPrefix) {
+		return false
+	}
+	for i := range len(ownPrefix) {
+		c := name[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != ownPrefix[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func headerNames(http *authv3.AttributeContext_HttpRequest) iter.Seq[string] {

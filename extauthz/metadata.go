@@ -67,7 +67,10 @@ func text(v *structpb.Value) (string, bool) {
 // gateway alone and so holds quotas that clients are not told of.
 func dynamicMetadata(d *engine.Decision) *structpb.Struct {
 	a := &d.Sets[0]
-	facts := append(make([]fact, 0, 5), fact{"result", int64(a.Result.Number)})
+	facts := make([]fact, 0, 5)
+	if a.Result.Number >= 0 { // no entry where the door's mode lets pass what was not decided
+		facts = append(facts, fact{"result", int64(a.Result.Number)})
+	}
 	if a.Decider != nil {
 		facts = append(facts, fact{"rule", a.Decider.Return})
 	}

@@ -56,10 +56,8 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3
 	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
 	defer s.release(q)
 	q.read(check)
-	if err := mapping.Params(set, &q.request, &s.mapping, &q.params); err != nil {
-		return s.undecided(err)
-	}
-	d, err := s.engine.Decide(ctx, q.ask(set))
+	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
+	d, err := s.engine.Decide(ctx, q.ask(set, fault))
 	if err != nil {
 		return s.undecided(err)
 	}
@@ -90,10 +88,11 @@ type question struct {
 	call    engine.Call
 }
 
-// ask is the call that puts the question.
-func (q *question) ask(set *rules.Set) *engine.Call {
+// ask is the call that puts the question; fault is what the mapping found wrong
+// with it.
+func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:]}
+	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault}
 	return &q.call
 }
 

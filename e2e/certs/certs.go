@@ -48,7 +48,7 @@ func (a *Authority) Sign(name string) (Pair, error) {
 func (a *Authority) SignUntil(name string, end time.Time) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
-		DNSNames:    []string{"localhost", name},
+		DNSNames:    []string{name, "localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotAfter:    end,
 		KeyUsage:    x509.KeyUsageDigitalSignature,

@@ -1,0 +1,368 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// extAuthzFacts is an Envoy whose ext_authz filters ask a scripted service.
+type extAuthzFacts struct {
+	stub  *stub
+	app   *mirror
+	envoy *e2e.Gateway
+}
+
+// What Envoy makes of the answers of an ext_authz service, and what it sends:
+// docs/gateways/facts.md.
+func TestEnvoyExtAuthzFacts(t *testing.T) {
+	h := newHouse(t)
+	f := &extAuthzFacts{stub: newStub(t), app: newMirror(t)}
+	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
+		listener{
+			name: "strict", filters: []string{tenantMetadata, extAuthz("5s", `status_on_error: { code: 503 }, metadata_context_namespaces: [ facts ], route_metadata_context_namespaces: [ facts.route ]`)},
+			route: `metadata: { filter_metadata: { facts.route: { tier: gold } } }, typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: route } } } }`,
+		},
+		listener{name: "open", filters: []string{extAuthz("0.5s", `failure_mode_allow: true`)}},
+		listener{name: "default", filters: []string{extAuthz("", "")}},
+		listener{name: "raw", filters: []string{extAuthz("5s", `encode_raw_headers: true`)}},
+		listener{name: "few", filters: []string{extAuthz("5s", `allowed_headers: { patterns: [ { exact: x-user } ] }`)}},
+		listener{name: "tls", filters: []string{extAuthz("5s", `include_peer_certificate: true, include_tls_session: true`)}, tls: mutualTLS(h)},
+	)))(t)
+
+	t.Run("GW-1 an empty reply allows", f.emptyAllows)
+	t.Run("GW-2 the status alone decides", f.statusDecides)
+	t.Run("GW-3 an error is no denial", f.errorIsNoDenial)
+	t.Run("GW-4 a denied status below 200 breaks the connection", f.deniedStatus)
+	t.Run("GW-5 headers of a denial are appended", f.deniedHeadersAppend)
+	t.Run("GW-6 headers for the upstream overwrite", f.upstreamHeadersOverwrite)
+	t.Run("GW-7 headers are removed in any spelling", f.removedHeaders)
+	t.Run("GW-8 headers for the client honour the append action", f.clientHeaders)
+	t.Run("GW-9 a newline in a value breaks the response", f.newlineBreaks)
+	t.Run("GW-10 a query parameter is not encoded", f.queryParameters)
+	t.Run("GW-11 the default deadline is 200 ms", f.defaultDeadline)
+	t.Run("GW-12 an error response leaves it to the failure mode", f.errorResponse)
+	t.Run("GW-13 dynamic metadata reaches the log", f.dynamicMetadata)
+	t.Run("GW-14 headers have two forms", f.headerForms)
+	t.Run("GW-15 path and host come as they were sent", f.rawPath)
+	t.Run("GW-16 the source is the peer", f.sourceIsPeer)
+	t.Run("GW-17 context and metadata come along", f.contextAndMetadata)
+	t.Run("GW-18 the certificate names the principal", func(t *testing.T) { f.principal(t, h) })
+	t.Run("GW-19 a gRPC client is told 14", f.grpcClient)
+	t.Run("GW-20 a denial keeps the client's connection", f.denialKeepsConnection)
+}
+
+// tenantMetadata makes metadata of the header X-Tenant, as an authentication
+// filter does of a token.
+const tenantMetadata = `{ name: envoy.filters.http.header_to_metadata, typed_config: { "@type": ` + typeURL + `filters.http.header_to_metadata.v3.Config, request_rules: [ { header: x-tenant, on_header_present: { metadata_namespace: facts, key: tenant } } ] } }`
+
+// checkReply is a reply of this code and kind.
+func checkReply(code codes.Code, kind any) *authv3.CheckResponse {
+	r := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(code)}}
+	switch kind := kind.(type) {
+	case *authv3.OkHttpResponse:
+		r.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: kind}
+	case *authv3.DeniedHttpResponse:
+		r.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: kind}
+	case errorResponse:
+		r.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: kind.DeniedHttpResponse}
+	}
+	return r
+}
+
+// errorResponse tells an error response from a denial: both are one message.
+type errorResponse struct{ *authv3.DeniedHttpResponse }
+
+func denied(status int, body string, headers ...*corev3.HeaderValueOption) *authv3.DeniedHttpResponse {
+	return &authv3.DeniedHttpResponse{Status: &typev3.HttpStatus{Code: typev3.StatusCode(status)}, Body: body, Headers: headers}
+}
+
+// option is a header with the append action that a reply names.
+func option(name, value string, action corev3.HeaderValueOption_HeaderAppendAction) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: action}
+}
+
+const (
+	unset     = corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
+	overwrite = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+	ifAbsent  = corev3.HeaderValueOption_ADD_IF_ABSENT
+)
+
+// get asks a listener for a path after setting the service's answer.
+func (f *extAuthzFacts) get(t *testing.T, on, path string, reply *authv3.CheckResponse, headers ...string) reply {
+	t.Helper()
+	f.stub.onCheck(path, reply, nil)
+	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
+}
+
+func wantIs(t *testing.T, r reply, status int, body string) {
+	t.Helper()
+	if r.status != status || r.body != body {
+		t.Errorf("the client got %d %q; want %d %q", r.status, r.body, status, body)
+	}
+}
+
+func wantHeader(t *testing.T, h http.Header, name string, want ...string) {
+	t.Helper()
+	if got := h.Values(name); !slices.Equal(got, want) {
+		t.Errorf("%s: %q; want %q", name, got, want)
+	}
+}
+
+func (f *extAuthzFacts) emptyAllows(t *testing.T) {
+	wantIs(t, f.get(t, "strict", "/empty", &authv3.CheckResponse{}), 200, "app")
+}
+
+func (f *extAuthzFacts) statusDecides(t *testing.T) {
+	no := denied(401, "no")
+	absent := checkReply(0, no)
+	absent.Status = nil
+	wantIs(t, f.get(t, "strict", "/status-absent", absent), 200, "app")
+	wantIs(t, f.get(t, "strict", "/status-ok-denied", checkReply(codes.OK, no)), 200, "app")
+	wantIs(t, f.get(t, "strict", "/status-ok-error", checkReply(codes.OK, errorResponse{no})), 200, "app")
+	wantIs(t, f.get(t, "strict", "/status-denied-ok", checkReply(codes.PermissionDenied, &authv3.OkHttpResponse{})), 403, "")
+	wantIs(t, f.get(t, "strict", "/status-denied", checkReply(codes.ResourceExhausted, no)), 401, "no")
+}
+
+func (f *extAuthzFacts) errorIsNoDenial(t *testing.T) {
+	for _, code := range []codes.Code{codes.PermissionDenied, codes.ResourceExhausted, codes.Unavailable, codes.Internal} {
+		path := "/error-" + code.String()
+		f.stub.onCheck(path, nil, status.Error(code, "no"))
+		wantIs(t, ask(t, "GET", "http://"+f.envoy.Listeners["open"]+path), 200, "app")
+		wantIs(t, ask(t, "GET", "http://"+f.envoy.Listeners["strict"]+path), 503, "")
+	}
+}
+
+func (f *extAuthzFacts) deniedStatus(t *testing.T) {
+	for _, code := range []int{200, 302, 429, 499, 599} {
+		wantIs(t, f.get(t, "strict", fmt.Sprint("/denied-", code), checkReply(codes.PermissionDenied, denied(code, "x"))), code, "x")
+	}
+	f.stub.onCheck("/denied-42", checkReply(codes.PermissionDenied, denied(42, "x")), nil)
+	if r, err := askFor("GET", "http://"+f.envoy.Listeners["strict"]+"/denied-42"); err == nil {
+		t.Errorf("the client got %d; want its connection broken", r.status)
+	}
+}
+
+func (f *extAuthzFacts) deniedHeadersAppend(t *testing.T) {
+	r := f.get(t, "strict", "/denied-headers", checkReply(codes.PermissionDenied, denied(403, "",
+		option("x-unset", "1", unset), option("x-unset", "2", unset),
+		option("x-over", "1", overwrite), option("x-over", "2", overwrite),
+		option("x-absent", "1", ifAbsent), option("x-absent", "2", ifAbsent))))
+	for _, name := range []string{"X-Unset", "X-Over", "X-Absent"} {
+		wantHeader(t, r.header, name, "1", "2")
+	}
+}
+
+func (f *extAuthzFacts) upstreamHeadersOverwrite(t *testing.T) {
+	f.get(t, "strict", "/upstream", checkReply(codes.OK, &authv3.OkHttpResponse{Headers: []*corev3.HeaderValueOption{
+		option("x-over", "ours", overwrite), option("x-unset", "ours", unset), option("x-new", "ours", overwrite),
+	}}), "X-Over: client", "X-Over: client again", "X-Unset: client")
+	got := f.app.reached("/upstream")[0].Header
+	wantHeader(t, got, "X-Over", "ours")
+	wantHeader(t, got, "X-Unset", "ours")
+	wantHeader(t, got, "X-New", "ours")
+}
+
+func (f *extAuthzFacts) removedHeaders(t *testing.T) {
+	f.get(t, "strict", "/removed", checkReply(codes.OK, &authv3.OkHttpResponse{HeadersToRemove: []string{"X-GONE", "Host", ":path"}}),
+		"X-Gone: 1", "x-gone: 2", "X-Stays: 1")
+	got := f.app.reached("/removed")[0]
+	wantHeader(t, got.Header, "X-Gone")
+	wantHeader(t, got.Header, "X-Stays", "1")
+	if got.Host == "" {
+		t.Error("the host is gone; want Envoy to keep it")
+	}
+}
+
+func (f *extAuthzFacts) clientHeaders(t *testing.T) {
+	for path, action := range map[string]corev3.HeaderValueOption_HeaderAppendAction{"/client-over": overwrite, "/client-unset": unset} {
+		r := f.get(t, "strict", path, checkReply(codes.OK, &authv3.OkHttpResponse{ResponseHeadersToAdd: []*corev3.HeaderValueOption{
+			option("x-from-app", "ours", action), option("x-new", "ours", action),
+		}}))
+		wantHeader(t, r.header, "X-New", "ours")
+		if action == overwrite {
+			wantHeader(t, r.header, "X-From-App", "ours")
+		} else {
+			wantHeader(t, r.header, "X-From-App", "app", "ours")
+		}
+	}
+}
+
+func (f *extAuthzFacts) newlineBreaks(t *testing.T) {
+	for name, value := range map[string]string{"newline": "a\nb", "nul": "a\x00b"} {
+		path := "/value-" + name
+		f.stub.onCheck(path, checkReply(codes.PermissionDenied, denied(429, "slow", option("x-bad", value, overwrite))), nil)
+		if r, err := askFor("GET", "http://"+f.envoy.Listeners["strict"]+path); err == nil && r.status == 429 {
+			t.Errorf("%s: the client got the 429, %v; Envoy passes it on", name, r.header)
+		}
+	}
+}
+
+func (f *extAuthzFacts) queryParameters(t *testing.T) {
+	f.stub.onCheck("/query?a=1", checkReply(codes.OK, &authv3.OkHttpResponse{
+		QueryParametersToSet: []*corev3.QueryParameter{{Key: "a", Value: "x&b=2"}},
+	}), nil)
+	wantStatus(t, 200, "GET", "http://"+f.envoy.Listeners["strict"]+"/query?a=1")
+	if got := f.app.reached("/query")[0].URL.RawQuery; got != "a=x&b=2" {
+		t.Errorf("the application got the query %q; want a=x&b=2, a second parameter", got)
+	}
+}
+
+func (f *extAuthzFacts) defaultDeadline(t *testing.T) {
+	f.get(t, "default", "/deadline", checkReply(codes.OK, nil))
+	if left := f.stub.last(t, "/deadline").left; left <= 0 || left > 200*time.Millisecond {
+		t.Errorf("the call came with %v left; want 200 ms at most", left)
+	}
+}
+
+func (f *extAuthzFacts) errorResponse(t *testing.T) {
+	r := checkReply(codes.Unavailable, errorResponse{denied(503, "away", option("x-err", "1", overwrite))})
+	wantIs(t, f.get(t, "open", "/error-response", r), 200, "app")
+	strict := f.get(t, "strict", "/error-response", r)
+	wantIs(t, strict, 503, "away")
+	wantHeader(t, strict.header, "X-Err", "1")
+}
+
+func (f *extAuthzFacts) dynamicMetadata(t *testing.T) {
+	for path, r := range map[string]*authv3.CheckResponse{
+		"/metadata-allow": checkReply(codes.OK, &authv3.OkHttpResponse{}),
+		"/metadata-deny":  checkReply(codes.PermissionDenied, denied(403, "")),
+	} {
+		r.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{"rule": structpb.NewNumberValue(201)}}
+		f.get(t, "strict", path, r)
+		wantLogged(t, f.envoy, "ACCESS "+path, `"rule":201`)
+	}
+}
+
+// wantLogged waits for the line that begins so, and wants a text in it.
+func wantLogged(t *testing.T, g *e2e.Gateway, begin, want string) {
+	t.Helper()
+	found := ""
+	until(t, "Envoy logs "+begin, func() bool {
+		for line := range strings.Lines(g.Log()) {
+			if strings.HasPrefix(line, begin+" ") {
+				found = line
+			}
+		}
+		return found != ""
+	})
+	if !strings.Contains(found, want) {
+		t.Errorf("Envoy logs %q; want %s in it", found, want)
+	}
+}
+
+func (f *extAuthzFacts) headerForms(t *testing.T) {
+	f.get(t, "strict", "/form-map", allowed(), "X-Dup: a", "X-Dup: b", "Cookie: c=1", "Cookie: d=2")
+	asMap := f.stub.last(t, "/form-map").check.GetAttributes().GetRequest().GetHttp()
+	if asMap.GetHeaders()["x-dup"] != "a,b" || asMap.GetHeaders()["cookie"] != "c=1,d=2" || asMap.GetHeaderMap() != nil {
+		t.Errorf("the map is %v, the list %v; want the values of X-Dup and of Cookie joined by a comma, and no list", asMap.GetHeaders(), asMap.GetHeaderMap())
+	}
+	f.get(t, "raw", "/form-raw", allowed(), "X-Dup: a", "X-Dup: b", "X-Bytes: \xff\xfe")
+	raw := f.stub.last(t, "/form-raw").check.GetAttributes().GetRequest().GetHttp()
+	var dup []string
+	bytes := ""
+	for _, h := range raw.GetHeaderMap().GetHeaders() {
+		switch h.GetKey() {
+		case "x-dup":
+			dup = append(dup, string(h.GetRawValue()))
+		case "x-bytes":
+			bytes = string(h.GetRawValue())
+		}
+	}
+	if !slices.Equal(dup, []string{"a", "b"}) || bytes != "\xff\xfe" || len(raw.GetHeaders()) != 0 {
+		t.Errorf("raw headers %v, and a map %v; want X-Dup twice, the bytes as they are and no map", raw.GetHeaderMap(), raw.GetHeaders())
+	}
+}
+
+// allowed is a reply that allows.
+func allowed() *authv3.CheckResponse { return checkReply(codes.OK, nil) }
+
+func (f *extAuthzFacts) rawPath(t *testing.T) {
+	const path = "/a/./%2e/b//c?q=1&r=%20"
+	url := "http://" + f.envoy.Listeners["few"] + path
+	wantStatus(t, 200, "GET", url, "X-User: ann", "X-Other: hidden")
+	got := f.stub.last(t, path).check.GetAttributes().GetRequest().GetHttp()
+	if got.GetMethod() != "GET" || got.GetScheme() != "http" || got.GetHost() != f.envoy.Listeners["few"] {
+		t.Errorf("the check says %s %s %s; want GET, http and the host with its port", got.GetMethod(), got.GetScheme(), got.GetHost())
+	}
+	if len(got.GetHeaders()) != 1 || got.GetHeaders()["x-user"] != "ann" {
+		t.Errorf("with allowed_headers the check brings %v; want x-user alone, no pseudo header", got.GetHeaders())
+	}
+}
+
+func (f *extAuthzFacts) sourceIsPeer(t *testing.T) {
+	f.get(t, "strict", "/source", allowed(), "X-Forwarded-For: 198.51.100.66", "X-Envoy-External-Address: 198.51.100.66", "X-Real-IP: 198.51.100.66")
+	got := f.stub.last(t, "/source").check.GetAttributes().GetSource().GetAddress().GetSocketAddress().GetAddress()
+	if got != "127.0.0.1" {
+		t.Errorf("the source is %s; want the peer's address", got)
+	}
+}
+
+func (f *extAuthzFacts) contextAndMetadata(t *testing.T) {
+	f.get(t, "strict", "/context", allowed(), "X-Tenant: acme")
+	got := f.stub.last(t, "/context").check.GetAttributes()
+	if act := got.GetContextExtensions()["act"]; act != "route" {
+		t.Errorf("act is %q; want what the route says", act)
+	}
+	for space, want := range map[string]string{"facts": "acme", "facts.route": "gold"} {
+		metadata := got.GetMetadataContext()
+		if space == "facts.route" {
+			metadata = got.GetRouteMetadataContext()
+		}
+		fields := metadata.GetFilterMetadata()[space].GetFields()
+		if fields["tenant"].GetStringValue()+fields["tier"].GetStringValue() != want {
+			t.Errorf("the metadata of %s is %v; want %s in it", space, fields, want)
+		}
+	}
+}
+
+func (f *extAuthzFacts) grpcClient(t *testing.T) {
+	r := f.get(t, "strict", "/grpc", checkReply(codes.ResourceExhausted, denied(429, "slow")), "Content-Type: application/grpc")
+	if r.status != 200 {
+		t.Errorf("a gRPC client got %d; want 200", r.status)
+	}
+	wantHeader(t, r.header, "Grpc-Status", "14")
+	wantHeader(t, r.header, "Grpc-Message", "slow")
+	named := checkReply(codes.ResourceExhausted, denied(429, "slow", option("grpc-status", "8", overwrite)))
+	wantHeader(t, f.get(t, "strict", "/grpc-named", named, "Content-Type: application/grpc").header, "Grpc-Status", "8")
+}
+
+// denialKeepsConnection sends a body with each request that is refused: it
+// must not make the next one unreadable.
+func (f *extAuthzFacts) denialKeepsConnection(t *testing.T) {
+	f.stub.onCheck("/kept", checkReply(codes.PermissionDenied, denied(429, "slow")), nil)
+	connections := 0
+	c := countingClient(&connections)
+	for range 5 {
+		resp, err := c.Post("http://"+f.envoy.Listeners["strict"]+"/kept", "text/plain", strings.NewReader(strings.Repeat("x", 1000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		wantIs(t, reply{resp.StatusCode, resp.Header, string(body)}, 429, "slow")
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if connections != 1 {
+		t.Errorf("five denials took %d connections; want one", connections)
+	}
+	if len(f.app.reached("/kept")) != 0 {
+		t.Error("a denied request reached the application")
+	}
+}

@@ -1,0 +1,181 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+)
+
+// stub is a service that answers Envoy as a test says: it shows what Envoy
+// makes of good and bad answers, and what it sends.
+type stub struct {
+	Address string
+
+	mu     sync.Mutex
+	checks map[string]checkScript // by the request's path
+	limits map[string]limitScript // by the value of the entry `script`
+	calls  map[string][]call
+}
+
+type (
+	checkScript func(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error)
+	limitScript func(context.Context, *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error)
+)
+
+// call is one question of Envoy.
+type call struct {
+	check *authv3.CheckRequest
+	limit *rlsv3.RateLimitRequest
+	left  time.Duration // until the caller's deadline
+	at    time.Time
+}
+
+func newStub(t *testing.T) *stub {
+	t.Helper()
+	s := &stub{checks: map[string]checkScript{}, limits: map[string]limitScript{}, calls: map[string][]call{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Address = l.Addr().String()
+	server := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(server, s)
+	rlsv3.RegisterRateLimitServiceServer(server, s)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // it ends with Stop
+	}()
+	t.Cleanup(func() { server.Stop(); <-done })
+	return s
+}
+
+func (s *stub) note(name string, c call, ctx context.Context) {
+	c.at = time.Now()
+	if deadline, ok := ctx.Deadline(); ok {
+		c.left = time.Until(deadline)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[name] = append(s.calls[name], c)
+}
+
+// Check answers by the script of the path, and allows without one.
+func (s *stub) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	name := r.GetAttributes().GetRequest().GetHttp().GetPath()
+	s.note(name, call{check: r}, ctx)
+	s.mu.Lock()
+	script := s.checks[name]
+	s.mu.Unlock()
+	if script == nil {
+		return checkReply(0, nil), nil
+	}
+	return script(ctx, r)
+}
+
+// ShouldRateLimit answers by the script that the first descriptor's entry
+// `script` names, and says OK without one.
+func (s *stub) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	name := ""
+	for _, d := range r.GetDescriptors() {
+		for _, e := range d.GetEntries() {
+			if e.GetKey() == "script" {
+				name = e.GetValue()
+			}
+		}
+	}
+	s.note(name, call{limit: r}, ctx)
+	s.mu.Lock()
+	script := s.limits[name]
+	s.mu.Unlock()
+	if script == nil {
+		return &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK}, nil
+	}
+	return script(ctx, r)
+}
+
+// onCheck sets the answer to checks of a path.
+func (s *stub) onCheck(path string, reply *authv3.CheckResponse, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks[path] = func(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) { return reply, err }
+}
+
+// onLimit sets the answer to calls of a script's name.
+func (s *stub) onLimit(name string, reply *rlsv3.RateLimitResponse, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits[name] = func(context.Context, *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) { return reply, err }
+}
+
+// heard are the calls of a path, or of a script's name.
+func (s *stub) heard(name string) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]call(nil), s.calls[name]...)
+}
+
+// last is the last call of a name, which must have come.
+func (s *stub) last(t *testing.T, name string) call {
+	t.Helper()
+	calls := s.heard(name)
+	if len(calls) == 0 {
+		t.Fatalf("Envoy has not asked about %q", name)
+	}
+	return calls[len(calls)-1]
+}
+
+// mirror is an application that keeps what reached it, by path.
+type mirror struct {
+	Address string
+	mu      sync.Mutex
+	got     map[string][]mirrored
+}
+
+type mirrored struct {
+	*http.Request
+	size   int
+	digest string // of the body
+}
+
+func newMirror(t *testing.T) *mirror {
+	t.Helper()
+	m := &mirror{got: map[string][]mirrored{}}
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	m.Address = server.Listener.Addr().String()
+	return m
+}
+
+// ServeHTTP keeps the request and answers 200.
+func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	sum := sha256.Sum256(body)
+	m.mu.Lock()
+	m.got[r.URL.Path] = append(m.got[r.URL.Path], mirrored{r, len(body), hex.EncodeToString(sum[:])})
+	m.mu.Unlock()
+	w.Header().Set("X-From-App", "app")
+	_, _ = io.WriteString(w, "app")
+}
+
+// reached are the requests to a path that came through.
+func (m *mirror) reached(path string) []mirrored {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]mirrored(nil), m.got[path]...)
+}
