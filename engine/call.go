@@ -41,6 +41,9 @@ type Call struct {
 	// Erase makes a Refund give back the hits that this feedback type of
 	// every matching leak rule names, 1 or 2; 0 for the plain weight.
 	Erase int
+	// Fault is why the door could make no parameters of the request, nil if it
+	// could. Decide returns it, unless the door's mode lets the request through.
+	Fault error
 	// Now is the time of the decision in ms since the epoch, for replay and
 	// tests; 0 for the store's own clock.
 	Now int64

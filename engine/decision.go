@@ -24,11 +24,18 @@ type Decision struct {
 // Answer is the decision about one parameter set.
 type Answer struct {
 	Verdict rules.Verdict
+	// Mode is that of the call's door, "" for ModeEnforce. Any other has
+	// Verdict allow.
+	Mode Mode
+	// Observed is the verdict that ModeObserve has overruled; allow without one.
+	Observed rules.Verdict
 	// Matched tells whether any rule matched.
 	Matched bool
 	// Decider is the rule that ended the walk, nil without one.
 	Decider *rules.Rule
-	// Result is the entry that applies; never nil after take and browse.
+	// Result is the entry that applies; never nil after take and browse. Its
+	// Number is below 0 where it is no entry of [result]: for a limit that the
+	// call itself brought, and where a mode lets pass what was not decided.
 	Result *rules.Result
 	// Limited tells whether a counting rule decided or is reported, and so
 	// whether Quota says anything.

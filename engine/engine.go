@@ -18,6 +18,7 @@ type Evaluator interface {
 type Engine struct {
 	store   Evaluator
 	rules   atomic.Pointer[rules.Set]
+	modes   *Modes
 	observe func(*Call, *Decision, error)
 	work    sync.Pool
 }
@@ -33,7 +34,7 @@ func Observe(f func(*Call, *Decision, error)) Option {
 
 // New returns an engine that counts in s and decides by set.
 func New(s Evaluator, set *rules.Set, options ...Option) *Engine {
-	e := &Engine{store: s}
+	e := &Engine{store: s, modes: new(Modes)}
 	e.rules.Store(set)
 	e.work.New = func() any { return new(work) }
 	for _, o := range options {
@@ -50,19 +51,34 @@ func (e *Engine) Rules() *rules.Set { return e.rules.Load() }
 // they began with.
 func (e *Engine) Swap(set *rules.Set) { e.rules.Store(set) }
 
-// Decide answers a call. The error is an InvalidError, or that of the caller's
-// own context; a store that is away is no error but a Decision.
+// Decide answers a call as the mode of its door says. The error is the call's
+// Fault, an InvalidError, or that of the caller's own context; a store that is
+// away is no error but a Decision.
 func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
-	w := e.work.Get().(*work) //nolint:errcheck // the pool holds nothing else
-	defer e.work.Put(w)
-	d, err := e.decide(ctx, c, w)
+	d, err := e.decideIn(ctx, e.modes.Of(c.Door), c)
 	if e.observe != nil {
 		e.observe(c, d, err)
 	}
 	return d, err
 }
 
+func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, error) {
+	if mode == ModeOff && passes(c.Op) {
+		return pass(c, ModeOff, rules.Allow), nil
+	}
+	w := e.work.Get().(*work) //nolint:errcheck // the pool holds nothing else
+	defer e.work.Put(w)
+	d, err := e.decide(ctx, c, w)
+	if mode == ModeObserve && decides(c.Op) {
+		return observed(c, d, err)
+	}
+	return d, err
+}
+
 func (e *Engine) decide(ctx context.Context, c *Call, w *work) (*Decision, error) {
+	if c.Fault != nil {
+		return nil, c.Fault
+	}
 	set := c.Rules
 	if set == nil {
 		set = e.Rules()

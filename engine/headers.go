@@ -37,9 +37,17 @@ const (
 )
 
 // DecisionWord is what X-Koala-Decision says: allow, deny, challenge, or none
-// where no rule matched and entry 0 allows.
+// where no rule matched and entry 0 allows; observed-deny or
+// observed-challenge where ModeObserve has overruled that, off in ModeOff.
 func (a *Answer) DecisionWord() string {
-	if a.Verdict == rules.Allow && !a.Matched {
+	switch {
+	case a.Mode == ModeOff:
+		return string(ModeOff)
+	case a.Observed == rules.Deny:
+		return "observed-deny"
+	case a.Observed == rules.Challenge:
+		return "observed-challenge"
+	case a.Verdict == rules.Allow && !a.Matched:
 		return "none"
 	}
 	return a.Verdict.String()
@@ -56,8 +64,8 @@ func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
 	if a.Decider != nil {
 		dst = append(dst, rules.Header{Name: HeaderRule, Value: strconv.FormatInt(a.Decider.Return, 10)})
 	}
-	if a.Result == adHocResult {
-		return dst // a limit that the call itself brought has no entry
+	if a.Result.Number < 0 {
+		return dst // it is no entry
 	}
 	return append(dst, rules.Header{Name: HeaderResult, Value: strconv.Itoa(a.Result.Number)})
 }
@@ -88,7 +96,7 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 // TellsQuota tells whether clients may know the reported quota: not on a
 // challenge, and not of a rule with quiet=1.
 func (a *Answer) TellsQuota() bool {
-	return a.Limited && a.Verdict != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
+	return a.Limited && a.Verdict != rules.Challenge && a.Observed != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
 }
 
 func (a *Answer) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Header {

@@ -30,7 +30,10 @@ var (
 
 // entryOf is the entry of [result] that answers.
 func entryOf(a *engine.Answer) []byte {
-	if a.Decider == nil {
+	switch {
+	case a.Observed != rules.Allow: // its entry is a refusal, which no longer holds
+		return (&rules.Result{RetType: 1, StrReason: a.DecisionWord()}).Entry(0)
+	case a.Decider == nil:
 		return a.Result.Entry(a.Result.RetCode)
 	}
 	return a.Result.Entry(a.Decider.Return)
@@ -40,13 +43,17 @@ func entryOf(a *engine.Answer) []byte {
 // none would, alone, is entry 0.
 func entriesOf(a *engine.Answer) []byte {
 	list := []byte{'['}
-	for i, rule := range a.Refusing {
+	refusing := a.Refusing
+	if a.Observed != rules.Allow {
+		refusing = nil
+	}
+	for i, rule := range refusing {
 		if i > 0 {
 			list = append(list, ',')
 		}
 		list = append(list, rule.Result.Entry(rule.Return)...)
 	}
-	if len(a.Refusing) == 0 {
+	if len(refusing) == 0 {
 		list = append(list, entryOf(a)...)
 	}
 	return append(list, ']')

@@ -46,7 +46,6 @@ func (a *answer) give(d *engine.Decision, err error) {
 	case err == nil:
 		a.decided(d)
 	case errors.As(err, &refusal):
-		a.complain(refusal)
 		a.problem(refusal.Status, refusal.Reason)
 	case engine.IsInvalid(err):
 		a.problem(http.StatusBadRequest, err.Error())
@@ -55,14 +54,6 @@ func (a *answer) give(d *engine.Decision, err error) {
 	default:
 		a.server.complaints.warn("a check was not decided", "door", a.door, "error", err)
 		a.fail()
-	}
-}
-
-// complain tells of a gateway that leaves out a header. A malformed path is
-// the client's doing, and no matter for the log.
-func (a *answer) complain(refusal *mapping.Refusal) {
-	if len(refusal.Missing) > 0 {
-		a.server.complaints.warn(refusal.Reason, "door", a.door, "missing", refusal.Missing, "peer", a.check.RemoteAddr)
 	}
 }
 

@@ -9,6 +9,7 @@
 package nginx
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -126,10 +127,21 @@ func (s *server) decide(r *http.Request, door mapping.Door, target string) (*eng
 	q := s.questions.Get().(*question)
 	defer s.release(q)
 	q.read(r, door, target)
-	if err := mapping.Params(set, &q.request, &s.mapping, &q.params); err != nil {
-		return nil, err
+	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
+	s.complain(r, door, fault)
+	return s.engine.Decide(r.Context(), q.ask(set, fault))
+}
+
+// complain tells of a gateway that leaves out a header. A malformed path is
+// the client's doing, and no matter for the log.
+func (s *server) complain(r *http.Request, door mapping.Door, fault error) {
+	if fault == nil {
+		return
 	}
-	return s.engine.Decide(r.Context(), q.ask(set))
+	var refusal *mapping.Refusal
+	if errors.As(fault, &refusal) && len(refusal.Missing) > 0 {
+		s.complaints.warn(refusal.Reason, "door", door, "missing", refusal.Missing, "peer", r.RemoteAddr)
+	}
 }
 
 // recover ends a panic of this check here: net/http would cut the connection,
@@ -150,10 +162,11 @@ type question struct {
 	call    engine.Call
 }
 
-// ask is the call that puts the question.
-func (q *question) ask(set *rules.Set) *engine.Call {
+// ask is the call that puts the question; fault is what the mapping found wrong
+// with it.
+func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:]}
+	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:], Fault: fault}
 	return &q.call
 }
 

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"slices"
+
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -34,6 +36,8 @@ type question struct {
 // occur, and mean something.
 func (q *question) read(set *rules.Set, r *rlsv3.RateLimitRequest, o *mapping.Options) error {
 	descriptors := r.GetDescriptors()
+	// A door that lets faulty requests pass answers each descriptor too.
+	q.sets = slices.Grow(q.sets, setCount(descriptors))[:setCount(descriptors)]
 	switch {
 	case r.GetDomain() == "":
 		return invalid("the domain is empty; set `domain` in Envoy's filter")
@@ -56,10 +60,14 @@ func (q *question) read(set *rules.Set, r *rlsv3.RateLimitRequest, o *mapping.Op
 		if err := mapping.Params(set, &q.request, o, in.Params); err != nil {
 			return invalid("descriptors[%d]: %v", i, err)
 		}
-		q.sets = append(q.sets, in)
+		q.sets[i] = in
 	}
 	return nil
 }
+
+// setCount is how many parameter sets a request has, with a bound for one that
+// is refused for having too many, or none.
+func setCount(d []*ratelimitv3.RateLimitDescriptor) int { return min(max(len(d), 1), maxDescriptors) }
 
 func (q *question) readEntries(domain string, d *ratelimitv3.RateLimitDescriptor) {
 	entries := q.request.Entries[:0]
@@ -135,9 +143,9 @@ func subject(domain string, d *ratelimitv3.RateLimitDescriptor) []string {
 	return s
 }
 
-// ask is the call that puts the question.
-func (q *question) ask(set *rules.Set) *engine.Call {
-	q.call = engine.Call{Rules: set, Door: string(mapping.RateLimit), Op: engine.Take, Sets: q.sets}
+// ask is the call that puts the question; fault is what is wrong with it.
+func (q *question) ask(set *rules.Set, fault error) *engine.Call {
+	q.call = engine.Call{Rules: set, Door: string(mapping.RateLimit), Op: engine.Take, Sets: q.sets, Fault: fault}
 	return &q.call
 }
 

@@ -196,7 +196,7 @@ func TestAQuestionKeepsNothingOfTheLastCall(t *testing.T) {
 	if err := q.read(noRules, request(t, json), &mapping.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	q.ask(noRules)
+	q.ask(noRules, nil)
 	q.forget()
 	if len(q.sets) != 0 || q.call.Sets != nil || q.request.Domain != "" || q.params[0].Len() != 0 {
 		t.Errorf("it holds %+v", q)

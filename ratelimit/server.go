@@ -53,10 +53,8 @@ func (s *Server) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRe
 	set := s.options.Engine.Rules()
 	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
 	defer s.release(q)
-	if err := q.read(set, request, &s.options.Mapping); err != nil {
-		return s.undecided(err)
-	}
-	d, err := s.options.Engine.Decide(ctx, q.ask(set))
+	fault := q.read(set, request, &s.options.Mapping)
+	d, err := s.options.Engine.Decide(ctx, q.ask(set, fault))
 	if err != nil {
 		return s.undecided(err)
 	}

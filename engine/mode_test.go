@@ -1,0 +1,179 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+const modeRules = `
+rule : [count]  [act=post; uid=+] [time=3600; count=1;] [result=2; return=201]
+rule : [direct] [act=captcha]     [time=1; count=0;]    [result=3; return=202]
+`
+
+// inMode is an engine whose door "d" is in a mode.
+func inMode(t *testing.T, s engine.Evaluator, mode engine.Mode) *engine.Engine {
+	t.Helper()
+	if s == nil {
+		m := store.NewMemory(store.MemoryOptions{})
+		t.Cleanup(m.Close)
+		s = m
+	}
+	modes := new(engine.Modes)
+	modes.Set(map[string]engine.Mode{"d": mode})
+	return engine.New(s, parse(t, withResults(modeRules), rules.Options{}), engine.WithModes(modes))
+}
+
+// The verdict, and what X-Koala-Decision says, of two posts and a captcha in
+// each mode; and what is then counted.
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		mode     engine.Mode
+		verdicts []rules.Verdict
+		words    []string
+		hits     int64
+	}{
+		{engine.ModeEnforce, []rules.Verdict{rules.Allow, rules.Deny, rules.Challenge}, []string{"allow", "deny", "challenge"}, 1},
+		{engine.ModeObserve, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}, []string{"allow", "observed-deny", "observed-challenge"}, 1},
+		{engine.ModeOff, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}, []string{"off", "off", "off"}, 0},
+	} {
+		t.Run(string(c.mode), func(t *testing.T) {
+			e := inMode(t, nil, c.mode)
+			ask := func(op engine.Op, act string) *engine.Decision {
+				d, err := e.Decide(context.Background(), &engine.Call{Door: "d", Op: op, Rule: 201, Sets: []engine.Input{input(1, "act", act, "uid", "a")}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			for i, act := range []string{"post", "post", "captcha"} {
+				d := ask(engine.Take, act)
+				if d.Verdict != c.verdicts[i] || d.Sets[0].Verdict != c.verdicts[i] || (d.Refuser < 0) != (d.Verdict == rules.Allow) {
+					t.Errorf("request %d: %v of set %d; want %v", i+1, d.Verdict, d.Refuser, c.verdicts[i])
+				}
+				if word := d.Sets[0].DecisionWord(); word != c.words[i] {
+					t.Errorf("request %d: the word is %q; want %q", i+1, word, c.words[i])
+				}
+			}
+			if hits := ask(engine.Peek, "post").Sets[0].Hits; hits != c.hits {
+				t.Errorf("%d hits are counted; want %d", hits, c.hits)
+			}
+			ask(engine.Update, "post")
+			want := c.hits + 1
+			if c.mode == engine.ModeOff {
+				want = 0
+			}
+			if hits := ask(engine.Peek, "post").Sets[0].Hits; hits != want {
+				t.Errorf("%d hits are counted after an update; want %d", hits, want)
+			}
+		})
+	}
+}
+
+// An observed refusal tells the client its quota, and neither to wait nor what
+// the entry says.
+func TestObservedRefusalsAreToldAsAllowed(t *testing.T) {
+	e := inMode(t, nil, engine.ModeObserve)
+	var d *engine.Decision
+	for range 2 {
+		var err error
+		if d, err = e.Decide(context.Background(), &engine.Call{Door: "d", Op: engine.Take, Now: noon, Sets: []engine.Input{input(1, "act", "post", "uid", "a")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []rules.Header{
+		{Name: "X-Koala-Decision", Value: "observed-deny"}, {Name: "X-Koala-Rule", Value: "201"}, {Name: "X-Koala-Result", Value: "2"},
+		{Name: "RateLimit-Policy", Value: `"r201";q=1;w=3600`}, {Name: "RateLimit", Value: `"r201";r=0;t=3600`},
+	}
+	if got := d.ClientHeaders(nil, engine.Presentation{Quota: engine.QuotaDraft10}); !slices.Equal(got, want) {
+		t.Errorf("headers %v; want %v", got, want)
+	}
+}
+
+// absent is a store that nothing can be had from.
+type absent struct{}
+
+func (absent) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+	return errors.New("connection refused")
+}
+
+// What cannot be decided is the fault that it is, and passes where the door
+// does not enforce, one answer for each set.
+func TestModesOfWhatCannotBeDecided(t *testing.T) {
+	fault := errors.New("the path is malformed")
+	twoSets := []engine.Input{input(1, "act", "post", "uid", "a"), input(1)}
+	for _, c := range []struct {
+		name string
+		call engine.Call
+	}{
+		{"a fault that the door has found", engine.Call{Fault: fault, Sets: make([]engine.Input, 2)}},
+		{"a store that is away", engine.Call{Sets: twoSets}},
+		{"an absurd weight", engine.Call{Sets: []engine.Input{input(1 << 40), input(1)}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.call.Door, c.call.Op = "d", engine.Take
+			d, err := inMode(t, absent{}, engine.ModeEnforce).Decide(context.Background(), &c.call)
+			if err == nil && !d.Unavailable || c.call.Fault != nil && !errors.Is(err, fault) {
+				t.Errorf("enforced: %+v, %v; want an error, or no store", d, err)
+			}
+			for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
+				d, err := inMode(t, absent{}, mode).Decide(context.Background(), &c.call)
+				if err != nil || d.Verdict != rules.Allow || len(d.Sets) != 2 || d.Sets[1].DecisionWord() != word {
+					t.Fatalf("%s: %+v, %v; want two sets, %s", mode, d, err, word)
+				}
+				want := []rules.Header{{Name: "X-Koala-Decision", Value: word}}
+				if got := d.ClientHeaders(nil, engine.Presentation{}); !slices.Equal(got, want) {
+					t.Errorf("%s: headers %v; want %v", mode, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestACallerWhoGoesAwayIsNotObserved(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	call := &engine.Call{Door: "d", Op: engine.Take, Sets: []engine.Input{input(1, "act", "post", "uid", "a")}}
+	if _, err := inMode(t, absent{}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want that the context is cancelled", err)
+	}
+}
+
+func TestModesTellOfChanges(t *testing.T) {
+	type change struct {
+		door     string
+		from, to engine.Mode
+	}
+	var got []change
+	m := &engine.Modes{Changed: func(door string, from, to engine.Mode) { got = append(got, change{door, from, to}) }}
+	m.Set(map[string]engine.Mode{"a": engine.ModeObserve})
+	m.Set(map[string]engine.Mode{"a": engine.ModeObserve, "b": engine.ModeOff})
+	m.Set(map[string]engine.Mode{"a": engine.ModeEnforce})
+	want := []change{
+		{"a", engine.ModeEnforce, engine.ModeObserve}, {"b", engine.ModeEnforce, engine.ModeOff}, {"a", engine.ModeObserve, engine.ModeEnforce},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes %v; want %v", got, want)
+	}
+	if m.Of("a") != engine.ModeEnforce || m.Of("b") != engine.ModeOff || m.Of("c") != engine.ModeEnforce {
+		t.Errorf("modes %s %s %s; want enforce, off, enforce", m.Of("a"), m.Of("b"), m.Of("c"))
+	}
+}
+
+func TestParseMode(t *testing.T) {
+	for _, name := range []string{"enforce", "observe", "off"} {
+		if m, err := engine.ParseMode(name); err != nil || string(m) != name {
+			t.Errorf("%s: %s, %v", name, m, err)
+		}
+	}
+	for _, name := range []string{"", "Off", "on"} {
+		if m, err := engine.ParseMode(name); err == nil {
+			t.Errorf("%q is read as %s", name, m)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package extauthz_test
+
+import (
+	"context"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/extauthz"
+)
+
+// A door that observes or is off answers OK to what it would refuse and to
+// what cannot be decided, and tells the upstream what was decided.
+func TestModes(t *testing.T) {
+	for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
+		modes := new(engine.Modes)
+		modes.Set(map[string]engine.Mode{"extauthz": mode})
+		c := open(t, outcomes, func(o *extauthz.Options) {
+			o.Engine = engine.New(fixedStore(), parse(t, outcomes), engine.WithModes(modes))
+		})
+		malformed := about("other", nil)
+		malformed.Attributes.Request.Http.Path = "/%zz"
+		for name, check := range map[string]*authv3.CheckRequest{"a black list": about("black", nil), "a malformed path": malformed} {
+			reply, err := c.Check(context.Background(), check)
+			if err != nil || reply.GetStatus().GetCode() != 0 || reply.GetOkResponse() == nil {
+				t.Fatalf("%s, %s: %v, %v; want OK", mode, name, reply, err)
+			}
+			if got := reply.GetOkResponse().GetHeaders()[0].GetHeader(); got.GetKey() != "X-Koala-Decision" || got.GetValue() != word {
+				t.Errorf("%s, %s: the upstream hears %v; want %s", mode, name, got, word)
+			}
+			if got := reply.GetDynamicMetadata().GetFields()["verdict"].GetStringValue(); got != word {
+				t.Errorf("%s, %s: the metadata says %q; want %q", mode, name, got, word)
+			}
+		}
+	}
+}

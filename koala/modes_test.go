@@ -1,0 +1,50 @@
+package koala_test
+
+import (
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/store"
+)
+
+// inMode is a caller of an API that is in a mode.
+func inMode(t *testing.T, mode engine.Mode) *caller {
+	t.Helper()
+	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	t.Cleanup(m.Close)
+	modes := new(engine.Modes)
+	modes.Set(map[string]engine.Mode{"koala": mode})
+	return dial(t, koala.Options{Engine: engine.New(m, parse(t, ruleFile), engine.WithModes(modes)), Access: koala.Full})
+}
+
+func observedEntry(word string) string {
+	return `{"Ret_type":1,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"` + word + `","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+}
+
+// An API that observes counts, and answers refusals with an entry that allows
+// and says what was decided.
+func TestObserve(t *testing.T) {
+	inMode(t, engine.ModeObserve).expect([]exchange{
+		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
+		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
+		{ask: "GET /rule/take?act=post&uid=1", reply: observedEntry("observed-deny")},
+		{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":2}`},
+		{ask: "GET /rule/browse_complete?act=post&uid=1", reply: "[" + observedEntry("observed-deny") + "]"},
+		{ask: "GET /rule/browse?uid=666", reply: observedEntry("observed-deny")},
+		{ask: "GET /rule/update?act=post&uid=1", reply: done},
+		{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":3}`},
+	})
+}
+
+// An API that is off lets all pass and changes no counter; what a counter
+// holds it still tells.
+func TestOff(t *testing.T) {
+	inMode(t, engine.ModeOff).expect([]exchange{
+		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
+		{ask: "GET /rule/browse?uid=666", reply: allowed},
+		{ask: "GET /rule/browse_complete?uid=666", reply: "[" + allowed + "]"},
+		{ask: "GET /rule/update?act=post&uid=1", reply: done},
+		{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+	})
+}
