@@ -434,8 +434,10 @@ if used[TOKEN] then
     end,
 
     refund = function(s, r, now)
+      local missing = short(s, r, now)
+      if missing == 0 then return s end
       if r.weight >= r.size then return state(s, r, now, 0) end
-      return state(s, r, now, math.max(short(s, r, now) - r.weight * r.time, 0))
+      return state(s, r, now, math.max(missing - r.weight * r.time, 0))
     end,
 
     decode = function(body)

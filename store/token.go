@@ -70,6 +70,9 @@ func (b *bucket) add(r *Rule, t moment) {
 
 func (b *bucket) refund(r *Rule, t moment) {
 	missing := b.short(r, t.now)
+	if missing == 0 {
+		return // and its instant stays: a bucket that was never used has none
+	}
 	if r.Weight >= r.Burst {
 		missing = 0
 	} else {

@@ -132,6 +132,12 @@ var sets = []behaviour{
 		{2, store.Browse, one(leak(60, 9)), []string{"ok; rule 0: 8 of 9, reset 59998"}},
 		{2, store.Browse, one(token(60, 9, 9)), []string{"ok; rule 0: 8 of 9, reset 6665"}},
 	}},
+	{name: "what was undone leaves no instant behind", steps: []step{
+		{10_000, store.Take, []store.Set{of(token(60, 1, 1)), refused()}, []string{"ok; rule 0: 1 of 1, reset 0", "ok"}},
+		{10_000, store.Refund, one(token(60, 1, 1)), []string{"ok; rule 0: 1 of 1, reset 0"}},
+		{0, store.Take, one(token(60, 1, 1)), []string{"ok; rule 0: 0 of 1, reset 60000"}},
+		{1000, store.Browse, one(weighing(0, token(60, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 59000"}},
+	}},
 	{name: "a refund is carried out if no other set is refused", steps: []step{
 		{0, store.Take, one(weighing(2, count(60, 2)), numbered(2, count(60, 1))), []string{"ok; rule 0: 0 of 2, reset 60000"}},
 		{1, store.Take, []store.Set{back(count(60, 2)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 0 of 2, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999"}},
