@@ -16,7 +16,7 @@ func (w *work) decision(set *rules.Set, c *Call) *Decision {
 		Decision
 		one [1]Answer // a call of one set needs no second allocation
 	}{}
-	d.Refuser, d.Degraded = -1, w.answers.Degraded
+	d.Refuser, d.Degraded, d.At = -1, w.answers.Degraded, w.answers.Now
 	d.Sets = d.one[:]
 	if len(c.Sets) != 1 {
 		d.Sets = make([]Answer, len(c.Sets))

@@ -13,6 +13,9 @@ type Decision struct {
 	// Refuser is the index of the first set that is refused, -1 if none is.
 	Refuser int
 	Sets    []Answer
+	// At is the time of the decision by the store's clock, in ms since the
+	// epoch; 0 where no counter was asked and the call brought no clock.
+	At int64
 	// Degraded tells that the rescue store answered: the counters are this
 	// instance's own until Redis is back.
 	Degraded bool

@@ -211,7 +211,7 @@ func (w *work) counts() bool {
 // answerUncounted fills the answers of a plan without counters.
 func (w *work) answerUncounted() {
 	w.answers.Sets = resize(w.answers.Sets, len(w.store.Sets))
-	w.answers.Degraded = false
+	w.answers.Degraded, w.answers.Now = false, w.store.Now
 	for i := range w.answers.Sets {
 		a := &w.answers.Sets[i]
 		*a = store.Answer{Decider: -1, Reporter: -1, Retry: -1, Refusals: a.Refusals[:0]}
