@@ -5,7 +5,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/koalagate/koalagate/mapping"
 )
@@ -42,41 +41,7 @@ func headersOf(http *authv3.AttributeContext_HttpRequest) mapping.Headers {
 	if list := http.GetHeaderMap(); list != nil {
 		return rawHeaders{list}
 	}
-	return mapHeaders(http.GetHeaders())
-}
-
-// mapHeaders are headers by lower-case name.
-type mapHeaders map[string]string
-
-// Header returns the value of the header with this lower-case name. Envoy joins
-// several values by a comma, also those of Cookie, where the application reads
-// each: a client could hide a cookie from the rules behind another one.
-func (h mapHeaders) Header(name string) (string, bool) {
-	value, found := h[name]
-	if name == "cookie" && strings.IndexByte(value, ',') >= 0 {
-		value = cookiesApart(value)
-	}
-	return value, found
-}
-
-// cookiesApart separates cookies that were joined by a comma: one before a name
-// and an equals sign, since values hold commas too, against the standard.
-func cookiesApart(joined string) string {
-	var apart strings.Builder
-	for {
-		value, rest, found := strings.Cut(joined, ",")
-		apart.WriteString(value)
-		if !found {
-			return apart.String()
-		}
-		name, _, isPair := strings.Cut(rest, "=")
-		if isPair && httpguts.ValidHeaderFieldName(strings.TrimLeft(name, " ")) {
-			apart.WriteString("; ")
-		} else {
-			apart.WriteByte(',')
-		}
-		joined = rest
-	}
+	return mapping.MapHeaders(http.GetHeaders())
 }
 
 // rawHeaders are headers as they came: a name stands as often as it was sent,

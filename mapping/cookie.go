@@ -1,6 +1,10 @@
 package mapping
 
-import "strings"
+import (
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
 
 // cookieValue returns the value of the first cookie with this name in a Cookie
 // header. What is no cookie is passed over. A pair of quotes around the value
@@ -20,4 +24,30 @@ func cookieValue(header, name string) string {
 		return value
 	}
 	return ""
+}
+
+// cookiesApart undoes what Envoy does to several Cookie headers: it joins them
+// by a comma, as it does all headers, where an application reads each of them.
+// A client could hide a cookie from the rules behind another one. The comma
+// ends a cookie if a name and an equals sign follow; values hold commas too,
+// against the standard.
+func cookiesApart(joined string) string {
+	if strings.IndexByte(joined, ',') < 0 {
+		return joined
+	}
+	var apart strings.Builder
+	for {
+		value, rest, found := strings.Cut(joined, ",")
+		apart.WriteString(value)
+		if !found {
+			return apart.String()
+		}
+		name, _, isPair := strings.Cut(rest, "=")
+		if isPair && httpguts.ValidHeaderFieldName(trim(name)) {
+			apart.WriteString("; ")
+		} else {
+			apart.WriteByte(',')
+		}
+		joined = rest
+	}
 }

@@ -37,6 +37,31 @@ func TestCookieValue(t *testing.T) {
 	}
 }
 
+// Envoy joins two Cookie headers by a comma; an application reads both.
+func TestNoCookieHidesBehindAnother(t *testing.T) {
+	for joined, want := range map[string]string{
+		"a=1":                     "a=1",
+		"a=1; uid=x":              "a=1; uid=x",
+		"a=1,uid=x":               "a=1; uid=x",
+		"a=1,uid=x,b=2; c=3,d=4":  "a=1; uid=x; b=2; c=3; d=4",
+		"garbage,uid=x":           "garbage; uid=x",
+		",uid=x":                  "; uid=x",
+		"a=1, uid=x":              "a=1;  uid=x",
+		"uid=doe,john":            "uid=doe,john",
+		"uid=doe,john,":           "uid=doe,john,",
+		"uid=a,b c=d":             "uid=a,b c=d",
+		"uid=a,=b":                "uid=a,=b",
+		"uid=\"a,b\",uid=mallory": "uid=\"a,b\"; uid=mallory",
+	} {
+		if got, _ := (MapHeaders{"cookie": joined}).Header("cookie"); got != want {
+			t.Errorf("%s becomes %q; want %q", joined, got, want)
+		}
+	}
+	if got, _ := (MapHeaders{"x-a": "b=1,c=2"}).Header("x-a"); got != "b=1,c=2" {
+		t.Errorf("a header that is no cookie becomes %q", got)
+	}
+}
+
 func FuzzCookie(f *testing.F) {
 	for _, s := range []string{"uid=ann", "a=b; uid=\"x\"; uid=y", ";;=;uid", "uid = a=b"} {
 		f.Add(s, "uid")

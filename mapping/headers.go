@@ -59,5 +59,8 @@ func appendCanonical(b []byte, name string) []byte {
 // Header returns the value of the header with this lower-case name.
 func (h MapHeaders) Header(name string) (string, bool) {
 	value, ok := h[name]
+	if name == "cookie" {
+		value = cookiesApart(value)
+	}
 	return value, ok
 }

@@ -28,7 +28,11 @@ func (q *original) source(s *rules.ParamSource) string {
 	case rules.FromHeader:
 		return q.header(s.Name)
 	case rules.FromCookie:
-		return cookieValue(q.header("cookie"), s.Name)
+		cookies := q.header("cookie")
+		if q.call.Door == ExtAuthzWeb {
+			cookies = cookiesApart(cookies)
+		}
+		return cookieValue(cookies, s.Name)
 	case rules.FromQuery:
 		if q.call.Door == Koala {
 			return firstEntry(q.call.Args, s.Name)

@@ -1,0 +1,178 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// httpAuthorizer is a service for ext_authz over HTTP that answers as a test
+// says, by the path behind /auth.
+type httpAuthorizer struct {
+	mu     sync.Mutex
+	answer map[string]http.HandlerFunc
+	asked  map[string]*http.Request
+}
+
+// ServeHTTP answers by the path, and allows without a script.
+func (a *httpAuthorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, "/auth")
+	a.asked[path] = r
+	if answer := a.answer[path]; answer != nil {
+		answer(w, r)
+	}
+}
+
+// httpFacts is an Envoy whose ext_authz filters ask over HTTP.
+type httpFacts struct {
+	service *httpAuthorizer
+	app     *mirror
+	envoy   *e2e.Gateway
+}
+
+func extAuthzHTTP(more, response string) string {
+	return `{ name: envoy.filters.http.ext_authz, typed_config: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthz` + optional("", more) +
+		`, http_service: { path_prefix: /auth, server_uri: { uri: "http://service", cluster: service, timeout: 5s }` + optional("authorization_response: ", response) + ` } } }`
+}
+
+// What Envoy makes of the answers of an ext_authz service over HTTP, and what
+// it sends: docs/gateways/facts.md.
+func TestEnvoyHTTPExtAuthzFacts(t *testing.T) {
+	h := newHouse(t)
+	f := &httpFacts{service: &httpAuthorizer{answer: map[string]http.HandlerFunc{}, asked: map[string]*http.Request{}}, app: newMirror(t)}
+	server := httptest.NewServer(f.service)
+	t.Cleanup(server.Close)
+	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("service", server.Listener.Addr().String(), ""),
+		listener{name: "bare", filters: []string{extAuthzHTTP(`status_on_error: { code: 503 }`, "")}},
+		listener{name: "listed", filters: []string{extAuthzHTTP(
+			`allowed_headers: { patterns: [ { exact: x-forwarded-for }, { exact: cookie } ] }`,
+			`{ allowed_upstream_headers: { patterns: [ { exact: x-up } ] }, allowed_client_headers_on_success: { patterns: [ { exact: x-down } ] } }`)}},
+	)))(t)
+
+	t.Run("GW-21 only 200 allows", f.only200Allows)
+	t.Run("GW-22 what is below 500 is relayed", f.relayed)
+	t.Run("GW-23 only listed headers are sent", f.sent)
+	t.Run("GW-24 only listed headers are handed on", f.handedOn)
+}
+
+func (f *httpFacts) on(path string, status int, body string, headers ...string) {
+	f.service.mu.Lock()
+	defer f.service.mu.Unlock()
+	f.service.answer[path] = func(w http.ResponseWriter, _ *http.Request) {
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, ": ")
+			w.Header().Add(name, value)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func (f *httpFacts) get(t *testing.T, on, path string, headers ...string) reply {
+	t.Helper()
+	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
+}
+
+func (f *httpFacts) only200Allows(t *testing.T) {
+	for status, body := range map[int]string{201: "auth", 204: "", 206: "auth", 302: "auth"} {
+		path := "/status-" + http.StatusText(status)
+		f.on(strings.ReplaceAll(path, " ", ""), status, body)
+		wantIs(t, f.get(t, "bare", strings.ReplaceAll(path, " ", "")), status, body)
+	}
+	f.on("/allowed", 200, "auth")
+	wantIs(t, f.get(t, "bare", "/allowed"), 200, "app")
+}
+
+func (f *httpFacts) relayed(t *testing.T) {
+	f.on("/refused", 429, `{"status":429}`, "Content-Type: application/problem+json", "Retry-After: 9", "X-Any: 1", "X-Any: 2")
+	r := f.get(t, "bare", "/refused")
+	wantIs(t, r, 429, `{"status":429}`)
+	wantHeader(t, r.header, "Content-Type", "application/problem+json")
+	wantHeader(t, r.header, "Retry-After", "9")
+	wantHeader(t, r.header, "X-Any", "1", "2")
+	for _, status := range []int{500, 503} {
+		f.on("/failed", status, "broken", "X-Any: 1")
+		failed := f.get(t, "bare", "/failed")
+		wantIs(t, failed, 503, "")
+		wantHeader(t, failed.header, "X-Any")
+	}
+}
+
+func (f *httpFacts) sent(t *testing.T) {
+	headers := []string{"X-User: ann", "Cookie: c=1", "Cookie: d=2", "Authorization: Bearer t", "X-Forwarded-For: 198.51.100.66"}
+	f.get(t, "bare", "/sent-bare?q=1", headers...)
+	bare := f.service.asked["/sent-bare"]
+	if bare.Method != "GET" || bare.URL.RawQuery != "q=1" || bare.Host != f.envoy.Listeners["bare"] {
+		t.Errorf("the check is %s %s of %s; want the client's own method, query and host", bare.Method, bare.URL, bare.Host)
+	}
+	wantHeader(t, bare.Header, "Authorization", "Bearer t")
+	wantHeader(t, bare.Header, "X-User")
+	wantHeader(t, bare.Header, "Cookie")
+	wantHeader(t, bare.Header, "X-Forwarded-For")
+
+	f.get(t, "listed", "/sent-listed", headers...)
+	listed := f.service.asked["/sent-listed"]
+	wantHeader(t, listed.Header, "X-User")
+	wantHeader(t, listed.Header, "Cookie", "c=1,d=2")
+	forwarded := strings.Join(listed.Header.Values("X-Forwarded-For"), ",")
+	if first, last := strings.Index(forwarded, "198.51.100.66"), strings.LastIndexByte(forwarded, ','); first != 0 || last < 0 {
+		t.Errorf("X-Forwarded-For is %q; want the client's own at the left, and what Envoy knows at the right", forwarded)
+	}
+}
+
+func (f *httpFacts) handedOn(t *testing.T) {
+	f.on("/handed", 200, "", "X-Up: 1", "X-Down: 2", "X-Other: 3")
+	r := f.get(t, "listed", "/handed", "X-Up: client", "X-Other: client")
+	wantHeader(t, r.header, "X-Down", "2")
+	wantHeader(t, r.header, "X-Other")
+	got := f.app.reached("/handed")[0].Header
+	wantHeader(t, got, "X-Up", "1")
+	wantHeader(t, got, "X-Other", "client")
+	wantHeader(t, got, "X-Down")
+	f.on("/handed-none", 200, "")
+	f.get(t, "listed", "/handed-none", "X-Up: client")
+	wantHeader(t, f.app.reached("/handed-none")[0].Header, "X-Up", "client") // so a sample must remove it
+}
+
+// envoyHTTP is envoy/envoy-http.yaml before app.
+func (h *house) envoyHTTP(app *e2e.App, k *e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.EnvoySample("envoy/envoy-http.yaml",
+		[2]string{"port_value: 9901 ", "port_value: 0 "}, [2]string{"port_value: 10000 ", "port_value: 0 "},
+		[2]string{"port_value: 8000 ", "port_value: " + port(app.Address) + " "},
+		[2]string{"port_value: 9981 ", "port_value: " + port(k.HTTP) + " "},
+		[2]string{"port_value: 9982 ", "port_value: " + port(k.Admin) + " "}))(h.T)
+}
+
+func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+
+// The sample for HTTP answers as its comments say.
+func TestEnvoyHTTPSample(t *testing.T) {
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.stage.Path("examples/gateway.conf"))
+	app := h.app()
+	g := h.envoyHTTP(app, k)
+	t.Run("GW-25 a refusal is relayed whole", func(t *testing.T) { trueRefusal(t, g, "http") })
+	t.Run("GW-26 the application hears what was decided", func(t *testing.T) {
+		r := wantStatus(t, 200, "GET", g.URL+"/other", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: comment")
+		var got e2e.Arrived
+		want := e2e.Arrived{Method: "GET", Path: "/other", Decision: "none"}
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil || got != want {
+			t.Errorf("the application got %s, %v; want %+v", r.body, err, want)
+		}
+	})
+	t.Run("GW-27 clients choose neither act nor path nor address over HTTP", func(t *testing.T) { forge(t, g, app, "http") })
+	wantStatus(t, 200, "GET", g.URL+"/healthz")
+	if err := k.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, 503, "GET", g.URL+"/api/articles/1")
+	wantStatus(t, 200, "GET", g.URL+"/healthz")
+}
