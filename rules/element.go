@@ -201,7 +201,7 @@ func classifyBlock(text string) (element, *slip) {
 		warning = &slip{warnHostBits, fmt.Sprintf("the block of %s is %s", text, prefix.Masked()), "write that, or another prefix if fewer addresses are meant"}
 	}
 	all := netipx.RangeOfPrefix(prefix.Masked())
-	return element{kind: addressRange, text: prefix.Masked().String(), from: all.From(), to: all.To()}, warning
+	return element{kind: addressRange, text: prefix.String(), from: all.From(), to: all.To()}, warning
 }
 
 // parseBlock reads a CIDR block. One of IPv4 addresses mapped into IPv6 is the

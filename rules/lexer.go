@@ -64,10 +64,10 @@ func (s span) mention() string {
 	return text[:cut] + "…"
 }
 
-// scan calls visit for the bytes of s that stand outside quoted values, until
-// visit returns false or s ends. A quote opens a value where a value may
-// begin: behind `=` or `,`, or at the beginning of s. The result is the place
-// of a quote that is not closed, or -1.
+// scan calls visit for the bytes of s that are no blanks and stand outside
+// quoted values, until visit returns false or s ends. A quote opens a value
+// where a value may begin: behind `=` or `,`, or at the beginning of s. The
+// result is the place of a quote that is not closed, or -1.
 func (s span) scan(visit func(i int, b byte) bool) int {
 	text := s.text()
 	begins := true
@@ -81,12 +81,14 @@ func (s span) scan(visit func(i int, b byte) bool) int {
 			i, begins = end, false
 			continue
 		}
+		if c, size := utf8.DecodeRuneInString(text[i:]); unicode.IsSpace(c) {
+			i += size - 1
+			continue
+		}
 		if !visit(i, b) {
 			return -1
 		}
-		if b != ' ' && b != '\t' {
-			begins = b == '=' || b == ',' || b == ';' || b == '['
-		}
+		begins = b == '=' || b == ',' || b == ';' || b == '['
 	}
 	return -1
 }
@@ -169,7 +171,8 @@ func (s span) colons() []int {
 func (s span) uncomment() span {
 	text, end := s.text(), s.to-s.from
 	s.scan(func(i int, b byte) bool {
-		if b == '#' && (i == 0 || isBlank(text[i-1])) {
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		if b == '#' && (i == 0 || unicode.IsSpace(before)) {
 			end = i
 			return false
 		}

@@ -94,23 +94,29 @@ func (p *parser) declare(kind, name string, at span) (first Position, twice bool
 
 // file reads one file.
 func (p *parser) file(source *Source) {
+	f := &fileParser{parser: p}
+	if p.lines(source, f.line) && p.options.RequireEnd && f.section != endSection {
+		p.reportf(whole(p.last).end(), errEndMissing, "write [end] on its last line: without it nothing shows that the file was cut off", "the file does not close with [end]")
+	}
+}
+
+// lines visits each line of a file. It returns false for a file that has none
+// that could be read.
+func (p *parser) lines(source *Source, visit func(*line)) bool {
 	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
 	p.last = &line{file: source.Name, number: 1}
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		p.reportf(whole(p.last), errEncoding, "save it as UTF-8", "the file is UTF-16")
 		p.lost = true
-		return
+		return false
 	}
-	f := &fileParser{parser: p}
 	for number := 1; text != ""; number++ {
 		var l string
 		l, text, _ = strings.Cut(text, "\n")
 		p.last = &line{source.Name, number, strings.TrimSuffix(l, "\r")}
-		f.line(p.last)
+		visit(p.last)
 	}
-	if p.options.RequireEnd && f.section != endSection {
-		p.reportf(whole(p.last).end(), errEndMissing, "write [end] on its last line: without it nothing shows that the file was cut off", "the file does not close with [end]")
-	}
+	return true
 }
 
 // fileParser is where the parser stands in a file.

@@ -1,0 +1,151 @@
+package rules
+
+import "strings"
+
+// Format returns a rule file in its canonical layout: one blank line at most
+// between its lines, one before each section, statements that follow each
+// other in columns, and new spellings for old ones. Statements, their order
+// and their comments stay. UTF-8 without a byte order mark and line ends of
+// Unix are part of the layout.
+//
+// A file with an error comes back as it is: the findings say why. They are
+// those of its lines alone. What a line refers to is not looked up, so a file
+// is laid out without its word lists and the other files of its set.
+func Format(source Source) ([]byte, Findings) {
+	f := &formatter{fileParser: &fileParser{parser: &parser{declared: make(map[string]span)}}}
+	f.lines(&source, f.line)
+	findings := f.found.sorted([]Source{source})
+	if findings.HasErrors() {
+		return source.Text, findings
+	}
+	return []byte(layOut(f.read())), findings
+}
+
+// formatter parses a file and keeps its lines.
+type formatter struct {
+	*fileParser
+	kept []keptLine
+}
+
+// keptLine is a line of the file with the section that it stands in. A head
+// stands in the section that it begins.
+type keptLine struct {
+	statement span
+	section   section
+}
+
+func (f *formatter) line(l *line) {
+	f.fileParser.line(l)
+	f.kept = append(f.kept, keptLine{whole(l).trim(), f.section})
+}
+
+// read turns the lines of a file without errors into what is laid out.
+func (f *formatter) read() []laidLine {
+	laid := make([]laidLine, len(f.kept))
+	rules := f.rules
+	for i, k := range f.kept {
+		l := &laid[i]
+		l.as = k.statement.text()
+		switch {
+		case l.as == "":
+			l.kind = blankLine
+			continue
+		case l.as[0] == '#':
+			l.kind = commentLine
+			continue
+		}
+		statement, comment := k.statement, ""
+		if k.section.commented() {
+			statement = k.statement.uncomment()
+			comment = k.statement.tail(statement.to - k.statement.from).trim().text()
+		}
+		switch {
+		case l.as[0] == '[': // nothing else begins so without being an error
+			l.kind, l.cells = headLine, []string{"[" + sectionNames[k.section] + "]"}
+		case k.section == rulesSection:
+			l.cells = f.ruleCells(rules[0], statement)
+			rules = rules[1:]
+		default:
+			l.cells = cellsOf(k.section, statement)
+		}
+		if comment != "" {
+			l.cells = append(l.cells, comment)
+		}
+	}
+	return laid
+}
+
+// ruleCells are a rule's brackets.
+func (f *formatter) ruleCells(d *ruleDecl, s span) []string {
+	body, _ := f.ruleBody(s) // without a finding: they were all made before
+	brackets, _ := f.brackets(body)
+	conditions := make([]string, len(d.Conditions))
+	for i, c := range d.Conditions {
+		conditions[i] = c.String()
+	}
+	return []string{
+		ruleKeyword + " : [" + d.Method.String() + "]",
+		"[" + strings.Join(conditions, "; ") + "]",
+		"[" + assignments(brackets[2]) + "]",
+		"[" + assignments(brackets[3]) + "]",
+	}
+}
+
+// assignments is `name=value; name=value` without superfluous blanks and
+// semicolons.
+func assignments(s span) string {
+	var list []string
+	for _, piece := range s.statements() {
+		if !piece.empty() {
+			name, value, _ := piece.cut('=')
+			list = append(list, name.text()+"="+value.text())
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// cellsOf are the columns of a statement of any section but [rules].
+func cellsOf(in section, s span) []string {
+	switch in {
+	case paramsSection:
+		colon := s.colons()[0]
+		return []string{s.slice(0, colon).trim().text(), ": " + joined(s.tail(colon+1), " ")}
+	case routesSection:
+		colons := s.colons()
+		colon := colons[len(colons)-1]
+		words := s.slice(0, colon).fields()
+		return []string{words[0].text(), words[1].text(), strings.TrimSpace(": " + assignments(s.tail(colon+1).trim()))}
+	case resultSection:
+		number, object, _ := s.cut(':')
+		return []string{number.text(), ": " + spaceJSON(object.text())}
+	}
+	name, value, _ := s.cut(':')
+	return []string{name.text(), ": " + value.text()}
+}
+
+func joined(s span, separator string) string {
+	var words []string
+	for _, word := range s.fields() {
+		words = append(words, word.text())
+	}
+	return strings.Join(words, separator)
+}
+
+// spaceJSON puts a blank behind each comma of a JSON text, and nowhere else.
+func spaceJSON(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			end := closingQuote(text, i)
+			b.WriteString(text[i : end+1])
+			i = end
+		case ',':
+			b.WriteString(", ")
+		case ' ', '\t', '\r':
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
+}

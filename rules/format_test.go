@@ -1,0 +1,171 @@
+package rules
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// sameMeaning compares sets by all but their texts and places.
+var sameMeaning = cmp.Options{
+	cmp.AllowUnexported(Set{}, Condition{}, pattern{}, interval[int64]{}, Routes{}, node{}, route{}, routeVariable{}),
+	cmpopts.IgnoreFields(Set{}, "Sources", "Hash", "index"),
+	cmpopts.IgnoreTypes(Position{}, span{}),
+	cmp.Comparer(func(a, b *Dict) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
+	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
+	cmpopts.EquateComparable(interval[netip.Addr]{}),
+}
+
+// parseAny parses a text for which every word list exists.
+func parseAny(text []byte) (*Set, Findings) {
+	return Parse([]Source{{"rules.conf", text}}, Options{OpenDict: func(_, path string) (*Dict, error) {
+		return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path))
+	}})
+}
+
+// checkFormat checks that the layout of a text means the same, says the same
+// findings and is its own layout.
+func checkFormat(t *testing.T, text []byte) {
+	t.Helper()
+	laid, findings := Format(Source{"rules.conf", text})
+	if findings.HasErrors() {
+		if !bytes.Equal(laid, text) {
+			t.Fatalf("a file with errors was changed: %v", findings)
+		}
+		return
+	}
+	again, findings := Format(Source{"rules.conf", laid})
+	if diff := cmp.Diff(string(laid), string(again)); diff != "" || findings.HasErrors() {
+		t.Fatalf("laid out twice it differs: %v\n%s", findings, diff)
+	}
+	before, had := parseAny(text)
+	after, has := parseAny(laid)
+	if diff := cmp.Diff(before, after, sameMeaning); diff != "" {
+		t.Fatalf("the layout of %q is %q, which means something else (-before +after):\n%s", text, laid, diff)
+	}
+	if slices.ContainsFunc(had, func(f Finding) bool { return f.Code == warnMore.ID }) {
+		return // those that are shown may be others
+	}
+	if diff := cmp.Diff(lasting(had), lasting(has)); diff != "" {
+		t.Fatalf("the layout of %q is %q, with other findings (-before +after):\n%s", text, laid, diff)
+	}
+}
+
+// lasting are the codes of the findings that no layout mends, sorted: the
+// order in which brackets and words are looked at is not that of the places.
+func lasting(findings Findings) []string {
+	var codes []string
+	for _, f := range findings {
+		if f.Code != warnOldSpelling.ID && f.Message != "a semicolon too many" {
+			codes = append(codes, f.Code)
+		}
+	}
+	slices.Sort(codes)
+	return codes
+}
+
+// FuzzFormat holds that parse∘format∘parse is parse, and that what is laid out
+// is its own layout.
+func FuzzFormat(f *testing.F) {
+	for _, pattern := range []string{"testdata/good/*.conf", "testdata/bad/*.conf", "testdata/format/*.conf"} {
+		for _, path := range files(f, pattern, 1) {
+			if text, err := os.ReadFile(path); err == nil && len(text) < 10_000 {
+				f.Add(text)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { checkFormat(t, text) })
+}
+
+func TestFormatKeepsTheMeaning(t *testing.T) {
+	for _, path := range files(t, "testdata/good/*.conf", 10) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, findings := Format(Source{path, text}); findings.HasErrors() {
+				t.Fatalf("a good file has errors: %v", findings)
+			}
+			checkFormat(t, text)
+			for _, other := range [][]byte{
+				append([]byte(byteOrderMark), text...),
+				regexp.MustCompile(`\r?\n`).ReplaceAll(text, []byte("\r\n")),
+				regexp.MustCompile(`([][;,])`).ReplaceAll(text, []byte(" \t$1\u00a0 ")),
+			} {
+				checkFormat(t, other)
+			}
+		})
+	}
+}
+
+// TestFormatGolden shows the layout: X.conf becomes X.golden.
+func TestFormatGolden(t *testing.T) {
+	for _, path := range files(t, "testdata/format/*.conf", 5) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			laid, findings := Format(Source{filepath.Base(path), text})
+			if findings.HasErrors() {
+				t.Fatal(findings)
+			}
+			golden(t, strings.TrimSuffix(path, ".conf")+".golden", string(laid))
+			checkFormat(t, text)
+		})
+	}
+}
+
+func TestFormatLeavesFilesWithErrorsAsTheyAre(t *testing.T) {
+	for name, text := range map[string]string{
+		"a slip":          "[rules]\nrule:[cuont][a=1][time=1;count=1][result=2;return=1]\n",
+		"not UTF-8":       "[rules]\n# \xff\n",
+		"UTF-16":          "\xff\xfe[\x00",
+		"a long line":     "[rules]\n#" + strings.Repeat("x", maxLine) + "\n",
+		"behind the end":  "[end]\n[rules]\n",
+		"outside section": "a=1\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			laid, findings := Format(Source{"rules.conf", []byte(text)})
+			if !findings.HasErrors() || string(laid) != text {
+				t.Errorf("got %q with %v", laid, findings)
+			}
+		})
+	}
+}
+
+// TestFormatNeedsOneFileAlone: what is missing in a file may stand in another
+// of its set, and word lists are not looked at.
+func TestFormatNeedsOneFileAlone(t *testing.T) {
+	laid, findings := Format(Source{"10-lists.conf", []byte("[dicts]\nvip:no/such/list\n[rules]\nrule:[direct][uid@vip][][result=9;return=1]")})
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	want := "[dicts]\nvip : no/such/list\n\n[rules]\nrule : [direct] [uid @ vip] [] [result=9; return=1]\n"
+	if string(laid) != want {
+		t.Errorf("got %q", laid)
+	}
+}
+
+// TestFormatKeepsALineThatWouldBecomeTooLong: with blanks between its values it
+// could not be read again.
+func TestFormatKeepsALineThatWouldBecomeTooLong(t *testing.T) {
+	line := "rule:[count][a=1][time=1;count=1][result=2;return=1]"
+	long := "GET /x : a=" + strings.Repeat("x", maxLine-20) + ";b=1;c=2"
+	text := "[rules]\n" + line + "\n\n[routes]\n" + long + "\n"
+	laid, findings := Format(Source{"rules.conf", []byte(text)})
+	if findings.HasErrors() || !strings.Contains(string(laid), "\n"+long+"\n") {
+		t.Fatalf("%v; %d bytes of %d", findings, len(laid), len(text))
+	}
+	checkFormat(t, []byte(text))
+}
