@@ -63,19 +63,19 @@ func spaceHeads(lines []laidLine) {
 	}
 }
 
-// groupLength is the number of lines whose columns belong together: statements
-// that follow each other, else one line.
+// groupLength is the number of lines whose columns belong together: those up
+// to the next blank line or head, else one line.
 func groupLength(lines []laidLine) int {
-	n := slices.IndexFunc(lines, func(l laidLine) bool { return l.kind != statementLine })
+	n := slices.IndexFunc(lines, func(l laidLine) bool { return l.spaced || l.kind == headLine || l.kind == blankLine })
 	if n < 0 {
-		n = len(lines)
+		return len(lines)
 	}
 	return max(n, 1)
 }
 
-// maxPadding is how much the cells of a column may differ in width. Beyond it
-// neither this column nor those behind it are aligned: the eye would have to
-// jump further than columns help it.
+// maxPadding is by how much a column may be wider than its narrowest cell. A
+// line with a wider one leaves the columns from there on: for the sake of one
+// the eye would have to jump over emptiness in all others.
 const maxPadding = 24
 
 // columns are the texts of a group of lines.
@@ -88,16 +88,14 @@ func columns(group []laidLine) []string {
 			continue
 		}
 		var b strings.Builder
-		for j, cell := range l.cells {
-			b.WriteString(cell)
-			if j == len(l.cells)-1 {
-				break
-			}
-			if j < len(widths) {
+		aligned := alignedCells(l, widths)
+		for j, cell := range l.cells[:len(l.cells)-1] {
+			b.WriteString(cell + " ")
+			if j < aligned {
 				b.WriteString(strings.Repeat(" ", widths[j]-displayWidth(cell)))
 			}
-			b.WriteByte(' ')
 		}
+		b.WriteString(l.cells[len(l.cells)-1])
 		if texts[i] = b.String(); b.Len() > maxLine {
 			texts[i] = l.as // laid out it could not be read again
 		}
@@ -105,25 +103,38 @@ func columns(group []laidLine) []string {
 	return texts
 }
 
-// columnWidths are the widths of the columns that are aligned. What is last
-// in its line is no part of its column's width.
+// alignedCells is how many cells of a line stand in columns. The last one
+// needs none.
+func alignedCells(l laidLine, widths []int) int {
+	n := 0
+	for n < len(widths) && n+1 < len(l.cells) && displayWidth(l.cells[n]) <= widths[n] {
+		n++
+	}
+	return n
+}
+
+// columnWidths are the widths of the columns of a group.
 func columnWidths(group []laidLine) []int {
 	var widths []int
-	for column := 0; ; column++ {
-		least, most := -1, -1
+	for {
+		column := len(widths)
+		var cells []int // the widths of those in this column
 		for _, l := range group {
-			if column+1 < len(l.cells) {
-				width := displayWidth(l.cells[column])
-				most = max(most, width)
-				if least < 0 || width < least {
-					least = width
-				}
+			if column+1 < len(l.cells) && alignedCells(l, widths) == column {
+				cells = append(cells, displayWidth(l.cells[column]))
 			}
 		}
-		if most < 0 || most-least > maxPadding {
+		if len(cells) == 0 {
 			return widths
 		}
-		widths = append(widths, most)
+		slices.Sort(cells)
+		widest := cells[0]
+		for _, width := range cells {
+			if width <= cells[0]+maxPadding {
+				widest = width
+			}
+		}
+		widths = append(widths, widest)
 	}
 }
 
