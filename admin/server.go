@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
+
+	"github.com/koalagate/koalagate/engine"
 )
 
 // Options are what the admin pages show, and whom they are shown to.
@@ -15,6 +17,8 @@ type Options struct {
 	Status func() Status
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Modes are shown and changed at /modes.
+	Modes *engine.Modes
 	// Version is what /version says.
 	Version Version
 	// Hosts are the names, beside localhost and plain addresses, by which the
@@ -52,6 +56,8 @@ func New(o Options) http.Handler {
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", o.Metrics)
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
+	guarded.HandleFunc("GET /modes", modes{o.Modes}.get)
+	guarded.HandleFunc("POST /modes", modes{o.Modes}.post)
 	guarded.HandleFunc("GET /debug/pprof/", pprof.Index)
 	guarded.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	guarded.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -61,8 +67,11 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Status()) })
-	mux.Handle("GET /", authorized(guarded, o.Token, o.Exposed))
-	return hosts(mux, o.Hosts)
+	guard := authorized(guarded, o.Token, o.Exposed)
+	mux.Handle("GET /", guard)
+	mux.Handle("POST /modes", guard)
+	// A page in an operator's browser may lead to ours, and change nothing.
+	return hosts(http.NewCrossOriginProtection().Handler(mux), o.Hosts)
 }
 
 // healthz says that the process lives, whatever else is wrong: to restart it

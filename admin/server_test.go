@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/admin"
+	"github.com/koalagate/koalagate/engine"
 )
 
 func options() admin.Options {
@@ -20,6 +21,7 @@ func options() admin.Options {
 			}
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a_metric 1\n")) }),
+		Modes:   new(engine.Modes),
 		Version: admin.Version{Version: "1.2.3", Revision: "abc", Go: "go1.26"},
 		Hosts:   []string{"koala.example"},
 	}

@@ -74,6 +74,10 @@ type Config struct {
 	// first holds where the gateway names none.
 	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`
 
+	// Modes are the modes of doors at the start, as door=mode: enforce holds
+	// unless observe or off is said. The admin address changes them later.
+	Modes []string `koanf:"modes" validate:"dive,mode"`
+
 	// Headers says in which form clients are told of their quota.
 	Headers string `koanf:"headers" validate:"oneof=draft10 legacy both none"`
 	// RateLimitHeaders adds these fields to answers of the rate limit service,

@@ -38,6 +38,8 @@ func Default() Config {
 		MalformedPaths: "refuse",
 		AccelTargets:   []string{"@app"},
 
+		Modes: []string{}, // a limiter that limits nothing would be no default
+
 		Headers: "both",
 
 		KoalaAPI: "auto",

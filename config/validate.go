@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ const unixScheme = "unix:"
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode} {
+	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode} {
 		// The error is that of an empty tag, which these are not.
 		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
 	}
@@ -43,6 +44,15 @@ func isListen(s string) bool {
 func isFileMode(s string) bool {
 	mode, err := strconv.ParseUint(s, 8, 16)
 	return err == nil && mode <= 0o777
+}
+
+// doors are what a mode can be said of.
+var doors = []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"}
+
+// isMode tells whether s is a door and its mode.
+func isMode(s string) bool {
+	door, mode, _ := strings.Cut(s, "=")
+	return slices.Contains(doors, door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
 }
 
 func isRedisURL(s string) bool {
@@ -95,6 +105,8 @@ func wanted(fault validator.FieldError) string {
 		return "octal digits between quotes, like \"0660\""
 	case "required_with":
 		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
+	case "mode":
+		return "door=mode: one of " + strings.Join(doors, ", ") + ", and enforce, observe or off"
 	case "redisurl":
 		return "redis://host:port/db, rediss://… or unix:///path"
 	case "timezone":

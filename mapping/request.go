@@ -16,6 +16,11 @@ const (
 	Middleware  Door = "middleware"   // net/http in process
 )
 
+// Doors are all doors of the service, in the order of its manual.
+func Doors() []Door {
+	return []Door{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala}
+}
+
 // Request is what arrived at a door, before anything of it is believed. For
 // the HTTP doors it is the check call itself; Params finds the original
 // request in it, by the rules of its door.

@@ -35,6 +35,7 @@ type Metrics struct {
 	failures  prometheus.Counter
 	rescued   prometheus.Counter
 	degraded  prometheus.Gauge
+	modes     *prometheus.GaugeVec
 
 	generation prometheus.Gauge
 	inForce    prometheus.Gauge
@@ -58,7 +59,7 @@ type Build struct{ Version, Revision string }
 func New(b Build) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, unavailable (no store could answer) or invalid (the call could not be decided)."),
+		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store could answer) or invalid (the call could not be decided)."),
 			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
 			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
 		rules: newSeries(opts("rule_decisions_total", "Decisions that a rule made, by its number and verdict. Beyond a thousand of these, rules share the number other."),
@@ -73,6 +74,7 @@ func New(b Build) *Metrics {
 		failures:   prometheus.NewCounter(opts("store_errors_total", "Decisions that no store could make.")),
 		rescued:    prometheus.NewCounter(opts("rescued_total", "Decisions that the in-process store made in place of Redis.")),
 		degraded:   prometheus.NewGauge(gauge("store_degraded", "1 while the in-process store stands in for Redis.")),
+		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the mode that a door is in: enforce, observe or off."), []string{"door", "mode"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the rules in force: 1 for those of the start, one more with each change.")),
 		inForce:    prometheus.NewGauge(gauge("rules", "Number of rules in force.")),
 		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "When the rules in force were loaded.")),
@@ -81,7 +83,7 @@ func New(b Build) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of rule files that changed, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.modes,
 		m.generation, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -135,6 +137,12 @@ func (m *Metrics) Rescued() { m.rescued.Inc() }
 
 // Degraded notes whether the in-process store stands in for Redis.
 func (m *Metrics) Degraded(is bool) { m.degraded.Set(number(is)) }
+
+// DoorMode notes that a door is in a mode.
+func (m *Metrics) DoorMode(door, mode string) {
+	m.modes.DeletePartialMatch(prometheus.Labels{"door": door})
+	m.modes.WithLabelValues(door, mode).Set(1)
+}
 
 // RuleDecided counts a decision that the rule with this number made.
 func (m *Metrics) RuleDecided(rule int64, verdict string) {

@@ -26,6 +26,7 @@ func TestStories(t *testing.T) {
 			"start":  start,
 			"logged": logged,
 			"get":    get,
+			"post":   post,
 			"until":  until,
 			"put":    put,
 			"hold":   hold,

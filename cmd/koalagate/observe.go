@@ -4,13 +4,26 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/metrics"
 	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
 )
 
-// observeDecisions makes the function that counts decisions.
-func observeDecisions(m *metrics.Metrics) func(*engine.Call, *engine.Decision, error) {
+// outcome is the word for a decision in metrics: its verdict, and what it would
+// have been where the door's mode has overruled it.
+func outcome(d *engine.Decision) string {
+	for i := range d.Sets {
+		if a := &d.Sets[i]; a.Observed != rules.Allow || a.Mode == engine.ModeOff {
+			return a.DecisionWord()
+		}
+	}
+	return d.Verdict.String()
+}
+
+// observeDecisions makes the function that counts decisions, and logs those
+// that were overruled.
+func observeDecisions(m *metrics.Metrics, observed *observedLog) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
 		switch {
-		case engine.IsInvalid(err):
+		case err != nil && c.Fault != nil, engine.IsInvalid(err):
 			m.Decided(c.Door, metrics.Invalid)
 			return
 		case err != nil:
@@ -19,7 +32,8 @@ func observeDecisions(m *metrics.Metrics) func(*engine.Call, *engine.Decision, e
 			m.Decided(c.Door, metrics.Unavailable)
 			return
 		}
-		m.Decided(c.Door, d.Verdict.String())
+		m.Decided(c.Door, outcome(d))
+		observed.tell(c, d)
 		if d.Degraded {
 			m.Rescued()
 		}
@@ -31,7 +45,7 @@ func observeDecisions(m *metrics.Metrics) func(*engine.Call, *engine.Decision, e
 
 func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	if a.Decider != nil {
-		m.RuleDecided(a.Decider.Return, a.Verdict.String())
+		m.RuleDecided(a.Decider.Return, a.DecisionWord())
 	}
 	for i := range a.Shadow {
 		m.ShadowDecided(a.Shadow[i].Rule.Return, a.Shadow[i].Verdict.String())

@@ -68,7 +68,8 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 		return failure{err}
 	}
 	defer store.close()
-	decide := engine.New(store, set, engine.Observe(observeDecisions(m)))
+	modes := startModes(c, m, logger)
+	decide := engine.New(store, set, engine.WithModes(modes), engine.Observe(observeDecisions(m, newObservedLog(logger))))
 
 	certificates, err := grpcCertificates(c, logger)
 	if err != nil {
@@ -85,7 +86,7 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup,
 		front: grpcDoors(c, decide, certificates, logger), //nolint:contextcheck // the front ends with its Drain
 		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
-		admin: newHTTPServer(adminPages(c, m, b, !isLocal(l.admin), func() admin.Status {
+		admin: newHTTPServer(adminPages(c, m, modes, b, !isLocal(l.admin), func() admin.Status {
 			return status(loader.State(), store.kind(), draining.Load())
 		}), c, profileTimeout, logger),
 	}
@@ -150,9 +151,9 @@ func grpcDoors(c *config.Config, e *engine.Engine, certificates *envoy.Certifica
 }
 
 // adminPages is everything that the admin address serves.
-func adminPages(c *config.Config, m *metrics.Metrics, b build, isExposed bool, status func() admin.Status) http.Handler {
+func adminPages(c *config.Config, m *metrics.Metrics, modes *engine.Modes, b build, isExposed bool, status func() admin.Status) http.Handler {
 	return admin.New(admin.Options{
-		Status: status, Metrics: m.Handler(), Version: b.page(),
+		Status: status, Metrics: m.Handler(), Modes: modes, Version: b.page(),
 		Hosts: c.AdminHosts, Token: c.AdminToken.Reveal(), Exposed: isExposed,
 	})
 }

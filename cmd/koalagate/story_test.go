@@ -137,10 +137,17 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 // get calls a page with further headers as `Name: value`; its status and body
 // are the standard output.
 func get(ts *testscript.TestScript, neg bool, args []string) {
-	text, err := call(args[0], args[1:]...)
+	text, err := call(http.MethodGet, args[0], "", args[1:]...)
 	if neg != (err != nil) {
 		ts.Fatalf("calling %s: %q, %v", args[0], text, err)
 	}
+	fmt.Fprint(ts.Stdout(), text)
+}
+
+// post sends a body to a page, as get calls one.
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := call(http.MethodPost, args[0], args[1], args[2:]...)
+	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), text)
 }
 
@@ -149,14 +156,14 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	last := ""
 	wait(ts, args[0]+" from "+args[1], func() bool {
-		last, _ = call(args[1], args[2:]...) // no answer does not match
+		last, _ = call(http.MethodGet, args[1], "", args[2:]...) // no answer does not match
 		return want.MatchString(last)
 	})
 	fmt.Fprint(ts.Stdout(), last)
 }
 
-func call(url string, headers ...string) (string, error) {
-	request, err := http.NewRequest(http.MethodGet, url, nil)
+func call(method, url, sent string, headers ...string) (string, error) {
+	request, err := http.NewRequest(method, url, strings.NewReader(sent))
 	if err != nil {
 		return "", err
 	}

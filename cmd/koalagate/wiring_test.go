@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/metrics"
 	"github.com/koalagate/koalagate/reload"
 	"github.com/koalagate/koalagate/rules"
 	"github.com/koalagate/koalagate/store"
@@ -43,6 +47,19 @@ func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
 	d := config.Default()
 	if d.RedisPrefix != store.DefaultPrefix || d.RedisBudget != store.DefaultBudget || d.Timezone != rules.DefaultTimezone {
 		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, store.DefaultPrefix, store.DefaultBudget, rules.DefaultTimezone)
+	}
+}
+
+func TestEveryDoorHasAMode(t *testing.T) {
+	for _, door := range mapping.Doors() {
+		loaded, err := config.Load(config.Input{Flags: map[string]any{"modes": []string{string(door) + "=off"}}})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := startModes(&loaded.Config, metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler)).Of(string(door)); got != engine.ModeOff {
+			t.Errorf("%s is in mode %s; want off", door, got)
+		}
 	}
 }
 

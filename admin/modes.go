@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+)
+
+// maxModes bounds a change of modes, in bytes.
+const maxModes = 4 << 10
+
+// modes serves /modes: GET tells the mode of every door, POST changes those
+// that its JSON object names, {"ratelimit":"observe"}, and answers like GET.
+// What is faulty changes nothing.
+type modes struct{ *engine.Modes }
+
+func (m modes) get(w http.ResponseWriter, _ *http.Request) {
+	all := make(map[mapping.Door]engine.Mode)
+	for _, door := range mapping.Doors() {
+		all[door] = m.Of(string(door))
+	}
+	reply(w, http.StatusOK, all)
+}
+
+func (m modes) post(w http.ResponseWriter, r *http.Request) {
+	changes, err := readModes(http.MaxBytesReader(w, r.Body, maxModes))
+	if err != nil {
+		harmless(w.Header())
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	m.Set(changes)
+	m.get(w, r)
+}
+
+// readModes reads a change, and refuses it as a whole if a part is faulty.
+func readModes(body io.Reader) (map[string]engine.Mode, error) {
+	changes := make(map[string]engine.Mode)
+	if err := json.NewDecoder(body).Decode(&changes); err != nil {
+		return nil, errors.New(`want a JSON object of doors and modes, like {"ratelimit":"observe"}`)
+	}
+	for door, mode := range changes {
+		if !slices.Contains(mapping.Doors(), mapping.Door(door)) {
+			return nil, fmt.Errorf("%q is no door; want one of %v", door, mapping.Doors())
+		}
+		if _, err := engine.ParseMode(string(mode)); err != nil {
+			return nil, fmt.Errorf("%s: %w", door, err)
+		}
+	}
+	return changes, nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// startModes are the modes of the doors as configured; metrics and log follow
+// their changes.
+func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engine.Modes {
+	modes := &engine.Modes{Changed: func(door string, from, to engine.Mode) {
+		m.DoorMode(door, string(to))
+		logger.Warn("a door is in another mode", "door", door, "from", string(from), "to", string(to))
+	}}
+	for _, door := range mapping.Doors() {
+		m.DoorMode(string(door), string(modes.Of(string(door))))
+	}
+	set := make(map[string]engine.Mode, len(c.Modes))
+	for _, text := range c.Modes {
+		door, mode, _ := strings.Cut(text, "=") // the configuration has checked both
+		set[door] = engine.Mode(mode)
+	}
+	modes.Set(set)
+	return modes
+}
+
+// observedInterval is how long a line about an observed refusal holds.
+const observedInterval = 10 * time.Second
+
+// maxObserved bounds the kinds of refusals that are told apart.
+const maxObserved = 1000
+
+// observedLog tells of refusals that doors in observe mode did not carry out:
+// of each kind one line an interval.
+type observedLog struct {
+	logger *slog.Logger
+	now    func() time.Time
+
+	mu    sync.Mutex
+	kinds map[observedKind]*observedRefusals
+}
+
+// observedKind is what one line stands for: a door, and the rule that would
+// have refused, or the fault of a request that could not be decided.
+type observedKind struct {
+	door, decision string
+	rule           int64 // 0 without one
+}
+
+type observedRefusals struct {
+	said   time.Time
+	unsaid int // since then
+}
+
+func newObservedLog(logger *slog.Logger) *observedLog {
+	return &observedLog{logger: logger, now: time.Now, kinds: make(map[observedKind]*observedRefusals)}
+}
+
+// tell logs what of a decision was overruled.
+func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
+	for i := range d.Sets {
+		a := &d.Sets[i]
+		if a.Observed == rules.Allow {
+			continue
+		}
+		kind := observedKind{door: c.Door, decision: a.DecisionWord()}
+		if a.Decider != nil {
+			kind.rule = a.Decider.Return
+		}
+		if unsaid, due := l.due(kind); due {
+			l.logger.Info("a refusal is observed, not carried out", l.words(kind, c, unsaid)...)
+		}
+	}
+}
+
+func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int) []any {
+	words := []any{"door", kind.door, "decision", kind.decision}
+	if kind.rule != 0 {
+		words = append(words, "rule", kind.rule)
+	}
+	if c.Fault != nil {
+		words = append(words, "fault", fmt.Sprint(c.Fault))
+	}
+	return append(words, "unsaid", unsaid)
+}
+
+// due tells whether a refusal is to be logged, and how many like it were not.
+func (l *observedLog) due(kind observedKind) (unsaid int, due bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	known := l.kinds[kind]
+	switch {
+	case known == nil && len(l.kinds) >= maxObserved:
+		return 0, false
+	case known == nil:
+		known = new(observedRefusals)
+		l.kinds[kind] = known
+	case now.Sub(known.said) < observedInterval:
+		known.unsaid++
+		return 0, false
+	}
+	unsaid = known.unsaid
+	known.said, known.unsaid = now, 0
+	return unsaid, true
+}
