@@ -15,6 +15,8 @@
 --              flags      1 refund, 2 allows
 --              rules, then for each of them the eight numbers named below
 --
+-- ARGV[2]  How long keys are kept beyond their end, in ms; a second if absent.
+--
 -- reply    Msgpack integers, one after the other: 1, now, then for each set
 --            decider, reporter, limit, remaining, reset, retry, daily, hits,
 --            refusals, then that many indices of rules
@@ -196,10 +198,10 @@ if used[BASE] then
 end
 
 -- When Redis may expire what is needed until then: with a quarter of slack, so
--- that few steps have to set it again.
+-- that few steps have to set it again, and ARGV[2] or a second.
 local function expiry(till, now)
   local left = math.max(till - now, 0)
-  return now + left + math.floor(left / 4) + 1000
+  return now + left + math.floor(left / 4) + (ARGV[2] or 1000)
 end
 
 -- leak: runs of hits, oldest first: the instant and the number of all hits ever

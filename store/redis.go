@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type Redis struct {
 	prefix   string
 	budget   time.Duration
 	calendar calendar
+	linger   string       // what the script is told of RedisOptions.Linger, "" for nothing
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
 }
@@ -47,6 +49,10 @@ type RedisOptions struct {
 	// Budget is the longest that a call may take; 0 means DefaultBudget. A
 	// caller's own deadline, less a margin, is kept too.
 	Budget time.Duration
+	// Linger is how long Redis keeps a counter beyond its end; 0 means a second.
+	// More is needed only where plans bring a clock that is slower than that
+	// of Redis, as those of a replay may.
+	Linger time.Duration
 }
 
 const (
@@ -78,6 +84,9 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	}
 	if r.budget < 0 {
 		return nil, fmt.Errorf("redis budget %v: want more than 0", r.budget)
+	}
+	if o.Linger > 0 {
+		r.linger = strconv.FormatInt(o.Linger.Milliseconds(), 10)
 	}
 	r.calls.New = func() any { return new(call) }
 	if r.client != nil {
@@ -232,9 +241,13 @@ func (r *Redis) days(p *Plan) []int64 {
 // run calls the script. Where Redis does not know it, nothing was executed: the
 // call is made once more with the script's text, which Redis then knows.
 func (r *Redis) run(ctx context.Context, c *call) (string, error) {
-	text, err := r.script.EvalSha(ctx, r.client, c.keys, c.blob).Text()
+	args := []any{c.blob}
+	if r.linger != "" {
+		args = append(args, r.linger)
+	}
+	text, err := r.script.EvalSha(ctx, r.client, c.keys, args...).Text()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		text, err = r.script.Eval(ctx, r.client, c.keys, c.blob).Text()
+		text, err = r.script.Eval(ctx, r.client, c.keys, args...).Text()
 	}
 	return text, err
 }
