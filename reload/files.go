@@ -38,6 +38,10 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 	return set, findings, nil
 }
 
+// Sources reads the rule files alone, in their order. The error names every
+// one that cannot be read.
+func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(nil)) }
+
 // sources reads all rule files.
 func (f Files) sources(r *reader) ([]rules.Source, error) {
 	var sources []rules.Source

@@ -8,10 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// program is one run of the command: what it is given, and where it writes.
+// program is one run of the command: what it is given, where it reads and where
+// it writes.
 type program struct {
 	args    []string
 	environ []string
+	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
 }
@@ -72,7 +74,7 @@ func (p *program) root() *cobra.Command {
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("a command is missing") },
 	}
-	root.AddCommand(p.serveCommand(), p.checkCommand(), p.explainCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.configCommand(), p.versionCommand())
 	return root
 }
 
