@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,8 +141,13 @@ func TestDamagedValuesAreAbsent(t *testing.T) {
 	s := openShelf(t, server)
 	s.do(store.Update, now, rules()...)
 	whole := s.value()
+	// Cut between two entries it is a value like any other.
+	ends := []int{27, 27 + 39, 27 + 39 + 47}
 	for n := range len(whole) {
 		s.put(whole[:n])
+		if a := s.do(store.Peek, now+1, rules()[0]); (a.Hits != 0) != slices.Contains(ends, n) {
+			t.Errorf("cut to %d bytes: %d hits are believed", n, a.Hits)
+		}
 		a := s.do(store.Take, now+1, rules()...)
 		if a.Decider >= 0 {
 			t.Errorf("cut to %d bytes: rule %d refuses", n, a.Decider)

@@ -115,3 +115,24 @@ func TestUpdatesBeyondALeakLimitTakeBoundedRoom(t *testing.T) {
 		t.Errorf("%d hits are left when all are out", a.Hits)
 	}
 }
+
+// TestLogsAreTidied takes at a steady pace: the log stays as long as what is in
+// the window, with as much again, and goes with its last run.
+func TestLogsAreTidied(t *testing.T) {
+	s := openShelf(t, storetest.StartServer(t))
+	ctx, log := context.Background(), s.key+":11"
+	leak := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Leak, Time: 1, Count: 2000, Weight: 1}
+	const takes, window = 6000, 1000
+	for i := range int64(takes) {
+		if a := s.do(store.Take, now+i, leak); i >= window && a.Remaining != 2000-window {
+			t.Fatalf("take %d: %d are left, want %d", i, a.Remaining, 2000-window)
+		}
+	}
+	if size := s.client.StrLen(ctx, log).Val(); size < window*13*9/10 || size > 2*(window+1024)*13 {
+		t.Errorf("the log has %d bytes for %d runs in use", size, window)
+	}
+	s.do(store.Take, now+takes+2000, leak)
+	if n := s.client.Exists(ctx, log).Val(); n != 0 {
+		t.Error("the log outlives its last run")
+	}
+}
