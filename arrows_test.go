@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"envoy":           nil,
 	"engine":          {"rules", "store"},
 	"mapping":         {"rules"},
+	"trace":           {"engine", "rules"},
 	"reload":          {"rules"},
 	"publish":         {"rules"},
 	"extauthz":        doorImports,

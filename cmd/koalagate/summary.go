@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/trace"
+)
+
+// summary is what a replay has to tell people. It takes as much memory as
+// there are rules, however long the trace is.
+type summary struct {
+	set      *rules.Set
+	matches  rules.Matches
+	calls    int
+	from, to int64 // ms since the epoch
+	verdicts [3]int
+	rules    map[*rules.Rule]*ruleTally
+	heaviest *heaviest
+
+	recorded, otherwise int // calls whose recorded answer is known, and is another
+	firstOtherwise      int // the line of the first one
+	answer              []byte
+}
+
+// ruleTally is what a rule has done.
+type ruleTally struct{ matched, refused, wouldRefuse int }
+
+// heaviestKept is among how many identities the heaviest are looked for, and
+// heaviestShown how many of them are told of.
+const (
+	heaviestKept  = 10_000
+	heaviestShown = 10
+)
+
+func newSummary(set *rules.Set) *summary {
+	s := &summary{set: set, rules: make(map[*rules.Rule]*ruleTally, len(set.Rules)), heaviest: newHeaviest(heaviestKept)}
+	for _, r := range set.Rules {
+		s.rules[r] = new(ruleTally)
+	}
+	return s
+}
+
+// add notes a call and its answer.
+func (s *summary) add(q question, c *engine.Call, d *engine.Decision) {
+	if s.calls == 0 || c.Now < s.from {
+		s.from = c.Now
+	}
+	s.to = max(s.to, c.Now)
+	s.calls++
+	switch c.Op {
+	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
+		s.verdicts[d.Verdict]++
+	default: // the others have none
+	}
+	for i := range d.Sets {
+		s.addSet(c.Op, &c.Sets[i], &d.Sets[i])
+	}
+	s.compare(q, c, d)
+}
+
+func (s *summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
+	s.set.Match(in.Params, &s.matches)
+	for i := range s.matches.List {
+		m := &s.matches.List[i]
+		s.rules[m.Rule].matched++
+		asks := op == engine.Take || op == engine.Update || op == engine.CompleteTake
+		if m.Rule.Counts() && asks && !in.Refund {
+			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
+			s.heaviest.add(m, in, int64(in.Hits)*m.Cost, refused)
+		}
+	}
+	if a.Decider != nil && a.Verdict != rules.Allow {
+		s.rules[a.Decider].refused++
+	}
+	for _, r := range a.Refusing {
+		s.rules[r].refused++
+	}
+	for i := range a.Shadow {
+		if a.Shadow[i].Verdict != rules.Allow {
+			s.rules[a.Shadow[i].Rule].wouldRefuse++
+		}
+	}
+}
+
+// compare holds the answer against the one that the line tells of. What
+// remains of a limit may differ: a log need not begin with the counters.
+func (s *summary) compare(q question, c *engine.Call, d *engine.Decision) {
+	var before, now struct {
+		Verdict string `json:"verdict"`
+		Return  int64  `json:"return"`
+	}
+	recorded := q.line.Recorded()
+	if len(recorded) == 0 || json.Unmarshal(recorded, &before) != nil {
+		return
+	}
+	s.answer = trace.AppendAnswer(s.answer[:0], c.Op, d, q.line.Several())
+	if json.NewDecoder(bytes.NewReader(s.answer)).Decode(&now) != nil {
+		return
+	}
+	s.recorded++
+	if before != now {
+		if s.otherwise == 0 {
+			s.firstOtherwise = q.number
+		}
+		s.otherwise++
+	}
+}
+
+// print writes the summary.
+func (s *summary) print(w io.Writer) {
+	if s.calls == 0 {
+		fmt.Fprintln(w, "there is no call in the trace")
+		return
+	}
+	fmt.Fprintf(w, "%d calls from %s to %s: %d allowed, %d denied, %d challenged, %d without a verdict\n", s.calls, s.clock(s.from), s.clock(s.to),
+		s.verdicts[rules.Allow], s.verdicts[rules.Deny], s.verdicts[rules.Challenge],
+		s.calls-s.verdicts[rules.Allow]-s.verdicts[rules.Deny]-s.verdicts[rules.Challenge])
+	if s.recorded > 0 {
+		fmt.Fprintf(w, "%d of %d recorded answers had another verdict or another rule", s.otherwise, s.recorded)
+		if s.otherwise > 0 {
+			fmt.Fprintf(w, ", first in line %d", s.firstOtherwise)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "rule\tmatched\trefused\twould refuse\t")
+	for _, r := range s.set.Rules {
+		n := s.rules[r]
+		would := "-"
+		if r.Shadow {
+			would = fmt.Sprint(n.wouldRefuse)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t\n", r.Return, n.matched, n.refused, would)
+	}
+	t.Flush()
+	s.heaviest.print(w)
+}
+
+// clock is an instant in the zone of the rules' days.
+func (s *summary) clock(ms int64) string {
+	return time.UnixMilli(ms).In(s.set.Zone).Format("2006-01-02 15:04:05 MST")
+}

@@ -1,0 +1,100 @@
+package trace
+
+import (
+	"strconv"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// AppendAnswer appends what was answered to a call, as JSON. Several tells
+// that the call has its parameters in sets: there is an answer for each then.
+func AppendAnswer(b []byte, op engine.Op, d *engine.Decision, several bool) []byte {
+	switch {
+	case d.Unavailable:
+		return append(b, `{"verdict":"deny","unavailable":true}`...)
+	case op == engine.Update, op == engine.Refund, op == engine.Reset:
+		b = append(b, `{"verdict":"ok"`...)
+	case several:
+		b = append(b, `{"verdict":"`...)
+		b = append(append(b, d.Verdict.String()...), `","sets":[`...)
+		for i := range d.Sets {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendSet(append(b, '{'), op, &d.Sets[i]), '}')
+		}
+		b = append(b, ']')
+	default:
+		b = appendSet(append(b, '{'), op, &d.Sets[0])
+	}
+	if d.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
+	return append(b, '}')
+}
+
+// appendSet appends the fields of the answer to one parameter set.
+func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
+	switch op {
+	case engine.Peek:
+		b = appendNumber(append(b, `"verdict":"ok"`...), "hits", a.Hits)
+	case engine.Complete, engine.CompleteTake:
+		b = append(append(append(b, `"verdict":"`...), a.Verdict.String()...), '"')
+		b = append(b, `,"refusing":[`...)
+		for i, r := range a.Refusing {
+			b = appendRule(b, i, r.Return, r.Result.Verdict().String())
+		}
+		b = append(b, ']')
+	default:
+		b = appendDecider(b, a)
+	}
+	if a.Limited {
+		b = appendNumber(b, "limit", a.Quota.Limit)
+		b = appendNumber(b, "remaining", a.Quota.Remaining)
+		b = appendNumber(b, "reset_ms", a.Quota.Reset.Milliseconds())
+	}
+	if a.Retry >= 0 {
+		b = appendNumber(b, "retry_ms", a.Retry.Milliseconds())
+	}
+	if len(a.Shadow) == 0 {
+		return b
+	}
+	b = append(b, `,"shadow":[`...)
+	for i, s := range a.Shadow {
+		b = appendRule(b, i, s.Rule.Return, s.Verdict.String())
+	}
+	return append(b, ']')
+}
+
+// appendDecider appends the verdict, and whose it is.
+func appendDecider(b []byte, a *engine.Answer) []byte {
+	b = append(append(append(b, `"verdict":"`...), a.Verdict.String()...), '"')
+	if a.Observed != rules.Allow { // the door's mode has overruled it
+		b = append(append(append(b, `,"observed":"`...), a.Observed.String()...), '"')
+	}
+	if a.Result.Number >= 0 { // else it is no entry of the rule file
+		b = appendNumber(b, "result", int64(a.Result.Number))
+	}
+	decider := int64(0)
+	if a.Decider != nil {
+		decider = a.Decider.Return
+	}
+	return appendNumber(b, "return", decider)
+}
+
+// appendRule appends an element of a list of rules with their verdicts.
+func appendRule(b []byte, i int, number int64, verdict string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = strconv.AppendInt(append(b, `{"return":`...), number, 10)
+	b = append(append(b, `,"verdict":"`...), verdict...)
+	return append(b, `"}`...)
+}
+
+// appendNumber appends a field behind others.
+func appendNumber(b []byte, name string, n int64) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, n, 10)
+}

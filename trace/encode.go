@@ -1,0 +1,88 @@
+package trace
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/koalagate/koalagate/engine"
+)
+
+// appendLine appends a call and its answer as a line of a trace. A value goes
+// through show on its way.
+func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, show func(name, value string) string) []byte {
+	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
+	b = appendWord(b, `,"op":`, nameOf(c.Op))
+	b = appendWord(b, `,"door":`, c.Door)
+	if len(c.Sets) == 1 {
+		b = appendInput(append(b, ','), &c.Sets[0], show)
+	} else {
+		b = append(b, `,"sets":[`...)
+		for i := range c.Sets {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendInput(append(b, '{'), &c.Sets[i], show), '}')
+		}
+		b = append(b, ']')
+	}
+	if c.Rule != 0 {
+		b = appendNumber(b, "rule", c.Rule)
+	}
+	if c.Erase != 0 {
+		b = appendNumber(b, "erase", int64(c.Erase))
+	}
+	b = AppendAnswer(append(b, `,"answer":`...), c.Op, d, len(c.Sets) != 1)
+	return append(b, "}\n"...)
+}
+
+// appendInput appends the fields of one parameter set.
+func appendInput(b []byte, in *engine.Input, show func(name, value string) string) []byte {
+	b = append(b, `"params":{`...)
+	for i, p := range in.Params.List() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, p.Name)
+		b = appendText(append(b, ':'), show(p.Name, p.Value))
+	}
+	b = strconv.AppendUint(append(b, `},"hits":`...), in.Hits, 10)
+	if in.Refund {
+		b = append(b, `,"refund":true`...)
+	}
+	if o := in.Override; o != nil {
+		b = strconv.AppendInt(append(b, `,"limit":{"count":`...), o.Count, 10)
+		b = appendNumber(b, "seconds", o.Seconds)
+		b = append(b, `,"entries":[`...)
+		for i, e := range o.Entries {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if i%2 == 1 { // keys and values in turn
+				e = show(o.Entries[i-1], e)
+			}
+			b = appendText(b, e)
+		}
+		b = append(b, `]}`...)
+	}
+	return b
+}
+
+// appendWord appends a field if there is something to say.
+func appendWord(b []byte, field, word string) []byte {
+	if word == "" {
+		return b
+	}
+	return appendText(append(b, field...), word)
+}
+
+// appendText appends a text as JSON, on one line whatever is in it.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(text) // a string is always JSON
+			return append(b, quoted...)
+		}
+	}
+	b = append(append(b, '"'), text...)
+	return append(b, '"')
+}

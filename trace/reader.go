@@ -1,0 +1,54 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxLine is the most bytes that a line has.
+const MaxLine = 1 << 20
+
+// Reader reads a trace line by line, however long it is.
+type Reader struct {
+	in     *bufio.Reader
+	number int
+}
+
+// NewReader returns a Reader of what in holds.
+func NewReader(in io.Reader) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, MaxLine)}
+}
+
+// Number is the number of the line that Next returned, from 1.
+func (r *Reader) Number() int { return r.number }
+
+// Next returns the next line that is not blank; io.EOF when there is none. An
+// error of a line names its number.
+func (r *Reader) Next() (*Line, error) {
+	for {
+		text, err := r.in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(text) == 0 {
+			return nil, io.EOF
+		}
+		r.number++
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, r.fault(fmt.Errorf("it has more than %d bytes", MaxLine))
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, r.fault(err)
+		}
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		l, err := parseLine(text)
+		if err != nil {
+			return nil, r.fault(err)
+		}
+		return l, nil
+	}
+}
+
+func (r *Reader) fault(err error) error { return fmt.Errorf("line %d: %w", r.number, err) }
