@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Gateway is Envoy or nginx, set up as its sample says.
+// Gateway is a gateway, set up as its sample says.
 type Gateway struct {
 	*Program
 	URL string // without a slash at the end
@@ -91,65 +91,6 @@ func (g *Gateway) envoyListens(adminFile string) error {
 	}
 	g.URL = "http://" + g.Listeners["http"]
 	return nil
-}
-
-// Nginx starts nginx with nginx/nginx.conf before app, asking the instances.
-func (s *Stage) Nginx(app *App, instances ...*Koalagate) (*Gateway, error) {
-	path, err := s.Find("nginx")
-	if err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	paths, err := s.nginxPaths()
-	if err != nil {
-		return nil, err
-	}
-	const server = "    server %s max_fails=3 fail_timeout=2s;\n"
-	var servers strings.Builder
-	for _, k := range instances {
-		fmt.Fprintf(&servers, server, k.HTTP)
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	text, err := s.sample("nginx/nginx.conf",
-		[2]string{"include /etc/nginx/mime.types;", "include " + paths + ";"},
-		[2]string{"/var/log/nginx/access.log", s.fileName("nginx-access.log")},
-		[2]string{"listen 127.0.0.1:8080;", "listen " + address + ";"},
-		[2]string{"server 127.0.0.1:8000;", "server " + app.Address + ";"},
-		[2]string{fmt.Sprintf(server, "127.0.0.1:9981"), servers.String()})
-	if err != nil {
-		return nil, err
-	}
-	file := s.fileName("nginx-%d.conf", len(s.programs))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
-	directives := fmt.Sprintf("daemon off; worker_processes 2; pid %s;", s.fileName("nginx-%d.pid", len(s.programs)))
-	if os.Geteuid() == 0 {
-		directives += " user root;" // or its workers could not enter our folder
-	}
-	p, err := s.start("nginx", path, nil, "-p", s.dir, "-e", "stderr", "-c", file, "-g", directives)
-	if err != nil {
-		return nil, err
-	}
-	g := &Gateway{Program: p, URL: "http://" + address}
-	return g, eventually(p, func() error {
-		_, err := get(g.URL + "/healthz")
-		return err
-	})
-}
-
-// nginxPaths writes where nginx keeps what it buffers: by default in folders
-// that only root has.
-func (s *Stage) nginxPaths() (string, error) {
-	var text strings.Builder
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		fmt.Fprintf(&text, "%s_temp_path %s;\n", kind, s.fileName("nginx-%s", kind))
-	}
-	file := s.fileName("nginx-paths.conf")
-	return file, os.WriteFile(file, []byte(text.String()), 0o600)
 }
 
 func portOf(address string) string {

@@ -9,13 +9,16 @@ import (
 )
 
 // shown is the house of the samples as they stand: examples/gateway.conf
-// behind envoy/envoy.yaml and nginx/nginx.conf.
+// behind the samples of the gateways.
 func shown(t *testing.T) (h *house, app *e2e.App, gateways map[string]*e2e.Gateway) {
 	t.Helper()
 	h = newHouse(t)
 	instances := h.pair(h.stage.Path("examples/gateway.conf"))
 	app = h.app()
-	return h, app, map[string]*e2e.Gateway{"envoy": h.envoy(app, instances...), "nginx": h.nginx(app, instances...)}
+	return h, app, map[string]*e2e.Gateway{
+		"envoy": h.envoy(app, instances...), "nginx": h.nginx(app, instances...), "accel": h.accel(app, instances...),
+		"caddy": h.caddy(app, instances...), "haproxy": h.haproxy(app, instances...),
+	}
 }
 
 // The samples answer as their comments say.

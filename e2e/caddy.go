@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Caddy starts Caddy with deploy/caddy/Caddyfile before the application at
+// app, asking koalagate at the addresses. Pairs are further replacements of
+// what stands in the sample once.
+func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gateway, error) {
+	path, err := s.Find("caddy")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	text, err := s.sample("deploy/caddy/Caddyfile", append(pairs,
+		[2]string{"http://127.0.0.1:8080 {", "http://" + address + " {"},
+		[2]string{"forward_auth 127.0.0.1:9981 {", "forward_auth " + strings.Join(koalagate, " ") + " {"})...)
+	if err != nil {
+		return nil, err
+	}
+	file := s.fileName("caddy-%d", len(s.programs))
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "127.0.0.1:8000", app)), 0o600); err != nil {
+		return nil, err
+	}
+	// Caddy keeps what it writes under HOME.
+	p, err := s.start("caddy", path, []string{"HOME=" + s.dir, "XDG_DATA_HOME=" + s.dir, "XDG_CONFIG_HOME=" + s.dir},
+		"run", "--config", file, "--adapter", "caddyfile")
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Program: p, URL: "http://" + address}
+	return g, eventually(p, g.answers)
+}

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Nginx starts nginx with nginx/nginx.conf before app, asking the instances.
+func (s *Stage) Nginx(app *App, instances ...*Koalagate) (*Gateway, error) {
+	return s.NginxSample("nginx/nginx.conf", app.Address, addressesOf(instances))
+}
+
+// NginxSample starts nginx with a sample of the module before the application
+// at app, asking koalagate at the addresses. Pairs are further replacements of
+// what stands in the sample once.
+func (s *Stage) NginxSample(name, app string, koalagate []string, pairs ...[2]string) (*Gateway, error) {
+	const server = "    server %s max_fails=3 fail_timeout=2s;\n"
+	var servers strings.Builder
+	for _, address := range koalagate {
+		fmt.Fprintf(&servers, server, address)
+	}
+	text, err := s.sample(name, append(pairs,
+		[2]string{"server 127.0.0.1:8000;", "server " + app + ";"},
+		[2]string{fmt.Sprintf(server, "127.0.0.1:9981"), servers.String()})...)
+	if err != nil {
+		return nil, err
+	}
+	return s.NginxWith(text)
+}
+
+// NginxWith starts nginx with a configuration that includes nginx's types of
+// files, logs into nginx's folder and listens at 127.0.0.1:8080: a free port
+// and files of the stage's own stand in for these.
+func (s *Stage) NginxWith(text string) (*Gateway, error) {
+	path, err := s.Find("nginx")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := s.nginxPaths()
+	if err != nil {
+		return nil, err
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	text = strings.NewReplacer(
+		"include /etc/nginx/mime.types;", "include "+paths+";",
+		"/var/log/nginx/access.log", s.fileName("nginx-access.log"),
+		"listen 127.0.0.1:8080;", "listen "+address+";").Replace(text)
+	file := s.fileName("nginx-%d.conf", len(s.programs))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	directives := fmt.Sprintf("daemon off; worker_processes 2; pid %s;", s.fileName("nginx-%d.pid", len(s.programs)))
+	if os.Geteuid() == 0 {
+		directives += " user root;" // or its workers could not enter our folder
+	}
+	p, err := s.start("nginx", path, nil, "-p", s.dir, "-e", "stderr", "-c", file, "-g", directives)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Program: p, URL: "http://" + address}
+	return g, eventually(p, g.answers)
+}
+
+// nginxPaths writes where nginx keeps what it buffers: by default in folders
+// that only root has.
+func (s *Stage) nginxPaths() (string, error) {
+	var text strings.Builder
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		fmt.Fprintf(&text, "%s_temp_path %s;\n", kind, s.fileName("nginx-%s", kind))
+	}
+	file := s.fileName("nginx-paths.conf")
+	return file, os.WriteFile(file, []byte(text.String()), 0o600)
+}
+
+// answers asks the gateway for the page that the samples do not protect.
+func (g *Gateway) answers() error {
+	_, err := get(g.URL + "/healthz")
+	return err
+}
+
+// addressesOf are where instances serve HTTP.
+func addressesOf(instances []*Koalagate) []string {
+	addresses := make([]string, len(instances))
+	for i, k := range instances {
+		addresses[i] = k.HTTP
+	}
+	return addresses
+}
