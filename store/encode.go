@@ -14,8 +14,13 @@ type call struct {
 	subjects [][]byte // each once; keys begins with theirs
 	keys     []string
 	logs     map[log]int // where in keys a log's key is, from 1
+	count    int         // of the plan's rules
 	blob     []byte
+	delivery
 }
+
+// rules is how many counters the call's plan asks for.
+func (c *call) rules() int { return c.count }
 
 // log names the log of a leak counter.
 type log struct {
@@ -34,7 +39,7 @@ const (
 // pack fills c for the plan. begins are the days that the script may choose
 // from; nil if no rule asks for them.
 func (c *call) pack(prefix string, p *Plan, begins []int64) {
-	c.plan = p
+	c.plan, c.count = p, 0
 	c.subjects, c.keys, c.blob = c.subjects[:0], c.keys[:0], c.blob[:0]
 	clear(c.logs)
 	for i := range p.Sets {
@@ -55,6 +60,7 @@ func (c *call) pack(prefix string, p *Plan, begins []int64) {
 		set := &p.Sets[i]
 		c.int(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
 		c.int(int64(len(set.Rules)))
+		c.count += len(set.Rules)
 		for j := range set.Rules {
 			c.rule(&set.Rules[j])
 		}

@@ -30,6 +30,7 @@ type Redis struct {
 	linger   string       // what the script is told of RedisOptions.Linger, "" for nothing
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
+	batches  *batches
 }
 
 var _ Store = (*Redis)(nil)
@@ -93,13 +94,14 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		if err := checkClient(r.client); err != nil {
 			return nil, err
 		}
-		return r, nil
+	} else {
+		client, err := connect(o.URL, r.budget)
+		if err != nil {
+			return nil, err
+		}
+		r.client, r.owned = client, true
 	}
-	client, err := connect(o.URL, r.budget)
-	if err != nil {
-		return nil, err
-	}
-	r.client, r.owned = client, true
+	r.batches = newBatches(r.client, r.script, r.budget)
 	return r, nil
 }
 
@@ -142,8 +144,10 @@ func checkClient(client redis.UniversalClient) error {
 	return nil
 }
 
-// Close ends the connections, unless they are a caller's.
+// Close ends the calls under way and the connections, unless these are a
+// caller's.
 func (r *Redis) Close() error {
+	r.batches.close()
 	if !r.owned {
 		return nil
 	}
@@ -196,12 +200,18 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		return fmt.Errorf("redis: no time is left for a call: %w", err)
 	}
 	c := r.calls.Get().(*call)
-	defer r.calls.Put(c)
+	lost := false
+	defer func() {
+		if !lost {
+			r.calls.Put(c)
+		}
+	}()
 	for range maxAttempts {
 		a.reset(len(p.Sets))
 		c.pack(r.prefix, p, r.days(p))
-		text, err := r.run(ctx, c)
-		if err != nil {
+		var text string
+		var err error
+		if text, lost, err = r.run(ctx, c); err != nil {
 			return fmt.Errorf("redis: evaluate: %w", err)
 		}
 		fits, err := c.reply(text, a)
@@ -238,16 +248,11 @@ func (r *Redis) days(p *Plan) []int64 {
 	return d.begins[:]
 }
 
-// run calls the script. Where Redis does not know it, nothing was executed: the
-// call is made once more with the script's text, which Redis then knows.
-func (r *Redis) run(ctx context.Context, c *call) (string, error) {
-	args := []any{c.blob}
+// run has the script carry out c, in one batch with others' calls.
+func (r *Redis) run(ctx context.Context, c *call) (text string, lost bool, err error) {
+	c.args = append(c.args[:0], c.blob)
 	if r.linger != "" {
-		args = append(args, r.linger)
+		c.args = append(c.args, r.linger)
 	}
-	text, err := r.script.EvalSha(ctx, r.client, c.keys, args...).Text()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		text, err = r.script.Eval(ctx, r.client, c.keys, args...).Text()
-	}
-	return text, err
+	return r.batches.run(ctx, c)
 }
