@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 // stub is a service that answers Envoy as a test says: it shows what Envoy
 // makes of good and bad answers, and what it sends.
 type stub struct {
-	Address string
+	Address     string
+	connections atomic.Int64
 
 	mu     sync.Mutex
 	checks map[string]checkScript // by the request's path
@@ -55,10 +57,25 @@ func newStub(t *testing.T) *stub {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(l) // it ends with Stop
+		_ = server.Serve(counted{l, &s.connections}) // it ends with Stop
 	}()
 	t.Cleanup(func() { server.Stop(); <-done })
 	return s
+}
+
+// counted is a listener that counts the connections.
+type counted struct {
+	net.Listener
+	connections *atomic.Int64
+}
+
+// Accept is the listener's.
+func (c counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.connections.Add(1)
+	}
+	return conn, err
 }
 
 func (s *stub) note(name string, c call, ctx context.Context) {

@@ -1,0 +1,247 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// rateLimitFacts is an Envoy whose rate limit filters ask a scripted service.
+type rateLimitFacts struct {
+	stub  *stub
+	app   *mirror
+	envoy *e2e.Gateway
+}
+
+// perRoute are limits of the filter's own per-route configuration, which knows
+// more than the route's.
+func perRoute(limits string) string {
+	return `typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ` + typeURL + `filters.http.ratelimit.v3.RateLimitPerRoute, rate_limits: [ ` + limits + ` ] } }`
+}
+
+// What Envoy makes of the answers of a rate limit service, and what it sends:
+// docs/gateways/facts.md.
+func TestEnvoyRateLimitFacts(t *testing.T) {
+	h := newHouse(t)
+	f := &rateLimitFacts{stub: newStub(t), app: newMirror(t)}
+	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
+		listener{
+			name: "strict", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true`)},
+			rateLimit: `[ ` + scripted + ` ]`,
+		},
+		listener{name: "open", filters: []string{rateLimit("0.5s", "")}, rateLimit: `[ ` + scripted + ` ]`},
+		listener{name: "default", filters: []string{rateLimit("", "")}, rateLimit: `[ ` + scripted + ` ]`},
+		listener{
+			name: "odd", filters: []string{rateLimit("5s", "")},
+			rateLimit: `[ ` + scripted + `,
+              { actions: [ { generic_key: { descriptor_key: k, descriptor_value: a } } ] }, { actions: [ { generic_key: { descriptor_key: k, descriptor_value: a } } ] },
+              { actions: [ { request_headers: { header_name: x-empty, descriptor_key: empty } } ] },
+              { actions: [ { request_headers: { header_name: x-none, descriptor_key: absent, skip_if_absent: true } } ] },
+              { actions: [ { remote_address: {} } ] },
+              { actions: [ { generic_key: { descriptor_key: k, descriptor_value: own } } ], limit: { rate_limit: { requests_per_unit: 42, unit: HOUR } } } ]`,
+		},
+		listener{
+			name: "hits", filters: []string{rateLimit("5s", "")},
+			route: perRoute(scripted + `,
+              { actions: [ { generic_key: { descriptor_key: k, descriptor_value: look } } ], hits_addend: { number: 0 } },
+              { actions: [ { generic_key: { descriptor_key: k, descriptor_value: three } } ], hits_addend: { number: 3 } },
+              { actions: [ { generic_key: { descriptor_key: k, descriptor_value: back } } ], hits_addend: { number: 2, is_negative_hits: true } },
+              { actions: [ { request_headers: { header_name: x-script, descriptor_key: script } }, { generic_key: { descriptor_key: k, descriptor_value: done } } ], hits_addend: { format: "%BYTES_SENT%" }, apply_on_stream_done: true }`),
+		},
+	)))(t)
+
+	t.Run("GW-31 the overall code alone decides", f.overallDecides)
+	t.Run("GW-32 descriptors may be empty, equal or without entries", f.oddDescriptors)
+	t.Run("GW-33 hits are set, zero, negative, and sent when the stream is done", f.hits)
+	t.Run("GW-34 a limit comes along", f.override)
+	t.Run("GW-35 the quota's headers are Envoy's", f.quotaHeaders)
+	t.Run("GW-36 the reset is cut to whole seconds", f.reset)
+	t.Run("GW-37 headers of the service stand beside Envoy's", f.doubledHeaders)
+	t.Run("GW-38 the raw body is the client's", f.rawBody)
+	t.Run("GW-39 the default deadline is 20 ms", f.defaultDeadline)
+	t.Run("GW-40 dynamic metadata of the rate limit reaches the log", f.dynamicMetadata)
+	t.Run("GW-41 an error is left to the failure mode", f.failureMode)
+	t.Run("GW-42 a gRPC client over its limit is told 14", f.grpcClient)
+}
+
+const (
+	okCode    = rlsv3.RateLimitResponse_OK
+	overLimit = rlsv3.RateLimitResponse_OVER_LIMIT
+)
+
+// limitReply is a reply with these statuses.
+func limitReply(overall rlsv3.RateLimitResponse_Code, statuses ...*rlsv3.RateLimitResponse_DescriptorStatus) *rlsv3.RateLimitResponse {
+	return &rlsv3.RateLimitResponse{OverallCode: overall, Statuses: statuses}
+}
+
+// standing is a descriptor's status: 10 a minute times multiplier.
+func standing(code rlsv3.RateLimitResponse_Code, name string, multiplier uint32, reset time.Duration) *rlsv3.RateLimitResponse_DescriptorStatus {
+	return &rlsv3.RateLimitResponse_DescriptorStatus{
+		Code: code, LimitRemaining: 7, DurationUntilReset: durationpb.New(reset),
+		CurrentLimit: &rlsv3.RateLimitResponse_RateLimit{
+			Name: name, RequestsPerUnit: 10, Unit: rlsv3.RateLimitResponse_RateLimit_MINUTE, UnitMultiplier: wrapperspb.UInt32(multiplier),
+		},
+	}
+}
+
+// get asks a listener after setting the service's answer to a script.
+func (f *rateLimitFacts) get(t *testing.T, on, script string, reply *rlsv3.RateLimitResponse, headers ...string) reply {
+	t.Helper()
+	f.stub.onLimit(script, reply, nil)
+	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+"/"+script, append(headers, "X-Script: "+script)...)
+}
+
+func (f *rateLimitFacts) overallDecides(t *testing.T) {
+	over, fine := standing(overLimit, "", 1, time.Second), standing(okCode, "", 1, time.Second)
+	wantIs(t, f.get(t, "strict", "ok-over", limitReply(okCode, over)), 200, "app")
+	wantIs(t, f.get(t, "strict", "over-ok", limitReply(overLimit, fine)), 429, "")
+	wantIs(t, f.get(t, "strict", "over-none", limitReply(overLimit)), 429, "")
+	wantIs(t, f.get(t, "strict", "unknown", limitReply(rlsv3.RateLimitResponse_UNKNOWN, over)), 200, "app")
+	wantIs(t, f.get(t, "strict", "empty", &rlsv3.RateLimitResponse{}), 200, "app")
+}
+
+func (f *rateLimitFacts) oddDescriptors(t *testing.T) {
+	f.get(t, "odd", "odd", limitReply(okCode), "X-Empty: ")
+	request := f.stub.last(t, "odd").limit
+	var got []string
+	for _, d := range request.GetDescriptors() {
+		text := ""
+		for _, e := range d.GetEntries() {
+			text += e.GetKey() + "=" + e.GetValue() + ";"
+		}
+		got = append(got, text)
+	}
+	if want := "script=odd;|k=a;|k=a;|empty=;||remote_address=127.0.0.1;|k=own;"; strings.Join(got, "|") != want {
+		t.Errorf("Envoy sent %q; want %q", strings.Join(got, "|"), want)
+	}
+	if request.GetDomain() != "facts" || request.GetHitsAddend() != 0 {
+		t.Errorf("domain %q, hits_addend %d; want facts, and 0 for what is not said", request.GetDomain(), request.GetHitsAddend())
+	}
+}
+
+// descriptorOf finds the descriptor with the entry k=value.
+func descriptorOf(r *rlsv3.RateLimitRequest, value string) *commonv3.RateLimitDescriptor {
+	for _, d := range r.GetDescriptors() {
+		for _, e := range d.GetEntries() {
+			if e.GetKey() == "k" && e.GetValue() == value {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+func (f *rateLimitFacts) hits(t *testing.T) {
+	f.get(t, "hits", "hits", limitReply(okCode))
+	until(t, "Envoy asks again when the stream is done", func() bool { return len(f.stub.heard("hits")) == 2 })
+	calls := f.stub.heard("hits")
+	request, done := calls[0].limit, calls[1].limit
+	if look := descriptorOf(request, "look"); look.GetHitsAddend() == nil || look.GetHitsAddend().GetValue() != 0 {
+		t.Errorf("the look is %v; want hits_addend there, and 0", look)
+	}
+	if three := descriptorOf(request, "three"); three.GetHitsAddend().GetValue() != 3 || three.GetIsNegativeHits() {
+		t.Errorf("three hits are %v", three)
+	}
+	if back := descriptorOf(request, "back"); back.GetHitsAddend().GetValue() != 2 || !back.GetIsNegativeHits() {
+		t.Errorf("the refund is %v; want 2 negative hits", back)
+	}
+	if descriptorOf(request, "done") != nil || len(done.GetDescriptors()) != 1 || descriptorOf(done, "done").GetHitsAddend().GetValue() != uint64(len("app")) {
+		t.Errorf("before %v, when done %v; want one descriptor with the bytes that were sent, after the response alone", request, done)
+	}
+}
+
+func (f *rateLimitFacts) override(t *testing.T) {
+	f.get(t, "odd", "override", limitReply(okCode))
+	limit := descriptorOf(f.stub.last(t, "override").limit, "own").GetLimit()
+	if limit.GetRequestsPerUnit() != 42 || limit.GetUnit().String() != "HOUR" {
+		t.Errorf("the limit is %v; want 42 an hour", limit)
+	}
+}
+
+func (f *rateLimitFacts) quotaHeaders(t *testing.T) {
+	r := f.get(t, "strict", "quota", limitReply(okCode, standing(okCode, "201", 10, 33*time.Second)))
+	wantHeader(t, r.header, "X-Ratelimit-Limit", `10, 10;w=600;name="201"`)
+	wantHeader(t, r.header, "X-Ratelimit-Remaining", "7")
+	wantHeader(t, r.header, "X-Ratelimit-Reset", "33")
+	broken := f.get(t, "strict", "quote", limitReply(okCode, standing(okCode, `q"x`, 1, time.Second)))
+	wantHeader(t, broken.header, "X-Ratelimit-Limit", `10, 10;w=60;name="q"x"`) // no structured field
+}
+
+func (f *rateLimitFacts) reset(t *testing.T) {
+	r := f.get(t, "strict", "reset", limitReply(overLimit, standing(overLimit, "", 1, 1900*time.Millisecond)))
+	wantIs(t, r, 429, "")
+	wantHeader(t, r.header, "X-Ratelimit-Reset", "1")
+	wantHeader(t, r.header, "Retry-After", "1") // a client that comes back then is refused again
+}
+
+func (f *rateLimitFacts) doubledHeaders(t *testing.T) {
+	reply := limitReply(overLimit, standing(overLimit, "", 1, 9*time.Second))
+	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "X-RateLimit-Limit", Value: "ours"}, {Key: "X-Ours", Value: "1"}}
+	r := f.get(t, "strict", "doubled", reply)
+	wantHeader(t, r.header, "X-Ours", "1")
+	wantHeader(t, r.header, "X-Ratelimit-Limit", "ours", "10, 10;w=60")
+}
+
+func (f *rateLimitFacts) rawBody(t *testing.T) {
+	reply := limitReply(overLimit, standing(overLimit, "", 1, time.Second))
+	reply.RawBody = []byte(`{"status":429}`)
+	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "Content-Type", Value: "application/problem+json"}}
+	r := f.get(t, "strict", "body", reply)
+	wantIs(t, r, 429, `{"status":429}`)
+	wantHeader(t, r.header, "Content-Type", "application/problem+json")
+	reply.OverallCode = okCode
+	wantIs(t, f.get(t, "strict", "body-ok", reply), 200, "app")
+}
+
+func (f *rateLimitFacts) defaultDeadline(t *testing.T) {
+	until(t, "a call comes before its deadline", func() bool {
+		f.get(t, "default", "deadline", limitReply(okCode))
+		return len(f.stub.heard("deadline")) > 0
+	})
+	if left := f.stub.last(t, "deadline").left; left > 20*time.Millisecond {
+		t.Errorf("the call came with %v left; want 20 ms at most", left)
+	}
+}
+
+func (f *rateLimitFacts) dynamicMetadata(t *testing.T) {
+	for script, code := range map[string]rlsv3.RateLimitResponse_Code{"metadata-ok": okCode, "metadata-over": overLimit} {
+		reply := limitReply(code)
+		reply.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{"rule": structpb.NewNumberValue(501)}}
+		f.get(t, "strict", script, reply)
+		wantLogged(t, f.envoy, "ACCESS /"+script, `"rule":501`)
+	}
+}
+
+func (f *rateLimitFacts) failureMode(t *testing.T) {
+	for _, code := range []codes.Code{codes.InvalidArgument, codes.ResourceExhausted, codes.Unavailable} {
+		script := "error-" + code.String()
+		f.stub.onLimit(script, nil, status.Error(code, "no"))
+		for on, want := range map[string]int{"open": 200, "strict": 503} {
+			if r := ask(t, "GET", "http://"+f.envoy.Listeners[on]+"/", "X-Script: "+script); r.status != want {
+				t.Errorf("%v, %s: %d; want %d", code, on, r.status, want)
+			}
+		}
+	}
+}
+
+func (f *rateLimitFacts) grpcClient(t *testing.T) {
+	reply := limitReply(overLimit, standing(overLimit, "", 1, time.Second))
+	reply.RawBody = []byte("slow")
+	r := f.get(t, "strict", "grpc", reply, "Content-Type: application/grpc")
+	if r.status != 200 {
+		t.Errorf("a gRPC client got %d; want 200", r.status)
+	}
+	wantHeader(t, r.header, "Grpc-Status", "14")
+	wantHeader(t, r.header, "Grpc-Message", "slow")
+}

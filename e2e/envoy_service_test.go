@@ -1,0 +1,257 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// serviceRules limit what the tests below ask for; everything that a request
+// tells of itself is part of what a purchase is counted by.
+const serviceRules = `
+[params]
+uid    : header X-User-Id else cookie uid
+act    : gateway
+tenant : metadata facts tenant
+who    : principal
+[routes]
+POST /buy    : act=buy
+*    /users/ : act=user
+*    /tenant : act=tenant
+*    /who    : act=who
+[rules]
+rule : [count] [act=buy; method=+; path=+; host=+; scheme=+; ip=+; door=+] [time=3600; count=3] [result=2; return=201]
+rule : [count] [act=user; uid=+]    [time=3600; count=1] [result=2; return=202]
+rule : [count] [act=tenant; tenant=+] [time=3600; count=1] [result=2; return=203]
+rule : [count] [act=who; who=+]     [time=3600; count=1] [result=2; return=204]
+rule : [count] [act=extension; uid=+] [time=3600; count=1] [result=2; return=205]
+rule : [count] [domain=facts; user=+] [time=3600; count=5] [result=2; return=301]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Err_msg":"Not so fast"}
+`
+
+// service is an Envoy with filters of many forms that ask koalagate.
+type service struct {
+	app      *mirror
+	envoy    *e2e.Gateway
+	overHTTP *e2e.Gateway // as its sample says
+}
+
+// byUser are limits of the filter that count by X-User.
+func byUser(more string) string {
+	return perRoute(`{ actions: [ { request_headers: { header_name: x-user, descriptor_key: user } } ]` + optional("", more) + ` }`)
+}
+
+// What koalagate makes of what a real Envoy sends: docs/gateways/facts.md.
+func TestEnvoyAsksKoalagate(t *testing.T) {
+	h := newHouse(t)
+	socket := h.dir + "/grpc.sock"
+	k := h.koalagate("--rules", h.file("rules.conf", serviceRules), "--grpc-addr", "unix:"+socket)
+	s := &service{app: newMirror(t), overHTTP: h.envoyHTTP(h.app(), k)}
+	quota := `enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true, failure_mode_deny: true`
+	s.envoy = must(h.stage.EnvoyWith(envoyConfig(s.app.Address, cluster("koalagate", k.GRPC, http2),
+		listener{name: "map", filters: []string{tenantMetadata, extAuthz("5s", `metadata_context_namespaces: [ facts ]`)}},
+		listener{name: "raw", filters: []string{extAuthz("5s", `encode_raw_headers: true`)}},
+		listener{
+			name: "body", filters: []string{extAuthz("5s", `with_request_body: { max_request_bytes: 16, allow_partial_message: true }`)},
+			route: `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: extension } } } }`,
+		},
+		listener{name: "tls", filters: []string{extAuthz("5s", "")}, tls: mutualTLS(h)},
+		listener{name: "take", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 3 }`)},
+		listener{name: "look", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 0 }`)},
+		listener{name: "refund", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 2, is_negative_hits: true }`)},
+		listener{
+			name: "own", filters: []string{rateLimit("5s", quota)},
+			rateLimit: `[ { actions: [ { request_headers: { header_name: x-user, descriptor_key: other } } ], limit: { rate_limit: { requests_per_unit: 2, unit: HOUR } } } ]`,
+		},
+	)))(t)
+
+	t.Run("GW-61 hits, looks and refunds are counted", s.hits)
+	t.Run("GW-62 a limit that comes along holds", s.override)
+	t.Run("GW-63 no header leads to another counter", s.forged)
+	t.Run("GW-64 no cookie hides behind another", s.cookies)
+	t.Run("GW-65 context, metadata and principal are parameters", func(t *testing.T) { s.parameters(t, h) })
+	t.Run("GW-66 bodies arrive whole", s.bodies)
+	t.Run("GW-67 a refusal keeps the client's connection", s.keepsConnection)
+	t.Run("GW-68 a gRPC client is told 14 and why", s.grpcClient)
+	t.Run("GW-69 the upstream hears the decision alone", s.upstream)
+	t.Run("GW-70 the decision is in the log", func(t *testing.T) { wantLogged(t, s.envoy, "ACCESS /buy", `"rule":201`) })
+}
+
+func (s *service) ask(t *testing.T, want int, method, on, path string, headers ...string) reply {
+	t.Helper()
+	return wantStatus(t, want, method, "http://"+s.envoy.Listeners[on]+path, headers...)
+}
+
+func (s *service) hits(t *testing.T) {
+	for _, step := range []struct {
+		on, remaining string
+		want          int
+	}{
+		{"take", "2", 200},
+		{"look", "2", 200},
+		{"refund", "4", 200},
+		{"take", "1", 200},
+		{"take", "1", 429}, // nothing is counted for it
+		{"look", "1", 200},
+	} {
+		r := s.ask(t, step.want, "GET", step.on, "/", "X-User: ann")
+		wantHeader(t, r.header, "X-Ratelimit-Remaining", step.remaining)
+		wantHeader(t, r.header, "X-Ratelimit-Limit", `5, 5;w=3600;name="301"`)
+		if step.want == 429 && (!strings.Contains(r.body, "Not so fast") || len(r.header.Values("Retry-After")) != 1) {
+			t.Errorf("headers %v, body %s; want one Retry-After, and the entry's words", r.header, r.body)
+		}
+	}
+	s.ask(t, 200, "GET", "take", "/", "X-User: bob")
+}
+
+func (s *service) override(t *testing.T) {
+	for i, want := range []int{200, 200, 429} {
+		r := s.ask(t, want, "GET", "own", "/", "X-User: ann")
+		if want == 200 {
+			wantHeader(t, r.header, "X-Ratelimit-Remaining", fmt.Sprint(1-i))
+		}
+		wantHeader(t, r.header, "X-Ratelimit-Limit", `2, 2;w=3600;name="limit"`)
+	}
+	s.ask(t, 200, "GET", "own", "/", "X-User: bob")
+}
+
+// lies are headers by which a client may try to be taken for another request.
+var lies = []string{
+	"X-Koala-Param-Act: user", "X-Koala-Param-Uid: eve", "X-Koala-Param-Ip: 198.51.100.1", "X-Koala-Param-Path: /other", "X-Koala-Act: user",
+	"X-Koala-Decision: allow", "X-Koala-Rule: 1", "X-Koala-Status: 200", "X-Koala-Accel: @other",
+	"X-Original-Method: GET", "X-Original-URI: /other", "X-Original-URL: /other", "X-Original-Path: /other", "X-Rewrite-URL: /other",
+	"X-Forwarded-Method: GET", "X-Forwarded-Uri: /other", "X-Forwarded-Host: other.example", "X-Forwarded-Proto: gopher", "X-Forwarded-Port: 1",
+	"X-Forwarded-For: 198.51.100.2", "X-Forwarded-For: 198.51.100.3, 127.0.0.1", "X-Forwarded-Client-Cert: By=x;URI=eve", "Forwarded: for=198.51.100.4;host=other.example",
+	"X-Real-IP: 198.51.100.5", "X-Client-IP: 198.51.100.6", "True-Client-IP: 198.51.100.7", "CF-Connecting-IP: 198.51.100.8", "X-Envoy-External-Address: 198.51.100.9",
+	"X-Envoy-Original-Path: /other", "X-Envoy-Internal: true", "X-HTTP-Method-Override: GET", "X-Envoy-Original-Dst-Host: 198.51.100.10:80",
+	"X-Envoy-Decorator-Operation: other", "X-Envoy-Expected-Rq-Timeout-Ms: 1", "X-Request-Id: other", "Door: other", "Act: user", "Ip: 198.51.100.11",
+	"Content-Type: application/x-www-form-urlencoded", "TE: trailers",
+}
+
+// forged asks for the same thing again and again, each time with another lie.
+// A lie that is believed leads to a counter that has room.
+func (s *service) forged(t *testing.T) {
+	for range 3 {
+		s.ask(t, 200, "POST", "map", "/buy")
+	}
+	wantNoLieBelieved(t, "http://"+s.envoy.Listeners["map"], "headers as a map")
+	wantNoLieBelieved(t, "http://"+s.envoy.Listeners["raw"], "raw headers")
+	for range 3 {
+		wantStatus(t, 200, "POST", s.overHTTP.URL+"/buy")
+	}
+	wantNoLieBelieved(t, s.overHTTP.URL, "over HTTP")
+}
+
+func wantNoLieBelieved(t *testing.T, url, how string) {
+	t.Helper()
+	for _, lie := range lies {
+		if r := ask(t, "POST", url+"/buy", lie); r.status != 429 || r.header.Get("X-Koala-Rule") != "201" {
+			t.Errorf("%s, %s: %d of rule %q; want 429 of rule 201", how, lie, r.status, r.header.Get("X-Koala-Rule"))
+		}
+	}
+	for _, path := range []string{"//buy", "/./buy", "/x/../buy", "/%62uy", "/x/%2e%2e/buy", "/buy?act=user&ip=198.51.100.1&uid=eve&path=/other", "/buy?"} {
+		if r := ask(t, "POST", url+path); r.status != 429 {
+			t.Errorf("%s, %s: %d; want 429", how, path, r.status)
+		}
+	}
+}
+
+func (s *service) cookies(t *testing.T) {
+	for _, on := range []string{"map", "raw"} {
+		user := "Cookie: uid=" + on
+		s.ask(t, 200, "GET", on, "/users/me", user)
+		s.ask(t, 429, "GET", on, "/users/me", "Cookie: theme=dark", user)
+		s.ask(t, 429, "GET", on, "/users/me", "Cookie: a=1, b=2", user, "Cookie: c=3")
+	}
+}
+
+func (s *service) parameters(t *testing.T, h *house) {
+	s.ask(t, 200, "GET", "map", "/tenant", "X-Tenant: acme")
+	s.ask(t, 429, "GET", "map", "/tenant", "X-Tenant: acme")
+	s.ask(t, 200, "GET", "map", "/tenant", "X-Tenant: zebra")
+	s.ask(t, 200, "GET", "body", "/", "X-User-Id: ann") // act comes from context_extensions
+	wantHeader(t, s.ask(t, 429, "GET", "body", "/", "X-User-Id: ann").header, "X-Koala-Rule", "205")
+
+	for _, name := range []string{"ann.example", "bob.example"} {
+		config := trusting(t, h.authorities["server"], must(h.authorities["clients"].Sign(name))(t))
+		config.ServerName = "gateway"
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+		for i, want := range []int{200, 429} {
+			resp, err := c.Get("https://" + s.envoy.Listeners["tls"] + "/who")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s, request %d: %d; want %d", name, i+1, resp.StatusCode, want)
+			}
+		}
+	}
+}
+
+func (s *service) bodies(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	sum := sha256.Sum256(body)
+	for _, on := range []string{"map", "body"} {
+		resp, err := client.Post("http://"+s.envoy.Listeners[on]+"/upload-"+on, "application/octet-stream", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		got := s.app.reached("/upload-" + on)
+		if len(got) != 1 || got[0].size != len(body) || got[0].digest != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: the application got %d requests; want one, with all %d bytes as they were", on, len(got), len(body))
+		}
+	}
+}
+
+// keepsConnection is refused again and again, each time with a body.
+func (s *service) keepsConnection(t *testing.T) {
+	connections := 0
+	c := countingClient(&connections)
+	for range 10 {
+		resp, err := c.Post("http://"+s.envoy.Listeners["map"]+"/buy", "text/plain", strings.NewReader(strings.Repeat("x", 1000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 429 || !bytes.Contains(body, []byte("Not so fast")) {
+			t.Errorf("%d %s, %v; want the whole 429", resp.StatusCode, body, err)
+		}
+	}
+	if connections != 1 {
+		t.Errorf("ten refusals took %d connections; want one", connections)
+	}
+}
+
+func (s *service) grpcClient(t *testing.T) {
+	r := s.ask(t, 200, "POST", "map", "/buy", "Content-Type: application/grpc")
+	wantHeader(t, r.header, "Grpc-Status", "14")
+	if !strings.Contains(r.header.Get("Grpc-Message"), "Not so fast") || r.header.Get("Retry-After") == "" {
+		t.Errorf("headers %v; want the entry's words and Retry-After", r.header)
+	}
+}
+
+func (s *service) upstream(t *testing.T) {
+	s.ask(t, 200, "GET", "map", "/heard", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: user", "X-Koala-Other: 1", "X-Koala-Degraded: 1")
+	got := s.app.reached("/heard")[0].Header
+	wantHeader(t, got, "X-Koala-Decision", "none")
+	wantHeader(t, got, "X-Koala-Result", "0")
+	for name := range got {
+		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		if strings.HasPrefix(plain, "x-koala-") && plain != "x-koala-decision" && plain != "x-koala-result" {
+			t.Errorf("the application got %s: %q, which the client made up", name, got[name])
+		}
+	}
+}
