@@ -13,8 +13,9 @@ type call struct {
 	plan     *Plan
 	subjects [][]byte // each once; keys begins with theirs
 	keys     []string
-	logs     map[log]int // where in keys a log's key is, from 1
-	count    int         // of the plan's rules
+	places   map[string]int // where in keys a subject's key is, from 1, beyond fewSubjects
+	logs     map[log]int    // where in keys a log's key is, from 1
+	count    int            // of the plan's rules
 	blob     []byte
 	delivery
 }
@@ -97,15 +98,32 @@ func (c *call) rule(r *Rule) {
 	c.int(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
 }
 
-// subject is where the subject's key is, from 1.
+// fewSubjects is up to how many subjects a look through all of them is quicker
+// than a map.
+const fewSubjects = 16
+
+// subject is where the subject's key is, from 1; 0 if it has none yet.
 func (c *call) subject(subject []byte) int {
+	if len(c.subjects) > fewSubjects {
+		return c.places[string(subject)]
+	}
 	return 1 + slices.IndexFunc(c.subjects, func(s []byte) bool { return string(s) == string(subject) })
 }
 
 func (c *call) addSubject(prefix string, subject []byte) {
-	if c.subject(subject) == 0 {
-		c.subjects = append(c.subjects, subject)
-		c.keys = append(c.keys, string(appendKey(nil, prefix, subject)))
+	if c.subject(subject) != 0 {
+		return
+	}
+	c.subjects = append(c.subjects, subject)
+	c.keys = append(c.keys, string(appendKey(nil, prefix, subject)))
+	switch n := len(c.subjects); {
+	case n == fewSubjects+1:
+		c.places = make(map[string]int, 2*n)
+		for i, s := range c.subjects {
+			c.places[string(s)] = i + 1
+		}
+	case n > fewSubjects:
+		c.places[string(subject)] = n
 	}
 }
 

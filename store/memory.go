@@ -45,7 +45,10 @@ func NewMemory(o MemoryOptions) *Memory {
 }
 
 // Close lets all counters go.
-func (m *Memory) Close() {
+func (m *Memory) Close() { m.Clear() }
+
+// Clear forgets all counters.
+func (m *Memory) Clear() {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.Lock()

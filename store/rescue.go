@@ -21,9 +21,10 @@ type Rescue struct {
 	redis    *Redis
 	memory   *Memory
 	onChange func(State)
+	onRescue func(error)
 
 	away     atomic.Bool  // Redis is not asked
-	timeouts atomic.Int32 // calls in a row that timed out
+	failures atomic.Int32 // calls in a row that it did not answer
 	mu       sync.Mutex   // guards state, and the order of changes
 	state    State
 
@@ -50,14 +51,23 @@ type RescueOptions struct {
 	// OnChange is called with every change of the state, one at a time, from
 	// the goroutine that saw it. It must not block.
 	OnChange func(State)
+	// OnRescue is called with what Redis said to a call that the in-process
+	// store then answered, while Redis is not taken to be away. It may be
+	// called often and by many at a time, and must not block.
+	OnRescue func(error)
 }
 
 const (
 	// probeEvery is how often Redis is looked for while it is away.
 	probeEvery = 100 * time.Millisecond
-	// maxTimeouts is how many calls in a row time out before Redis is taken
-	// to be away. One alone may be a pause of its own.
-	maxTimeouts = 3
+	// maxFailures is how many calls in a row have no answer before Redis is
+	// taken to be away. One alone may be a pause of its own, or a fault of
+	// one plan.
+	maxFailures = 3
+	// forgetAfter is how long Redis is back before what was counted in its
+	// place is forgotten: longer than it takes a Redis that comes and goes to
+	// settle, so that limits are not fresh each time.
+	forgetAfter = time.Minute
 	// fairWait is how much time a call must be given before its timeout says
 	// something about Redis. It is below what Envoy's rate limit filter leaves by default.
 	fairWait = 10 * time.Millisecond
@@ -72,6 +82,7 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 		redis:    redis,
 		memory:   memory,
 		onChange: o.OnChange,
+		onRescue: o.OnRescue,
 		state:    State{Since: time.Now()},
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
@@ -87,7 +98,7 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 // findRedis asks whether Redis is there, more than once if it is only slow: a
 // machine that starts many things at a time is busy.
 func (r *Rescue) findRedis() error {
-	for range maxTimeouts {
+	for range maxFailures {
 		if err := r.redis.Check(r.ctx); err == nil || !timedOut(err) {
 			return err
 		}
@@ -111,12 +122,15 @@ func (r *Rescue) State() State {
 // Evaluate carries out the plan in Redis, or in process and says so in
 // a.Degraded. The error is that of the caller's own context or of the plan.
 func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
+	if err := p.check(); err != nil {
+		return err // a fault of the plan says nothing about Redis
+	}
 	if !r.away.Load() {
 		begin := time.Now()
 		err := r.redis.Evaluate(ctx, p, a)
 		if err == nil {
-			if r.timeouts.Load() != 0 {
-				r.timeouts.Store(0)
+			if r.failures.Load() != 0 {
+				r.failures.Store(0)
 			}
 			return nil
 		}
@@ -134,15 +148,14 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 // the caller had no time to give: hurried callers must not take Redis away from
 // the others.
 func (r *Rescue) judge(err error, given time.Duration) {
+	late := timedOut(err) // which a connection's own error may be too
+	hurried := late && given < min(fairWait, r.redis.budget)
 	switch {
-	case timedOut(err):
-		if given >= min(fairWait, r.redis.budget) && r.timeouts.Add(1) >= maxTimeouts {
-			r.leave(err)
-		}
-	case gone(err):
+	case !late && gone(err), !hurried && r.failures.Add(1) >= maxFailures:
 		r.leave(err)
+	case r.onRescue != nil:
+		r.onRescue(err)
 	}
-	// Any other error is about this plan, and the next may well succeed.
 }
 
 // timedOut tells whether a call got no answer in time.
@@ -194,7 +207,7 @@ func (r *Rescue) change(away bool, err error) {
 		return
 	}
 	r.state.Degraded, r.state.Since = away, time.Now()
-	r.timeouts.Store(0)
+	r.failures.Store(0)
 	r.away.Store(away)
 	if r.onChange != nil {
 		r.onChange(r.state)
@@ -209,6 +222,9 @@ func (r *Rescue) probe() {
 		select {
 		case <-r.ctx.Done():
 			return
+		case <-time.After(forgetAfter):
+			r.memory.Clear()
+			continue
 		case <-r.wake:
 		}
 		for r.away.Load() {

@@ -163,6 +163,28 @@ func TestRescueWhenRedisRefuses(t *testing.T) {
 	r.until(t, false, 2*time.Second)
 }
 
+func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	client := server.Client()
+	defer client.Close()
+	forbid := func(rule string) {
+		t.Helper()
+		if err := client.Do(context.Background(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forbid("-time") // an error of the script's, not of the connection's
+	r.take(t)
+	r.until(t, true, 2*time.Second)
+	time.Sleep(300 * time.Millisecond) // some probes
+	if !r.State().Degraded {
+		t.Error("a Redis that forbids what the script does was taken to be back")
+	}
+	forbid("+time")
+	r.until(t, false, 2*time.Second)
+}
+
 func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL())
