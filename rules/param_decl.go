@@ -1,5 +1,10 @@
 package rules
 
+import (
+	"fmt"
+	"strings"
+)
+
 // SourceKind is where a declared parameter takes a value from.
 type SourceKind uint8
 
@@ -23,6 +28,26 @@ type ParamSource struct {
 	Path   string // of metadata
 	V4, V6 int    // prefix lengths of client-ip; -1 for the whole address
 	Hashed bool   // the first 32 hex digits of the value's SHA-256
+}
+
+// String is the source as [params] spells it: `header x-user-id`.
+func (s ParamSource) String() string {
+	if int(s.Kind) >= len(sourceWords) {
+		return fmt.Sprintf("source(%d)", uint8(s.Kind))
+	}
+	words := []string{sourceWords[s.Kind].name}
+	for _, word := range []string{s.Name, s.Path} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	if s.Kind == FromClientIP && s.V4 >= 0 {
+		words = append(words, fmt.Sprintf("/%d /%d", s.V4, s.V6))
+	}
+	if s.Hashed {
+		words = append(words, hashedWord)
+	}
+	return strings.Join(words, " ")
 }
 
 // ParamDecl is one line of [params]: a name, and its sources of which the

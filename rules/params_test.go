@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,14 @@ func TestParams(t *testing.T) {
 		}
 		if diff := cmp.Diff([]*ParamDecl{want}, set.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+		var spelt []string
+		for _, s := range want.Sources {
+			spelt = append(spelt, s.String())
+		}
+		again, _ := Parse([]Source{{"rules.conf", []byte(strings.Replace(text, line, want.Name+" : "+strings.Join(spelt, " else "), 1))}}, Options{})
+		if again == nil || !cmp.Equal(set.Params, again.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos")) {
+			t.Errorf("%s is spelt %q, which is something else", line, spelt)
 		}
 	}
 }

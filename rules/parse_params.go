@@ -13,7 +13,8 @@ type paramDecl struct {
 	name span
 }
 
-// sourceWords are the sources of [params], each with the words behind it.
+// sourceWords are the sources of [params] in the order of their kinds, each
+// with the words behind it.
 var sourceWords = []struct {
 	name  string
 	kind  SourceKind

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +14,9 @@ func (p *program) checkCommand() *cobra.Command {
 		Use:   "check PATH…",
 		Short: "Find the faults of rule files",
 		Long: "Find the faults of rule files, as `serve` reads them: files, and folders of *.conf.\n" +
-			"Exit code 0 without errors, 1 with an error (with --strict a warning too), 2 for a wrong command line.",
+			"Exit code 0 without errors, 1 with an error (with --strict a warning too), 2 for a wrong command line.\n" +
+			"docs/findings.md has an example of each finding and its mending.",
+		Example: "  koalagate check rules/\n  koalagate check --format github --strict rules.conf",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("there is nothing to check; give a rule file or a folder")
@@ -26,10 +26,12 @@ func (p *program) checkCommand() *cobra.Command {
 	}
 	files := reload.Files{}
 	strict := c.Flags().Bool("strict", false, "take warnings for errors")
+	format := choice{value: "text", among: []string{"text", "json", "github"}}
+	c.Flags().Var(&format, "format", "`FORMAT` of the findings: text, json (docs/formats.md) or github (annotations of a workflow)")
 	addFileFlags(c, &files)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		files.Paths = args
-		return p.check(files, *strict)
+		return p.check(files, format.value, *strict)
 	}
 	return c
 }
@@ -42,22 +44,25 @@ func addFileFlags(c *cobra.Command, files *reload.Files) {
 	c.Flags().BoolVar(&files.Rules.AllowEmpty, "allow-empty-rules", false, "accept a rule set without any rule")
 }
 
-func (p *program) check(files reload.Files, strict bool) error {
+func (p *program) check(files reload.Files, format string, strict bool) error {
 	_, findings, err := files.Load()
 	if err != nil {
 		return failure{err}
 	}
-	printFindings(p.stdout, findings) // they are what was asked for
+	// They are what was asked for, and so belong to the standard output.
+	switch format {
+	case "json":
+		err = writeFindings(p.stdout, findings)
+	case "github":
+		annotate(p.stdout, findings)
+	default:
+		printFindings(p.stdout, findings)
+	}
+	if err != nil {
+		return failure{err}
+	}
 	if findings.HasErrors() || strict && len(findings) > 0 {
 		return errTold
 	}
 	return nil
-}
-
-// printFindings writes findings for people, each with its line and a caret
-// under the place.
-func printFindings(w io.Writer, findings rules.Findings) {
-	for _, f := range findings {
-		fmt.Fprintln(w, f.Text())
-	}
 }

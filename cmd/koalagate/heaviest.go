@@ -44,7 +44,7 @@ func (h *heaviest) add(m *rules.Match, in *engine.Input, hits int64, refused boo
 	w := h.known[key]
 	if w == nil {
 		w = h.admit(key)
-		w.rule, w.words = m.Rule.Return, (&explanation{params: in.Params}).identity(m)
+		w.rule, w.words = m.Rule.Return, identityText(identity(in.Params, m))
 	}
 	w.hits += hits
 	if refused {
