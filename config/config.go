@@ -128,6 +128,20 @@ type Config struct {
 	// LogLevel is the least level that is logged.
 	LogLevel string `koanf:"log_level" validate:"oneof=debug info warn error"`
 
+	// DecisionLog is the file that decisions are written to, a line of JSON
+	// each, which `koalagate replay` reads. Empty: none. SIGHUP opens it anew.
+	DecisionLog string `koanf:"decision_log"`
+	// DecisionLogEvery has one in so many decisions written, at random.
+	DecisionLogEvery int `koanf:"decision_log_every" validate:"min=1,max=1000000"`
+	// DecisionLogParams says which values of parameters are written as they
+	// are: all, masked for none, or the names of these parameters. The others
+	// are pseudonyms, equal for equal values until the process ends.
+	DecisionLogParams []string `koanf:"decision_log_params" validate:"min=1,dive,required"`
+	// DecisionLogMaxSize is the size from which the file moves aside, in bytes.
+	DecisionLogMaxSize int `koanf:"decision_log_max_size" validate:"min=1048576,max=1099511627776"`
+	// DecisionLogKeep is how many such files are kept; 0 keeps all.
+	DecisionLogKeep int `koanf:"decision_log_keep" validate:"min=0,max=10000"`
+
 	// DrainWait is how long the service still takes calls after it began to
 	// say that it is going away.
 	DrainWait time.Duration `koanf:"drain_wait" validate:"min=0s,ltefield=DrainTimeout"`

@@ -58,6 +58,12 @@ func Default() Config {
 		LogFormat: "json",
 		LogLevel:  "info",
 
+		DecisionLogEvery: 1,
+		// Who runs a limiter need not know who was limited.
+		DecisionLogParams:  []string{"masked"},
+		DecisionLogMaxSize: 100 << 20,
+		DecisionLogKeep:    10,
+
 		// Envoy's health checks and nginx's upstreams notice within a second.
 		DrainWait: time.Second,
 		// Orchestrators kill after ten seconds or more.

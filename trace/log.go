@@ -24,8 +24,8 @@ const (
 type LogOptions struct {
 	// Open opens what is written to: at the start, and at every Reopen.
 	Open func() (io.WriteCloser, error)
-	// Sample is the share of calls that is written down, 0 … 1.
-	Sample float64
+	// Every has one in so many calls written down, taken at random; 1 for all.
+	Every int
 	// Mask says which values are written as they are.
 	Mask *Mask
 	// OnDropped is told of lines that were not written, and of the fault: nil
@@ -75,7 +75,7 @@ func NewLog(o LogOptions) (*Log, error) {
 // Observe writes a decision down, if it is one and among the sample. It is
 // made for engine.Observe.
 func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
-	if err != nil || !decided(c, d) || rand.Float64() >= l.options.Sample { //nolint:gosec // a sample is no secret
+	if err != nil || !decided(c, d) || rand.IntN(l.options.Every) > 0 { //nolint:gosec // a sample is no secret
 		return
 	}
 	at := d.At

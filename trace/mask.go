@@ -40,10 +40,10 @@ func NewMask(setting []string) *Mask {
 	return m
 }
 
-// show is the value as it may be written. An empty one stays so: conditions
-// tell it from others.
+// show is the value as it may be written. An empty one stays so, since
+// conditions tell it from others; the door is no caller's word.
 func (m *Mask) show(name, value string) string {
-	if m.all || value == "" || m.shown[name] {
+	if m.all || value == "" || name == "door" || m.shown[name] {
 		return value
 	}
 	h := hmac.New(sha256.New, m.key[:])

@@ -18,10 +18,11 @@ func outcome(d *engine.Decision) string {
 	return d.Verdict.String()
 }
 
-// observeDecisions makes the function that counts decisions, and logs those
-// that were overruled.
-func observeDecisions(m *metrics.Metrics, observed *observedLog) func(*engine.Call, *engine.Decision, error) {
+// observeDecisions makes the function that counts decisions, writes them down,
+// and logs those that were overruled.
+func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *decisionLog) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
+		decisions.observe(c, d, err)
 		switch {
 		case err != nil && c.Fault != nil, engine.IsInvalid(err):
 			m.Decided(c.Door, metrics.Invalid)

@@ -132,8 +132,8 @@ type session struct {
 	answer   []byte
 }
 
-// question is a line that was read, or why none was.
-type question struct {
+// lineRead is a line that was read, or why none was.
+type lineRead struct {
 	line   *trace.Line
 	number int
 	err    error
@@ -145,10 +145,10 @@ type question struct {
 func (s *session) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	questions := make(chan question, 64)
-	go s.read(ctx, questions)
+	lines := make(chan lineRead, 64)
+	go s.read(ctx, lines)
 	for {
-		if len(questions) == 0 { // whoever writes the trace may wait for the answers
+		if len(lines) == 0 { // whoever writes the trace may wait for the answers
 			if err := s.out.Flush(); err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (s *session) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return errors.New("interrupted")
-		case q := <-questions:
+		case q := <-lines:
 			if errors.Is(q.err, io.EOF) {
 				return nil
 			}
@@ -171,11 +171,11 @@ func (s *session) run(ctx context.Context) error {
 }
 
 // read reads ahead of the answers, up to the end or a bad line.
-func (s *session) read(ctx context.Context, questions chan<- question) {
+func (s *session) read(ctx context.Context, lines chan<- lineRead) {
 	for {
 		line, err := s.lines.Next()
 		select {
-		case questions <- question{line, s.lines.Number(), err}:
+		case lines <- lineRead{line, s.lines.Number(), err}:
 		case <-ctx.Done():
 			return
 		}
@@ -186,7 +186,7 @@ func (s *session) read(ctx context.Context, questions chan<- question) {
 }
 
 // step answers one line.
-func (s *session) step(ctx context.Context, q question) error {
+func (s *session) step(ctx context.Context, q lineRead) error {
 	call := q.line.Call()
 	d, err := s.engine.Decide(ctx, call)
 	switch {

@@ -68,8 +68,13 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 		return failure{err}
 	}
 	defer store.close()
+	decisions, err := openDecisionLog(c, m, logger)
+	if err != nil {
+		return failure{err}
+	}
+	defer decisions.close()
 	modes := startModes(c, m, logger)
-	decide := engine.New(store, set, engine.WithModes(modes), engine.Observe(observeDecisions(m, newObservedLog(logger))))
+	decide := engine.New(store, set, engine.WithModes(modes), engine.Observe(observeDecisions(m, newObservedLog(logger), decisions)))
 
 	certificates, err := grpcCertificates(c, logger)
 	if err != nil {
@@ -83,7 +88,7 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 	var draining atomic.Bool
 	s := &service{
 		logger: logger, drainWait: c.DrainWait, drainTimeout: c.DrainTimeout,
-		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup,
+		listeners: l, draining: &draining, loader: loader, apply: decide.Swap, hangup: hangup, reopen: decisions.reopen,
 		front: grpcDoors(c, decide, certificates, logger), //nolint:contextcheck // the front ends with its Drain
 		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
 		admin: newHTTPServer(adminPages(c, m, modes, b, !isLocal(l.admin), func() admin.Status {

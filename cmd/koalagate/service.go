@@ -31,7 +31,8 @@ type service struct {
 	admin     *http.Server
 	loader    *reload.Reloader
 	apply     func(*rules.Set)
-	hangup    <-chan os.Signal // asks for the rules to be read again
+	hangup    <-chan os.Signal // asks for the rules to be read again, and logs to be opened anew
+	reopen    func()
 	draining  *atomic.Bool
 }
 
@@ -101,6 +102,7 @@ func (s *service) wait(stop <-chan os.Signal, ended <-chan error) error {
 		select {
 		case <-s.hangup:
 			s.loader.Trigger()
+			s.reopen()
 		case received := <-stop:
 			s.logger.Info("draining", "signal", received.String(), "wait", s.drainWait.String(), "timeout", s.drainTimeout.String())
 			return nil

@@ -162,6 +162,16 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), last)
 }
 
+// appears waits until a file has text that matches a pattern: `appears PATTERN
+// FILE`.
+func appears(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	wait(ts, args[0]+" in "+args[1], func() bool {
+		text, err := os.ReadFile(ts.MkAbs(args[1]))
+		return err == nil && want.Match(text)
+	})
+}
+
 func call(method, url, sent string, headers ...string) (string, error) {
 	request, err := http.NewRequest(method, url, strings.NewReader(sent))
 	if err != nil {

@@ -48,7 +48,7 @@ func newSummary(set *rules.Set) *summary {
 }
 
 // add notes a call and its answer.
-func (s *summary) add(q question, c *engine.Call, d *engine.Decision) {
+func (s *summary) add(q lineRead, c *engine.Call, d *engine.Decision) {
 	if s.calls == 0 || c.Now < s.from {
 		s.from = c.Now
 	}
@@ -91,7 +91,7 @@ func (s *summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 
 // compare holds the answer against the one that the line tells of. What
 // remains of a limit may differ: a log need not begin with the counters.
-func (s *summary) compare(q question, c *engine.Call, d *engine.Decision) {
+func (s *summary) compare(q lineRead, c *engine.Call, d *engine.Decision) {
 	var before, now struct {
 		Verdict string `json:"verdict"`
 		Return  int64  `json:"return"`

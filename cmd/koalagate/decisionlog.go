@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/DeRuina/timberjack"
+
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/trace"
+)
+
+// decisionLog is where decisions are written down, if that is configured.
+type decisionLog struct {
+	log    *trace.Log // nil if it is not
+	logger *slog.Logger
+}
+
+// openDecisionLog opens the log that is configured.
+func openDecisionLog(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*decisionLog, error) {
+	l := &decisionLog{logger: logger}
+	if c.DecisionLog == "" {
+		return l, nil
+	}
+	log, err := trace.NewLog(trace.LogOptions{
+		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
+		Every: c.DecisionLogEvery,
+		Mask:  trace.NewMask(c.DecisionLogParams),
+		OnDropped: func(lines int64, fault error) {
+			m.DecisionsDropped(lines)
+			logger.Warn("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the decision log: %w", err)
+	}
+	l.log = log
+	return l, nil
+}
+
+// The bytes of what the library counts by, and the permissions of a log that
+// may hold what callers sent.
+const (
+	megabyte     = 1 << 20
+	decisionMode = 0o640
+)
+
+// openRotated opens the file, which moves aside when it is full. The library
+// opens it with the first line, so it is tried here whether it can be.
+func openRotated(c *config.Config) (io.WriteCloser, error) {
+	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, decisionMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return &timberjack.Logger{
+		Filename: c.DecisionLog, FileMode: decisionMode,
+		MaxSize: c.DecisionLogMaxSize / megabyte, MaxBackups: c.DecisionLogKeep,
+	}, nil
+}
+
+// observe is made for engine.Observe.
+func (l *decisionLog) observe(c *engine.Call, d *engine.Decision, err error) {
+	if l.log != nil {
+		l.log.Observe(c, d, err)
+	}
+}
+
+// reopen lets go of a file that was moved away.
+func (l *decisionLog) reopen() {
+	if l.log != nil {
+		l.log.Reopen()
+	}
+}
+
+func (l *decisionLog) close() {
+	if l.log == nil {
+		return
+	}
+	if err := l.log.Close(); err != nil {
+		l.logger.Warn("closing the decision log", "error", err)
+	}
+}
