@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -49,6 +52,7 @@ type Arrived struct {
 	Path     string `json:"path"`
 	Decision string `json:"decision"` // as the gateway handed it on
 	Rule     string `json:"rule"`
+	Body     string `json:"body,omitempty"` // its SHA-256 in hex; "" for a request without
 }
 
 // ServeHTTP answers with what arrived.
@@ -56,10 +60,20 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/healthz" {
 		a.reached.Add(1)
 	}
+	digest := sha256.New()
+	length, err := io.Copy(digest, r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	body := ""
+	if length > 0 {
+		body = hex.EncodeToString(digest.Sum(nil))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	// The error is that of a gateway that went away.
 	_ = json.NewEncoder(w).Encode(Arrived{
 		Method: r.Method, Path: r.URL.RequestURI(),
-		Decision: r.Header.Get("X-Koala-Decision"), Rule: r.Header.Get("X-Koala-Rule"),
+		Decision: r.Header.Get("X-Koala-Decision"), Rule: r.Header.Get("X-Koala-Rule"), Body: body,
 	})
 }

@@ -1,6 +1,350 @@
 package e2e_test
 
-import "github.com/koalagate/koalagate/e2e"
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// doorRules have a rule for every kind of answer, and one for every parameter
+// that a client may try to forge.
+const doorRules = `
+[params]
+uid : header X-User-Id else client-ip
+act : gateway
+[routes]
+POST /api/comments : act=comment
+POST /api/upload   : act=upload
+GET  /api/captcha  : act=captcha
+GET  /api/login    : act=login
+[rules]
+rule : [direct] [uid=blocked]           [] [result=3; return=101]
+rule : [direct] [act=captcha]           [] [result=4; return=102]
+rule : [direct] [act=login]             [] [result=5; return=103]
+rule : [direct] [ip=198.51.100.66]      [] [result=3; return=901]
+rule : [direct] [act=forged]            [] [result=3; return=902]
+rule : [direct] [method=FORGED]         [] [result=3; return=903]
+rule : [direct] [path=/forged]          [] [result=3; return=904]
+rule : [direct] [host=forged.example]   [] [result=3; return=905]
+rule : [direct] [scheme=forged]         [] [result=3; return=906]
+rule : [direct] [door=forged]           [] [result=3; return=907]
+rule : [count]  [act=comment; uid=+]    [time=3600; count=5;] [result=2; return=201]
+rule : [count]  [path=/by-address; ip=+] [time=3600; count=5;] [result=2; return=202]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Err_msg":"Too many comments"}
+3 : {"Err_no":11}
+4 : {"Err_no":20, "Need_vcode":1, "Vcode_len":4}
+5 : {"Err_no":21, "Http_status":302, "Headers":{"Location":"https://login.example/"}}
+`
+
+// door is a kind of gateway that asks over HTTP.
+type door struct {
+	first int // the number of its first fact in docs/gateways/facts-http.md
+	// open starts the sample, and shut its other form, in which requests that
+	// koalagate cannot be asked about are refused.
+	open, shut func(h *house, app *e2e.App, koalagate ...string) *e2e.Gateway
+	// down is the status of a refusal for that reason.
+	down []int
+}
+
+// tell tells the stories that all gateways have in common, each by the number
+// of its fact.
+func (d *door) tell(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting for timeouts
+	h := newHouse(t)
+	rules := h.file("rules.conf", doorRules)
+	instances := h.pair(rules)
+	app := h.app()
+	g := d.open(h, app, addressesOf(instances)...)
+	for i, story := range []func(*testing.T, *e2e.Gateway, *e2e.App){letsThrough, refuses, challenges, shutsOut, passesBodies, resistsForgery, sharesLimits} {
+		t.Run(d.fact(i), func(t *testing.T) { story(t, g, app) })
+	}
+	t.Run(d.fact(7), func(t *testing.T) { d.keeps(t, h, app, instances[0]) })
+	d.withoutKoalagate(t, h, app, rules)
+}
+
+func (d *door) fact(i int) string { return fmt.Sprintf("GW-%d", d.first+i) }
+
+// letsThrough: what is let through reaches the application, which is told of the
+// decision, as the client is of its quota.
+func letsThrough(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+	r := wantStatus(t, 200, "POST", g.URL+"/api/comments?page=1", "X-User-Id: allowed", "X-Koala-Rule: 7", "X-Koala-Decision: forged")
+	want := e2e.Arrived{Method: "POST", Path: "/api/comments?page=1", Decision: "allow"}
+	if got := arrived(t, r); got != want {
+		t.Errorf("the application got %+v; want %+v", got, want)
+	}
+	wantHeaders(t, r, map[string]string{
+		"RateLimit-Policy": `"r201";q=5;w=3600`, "RateLimit-Limit": "5", "RateLimit-Remaining": "4", "RateLimit-Reset": "3600",
+		"RateLimit": `"r201";r=4;t=3600`, "Content-Type": "application/json",
+	})
+	r = wantStatus(t, 200, "GET", g.URL+"/elsewhere")
+	wantHeaders(t, r, map[string]string{"RateLimit": "", "RateLimit-Policy": "", "RateLimit-Limit": "", "Retry-After": "", "Cache-Control": ""})
+	if got := arrived(t, r); got.Decision != "none" || got.Rule != "" {
+		t.Errorf("the application got %+v of a request that meets no rule; want the decision none", got)
+	}
+}
+
+// refuses: a refusal is a 429 with koalagate's body and headers, each once.
+func refuses(t *testing.T, g *e2e.Gateway, app *e2e.App) {
+	for range 5 {
+		wantStatus(t, 200, "POST", g.URL+"/api/comments", "X-User-Id: refused")
+	}
+	before := app.Reached()
+	r := wantStatus(t, 429, "POST", g.URL+"/api/comments", "X-User-Id: refused")
+	if app.Reached() != before {
+		t.Error("the refused request reached the application")
+	}
+	wait := r.header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(wait); err != nil || seconds < 3500 || seconds > 3600 {
+		t.Errorf("Retry-After %q; want what is left of an hour", wait)
+	}
+	wantHeaders(t, r, map[string]string{
+		"Content-Type": "application/problem+json", "X-Koala-Decision": "deny", "X-Koala-Rule": "201", "X-Koala-Result": "2",
+		"RateLimit-Policy": `"r201";q=5;w=3600`, "RateLimit": `"r201";r=0;t=` + wait, "RateLimit-Limit": "5",
+		"RateLimit-Remaining": "0", "RateLimit-Reset": wait, "Retry-After": wait,
+	})
+	want := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Too many comments","violated-policies":["r201"]}`
+	if r.body != want {
+		t.Errorf("body %s\nwant %s", r.body, want)
+	}
+}
+
+// challenges: the client learns what to do, in the body or by a redirect.
+func challenges(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+	r := wantStatus(t, 403, "GET", g.URL+"/api/captcha")
+	if want := `{"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`; r.body != want {
+		t.Errorf("body %s\nwant %s", r.body, want)
+	}
+	wantHeaders(t, r, map[string]string{"X-Koala-Decision": "challenge", "X-Koala-Rule": "102", "Content-Type": "application/problem+json", "RateLimit": "", "Retry-After": ""})
+	r = wantStatus(t, 302, "GET", g.URL+"/api/login")
+	wantHeaders(t, r, map[string]string{"Location": "https://login.example/", "X-Koala-Rule": "103"})
+	if types := r.header.Values("Content-Type"); len(types) != 1 {
+		t.Errorf("the redirect has the types %q; want one", types)
+	}
+}
+
+// shutsOut: a direct rule refuses with 403, and tells of no quota.
+func shutsOut(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+	for range 3 {
+		r := wantStatus(t, 403, "GET", g.URL+"/", "X-User-Id: blocked")
+		wantHeaders(t, r, map[string]string{"X-Koala-Rule": "101", "X-Koala-Decision": "deny", "RateLimit": "", "RateLimit-Limit": "", "Retry-After": ""})
+		if want := `{"type":"about:blank","title":"Forbidden","status":403}`; r.body != want {
+			t.Errorf("body %s\nwant %s", r.body, want)
+		}
+	}
+}
+
+// passesBodies: what a client uploads arrives whole, with its length and without,
+// and one that is refused neither hangs nor reaches the application.
+func passesBodies(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+	upload := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
+	sum := sha256.Sum256(upload)
+	for name, body := range map[string]io.Reader{
+		"with its length": bytes.NewReader(upload), "in chunks": struct{ io.Reader }{bytes.NewReader(upload)}, // a plain Reader has no length
+	} {
+		r := sendBody(t, g.URL+"/api/upload", body)
+		if got := arrived(t, r); r.status != 200 || got.Body != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: %d, %+v; want 200 and the body as it was sent", name, r.status, got)
+		}
+		if r := sendBody(t, g.URL+"/api/upload", bytes.NewReader(upload[:1000]), "X-User-Id: blocked"); r.status != 403 {
+			t.Errorf("%s, refused: %d; want 403", name, r.status)
+		}
+	}
+}
+
+// forgeries are all headers that anything between a client and koalagate
+// reads, and ways to write them.
+var forgeries = []string{
+	"X-Real-IP: 198.51.100.66", "X-Forwarded-For: 198.51.100.66", "X-Forwarded-For: 198.51.100.66, 198.51.100.66",
+	"X-Original-Forwarded-For: 198.51.100.66", "Forwarded: for=198.51.100.66;host=forged.example;proto=forged", "Client-IP: 198.51.100.66",
+	"True-Client-IP: 198.51.100.66", "CF-Connecting-IP: 198.51.100.66", "X-Envoy-External-Address: 198.51.100.66",
+	"X-Koala-Param-Act: forged", "x-koala-param-ACT: forged", "X_Koala_Param_Act: forged", "X-Koala-Param-Ip: 198.51.100.66",
+	"X-Koala-Param-Door: forged", "X-Koala-Param-Path: /forged", "X-Koala-Param-Method: FORGED", "X-Koala-Param-Host: forged.example",
+	"X-Original-Method: FORGED", "X-Original-URI: /forged", "X-Original-URL: /forged", "X-Forwarded-Method: FORGED", "X-Forwarded-Uri: /forged",
+	"X-HTTP-Method-Override: FORGED", "X-Rewrite-URL: /forged", "X-Forwarded-Path: /forged", "X-Forwarded-Prefix: /forged",
+	"X-Forwarded-Host: forged.example", "X-Forwarded-Proto: forged", "X-Forwarded-Scheme: forged",
+	"X-Koala-Decision: allow", "X-Koala-Status: 200", "X-Koala-Accel: @forged", "X-Accel-Redirect: /forged", "X-Koala-Location: /forged",
+	"RateLimit: forged", "Retry-After: 0",
+	"Connection: keep-alive, X-Real-IP, X-Forwarded-For, X-Forwarded-Method, X-Forwarded-Uri, X-Original-URI, X-Original-Method, X-Koala-Param-Act",
+}
+
+// resistsForgery: whatever headers a client sends, one by one and all at once, they
+// reach no other parameter and no other counter.
+func resistsForgery(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+	for _, line := range forgeries {
+		if r := ask(t, "GET", g.URL+"/plain?_deny=native&act=forged", line); r.status != 200 {
+			t.Errorf("%s: %d by rule %q; want that it changes nothing", line, r.status, r.header.Get("X-Koala-Rule"))
+		}
+	}
+	if r := ask(t, "GET", g.URL+"/plain", forgeries...); r.status != 200 {
+		t.Errorf("all at once: %d by rule %q; want that they change nothing", r.status, r.header.Get("X-Koala-Rule"))
+	}
+	passed := 0
+	for i := range 12 {
+		r := ask(t, "GET", g.URL+"/by-address", append(forgeries, "X-Forwarded-For: 203.0.113."+strconv.Itoa(i))...)
+		if r.status == 200 {
+			passed++
+		}
+	}
+	if passed != 5 {
+		t.Errorf("%d requests of one address passed under forged ones; want 5", passed)
+	}
+	for _, path := range []string{"//api/comments", "/api/./comments", "/api/x/../comments", "/api/%63omments", "/api/comments?a=b"} {
+		// The user of the story of refusals has no comment left.
+		if r := ask(t, "POST", g.URL+path, append(forgeries, "X-User-Id: refused")...); r.status != 429 {
+			t.Errorf("%s: %d; want 429, as for /api/comments", path, r.status)
+		}
+	}
+}
+
+// sharesLimits: of twelve requests over two instances five pass.
+func sharesLimits(t *testing.T, g *e2e.Gateway, app *e2e.App) {
+	before := app.Reached()
+	statuses := make([]int, 12)
+	together(len(statuses), func(i int) {
+		r, err := askFor("POST", g.URL+"/api/comments", "X-User-Id: shared")
+		if err != nil {
+			t.Error(err)
+		}
+		statuses[i] = r.status
+	})
+	passed := 0
+	for _, s := range statuses {
+		switch s {
+		case 200:
+			passed++
+		case 429:
+		default:
+			t.Errorf("a status is %d; want 200 or 429", s)
+		}
+	}
+	if reached := app.Reached() - before; passed != 5 || reached != 5 {
+		t.Errorf("%d of 12 requests passed and %d reached the application; want 5", passed, reached)
+	}
+}
+
+// keeps: neither what is let through nor what is refused costs the connection
+// to koalagate.
+func (d *door) keeps(t *testing.T, h *house, app *e2e.App, k *e2e.Koalagate) {
+	relay := must(h.stage.Relay(k.HTTP))(t)
+	g := d.open(h, app, relay.Address)
+	for range 10 {
+		wantStatus(t, 200, "GET", g.URL+"/")
+	}
+	before := relay.Opened()
+	for range 50 {
+		wantStatus(t, 403, "GET", g.URL+"/", "X-User-Id: blocked")
+		wantStatus(t, 200, "GET", g.URL+"/")
+	}
+	// A gateway of two workers may make one for each of them.
+	if opened := relay.Opened() - before; opened > 2 {
+		t.Errorf("100 requests of which 50 are refused opened %d connections to koalagate; want at most 2", opened)
+	}
+}
+
+// withoutKoalagate: slow or gone, it fails open or closed as configured, in
+// bounded time.
+func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules string) {
+	k := h.koalagate("--rules", rules)
+	open, shut := d.open(h, app, k.HTTP), d.shut(h, app, k.HTTP)
+	for _, g := range []*e2e.Gateway{open, shut} {
+		wantStatus(t, 403, "GET", g.URL+"/", "X-User-Id: blocked") // it is asked
+		wantStatus(t, 200, "GET", g.URL+"/")
+	}
+	cases := []struct {
+		name string
+		make func() error
+		undo func() error
+	}{
+		{"slow", func() error { return k.Signal(syscall.SIGSTOP) }, func() error { return k.Signal(syscall.SIGCONT) }},
+		{"gone", k.Kill, func() error { return nil }},
+	}
+	for i, c := range cases {
+		if err := c.make(); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(d.fact(8+i), func(t *testing.T) {
+			start := time.Now()
+			wantStatus(t, 200, "GET", open.URL+"/", "X-User-Id: blocked")
+			if r := ask(t, "GET", shut.URL+"/"); !contains(d.down, r.status) {
+				t.Errorf("%s, and requests are to be refused: %d; want one of %v", c.name, r.status, d.down)
+			}
+			if took := time.Since(start); took > 6*time.Second {
+				t.Errorf("%s: two requests took %v; want a second or so each", c.name, took)
+			}
+		})
+		if err := c.undo(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func contains(list []int, n int) bool {
+	for _, m := range list {
+		if m == n {
+			return true
+		}
+	}
+	return false
+}
+
+// arrived is what the application says of a request.
+func arrived(t *testing.T, r reply) e2e.Arrived {
+	t.Helper()
+	var a e2e.Arrived
+	if err := json.Unmarshal([]byte(r.body), &a); err != nil {
+		t.Errorf("%v: %.300s is no answer of the application", err, r.body)
+	}
+	return a
+}
+
+// wantHeaders compares headers, each of which has to be there once; "" stands
+// for one that has to be absent.
+func wantHeaders(t *testing.T, r reply, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		got := r.header.Values(name)
+		if value == "" && len(got) > 0 || value != "" && (len(got) != 1 || got[0] != value) {
+			t.Errorf("%s: %q; want %q", name, got, value)
+		}
+	}
+}
+
+// sendBody posts a body.
+func sendBody(t *testing.T, url string, body io.Reader, headers ...string) reply {
+	t.Helper()
+	request, err := http.NewRequest("POST", url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	resp, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
 
 func (h *house) accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()

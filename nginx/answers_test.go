@@ -248,7 +248,6 @@ X-Koala-Rule: 104
 
 {"type":"about:blank","title":"Bad Gateway","status":502}`},
 	{"accel allows", "/v1/accel", viaNginx("GET", "/"), 1, `200
-Cache-Control: no-store
 Content-Length: 0
 X-Accel-Redirect: @app
 X-Koala-Decision: none
@@ -256,7 +255,6 @@ X-Koala-Result: 0
 
 `},
 	{"accel allows to a target of the list", "/v1/accel", append(viaNginx("GET", "/"), "X-Koala-Accel", "@other"), 1, `200
-Cache-Control: no-store
 Content-Length: 0
 X-Accel-Redirect: @other
 X-Koala-Decision: none

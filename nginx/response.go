@@ -73,7 +73,7 @@ func (a *answer) decided(d *engine.Decision) {
 // not to know it: a gateway hands it to the application.
 func (a *answer) allow(d *engine.Decision) {
 	var room [14]rules.Header
-	headers := append(room[:0], rules.Header{Name: "Cache-Control", Value: "no-store"})
+	headers := room[:0]
 	if a.door == mapping.Accel {
 		target, ok := a.accelTarget()
 		if !ok {
@@ -81,6 +81,10 @@ func (a *answer) allow(d *engine.Decision) {
 			return
 		}
 		headers = append(headers, rules.Header{Name: headerAccelRedirect, Value: target})
+	} else {
+		// Not at accel: nginx hands it on with the application's answer, which
+		// then is not cached either.
+		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
 	}
 	shown := a.server.presentation
 	shown.HideDecision = false

@@ -129,6 +129,7 @@ func (s *server) decide(r *http.Request, door mapping.Door, target string) (*eng
 	q.read(r, door, target)
 	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
 	s.complain(r, door, fault)
+	s.suspect(r, door, target)
 	return s.engine.Decide(r.Context(), q.ask(set, fault))
 }
 
@@ -141,6 +142,25 @@ func (s *server) complain(r *http.Request, door mapping.Door, fault error) {
 	var refusal *mapping.Refusal
 	if errors.As(fault, &refusal) && len(refusal.Missing) > 0 {
 		s.complaints.warn(refusal.Reason, "door", door, "missing", refusal.Missing, "peer", r.RemoteAddr)
+	}
+}
+
+// suspect tells of a gateway that seems to append the client's query to the URL
+// of its checks, as Caddy does where the URL has no question mark: the client
+// then chooses parameters. A request that happens to have the same query as the
+// check is why this is no more than a line in the log.
+func (s *server) suspect(r *http.Request, door mapping.Door, target string) {
+	_, query, _ := strings.Cut(target, "?")
+	if query == "" || door == mapping.ExtAuthzWeb {
+		return
+	}
+	name := "X-Original-Uri"
+	if door == mapping.ForwardAuth {
+		name = "X-Forwarded-Uri"
+	}
+	if _, asked, _ := strings.Cut(r.Header.Get(name), "?"); asked == query {
+		s.complaints.warn("a check has the query of its request; if the gateway appends it, clients choose parameters: end the URL of the check with a question mark",
+			"door", door, "peer", r.RemoteAddr)
 	}
 }
 

@@ -352,6 +352,23 @@ func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
 	}
 }
 
+func TestTheLogNamesAGatewayThatAppendsTheClientsQuery(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := serve(t, nginx.New(o))
+	check(t, s, "GET", "/v1/forward-auth?act=once", viaCaddy("GET", "/?q=1")...)
+	check(t, s, "GET", "/v1/auth-request?act=once", viaNginx("GET", "/?act=")...)
+	check(t, s, "GET", "/v1/ext-authz/?a=1", append(viaCaddy("GET", "/?a=1"), viaNginx("GET", "/?a=1")...)...)
+	if log.Len() != 0 {
+		t.Errorf("it complains without a reason:\n%s", log.String())
+	}
+	check(t, s, "GET", "/v1/forward-auth?a=1", viaCaddy("GET", "/?a=1")...)
+	if !strings.Contains(log.String(), "clients choose parameters") {
+		t.Errorf("the log does not name it:\n%s", log.String())
+	}
+}
+
 func TestMappingOptionsHold(t *testing.T) {
 	o := options(t)
 	o.Mapping = mapping.Options{TrustedHops: 1, KeepMalformed: true}

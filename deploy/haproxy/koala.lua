@@ -2,7 +2,10 @@
 -- the request, and answers in its place if koalagate refuses. It uses HAProxy's
 -- own HTTP client, which came with 2.5, and no libraries.
 
-local timeout = 1000 -- milliseconds until a question counts as failed
+-- Milliseconds until a question counts as failed. It has to be longer than the
+-- server's timeout in haproxy.cfg: that one ends a question, this one has
+-- HAProxy ask again, which would count the request twice.
+local timeout = 3000
 
 -- Headers of the client that are not koalagate's to see: those that HAProxy
 -- itself says, and those that belong to the client's connection or its body.

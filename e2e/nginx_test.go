@@ -1,0 +1,37 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// roomy lets clients upload what the application would take.
+var roomy = [2]string{"uninitialized_variable_warn off;", "uninitialized_variable_warn off;\n    client_max_body_size 0;"}
+
+func nginxWith(name string, pairs ...[2]string) func(*house, *e2e.App, ...string) *e2e.Gateway {
+	return func(h *house, app *e2e.App, koalagate ...string) *e2e.Gateway {
+		h.Helper()
+		return must(h.stage.NginxSample(name, app.Address, koalagate, pairs...))(h.T)
+	}
+}
+
+func TestNginxAuthRequest(t *testing.T) {
+	d := &door{
+		first: 101,
+		open:  nginxWith("nginx/nginx.conf", roomy),
+		shut:  nginxWith("nginx/nginx.conf", [2]string{"      proxy_intercept_errors on;\n      error_page 500 502 503 504 = @koala_open;\n", ""}),
+		down:  []int{500},
+	}
+	d.tell(t)
+}
+
+func TestNginxAccel(t *testing.T) {
+	d := &door{
+		first: 121,
+		open:  nginxWith("nginx/accel.conf"),
+		shut:  nginxWith("nginx/accel.conf", [2]string{"    error_page 502 504 = @app;\n", ""}),
+		down:  []int{502, 504},
+	}
+	d.tell(t)
+}
