@@ -41,6 +41,7 @@ func TestEnvoyExtAuthzFacts(t *testing.T) {
 		listener{name: "default", filters: []string{extAuthz("", "")}},
 		listener{name: "raw", filters: []string{extAuthz("5s", `encode_raw_headers: true`)}},
 		listener{name: "few", filters: []string{extAuthz("5s", `allowed_headers: { patterns: [ { exact: x-user } ] }`)}},
+		listener{name: "behind", filters: []string{extAuthz("5s", "")}, manager: "xff_num_trusted_hops: 1"},
 		listener{name: "tls", filters: []string{extAuthz("5s", `include_peer_certificate: true, include_tls_session: true`)}, tls: mutualTLS(h)},
 	)))(t)
 
@@ -60,6 +61,7 @@ func TestEnvoyExtAuthzFacts(t *testing.T) {
 	t.Run("GW-14 headers have two forms", f.headerForms)
 	t.Run("GW-15 path and host come as they were sent", f.rawPath)
 	t.Run("GW-16 the source is the peer", f.sourceIsPeer)
+	t.Run("GW-28 the external address is Envoy's word", f.externalAddress)
 	t.Run("GW-17 context and metadata come along", f.contextAndMetadata)
 	t.Run("GW-18 the certificate names the principal", func(t *testing.T) { f.principal(t, h) })
 	t.Run("GW-19 a gRPC client is told 14", f.grpcClient)
@@ -312,6 +314,21 @@ func (f *extAuthzFacts) sourceIsPeer(t *testing.T) {
 	got := f.stub.last(t, "/source").check.GetAttributes().GetSource().GetAddress().GetSocketAddress().GetAddress()
 	if got != "127.0.0.1" {
 		t.Errorf("the source is %s; want the peer's address", got)
+	}
+}
+
+func (f *extAuthzFacts) externalAddress(t *testing.T) {
+	lie := "X-Envoy-External-Address: 198.51.100.66"
+	for on, want := range map[string]string{"strict": "127.0.0.1", "behind": "203.0.113.9"} {
+		path := "/external-" + on
+		f.get(t, on, path, allowed(), "X-Forwarded-For: 198.51.100.66, 203.0.113.9", lie)
+		got := f.stub.last(t, path).check.GetAttributes()
+		if address := got.GetRequest().GetHttp().GetHeaders()["x-envoy-external-address"]; address != want {
+			t.Errorf("%s: x-envoy-external-address is %q; want %q", on, address, want)
+		}
+		if peer := got.GetSource().GetAddress().GetSocketAddress().GetAddress(); peer != "127.0.0.1" {
+			t.Errorf("%s: the source is %s; want the peer's address", on, peer)
+		}
 	}
 }
 
