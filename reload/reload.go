@@ -67,6 +67,7 @@ type Reloader struct {
 	sleep   func(context.Context, time.Duration) bool
 	deaf    bool              // do without the system's reports
 	last    *reader           // what the newest attempt saw
+	inForce *rules.Set        // nil before the first
 	refused [sha256.Size]byte // the content that was refused last
 }
 
@@ -188,6 +189,8 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 // accept notes a new generation.
 func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
 	r.refused = [sha256.Size]byte{}
+	findings = append(findings, rules.Renumbered(r.inForce, set)...)
+	r.inForce = set
 	state := r.change(func(s *State) {
 		s.Generation++
 		s.Hash, s.Rules, s.LoadedAt, s.LastError = set.Hash, len(set.Rules), r.options.Clock(), ""

@@ -92,6 +92,21 @@ func TestGoodRulesComeIntoForce(t *testing.T) {
 	}
 }
 
+func TestNumbersThatChangeTheirMeaningAreToldOnce(t *testing.T) {
+	b := newBench(t, ruleText(1, 2))
+	b.write(t, strings.ReplaceAll(ruleText(1, 2), "act=a1", "act=new"))
+	b.reload()
+	if strings.Contains(b.log.String(), "W019") {
+		t.Errorf("another value is no other meaning:\n%s", b.log)
+	}
+	b.write(t, strings.NewReplacer("act=a1", "act=a2", "act=a2", "act=new").Replace(ruleText(1, 2)))
+	b.reload()
+	b.reload()
+	if n := strings.Count(b.log.String(), "warning W019: return=1 was the number of the rule that is 2 now"); n != 1 || len(b.applied) != 2 {
+		t.Errorf("told %d times, %d applied; want the rules in force and one word about them:\n%s", n, len(b.applied), b.log)
+	}
+}
+
 func TestBadRulesChangeNothingAndAreToldOnce(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	before := b.State()

@@ -132,5 +132,6 @@ var (
 	warnHead        = define("W016", "HEAD counts as GET")
 	warnSuccess     = define("W017", "a refusal is answered with a status of success")
 	warnHeaderSize  = define("W018", "the headers of an entry are large")
+	warnRenumbered  = define("W019", "the number of a rule has changed its meaning")
 	warnMore        = define("W099", "there are more warnings than are shown")
 )
