@@ -40,7 +40,8 @@ type original struct {
 	path  string
 	query string
 
-	missing []string
+	missing  []string
+	disputed bool // two headers tell different paths
 }
 
 // read finds the original request in a call. Each door looks at its own family
@@ -64,6 +65,9 @@ func (q *original) read(call *Request, o *Options) error {
 		q.readFields()
 		q.setAddress(call.Peer)
 	}
+	if q.disputed {
+		return disputed(call.Door, xOriginalURI, xOriginalURL)
+	}
 	if len(q.missing) > 0 {
 		return lacking(call.Door, q.missing)
 	}
@@ -73,11 +77,16 @@ func (q *original) read(call *Request, o *Options) error {
 func (q *original) readNginx() {
 	q.method = q.require(xOriginalMethod)
 	q.target = q.header(xOriginalURI.key)
-	if q.target == "" {
-		q.target = q.header(xOriginalURL.key)
-	}
-	if q.target == "" {
+	url := q.header(xOriginalURL.key)
+	switch {
+	case q.target == "" && url == "":
 		q.missing = append(q.missing, xOriginalURI.name)
+	case q.target == "":
+		q.target = url
+	case url != "":
+		// A gateway that sets one of them hands on what a client says in the
+		// other, and there is no telling which is which.
+		q.disputed = cutAuthority(url) != cutAuthority(q.target)
 	}
 	q.readForwardedHost()
 	q.readForwardedProto()

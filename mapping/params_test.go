@@ -125,7 +125,7 @@ func TestDerived(t *testing.T) {
 		},
 		{
 			"auth-request: its own family",
-			nginxCall(map[string]string{"x-original-url": "/forged", "x-forwarded-method": "FORGED",
+			nginxCall(map[string]string{"x-forwarded-method": "FORGED",
 				"x-forwarded-uri": "/forged", "x-forwarded-for": "192.0.2.66", "x-koala-param-act": "forged"}),
 			map[string]string{"door": "auth-request", "method": "POST", "path": "/a", "host": "shop.example",
 				"scheme": "https", "ip": "198.51.100.7"},
@@ -307,6 +307,33 @@ func TestMissingHeaders(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A gateway that sets X-Original-URL hands on the X-Original-URI of a client,
+// and the other way round: a check that has both must have them agree.
+func TestPathsThatDisagreeAreRefused(t *testing.T) {
+	set := plain(t)
+	for _, c := range []struct {
+		uri, url string
+		refused  bool
+	}{
+		{"/a?b", "https://shop.example/a?b", false},
+		{"/a?b", "/a?b", false},
+		{"/free", "https://shop.example/a?b", true},
+		{"/a", "https://shop.example/a?b", true},
+		{"/a%2F", "https://shop.example/a/", true},
+		{"https://shop.example/a", "https://other.example/a", false}, // the host is not taken from either
+	} {
+		for _, door := range []Door{AuthRequest, Accel} {
+			r := nginxCall(map[string]string{"x-original-uri": c.uri, "x-original-url": c.url})
+			r.Door = door
+			err := Params(set, r, &Options{}, new(rules.Params))
+			var refusal *Refusal
+			if refused := errors.As(err, &refusal) && refusal.Status == 403; refused != c.refused {
+				t.Errorf("%s: URI %s and URL %s: %v; want it refused: %v", door, c.uri, c.url, err, c.refused)
+			}
+		}
 	}
 }
 

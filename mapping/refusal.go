@@ -10,7 +10,7 @@ import (
 // how it is formed. The door answers it as a denial with Status; it is never
 // waved through. Its text holds nothing that a client wrote.
 type Refusal struct {
-	Status  int      // 400 for a malformed path, 403 for a check that lacks a header
+	Status  int      // 400 for a malformed path, 403 for a check whose headers do not tell the request
 	Reason  string   // for the log and the client
 	Missing []string // the headers that are missing, as the manual spells them
 }
@@ -24,6 +24,14 @@ func lacking(door Door, names []string) error {
 		Reason: fmt.Sprintf("%s: the check lacks a usable %s; have the gateway set it",
 			door, strings.Join(names, ", ")),
 		Missing: names,
+	}
+}
+
+func disputed(door Door, a, b field) error {
+	return &Refusal{
+		Status: http.StatusForbidden,
+		Reason: fmt.Sprintf("%s: %s and %s tell different paths; have the gateway set one and clear the other",
+			door, a.name, b.name),
 	}
 }
 

@@ -26,6 +26,9 @@ func (q *original) declared(d *rules.ParamDecl) string {
 func (q *original) source(s *rules.ParamSource) string {
 	switch s.Kind {
 	case rules.FromHeader:
+		if s.Name == "host" {
+			return q.host // net/http keeps Host apart, and a check's own is the gateway's
+		}
 		return q.header(s.Name)
 	case rules.FromCookie:
 		cookies := q.header("cookie")

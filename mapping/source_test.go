@@ -31,6 +31,7 @@ func TestSources(t *testing.T) {
 		{"header, not UTF-8 and a NUL", "header X-User", envoy(MapHeaders{"x-user": "\xff\x00"}), "\xff\x00"},
 		{"header, absent", "header X-User", plainCall(), ""},
 		{"header, blank", "header X-User else sni", envoy(MapHeaders{"x-user": "\t "}), "shop.example"},
+		{"header Host is the request's own", "header Host", nginxCall(nil), "shop.example"},
 		{"cookie", "cookie uid", envoy(MapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
 		{"cookie behind another Cookie header", "cookie uid", envoy(MapHeaders{"cookie": "a=b,uid=ann"}), "ann"},
 		{"cookie behind another Cookie header, over HTTP", "cookie uid", &Request{Door: ExtAuthzWeb, Path: "/v1/ext-authz/",
