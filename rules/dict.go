@@ -9,27 +9,30 @@ import (
 	"io"
 	"net/netip"
 	"strings"
-
-	"github.com/gaissmai/bart"
+	"unicode/utf8"
 )
 
-// maxEntry bounds the length of an entry of a word list, in bytes. No value of
-// a request that a rule sees is longer.
-const maxEntry = 8 * 1024
+// The bounds of a word list. No value of a request that a rule sees is longer
+// than maxEntry, in bytes; maxEntries take about 2 GB.
+const (
+	maxEntry   = 8 << 10
+	maxEntries = 64 << 20
+)
 
 // Dict is a word list: words, which compare as text, and addresses and blocks
-// of addresses. It is immutable and safe for concurrent use.
+// of addresses. It is immutable and safe for concurrent use. Ten million
+// entries take about 40 bytes each.
 type Dict struct {
-	name      string
-	hash      [sha256.Size]byte
-	words     map[string]struct{}
-	addresses bart.Lite
+	name   string
+	hash   [sha256.Size]byte
+	words  wordSet
+	blocks blockSet
 }
 
 // ParseDict reads a word list, one entry a line. Entries are trimmed, blank
 // lines and those that begin with # dropped. The error names the line.
 func ParseDict(name string, r io.Reader) (*Dict, error) {
-	d := &Dict{name: name, words: make(map[string]struct{})}
+	d := &Dict{name: name}
 	sum := sha256.New()
 	lines := bufio.NewReaderSize(io.TeeReader(r, sum), 2*maxEntry)
 	for number := 1; ; number++ {
@@ -42,6 +45,9 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		if number == 1 {
+			if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+				return nil, fmt.Errorf("%s:1: the file is UTF-16; save it as UTF-8", name)
+			}
 			text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 		}
 		if fault := d.add(bytes.TrimSpace(text)); fault != nil {
@@ -63,10 +69,18 @@ func (d *Dict) add(entry []byte) error {
 		return fmt.Errorf("the entry is longer than %d bytes; no value is", maxEntry)
 	case bytes.IndexByte(entry, 0) >= 0:
 		return errors.New("the entry holds a NUL byte; want a text file in UTF-8")
+	case !utf8.Valid(entry):
+		return errors.New("the entry is not UTF-8; save the list as UTF-8; is it GBK now?")
+	case d.Len() >= maxEntries:
+		return fmt.Errorf("the list has more than %d entries", maxEntries)
+	}
+	if !hasAddressForm(entry) && bytes.IndexByte(entry, '/') < 0 {
+		d.words.insert(entry)
+		return nil
 	}
 	text := string(entry)
 	if a, ok := parseAddress(text); ok {
-		d.addresses.Insert(netip.PrefixFrom(a, a.BitLen()))
+		d.blocks.insert(netip.PrefixFrom(a, a.BitLen()))
 		return nil
 	}
 	if left, _, ok := strings.Cut(text, "/"); ok && addressLike(left) {
@@ -74,10 +88,10 @@ func (d *Dict) add(entry []byte) error {
 		if err != nil {
 			return fmt.Errorf("%q is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32", text)
 		}
-		d.addresses.Insert(block.Masked())
+		d.blocks.insert(block.Masked())
 		return nil
 	}
-	d.words[text] = struct{}{}
+	d.words.insert(entry)
 	return nil
 }
 
@@ -85,15 +99,14 @@ func (d *Dict) add(entry []byte) error {
 func (d *Dict) Name() string { return d.name }
 
 // Len is the number of different entries.
-func (d *Dict) Len() int { return len(d.words) + d.addresses.Size() }
+func (d *Dict) Len() int { return d.words.len() + d.blocks.len() }
 
-func (d *Dict) hasAddresses() bool { return d.addresses.Size() > 0 }
+func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }
 
-// contains tells whether the value is in the list.
+// contains tells whether the value is in the list. No word is an address.
 func (d *Dict) contains(v *value) bool {
-	if v.isAddress && d.addresses.Contains(v.address) {
-		return true
+	if v.isAddress {
+		return d.blocks.contains(v.address)
 	}
-	_, found := d.words[v.text]
-	return found
+	return d.words.contains(v.text)
 }

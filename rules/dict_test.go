@@ -2,14 +2,18 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
 )
 
 func TestParseDict(t *testing.T) {
-	d, err := ParseDict("vip.dat", strings.NewReader("\ufeff7\r\n  ann smith \n\n# 8\n10.0.0.0/8\n7\nseven/8\n::ffff:192.0.2.1\n\xff"))
+	d, err := ParseDict("vip.dat", strings.NewReader("\ufeff7\r\n  ann smith \n\n# 8\n10.0.0.0/8\n7\nseven/8\n::ffff:192.0.2.1\n严"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +21,7 @@ func TestParseDict(t *testing.T) {
 		t.Errorf("%s has %d entries; want 6 in vip.dat", d.Name(), d.Len())
 	}
 	for entry, want := range map[string]bool{
-		"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "\xff": true,
+		"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "严": true,
 		"8": false, "# 8": false, "ann": false, "11.0.0.0": false, "10.0.0.0/8": false,
 	} {
 		var v value
@@ -33,6 +37,8 @@ func TestParseDictNamesTheLineOfAFault(t *testing.T) {
 		`vip.dat:3: "10.0.0.0/33" is not a block of addresses`: strings.NewReader("7\n\n10.0.0.0/33\n8\n"),
 		`vip.dat:1: "::/x" is not a block of addresses`:        strings.NewReader("::/x"),
 		`vip.dat:2: the entry holds a NUL byte`:                strings.NewReader("7\n8\x009\n"),
+		`vip.dat:1: the file is UTF-16`:                        strings.NewReader("\xff\xfe7\x00\n\x00"),
+		`vip.dat:2: the entry is not UTF-8`:                    strings.NewReader("7\n\xd1\xcf\n"),
 		`vip.dat:2: the line is longer than 16384 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 1<<20)),
 		`vip.dat:2: the entry is longer than 8192 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 10_000) + "\n"),
 		`vip.dat:2: the disk is gone`:                          io.MultiReader(strings.NewReader("7\n8"), iotest.ErrReader(broken)),
@@ -52,4 +58,41 @@ func TestAnEmptyWordListHoldsNothing(t *testing.T) {
 	if err != nil || d.Len() != 0 || d.contains(&value{text: "x"}) {
 		t.Errorf("got %+v, %v", d, err)
 	}
+}
+
+// TestAnEntryTakesFewBytes measures lists that have just grown, which is when
+// an entry takes most.
+func TestAnEntryTakesFewBytes(t *testing.T) {
+	const entries = 330_000
+	for name, entry := range map[string]func(i int) string{
+		"integers":  func(i int) string { return strconv.Itoa(1_000_000_000 + i) },
+		"names":     func(i int) string { return fmt.Sprintf("ann.smith.%d@example.com", i) },
+		"addresses": func(i int) string { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String() },
+		"blocks":    func(i int) string { return fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for i := range entries {
+				text.WriteString(entry(i) + "\n")
+			}
+			list := text.String()
+			before := heapInUse()
+			d, err := ParseDict(name, strings.NewReader(list))
+			if err != nil || d.Len() != entries {
+				t.Fatalf("%v entries, %v; want %d", d.Len(), err, entries)
+			}
+			if each := (heapInUse() - before) / entries; each > 100 {
+				t.Errorf("an entry takes %d bytes; want 100 or less", each)
+			}
+			runtime.KeepAlive(d)
+			runtime.KeepAlive(list)
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -82,7 +82,7 @@ func parseAddress(text string) (netip.Addr, bool) {
 
 // hasAddressForm is a quick look: netip allocates for what it refuses, and
 // most values are nothing like an address.
-func hasAddressForm(text string) bool {
+func hasAddressForm[T string | []byte](text T) bool {
 	if len(text) < 2 || len(text) > maxAddress {
 		return false
 	}

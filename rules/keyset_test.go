@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestKeySetIsASet(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	var set keySet
+	want := make(map[key]bool)
+	for range 20_000 {
+		// Keys of few bits come twice, and {0, 0} among them.
+		k := key{random.Uint64N(100), random.Uint64N(200) << 50}
+		if set.contains(k) != want[k] {
+			t.Fatalf("%v is in the set: %v; want %v", k, !want[k], want[k])
+		}
+		set.insert(k)
+		want[k] = true
+	}
+	if set.count != len(want) {
+		t.Errorf("%d keys; want %d", set.count, len(want))
+	}
+	got := make(map[key]bool)
+	for k := range set.all() {
+		got[k] = true
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("all gives %d keys; want %d", len(got), len(want))
+	}
+}
+
+func TestAKeySetOfZeroAlone(t *testing.T) {
+	var set keySet
+	if set.contains(key{}) || set.contains(key{1, 0}) {
+		t.Error("an empty set holds something")
+	}
+	set.insert(key{})
+	set.insert(key{})
+	if !set.contains(key{}) || set.contains(key{1, 0}) || set.count != 1 {
+		t.Errorf("the set is %+v; want zero in it, once", set)
+	}
+}
+
+func TestWordsOfEveryLength(t *testing.T) {
+	var set wordSet
+	var words []string
+	for n := 1; n <= maxEntry; n += 1 + n/20 {
+		word := strings.Repeat("x", n-1)
+		words = append(words, word+"a", word+"b")
+		if n < 40 {
+			words = append(words, word+"\x01") // as near to nothing as a word can be
+		}
+	}
+	for i := range 2 * len(words) {
+		set.insert([]byte(words[i%len(words)]))
+	}
+	if set.len() != len(words) {
+		t.Errorf("%d words; want %d", set.len(), len(words))
+	}
+	for _, word := range words {
+		if !set.contains(word) {
+			t.Errorf("%.20q of %d bytes is not in the set", word, len(word))
+		}
+		if absent := word[:len(word)-1] + "c"; set.contains(absent) {
+			t.Errorf("%.20q of %d bytes is in the set", absent, len(absent))
+		}
+	}
+	if set.contains("") || (&wordSet{}).contains(words[len(words)-1]) {
+		t.Error("an empty word is in a set, or a word in an empty one")
+	}
+}
+
+func TestLongWordsFillChunks(t *testing.T) {
+	var set longWords
+	word := func(i int) string { return fmt.Sprintf("%0*d", 1000+i%7000, i) }
+	for i := range 3000 {
+		set.insert([]byte(word(i)))
+	}
+	if len(set.chunks) < 3 {
+		t.Fatalf("%d chunks; want several", len(set.chunks))
+	}
+	for i := range 3100 {
+		if set.contains(word(i)) != (i < 3000) {
+			t.Errorf("word %d is in the set: %v", i, i >= 3000)
+		}
+	}
+}
+
+// TestBlocks holds what a set finds against a look at every block, on both
+// sides of the number of lengths that makes a tree of it.
+func TestBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		blocks  []string
+		planted bool
+	}{
+		{"addresses", []string{"10.0.0.1", "2001:db8::1", "0.0.0.0", "::", "255.255.255.255"}, false},
+		{"one length", []string{"10.0.0.0/8", "12.0.0.0/8", "11.0.0.1"}, false},
+		{"three lengths of both families", []string{"10.0.0.0/24", "2001:db8::/32", "10.0.0.0/16", "2001:db8:1::/32", "::1"}, false},
+		{"all of IPv6, which is no IPv4", []string{"::/0"}, false},
+		{"all of IPv4, which is no IPv6", []string{"0.0.0.0/0"}, false},
+		{"large blocks of IPv6", []string{"::/64", "::/80"}, false},
+		{"many lengths", []string{"10.0.0.0/24", "2001:db8::/32", "10.0.0.0/16", "2001:db8:1::/48", "10.9.0.0/30", "::/65", "1.2.3.4"}, true},
+		{"as many, the tree first", []string{"0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3", "224.0.0.0/4", "0.0.0.0/1"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var set blockSet
+			var blocks []netip.Prefix
+			for _, text := range c.blocks {
+				block, err := parseBlock(text)
+				if a, ok := parseAddress(text); ok {
+					block, err = netip.PrefixFrom(a, a.BitLen()), nil
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				blocks = append(blocks, block.Masked())
+				set.insert(block.Masked())
+			}
+			if planted := set.tree.Size() > 0; planted != c.planted || planted == (set.lengths != nil) && len(set.lengths) > 0 {
+				t.Errorf("in a tree: %v; want %v", planted, c.planted)
+			}
+			distinct := slices.Clone(blocks)
+			slices.SortFunc(distinct, netip.Prefix.Compare)
+			if want := len(slices.Compact(distinct)); set.len() != want {
+				t.Errorf("%d blocks; want %d", set.len(), want)
+			}
+			for _, block := range blocks {
+				for _, a := range []netip.Addr{block.Addr(), block.Addr().Next(), block.Addr().Prev(), netip.MustParseAddr("10.0.0.200"), netip.MustParseAddr("2001:db8::9")} {
+					want := slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
+					if a.IsValid() && set.contains(a) != want {
+						t.Errorf("%v is in the set: %v; want %v", a, !want, want)
+					}
+				}
+			}
+		})
+	}
+}
