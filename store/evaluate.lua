@@ -24,7 +24,9 @@
 --
 -- A value is a byte that tells the layout, the instant at which Redis expires
 -- the key, and entries: tag, the instant from which the counter is as new, the
--- length of the body, the body. The tag is return × 8 + method. Entries that no
+-- length of the body, the body. From that instant on it is as new whatever the
+-- thresholds have become, so that no answer depends on when Redis drops it. The
+-- tag is return × 8 + method. Entries that no
 -- rule of the plan asks for are carried along: they may belong to other rules,
 -- or to other versions of this program. What is no such value is taken for
 -- absent.
@@ -274,7 +276,7 @@ if used[LEAK] then
     local n, out = length(s), now - r.time
     if n == 0 then return 0, 0, 0, s.before end
     local newest, total = run(s, r, n - 1)
-    if newest <= out then return n, 0, newest, total end
+    if newest <= out or now >= s.gone then return n, 0, newest, total end
     local first = 0
     if oldest(s, r) <= out then first = after(s, r, 1, n - 1, out) end
     return first, between(up_to(s, r, first), total), newest, total
@@ -323,7 +325,7 @@ if used[LEAK] then
   end
 
   methods[LEAK] = {
-    unused = {before = 0, head = 0, tail = 0, expires = 0, runs = ''},
+    unused = {before = 0, head = 0, tail = 0, expires = 0, runs = '', gone = 0},
 
     look = function(s, r, now)
       local limit, weight = r.count, r.weight
@@ -365,7 +367,7 @@ if used[LEAK] then
       return p
     end,
 
-    decode = function(body, _, r)
+    decode = function(body, till, r)
       if #body < 34 or (#body - 21) % 13 ~= 0 then return nil end
       local before, head, tail, expires = struct.unpack('>I7I4I4I6', body)
       if tail < head then return nil end
@@ -373,7 +375,7 @@ if used[LEAK] then
         local size = redis.pcall('STRLEN', r.log)
         if type(size) ~= 'number' or size < tail * 13 then return nil end
       end
-      return {before = before, head = head, tail = tail, expires = expires, runs = string.sub(body, 22)}
+      return {before = before, head = head, tail = tail, expires = expires, runs = string.sub(body, 22), gone = till}
     end,
 
     encode = function(s, r, stored, now)
@@ -394,6 +396,7 @@ if used[TOKEN] then
 
   -- What is missing now.
   local function short(s, r, now)
+    if now >= s.full then return 0 end
     local missing = math.min(s.missing, r.size * r.time)
     if s.time ~= r.time and missing > 0 then
       missing = math.min(div_up(s.missing, s.time), r.size) * r.time
@@ -415,7 +418,7 @@ if used[TOKEN] then
   end
 
   methods[TOKEN] = {
-    unused = {missing = 0, at = 0, time = 0},
+    unused = {missing = 0, at = 0, time = 0, full = 0},
 
     look = function(s, r, now)
       local burst, weight = r.size, r.weight
@@ -442,10 +445,10 @@ if used[TOKEN] then
       return state(s, r, now, math.max(missing - r.weight * r.time, 0))
     end,
 
-    decode = function(body)
+    decode = function(body, till)
       if #body ~= 18 then return nil end
       local missing, at, time = struct.unpack('>I7I6I5', body)
-      if time > 0 then return {missing = missing, at = at, time = time} end
+      if time > 0 then return {missing = missing, at = at, time = time, full = till} end
     end,
 
     encode = function(s, r)

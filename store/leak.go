@@ -71,13 +71,15 @@ func forward(from, n int64) int64 {
 }
 
 // live returns the first run that is not out at now, and the hits from there.
+// From the instant on at which the rule that counted last sees none, there are
+// none, whatever this rule says: Redis may have dropped them by then.
 func (s *slide) live(r *Rule, now int64) (first int, hits int64) {
 	n := s.runs()
 	if n == 0 {
 		return 0, 0
 	}
 	out := now - r.Time*1000
-	if s.newest.at <= out {
+	if s.newest.at <= out || now >= s.gone {
 		return n, 0
 	}
 	if s.run(0).at <= out {

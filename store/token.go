@@ -14,6 +14,9 @@ type bucket struct {
 
 // short is what is missing at the moment. A clock before at adds nothing.
 func (b *bucket) short(r *Rule, now int64) int64 {
+	if now >= b.full {
+		return 0 // by the rule that used it last, whatever this one says
+	}
 	missing := min(b.missing, r.Burst*r.Time*1000)
 	if b.time != r.Time*1000 && missing > 0 {
 		missing = b.converted(r)
