@@ -22,10 +22,15 @@ func (w *work) decision(set *rules.Set, c *Call) *Decision {
 		d.Sets = make([]Answer, len(c.Sets))
 	}
 	for i := range d.Sets {
-		a := &d.Sets[i]
-		w.answer(set, c, i, a)
-		if a.Verdict != rules.Allow && d.Refuser < 0 {
-			d.Refuser, d.Verdict = i, a.Verdict
+		w.answer(set, c, i, &d.Sets[i])
+	}
+	if d.Degraded && (c.Op == Take || c.Op == Browse) {
+		w.applyPolicies(&d.Decision)
+	}
+	for i := range d.Sets {
+		if v := d.Sets[i].Verdict; v != rules.Allow {
+			d.Refuser, d.Verdict = i, v
+			break
 		}
 	}
 	return &d.Decision
@@ -100,6 +105,9 @@ func (k *walk) shadows(from *store.Answer) []Shadow {
 }
 
 func (k *walk) appendShadow(list []Shadow, i int) []Shadow {
+	if !k.counting[i].Shadow {
+		return list // a rule with fail=allow, in rescue
+	}
 	return append(list, Shadow{k.counting[i], k.counting[i].Result.Verdict()})
 }
 

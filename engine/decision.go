@@ -19,9 +19,13 @@ type Decision struct {
 	// Degraded tells that the rescue store answered: the counters are this
 	// instance's own until Redis is back.
 	Degraded bool
-	// Unavailable tells that no store could answer and that the gateway is
-	// to decide what holds then. Sets is empty and Verdict is Deny.
+	// Unavailable tells that no store could answer, or none but the rescue
+	// store and a rule says fail=gateway: the gateway is to decide what holds
+	// then. Sets is empty and Verdict is Deny.
 	Unavailable bool
+	// Cause is the store's error behind Unavailable, for the log; nil where a
+	// rule's fail=gateway is.
+	Cause error
 }
 
 // Answer is the decision about one parameter set.

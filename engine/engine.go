@@ -91,7 +91,7 @@ func (e *Engine) decide(ctx context.Context, c *Call, w *work) (*Decision, error
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true}, nil
+			return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: err}, nil
 		}
 	} else {
 		w.answerUncounted()

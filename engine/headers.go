@@ -103,29 +103,56 @@ func (a *Answer) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Hea
 	if form == QuotaNone || !a.TellsQuota() {
 		return dst
 	}
-	q := &a.Quota
+	t := a.Quota.text()
 	if form != QuotaLegacy {
-		name := `"` + q.PolicyName() + `"`
 		dst = append(dst,
-			rules.Header{Name: "RateLimit-Policy", Value: name + ";q=" + decimal(q.Limit) + ";w=" + decimal(q.Window)},
-			rules.Header{Name: "RateLimit", Value: name + ";r=" + decimal(q.Remaining) + ";t=" + decimal(Seconds(q.Reset))})
+			rules.Header{Name: "RateLimit-Policy", Value: t.policy},
+			rules.Header{Name: "RateLimit", Value: t.state})
 	}
 	if form != QuotaDraft10 {
 		dst = append(dst,
-			rules.Header{Name: "RateLimit-Limit", Value: decimal(q.Limit)},
-			rules.Header{Name: "RateLimit-Remaining", Value: decimal(q.Remaining)},
-			rules.Header{Name: "RateLimit-Reset", Value: decimal(Seconds(q.Reset))})
+			rules.Header{Name: "RateLimit-Limit", Value: t.limit},
+			rules.Header{Name: "RateLimit-Remaining", Value: t.remaining},
+			rules.Header{Name: "RateLimit-Reset", Value: t.reset})
 	}
 	return dst
 }
 
+// quotaText are the values of the quota's headers. All are parts of one string:
+// most responses carry them, and little else that is made for them alone.
+type quotaText struct{ policy, state, limit, remaining, reset string }
+
+func (q *Quota) text() quotaText {
+	var room [160]byte
+	b := room[:0]
+	put := func(before string, n int64) (from, to int) {
+		b = append(b, before...)
+		from = len(b)
+		b = strconv.AppendInt(b, n, 10)
+		return from, len(b)
+	}
+	b = append(q.appendPolicyName(append(b, '"')), '"')
+	limitFrom, limitTo := put(";q=", q.Limit)
+	_, policyTo := put(";w=", q.Window)
+	b = append(q.appendPolicyName(append(b, '"')), '"')
+	remainingFrom, remainingTo := put(";r=", q.Remaining)
+	resetFrom, resetTo := put(";t=", Seconds(q.Reset))
+	all := string(b)
+	return quotaText{
+		policy: all[:policyTo], state: all[policyTo:],
+		limit: all[limitFrom:limitTo], remaining: all[remainingFrom:remainingTo], reset: all[resetFrom:resetTo],
+	}
+}
+
 // PolicyName is the quota policy's name for clients: "r" and the rule's
 // number, "limit" for one that the call brought.
-func (q *Quota) PolicyName() string {
+func (q *Quota) PolicyName() string { return string(q.appendPolicyName(nil)) }
+
+func (q *Quota) appendPolicyName(b []byte) []byte {
 	if q.Rule == nil {
-		return "limit"
+		return append(b, "limit"...)
 	}
-	return "r" + decimal(q.Rule.Return)
+	return strconv.AppendInt(append(b, 'r'), q.Rule.Return, 10)
 }
 
 // Seconds is d in whole seconds, rounded up: a client that waits so long has
@@ -133,5 +160,3 @@ func (q *Quota) PolicyName() string {
 func Seconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

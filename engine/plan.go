@@ -47,12 +47,16 @@ func (w *work) plan(set *rules.Set, c *Call) error {
 	w.sets = resize(w.sets, len(c.Sets))
 	w.store.Sets = resize(w.store.Sets, len(c.Sets))
 	w.subject = w.subject[:0]
+	counters := 0
 	for i := range c.Sets {
 		if c.Sets[i].Hits > MaxHits {
 			return invalid("%d hits; want 0 … %d", c.Sets[i].Hits, int64(MaxHits))
 		}
 		if err := w.planSet(set, c, i); err != nil {
 			return err
+		}
+		if counters += len(w.store.Sets[i].Rules); counters > store.MaxRules {
+			return invalid("its %d parameter sets meet more than %d counting rules; bring fewer sets, or have fewer rules match", len(c.Sets), store.MaxRules)
 		}
 	}
 	return nil
@@ -136,6 +140,7 @@ func (w *work) count(plan *store.Set, k *walk, m *rules.Match, weight int64, o *
 		Burst:   m.Rule.Burst,
 		Shadow:  m.Rule.Shadow,
 		Allows:  m.Rule.Result.Verdict() == rules.Allow,
+		Lenient: m.Rule.Fail == rules.FailAllow,
 	}
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -139,9 +140,28 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		}
 		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin))
 	}
-	err := r.memory.Evaluate(ctx, p, a)
+	err := r.memory.Evaluate(ctx, lenient(p), a)
 	a.Degraded = true
 	return err
+}
+
+// lenient is the plan with rules that do not decide in rescue as shadow rules.
+func lenient(p *Plan) *Plan {
+	if !slices.ContainsFunc(p.Sets, func(s Set) bool {
+		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Lenient })
+	}) {
+		return p
+	}
+	changed := *p
+	changed.Sets = slices.Clone(p.Sets)
+	for i := range changed.Sets {
+		rules := slices.Clone(p.Sets[i].Rules)
+		for j := range rules {
+			rules[j].Shadow = rules[j].Shadow || rules[j].Lenient
+		}
+		changed.Sets[i].Rules = rules
+	}
+	return &changed
 }
 
 // judge decides what a failed call says about Redis. A timeout says nothing if

@@ -81,6 +81,9 @@ type Rule struct {
 	Burst   int64 // Token only
 	Method  Method
 	Shadow  bool // never decides; counted like the others
+	// Lenient rules do not decide while another store stands in for Redis;
+	// they are still counted.
+	Lenient bool
 	Allows  bool // the answer allows where this rule decides: it ends the walk, and those above it are counted
 }
 

@@ -1,0 +1,113 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// rescued is an engine whose Redis is away.
+func rescued(t *testing.T, lines string) *engine.Engine {
+	t.Helper()
+	server := storetest.StartServer(t)
+	server.Kill()
+	redis, err := store.NewRedis(store.RedisOptions{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{})
+	t.Cleanup(func() {
+		rescue.Close()
+		if err := redis.Close(); err != nil {
+			t.Error(err)
+		}
+		memory.Close()
+	})
+	return engine.New(rescue, parse(t, withResults(lines), rules.Options{}))
+}
+
+// While the store is away, the strictest policy of the walked rules holds, and
+// only of those in force.
+func TestFailPolicies(t *testing.T) {
+	e := rescued(t, `
+rule : [count]  [a=+]         [time=60; count=1;] [result=2; return=1; fail=allow]
+rule : [count]  [b=+]         [time=60; count=1;] [result=2; return=2; fail=rescue]
+rule : [count]  [c=+]         [time=60; count=9;] [result=2; return=3; fail=gateway]
+rule : [count]  [d=+]         [time=60; count=9;] [result=2; return=4; fail=deny]
+rule : [count]  [e=+]         [time=60; count=1;] [result=2; return=5; fail=deny; shadow=1]
+rule : [count]  [f=+]         [time=60; count=1;] [result=2; return=6]
+rule : [direct] [black=1]     [time=1; count=0;]  [result=2; return=7]
+rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny]`)
+	const (
+		allow   = "allow"
+		deny    = "deny"
+		away    = "deny by policy"
+		gateway = "gateway"
+	)
+	for _, c := range []struct {
+		name  string
+		pairs []string
+		want  [2]string // of the first request and of the second
+	}{
+		{"allow lets pass beyond the limit", []string{"a", "1"}, [2]string{allow, allow}},
+		{"rescue counts in process", []string{"b", "1"}, [2]string{allow, deny}},
+		{"none said is rescue", []string{"f", "1"}, [2]string{allow, deny}},
+		{"gateway leaves it to the gateway", []string{"c", "1"}, [2]string{gateway, gateway}},
+		{"deny refuses", []string{"d", "1"}, [2]string{away, away}},
+		{"shadow rules decide nothing", []string{"e", "1"}, [2]string{allow, allow}},
+		{"rescue is stricter than allow", []string{"a", "2", "b", "2"}, [2]string{allow, deny}},
+		{"deny is stricter than gateway", []string{"c", "3", "d", "3"}, [2]string{away, away}},
+		{"allow opens no way past a black list", []string{"a", "4", "black", "1"}, [2]string{deny, deny}},
+		{"a rule below the decider is not walked", []string{"b", "5", "g", "5"}, [2]string{away, deny}},
+		{"requests without a counter need no store", []string{"none", "1"}, [2]string{allow, allow}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, want := range c.want {
+				d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{input(1, c.pairs...)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := d.Verdict.String()
+				switch {
+				case d.Unavailable:
+					got = gateway
+				case d.Verdict == rules.Deny && d.Refusal().Status == 503:
+					got = away
+				}
+				if got != want {
+					t.Errorf("request %d: %s; want %s", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFailPoliciesOverSets(t *testing.T) {
+	e := rescued(t, `
+rule : [count] [g=+] [time=60; count=9;] [result=2; return=1; fail=gateway]
+rule : [count] [d=+] [time=60; count=9;] [result=2; return=2; fail=deny]
+rule : [count] [r=+] [time=60; count=9;] [result=2; return=3]`)
+	d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{input(1, "r", "1"), input(1, "g", "1"), input(1, "d", "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Unavailable || d.Verdict != rules.Deny || d.Refuser != 2 {
+		t.Errorf("rescue, gateway and deny: %+v; want the third set denied", d)
+	}
+}
+
+func TestMoreCountersThanAPlanHoldsAreAnInvalidCall(t *testing.T) {
+	e := newEngine(t, `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`)
+	call := &engine.Call{Op: engine.Take, Now: noon}
+	for range store.MaxRules + 1 {
+		call.Sets = append(call.Sets, input(1, "k", "a"))
+	}
+	if _, err := e.Decide(context.Background(), call); !engine.IsInvalid(err) {
+		t.Errorf("error %v; want an invalid call that names the bound", err)
+	}
+}
