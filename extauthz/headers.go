@@ -13,46 +13,62 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// headerOptions are headers in Envoy's form. All of them overwrite: APPEND
-// would let a client's own value stand beside ours.
-func headerOptions(list []rules.Header) []*corev3.HeaderValueOption {
-	type option struct {
-		option corev3.HeaderValueOption
-		header corev3.HeaderValue
-	}
-	made := make([]option, len(list))
-	options := make([]*corev3.HeaderValueOption, len(list))
-	for i, h := range list {
-		o := &made[i]
+// option is a header in Envoy's form, its two messages in one piece.
+type option struct {
+	option corev3.HeaderValueOption
+	header corev3.HeaderValue
+}
+
+// headerOptions are the headers of both lists in Envoy's form. All of them
+// overwrite: APPEND would let a client's own value stand beside ours.
+func headerOptions(first, second []rules.Header) (a, b []*corev3.HeaderValueOption) {
+	made := make([]option, len(first)+len(second))
+	options := make([]*corev3.HeaderValueOption, len(made))
+	for i := range made {
+		h, o := rules.Header{}, &made[i]
+		if i < len(first) {
+			h = first[i]
+		} else {
+			h = second[i-len(first)]
+		}
 		o.header.Key, o.header.Value = h.Name, h.Value
 		o.option.Header = &o.header
 		o.option.AppendAction = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		options[i] = &o.option
 	}
-	return options
+	return options[:len(first):len(first)], options[len(first):]
 }
 
 // ownPrefix begins, in lower case, the headers that are the gateway's word to
 // the upstream.
 const ownPrefix = "x-koala-"
 
+// unsaid are the headers of ours that a decision may leave unsaid: the first
+// without a rule, the last without an entry of [result]. Answers share them.
+var unsaid = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult}
+
 // forged are the headers of ours that the client may have sent and that this
 // answer does not overwrite: an upstream must not take them for the gateway's
-// word. Two are named even if the check does not show them, since Envoy's
-// allowed_headers may hide them.
+// word. What is unsaid is named even if the check does not show it, since
+// Envoy's allowed_headers may hide it.
 func forged(http *authv3.AttributeContext_HttpRequest, set []rules.Header) []string {
-	names := make([]string, 0, 2)
-	add := func(name string) {
-		isSet := slices.ContainsFunc(set, func(h rules.Header) bool { return strings.EqualFold(h.Name, name) })
-		if !isSet && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
-			names = append(names, name)
-		}
+	isSet := func(name string) bool {
+		return slices.ContainsFunc(set, func(h rules.Header) bool { return strings.EqualFold(h.Name, name) })
 	}
-	add(engine.HeaderRule)
-	add(engine.HeaderDegraded)
+	from, to := 0, len(unsaid)
+	if isSet(engine.HeaderRule) {
+		from++
+	}
+	if isSet(engine.HeaderResult) {
+		to--
+	}
+	names := unsaid[from:to:to] // so that append copies
 	for name := range headerNames(http) {
-		if isOwn(name) && httpguts.ValidHeaderFieldName(name) {
-			add(name)
+		isNamed := func() bool {
+			return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+		}
+		if isOwn(name) && httpguts.ValidHeaderFieldName(name) && !isSet(name) && !isNamed() {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -2,6 +2,8 @@ package extauthz_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -28,6 +30,14 @@ func TestModes(t *testing.T) {
 			}
 			if got := reply.GetOkResponse().GetHeaders()[0].GetHeader(); got.GetKey() != "X-Koala-Decision" || got.GetValue() != word {
 				t.Errorf("%s, %s: the upstream hears %v; want %s", mode, name, got, word)
+			}
+			// A forged one must not pass for ours, also where the check hides it.
+			set := names(reply.GetOkResponse().GetHeaders())
+			for _, header := range []string{"X-Koala-Rule", "X-Koala-Result", "X-Koala-Degraded"} {
+				_, isSet := set[strings.ToLower(header)]
+				if isSet == slices.Contains(reply.GetOkResponse().GetHeadersToRemove(), header) {
+					t.Errorf("%s, %s: %s is overwritten %t; want it overwritten or else removed", mode, name, header, isSet)
+				}
 			}
 			if got := reply.GetDynamicMetadata().GetFields()["verdict"].GetStringValue(); got != word {
 				t.Errorf("%s, %s: the metadata says %q; want %q", mode, name, got, word)

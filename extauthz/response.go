@@ -31,15 +31,20 @@ func (s *Server) answer(check *authv3.CheckRequest, d *engine.Decision) *authv3.
 func (s *Server) allowed(check *authv3.CheckRequest, d *engine.Decision) *authv3.CheckResponse {
 	var up, down [12]rules.Header
 	upstream := d.DecisionHeaders(up[:0])
-	return &authv3.CheckResponse{
-		Status: &rpcstatus.Status{Code: int32(codes.OK)},
-		HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{
-			Headers:              headerOptions(upstream),
-			HeadersToRemove:      forged(check.GetAttributes().GetRequest().GetHttp(), upstream),
-			ResponseHeadersToAdd: headerOptions(engine.Sendable(d.ClientHeaders(down[:0], s.presentation))),
-		}},
-		DynamicMetadata: dynamicMetadata(d),
-	}
+	client := engine.Sendable(d.ClientHeaders(down[:0], s.presentation))
+	// All that every answer consists of is made in one piece.
+	r := new(struct {
+		reply  authv3.CheckResponse
+		status rpcstatus.Status
+		kind   authv3.CheckResponse_OkResponse
+		ok     authv3.OkHttpResponse
+	})
+	r.status.Code = int32(codes.OK)
+	r.ok.Headers, r.ok.ResponseHeadersToAdd = headerOptions(upstream, client)
+	r.ok.HeadersToRemove = forged(check.GetAttributes().GetRequest().GetHttp(), upstream)
+	r.kind.OkResponse = &r.ok
+	r.reply.Status, r.reply.HttpResponse, r.reply.DynamicMetadata = &r.status, &r.kind, dynamicMetadata(d)
+	return &r.reply
 }
 
 // denied refuses the request with what its client is to get.
@@ -73,29 +78,43 @@ func problem(status int, detail string) *authv3.CheckResponse {
 func unavailable(d *engine.Decision) *authv3.CheckResponse {
 	return &authv3.CheckResponse{
 		Status:          &rpcstatus.Status{Code: int32(codes.Unavailable)},
-		HttpResponse:    &authv3.CheckResponse_ErrorResponse{ErrorResponse: deniedResponse(d.Refusal(), nil)},
+		HttpResponse:    &authv3.CheckResponse_ErrorResponse{ErrorResponse: new(denial).tell(d.Refusal(), nil)},
 		DynamicMetadata: metadata("unavailable"),
 	}
 }
 
-func refuse(r engine.Refusal, headers []rules.Header) *authv3.CheckResponse {
-	return &authv3.CheckResponse{
-		Status:       &rpcstatus.Status{Code: int32(grpcCode(r.Status))},
-		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedResponse(r, headers)},
-	}
+// refuse is a denial in one piece, as allowed is an allowance.
+func refuse(told engine.Refusal, headers []rules.Header) *authv3.CheckResponse {
+	r := new(struct {
+		reply  authv3.CheckResponse
+		status rpcstatus.Status
+		kind   authv3.CheckResponse_DeniedResponse
+		denial denial
+	})
+	r.status.Code = int32(grpcCode(told.Status))
+	r.kind.DeniedResponse = r.denial.tell(told, headers)
+	r.reply.Status, r.reply.HttpResponse = &r.status, &r.kind
+	return &r.reply
 }
 
-func deniedResponse(r engine.Refusal, headers []rules.Header) *authv3.DeniedHttpResponse {
+// denial is what the client is to get, its two messages in one piece.
+type denial struct {
+	response authv3.DeniedHttpResponse
+	status   typev3.HttpStatus
+}
+
+func (d *denial) tell(r engine.Refusal, headers []rules.Header) *authv3.DeniedHttpResponse {
 	if r.Status < 200 || r.Status > 599 {
 		r.Status = http.StatusForbidden // Envoy breaks the connection on others
 	}
-	denied := &authv3.DeniedHttpResponse{Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.Status)}}
+	d.status.Code = typev3.StatusCode(r.Status)
+	d.response.Status = &d.status
 	if r.Status != http.StatusNoContent && r.Status != http.StatusNotModified {
-		denied.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
+		d.response.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
 		headers = append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})
 	}
-	denied.Headers = headerOptions(engine.Sendable(headers))
-	return denied
+	d.response.Headers, _ = headerOptions(engine.Sendable(headers), nil)
+	return &d.response
 }
 
 // grpcCode is the code of a refusal. Envoy only tells it from OK; other

@@ -38,20 +38,29 @@ type fact struct {
 	number int64
 }
 
-// metadata is a verdict and its facts. The facts are made in one piece, since
-// a number of structpb is two messages and every decision has half a dozen.
+// metadata is a verdict and its facts, made in one piece: a value of structpb
+// is two messages, and every decision has half a dozen.
 func metadata(verdict string, facts ...fact) *structpb.Struct {
 	type number struct {
 		value structpb.Value
 		kind  structpb.Value_NumberValue
 	}
-	made := make([]number, len(facts))
-	fields := make(map[string]*structpb.Value, len(facts)+3)
-	fields["verdict"] = structpb.NewStringValue(verdict)
-	for i, f := range facts {
-		made[i].kind.NumberValue = float64(f.number)
-		made[i].value.Kind = &made[i].kind
-		fields[f.name] = &made[i].value
+	told := new(struct {
+		whole   structpb.Struct
+		verdict structpb.Value
+		word    structpb.Value_StringValue
+		numbers [6]number
+	})
+	told.word.StringValue, told.verdict.Kind = verdict, &told.word
+	fields := make(map[string]*structpb.Value, 1+len(facts))
+	fields["verdict"] = &told.verdict
+	numbers := told.numbers[:0]
+	for _, f := range facts {
+		numbers = append(numbers, number{})
+		n := &numbers[len(numbers)-1]
+		n.kind.NumberValue, n.value.Kind = float64(f.number), &n.kind
+		fields[f.name] = &n.value
 	}
-	return &structpb.Struct{Fields: fields}
+	told.whole.Fields = fields
+	return &told.whole
 }

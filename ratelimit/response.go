@@ -17,11 +17,9 @@ import (
 // answer puts a decision into Envoy's words: one status for each descriptor,
 // in order, and the overall code, which alone decides at Envoy.
 func (s *Server) answer(d *engine.Decision) *rlsv3.RateLimitResponse {
-	reply := &rlsv3.RateLimitResponse{
-		OverallCode:     code(d.Verdict),
-		Statuses:        statuses(d),
-		DynamicMetadata: dynamicMetadata(d),
-	}
+	r := new(room)
+	reply := &r.reply
+	reply.OverallCode, reply.Statuses, reply.DynamicMetadata = code(d.Verdict), r.statuses(d), dynamicMetadata(d)
 	if d.Verdict != rules.Allow {
 		s.refuse(reply, d)
 	} else if s.options.SendHeaders {
@@ -88,18 +86,27 @@ func telling(d *engine.Decision) int {
 	return max(least, 0)
 }
 
+// standing is the status of a descriptor, its four messages in one piece.
+type standing struct {
+	status     rlsv3.RateLimitResponse_DescriptorStatus
+	limit      rlsv3.RateLimitResponse_RateLimit
+	multiplier wrapperspb.UInt32Value
+	reset      durationpb.Duration
+}
+
+// room is a reply in one piece, as far as it has one descriptor: most have.
+type room struct {
+	reply rlsv3.RateLimitResponse
+	made  [1]standing
+	list  [1]*rlsv3.RateLimitResponse_DescriptorStatus
+}
+
 // statuses are the descriptors' own answers.
-func statuses(d *engine.Decision) []*rlsv3.RateLimitResponse_DescriptorStatus {
-	// All of a status in one piece: a reply is several of them, each of four
-	// messages.
-	type standing struct {
-		status     rlsv3.RateLimitResponse_DescriptorStatus
-		limit      rlsv3.RateLimitResponse_RateLimit
-		multiplier wrapperspb.UInt32Value
-		reset      durationpb.Duration
+func (r *room) statuses(d *engine.Decision) []*rlsv3.RateLimitResponse_DescriptorStatus {
+	made, list := r.made[:], r.list[:]
+	if n := len(d.Sets); n > 1 {
+		made, list = make([]standing, n), make([]*rlsv3.RateLimitResponse_DescriptorStatus, n)
 	}
-	made := make([]standing, len(d.Sets))
-	list := make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(d.Sets))
 	for i := range d.Sets {
 		a, s := &d.Sets[i], &made[i]
 		list[i] = &s.status
@@ -147,9 +154,11 @@ func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 // headerValues are headers in Envoy's form, safe to send.
 func headerValues(list []rules.Header) []*corev3.HeaderValue {
 	list = engine.Sendable(list)
+	made := make([]corev3.HeaderValue, len(list))
 	values := make([]*corev3.HeaderValue, len(list))
 	for i, h := range list {
-		values[i] = &corev3.HeaderValue{Key: h.Name, Value: h.Value}
+		made[i].Key, made[i].Value = h.Name, h.Value
+		values[i] = &made[i]
 	}
 	return values
 }
