@@ -74,7 +74,7 @@ func (p *program) root() *cobra.Command {
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("a command is missing") },
 	}
-	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.probeCommand(), p.configCommand(), p.versionCommand())
 	return root
 }
 

@@ -1,0 +1,30 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A probe finds the ways in which Caddy hands a client's word to koalagate.
+func TestProbeOfCaddy(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", doorRules))
+	app := h.app()
+
+	t.Run("the sample", func(t *testing.T) {
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(caddyWith()(h, app, k.HTTP), "sample")...)
+	})
+	showFact(t, 151, func(t *testing.T) { // a check's URL without a question mark gets the client's query
+		g := caddyWith([2]string{"uri /v1/forward-auth?\n", "uri /v1/forward-auth\n"})(h, app, k.HTTP)
+		probe(t, 1, []string{"a request that is over its limit passes with the query act=koalagate-probe", "end the `uri` with a question mark"}, comments(g, "query")...)
+		until(t, "the log names it", func() bool { return strings.Contains(k.Log(), "clients choose parameters") })
+	})
+	showFact(t, 152, func(t *testing.T) { // outside route, forward_auth comes before request_header
+		g := caddyWith(
+			[2]string{"\t\t# `route` keeps this order.", "\t\t# `handle` does not keep this order."},
+			[2]string{"\t\troute {\n", "\t\thandle {\n"},
+			[2]string{"\t\theader_up X-Koala-Param-Act {vars.koala_act}\n", ""})(h, app, k.HTTP)
+		probe(t, 1, []string{"a request that is over its limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "order")...)
+	})
+}

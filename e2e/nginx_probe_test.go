@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// probe runs `koalagate probe`, and wants its exit status and what it says.
+func probe(t *testing.T, code int, says []string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(binary, append([]string{"probe"}, args...)...).CombinedOutput()
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		t.Fatal(err)
+	}
+	if got != code {
+		t.Errorf("exit status %d, want %d", got, code)
+	}
+	for _, text := range says {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("it does not say %q", text)
+		}
+	}
+	if t.Failed() {
+		t.Logf("koalagate probe %s\n%s", strings.Join(args, " "), out)
+	}
+}
+
+// showFact runs the test of a fact of docs/gateways/facts-http.md.
+func showFact(t *testing.T, number int, show func(*testing.T)) {
+	t.Helper()
+	t.Run(fmt.Sprintf("GW-%d", number), show)
+}
+
+// comments are the requests of a user of this name, five of which pass.
+func comments(g *e2e.Gateway, user string) []string {
+	return []string{g.URL + "/api/comments", "--method", "POST", "--header", "X-User-Id: " + user, "--requests", "20"}
+}
+
+// A probe finds each way in which nginx is commonly set up wrongly.
+func TestProbeOfNginx(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", doorRules))
+	app := h.app()
+	with := func(pairs ...[2]string) *e2e.Gateway {
+		return nginxWith("nginx/nginx.conf", pairs...)(h, app, k.HTTP)
+	}
+
+	t.Run("the sample", func(t *testing.T) {
+		probe(t, 0, []string{
+			"ok    refusal      request 6 is refused with 429, by rule 201\n",
+			`ok    headers      the quota is "r201";q=5;w=3600, of which is left "r201";r=0;t=`,
+			"ok    body         a problem document of status 429\n",
+			"ok    connections  kept over refusals",
+			"forged requests are refused like their own\n",
+			"all is well\n",
+		}, comments(with(), "sample")...)
+	})
+	t.Run("a captcha", func(t *testing.T) {
+		probe(t, 0, []string{"request 1 is refused with 403, by rule 102"}, with().URL+"/api/captcha")
+	})
+	showFact(t, 112, func(t *testing.T) { // auth_request with arguments lets everything through
+		g := with([2]string{"    auth_request /_koala;", "    auth_request /_koala?a=b;"})
+		probe(t, 1, []string{"none of 20 requests was refused, and no answer tells of a quota: it is silently open", "`auth_request /x?argument`"}, comments(g, "arguments")...)
+	})
+	showFact(t, 113, func(t *testing.T) { // auth_request makes a 500 of a 429
+		g := with([2]string{"/v1/auth-request;", "/v1/auth-request?_deny=native;"})
+		probe(t, 1, []string{"after requests that passed, one is answered with 500 Internal Server Error, which is no refusal", "leave `_deny=native` away"}, comments(g, "native")...)
+	})
+	t.Run("without error_page", func(t *testing.T) {
+		g := with([2]string{"    error_page 401 403 = @koala_refused;\n", ""})
+		probe(t, 1, []string{"one is answered with 403 Forbidden and nothing of koalagate's", "`error_page 401 403 = @refused`"}, comments(g, "naked")...)
+	})
+	t.Run("headers dropped", func(t *testing.T) {
+		g := with([2]string{"      add_header Retry-After         $koala_retry    always;\n", ""})
+		probe(t, 1, []string{"FAULT headers      the refusal has no Retry-After"}, comments(g, "headers")...)
+	})
+	t.Run("body dropped", func(t *testing.T) {
+		g := with([2]string{"{ return 429 $koala_body; }", "{ return 429; }"})
+		probe(t, 1, []string{"FAULT body         the body is a page of HTML", "FAULT headers      Content-Type stands there 2 times"}, comments(g, "body")...)
+	})
+	t.Run("a status that is not in the list", func(t *testing.T) {
+		g := with([2]string{"      if ($koala_status = 429) { return 429 $koala_body; }\n", ""})
+		probe(t, 1, []string{"the problem document speaks of status 429 Too Many Requests, the client sees 403 Forbidden"}, comments(g, "status")...)
+	})
+	t.Run("a parameter that is not overwritten", func(t *testing.T) {
+		g := with([2]string{"      proxy_set_header X-Koala-Param-Act $koala_act;\n", ""})
+		probe(t, 1, []string{"a request that is over its limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "param")...)
+	})
+	t.Run("an address that clients choose", func(t *testing.T) {
+		g := with([2]string{"X-Real-IP         $remote_addr;", "X-Real-IP         $chosen;"},
+			[2]string{"  log_format", `  map $http_x_forwarded_for $chosen { "" $remote_addr; default $http_x_forwarded_for; }` + "\n  log_format"})
+		probe(t, 1, []string{"a request that is over its limit passes with X-Forwarded-For: 198.51.100.201", "Have the gateway overwrite"}, g.URL+"/by-address", "--requests", "20")
+	})
+	t.Run("a limit with more room", func(t *testing.T) {
+		probe(t, 1, []string{`none of 3 requests was refused, and the quota is "r201";q=5;w=3600`, "give --requests more"}, append(comments(with(), "room"), "--requests", "3")...)
+	})
+	t.Run("koalagate is gone", func(t *testing.T) {
+		g := with()
+		if err := k.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		probe(t, 1, []string{"it is silently open", "it fails open, and koalagate cannot be reached"}, comments(g, "gone")...)
+	})
+}
+
+// A check of a peer that is not trusted is refused with nothing of a rule's.
+func TestProbeOfAGatewayThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	k := must(h.stage.Koalagate(binary, append([]string{"KOALAGATE_TRUSTED_PROXIES=203.0.113.0/24"}, unhurried...), "--rules", h.file("rules.conf", doorRules)))(t)
+	probe(t, 1, []string{"the first request is answered with 403 Forbidden and nothing of koalagate's", "trusted_proxies"}, comments(h.nginx(h.app(), k), "stranger")...)
+}
