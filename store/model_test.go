@@ -45,7 +45,7 @@ func newModel() *model { return &model{map[tallyName]tally{}} }
 
 // evaluate answers a plan.
 func (m *model) evaluate(p *store.Plan) []store.Answer {
-	b := bench{model: m, p: p, now: p.Now, dayEnd: nextDay(p.Zone, p.Now)}
+	b := question{model: m, p: p, now: p.Now, dayEnd: nextDay(p.Zone, p.Now)}
 	if p.Op != store.Take && p.Op != store.CompleteTake {
 		answers := make([]store.Answer, len(p.Sets))
 		for i := range p.Sets {
@@ -79,14 +79,14 @@ func (m *model) copy() map[tallyName]tally {
 	return c
 }
 
-// bench is a plan being answered.
-type bench struct {
+// question is a plan being answered.
+type question struct {
 	*model
 	p           *store.Plan
 	now, dayEnd int64
 }
 
-func (b *bench) carryOut(s *store.Set) store.Answer {
+func (b *question) carryOut(s *store.Set) store.Answer {
 	switch b.p.Op {
 	case store.Browse:
 		a, _ := b.walk(s)
@@ -106,7 +106,7 @@ func (b *bench) carryOut(s *store.Set) store.Answer {
 }
 
 // take decides a set, and counts it if it is let through.
-func (b *bench) take(s *store.Set) (a store.Answer, refused bool) {
+func (b *question) take(s *store.Set) (a store.Answer, refused bool) {
 	if s.Refund {
 		b.giveBack(s)
 		return b.report(s, nothing()), false
@@ -128,7 +128,7 @@ func (b *bench) take(s *store.Set) (a store.Answer, refused bool) {
 
 // seenAfterUndo is what a set that was let through is told when another one is
 // refused.
-func (b *bench) seenAfterUndo(s *store.Set) store.Answer {
+func (b *question) seenAfterUndo(s *store.Set) store.Answer {
 	switch {
 	case s.Refund:
 		return b.report(s, nothing())
@@ -143,7 +143,7 @@ func nothing() store.Answer { return store.Answer{Decider: -1, Reporter: -1, Ret
 
 // walk goes through the rules in order; the first in force that refuses the
 // weight decides. Above it are the rules that a take counts on.
-func (b *bench) walk(s *store.Set) (store.Answer, []store.Rule) {
+func (b *question) walk(s *store.Set) (store.Answer, []store.Rule) {
 	a := nothing()
 	for i := range s.Rules {
 		if v := b.look(&s.Rules[i]); v.admits {
@@ -160,7 +160,7 @@ func (b *bench) walk(s *store.Set) (store.Answer, []store.Rule) {
 }
 
 // all tells of every rule that refuses.
-func (b *bench) all(s *store.Set) store.Answer {
+func (b *question) all(s *store.Set) store.Answer {
 	a, _ := b.walk(s)
 	a.Refusals = nil
 	for i := range s.Rules {
@@ -173,7 +173,7 @@ func (b *bench) all(s *store.Set) store.Answer {
 
 // report tells, where no rule decided, of the rule in force with the least
 // remaining, the first among equals.
-func (b *bench) report(s *store.Set, a store.Answer) store.Answer {
+func (b *question) report(s *store.Set, a store.Answer) store.Answer {
 	if a.Decider >= 0 {
 		return a
 	}
@@ -191,7 +191,7 @@ func (b *bench) report(s *store.Set, a store.Answer) store.Answer {
 	return a
 }
 
-func (b *bench) count(rules []store.Rule, but []int) {
+func (b *question) count(rules []store.Rule, but []int) {
 	for i := range rules {
 		if r := &rules[i]; r.Weight > 0 && !slices.Contains(but, i) {
 			t := b.tallies[nameOf(r)]
@@ -201,7 +201,7 @@ func (b *bench) count(rules []store.Rule, but []int) {
 	}
 }
 
-func (b *bench) giveBack(s *store.Set) {
+func (b *question) giveBack(s *store.Set) {
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Weight > 0 {
 			t := b.tallies[nameOf(r)]
@@ -211,7 +211,7 @@ func (b *bench) giveBack(s *store.Set) {
 	}
 }
 
-func (b *bench) look(r *store.Rule) view {
+func (b *question) look(r *store.Rule) view {
 	t := b.tallies[nameOf(r)]
 	return t.look(r, b.now, b.dayEnd)
 }
