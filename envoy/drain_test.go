@@ -3,6 +3,7 @@ package envoy_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -98,5 +99,22 @@ func TestAFrontCanBeDrainedWithoutCallersAndTwice(t *testing.T) {
 		if err := f.Drain(deadline(t)); err != nil {
 			t.Errorf("Drain: %v", err)
 		}
+	}
+}
+
+func TestADrainEndsBesideAConnectionThatNeverBegan(t *testing.T) {
+	f := start(t, envoy.Options{}, allow)
+	silent, err := net.Dial("tcp", f.conn.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := f.check(t); err != nil { // by now the silent one is accepted
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 7*time.Second)
+	defer cancel()
+	if err := f.Drain(ctx); err != nil {
+		t.Errorf("Drain: %v; want it not to wait for a connection that says nothing", err)
 	}
 }

@@ -60,8 +60,9 @@ const (
 	// from memory after both.
 	deadPeerAfter = time.Minute
 	pingTimeout   = 20 * time.Second
-	// handshakeTimeout bounds how long a connection may take to begin.
-	handshakeTimeout = 10 * time.Second
+	// handshakeTimeout bounds how long a connection may take to begin. A drain
+	// waits for those that have not, so it must be well below a drain's time.
+	handshakeTimeout = 3 * time.Second
 )
 
 // Server is the front. Register the services on it, then Serve.
