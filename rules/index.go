@@ -7,17 +7,37 @@ import (
 
 // index is what Match needs, made once when a set is loaded. Every parameter
 // that a rule names has a slot, which a request fills once, whatever the
-// number of rules. A rule that wants one of some words of a parameter is
-// looked for under these words, so that a request meets few of the others.
+// number of rules. A rule stands under one of its conditions: the one that the
+// fewest other rules share, so that a request meets few rules that it does not
+// match.
 type index struct {
 	slots   map[string]int // by the parameter's name
 	reads   []reading      // by slot
 	rules   []indexed      // in the order of Set.Rules
 	numbers map[int64]*Rule
 
+	ways   []ways               // by slot
 	words  map[slotWord][]int32 // the rules that want this word, by their places in rules
-	keyed  []int                // the slots of words
-	always []int32              // the rules that are under no word
+	always []int32              // the rules that ask for nothing that a request must have
+}
+
+// reading says in what ways conditions compare a slot's value.
+type reading struct{ integers, addresses bool }
+
+// ways lead from the value of a slot to the rules that stand under it. Every
+// list of rules is in their order.
+type ways struct {
+	words     bool      // some stand in index.words
+	integers  rangeTree // those that want the value in a range
+	addresses rangeTree // the same
+	lists     []listWay // those that want it in a word list
+	present   []int32   // those that want any value
+}
+
+// listWay has the rules that want the value in one word list.
+type listWay struct {
+	dict  *Dict
+	rules []int32
 }
 
 // slotWord is a word as the value of a slot.
@@ -25,9 +45,6 @@ type slotWord struct {
 	slot int
 	word string
 }
-
-// reading says in what ways conditions compare a slot's value.
-type reading struct{ integers, addresses bool }
 
 // indexed is a rule that is ready to match.
 type indexed struct {
@@ -51,52 +68,6 @@ func newIndex(list []*Rule) index {
 	}
 	x.arrange()
 	return x
-}
-
-// arrange puts every rule under the words of one of its conditions: the one
-// whose words the fewest rules want.
-func (x *index) arrange() {
-	wanted := make(map[slotWord]int)
-	for i := range x.rules {
-		for _, t := range x.rules[i].tests {
-			for _, word := range t.condition.words() {
-				wanted[slotWord{t.slot, word}]++
-			}
-		}
-	}
-	x.words = make(map[slotWord][]int32)
-	for i := range x.rules {
-		best, least := test{}, 0
-		for _, t := range x.rules[i].tests {
-			most := 0
-			for _, word := range t.condition.words() {
-				most = max(most, wanted[slotWord{t.slot, word}])
-			}
-			if most > 0 && (least == 0 || most < least) {
-				best, least = t, most
-			}
-		}
-		if least == 0 {
-			x.always = append(x.always, int32(i))
-			continue
-		}
-		for _, word := range best.condition.words() {
-			key := slotWord{best.slot, word}
-			x.words[key] = append(x.words[key], int32(i))
-		}
-		if !slices.Contains(x.keyed, best.slot) {
-			x.keyed = append(x.keyed, best.slot)
-		}
-	}
-}
-
-// words are all the values that the condition holds for, nil if it holds for
-// others, too.
-func (c *Condition) words() []string {
-	if c.form != formList || c.Negated || c.ranged || len(c.addresses) > 0 {
-		return nil
-	}
-	return c.texts
 }
 
 func (x *index) add(r *Rule) indexed {
@@ -126,4 +97,50 @@ func (x *index) slot(name string) int {
 		x.reads = append(x.reads, reading{})
 	}
 	return slot
+}
+
+// arrange puts every rule under one of its conditions.
+func (x *index) arrange() {
+	x.words, x.ways = make(map[slotWord][]int32), make([]ways, len(x.reads))
+	crowd := newCrowd(x)
+	integers, addresses := make([][]ruleRange, len(x.reads)), make([][]ruleRange, len(x.reads))
+	for i := range x.rules {
+		rule, t := int32(i), crowd.rarest(x.rules[i].tests)
+		if t.condition == nil {
+			x.always = append(x.always, rule)
+			continue
+		}
+		w := &x.ways[t.slot]
+		switch want := t.condition.want(); want.kind {
+		case wantValue:
+			w.present = append(w.present, rule)
+		case wantListed:
+			w.list(t.condition.dict, rule)
+		case wantOne:
+			for _, word := range want.words {
+				key := slotWord{t.slot, word}
+				x.words[key], w.words = append(x.words[key], rule), true
+			}
+			for _, r := range want.integers {
+				integers[t.slot] = append(integers[t.slot], ruleRange{r, rule})
+			}
+			for _, r := range want.addresses {
+				addresses[t.slot] = append(addresses[t.slot], ruleRange{r, rule})
+			}
+		}
+	}
+	for slot := range x.ways {
+		x.ways[slot].integers, x.ways[slot].addresses = newRangeTree(integers[slot]), newRangeTree(addresses[slot])
+	}
+}
+
+// list puts a rule under a word list.
+func (w *ways) list(d *Dict, rule int32) {
+	for i := range w.lists {
+		if w.lists[i].dict == d {
+			w.lists[i].rules = append(w.lists[i].rules, rule)
+			return
+		}
+	}
+	w.lists = append(w.lists, listWay{d, []int32{rule}})
 }

@@ -1,5 +1,7 @@
 package rules
 
+import "slices"
+
 // maxCost is the greatest cost of a hit. A parameter beyond it counts as none.
 const maxCost = 999_999_999
 
@@ -37,41 +39,66 @@ func (r *Rule) Explain(p *Params) (failed *Condition) {
 }
 
 // read fills the slots with the request's values, and empties the rest of m.
+// It touches no slot that neither this request nor the one before has a value
+// for: rules may name thousands of parameters.
 func (m *Matches) read(x *index, p *Params) {
 	m.List, m.arena = m.List[:0], m.arena[:0]
-	if cap(m.slots) < len(x.reads) {
-		m.slots = make([]value, len(x.reads))
+	if m.of != x {
+		m.of, m.slots, m.filled = x, make([]value, len(x.reads)), m.filled[:0]
 	}
-	m.slots = m.slots[:len(x.reads)]
-	clear(m.slots)
+	for _, slot := range m.filled {
+		m.slots[slot] = value{}
+	}
+	m.filled = m.filled[:0]
 	for i := range p.list {
 		if slot, ok := x.slots[p.list[i].Name]; ok {
 			m.slots[slot].read(p.list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
+			m.filled = append(m.filled, slot)
 		}
 	}
 }
 
 // look finds the lists of rules that the request may meet. Each is in the order
-// of the files, and no rule is in two of them.
+// of the files.
 func (m *Matches) look(x *index) {
 	m.lists = append(m.lists[:0], x.always)
-	for _, slot := range x.keyed {
-		if list := x.words[slotWord{slot, m.slots[slot].text}]; len(list) > 0 {
-			m.lists = append(m.lists, list)
+	for _, slot := range m.filled {
+		v, w := &m.slots[slot], &x.ways[slot]
+		if v.text == "" {
+			continue
+		}
+		m.lists = append(m.lists, w.present)
+		if w.words {
+			m.lists = append(m.lists, x.words[slotWord{slot, v.text}])
+		}
+		if v.isInteger {
+			m.lists = w.integers.appendLists(m.lists, integerKey(v.integer))
+		}
+		if v.isAddress {
+			m.lists = w.addresses.appendLists(m.lists, addressKey(v.address))
+		}
+		for i := range w.lists {
+			if w.lists[i].dict.contains(v) {
+				m.lists = append(m.lists, w.lists[i].rules)
+			}
 		}
 	}
+	m.lists = slices.DeleteFunc(m.lists, func(list []int32) bool { return len(list) == 0 })
 }
 
-// next takes the first rule of all lists, -1 if there is none.
+// next takes the first rule of all lists, -1 if there is none. A rule that
+// several values of its condition lead to is in several lists.
 func (m *Matches) next() int32 {
-	first, from := int32(-1), 0
-	for i, list := range m.lists {
+	first := int32(-1)
+	for _, list := range m.lists {
 		if len(list) > 0 && (first < 0 || list[0] < first) {
-			first, from = list[0], i
+			first = list[0]
 		}
 	}
-	if first >= 0 {
-		m.lists[from] = m.lists[from][1:]
+	for i, list := range m.lists {
+		if len(list) > 0 && list[0] == first {
+			m.lists[i] = list[1:]
+		}
 	}
 	return first
 }

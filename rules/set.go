@@ -56,8 +56,10 @@ type Match struct {
 // Matches receives the rules that a request meets, highest priority first.
 // Used again, it allocates nothing. Its zero value is ready.
 type Matches struct {
-	List  []Match
-	arena []byte
-	slots []value
-	lists [][]int32
+	List   []Match
+	arena  []byte
+	of     *index  // that the slots are of
+	slots  []value // by slot
+	filled []int   // the slots that the request has a value for
+	lists  [][]int32
 }

@@ -1,0 +1,176 @@
+package rules
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"sort"
+)
+
+// want is what a value must be for a condition to hold. It may ask for less
+// than the condition does: what it leads to is tested.
+type want struct {
+	kind      wantKind
+	words     []string        // wantOne: the value is one of these,
+	integers  []interval[key] // or an integer in one of these,
+	addresses []interval[key] // or an address in one of these
+}
+
+type wantKind uint8
+
+const (
+	wantNothing wantKind = iota // the value may be absent
+	wantValue                   // any value
+	wantListed                  // one of the condition's word list
+	wantOne                     // one of few
+)
+
+// want tells what the condition wants.
+func (c *Condition) want() want {
+	switch {
+	case c.form == formAbsent:
+		return want{}
+	case c.form == formDict && !c.Negated:
+		return want{kind: wantListed}
+	case c.form == formAbove || c.form == formBelow:
+		return want{kind: wantOne, integers: c.beyond()}
+	case c.form == formList && !c.Negated:
+		return want{wantOne, c.texts, integerKeys(c.integers), addressKeys(c.addresses, c.patterns)}
+	}
+	return want{kind: wantValue}
+}
+
+// beyond are the integers for which a comparison holds; there may be none.
+func (c *Condition) beyond() []interval[key] {
+	low, high := int64(math.MinInt64), int64(math.MaxInt64)
+	switch above := c.form == formAbove; {
+	case above && c.Negated:
+		high = c.bound
+	case c.Negated:
+		low = c.bound
+	case above && c.bound == high, !above && c.bound == low:
+		return nil
+	case above:
+		low = c.bound + 1
+	default:
+		high = c.bound - 1
+	}
+	return integerKeys([]interval[int64]{{low, high}})
+}
+
+// integerKey is an integer as a key; keys are in the order of the integers.
+func integerKey(n int64) key { return key{0, uint64(n) ^ 1<<63} }
+
+func integerKeys(list []interval[int64]) []interval[key] {
+	keys := make([]interval[key], len(list))
+	for i, n := range list {
+		keys[i] = interval[key]{integerKey(n.low), integerKey(n.high)}
+	}
+	return keys
+}
+
+// addressKeys are ranges and patterns of addresses; of a pattern all between
+// the least and the greatest address that it matches. Those that overlap as
+// keys are joined: a rule stands once in a list.
+func addressKeys(list []interval[netip.Addr], patterns []pattern) []interval[key] {
+	keys := make([]interval[key], 0, len(list)+len(patterns))
+	for _, a := range list {
+		keys = append(keys, interval[key]{addressKey(a.low), addressKey(a.high)})
+	}
+	for _, p := range patterns {
+		low := addressKey(netip.AddrFrom4([4]byte{byte(p.value >> 24), byte(p.value >> 16), byte(p.value >> 8), byte(p.value)}))
+		keys = append(keys, interval[key]{low, key{low[0], low[1] | uint64(^p.mask)}})
+	}
+	return merge(keys, key.compare)
+}
+
+// crowd counts how many rules want the same, to tell which condition of a rule
+// is met by the fewest requests in vain.
+type crowd struct {
+	words  map[slotWord]int
+	listed map[slotDict]int
+	value  []int // by slot
+	ranges []ends
+}
+
+type slotDict struct {
+	slot int
+	dict *Dict
+}
+
+// ends are the ends of all ranges of one slot, sorted.
+type ends struct{ lows, highs []key }
+
+func newCrowd(x *index) *crowd {
+	c := &crowd{words: make(map[slotWord]int), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
+	for i := range x.rules {
+		for _, t := range x.rules[i].tests {
+			c.count(t)
+		}
+	}
+	for i := range c.ranges {
+		slices.SortFunc(c.ranges[i].lows, key.compare)
+		slices.SortFunc(c.ranges[i].highs, key.compare)
+	}
+	return c
+}
+
+func (c *crowd) count(t test) {
+	switch want := t.condition.want(); want.kind {
+	case wantValue:
+		c.value[t.slot]++
+	case wantListed:
+		c.listed[slotDict{t.slot, t.condition.dict}]++
+	case wantOne:
+		for _, word := range want.words {
+			c.words[slotWord{t.slot, word}]++
+		}
+		r := &c.ranges[t.slot]
+		for _, i := range slices.Concat(want.integers, want.addresses) {
+			r.lows, r.highs = append(r.lows, i.low), append(r.highs, i.high)
+		}
+	}
+}
+
+// rarest is the test whose want the fewest rules share, the zero test if none
+// wants anything. Among equals it is the one that is found soonest.
+func (c *crowd) rarest(tests []test) test {
+	var best test
+	var least int
+	var kind wantKind
+	for _, t := range tests {
+		want := t.condition.want()
+		if want.kind == wantNothing {
+			continue
+		}
+		if n := c.sharing(t, want); best.condition == nil || n < least || n == least && want.kind > kind {
+			best, least, kind = t, n, want.kind
+		}
+	}
+	return best
+}
+
+// sharing is the number of rules that a value may lead to which a test wants.
+func (c *crowd) sharing(t test, want want) int {
+	switch want.kind {
+	case wantValue:
+		return c.value[t.slot]
+	case wantListed:
+		return c.listed[slotDict{t.slot, t.condition.dict}]
+	}
+	most := 0
+	for _, word := range want.words {
+		most = max(most, c.words[slotWord{t.slot, word}])
+	}
+	for _, i := range slices.Concat(want.integers, want.addresses) {
+		most = max(most, c.ranges[t.slot].meeting(i))
+	}
+	return most
+}
+
+// meeting is the number of ranges that have a value in common with i.
+func (e *ends) meeting(i interval[key]) int {
+	begun := sort.Search(len(e.lows), func(n int) bool { return e.lows[n].compare(i.high) > 0 })
+	over := sort.Search(len(e.highs), func(n int) bool { return e.highs[n].compare(i.low) >= 0 })
+	return begun - over
+}
