@@ -1,0 +1,35 @@
+package koalagate_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// TestExamplesAreWhatWeTellOthersToWrite: people copy them, so they have no
+// findings, not even warnings, and are laid out.
+func TestExamplesAreWhatWeTellOthersToWrite(t *testing.T) {
+	files, err := filepath.Glob("examples/*.conf")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, path := range files {
+		_, findings, err := reload.Files{Paths: []string{path}}.Load()
+		if err != nil || len(findings) > 0 {
+			t.Errorf("%s: %v\n%v", path, err, findings)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		laid, _ := rules.Format(rules.Source{Name: path, Text: text})
+		if diff := cmp.Diff(string(text), string(laid)); diff != "" {
+			t.Errorf("%s is not laid out; `koalagate fmt --write examples` does it:\n%s", path, diff)
+		}
+	}
+}
