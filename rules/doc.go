@@ -37,6 +37,7 @@
 // One way through the package: Parse cuts lines into spans (lexer.go), reads
 // them into declarations (parse*.go), checks what concerns several of them
 // (check.go, warn.go, unreachable.go) and makes the index; Match fills a
-// Matches (match.go, index.go, want.go, condition.go, identity.go). Everything that is
-// found on the way is a Finding with a code of errors.go.
+// Matches (match.go, index.go, want.go, condition.go, identity.go). Everything
+// that is found on the way is a Finding with a code of errors.go. Format lays a
+// file out (format.go, layout.go). README.md is the manual of the language.
 package rules
