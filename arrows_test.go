@@ -39,11 +39,12 @@ var arrows = map[string][]string{
 	"koala":           doorImports,
 	"middleware":      doorImports,
 	"admin":           {"engine", "mapping", "metrics", "publish", "reload"},
+	".":               {"engine", "reload", "rules", "store"}, // wires for programs what cmd wires for the service
 }
 
 // apart are the packages that no room imports: programs, tests and
 // measurements, which may know all.
-var apart = []string{"cmd", "e2e", "bench"}
+var apart = []string{"cmd", "e2e", "bench", "examples"}
 
 // speaksRedis are the rooms that may import the Redis client.
 var speaksRedis = []string{"store", "publish", "e2e", "bench"}

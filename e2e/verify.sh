@@ -28,6 +28,7 @@ show() {
 show e2e/programs.sh
 show go test -race -vet=all -count=1 -timeout 20m ./...
 show go test -race -count=1 -timeout 30m -v ./e2e -long
+show go -C examples/gin vet .
 show e2e/fuzz.sh "${FUZZTIME:-1m}"
 cp "$report" docs/verification.md
 echo "kept in docs/verification.md"

@@ -1,0 +1,36 @@
+package e2e_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/koalagate/koalagate"
+	"github.com/koalagate/koalagate/middleware"
+)
+
+// A program in whose process the rules are decided, and the gateways before
+// others, share their counters through Redis.
+func TestMiddlewareSharesCountersWithGateways(t *testing.T) {
+	h := newHouse(t)
+	rules, redis := h.file("rules.conf", doorRules), h.redis()
+	gateway := h.nginx(h.app(), h.koalagate("--rules", rules, "--redis", redis.URL()))
+	gate, err := koalagate.Open(koalagate.Options{Rules: []string{rules}, Redis: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	program := httptest.NewServer(middleware.New(middleware.Options{Engine: gate.Engine()})(http.NotFoundHandler()))
+	defer program.Close()
+
+	passed := 0
+	for i := range 12 {
+		url := []string{gateway.URL, program.URL}[i%2]
+		if r := ask(t, "POST", url+"/api/comments", "X-User-Id: both"); r.status != http.StatusTooManyRequests {
+			passed++
+		}
+	}
+	if passed != 5 {
+		t.Errorf("%d of 12 requests passed; want 5", passed)
+	}
+}

@@ -1,0 +1,129 @@
+// Package koalagate opens what a Go program needs to decide by rule files in
+// its own process: rules that are read again when they change, and counters in
+// process or in the Redis that the program shares with its other instances and
+// with the koalagate of its gateways.
+//
+// The package middleware puts the engine before HTTP handlers; other programs
+// ask Engine.Decide themselves. The service is cmd/koalagate.
+package koalagate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+// Options are what a Gate decides by. Only Rules is required.
+type Options struct {
+	// Rules are rule files, and folders of which every *.conf is one.
+	Rules []string
+	// DictRoot is the folder that the paths of word lists start from; "" for
+	// the folder of the rule file that names them.
+	DictRoot string
+	// Redis is the URL of the Redis that instances share: redis://, rediss://
+	// or unix://. While it is away, this process counts for itself. "" counts
+	// in process alone.
+	Redis string
+	// RedisPrefix begins every key; "" for that of the service, whose counters
+	// are then these ones.
+	RedisPrefix string
+	// Modes are the modes of doors, which may change later; nil for none.
+	Modes *engine.Modes
+	// Logger hears of reloads, and of Redis going and coming. The default is
+	// slog.Default.
+	Logger *slog.Logger
+}
+
+// Gate is an engine, its rules and its counters.
+type Gate struct {
+	engine *engine.Engine
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	stores []func() error // to be closed, in this order
+}
+
+// Open reads the rules, opens the counters and watches the rules for changes,
+// until Close. Rules that are faulty are an error that names the first fault;
+// ones that become faulty later change nothing, and are logged.
+func Open(o Options) (*Gate, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Modes == nil {
+		o.Modes = new(engine.Modes)
+	}
+	files := reload.New(reload.Options{Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot}, Logger: o.Logger})
+	set, err := firstRules(files)
+	if err != nil {
+		return nil, err
+	}
+	g := new(Gate)
+	counters, err := g.open(o)
+	if err != nil {
+		return nil, err
+	}
+	g.engine = engine.New(counters, set, engine.WithModes(o.Modes))
+	watching, cancel := context.WithCancel(context.Background())
+	g.cancel = cancel
+	g.group.Go(func() { files.Run(watching, g.engine.Swap) })
+	return g, nil
+}
+
+// Engine decides by the rules in force.
+func (g *Gate) Engine() *engine.Engine { return g.engine }
+
+// Close ends the watch and closes the counters. Nothing may be decided after.
+func (g *Gate) Close() error {
+	g.cancel()
+	g.group.Wait()
+	var faults []error
+	for _, end := range g.stores {
+		faults = append(faults, end())
+	}
+	return errors.Join(faults...)
+}
+
+func firstRules(files *reload.Reloader) (*rules.Set, error) {
+	set, findings, err := files.First()
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules: %w", err)
+	}
+	for _, f := range findings {
+		if f.Severity == rules.Error {
+			return nil, fmt.Errorf("the rules are faulty: %w", f)
+		}
+	}
+	return set, nil
+}
+
+// open opens the counters: Redis, which the in-process store stands in for, or
+// the in-process store alone.
+func (g *Gate) open(o Options) (store.Store, error) {
+	memory := store.NewMemory(store.MemoryOptions{})
+	endMemory := func() error { memory.Close(); return nil }
+	if o.Redis == "" {
+		g.stores = append(g.stores, endMemory)
+		return memory, nil
+	}
+	redis, err := store.NewRedis(store.RedisOptions{URL: o.Redis, Prefix: o.RedisPrefix})
+	if err != nil {
+		memory.Close()
+		return nil, err
+	}
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnChange: func(s store.State) {
+		if s.Degraded {
+			o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err)
+		} else {
+			o.Logger.Info("Redis is back; counting there again")
+		}
+	}})
+	g.stores = append(g.stores, func() error { rescue.Close(); return nil }, redis.Close, endMemory)
+	return rescue, nil
+}

@@ -1,0 +1,60 @@
+package middleware
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// carryOut tells the client of its quota, and refuses the request or tells that
+// it goes on.
+func (s *server) carryOut(w http.ResponseWriter, r *http.Request, d *engine.Decision) bool {
+	if d.Unavailable {
+		s.Logger.Debug("no store answers", "door", mapping.Middleware, "cause", d.Cause, "passes", s.FailOpen)
+		if !s.FailOpen {
+			problem(w, r, http.StatusServiceUnavailable, "")
+		}
+		return s.FailOpen
+	}
+	var room [16]rules.Header
+	set(w.Header(), engine.Sendable(d.ClientHeaders(room[:0], s.Presentation)))
+	switch {
+	case d.Verdict == rules.Allow:
+		return true
+	case s.Refuse != nil:
+		s.Refuse(w, r, d)
+	default:
+		refuse(w, r, d.Refusal())
+	}
+	return false
+}
+
+// problem refuses a request that no rule has refused.
+func problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	refuse(w, r, engine.Problem(status, detail))
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {
+	h := w.Header()
+	h.Set("Content-Type", refusal.ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(refusal.Body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	status := refusal.Status
+	if status < 200 || status > 599 {
+		status = http.StatusForbidden
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified {
+		_, _ = w.Write(refusal.Body) // fails only if the client has gone
+	}
+}
+
+// set sets headers. Their names stay as the drafts spell them.
+func set(h http.Header, headers []rules.Header) {
+	for _, one := range headers {
+		h[one.Name] = []string{one.Value}
+	}
+}
