@@ -101,6 +101,14 @@ func (d *Dict) Name() string { return d.name }
 // Len is the number of different entries.
 func (d *Dict) Len() int { return d.words.len() + d.blocks.len() }
 
+// Contains tells whether a value of a request is in the list. It allocates
+// nothing.
+func (d *Dict) Contains(text string) bool {
+	var v value
+	v.read(text, false, d.hasAddresses())
+	return v.text != "" && d.contains(&v)
+}
+
 func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }
 
 // contains tells whether the value is in the list. No word is an address.

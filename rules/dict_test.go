@@ -24,10 +24,12 @@ func TestParseDict(t *testing.T) {
 		"7": true, "ann smith": true, "10.255.0.1": true, "192.0.2.1": true, "::ffff:192.0.2.1": true, "seven/8": true, "严": true,
 		"8": false, "# 8": false, "ann": false, "11.0.0.0": false, "10.0.0.0/8": false,
 	} {
-		var v value
-		if v.read(entry, false, true); d.contains(&v) != want {
+		if d.Contains(entry) != want {
 			t.Errorf("the list holds %q: %v; want %v", entry, !want, want)
 		}
+	}
+	if d.Contains(" ") || !d.Contains(" 7 ") {
+		t.Error("values are trimmed before they are looked for")
 	}
 }
 

@@ -1,0 +1,67 @@
+// Command rules measures what the rule language promises: that a decision
+// takes no longer with many rules, that many rules load soon, that long word
+// lists are small and quick, and that a reload is not felt. It writes a report
+// of the figures beside their goals.
+//
+//	go run ./bench/rules [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
+//
+// Times are CPU time, so that neighbours on the machine count little, but for
+// those of the reload, where waiting is what is measured.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+)
+
+// figure is one line of the report.
+type figure struct {
+	what, got, goal string
+	met             bool // or there is no goal
+}
+
+// section is a part of the report.
+type section struct {
+	name    string
+	measure func() ([]figure, error)
+}
+
+func main() {
+	output := flag.String("o", "", "the file for the report; none without it")
+	entries := flag.Int("entries", 10_000_000, "the length of the word lists")
+	only := flag.String("only", "", "a regular expression for the names of the sections")
+	flag.Parse()
+	if err := run(*output, *entries, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/rules:", err)
+		os.Exit(1)
+	}
+}
+
+func run(output string, entries int, only string) error {
+	chosen, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	report := newReport()
+	for _, s := range []section{
+		{"Decisions", decisions},
+		{"Loading", loading},
+		{"Word lists", func() ([]figure, error) { return wordLists(entries) }},
+		{"Reload under load", reloads},
+	} {
+		if !chosen.MatchString(s.name) {
+			continue
+		}
+		figures, err := s.measure()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		report.add(s.name, figures)
+	}
+	if output == "" {
+		return nil
+	}
+	return os.WriteFile(output, report.text.Bytes(), 0o644) //nolint:gosec // a report for everybody
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+const (
+	callers = 4
+	pace    = time.Millisecond // between two decisions of one caller
+	span    = 10 * time.Second
+	every   = time.Second // between two reloads
+)
+
+// reloads measures how long decisions take while 10,000 rules are read again
+// every second, and while they are not. A decision's time is counted from the
+// instant that it is due at, so that waiting for a processor is counted, too.
+func reloads() ([]figure, error) {
+	dir, err := os.MkdirTemp("", "koalagate-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "rules.conf")
+	text := kinds[0].ruleText(10_000)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, err
+	}
+	r := reload.New(reload.Options{Files: reload.Files{
+		Paths: []string{path},
+	}, Logger: slog.New(slog.DiscardHandler)})
+	if err := os.WriteFile(filepath.Join(dir, "list"), []byte("1001\n"), 0o600); err != nil {
+		return nil, err
+	}
+	set, findings, err := r.First()
+	if err != nil || set == nil {
+		return nil, errors.Join(err, findings)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	defer memory.Close()
+	e := engine.New(memory, set)
+
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, e.Swap) })
+	defer running.Wait()
+	defer stop()
+
+	calm, err := load(e, func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	before, written := r.State().Generation, 0
+	busy, err := load(e, func() error {
+		written++
+		return os.WriteFile(path, bytes.Replace(text, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+written)+";"), 1), 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	ratio := float64(busy.p99) / float64(calm.p99)
+	return []figure{
+		{"without reloads", calm.String(), "", true},
+		{fmt.Sprintf("with %d reloads of 10,000 rules", r.State().Generation-before), busy.String(), "", true},
+		{"p99 with against without", fmt.Sprintf("%.2f times", ratio), "≤ 2 times", ratio <= 2},
+	}, nil
+}
+
+// latencies are those of one load.
+type latencies struct {
+	number         int
+	p50, p99, most time.Duration
+}
+
+// String is the latencies in words.
+func (l latencies) String() string {
+	return fmt.Sprintf("p50 %v, p99 %v, the slowest %v of %d decisions", l.p50.Round(time.Microsecond), l.p99.Round(time.Microsecond), l.most.Round(time.Microsecond), l.number)
+}
+
+// load lets callers decide for some time, while disturb is called at
+// intervals.
+func load(e *engine.Engine, disturb func() error) (latencies, error) {
+	ctx, stop := context.WithTimeout(context.Background(), span)
+	defer stop()
+	took := make([][]time.Duration, callers)
+	failed := make([]error, callers)
+	var running sync.WaitGroup
+	for n := range callers {
+		running.Go(func() { took[n], failed[n] = call(ctx, e, n) })
+	}
+	interval := time.NewTicker(every)
+	defer interval.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-interval.C:
+			if err := disturb(); err != nil {
+				stop()
+				running.Wait()
+				return latencies{}, err
+			}
+		}
+	}
+	running.Wait()
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	if err := errors.Join(failed...); err != nil || len(all) == 0 {
+		return latencies{}, errors.Join(errors.New("no decisions, or not all"), err)
+	}
+	return latencies{len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
+}
+
+// call decides at its pace until ctx is done.
+func call(ctx context.Context, e *engine.Engine, n int) ([]time.Duration, error) {
+	var took []time.Duration
+	p := rules.MakeParams(map[string]string{"act": "act7", "uid": strconv.Itoa(n)})
+	for due := time.Now(); ctx.Err() == nil; due = due.Add(pace) {
+		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement
+		if _, err := decide(e, p); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(due))
+	}
+	return took, nil
+}
