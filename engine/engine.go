@@ -66,7 +66,7 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	if mode == ModeOff && passes(c.Op) {
 		return pass(c, ModeOff, rules.Allow), nil
 	}
-	w := e.work.Get().(*work) //nolint:errcheck // the pool holds nothing else
+	w := e.work.Get().(*work)
 	defer e.work.Put(w)
 	d, err := e.decide(ctx, c, w)
 	if mode == ModeObserve && decides(c.Op) {

@@ -85,13 +85,13 @@ func (b *batches) run(ctx context.Context, c *call) (text string, lost bool, err
 	}
 	c.again = false
 	c.state.Store(callWaits)
-	alone, err := b.add(c)
+	alone, err := b.add(c) //nolint:contextcheck // a batch is many callers', and outlives each
 	switch {
 	case err != nil:
 		return "", false, err
 	case alone:
 		b.exchange(ctx, []*call{c})
-		b.landed()
+		b.landed() //nolint:contextcheck // as above
 		<-c.done
 		return c.text, false, c.err
 	}
@@ -198,14 +198,14 @@ func (b *batches) exchange(ctx context.Context, batch []*call) {
 
 // pipe makes the calls in one round trip and delivers their replies, but to
 // those that failed for want of the script, which it returns.
-func (b *batches) pipe(ctx context.Context, batch []*call, make func(redis.Scripter, *call) *redis.Cmd) (unknown []*call) {
+func (b *batches) pipe(ctx context.Context, batch []*call, ask func(redis.Scripter, *call) *redis.Cmd) (unknown []*call) {
 	commands := [maxBatch]*redis.Cmd{}
 	if len(batch) == 1 {
-		commands[0] = make(b.client, batch[0]) // a pipeline would only cost
+		commands[0] = ask(b.client, batch[0]) // a pipeline would only cost
 	} else {
 		p := b.client.Pipeline()
 		for i, c := range batch {
-			commands[i] = make(p, c)
+			commands[i] = ask(p, c)
 		}
 		// Each command has its own error, and the first of them is returned
 		// here once more.
