@@ -87,8 +87,11 @@ func TestObservedRefusalsAreToldAsAllowed(t *testing.T) {
 		}
 	}
 	want := []rules.Header{
-		{Name: "X-Koala-Decision", Value: "observed-deny"}, {Name: "X-Koala-Rule", Value: "201"}, {Name: "X-Koala-Result", Value: "2"},
-		{Name: "RateLimit-Policy", Value: `"r201";q=1;w=3600`}, {Name: "RateLimit", Value: `"r201";r=0;t=3600`},
+		{Name: "X-Koala-Decision", Value: "observed-deny"},
+		{Name: "X-Koala-Rule", Value: "201"},
+		{Name: "X-Koala-Result", Value: "2"},
+		{Name: "RateLimit-Policy", Value: `"r201";q=1;w=3600`},
+		{Name: "RateLimit", Value: `"r201";r=0;t=3600`},
 	}
 	if got := d.ClientHeaders(nil, engine.Presentation{Quota: engine.QuotaDraft10}); !slices.Equal(got, want) {
 		t.Errorf("headers %v; want %v", got, want)

@@ -69,8 +69,10 @@ var dialogues = map[string][]exchange{
 	},
 	"multi asks one question after the other": {
 		{ask: "GET /rule/update?act=post&uid=1&_hits=2", reply: done},
-		{ask: multi(`[{"Id":"0","Arg":"act%3Dpost%26uid%3D1"},{"Id":"a\"b","Arg":"uid=666"},{"Id":"2","Arg":""}]`),
-			reply: `[{"Id":"0","Result":` + by201 + `},{"Id":"a\"b","Result":` + by103 + `},{"Id":"2","Result":` + noRule + `}]`},
+		{
+			ask:   multi(`[{"Id":"0","Arg":"act%3Dpost%26uid%3D1"},{"Id":"a\"b","Arg":"uid=666"},{"Id":"2","Arg":""}]`),
+			reply: `[{"Id":"0","Result":` + by201 + `},{"Id":"a\"b","Result":` + by103 + `},{"Id":"2","Result":` + noRule + `}]`,
+		},
 		{ask: multi(`[]`), reply: `[]`},
 		{ask: multi(`[{"Id":"0","Arg":"act=post&uid=2&_hits=x"}]`), reply: `{"err_no":-1, "err_msg":"_hits is no number from 0 to 2147483648"}`, status: 400},
 		{ask: multi(`{"Id":"0"`), reply: `{"err_no":-1, "err_msg":"argsJson is no list of {\"Id\":\"…\",\"Arg\":\"…\"}"}`, status: 400},

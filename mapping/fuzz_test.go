@@ -46,8 +46,10 @@ func FuzzParams(f *testing.F) {
 			headers[strings.ToLower(name)] = value
 			entries = append(entries, Entry{name, value})
 		}
-		r := &Request{Door: fuzzDoors[int(door)%len(fuzzDoors)], Method: method, Path: path, Host: host,
-			Scheme: "http", Peer: peer, Headers: headers}
+		r := &Request{
+			Door: fuzzDoors[int(door)%len(fuzzDoors)], Method: method, Path: path, Host: host,
+			Scheme: "http", Peer: peer, Headers: headers,
+		}
 		switch r.Door {
 		case ExtAuthz:
 			r.Context, r.Principal = headers, host

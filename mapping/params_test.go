@@ -36,8 +36,10 @@ func nginxCall(changes map[string]string) *Request {
 		"x-original-method": "POST", "x-original-uri": "/a?q=1", "x-real-ip": "198.51.100.7",
 		"x-forwarded-host": "Shop.Example:443", "x-forwarded-proto": "https",
 	}
-	return &Request{Door: AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala:9981",
-		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes)}
+	return &Request{
+		Door: AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala:9981",
+		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes),
+	}
 }
 
 // caddyCall is a check as Caddy sends it, with more headers or others.
@@ -46,16 +48,20 @@ func caddyCall(changes map[string]string) *Request {
 		"x-forwarded-method": "POST", "x-forwarded-uri": "/a?q=1", "x-forwarded-for": "198.51.100.7",
 		"x-forwarded-host": "shop.example", "x-forwarded-proto": "https",
 	}
-	return &Request{Door: ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Host: "koala:9981",
-		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes)}
+	return &Request{
+		Door: ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Host: "koala:9981",
+		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes),
+	}
 }
 
 // envoyWebCall is a check as Envoy sends it over HTTP, with more headers or
 // others.
 func envoyWebCall(changes map[string]string) *Request {
-	return &Request{Door: ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
+	return &Request{
+		Door: ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
 		Scheme: "http", Peer: "127.0.0.1:5000",
-		Headers: change(MapHeaders{"x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https"}, changes)}
+		Headers: change(MapHeaders{"x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https"}, changes),
+	}
 }
 
 // change puts headers in and, where the value is "-", takes them out.
@@ -89,10 +95,14 @@ func TestDerived(t *testing.T) {
 	}{
 		{
 			"extauthz: the fields of the message",
-			&Request{Door: ExtAuthz, Method: "GET", Path: "/a?b", Host: "Shop.Example:80", Scheme: "HTTPS",
-				Peer: "198.51.100.7", Headers: MapHeaders(forged)},
-			map[string]string{"door": "extauthz", "method": "GET", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			&Request{
+				Door: ExtAuthz, Method: "GET", Path: "/a?b", Host: "Shop.Example:80", Scheme: "HTTPS",
+				Peer: "198.51.100.7", Headers: MapHeaders(forged),
+			},
+			map[string]string{
+				"door": "extauthz", "method": "GET", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"extauthz: a TCP check has an address alone",
@@ -107,79 +117,112 @@ func TestDerived(t *testing.T) {
 		{
 			"ext-authz: the call itself, whatever the headers say",
 			envoyWebCall(change(maps.Clone(forged), map[string]string{
-				"x-forwarded-for": "192.0.2.66, 198.51.100.7", "x-forwarded-proto": "https"})),
-			map[string]string{"door": "ext-authz", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+				"x-forwarded-for": "192.0.2.66, 198.51.100.7", "x-forwarded-proto": "https",
+			})),
+			map[string]string{
+				"door": "ext-authz", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"ext-authz: no scheme said",
 			envoyWebCall(map[string]string{"x-forwarded-proto": "-"}),
-			map[string]string{"door": "ext-authz", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "http", "ip": "198.51.100.7"},
+			map[string]string{
+				"door": "ext-authz", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "http", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"ext-authz: the prefix alone is the root",
 			func() *Request { r := envoyWebCall(nil); r.Path = extAuthzPrefix; return r }(),
-			map[string]string{"door": "ext-authz", "method": "POST", "path": "/", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			map[string]string{
+				"door": "ext-authz", "method": "POST", "path": "/", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"auth-request: its own family",
-			nginxCall(map[string]string{"x-forwarded-method": "FORGED",
-				"x-forwarded-uri": "/forged", "x-forwarded-for": "192.0.2.66", "x-koala-param-act": "forged"}),
-			map[string]string{"door": "auth-request", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			nginxCall(map[string]string{
+				"x-forwarded-method": "FORGED",
+				"x-forwarded-uri":    "/forged", "x-forwarded-for": "192.0.2.66", "x-koala-param-act": "forged",
+			}),
+			map[string]string{
+				"door": "auth-request", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"auth-request: the URL in place of the URI, host and scheme unsaid",
-			nginxCall(map[string]string{"x-original-uri": "-", "x-original-url": "https://shop.example/b?c",
-				"x-forwarded-host": "-", "x-forwarded-proto": "-"}),
-			map[string]string{"door": "auth-request", "method": "POST", "path": "/b", "host": "koala",
-				"scheme": "http", "ip": "198.51.100.7"},
+			nginxCall(map[string]string{
+				"x-original-uri": "-", "x-original-url": "https://shop.example/b?c",
+				"x-forwarded-host": "-", "x-forwarded-proto": "-",
+			}),
+			map[string]string{
+				"door": "auth-request", "method": "POST", "path": "/b", "host": "koala",
+				"scheme": "http", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"accel: as auth-request",
 			func() *Request { r := nginxCall(nil); r.Door = Accel; return r }(),
-			map[string]string{"door": "accel", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			map[string]string{
+				"door": "accel", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"forward-auth: its own family",
-			caddyCall(map[string]string{"x-original-method": "FORGED", "x-original-uri": "/forged",
-				"x-real-ip": "192.0.2.66", "x-koala-param-act": "forged"}),
-			map[string]string{"door": "forward-auth", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			caddyCall(map[string]string{
+				"x-original-method": "FORGED", "x-original-uri": "/forged",
+				"x-real-ip": "192.0.2.66", "x-koala-param-act": "forged",
+			}),
+			map[string]string{
+				"door": "forward-auth", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"forward-auth: host and scheme unsaid",
 			caddyCall(map[string]string{"x-forwarded-host": "{http.request.host}", "x-forwarded-proto": "-"}),
-			map[string]string{"door": "forward-auth", "method": "POST", "path": "/a", "host": "koala",
-				"scheme": "http", "ip": "198.51.100.7"},
+			map[string]string{
+				"door": "forward-auth", "method": "POST", "path": "/a", "host": "koala",
+				"scheme": "http", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"forward-auth: of a host said twice the nearest gateway's word",
 			caddyCall(map[string]string{"x-forwarded-host": "forged.example, shop.example", "x-forwarded-proto": "forged,https"}),
-			map[string]string{"door": "forward-auth", "method": "POST", "path": "/a", "host": "shop.example",
-				"scheme": "https", "ip": "198.51.100.7"},
+			map[string]string{
+				"door": "forward-auth", "method": "POST", "path": "/a", "host": "shop.example",
+				"scheme": "https", "ip": "198.51.100.7",
+			},
 		},
 		{
 			"middleware: the request itself and its peer",
-			&Request{Door: Middleware, Method: "GET", Path: "/a", Host: "[::1]:80", Scheme: "http",
-				Peer: "[2001:db8::9]:5000", Headers: MapHeaders(forged)},
-			map[string]string{"door": "middleware", "method": "GET", "path": "/a", "host": "::1",
-				"scheme": "http", "ip": "2001:db8::9"},
+			&Request{
+				Door: Middleware, Method: "GET", Path: "/a", Host: "[::1]:80", Scheme: "http",
+				Peer: "[2001:db8::9]:5000", Headers: MapHeaders(forged),
+			},
+			map[string]string{
+				"door": "middleware", "method": "GET", "path": "/a", "host": "::1",
+				"scheme": "http", "ip": "2001:db8::9",
+			},
 		},
 		{
 			"koala: the door and what the application says",
-			&Request{Door: Koala, Method: "GET", Path: "/rule/browse?act=ask", Host: "koala", Scheme: "http",
+			&Request{
+				Door: Koala, Method: "GET", Path: "/rule/browse?act=ask", Host: "koala", Scheme: "http",
 				Peer: "127.0.0.1:5000", Headers: MapHeaders(forged),
-				Args: []Entry{{"act", "ask"}, {"_hits", "2"}, {"qid", ""}, {"act", "list"}, {"", "x"}}},
+				Args: []Entry{{"act", "ask"}, {"_hits", "2"}, {"qid", ""}, {"act", "list"}, {"", "x"}},
+			},
 			map[string]string{"door": "koala", "act": "ask"},
 		},
 		{
 			"ratelimit: domain and entries, the first of a key",
-			&Request{Door: RateLimit, Domain: "edge", Peer: "127.0.0.1:5000",
-				Entries: []Entry{{"act", "ask"}, {"act", "list"}, {"a", ""}, {"a", "1"}, {"", "x"}}},
+			&Request{
+				Door: RateLimit, Domain: "edge", Peer: "127.0.0.1:5000",
+				Entries: []Entry{{"act", "ask"}, {"act", "list"}, {"a", ""}, {"a", "1"}, {"", "x"}},
+			},
 			map[string]string{"door": "ratelimit", "domain": "edge", "act": "ask"},
 		},
 		{
@@ -339,8 +382,10 @@ func TestPathsThatDisagreeAreRefused(t *testing.T) {
 
 func TestTrustedHops(t *testing.T) {
 	middleware := func(list string) *Request {
-		return &Request{Door: Middleware, Method: "GET", Path: "/", Peer: "10.0.0.1:5000",
-			Headers: MapHeaders{"x-forwarded-for": list}}
+		return &Request{
+			Door: Middleware, Method: "GET", Path: "/", Peer: "10.0.0.1:5000",
+			Headers: MapHeaders{"x-forwarded-for": list},
+		}
 	}
 	for _, c := range []struct {
 		name string

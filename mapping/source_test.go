@@ -4,20 +4,24 @@ import "testing"
 
 func TestSources(t *testing.T) {
 	envoy := func(headers MapHeaders) *Request {
-		return &Request{Door: ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
+		return &Request{
+			Door: ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
 			Principal: "spiffe://mesh/app", SNI: "shop.example",
 			Metadata: func(namespace, path string) (string, bool) {
 				if namespace == "envoy.filters.http.jwt_authn" && path == "payload.sub" {
 					return "ann", true
 				}
 				return "", false
-			}}
+			},
+		}
 	}
 	plainCall := func() *Request { return envoy(nil) }
 	limit := &Request{Door: RateLimit, Domain: "edge", Entries: []Entry{{"user", "ann"}, {"user", "eve"}, {"empty", ""}}}
-	koala := &Request{Door: Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
+	koala := &Request{
+		Door: Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
 		Headers: MapHeaders{"x-user": "ann", "x-koala-param-v": "forged"},
-		Args:    []Entry{{"user", "ann"}, {"user", "eve"}}}
+		Args:    []Entry{{"user", "ann"}, {"user", "eve"}},
+	}
 
 	// The first half of what sha256sum says of "ann".
 	const annHashed = "49915e0d7d4b402e3017d010bc1c0e83"
@@ -34,8 +38,10 @@ func TestSources(t *testing.T) {
 		{"header Host is the request's own", "header Host", nginxCall(nil), "shop.example"},
 		{"cookie", "cookie uid", envoy(MapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
 		{"cookie behind another Cookie header", "cookie uid", envoy(MapHeaders{"cookie": "a=b,uid=ann"}), "ann"},
-		{"cookie behind another Cookie header, over HTTP", "cookie uid", &Request{Door: ExtAuthzWeb, Path: "/v1/ext-authz/",
-			Headers: HTTPHeaders{"Cookie": {"a=b,uid=ann"}, "X-Forwarded-For": {"198.51.100.7"}}}, "ann"},
+		{"cookie behind another Cookie header, over HTTP", "cookie uid", &Request{
+			Door: ExtAuthzWeb, Path: "/v1/ext-authz/",
+			Headers: HTTPHeaders{"Cookie": {"a=b,uid=ann"}, "X-Forwarded-For": {"198.51.100.7"}},
+		}, "ann"},
 		{"cookie, empty", "cookie uid else sni", envoy(MapHeaders{"cookie": "uid="}), "shop.example"},
 		{"query", "query q", plainCall(), "a b"},
 		{"query, a broken escape", "query e", plainCall(), "%zz"},
