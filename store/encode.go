@@ -13,6 +13,7 @@ type call struct {
 	plan     *Plan
 	subjects [][]byte // each once; keys begins with theirs
 	keys     []string
+	damaged  []int          // of the reply: the keys whose values are no counters, from 1
 	places   map[string]int // where in keys a subject's key is, from 1, beyond fewSubjects
 	logs     map[log]int    // where in keys a log's key is, from 1
 	count    int            // of the plan's rules
@@ -182,6 +183,9 @@ func (c *call) reply(text string, a *Answers) (fits bool, err error) {
 	}
 	for i := range c.plan.Sets {
 		r.answer(&a.Sets[i], len(c.plan.Sets[i].Rules))
+	}
+	for c.damaged = c.damaged[:0]; len(r.rest) > 0 && !r.bad; {
+		c.damaged = append(c.damaged, r.index(len(c.subjects)+1))
 	}
 	return true, r.err()
 }

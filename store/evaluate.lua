@@ -20,6 +20,7 @@
 -- reply    Msgpack integers, one after the other: 1, now, then for each set
 --            decider, reporter, limit, remaining, reset, retry, daily, hits,
 --            refusals, then that many indices of rules
+--          at the end, the number among KEYS, from 1, of each damaged value
 --          or, with nothing written, 0, now: no day that was sent fits now.
 --
 -- A value is a byte that tells the layout, the instant at which Redis expires
@@ -28,8 +29,8 @@
 -- thresholds have become, so that no answer depends on when Redis drops it. The
 -- tag is return × 8 + method. Entries that no
 -- rule of the plan asks for are carried along: they may belong to other rules,
--- or to other versions of this program. What is no such value is taken for
--- absent.
+-- or to other versions of this program. What is no such value is damaged: it is
+-- taken for absent, told of, and replaced where something is written.
 --
 -- There are three phases: everything is read, everything is decided on states
 -- that are never changed in place, and what became another state is written.
@@ -186,9 +187,10 @@ if used[BASE] then
       }
     end,
 
-    decode = function(body)
+    decode = function(body, till)
       if #body ~= 26 then return nil end
       local hits, closes, second, second_closes = struct.unpack('>I7I6I7I6', body)
+      if closes > till or second_closes > till then return nil end
       return {hits = hits, closes = closes, second = second, second_closes = second_closes}
     end,
 
@@ -445,10 +447,10 @@ if used[TOKEN] then
       return state(s, r, now, math.max(missing - r.weight * r.time, 0))
     end,
 
-    decode = function(body, till)
+    decode = function(body, till, _, far)
       if #body ~= 18 then return nil end
       local missing, at, time = struct.unpack('>I7I6I5', body)
-      if time > 0 then return {missing = missing, at = at, time = time, full = till} end
+      if time > 0 and at < far then return {missing = missing, at = at, time = time, full = till} end
     end,
 
     encode = function(s, r)
@@ -463,14 +465,15 @@ end
 -- A value's entries, three places each: tag, the instant from which it is as
 -- new, body; n is how many places. Nothing of a damaged value is believed.
 local function parse(value, LAYOUT)
-  local size = value and #value or 0
-  if size < 7 or string.byte(value) ~= LAYOUT then return {expires = 0, n = 0, counters = {}} end
+  if not value then return {expires = 0, n = 0, counters = {}, absent = true} end
+  local size = #value
+  if size < 7 or string.byte(value) ~= LAYOUT then return {expires = 0, n = 0, counters = {}, damaged = true} end
   local subject = {expires = struct.unpack('>I6', value, 2), n = 0, counters = {}}
   local at, n = 8, 0
   while at <= size do
-    if at + 12 > size then return {expires = 0, n = 0, counters = {}} end
+    if at + 12 > size then return {expires = 0, n = 0, counters = {}, damaged = true} end
     local tag, till, length = struct.unpack('>I5I6I2', value, at)
-    if at + 12 + length > size then return {expires = 0, n = 0, counters = {}} end
+    if at + 12 + length > size then return {expires = 0, n = 0, counters = {}, damaged = true} end
     subject[n + 1], subject[n + 2], subject[n + 3] = tag, till, string.sub(value, at + 13, at + 12 + length)
     at, n = at + 13 + length, n + 3
   end
@@ -478,8 +481,10 @@ local function parse(value, LAYOUT)
   return subject
 end
 
--- The counter of a rule: its state, nil if there is none, and the one stored.
-local function counter(subject, r, methods)
+-- The counter of a rule: its state, nil if there is none, and the one stored. No
+-- window lasts till far, and no bucket was used then: such an instant is damaged,
+-- and would refuse for ever.
+local function counter(subject, r, methods, far)
   local tag = r.tag
   local c = subject.counters[tag]
   if c then return c end
@@ -487,8 +492,11 @@ local function counter(subject, r, methods)
   subject.counters[tag] = c
   for i = 1, subject.n, 3 do
     if subject[i] == tag then
-      c.state = c.method.decode(subject[i + 2], subject[i + 1], r)
-      c.stored = c.state
+      if subject[i + 1] < far or tag % 8 == 4 then -- a bucket may take ages
+        c.state = c.method.decode(subject[i + 2], subject[i + 1], r, far)
+        c.stored = c.state
+      end
+      subject.damaged = subject.damaged or not c.state
       return c
     end
   end
@@ -499,11 +507,12 @@ end
 
 local subjects = plan[3] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[3])) or {}
 for i = 1, plan[3] do subjects[i] = parse(subjects[i], LAYOUT) end
+local far = now + 63244800000 -- twice the longest time of a rule
 for i = 1, #sets do
   local set = sets[i]
   for j = 1, #set do
     local r = set[j]
-    r.counter = counter(subjects[r.subject], r, methods)
+    r.counter = counter(subjects[r.subject], r, methods, far)
   end
 end
 
@@ -655,7 +664,13 @@ for i = 1, #subjects do
       redis.call('SET', KEYS[i], struct.pack('>BI6', LAYOUT, subject.expires) .. value, 'KEEPTTL')
     else
       local expires = expiry(till, now)
-      redis.call('SET', KEYS[i], struct.pack('>BI6', LAYOUT, expires) .. value, 'PX', string.format('%.0f', expires - now))
+      local left = string.format('%.0f', expires - now)
+      value = struct.pack('>BI6', LAYOUT, expires) .. value
+      -- Where nothing was read, a value of another type may be in the way.
+      if not subject.absent or not redis.call('SET', KEYS[i], value, 'PX', left, 'NX') then
+        subject.damaged = subject.damaged or subject.absent
+        redis.call('SET', KEYS[i], value, 'PX', left)
+      end
     end
   end
 end
@@ -666,5 +681,8 @@ local reply = {cmsgpack.pack(1, now)}
 for i = 1, #answers do
   local a = answers[i]
   reply[i + 1] = cmsgpack.pack(a.decider, a.reporter, a.limit, a.remaining, a.reset, a.retry, a.daily or 0, a.hits, #a, unpack(a))
+end
+for i = 1, #subjects do
+  if subjects[i].damaged then reply[#reply + 1] = cmsgpack.pack(i) end
 end
 return table.concat(reply)

@@ -315,8 +315,13 @@ func TestSaturation(t *testing.T) {
 		s.do(store.Reset, now, r)
 		s.do(store.Update, now, r)
 		// Every 1 that is counted becomes the greatest number but one.
+		const one, greatest = "\x00\x00\x00\x00\x00\x00\x01", "\x1f\xff\xff\xff\xff\xff\xfe"
 		value := s.value()
-		s.put(strings.ReplaceAll(value, "\x00\x00\x00\x00\x00\x00\x01", "\x1f\xff\xff\xff\xff\xff\xfe"))
+		if r.Method == store.Leak { // its last run; an instant has these bytes too
+			s.put(strings.TrimSuffix(value, one) + greatest)
+		} else {
+			s.put(strings.ReplaceAll(value, one, greatest))
+		}
 		if r.Method == store.Token {
 			continue // its numbers end at burst × time
 		}

@@ -27,7 +27,8 @@ type Redis struct {
 	prefix   string
 	budget   time.Duration
 	calendar calendar
-	linger   string       // what the script is told of RedisOptions.Linger, "" for nothing
+	linger   string // what the script is told of RedisOptions.Linger, "" for nothing
+	onDamage func(key string)
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
 	batches  *batches
@@ -50,6 +51,11 @@ type RedisOptions struct {
 	// Budget is the longest that a call may take; 0 means DefaultBudget. A
 	// caller's own deadline, less a margin, is kept too.
 	Budget time.Duration
+	// OnDamage is told of a key that held no counters: it was tampered with, or
+	// is somebody else's. What is counted there was taken for absent. It is
+	// called with every call that meets such a key, by many goroutines, and
+	// must return at once.
+	OnDamage func(key string)
 	// Linger is how long Redis keeps a counter beyond its end; 0 means a second.
 	// More is needed only where plans bring a clock that is slower than that
 	// of Redis, as those of a replay may.
@@ -73,7 +79,7 @@ const (
 // NewRedis returns a store in the Redis that o names. It does not wait for it:
 // Check tells whether it is there.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	r := &Redis{client: o.Client, script: redis.NewScript(evaluateLua), prefix: o.Prefix, budget: o.Budget}
+	r := &Redis{client: o.Client, script: redis.NewScript(evaluateLua), prefix: o.Prefix, budget: o.Budget, onDamage: o.OnDamage}
 	if r.prefix == "" {
 		r.prefix = DefaultPrefix
 	}
@@ -222,11 +228,24 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 			return err
 		}
 		if fits {
+			r.tellDamage(c)
 			return nil
 		}
 		r.skew.Store(a.Now - time.Now().UnixMilli())
 	}
 	return errors.New("redis: its clock leaps: no calendar day fits it")
+}
+
+// tellDamage tells of the values that were no counters.
+func (r *Redis) tellDamage(c *call) {
+	if r.onDamage == nil {
+		return
+	}
+	for _, i := range c.damaged {
+		if i > 0 {
+			r.onDamage(c.keys[i-1])
+		}
+	}
 }
 
 // deadline is when a call that begins then has to be over.
