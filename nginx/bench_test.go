@@ -1,6 +1,8 @@
 package nginx_test
 
 import (
+	"bytes"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -44,6 +46,38 @@ func BenchmarkAuthRequest(b *testing.B) {
 			}
 			if w.status != c.status {
 				b.Fatalf("status %d; want %d", w.status, c.status)
+			}
+		})
+	}
+}
+
+// BenchmarkOverTheWire is a check over a kept connection of loopback, beside
+// the same call of a handler that always answers the same: what the door adds
+// to net/http.
+func BenchmarkOverTheWire(b *testing.B) {
+	constant := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+	}{{"constant answer", constant}, {"below a limit", nginx.New(options(b))}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := serve(b, c.handler)
+			conn, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			question := []byte(head("GET", "/v1/auth-request", viaNginx("GET", "/roomy")...))
+			room := make([]byte, 4096)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := conn.Write(question); err != nil {
+					b.Fatal(err)
+				}
+				n, err := conn.Read(room) // an answer without a body is one packet
+				if err != nil || !bytes.HasPrefix(room[:n], []byte("HTTP/1.1 200")) {
+					b.Fatalf("%s, %v", room[:n], err)
+				}
 			}
 		})
 	}

@@ -41,10 +41,16 @@ type answer struct {
 
 // give answers with a decision, or with what stands in its place.
 func (a *answer) give(d *engine.Decision, err error) {
+	if err != nil {
+		a.undecided(err)
+		return
+	}
+	a.decided(d)
+}
+
+func (a *answer) undecided(err error) {
 	var refusal *mapping.Refusal
 	switch {
-	case err == nil:
-		a.decided(d)
 	case errors.As(err, &refusal):
 		a.problem(refusal.Status, refusal.Reason)
 	case engine.IsInvalid(err):
@@ -141,11 +147,11 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 			headers[i].Name = headerLocation
 		}
 	}
-	ours := []rules.Header{
+	ours := [2]rules.Header{
 		{Name: headerStatus, Value: strconv.Itoa(r.Status)},
 		{Name: headerBody, Value: string(r.Body)},
 	}
-	a.send(status, append(engine.Sendable(ours), headers...), nil)
+	a.send(status, slices.Insert(headers, 0, engine.Sendable(ours[:])...), nil)
 }
 
 // refusing is status, or 403 where the gateway would take it for anything but
@@ -176,6 +182,10 @@ func (a *answer) fail() {
 	a.send(r.Status, []rules.Header{{Name: "Content-Type", Value: r.ContentType}}, r.Body)
 }
 
+// noLength is the Content-Length of every answer without a body. It is shared,
+// and net/http leaves it as it is.
+var noLength = []string{"0"}
+
 // send writes the reply, with as many of the headers as fit.
 func (a *answer) send(status int, headers []rules.Header, body []byte) {
 	a.begun = true
@@ -196,7 +206,7 @@ func (a *answer) send(status int, headers []rules.Header, body []byte) {
 		to[h.Name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	if body == nil {
-		to.Set("Content-Length", "0")
+		to["Content-Length"] = noLength
 	}
 	a.w.WriteHeader(status)
 	if body != nil {
