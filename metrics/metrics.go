@@ -36,6 +36,7 @@ type Metrics struct {
 	rescued   prometheus.Counter
 	degraded  prometheus.Gauge
 	dropped   prometheus.Counter
+	damaged   prometheus.Counter
 	modes     *prometheus.GaugeVec
 
 	generation prometheus.Gauge
@@ -76,6 +77,7 @@ func New(b Build) *Metrics {
 		rescued:    prometheus.NewCounter(opts("rescued_total", "Decisions that the in-process store made in place of Redis.")),
 		degraded:   prometheus.NewGauge(gauge("store_degraded", "1 while the in-process store stands in for Redis.")),
 		dropped:    prometheus.NewCounter(opts("decision_log_dropped_total", "Decisions that are missing in the decision log.")),
+		damaged:    prometheus.NewCounter(opts("damaged_values_total", "Keys met in Redis that held no counters: tampered with, or somebody else's.")),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the mode that a door is in: enforce, observe or off."), []string{"door", "mode"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the rules in force: 1 for those of the start, one more with each change.")),
 		inForce:    prometheus.NewGauge(gauge("rules", "Number of rules in force.")),
@@ -85,7 +87,7 @@ func New(b Build) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of rule files that changed, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.modes,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes,
 		m.generation, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -142,6 +144,9 @@ func (m *Metrics) Degraded(is bool) { m.degraded.Set(number(is)) }
 
 // DecisionsDropped counts decisions that are missing in the decision log.
 func (m *Metrics) DecisionsDropped(n int64) { m.dropped.Add(float64(n)) }
+
+// Damaged counts a key in Redis that held no counters.
+func (m *Metrics) Damaged() { m.damaged.Inc() }
 
 // DoorMode notes that a door is in a mode.
 func (m *Metrics) DoorMode(door, mode string) {

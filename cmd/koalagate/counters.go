@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/koalagate/koalagate/config"
@@ -26,13 +25,22 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	if c.Redis == "" {
 		return &counters{store: memory, metrics: m, close: memory.Close}, nil
 	}
-	redis, err := store.NewRedis(store.RedisOptions{URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget})
+	unanswered, damaged := complaints{logger: logger}, complaints{logger: logger}
+	redis, err := store.NewRedis(store.RedisOptions{
+		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget,
+		OnDamage: func(key string) {
+			m.Damaged()
+			damaged.tell("A key in Redis held no counters of ours; counting afresh there", "key", key)
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
 	store.LogClient(func(message string) { logger.Debug("the Redis client says", "message", message) })
-	complain := complaints{logger: logger}
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnRescue: complain.rescued, OnChange: func(s store.State) {
+	tellRescue := func(err error) {
+		unanswered.tell("Redis did not answer a call; decided it in process", "error", err)
+	}
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnRescue: tellRescue, OnChange: func(s store.State) {
 		m.Degraded(s.Degraded)
 		if s.Degraded {
 			logger.Warn("Redis is away; deciding in process until it is back", "redis", c.Redis.String(), "error", s.Err)
@@ -47,27 +55,6 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 		}
 		memory.Close()
 	}}, nil
-}
-
-// complaints are the log lines about calls that Redis failed to answer: one
-// every so often, since there may be as many as there are calls.
-type complaints struct {
-	logger *slog.Logger
-	last   atomic.Int64 // when the last was logged, ns since the epoch
-	silent atomic.Int64 // those since then
-}
-
-// complainEvery is how often a failed call is logged.
-const complainEvery = 10 * time.Second
-
-// rescued logs that a call was decided in process while Redis is in use.
-func (c *complaints) rescued(err error) {
-	now, last := time.Now().UnixNano(), c.last.Load()
-	if now-last < int64(complainEvery) || !c.last.CompareAndSwap(last, now) {
-		c.silent.Add(1)
-		return
-	}
-	c.logger.Warn("Redis did not answer a call; decided it in process", "error", err, "since_last_line", c.silent.Swap(0))
 }
 
 // Evaluate has the store carry out a plan, and notes how long it took.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+func TestComplaintsComeEverySoOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(bytes.Buffer)
+		c := complaints{logger: slog.New(slog.NewTextHandler(log, nil))}
+		for range 25 {
+			c.tell("it hurts", "key", "a\nb")
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 3 || strings.Count(log.String(), "since_last_line=9") != 2 {
+			t.Errorf("%d lines for 25 s:\n%s", n, log)
+		}
+	})
+}
+
+// TestTamperingIsLogged puts garbage where a counter was: the next decision
+// counts afresh, and the log and a metric tell.
+func TestTamperingIsLogged(t *testing.T) {
+	server := storetest.StartServer(t)
+	c := config.Default()
+	c.Redis, c.RedisBudget = config.RedisURL(server.URL()), time.Minute
+	log := new(bytes.Buffer)
+	s, err := openCounters(&c, metrics.New(metrics.Build{}), slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(oneRule)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	e := engine.New(s, set)
+	take := func() int64 {
+		params := new(rules.Params)
+		params.Set("uid", "ann")
+		d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params, Hits: 1}}})
+		if err != nil || d.Degraded || d.Verdict != rules.Allow {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		return d.Sets[0].Quota.Remaining
+	}
+	take()
+	client := server.Client()
+	defer client.Close()
+	for _, key := range keysOf(t, server) {
+		if err := client.Set(t.Context(), key, "garbage", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := take(); left != 999 {
+		t.Errorf("%d are left, want 999: garbage is no counter", left)
+	}
+	if want := `msg="A key in Redis held no counters of ours; counting afresh there" key=koala:1:{%01%03ann}`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log says\n%s\nwant %s", log, want)
+	}
+}
