@@ -345,15 +345,15 @@ func serial(t *testing.T, address string, config *tls.Config) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// One instance after the other goes under load, with both filters asking.
+// One instance after the other goes, with both filters asking.
 func TestEnvoyWhileInstancesGo(t *testing.T) {
 	h := newHouse(t)
 	rules, redis := h.file("rules.conf", limitedTo(1_000_000)), h.redis().URL()
 	start := func() *e2e.Koalagate {
 		return must(h.stage.Koalagate(binary, unhurried[:1], "--rules", rules, "--redis", redis))(t)
 	}
-	first, second, staying := start(), start(), start()
-	g := h.envoy(h.app(), first, second, staying)
+	first, second, third, staying := start(), start(), start(), start()
+	g := h.envoy(h.app(), first, second, third, staying)
 	t.Run("GW-83 no call is lost while instances drain", func(t *testing.T) {
 		stop := load(t, g.URL+"/api/comments")
 		for _, going := range []*e2e.Koalagate{first, second} {
@@ -364,6 +364,14 @@ func TestEnvoyWhileInstancesGo(t *testing.T) {
 		}
 		if n := stop(); n < 10 {
 			t.Errorf("%d requests were answered; want a load", n)
+		}
+	})
+	t.Run("GW-84 what could not be sent goes to another instance", func(t *testing.T) {
+		if err := third.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // before a health check may have noticed
+			wantStatus(t, 200, "POST", g.URL+"/api/comments", "X-User-Id: ann")
 		}
 	})
 }

@@ -116,11 +116,11 @@ func (f *rateLimitFacts) oddDescriptors(t *testing.T) {
 	request := f.stub.last(t, "odd").limit
 	var got []string
 	for _, d := range request.GetDescriptors() {
-		text := ""
+		var text strings.Builder
 		for _, e := range d.GetEntries() {
-			text += e.GetKey() + "=" + e.GetValue() + ";"
+			text.WriteString(e.GetKey() + "=" + e.GetValue() + ";")
 		}
-		got = append(got, text)
+		got = append(got, text.String())
 	}
 	if want := "script=odd;|k=a;|k=a;|empty=;||remote_address=127.0.0.1;|k=own;"; strings.Join(got, "|") != want {
 		t.Errorf("Envoy sent %q; want %q", strings.Join(got, "|"), want)

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,7 +118,7 @@ func (s *service) override(t *testing.T) {
 	for i, want := range []int{200, 200, 429} {
 		r := s.ask(t, want, "GET", "own", "/", "X-User: ann")
 		if want == 200 {
-			wantHeader(t, r.header, "X-Ratelimit-Remaining", fmt.Sprint(1-i))
+			wantHeader(t, r.header, "X-Ratelimit-Remaining", strconv.Itoa(1-i))
 		}
 		wantHeader(t, r.header, "X-Ratelimit-Limit", `2, 2;w=3600;name="limit"`)
 	}

@@ -78,7 +78,7 @@ func (c counted) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-func (s *stub) note(name string, c call, ctx context.Context) {
+func (s *stub) note(ctx context.Context, name string, c call) {
 	c.at = time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
 		c.left = time.Until(deadline)
@@ -91,7 +91,7 @@ func (s *stub) note(name string, c call, ctx context.Context) {
 // Check answers by the script of the path, and allows without one.
 func (s *stub) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	name := r.GetAttributes().GetRequest().GetHttp().GetPath()
-	s.note(name, call{check: r}, ctx)
+	s.note(ctx, name, call{check: r})
 	s.mu.Lock()
 	script := s.checks[name]
 	s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *stub) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (
 			}
 		}
 	}
-	s.note(name, call{limit: r}, ctx)
+	s.note(ctx, name, call{limit: r})
 	s.mu.Lock()
 	script := s.limits[name]
 	s.mu.Unlock()

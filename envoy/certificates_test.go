@@ -1,7 +1,6 @@
 package envoy_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,12 +235,12 @@ func TestNoCallIsLostWhenCertificatesChange(t *testing.T) {
 	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{}), MaxConnectionAge: 20 * time.Millisecond}, allow)
 	caller := trusting(t, ca, v.sign(ca, "envoy"))
 
-	changing, stop := context.WithCancel(context.Background())
+	var stopped atomic.Bool
 	var callers sync.WaitGroup
 	for range 4 {
 		conn := secureConn(t, f.addr, caller)
 		callers.Go(func() {
-			for changing.Err() == nil {
+			for !stopped.Load() {
 				if err := checkOn(t, conn); err != nil {
 					t.Errorf("a call while certificates change: %v", err)
 					return
@@ -252,7 +252,7 @@ func TestNoCallIsLostWhenCertificatesChange(t *testing.T) {
 		v.serve(v.sign(ca, "koalagate"))
 		time.Sleep(15 * time.Millisecond)
 	}
-	stop()
+	stopped.Store(true)
 	callers.Wait()
 }
 

@@ -25,13 +25,13 @@ func headerOptions(first, second []rules.Header) (a, b []*corev3.HeaderValueOpti
 	made := make([]option, len(first)+len(second))
 	options := make([]*corev3.HeaderValueOption, len(made))
 	for i := range made {
-		h, o := rules.Header{}, &made[i]
+		o := &made[i]
 		if i < len(first) {
-			h = first[i]
+			o.header.Key, o.header.Value = first[i].Name, first[i].Value
 		} else {
-			h = second[i-len(first)]
+			h := second[i-len(first)]
+			o.header.Key, o.header.Value = h.Name, h.Value
 		}
-		o.header.Key, o.header.Value = h.Name, h.Value
 		o.option.Header = &o.header
 		o.option.AppendAction = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		options[i] = &o.option

@@ -53,7 +53,7 @@ func New(o Options) *Server {
 // decision always travels in the message.
 func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	set := s.engine.Rules()
-	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
+	q := s.questions.Get().(*question)
 	defer s.release(q)
 	q.read(check)
 	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)

@@ -51,7 +51,7 @@ func New(o Options) *Server {
 // one of them is refused, none is counted.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	set := s.options.Engine.Rules()
-	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
+	q := s.questions.Get().(*question)
 	defer s.release(q)
 	fault := q.read(set, request, &s.options.Mapping)
 	d, err := s.options.Engine.Decide(ctx, q.ask(set, fault))
