@@ -1,0 +1,103 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+)
+
+const koalaRules = `
+[rules]
+rule : [direct] [uid=666] [time=1; count=0;] [result=2; return=100]
+rule : [count] [act=post; uid=+] [time=3600; count=2;] [result=2; return=201]
+rule : [base] [act=base; uid=+] [base=2; time=3600; count=1;] [result=2; return=301]
+rule : [leak] [act=login; uid=+] [time=3600; count=5; erase1=1; erase2=3] [result=3; return=401]
+rule : [token] [act=burst; uid=+] [time=3600; count=1; burst=3;] [result=2; return=501]
+[result]
+0 : {"Ret_type":0, "Err_no":0, "Str_reason":"Allow"}
+1 : {"Ret_type":1, "Err_no":0, "Str_reason":"Allow"}
+2 : {"Ret_type":2, "Err_no":10, "Str_reason":"Deny"}
+3 : {"Ret_type":3, "Err_no":20, "Err_msg":"验证码", "Str_reason":"Vcode", "Need_vcode":1, "Vcode_len":4}
+`
+
+// Koala's own replies, word for word.
+const (
+	koalaDone = `{"err_no":0, "err_msg":"OK"}`
+	koalaNone = `{"Ret_type":0,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+	koalaPass = `{"Ret_type":1,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
+)
+
+func koalaDeny(rule int) string {
+	return fmt.Sprintf(`{"Ret_type":2,"Ret_code":%d,"Err_no":10,"Err_msg":"","Str_reason":"Deny","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`, rule)
+}
+
+func koalaCaptcha(rule int) string {
+	return fmt.Sprintf(`{"Ret_type":3,"Ret_code":%d,"Err_no":20,"Err_msg":"验证码","Str_reason":"Vcode","Need_vcode":1,"Vcode_len":4,"Vcode_type":0,"Other":"","Version":0}`, rule)
+}
+
+func koalaValue(n int) string { return fmt.Sprintf(`{"err_no":0, "err_msg":"", "cache_val":%d}`, n) }
+
+// koalaDialogue is what an application asks, and the JSON that it gets.
+var koalaDialogue = []struct{ ask, want string }{
+	// Browse, and tell what has happened afterwards.
+	{"/rule/browse?act=read&uid=1", koalaNone},
+	{"/rule/browse?uid=666", koalaDeny(100)},
+	{"/rule/browse?act=post&uid=1", koalaPass},
+	{"/rule/update?act=post&uid=1", koalaDone},
+	{"/rule/update?act=post&uid=1", koalaDone},
+	{"/rule/browse?act=post&uid=1", koalaDeny(201)},
+	{"/rule/value?act=post&uid=1&rule_no=201", koalaValue(2)},
+	// Both in one: what is refused is not counted.
+	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaPass},
+	{"/rule/browse?act=post&uid=2&_writeThrough=yes&_hits=2", koalaDeny(201)},
+	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaPass},
+	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaDeny(201)},
+	{"/rule/value?act=post&uid=2&rule_no=201", koalaValue(2)},
+	// Several questions, and all rules that would decide.
+	{"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"a","Arg":"act=post&uid=1"},{"Id":"b","Arg":"act=post&uid=3"},{"Id":"c","Arg":"uid=666"}]`),
+		`[{"Id":"a","Result":` + koalaDeny(201) + `},{"Id":"b","Result":` + koalaPass + `},{"Id":"c","Result":` + koalaDeny(100) + `}]`},
+	{"/rule/browse_complete?act=post&uid=1", `[` + koalaDeny(201) + `]`},
+	{"/rule/browse_complete?act=post&uid=3&_writeThrough=yes", `[` + koalaNone + `]`},
+	{"/rule/value?act=post&uid=3&rule_no=201", koalaValue(1)},
+	// A captcha was solved: feedback gives hits back.
+	{"/rule/update?act=login&uid=1&_hits=5", koalaDone},
+	{"/rule/browse?act=login&uid=1", koalaCaptcha(401)},
+	{"/rule/feedback?act=login&uid=1&_feedbackType=erase1", koalaDone},
+	{"/rule/value?act=login&uid=1&rule_no=401", koalaValue(4)},
+	{"/rule/feedback?act=login&uid=1&_feedbackType=erase2", koalaDone},
+	{"/rule/value?act=login&uid=1&rule_no=401", koalaValue(1)},
+	{"/rule/browse?act=login&uid=1", koalaPass},
+	// The other methods, and refunds.
+	{"/rule/take?act=base&uid=1&_hits=2", koalaPass},
+	{"/rule/take?act=base&uid=1", koalaDeny(301)},
+	{"/rule/refund?act=base&uid=1", koalaDone},
+	{"/rule/take?act=base&uid=1", koalaPass},
+	{"/rule/take?act=burst&uid=1&_hits=3", koalaPass},
+	{"/rule/take?act=burst&uid=1", koalaDeny(501)},
+	{"/rule/value?act=burst&uid=1&rule_no=501", koalaValue(3)},
+	{"/rule/refund?act=burst&uid=1&_hits=2", koalaDone},
+	{"/rule/take?act=burst&uid=1&_hits=2", koalaPass},
+	{"/rule/take?act=burst&uid=1&_hits=1", koalaDeny(501)},
+	{"/rule/take?act=burst&uid=1&_hits=0", koalaPass},
+}
+
+// An application talks to Koala, and finds the same in every instance: in one
+// that counts for itself, and in two that share a Redis, asked in turn.
+func TestKoalaAPIAnswersWordForWord(t *testing.T) {
+	h := newHouse(t)
+	rules := h.file("rules.conf", koalaRules)
+	alone := []string{h.koalagate("--rules", rules).HTTP}
+	var shared []string
+	for _, k := range h.pair(rules) {
+		shared = append(shared, k.HTTP)
+	}
+	for name, instances := range map[string][]string{"in process": alone, "two on one Redis": shared} {
+		t.Run(name, func(t *testing.T) {
+			for i, q := range koalaDialogue {
+				if got := ask(t, "GET", "http://"+instances[i%len(instances)]+q.ask); got.status != 200 || got.body != q.want {
+					t.Errorf("%s answers\n%d %s\nwant\n200 %s", q.ask, got.status, got.body, q.want)
+				}
+			}
+		})
+	}
+}
