@@ -33,7 +33,7 @@ test: tools ## vet, and run every test with the race detector against the real p
 	go test -race -vet=all -timeout 10m ./...
 
 .PHONY: verify
-verify: tools ## the long form of the tests; keeps the results in docs/verification.md
+verify: tools ## the long form of the tests; keeps the results in docs/verify
 	@e2e/verify.sh
 
 .PHONY: fuzz

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # The long form of the tests: everything `make test` runs, the end-to-end
 # stories in their many rounds, and a minute of every fuzz target. What was run
-# and what it said is kept in docs/verification.md.
+# and what it said is kept in docs/verify, by date and commit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-mkdir -p docs
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 
@@ -27,8 +26,11 @@ show() {
 } >"$report"
 show e2e/programs.sh
 show go test -race -vet=all -count=1 -timeout 20m ./...
+show go test -race -count=1 -timeout 30m -v ./store -long -run 'AnswersAsTheModel|FourProcesses|LeakNeverBlocks'
 show go test -race -count=1 -timeout 30m -v ./e2e -long
 show go -C examples/gin vet .
 show e2e/fuzz.sh "${FUZZTIME:-1m}"
-cp "$report" docs/verification.md
-echo "kept in docs/verification.md"
+kept=docs/verify/$(date -u +%F)-$(git rev-parse --short HEAD).md
+mkdir -p docs/verify
+cp "$report" "$kept"
+echo "kept in $kept"
