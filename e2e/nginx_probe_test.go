@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/e2e"
 )
@@ -76,6 +77,21 @@ func TestProbeOfNginx(t *testing.T) {
 	showFact(t, 113, func(t *testing.T) { // auth_request makes a 500 of a 429
 		g := with([2]string{"/v1/auth-request;", "/v1/auth-request?_deny=native;"})
 		probe(t, 1, []string{"after requests that passed, one is answered with 500 Internal Server Error, which is no refusal", "leave `_deny=native` away"}, comments(g, "native")...)
+	})
+	showFact(t, 114, func(t *testing.T) { // a check whose body is announced and never sent
+		g := with([2]string{"      proxy_set_header Content-Length \"\";\n", ""})
+		start := time.Now()
+		for range 3 {
+			if r := sendBody(t, g.URL+"/api/upload", strings.NewReader(strings.Repeat("x", 10_000))); r.status != 200 {
+				t.Errorf("%d; want 200", r.status)
+			}
+			if r := sendBody(t, g.URL+"/api/upload", strings.NewReader(strings.Repeat("x", 10_000)), "X-User-Id: blocked"); r.status != 403 {
+				t.Errorf("blocked: %d; want 403", r.status)
+			}
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("six uploads took %v; koalagate waits for a body", took)
+		}
 	})
 	t.Run("without error_page", func(t *testing.T) {
 		g := with([2]string{"    error_page 401 403 = @koala_refused;\n", ""})
