@@ -36,6 +36,8 @@ func TestEnvoyFrontFacts(t *testing.T) {
 			cluster("calm", ill.Address, http2+", "+healthChecked+", common_lb_config: { healthy_panic_threshold: { value: 0 } }"),
 		listener{name: "http", filters: []string{extAuthz("5s", "")}},
 		listener{name: "panics", filters: []string{askingCluster("panics")}},
+		listener{name: "hasty", filters: []string{strings.Replace(extAuthz("5s", `status_on_error: { code: 503 }`), "timeout: 5s",
+			`timeout: 5s, retry_policy: { retry_on: connect-failure, retry_back_off: { base_interval: 0.001s, max_interval: 0.1s } }`, 1)}},
 		listener{name: "calm", filters: []string{askingCluster("calm")}},
 	)
 	g := must(h.stage.EnvoyWith(strings.Replace(text, "  clusters:\n", tcpListener+"  clusters:\n", 1)))(t)
@@ -56,6 +58,14 @@ func TestEnvoyFrontFacts(t *testing.T) {
 			t.Errorf("the service was asked %d times; want never", len(calls))
 		}
 		wantStatus(t, 200, "GET", "http://"+g.Listeners["panics"]+"/panics")
+	})
+	t.Run("GW-56 the back-off's maximum is the time of a try", func(t *testing.T) {
+		s.onCheckDo("/hasty", func(ctx context.Context) { <-ctx.Done() })
+		begin := time.Now()
+		wantStatus(t, 503, "GET", "http://"+g.Listeners["hasty"]+"/hasty")
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("the call had %v; want 0.1 s, though the timeout is 5 s", took)
+		}
 	})
 	t.Run("GW-53 a TCP check has no request", func(t *testing.T) {
 		if got := talk(t, g.Listeners["tcp"], "hello"); got != "hello" {

@@ -129,6 +129,16 @@ func (s *stub) onCheck(path string, reply *authv3.CheckResponse, err error) {
 	s.checks[path] = func(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) { return reply, err }
 }
 
+// onCheckDo has something done before checks of a path are allowed.
+func (s *stub) onCheckDo(path string, do func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks[path] = func(ctx context.Context, _ *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+		do(ctx)
+		return allowed(), nil
+	}
+}
+
 // onLimit sets the answer to calls of a script's name.
 func (s *stub) onLimit(name string, reply *rlsv3.RateLimitResponse, err error) {
 	s.mu.Lock()
