@@ -15,12 +15,12 @@ func TestProbeOfCaddy(t *testing.T) {
 	t.Run("the sample", func(t *testing.T) {
 		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(caddyWith()(h, app, k.HTTP), "sample")...)
 	})
-	showFact(t, 151, func(t *testing.T) { // a check's URL without a question mark gets the client's query
+	showFact(t, 152, func(t *testing.T) { // a check's URL without a question mark gets the client's query
 		g := caddyWith([2]string{"uri /v1/forward-auth?\n", "uri /v1/forward-auth\n"})(h, app, k.HTTP)
 		probe(t, 1, []string{"a request that is over its limit passes with the query act=koalagate-probe", "end the `uri` with a question mark"}, comments(g, "query")...)
 		until(t, "the log names it", func() bool { return strings.Contains(k.Log(), "clients choose parameters") })
 	})
-	showFact(t, 152, func(t *testing.T) { // outside route, forward_auth comes before request_header
+	showFact(t, 153, func(t *testing.T) { // outside route, forward_auth comes before request_header
 		g := caddyWith(
 			[2]string{"\t\t# `route` keeps this order.", "\t\t# `handle` does not keep this order."},
 			[2]string{"\t\troute {\n", "\t\thandle {\n"},

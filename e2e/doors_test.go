@@ -1,15 +1,18 @@
 package e2e_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +77,7 @@ func (d *door) tell(t *testing.T) {
 	}
 	t.Run(d.fact(7), func(t *testing.T) { d.keeps(t, h, app, instances[0]) })
 	d.withoutKoalagate(t, h, app, rules)
+	t.Run(d.fact(10), func(t *testing.T) { d.withoutApplication(t, h, instances) })
 }
 
 func (d *door) fact(i int) string { return fmt.Sprintf("GW-%d", d.first+i) }
@@ -290,6 +294,39 @@ func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules stri
 			t.Fatal(err)
 		}
 	}
+}
+
+// withoutApplication: an application that breaks off is asked once, its client
+// hears of a failure, and the request counts once.
+func (d *door) withoutApplication(t *testing.T, h *house, instances []*e2e.Koalagate) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var asked atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // the listener was closed
+			}
+			request, err := http.ReadRequest(bufio.NewReader(c))
+			if err == nil && request.URL.Path != "/healthz" {
+				asked.Add(1)
+			}
+			c.Close()
+		}
+	}()
+	g := d.open(h, &e2e.App{Address: l.Addr().String()}, addressesOf(instances)...)
+	for i := range 5 {
+		// HAProxy breaks off too where the client's connection is an old one.
+		r, err := askFor("POST", g.URL+"/api/comments", "X-User-Id: unanswered")
+		if err == nil && r.status < 500 || asked.Load() != int32(i)+1 {
+			t.Fatalf("request %d: %d, %v, and the application was asked %d times; want a failure, and once for each", i+1, r.status, err, asked.Load())
+		}
+	}
+	wantStatus(t, 429, "POST", g.URL+"/api/comments", "X-User-Id: unanswered")
 }
 
 func contains(list []int, n int) bool {

@@ -50,7 +50,7 @@ func (c *call) refund() { c.change(&engine.Call{Op: engine.Refund}) }
 
 // feedback gives back what the matching leak rules name for this feedback.
 func (c *call) feedback() {
-	switch kind, _ := c.own("_feedbackType"); kind {
+	switch c.own("_feedbackType") {
 	case "", "erase1":
 		c.change(&engine.Call{Op: engine.Refund, Erase: 1})
 	case "erase2":

@@ -91,25 +91,24 @@ func unescape(s string) string {
 	return s
 }
 
-// own is the value of an argument of the API itself. Of several the first
-// counts, as for all others.
-func (c *call) own(name string) (value string, found bool) {
+// own is the value of an argument of the API itself, "" without one. Of several
+// the first counts, as for all others.
+func (c *call) own(name string) string {
 	for i := range c.request.Args {
 		if c.request.Args[i].Key == name {
-			return c.request.Args[i].Value, true
+			return c.request.Args[i].Value
 		}
 	}
-	return "", false
+	return ""
 }
 
 func (c *call) writesThrough() bool {
-	value, _ := c.own("_writeThrough")
-	return value == "yes"
+	return c.own("_writeThrough") == "yes"
 }
 
 // hits is the number of hits, 1 unless the call says another.
 func (c *call) hits() (uint64, bool) {
-	value, _ := c.own("_hits")
+	value := c.own("_hits")
 	if value == "" {
 		return 1, true
 	}
@@ -122,7 +121,7 @@ func (c *call) hits() (uint64, bool) {
 }
 
 func (c *call) ruleNumber() (int64, bool) {
-	value, _ := c.own("rule_no")
+	value := c.own("rule_no")
 	number, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
 		c.fault(http.StatusBadRequest, "rule_no is no number")
@@ -147,7 +146,7 @@ func (j job) query() string {
 }
 
 func (c *call) jobs() ([]job, bool) {
-	value, _ := c.own("argsJson")
+	value := c.own("argsJson")
 	var jobs []job
 	switch err := json.Unmarshal([]byte(value), &jobs); {
 	case err != nil:

@@ -35,10 +35,10 @@ func Example() {
 		request.Header.Set("X-Session", "ann")
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)
-		fmt.Println(answer.Code, answer.Header()["RateLimit-Remaining"], answer.Body)
+		fmt.Println(answer.Code, answer.Header().Get("RateLimit-Remaining"), answer.Body)
 	}
 	// Output:
-	// 200 [1] thank you
-	// 200 [0] thank you
-	// 429 [0] {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}
+	// 200 1 thank you
+	// 200 0 thank you
+	// 429 0 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}
 }

@@ -52,9 +52,9 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {
 	}
 }
 
-// set sets headers. Their names stay as the drafts spell them.
+// set sets headers in the spelling that Go programs look them up by.
 func set(h http.Header, headers []rules.Header) {
 	for _, one := range headers {
-		h[one.Name] = []string{one.Value}
+		h.Set(one.Name, one.Value)
 	}
 }

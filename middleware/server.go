@@ -90,7 +90,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 // decide takes a request to the engine.
 func (s *server) decide(r *http.Request) (*engine.Decision, error) {
 	set := s.Engine.Rules()
-	q := s.questions.Get().(*question) //nolint:errcheck // the pool holds nothing else
+	q := s.questions.Get().(*question)
 	defer s.release(q)
 	q.read(r)
 	if s.Params != nil {

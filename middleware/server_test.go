@@ -170,7 +170,9 @@ func TestTrustedHops(t *testing.T) {
 
 func TestParamsOfTheProgram(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
-	o.Params = func(r *http.Request) map[string]string { return map[string]string{"session": r.Header.Get("X-Session")} }
+	o.Params = func(r *http.Request) map[string]string {
+		return map[string]string{"session": r.Header.Get("X-Session")}
+	}
 	s, reached := serve(t, o)
 	for range 2 {
 		ask(t, s, "GET /", "X-Session", "a")

@@ -129,7 +129,7 @@ func (r *report) line(kind, topic, format string, args ...any) {
 func (r *report) ok(topic, format string, args ...any) { r.line("ok", topic, format, args...) }
 
 // note tells of something that may be meant.
-func (r *report) note(topic, format string, args ...any) { r.line("note", topic, format, args...) }
+func (r *report) note(topic, text string) { r.line("note", topic, "%s", text) }
 
 // fault tells of something that is wrong, and what to do about it.
 func (r *report) fault(topic, what, mend string) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func (p *probe) checks(ctx context.Context, client authv3.AuthorizationClient) {
 		answer, err := within(ctx, p.timeout, func(ctx context.Context) (*authv3.CheckResponse, error) { return client.Check(ctx, request) })
 		switch {
 		case err != nil:
-			p.report.fault("ext_authz", "check "+fmt.Sprint(i)+" fails: "+grpcstatus.Convert(err).Message(), "Envoy's failure mode decides about such requests; the log and /readyz may say why.")
+			p.report.fault("ext_authz", "check "+strconv.Itoa(i)+" fails: "+grpcstatus.Convert(err).Message(), "Envoy's failure mode decides about such requests; the log and /readyz may say why.")
 			return
 		case answer.GetStatus() == nil || answer.GetHttpResponse() == nil:
 			p.report.fault("ext_authz", "an answer without status or response, which Envoy takes for leave to pass", "This is no koalagate.")
@@ -125,7 +126,7 @@ func (p *probe) limits(ctx context.Context, client rlsv3.RateLimitServiceClient)
 			return client.ShouldRateLimit(ctx, request)
 		})
 		if err != nil {
-			p.report.fault("ratelimit", "call "+fmt.Sprint(i)+" fails: "+grpcstatus.Convert(err).Message(), "Envoy's failure mode decides about such requests; the log and /readyz may say why.")
+			p.report.fault("ratelimit", "call "+strconv.Itoa(i)+" fails: "+grpcstatus.Convert(err).Message(), "Envoy's failure mode decides about such requests; the log and /readyz may say why.")
 			return
 		}
 		if len(answer.GetStatuses()) != 1 {
