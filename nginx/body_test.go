@@ -73,7 +73,7 @@ func (c *connection) receive() *http.Response {
 func (c *connection) ends() bool {
 	_, err := c.reader.ReadByte()
 	var timeout net.Error
-	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
+	return err != nil && (!errors.As(err, &timeout) || !timeout.Timeout())
 }
 
 func TestDenialsKeepTheConnection(t *testing.T) {

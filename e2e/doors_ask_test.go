@@ -1,0 +1,79 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// arrived is what the application says of a request.
+func arrived(t *testing.T, r reply) e2e.Arrived {
+	t.Helper()
+	var a e2e.Arrived
+	if err := json.Unmarshal([]byte(r.body), &a); err != nil {
+		t.Errorf("%v: %.300s is no answer of the application", err, r.body)
+	}
+	return a
+}
+
+// wantHeaders compares headers, each of which has to be there once; "" stands
+// for one that has to be absent.
+func wantHeaders(t *testing.T, r reply, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		got := r.header.Values(name)
+		if value == "" && len(got) > 0 || value != "" && (len(got) != 1 || got[0] != value) {
+			t.Errorf("%s: %q; want %q", name, got, value)
+		}
+	}
+}
+
+// sendBody posts a body.
+func sendBody(t *testing.T, url string, body io.Reader, headers ...string) reply {
+	t.Helper()
+	request, err := http.NewRequest("POST", url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	resp, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (h *house) accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.NginxSample("nginx/accel.conf", app.Address, addressesOf(instances)))(h.T)
+}
+
+func (h *house) caddy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.Caddy(app.Address, addressesOf(instances)))(h.T)
+}
+
+func (h *house) haproxy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.HAProxy(app.Address, addressesOf(instances)))(h.T)
+}
+
+func addressesOf(instances []*e2e.Koalagate) []string {
+	addresses := make([]string, len(instances))
+	for i, k := range instances {
+		addresses[i] = k.HTTP
+	}
+	return addresses
+}
