@@ -53,7 +53,13 @@ func (p *Program) Log() string {
 }
 
 // Signal sends the program a signal.
-func (p *Program) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
+func (p *Program) Signal(signal os.Signal) error {
+	err := p.cmd.Process.Signal(signal)
+	if err == nil && signal == syscall.SIGSTOP {
+		return stopped(p.cmd.Process.Pid)
+	}
+	return err
+}
 
 // Ended tells whether the program has ended within a time.
 func (p *Program) Ended(within time.Duration) bool {
