@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -82,10 +81,18 @@ func TestRefusal(t *testing.T) {
 }
 
 func TestProblemIsJSONWhateverItSays(t *testing.T) {
-	detail := "a \"quoted\"\nline \x00 and <tags>"
-	r := engine.Problem(400, detail)
-	var doc map[string]any
-	if err := json.Unmarshal(r.Body, &doc); err != nil || doc["detail"] != detail || fmt.Sprint(doc["status"]) != "400" {
-		t.Errorf("%s: %v", r.Body, err)
+	for _, detail := range []string{
+		"a \"quoted\"\nline \x00 and <tags> & back\\slashes", "验证码", "not \xff UTF-8", "\u2028", "\x7f", "plain", "",
+	} {
+		r := engine.Problem(400, detail)
+		want, err := json.Marshal(struct {
+			Type   string `json:"type"`
+			Title  string `json:"title"`
+			Status int    `json:"status"`
+			Detail string `json:"detail,omitempty"`
+		}{"about:blank", "Bad Request", 400, detail})
+		if err != nil || string(r.Body) != string(want) {
+			t.Errorf("%q: %s; want %s, %v", detail, r.Body, want, err)
+		}
 	}
 }

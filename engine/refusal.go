@@ -3,7 +3,9 @@ package engine
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/rules"
 )
@@ -20,18 +22,12 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // problem is a problem document of RFC 9457.
 type problem struct {
-	Type      string     `json:"type"`
-	Title     string     `json:"title"`
-	Status    int        `json:"status"`
-	Detail    string     `json:"detail,omitempty"`
-	Violated  []string   `json:"violated-policies,omitempty"`
-	Challenge *challenge `json:"challenge,omitempty"`
-}
-
-// challenge is what Koala's result entry says of the captcha to show.
-type challenge struct {
-	Length int64 `json:"vcode_len"`
-	Type   int64 `json:"vcode_type"`
+	kind      string
+	title     string
+	status    int
+	detail    string        // "" for none
+	violated  *Quota        // nil unless a counting rule refused
+	challenge *rules.Result // whose captcha is to be shown; nil for none
 }
 
 // Refusal is the answer to the client of a decision that does not allow.
@@ -45,7 +41,8 @@ func (d *Decision) Refusal() Refusal {
 // Problem is a refusal without a rule behind it: a request that cannot be
 // decided.
 func Problem(status int, detail string) Refusal {
-	return problem{Type: "about:blank", Title: title(status), Status: status, Detail: detail}.refusal()
+	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail}
+	return p.refusal()
 }
 
 func (a *Answer) refusal() Refusal {
@@ -53,13 +50,12 @@ func (a *Answer) refusal() Refusal {
 	if a.Result.Body != "" {
 		return Refusal{Status: status, ContentType: contentType(a.Result), Body: []byte(a.Result.Body)}
 	}
-	doc := problem{Type: "about:blank", Title: title(status), Status: status, Detail: a.Result.ErrMsg}
+	doc := problem{kind: "about:blank", title: title(status), status: status, detail: a.Result.ErrMsg}
 	switch {
 	case a.Verdict == rules.Challenge:
-		doc.Challenge = &challenge{a.Result.VcodeLen, a.Result.VcodeType}
+		doc.challenge = a.Result
 	case a.overLimit():
-		doc.Type, doc.Title = quotaExceeded, "Quota exceeded"
-		doc.Violated = []string{a.Quota.PolicyName()}
+		doc.kind, doc.title, doc.violated = quotaExceeded, "Quota exceeded", &a.Quota
 	}
 	return doc.refusal()
 }
@@ -82,10 +78,41 @@ func (a *Answer) overLimit() bool {
 	return a.Limited && (a.Decider != nil || a.Result == adHocResult)
 }
 
-func (p problem) refusal() Refusal {
-	// Marshal cannot fail: the document is strings and numbers.
-	body, _ := json.Marshal(p)
-	return Refusal{Status: p.Status, ContentType: "application/problem+json", Body: body}
+func (p *problem) refusal() Refusal {
+	return Refusal{Status: p.status, ContentType: "application/problem+json", Body: p.appendTo(make([]byte, 0, 256))}
+}
+
+// appendTo appends the document. encoding/json would take four allocations more
+// for each refusal, and refusals come in floods.
+func (p *problem) appendTo(b []byte) []byte {
+	b = appendText(append(b, `{"type":`...), p.kind)
+	b = appendText(append(b, `,"title":`...), p.title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.status), 10)
+	if p.detail != "" {
+		b = appendText(append(b, `,"detail":`...), p.detail)
+	}
+	if p.violated != nil {
+		b = p.violated.appendPolicyName(append(b, `,"violated-policies":["`...))
+		b = append(b, `"]`...)
+	}
+	if p.challenge != nil {
+		b = strconv.AppendInt(append(b, `,"challenge":{"vcode_len":`...), p.challenge.VcodeLen, 10)
+		b = strconv.AppendInt(append(b, `,"vcode_type":`...), p.challenge.VcodeType, 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appendText appends s as a text of JSON: as it stands where it needs no
+// escape, which is nearly always.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // cannot fail for a text
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 func title(status int) string {
