@@ -217,6 +217,8 @@ if used[LEAK] then
   local RUN = 13       -- bytes of a run
   local INLINE = 32    -- runs in a value; beyond it, all but half go to the log
   local SPARE = 1024   -- runs of a counter beyond its limit
+  local FEW = 1024     -- runs that are copied in one go
+  local MOVE = 256     -- runs of a longer log that a step moves
   local MAX = 16777216 -- runs of any counter
 
   local function length(s)
@@ -288,24 +290,48 @@ if used[LEAK] then
   local function pruned(s, r, now)
     local first, hits, newest, total = live(s, r, now)
     if hits == 0 then
-      return {before = 0, head = 0, tail = 0, expires = s.expires, runs = ''}, 0, 0, 0
+      return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = s.expires, runs = ''}, 0, 0, 0
     end
     local logged = s.tail - s.head
-    local p = {before = up_to(s, r, first), head = 0, tail = 0, expires = s.expires, runs = s.runs}
+    local p = {before = up_to(s, r, first), head = 0, tail = 0, start = 0, moved = 0, expires = s.expires, runs = s.runs}
     if first == 0 then p.oldest = s.oldest end
     if first < logged then
-      p.head, p.tail = s.head + first, s.tail
+      p.head, p.tail, p.start, p.moved = s.head + first, s.tail, s.start, s.moved
     elseif first > logged then
       p.runs = string.sub(s.runs, (first - logged) * 13 + 1)
     end
     return p, hits, newest, total
   end
 
+  -- Moves what a long log has in use to its begin, which is out: some runs a
+  -- step, so that no step keeps Redis for long. Until all have moved they are
+  -- read where they were. The runs from number start on move; moved of them have.
+  local function move_log(s, r)
+    if s.start == 0 then s.start = s.head end
+    local moved = math.min(math.max(s.moved, s.head - s.start), s.tail - s.start)
+    local n = math.min(s.tail - s.start - moved, MOVE)
+    if moved + n > s.start then -- the log grew faster than it moved
+      s.start, s.moved = 0, 0
+      return
+    end
+    if n > 0 then
+      local at = (s.start + moved) * RUN
+      redis.call('SETRANGE', r.log, moved * RUN, redis.call('GETRANGE', r.log, at, at + n * RUN - 1))
+    end
+    s.moved = moved + n
+    if s.start + s.moved == s.tail then
+      s.head, s.tail, s.start, s.moved = s.head - s.start, s.moved, 0, 0
+    end
+  end
+
   -- Moves runs to the log if there are too many, and tidies the log.
   local function write_log(s, r, stored, now)
     local had = stored and stored.tail > 0
     if s.tail == 0 and had then redis.call('DEL', r.log) end
-    if s.head > 1024 and s.head > s.tail - s.head then
+    local used = s.tail - s.head
+    if s.start > 0 or used > FEW and s.head > FEW + used * 1.125 then
+      move_log(s, r)
+    elseif used <= FEW and s.head > FEW then
       redis.call('SET', r.log, redis.call('GETRANGE', r.log, s.head * RUN, s.tail * RUN - 1), 'KEEPTTL')
       s.head, s.tail = 0, s.tail - s.head
     end
@@ -327,7 +353,7 @@ if used[LEAK] then
   end
 
   methods[LEAK] = {
-    unused = {before = 0, head = 0, tail = 0, expires = 0, runs = '', gone = 0},
+    unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
 
     look = function(s, r, now)
       local limit, weight = r.count, r.weight
@@ -370,19 +396,23 @@ if used[LEAK] then
     end,
 
     decode = function(body, till, r)
-      if #body < 34 or (#body - 21) % 13 ~= 0 then return nil end
-      local before, head, tail, expires = struct.unpack('>I7I4I4I6', body)
-      if tail < head then return nil end
+      if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
+      local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
+      if tail < head or head < start or start < moved then return nil end
       if tail > head then
         local size = redis.pcall('STRLEN', r.log)
         if type(size) ~= 'number' or size < tail * 13 then return nil end
       end
-      return {before = before, head = head, tail = tail, expires = expires, runs = string.sub(body, 22), gone = till}
+      return {
+        before = before, head = head, tail = tail, start = start, moved = moved,
+        expires = expires, runs = string.sub(body, 30), gone = till,
+      }
     end,
 
     encode = function(s, r, stored, now)
       write_log(s, r, stored, now)
-      return struct.pack('>I5I6I2I7I4I4I6', r.tag, s.gone, 21 + #s.runs, s.before, s.head, s.tail, s.expires) .. s.runs, s.gone
+      local head = struct.pack('>I5I6I2I7I4I4I6I4I4', r.tag, s.gone, 29 + #s.runs, s.before, s.head, s.tail, s.expires, s.start, s.moved)
+      return head .. s.runs, s.gone
     end,
   }
 end

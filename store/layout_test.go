@@ -88,8 +88,8 @@ func TestLayout(t *testing.T) {
 		"0000000012", instant(midnight), "001a",
 		"00000000000001", instant(midnight), // today's hits and end
 		"00000000000001", instant(now + 60_000), // the second window's
-		"000000001b", instant(now + 60_000), "0022",
-		"00000000000000", "00000000", "00000000", instant(0), // hits before the oldest run; no log
+		"000000001b", instant(now + 60_000), "002a",
+		"00000000000000", "00000000", "00000000", instant(0), "00000000", "00000000", // hits before the oldest run; no log
 		instant(now), "00000000000001", // one run
 		"0000000024", instant(now + 12_000), "0012", "0000000000ea60", instant(now), "000000ea60", // one token missing
 	}, "")
@@ -142,7 +142,7 @@ func TestDamagedValuesAreAbsent(t *testing.T) {
 	s.do(store.Update, now, rules()...)
 	whole := s.value()
 	// Cut between two entries it is a value like any other.
-	ends := []int{27, 27 + 39, 27 + 39 + 47}
+	ends := []int{27, 27 + 39, 27 + 39 + 55}
 	for n := range len(whole) {
 		s.put(whole[:n])
 		if a := s.do(store.Peek, now+1, rules()[0]); (a.Hits != 0) != slices.Contains(ends, n) {
