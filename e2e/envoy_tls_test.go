@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/e2e/certs"
 )
 
@@ -78,4 +80,66 @@ func (f *extAuthzFacts) principal(t *testing.T, h *house) {
 	if got.GetSource().GetPrincipal() != "ann.example" || got.GetSource().GetCertificate() == "" || got.GetTlsSession().GetSni() != "gateway" {
 		t.Errorf("source %v, TLS %v; want ann.example, her certificate, and the name of the server", got.GetSource(), got.GetTlsSession())
 	}
+}
+
+// mutualCluster is a cluster that proves itself to koalagate, and asks it to.
+func mutualCluster(address, more, ca, cert, key string) string {
+	own := ""
+	if cert != "" {
+		own = fmt.Sprintf(`tls_certificates: [ { certificate_chain: { filename: %q }, private_key: { filename: %q } } ], `, cert, key)
+	}
+	return cluster("koalagate", address, http2+optional("", more)+fmt.Sprintf(`, transport_socket: { name: tls, typed_config: { "@type": %stransport_sockets.tls.v3.UpstreamTlsContext, sni: koalagate, common_tls_context: { %svalidation_context: { trusted_ca: { filename: %q }, match_typed_subject_alt_names: [ { san_type: DNS, matcher: { exact: koalagate } } ] } } } }`,
+		typeURL, own, ca))
+}
+
+// Both sides prove themselves, and koalagate's certificate changes under load.
+func TestEnvoyOverMutualTLS(t *testing.T) {
+	h := newHouse(t)
+	servers, clients := h.authority("server-ca"), h.authority("client-ca")
+	cert, key := h.sign(servers, "koalagate")
+	ownCert, ownKey := h.sign(clients, "envoy")
+	// The least age there is: connections end and begin all the time.
+	env := append([]string{"KOALAGATE_GRPC_MAX_CONNECTION_AGE=1s"}, unhurried...)
+	k := must(h.stage.Koalagate(binary, env, "--rules", h.file("rules.conf", limitedTo(1_000_000)),
+		"--grpc-tls-cert", cert, "--grpc-tls-key", key, "--grpc-tls-client-ca", clients.file))(t)
+	app := newMirror(t)
+	filters := []string{extAuthz("5s", `status_on_error: { code: 503 }`)}
+	start := func(ca, cert, key string) *e2e.Gateway {
+		return must(h.stage.EnvoyWith(envoyConfig(app.Address, mutualCluster(k.GRPC, "", ca, cert, key), listener{name: "http", filters: filters})))(t)
+	}
+	t.Run("GW-81 a caller without a certificate is turned away", func(t *testing.T) {
+		wantStatus(t, 503, "GET", start(servers.file, "", "").URL+"/none")
+		strangerCert, strangerKey := h.sign(servers, "stranger")
+		wantStatus(t, 503, "GET", start(servers.file, strangerCert, strangerKey).URL+"/stranger")
+	})
+	t.Run("GW-82 no call is lost when certificates change", func(t *testing.T) {
+		g := start(servers.file, ownCert, ownKey)
+		wantStatus(t, 200, "GET", g.URL+"/known")
+		stop := load(t, g.URL+"/api/comments")
+		config := trusting(t, servers, must(clients.Sign("test"))(t))
+		before := serial(t, k.GRPC, config)
+		for range 5 {
+			h.sign(servers, "koalagate") // over the files in use, one after the other
+			time.Sleep(400 * time.Millisecond)
+		}
+		if n := stop(); n < 10 {
+			t.Errorf("%d requests were answered; want a load", n)
+		}
+		if serial(t, k.GRPC, config) == before {
+			t.Error("a new connection still sees the first certificate")
+		}
+	})
+}
+
+// serial is the number of the certificate that a new connection gets to see.
+func serial(t *testing.T, address string, config *tls.Config) string {
+	t.Helper()
+	config = config.Clone()
+	config.ServerName, config.NextProtos = "koalagate", []string{"h2"}
+	conn, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
