@@ -54,8 +54,10 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaDeny(201)},
 	{"/rule/value?act=post&uid=2&rule_no=201", koalaValue(2)},
 	// Several questions, and all rules that would decide.
-	{"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"a","Arg":"act=post&uid=1"},{"Id":"b","Arg":"act=post&uid=3"},{"Id":"c","Arg":"uid=666"}]`),
-		`[{"Id":"a","Result":` + koalaDeny(201) + `},{"Id":"b","Result":` + koalaPass + `},{"Id":"c","Result":` + koalaDeny(100) + `}]`},
+	{
+		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"a","Arg":"act=post&uid=1"},{"Id":"b","Arg":"act=post&uid=3"},{"Id":"c","Arg":"uid=666"}]`),
+		`[{"Id":"a","Result":` + koalaDeny(201) + `},{"Id":"b","Result":` + koalaPass + `},{"Id":"c","Result":` + koalaDeny(100) + `}]`,
+	},
 	{"/rule/browse_complete?act=post&uid=1", `[` + koalaDeny(201) + `]`},
 	{"/rule/browse_complete?act=post&uid=3&_writeThrough=yes", `[` + koalaNone + `]`},
 	{"/rule/value?act=post&uid=3&rule_no=201", koalaValue(1)},

@@ -33,14 +33,17 @@ func TestChangedThresholds(t *testing.T) {
 			{0, count(60, 5), 4, 1, 60_000, false}, {1, count(60, 3), 1, 0, 59_999, true}, {2, count(60, 6), 1, 1, 59_998, false},
 		},
 		"an open window keeps its end": {
-			{0, count(60, 5), 1, 4, 60_000, false}, {1000, count(600, 5), 1, 3, 59_000, false},
-			{2000, count(2, 5), 1, 2, 58_000, false}, {60_000, count(2, 5), 1, 4, 2000, false},
+			{0, count(60, 5), 1, 4, 60_000, false},
+			{1000, count(600, 5), 1, 3, 59_000, false},
+			{2000, count(2, 5), 1, 2, 58_000, false},
+			{60_000, count(2, 5), 1, 4, 2000, false},
 		},
 		"a window and the day are the same counter": {
 			{0, count(store.Day, 5), 1, 4, untilMidnight, false}, {1000, count(60, 5), 1, 3, untilMidnight - 1000, false},
 		},
 		"a raised base is free at once": {
-			{0, base(1, 60, 1), 1, 0, 60_000, false}, {1, base(1, 60, 1), 1, 0, 59_999, true},
+			{0, base(1, 60, 1), 1, 0, 60_000, false},
+			{1, base(1, 60, 1), 1, 0, 59_999, true},
 			{2, base(3, 60, 1), 1, 1, untilMidnight - 2, false},
 		},
 		"a lowered base counts from then on": {
@@ -50,8 +53,10 @@ func TestChangedThresholds(t *testing.T) {
 			{0, base(1, 60, 2), 1, 1, 60_000, false}, {1000, base(1, 600, 2), 1, 0, 59_000, false},
 		},
 		"the sliding time is that of now": {
-			{0, leak(60, 5), 1, 4, 60_000, false}, {10_000, leak(60, 5), 1, 3, 60_000, false},
-			{15_000, leak(10, 5), 0, 4, 5000, false}, {15_000, leak(3600, 5), 0, 3, 3_595_000, false},
+			{0, leak(60, 5), 1, 4, 60_000, false},
+			{10_000, leak(60, 5), 1, 3, 60_000, false},
+			{15_000, leak(10, 5), 0, 4, 5000, false},
+			{15_000, leak(3600, 5), 0, 3, 3_595_000, false},
 		},
 		"what left the sliding time does not come back": {
 			{0, leak(10, 5), 3, 2, 10_000, false}, {10_000, leak(3600, 5), 0, 5, 0, false},

@@ -153,7 +153,7 @@ func (t *tally) lookBase(r *store.Rule, now, dayEnd int64) view {
 	}
 	// Hit after hit; those beyond base and count are refused like the first.
 	count := int64(0)
-	for i := int64(0); i < min(r.Weight, r.Base+r.Count+1); i++ {
+	for range min(r.Weight, r.Base+r.Count+1) {
 		if today >= r.Base && second >= r.Count {
 			v.admits = false
 		}

@@ -82,7 +82,7 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 	if at == 0 {
 		at = time.Now().UnixMilli() // nothing was counted, so no store was asked
 	}
-	b := l.buffers.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
+	b := l.buffers.Get().(*[]byte)
 	*b = appendLine((*b)[:0], at, c, d, l.options.Mask.show)
 	l.add(*b)
 	l.buffers.Put(b)

@@ -224,7 +224,7 @@ func TestAFullLogDropsAndCounts(t *testing.T) {
 		take(t, e, 1, "uid", "7")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if !slices.Equal(dropped, []int64{1}) || faults[0] != f.fault {
+		if !slices.Equal(dropped, []int64{1}) || !errors.Is(faults[0], f.fault) {
 			t.Errorf("dropped %v with %v, want the one line", dropped, faults)
 		}
 		f.mu.Lock() // it hangs in Write

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/koalagate/koalagate/engine"
@@ -68,8 +69,8 @@ func (h *heaviest) admit(key string) *weight {
 	return w
 }
 
-// print writes the first of them.
-func (h *heaviest) print(w io.Writer) {
+// write writes the first of them.
+func (h *heaviest) write(w io.Writer) {
 	list := slices.SortedFunc(slices.Values(h.heap), func(a, b *weight) int {
 		return cmp.Or(cmp.Compare(b.hits, a.hits), cmp.Compare(a.key, b.key))
 	})
@@ -80,7 +81,7 @@ func (h *heaviest) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "rule\thits\trefused calls\tidentity")
 	for _, x := range list[:min(len(list), heaviestShown)] {
-		hits := fmt.Sprint(x.hits)
+		hits := strconv.FormatInt(x.hits, 10)
 		if x.excess > 0 {
 			hits = fmt.Sprintf("%d … %d", x.hits-x.excess, x.hits)
 		}
@@ -101,7 +102,7 @@ func (w weights) Swap(i, j int) {
 
 // Push is for container/heap.
 func (w *weights) Push(x any) {
-	added := x.(*weight) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	added := x.(*weight)
 	added.at = len(*w)
 	*w = append(*w, added)
 }

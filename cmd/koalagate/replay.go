@@ -98,7 +98,7 @@ func (p *program) replay(ctx context.Context, r *replaying) (err error) {
 	}
 	err = session.run(ctx)
 	if err == nil && r.summary {
-		session.summary.print(out)
+		session.summary.write(out)
 	}
 	// What was answered before a fault stays answered.
 	if flushed := out.Flush(); err == nil {
@@ -115,7 +115,7 @@ func (p *program) openTrace(path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(p.stdin), nil
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // it is what the user named
 	if err != nil {
 		return nil, fmt.Errorf("the trace cannot be read: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,7 +191,7 @@ func TestHeaviestTakesBoundedMemory(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
 		for i := range 60_000 {
-			uid := fmt.Sprint(i)
+			uid := strconv.Itoa(i)
 			if i%10 == 0 {
 				uid = []string{"ann", "bob"}[i/10%3/2]
 			}

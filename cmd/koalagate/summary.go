@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -113,8 +114,8 @@ func (s *summary) compare(q lineRead, c *engine.Call, d *engine.Decision) {
 	}
 }
 
-// print writes the summary.
-func (s *summary) print(w io.Writer) {
+// write writes the summary.
+func (s *summary) write(w io.Writer) {
 	if s.calls == 0 {
 		fmt.Fprintln(w, "there is no call in the trace")
 		return
@@ -136,12 +137,12 @@ func (s *summary) print(w io.Writer) {
 		n := s.rules[r]
 		would := "-"
 		if r.Shadow {
-			would = fmt.Sprint(n.wouldRefuse)
+			would = strconv.Itoa(n.wouldRefuse)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t\n", r.Return, n.matched, n.refused, would)
 	}
 	t.Flush()
-	s.heaviest.print(w)
+	s.heaviest.write(w)
 }
 
 // clock is an instant in the zone of the rules' days.
