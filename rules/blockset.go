@@ -39,16 +39,16 @@ func addressKey(a netip.Addr) key {
 // masked is the first bits of k.
 func (k key) masked(bits int) key {
 	if bits <= 64 {
-		return key{k[0] &^ (^uint64(0) >> bits), 0}
+		return key{k.high &^ (^uint64(0) >> bits), 0}
 	}
-	return key{k[0], k[1] &^ (^uint64(0) >> (bits - 64))}
+	return key{k.high, k.low &^ (^uint64(0) >> (bits - 64))}
 }
 
 // prefix is the block that begins at k.
 func (k key) prefix(bits int) netip.Prefix {
 	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], k[0])
-	binary.BigEndian.PutUint64(b[8:], k[1])
+	binary.BigEndian.PutUint64(b[:8], k.high)
+	binary.BigEndian.PutUint64(b[8:], k.low)
 	a := netip.AddrFrom16(b)
 	if bits >= mappedBits && a.Is4In6() {
 		return netip.PrefixFrom(a.Unmap(), bits-mappedBits)
@@ -64,21 +64,20 @@ func (s *blockSet) len() int {
 	return n
 }
 
-// contains tells whether the address is in one of the blocks.
-func (s *blockSet) contains(a netip.Addr) bool {
-	k := addressKey(a)
-	if s.addresses.contains(k) {
+// contains tells whether a value that is an address is in one of the blocks.
+func (s *blockSet) contains(v *value) bool {
+	if s.addresses.contains(v.addressKey) {
 		return true
 	}
 	for i := range s.lengths {
 		// A block of IPv6 that is so large holds no IPv4 address, though it
 		// may hold the bits of one that is mapped.
 		l := &s.lengths[i]
-		if (l.bits >= mappedBits || !a.Is4()) && l.keys.contains(k.masked(l.bits)) {
+		if (l.bits >= mappedBits || !v.address.Is4()) && l.keys.contains(v.addressKey.masked(l.bits)) {
 			return true
 		}
 	}
-	return s.tree.Size() > 0 && s.tree.Contains(a)
+	return s.tree.Size() > 0 && s.tree.Contains(v.address)
 }
 
 // insert puts a block into the set. Its address is not one of IPv4 that is

@@ -53,6 +53,7 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 		if fault := d.add(bytes.TrimSpace(text)); fault != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, fault)
 		}
+		breathe(number)
 		if last {
 			sum.Sum(d.hash[:0])
 			return d, nil
@@ -101,20 +102,12 @@ func (d *Dict) Name() string { return d.name }
 // Len is the number of different entries.
 func (d *Dict) Len() int { return d.words.len() + d.blocks.len() }
 
-// Contains tells whether a value of a request is in the list. It allocates
-// nothing.
-func (d *Dict) Contains(text string) bool {
-	var v value
-	v.read(text, false, d.hasAddresses())
-	return v.text != "" && d.contains(&v)
-}
-
 func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }
 
 // contains tells whether the value is in the list. No word is an address.
 func (d *Dict) contains(v *value) bool {
 	if v.isAddress {
-		return d.blocks.contains(v.address)
+		return d.blocks.contains(v)
 	}
 	return d.words.contains(v.text)
 }

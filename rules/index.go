@@ -65,6 +65,7 @@ func newIndex(list []*Rule) index {
 	for i, r := range list {
 		x.rules[i] = x.add(r)
 		x.numbers[r.Return] = r
+		breathe(i)
 	}
 	x.arrange()
 	return x
@@ -105,6 +106,7 @@ func (x *index) arrange() {
 	crowd := newCrowd(x)
 	integers, addresses := make([][]ruleRange, len(x.reads)), make([][]ruleRange, len(x.reads))
 	for i := range x.rules {
+		breathe(i)
 		rule, t := int32(i), crowd.rarest(x.rules[i].tests)
 		if t.condition == nil {
 			x.always = append(x.always, rule)

@@ -3,11 +3,13 @@ package rules
 import (
 	"hash/maphash"
 	"iter"
+	"math/bits"
 )
 
 // key is an entry of a word list in sixteen bytes: a short word with its
-// length, or an address.
-type key [2]uint64
+// length, or an address. It is no array because those are kept in memory, and
+// two numbers in registers.
+type key struct{ high, low uint64 }
 
 // keySet is a set of keys. It takes 16 bytes a slot and one line of the
 // processor's cache a look-up: among ten million entries the wait for memory
@@ -27,9 +29,14 @@ type cacheLine [4]key
 // all fall on one line.
 var keySeed = maphash.MakeSeed()
 
-// home is the number of the line where the search for k begins.
+var keySecrets = key{maphash.Comparable(keySeed, 0), maphash.Comparable(keySeed, 1)}
+
+// home is the number of the line where the search for k begins. The hash stays
+// in registers: one that reads k from memory, as those of maphash do, waits
+// for k to be written there, which waits for the look-up before this one.
 func (s *keySet) home(k key) int {
-	return int(maphash.Comparable(keySeed, k)) & (len(s.lines) - 1)
+	high, low := bits.Mul64(k.high^keySecrets.high, k.low^keySecrets.low)
+	return int(high^low) & (len(s.lines) - 1)
 }
 
 // contains tells whether k is in the set.

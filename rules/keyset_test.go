@@ -134,7 +134,8 @@ func TestBlocks(t *testing.T) {
 			for _, block := range blocks {
 				for _, a := range []netip.Addr{block.Addr(), block.Addr().Next(), block.Addr().Prev(), netip.MustParseAddr("10.0.0.200"), netip.MustParseAddr("2001:db8::9")} {
 					want := slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
-					if a.IsValid() && set.contains(a) != want {
+					v := value{address: a, addressKey: addressKey(a), isAddress: true}
+					if a.IsValid() && set.contains(&v) != want {
 						t.Errorf("%v is in the set: %v; want %v", a, !want, want)
 					}
 				}

@@ -115,6 +115,7 @@ func (p *parser) lines(source *Source, visit func(*line)) bool {
 		l, text, _ = strings.Cut(text, "\n")
 		p.last = &line{source.Name, number, strings.TrimSuffix(l, "\r")}
 		visit(p.last)
+		breathe(number)
 	}
 	return true
 }

@@ -18,14 +18,14 @@ type rangeTree struct {
 
 // compare orders keys as numbers of 128 bits.
 func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k[0], other[0]), cmp.Compare(k[1], other[1]))
+	return cmp.Or(cmp.Compare(k.high, other.high), cmp.Compare(k.low, other.low))
 }
 
 // next is the key behind k; {0, 0} behind the last one.
 func (k key) next() key {
-	k[1]++
-	if k[1] == 0 {
-		k[0]++
+	k.low++
+	if k.low == 0 {
+		k.high++
 	}
 	return k
 }
@@ -35,7 +35,7 @@ func (t *rangeTree) piece(k key) int {
 	low, high := 0, len(t.starts)
 	for low < high {
 		middle := int(uint(low+high) / 2)
-		if at := &t.starts[middle]; at[0] < k[0] || at[0] == k[0] && at[1] <= k[1] {
+		if at := &t.starts[middle]; at.high < k.high || at.high == k.high && at.low <= k.low {
 			low = middle + 1
 		} else {
 			high = middle

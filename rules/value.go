@@ -14,6 +14,7 @@ type value struct {
 	isInteger, isAddress bool
 	integer              int64
 	address              netip.Addr
+	addressKey           key // the address, as sets and trees look for it
 }
 
 // read fills v with a request's value.
@@ -23,7 +24,9 @@ func (v *value) read(raw string, integers, addresses bool) {
 		v.integer, v.isInteger = parseInteger(v.text)
 	}
 	if addresses {
-		v.address, v.isAddress = parseAddress(v.text)
+		if v.address, v.isAddress = parseAddress(v.text); v.isAddress {
+			v.addressKey = addressKey(v.address)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func addressKeys(list []interval[netip.Addr], patterns []pattern) []interval[key
 	}
 	for _, p := range patterns {
 		low := addressKey(netip.AddrFrom4([4]byte{byte(p.value >> 24), byte(p.value >> 16), byte(p.value >> 8), byte(p.value)}))
-		keys = append(keys, interval[key]{low, key{low[0], low[1] | uint64(^p.mask)}})
+		keys = append(keys, interval[key]{low, key{low.high, low.low | uint64(^p.mask)}})
 	}
 	return merge(keys, key.compare)
 }
@@ -104,6 +104,7 @@ type ends struct{ lows, highs []key }
 func newCrowd(x *index) *crowd {
 	c := &crowd{words: make(map[slotWord]int), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
 	for i := range x.rules {
+		breathe(i)
 		for _, t := range x.rules[i].tests {
 			c.count(t)
 		}

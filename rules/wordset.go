@@ -36,18 +36,17 @@ const maxShort = 15
 // It reads the word in registers; what is assembled in memory would have to be
 // written there before it could be read.
 func wordKey[T string | []byte](word T) key {
-	var k key
+	var first, rest uint64
 	n := len(word)
 	if n >= 8 {
-		k[0] = first8(word)
-		k[1] = first8(word[n-8:]) >> (8 * (16 - n))
+		first = first8(word)
+		rest = first8(word[n-8:]) >> (8 * (16 - n))
 	} else {
 		for i := range n {
-			k[0] |= uint64(word[i]) << (8 * i)
+			first |= uint64(word[i]) << (8 * i)
 		}
 	}
-	k[1] |= uint64(n) << 56
-	return k
+	return key{first, rest | uint64(n)<<56}
 }
 
 // first8 are the first eight bytes as a number.
