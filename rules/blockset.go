@@ -24,7 +24,8 @@ type prefixes struct {
 	keys keySet
 }
 
-// maxLengths is the number of lengths from which on the tree is quicker.
+// maxLengths is the number of lengths beyond which the tree is quicker: each is
+// a look for itself, and a wait for memory in long lists.
 const maxLengths = 3
 
 // mappedBits are the bits before an IPv4 address that is mapped into IPv6.

@@ -25,7 +25,7 @@ const (
 type Dict struct {
 	name   string
 	hash   [sha256.Size]byte
-	words  wordSet
+	words  keySet
 	blocks blockSet
 }
 
@@ -76,7 +76,7 @@ func (d *Dict) add(entry []byte) error {
 		return fmt.Errorf("the list has more than %d entries", maxEntries)
 	}
 	if !hasAddressForm(entry) && bytes.IndexByte(entry, '/') < 0 {
-		d.words.insert(entry)
+		d.words.insert(wordKey(string(entry)))
 		return nil
 	}
 	text := string(entry)
@@ -92,7 +92,7 @@ func (d *Dict) add(entry []byte) error {
 		d.blocks.insert(block.Masked())
 		return nil
 	}
-	d.words.insert(entry)
+	d.words.insert(wordKey(string(entry)))
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (d *Dict) add(entry []byte) error {
 func (d *Dict) Name() string { return d.name }
 
 // Len is the number of different entries.
-func (d *Dict) Len() int { return d.words.len() + d.blocks.len() }
+func (d *Dict) Len() int { return d.words.count + d.blocks.len() }
 
 func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }
 
@@ -109,5 +109,5 @@ func (d *Dict) contains(v *value) bool {
 	if v.isAddress {
 		return d.blocks.contains(v)
 	}
-	return d.words.contains(v.text)
+	return d.words.contains(wordKey(v.text))
 }

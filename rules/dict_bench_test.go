@@ -65,6 +65,13 @@ var listKinds = []listKind{
 		},
 		func(to []byte, n uint32) []byte { return appendV4(to, scatter(n, 28)<<4|n&15) },
 	},
+	{
+		"IPv4_blocks_/16_to_/31",
+		func(to []byte, n uint32) []byte {
+			return strconv.AppendUint(append(appendV4(to, scatter(n, 31)<<1), '/'), uint64(16+n%16), 10)
+		},
+		func(to []byte, n uint32) []byte { return appendV4(to, scatter(n, 31)<<1|n&1) },
+	},
 }
 
 // listText is a word list as a stream.
