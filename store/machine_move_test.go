@@ -29,7 +29,7 @@ func TestLongLogsMove(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	leak := store.Rule{Subject: []byte("s"), Return: 1, Method: store.Leak, Time: 4, Count: 6000}
 	key, longest := store.Key("moves", "s")+":11", int64(0)
-	for i, at := 0, int64(now); i < 20_000; i++ {
+	for i, at := 0, int64(now); i < 14_000; i++ {
 		at++
 		op, weight, sets := store.Take, int64(1), 1
 		switch n := random.IntN(1000); {
@@ -61,8 +61,8 @@ func TestLongLogsMove(t *testing.T) {
 		longest = max(longest, client.StrLen(context.Background(), key).Val())
 	}
 	// In use are up to 4000 runs of 13 bytes. Out are at most an eighth more than
-	// these, and some; without moving, 17 000.
-	if longest < 4000*13 || longest > 10_000*13 {
+	// these, and some; without moving, 10 000.
+	if longest < 4000*13 || longest > 9500*13 {
 		t.Errorf("the log had up to %d bytes: it never moves, or the test does not test it", longest)
 	}
 }

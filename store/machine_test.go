@@ -86,7 +86,7 @@ func compare(t *testing.T, open func() (s store.Store, end func())) {
 		now := rapid.SampledFrom([]int64{1_793_505_600_000, 1_772_953_200_000, 1_774_681_200_000}).Draw(rt, "night")
 		now += rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
 		var got store.Answers
-		for i := range rapid.IntRange(1, 40).Draw(rt, "steps") {
+		for i := range rapid.IntRange(1, 24).Draw(rt, "steps") {
 			now += move.Draw(rt, "move")
 			p := plan(rt, now, zone)
 			if err := s.Evaluate(context.Background(), p, &got); err != nil {

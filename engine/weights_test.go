@@ -1,0 +1,86 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// everyMethod has a rule of each counting method, told apart by the parameter m.
+const everyMethod = `
+rule : [count] [m=count; k=+] [time=60; count=10; cost=c;] [result=2; return=1]
+rule : [base] [m=base; k=+] [base=5; time=60; count=10; cost=c;] [result=2; return=2]
+rule : [leak] [m=leak; k=+] [time=60; count=10; cost=c;] [result=2; return=3]
+rule : [token] [m=token; k=+] [time=60; count=10; cost=c;] [result=2; return=4]`
+
+// onBothStores runs a test on an engine over each store.
+func onBothStores(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
+	t.Helper()
+	redis := storetest.Redis(t)
+	set := parse(t, withResults(everyMethod), rules.Options{})
+	t.Run("redis", func(t *testing.T) { test(t, engine.New(redis(t), set)) })
+	t.Run("memory", func(t *testing.T) {
+		m := store.NewMemory(store.MemoryOptions{})
+		t.Cleanup(m.Close)
+		test(t, engine.New(m, set))
+	})
+}
+
+// TestCostsThatAreNone multiplies hits by what callers may send as a cost: what
+// is no integer from 0 to 999 999 999 weighs 1.
+func TestCostsThatAreNone(t *testing.T) {
+	onBothStores(t, func(t *testing.T, e *engine.Engine) {
+		for cost, weight := range map[string]int64{
+			"3": 3, " 3 ": 3, "003": 3, "0": 0, "-0": 0, "999999999": 999_999_999,
+			"": 1, "-1": 1, "1000000000": 1, "9223372036854775807": 1, "9223372036854775808": 1, "18446744073709551616": 1,
+			"1e3": 1, "3.0": 1, "+3": 1, "0x10": 1, "1_000": 1, "٣": 1, "3\x00": 1, "NaN": 1, "--3": 1, "-": 1,
+		} {
+			for _, method := range []string{"count", "leak"} {
+				in := input(1, "m", method, "k", fmt.Sprintf("%q", cost), "c", cost) // a counter each
+				decide(t, e, engine.Update, in)
+				in.Hits = 0
+				if got := 10 - decide(t, e, engine.Browse, in).Sets[0].Quota.Remaining; got != min(weight, 10) {
+					t.Errorf("%s: a cost of %q weighs %d, want %d", method, cost, got, min(weight, 10))
+				}
+			}
+		}
+	})
+}
+
+// TestTheHeaviestWeightsStickNowhere counts as much as a call may, again and
+// again: one more hit is refused until it is given back, or its time is over.
+func TestTheHeaviestWeightsStickNowhere(t *testing.T) {
+	onBothStores(t, func(t *testing.T, e *engine.Engine) {
+		ask := func(op engine.Op, after int64, hits uint64, method, key string) rules.Verdict {
+			d, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon + after, Sets: []engine.Input{input(hits, "m", method, "k", key)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Verdict
+		}
+		for _, method := range []string{"count", "base", "leak", "token"} {
+			for _, key := range []string{"refunded", "waited for"} {
+				for i := range int64(5) {
+					ask(engine.Update, i, engine.MaxHits, method, key)
+				}
+				if ask(engine.Take, 5, 1, method, key) != rules.Deny {
+					t.Errorf("%s, %s: a hit is admitted beyond 5 × 2^31", method, key)
+				}
+			}
+			for range 5 {
+				ask(engine.Refund, 6, engine.MaxHits, method, "refunded")
+			}
+			if ask(engine.Take, 7, 10, method, "refunded") != rules.Allow {
+				t.Errorf("%s: all is given back, and ten hits are refused", method)
+			}
+			if ask(engine.Take, 70_000, 10, method, "waited for") != rules.Allow {
+				t.Errorf("%s: the time is over, and ten hits are refused", method)
+			}
+		}
+	})
+}
