@@ -40,6 +40,7 @@ type Metrics struct {
 	modes     *prometheus.GaugeVec
 
 	generation prometheus.Gauge
+	hash       *prometheus.GaugeVec
 	inForce    prometheus.Gauge
 	loadedAt   prometheus.Gauge
 	reloadOK   prometheus.Gauge
@@ -80,6 +81,7 @@ func New(b Build) *Metrics {
 		damaged:    prometheus.NewCounter(opts("damaged_values_total", "Keys met in Redis that held no counters: tampered with, or somebody else's.")),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the mode that a door is in: enforce, observe or off."), []string{"door", "mode"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the rules in force: 1 for those of the start, one more with each change.")),
+		hash:       prometheus.NewGaugeVec(gauge("rules_info", "1 for the rules in force, by the SHA-256 of their files and word lists: instances with the same hash decide the same."), []string{"hash"}),
 		inForce:    prometheus.NewGauge(gauge("rules", "Number of rules in force.")),
 		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "When the rules in force were loaded.")),
 		reloadOK:   prometheus.NewGauge(gauge("rules_last_load_ok", "1 if the newest rule files are in force, 0 if they were refused and older ones hold.")),
@@ -88,7 +90,7 @@ func New(b Build) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes,
-		m.generation, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
+		m.generation, m.hash, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
@@ -167,9 +169,12 @@ func (m *Metrics) ShadowDecided(rule int64, verdict string) {
 // Evaluated notes how long the store took for one decision.
 func (m *Metrics) Evaluated(d time.Duration) { m.evaluated.Observe(d.Seconds()) }
 
-// Loaded notes that a generation of so many rules came into force.
-func (m *Metrics) Loaded(generation uint64, rules int, at time.Time) {
+// Loaded notes that a generation of so many rules came into force, and the
+// hash of their content.
+func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time) {
 	m.generation.Set(float64(generation))
+	m.hash.Reset()
+	m.hash.WithLabelValues(hash).Set(1)
 	m.inForce.Set(float64(rules))
 	m.loadedAt.Set(seconds(at))
 	m.reloadOK.Set(1)

@@ -33,11 +33,15 @@ func TestWhatHappensIsScraped(t *testing.T) {
 	m.ShadowDecided(301, "challenge")
 	m.Rescued()
 	m.Evaluated(3 * time.Millisecond)
-	m.Loaded(2, 17, time.UnixMilli(1500))
+	m.Loaded(1, "before", 16, time.UnixMilli(1000))
+	m.Loaded(2, "abc", 17, time.UnixMilli(1500))
 	m.Refused(time.UnixMilli(2500))
 	m.Degraded(true)
 
 	got := scrape(t, m)
+	if strings.Contains(got, `hash="before"`) {
+		t.Error("the hash of the rules before is still told")
+	}
 	for _, want := range []string{
 		`koalagate_decisions_total{door="extauthz",verdict="deny"} 2`,
 		`koalagate_decisions_total{door="koala",verdict="unavailable"} 1`,
@@ -48,6 +52,7 @@ func TestWhatHappensIsScraped(t *testing.T) {
 		`koalagate_evaluate_seconds_bucket{le="0.0025"} 0`,
 		`koalagate_evaluate_seconds_bucket{le="0.005"} 1`,
 		`koalagate_rules_generation 2`,
+		`koalagate_rules_info{hash="abc"} 1`,
 		`koalagate_rules 17`,
 		`koalagate_rules_loaded_timestamp_seconds 1.5`,
 		`koalagate_rules_last_load_ok 0`,

@@ -60,7 +60,7 @@ func observeRules(m *metrics.Metrics) func(reload.State) {
 	return func(now reload.State) {
 		switch {
 		case now.Generation != before.Generation:
-			m.Loaded(now.Generation, now.Rules, now.LoadedAt)
+			m.Loaded(now.Generation, now.Hash, now.Rules, now.LoadedAt)
 		case now.LastError != "":
 			m.Refused(now.LastErrorAt)
 		default:
