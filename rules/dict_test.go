@@ -69,7 +69,7 @@ func TestAnEmptyWordListHoldsNothing(t *testing.T) {
 // TestAnEntryTakesFewBytes measures lists that have just grown, which is when
 // an entry takes most.
 func TestAnEntryTakesFewBytes(t *testing.T) {
-	const entries = 330_000
+	const number = 330_000
 	for name, entry := range map[string]func(i int) string{
 		"integers":  func(i int) string { return strconv.Itoa(1_000_000_000 + i) },
 		"names":     func(i int) string { return fmt.Sprintf("ann.smith.%d@example.com", i) },
@@ -78,16 +78,16 @@ func TestAnEntryTakesFewBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
-			for i := range entries {
+			for i := range number {
 				text.WriteString(entry(i) + "\n")
 			}
 			list := text.String()
 			before := heapInUse()
 			d, err := ParseDict(name, strings.NewReader(list))
-			if err != nil || d.Len() != entries {
-				t.Fatalf("%v entries, %v; want %d", d.Len(), err, entries)
+			if err != nil || d.Len() != number {
+				t.Fatalf("%v number, %v; want %d", d.Len(), err, entries)
 			}
-			if each := (heapInUse() - before) / entries; each > 100 {
+			if each := (heapInUse() - before) / number; each > 100 {
 				t.Errorf("an entry takes %d bytes; want 100 or less", each)
 			}
 			runtime.KeepAlive(d)

@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// utf16 is text as Windows saves it, without a byte order mark.
+func utf16(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		b.WriteByte(byte(r))
+		b.WriteByte(byte(r >> 8))
+	}
+	return b.String()
+}
+
+const (
+	goodRules = "[rules]\nrule : [count] [act=ask] [time=60; count=5] [result=2; return=1]\n"
+	hundredMB = 100 << 20
+)
+
+// TestFilesThatAreNotRulesGetAFindingThatPoints gives the parser what editors,
+// shells and accidents make of files. Each is refused with the code and at the
+// place that says why, in time and memory of the order of its length.
+func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		code       *Code
+		at, says   string
+	}{
+		{"nothing", "", errSectionMissing, "1:1", "missing"},
+		{"UTF-16, little end first", "\xff\xfe" + utf16(goodRules+entries), errEncoding, "1:1", "the file is UTF-16; save it as UTF-8"},
+		{"UTF-16, big end first", "\xfe\xff\x00[\x00r", errEncoding, "1:1", "the file is UTF-16"},
+		{"UTF-16 without a mark", utf16(goodRules + entries), errNUL, "1:2", "is this a text file?"},
+		{"GBK", "[rules]\n# \xd1\xcf\xbd\xfb\n" + goodRules[8:] + entries, errEncoding, "2:3", "is it GBK now?"},
+		{"a NUL byte", goodRules + "\x00" + entries, errNUL, "3:1", "a NUL byte"},
+		{"zeros, as after a crash", goodRules + strings.Repeat("\x00", 4096), errNUL, "3:1", "a NUL byte"},
+		{"a line of 100 MB", goodRules + "# " + strings.Repeat("x", hundredMB) + entries, errLongLine, "3:1", "104857602 bytes"},
+		{"100 MB without a line", strings.Repeat("\x00", hundredMB), errLongLine, "1:1", "104857600 bytes"},
+		{"a million lines of another format", strings.Repeat("location / { deny all; }\n", 1_000_000), errNoSection, "1:1", "above the first section"},
+		{"a hundred thousand rules with a slip in each", "[rules]\n" + strings.Repeat("rule : [cuont] [a=1] [] []\n", 100_000) + entries, errMore, "168:26", "more errors are not shown"},
+		{"an integer beyond 64 bits, as a bound", rule("n>9223372036854775808"), errInteger, "2:20", "no integer of 64 bits"},
+		{"an integer beyond 64 bits, in a range", rule("n=1-99999999999999999999"), errInteger, "2:20", "beyond 64 bits"},
+		{"an integer beyond 64 bits, among ranges", rule("n=1-2,-9223372036854775809"), errInteger, "2:24", "beyond 64 bits"},
+		{"a count beyond 64 bits", strings.Replace(goodRules, "count=5", "count=99999999999999999999", 1) + entries, errRange, "2:42", "out of range"},
+		{"a return beyond 64 bits", strings.Replace(goodRules, "return=1", "return=99999999999999999999", 1) + entries, errRange, "2:63", "out of range"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set, findings := Parse([]Source{{"rules.conf", []byte(c.text)}}, Options{})
+			if set != nil {
+				t.Fatal("it is accepted")
+			}
+			if len(findings) > 2*maxFindings+2 {
+				t.Errorf("%d findings; want a bound", len(findings))
+			}
+			if !slices.ContainsFunc(findings, func(f Finding) bool {
+				return f.Code == c.code.ID && fmt.Sprintf("%d:%d", f.Position.Line, f.Position.Column) == c.at && strings.Contains(f.Error(), c.says)
+			}) {
+				t.Errorf("want %s at %s that says %q; got\n%.2000v", c.code.ID, c.at, c.says, findings)
+			}
+		})
+	}
+}
+
+// rule is a file with one rule that has this condition.
+func rule(condition string) string {
+	return "[rules]\nrule : [direct] [" + condition + "] [] [result=2; return=1]" + entries
+}
+
+func TestMarksAndLineEndsOfOtherSystemsAreNoFault(t *testing.T) {
+	for name, text := range map[string]string{
+		"a byte order mark":    byteOrderMark + goodRules + entries,
+		"CRLF":                 strings.ReplaceAll(goodRules+entries, "\n", "\r\n"),
+		"no line end at last":  strings.TrimRight(goodRules+entries, "\n"),
+		"many files with both": byteOrderMark + strings.ReplaceAll(goodRules+entries, "\n", "\r\n"),
+	} {
+		set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{})
+		if set == nil || len(set.Rules) != 1 || len(findings) > 0 {
+			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+func TestRandomBytesAreRefused(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 2))
+	for length := 1; length < 100_000; length += 1 + length/2 {
+		text := make([]byte, length)
+		for i := range text {
+			text[i] = byte(random.Uint32())
+		}
+		// Alone, and in the place of a file's end.
+		for _, text := range []string{string(text), goodRules + string(text), goodRules + "rule : [count] [a=" + string(text)} {
+			set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{})
+			if set != nil {
+				t.Fatalf("%d random bytes are accepted", length)
+			}
+			checkPlaces(t, text, findings)
+		}
+	}
+}
