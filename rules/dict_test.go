@@ -85,7 +85,7 @@ func TestAnEntryTakesFewBytes(t *testing.T) {
 			before := heapInUse()
 			d, err := ParseDict(name, strings.NewReader(list))
 			if err != nil || d.Len() != number {
-				t.Fatalf("%v number, %v; want %d", d.Len(), err, entries)
+				t.Fatalf("%v entries, %v; want %d", d.Len(), err, number)
 			}
 			if each := (heapInUse() - before) / number; each > 100 {
 				t.Errorf("an entry takes %d bytes; want 100 or less", each)
