@@ -21,7 +21,7 @@ import (
 // million words about 200.
 const (
 	maxRuleFile = 256 << 20
-	maxDict     = 4 << 30
+	maxDict     = 2 << 30
 )
 
 // maxSummed is the size up to which content is compared by its hash. Larger

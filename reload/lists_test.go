@@ -1,0 +1,102 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// TestWordListsThatCannotBeReadAreFindingsThatPoint puts everything but a word
+// list in the place of one. The finding stands at the path in [dicts], and
+// nothing waits or reads without end.
+func TestWordListsThatCannotBeReadAreFindingsThatPoint(t *testing.T) {
+	text := "[dicts]\nvip : vip.dat\n" + strings.Replace(ruleText(1), "act=a1", "act @ vip", 1)
+	for _, c := range []struct {
+		name string
+		make func(path string) error
+		want string
+	}{
+		{"missing", func(string) error { return nil }, "no such file"},
+		{"a FIFO, which never ends", func(path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file"},
+		{"a folder", func(path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
+		{"an endless device", func(path string) error { return os.Symlink("/dev/zero", path) }, "not a regular file"},
+		{"a link to itself", func(path string) error { return os.Symlink(path, path) }, "too many levels"},
+		{"what the system does not let anybody read", func(path string) error { return os.Symlink("/proc/self/mem", path) }, "input/output error"},
+		{"larger than the bound", func(path string) error {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Truncate(path, maxDict+1)
+		}, fmt.Sprintf("want at most %d", maxDict)},
+		{"a hole of a gigabyte", func(path string) error {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Truncate(path, 1<<30)
+		}, "vip.dat:1: the line is longer"},
+		{"UTF-16", func(path string) error { return os.WriteFile(path, []byte("\xff\xfe7\x00\n\x00"), 0o600) }, "vip.dat:1: the file is UTF-16"},
+		{"GBK", func(path string) error { return os.WriteFile(path, []byte("7\n\xd1\xcf\n"), 0o600) }, "vip.dat:2: the entry is not UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "rules.conf"), text)
+			if err := c.make(filepath.Join(dir, "vip.dat")); err != nil {
+				t.Fatal(err)
+			}
+			set, findings, err := Files{Paths: []string{filepath.Join(dir, "rules.conf")}}.Load()
+			if err != nil || set != nil || len(findings) != 1 {
+				t.Fatalf("%v, %v, %v; want one finding", set, findings, err)
+			}
+			f := findings[0]
+			if f.Position.Line != 2 || f.Position.Column != 7 || !strings.Contains(f.Message, c.want) {
+				t.Errorf("got %v; want %q at 2:7", f, c.want)
+			}
+		})
+	}
+}
+
+// TestAFileThatIsRewrittenWhileItIsReadIsNotTaken writes to a word list when
+// its first byte has been read.
+func TestAFileThatIsRewrittenWhileItIsReadIsNotTaken(t *testing.T) {
+	for name, rewrite := range map[string]func(path string) error{
+		"appended to": func(path string) error {
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString("8\n")
+			return errors.Join(err, f.Close())
+		},
+		"cut":       func(path string) error { return os.Truncate(path, 3) },
+		"rewritten": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("9\n", 9999)), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "vip.dat")
+			write(t, path, strings.Repeat("7\n", 10_000))
+			r := newReader(nil)
+			err := r.file(path, maxDict, func(text io.Reader) error {
+				if _, err := io.ReadFull(text, make([]byte, 1)); err != nil {
+					return err
+				}
+				if err := rewrite(path); err != nil {
+					return err
+				}
+				_, err := rules.ParseDict(path, text)
+				return err
+			})
+			if !errors.Is(err, errMoving) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v; want that %s changed while it was read", err, path)
+			}
+			if !r.changed() {
+				t.Error("it counts as unchanged, and would not be read again")
+			}
+		})
+	}
+}
