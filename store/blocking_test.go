@@ -135,7 +135,8 @@ func (s *shelf) fill() {
 	s.t.Helper()
 	const till, expires, run = now + 3_600_000, now + 36_000_000, 13
 	last := (million - 1) * run
-	body := make([]byte, 7+4)
+	var body []byte
+	body = append(body, make([]byte, 7+4)...)
 	body = binary.BigEndian.AppendUint32(body, million-1)
 	body = append(append(body, instantBytes(expires)...), make([]byte, 8)...)
 	body = append(body, millionRuns()[last:]...)
