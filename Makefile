@@ -1,7 +1,6 @@
 # Every target works in a fresh clone; `make` alone lists them.
 
 FUZZTIME ?= 10m
-BENCH    ?= .
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -42,12 +41,16 @@ verify: tools ## the long form of the tests; keeps the results in docs/verify
 	@e2e/verify.sh
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME (10m) each
-	@e2e/fuzz.sh $(FUZZTIME)
+fuzz: ## run every fuzz target for FUZZTIME (10m) each; keeps what came of them in docs/fuzz.md
+	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md
 
 .PHONY: bench
-bench: ## run the benchmarks; BENCH=REGEXP selects
+bench: ## measure what is promised, and keep it in docs/bench-*.md; BENCH=REGEXP runs Go benchmarks instead
+ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+else
+	go run ./bench/rules -o docs/bench-rules.md
+endif
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint with gofumpt and the arrows, and shellcheck
