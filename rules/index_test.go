@@ -113,15 +113,16 @@ func TestARequestMeetsFewRules(t *testing.T) {
 // digit.
 func listedSet(t *testing.T, conditions []string) *Set {
 	t.Helper()
-	text := "[dicts]\n"
+	var text strings.Builder
+	text.WriteString("[dicts]\n")
 	for i := range 10 {
-		text += fmt.Sprintf("list%d : %d\n", i, i)
+		fmt.Fprintf(&text, "list%d : %d\n", i, i)
 	}
-	text += "[rules]\n"
+	text.WriteString("[rules]\n")
 	for i, c := range conditions {
-		text += fmt.Sprintf("rule : [direct] [%s] [] [result=2; return=%d]\n", c, i+1)
+		fmt.Fprintf(&text, "rule : [direct] [%s] [] [result=2; return=%d]\n", c, i+1)
 	}
-	set, findings := Parse([]Source{{"rules.conf", []byte(text + entries)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
+	set, findings := Parse([]Source{{"rules.conf", []byte(text.String() + entries)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
 		return ParseDict(path, strings.NewReader(path))
 	}})
 	if set == nil {
@@ -172,8 +173,24 @@ func TestRangeTree(t *testing.T) {
 		}
 		tree := newRangeTree(ranges)
 		for _, k := range []key{
-			{}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6}, {0, 7}, {0, 8}, {0, 9}, {0, 10}, {0, ^uint64(0) - 1}, {0, ^uint64(0)},
-			{1, 0}, {1, 1}, {1, 2}, {^uint64(0), 0}, {^uint64(0), ^uint64(0)},
+			{},
+			{0, 1},
+			{0, 2},
+			{0, 3},
+			{0, 4},
+			{0, 5},
+			{0, 6},
+			{0, 7},
+			{0, 8},
+			{0, 9},
+			{0, 10},
+			{0, ^uint64(0) - 1},
+			{0, ^uint64(0)},
+			{1, 0},
+			{1, 1},
+			{1, 2},
+			{^uint64(0), 0},
+			{^uint64(0), ^uint64(0)},
 		} {
 			var want []int32
 			for i, r := range list {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +14,8 @@ import (
 // wordLists measures lists of so many entries. A look-up has no name outside
 // package rules, so that package's own benchmark is run, from the root of the
 // module.
-func wordLists(entries int) ([]figure, error) {
-	test := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkWordList$", "-benchtime", "1x", "-timeout", "1h", "./rules", "-entries", strconv.Itoa(entries)) //nolint:gosec // a number alone is the caller's
+func wordLists(ctx context.Context, entries int) ([]figure, error) {
+	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkWordList$", "-benchtime", "1x", "-timeout", "1h", "./rules", "-entries", strconv.Itoa(entries)) //nolint:gosec // a number alone is the caller's
 	test.Stderr = os.Stderr
 	output, err := test.Output()
 	if err != nil {

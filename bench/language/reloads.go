@@ -31,7 +31,7 @@ const (
 // reloads measures how long decisions take while 10,000 rules are read again
 // every second, and while they are not. A decision's time is counted from the
 // instant that it is due at, so that waiting for a processor is counted, too.
-func reloads() ([]figure, error) {
+func reloads(ctx context.Context) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "koalagate-bench-")
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func reloads() ([]figure, error) {
 	defer memory.Close()
 	e := engine.New(memory, set)
 
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx, e.Swap) })
 	defer running.Wait()
@@ -68,10 +68,10 @@ func reloads() ([]figure, error) {
 	written, before := 0, r.State().Generation
 	for range turns {
 		var p pair
-		if p.calm, err = load(e, func() error { return nil }); err != nil {
+		if p.calm, err = load(ctx, e, func() error { return nil }); err != nil {
 			return nil, err
 		}
-		if p.busy, err = load(e, func() error {
+		if p.busy, err = load(ctx, e, func() error {
 			written++
 			return os.WriteFile(path, bytes.Replace(text, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+written)+";"), 1), 0o600)
 		}); err != nil {
@@ -110,8 +110,8 @@ func (l latencies) String() string {
 
 // load lets callers decide for some time, while disturb is called at
 // intervals.
-func load(e *engine.Engine, disturb func() error) (latencies, error) {
-	ctx, stop := context.WithTimeout(context.Background(), span)
+func load(ctx context.Context, e *engine.Engine, disturb func() error) (latencies, error) {
+	ctx, stop := context.WithTimeout(ctx, span)
 	defer stop()
 	took := make([][]time.Duration, callers)
 	failed := make([]error, callers)
@@ -147,7 +147,7 @@ func call(ctx context.Context, e *engine.Engine, n int) ([]time.Duration, error)
 	p := rules.MakeParams(map[string]string{"act": "act7", "uid": strconv.Itoa(n)})
 	for due := time.Now(); ctx.Err() == nil; due = due.Add(pace) {
 		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement
-		if _, err := decide(e, p); err != nil {
+		if _, err := decide(context.WithoutCancel(ctx), e, p); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(due))

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"time"
 )
 
 // loading parses many rules.
-func loading() ([]figure, error) {
+func loading(context.Context) ([]figure, error) {
 	var figures []figure
 	for _, k := range []kind{
 		kinds[0],

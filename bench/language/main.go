@@ -1,15 +1,16 @@
-// Command rules measures what the rule language promises: that a decision
+// Command language measures what the rule language promises: that a decision
 // takes no longer with many rules, that many rules load soon, that long word
 // lists are small and quick, and that a reload is not felt. It writes a report
 // of the figures beside their goals.
 //
-//	go run ./bench/rules [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
+//	go run ./bench/language [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
 //
 // Times are CPU time, so that neighbours on the machine count little, but for
 // those of the reload, where waiting is what is measured.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -25,7 +26,7 @@ type figure struct {
 // section is a part of the report.
 type section struct {
 	name    string
-	measure func() ([]figure, error)
+	measure func(context.Context) ([]figure, error)
 }
 
 func main() {
@@ -33,28 +34,28 @@ func main() {
 	entries := flag.Int("entries", 10_000_000, "the length of the word lists")
 	only := flag.String("only", "", "a regular expression for the names of the sections")
 	flag.Parse()
-	if err := run(*output, *entries, *only); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/rules:", err)
+	if err := run(context.Background(), *output, *entries, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/language:", err)
 		os.Exit(1)
 	}
 }
 
-func run(output string, entries int, only string) error {
+func run(ctx context.Context, output string, entries int, only string) error {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	report := newReport()
+	report := newReport(ctx)
 	for _, s := range []section{
 		{"Decisions", decisions},
 		{"Loading", loading},
-		{"Word lists", func() ([]figure, error) { return wordLists(entries) }},
+		{"Word lists", func(ctx context.Context) ([]figure, error) { return wordLists(ctx, entries) }},
 		{"Reload under load", reloads},
 	} {
 		if !chosen.MatchString(s.name) {
 			continue
 		}
-		figures, err := s.measure()
+		figures, err := s.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

@@ -64,7 +64,7 @@ func parse(text []byte) (*rules.Set, error) {
 
 // decisions compares 10,000 rules with 10: the match alone, and the whole
 // decision with the counters in process.
-func decisions() ([]figure, error) {
+func decisions(ctx context.Context) ([]figure, error) {
 	var figures []figure
 	for _, k := range kinds {
 		var match, decide [2]float64
@@ -76,7 +76,7 @@ func decisions() ([]figure, error) {
 			if match[i], err = matching(k, set); err != nil {
 				return nil, err
 			}
-			if decide[i], err = deciding(k, set); err != nil {
+			if decide[i], err = deciding(ctx, k, set); err != nil {
 				return nil, err
 			}
 		}
@@ -99,14 +99,14 @@ func matching(k kind, set *rules.Set) (float64, error) {
 	return least(100_000, func(int) { set.Match(p, &m) }), nil
 }
 
-func deciding(k kind, set *rules.Set) (float64, error) {
+func deciding(ctx context.Context, k kind, set *rules.Set) (float64, error) {
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
 	e := engine.New(memory, set)
 	var failed error
 	p := k.params()
 	took := least(50_000, func(int) {
-		if _, err := decide(e, p); err != nil {
+		if _, err := decide(ctx, e, p); err != nil {
 			failed = err
 		}
 	})
@@ -114,6 +114,6 @@ func deciding(k kind, set *rules.Set) (float64, error) {
 }
 
 // decide takes one hit.
-func decide(e *engine.Engine, p *rules.Params) (*engine.Decision, error) {
-	return e.Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: p, Hits: 1}}})
+func decide(ctx context.Context, e *engine.Engine, p *rules.Params) (*engine.Decision, error) {
+	return e.Decide(ctx, &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: p, Hits: 1}}})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +14,7 @@ import (
 // report is the text that is kept in docs.
 type report struct{ text bytes.Buffer }
 
-func newReport() *report {
+func newReport(ctx context.Context) *report {
 	r := new(report)
 	fmt.Fprintf(&r.text, `# Measurements of the rule language
 
@@ -22,7 +23,7 @@ Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 Times are CPU time of the process, the least of several rounds, but for those
 of the reload. A goal that is missed says so.
 `,
-		"`make bench`", commit(), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor())
+		"`make bench`", commit(ctx), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor())
 	return r
 }
 
@@ -45,12 +46,12 @@ func (r *report) add(name string, figures []figure) {
 }
 
 // commit is the commit of the tree, with a + if it has changes.
-func commit() string {
-	hash, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+func commit(ctx context.Context) string {
+	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
-	if exec.Command("git", "diff", "--quiet", "HEAD", "--", "rules", "reload", "engine", "store", "bench").Run() != nil {
+	if exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", "rules", "reload", "engine", "store", "bench").Run() != nil {
 		return strings.TrimSpace(string(hash)) + "+"
 	}
 	return strings.TrimSpace(string(hash))
