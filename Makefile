@@ -49,7 +49,7 @@ bench: ## measure what is promised, and keep it in docs/bench-*.md; BENCH=REGEXP
 ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 else
-	go run ./bench/rules -o docs/bench-rules.md
+	go run ./bench/language -o docs/bench-rules.md
 endif
 
 .PHONY: lint
