@@ -21,6 +21,7 @@ type blockSet struct {
 // prefixes are blocks of one length of prefix.
 type prefixes struct {
 	bits int // of 128; those of IPv4 have 96 more than they say
+	mask key // has these bits
 	keys keySet
 }
 
@@ -37,13 +38,16 @@ func addressKey(a netip.Addr) key {
 	return key{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
 }
 
-// masked is the first bits of k.
-func (k key) masked(bits int) key {
+// mask is a key of so many bits.
+func mask(bits int) key {
 	if bits <= 64 {
-		return key{k.high &^ (^uint64(0) >> bits), 0}
+		return key{^(^uint64(0) >> bits), 0}
 	}
-	return key{k.high, k.low &^ (^uint64(0) >> (bits - 64))}
+	return key{^uint64(0), ^(^uint64(0) >> (bits - 64))}
 }
+
+// masked is the part of k that a mask covers.
+func (k key) masked(m key) key { return key{k.high & m.high, k.low & m.low} }
 
 // prefix is the block that begins at k.
 func (k key) prefix(bits int) netip.Prefix {
@@ -74,15 +78,15 @@ func (s *blockSet) contains(v *value) bool {
 		// A block of IPv6 that is so large holds no IPv4 address, though it
 		// may hold the bits of one that is mapped.
 		l := &s.lengths[i]
-		if (l.bits >= mappedBits || !v.address.Is4()) && l.keys.contains(v.addressKey.masked(l.bits)) {
+		if (l.bits >= mappedBits || !v.address.Is4()) && l.keys.contains(v.addressKey.masked(l.mask)) {
 			return true
 		}
 	}
 	return s.tree.Size() > 0 && s.tree.Contains(v.address)
 }
 
-// insert puts a block into the set. Its address is not one of IPv4 that is
-// mapped into IPv6.
+// insert puts a block into the set. Its address is that of its beginning, and
+// not one of IPv4 that is mapped into IPv6.
 func (s *blockSet) insert(block netip.Prefix) {
 	bits := block.Bits()
 	if block.Addr().Is4() {
@@ -93,7 +97,7 @@ func (s *blockSet) insert(block netip.Prefix) {
 		s.tree.Insert(block)
 		return
 	}
-	keys.insert(addressKey(block.Addr()).masked(bits))
+	keys.insert(addressKey(block.Addr()))
 }
 
 // of is the set of the blocks of a length, nil if they belong into the tree.
@@ -113,7 +117,7 @@ func (s *blockSet) of(bits int) *keySet {
 		s.plant()
 		return nil
 	}
-	s.lengths = append(s.lengths, prefixes{bits: bits})
+	s.lengths = append(s.lengths, prefixes{bits: bits, mask: mask(bits)})
 	return &s.lengths[len(s.lengths)-1].keys
 }
 

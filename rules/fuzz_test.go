@@ -39,7 +39,7 @@ func checkPlaces(t *testing.T, text string, findings Findings) {
 		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
 			t.Fatalf("%v stands outside the text", f)
 		}
-		if rendered := f.Text(); f.Message == "" || f.Hint == "" || strings.Contains(f.Message, "%!") || strings.Count(rendered, "\n") != 2 {
+		if rendered := f.Text(); f.Message == "" || f.Hint == "" || strings.Contains(f.Message, "%!") && !strings.Contains(text, "%!") || strings.Count(rendered, "\n") != 2 {
 			t.Fatalf("not a finding of a line, its source and a caret: %q", rendered)
 		}
 	}
