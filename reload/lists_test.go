@@ -100,3 +100,16 @@ func TestAFileThatIsRewrittenWhileItIsReadIsNotTaken(t *testing.T) {
 		})
 	}
 }
+
+func TestOneFileUnderTwoNamesIsParsedOnce(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "vip.dat"), "7\n")
+	write(t, filepath.Join(dir, "rules.conf"), "[dicts]\none : vip.dat\ntwo : ./vip.dat\n"+strings.Replace(ruleText(1), "act=a1", "act @ one; x @ two", 1))
+	set, findings, err := Files{Paths: []string{filepath.Join(dir, "rules.conf")}}.Load()
+	if err != nil || set == nil {
+		t.Fatal(findings, err)
+	}
+	if set.Dicts["one"] != set.Dicts["two"] {
+		t.Error("the file was parsed twice")
+	}
+}

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -57,9 +58,10 @@ func (r *reader) file(path string, limit int64, take func(io.Reader) error) erro
 	return err
 }
 
-// list parses the word list at path, unless that was done before.
+// list parses the word list at path, unless that was done before: for another
+// name in this generation, or for the one before.
 func (r *reader) list(path string) (*rules.Dict, error) {
-	if list := r.known(path); list != nil {
+	if list := cmp.Or(r.lists[path], r.known(path)); list != nil {
 		return list, nil
 	}
 	var list *rules.Dict

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -28,24 +29,20 @@ const (
 	turns   = 5
 )
 
-// reloads measures how long decisions take while 10,000 rules are read again
-// every second, and while they are not. A decision's time is counted from the
-// instant that it is due at, so that waiting for a processor is counted, too.
-func reloads(ctx context.Context) ([]figure, error) {
+// reloads measures how long decisions take while rules are read again, and
+// while they are not. A decision's time is counted from the instant that it is
+// due at, so that waiting for a processor is counted, too.
+func reloads(ctx context.Context, length int) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "koalagate-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "rules.conf")
-	text := kinds[0].ruleText(10_000)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, err
-	}
-	r := reload.New(reload.Options{Files: reload.Files{
-		Paths: []string{path},
-	}, Logger: slog.New(slog.DiscardHandler)})
-	if err := os.WriteFile(filepath.Join(dir, "list"), []byte("1001\n"), 0o600); err != nil {
+	path, list := filepath.Join(dir, "rules.conf"), filepath.Join(dir, "list")
+	many, few := kinds[0].ruleText(10_000), bytes.ReplaceAll(kinds[0].ruleText(10), []byte("uid=+"), []byte("uid @ list0"))
+
+	r := reload.New(reload.Options{Files: reload.Files{Paths: []string{path}}, Logger: slog.New(slog.DiscardHandler)})
+	if err := errors.Join(os.WriteFile(path, many, 0o600), os.WriteFile(list, []byte("1001\n"), 0o600)); err != nil {
 		return nil, err
 	}
 	set, findings, err := r.First()
@@ -62,28 +59,65 @@ func reloads(ctx context.Context) ([]figure, error) {
 	defer running.Wait()
 	defer stop()
 
-	// With and without in turn, since neighbours come and go; the pair in the
-	// middle counts.
+	rules, err := compare(ctx, e, "reloads of 10,000 rules, one a second", func(n int) error {
+		return os.WriteFile(path, bytes.Replace(many, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+n)+";"), 1), 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, length), writeList(list+"1", 1, length)); err != nil {
+		return nil, err
+	}
+	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced every five seconds", length), func(n int) error {
+		if n%5 != 1 {
+			return nil
+		}
+		return errors.Join(os.Link(list+strconv.Itoa(n/5%2), list+"~"), os.Rename(list+"~", list))
+	})
+	return append(rules, lists...), err
+}
+
+// writeList writes a list of integers.
+func writeList(path string, from, length int) error {
+	f, err := os.Create(path) //nolint:gosec // in a folder of our own
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	for n := range length {
+		fmt.Fprintln(w, 1_000_000_000+from+n)
+	}
+	return errors.Join(w.Flush(), f.Close())
+}
+
+// compare measures with and without a change that happens every second, in
+// turn, since neighbours come and go; the pair in the middle counts.
+func compare(ctx context.Context, e *engine.Engine, what string, change func(n int) error) ([]figure, error) {
 	var pairs []pair
-	written, before := 0, r.State().Generation
+	number := 0
 	for range turns {
 		var p pair
+		var err error
 		if p.calm, err = load(ctx, e, func() error { return nil }); err != nil {
 			return nil, err
 		}
+		before := e.Rules()
 		if p.busy, err = load(ctx, e, func() error {
-			written++
-			return os.WriteFile(path, bytes.Replace(text, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+written)+";"), 1), 0o600)
+			number++
+			return change(number)
 		}); err != nil {
 			return nil, err
+		}
+		if e.Rules() == before {
+			return nil, fmt.Errorf("%s: no new rules came into force", what)
 		}
 		pairs = append(pairs, p)
 	}
 	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.ratio(), b.ratio()) })
 	middle := pairs[turns/2]
 	return []figure{
-		{"without reloads", middle.calm.String(), "", true},
-		{fmt.Sprintf("with %d reloads of 10,000 rules", (r.State().Generation-before)/turns), middle.busy.String(), "", true},
+		{"without " + what, middle.calm.String(), "", true},
+		{"with " + what, middle.busy.String(), "", true},
 		{
 			"p99 with against without",
 			fmt.Sprintf("%.2f times; in %d turns from %.2f to %.2f", middle.ratio(), turns, pairs[0].ratio(), pairs[turns-1].ratio()),
