@@ -9,13 +9,16 @@ import (
 
 // The bounds of what one request may bring.
 const (
-	MaxParams = 64       // parameters
+	MaxParams = 64       // parameters that no rule names, together with those that rules do
 	MaxValue  = 4 * 1024 // bytes of a value; the rest is replaced by a digest
 )
 
 // limit holds p to the bounds. It takes out what is blank, shortens long
-// values, and where there are too many parameters drops those first that no
-// rule names: the decision does not change by them.
+// values, and where there are too many parameters drops those that no rule
+// names: the decision does not change by them. Those that rules name stay,
+// however many: without one of them its rules would not be met, and a limit
+// would be passed by. Their number is bounded by the rule files, which are the
+// operator's own.
 func limit(set *rules.Set, p *rules.Params) {
 	for i := p.Len() - 1; i >= 0; i-- {
 		parameter := p.List()[i]
@@ -30,9 +33,6 @@ func limit(set *rules.Set, p *rules.Params) {
 		if name := p.List()[i].Name; !set.Uses(name) {
 			p.Delete(name)
 		}
-	}
-	for p.Len() > MaxParams {
-		p.Delete(p.List()[p.Len()-1].Name)
 	}
 }
 

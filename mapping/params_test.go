@@ -262,6 +262,7 @@ func TestPrecedence(t *testing.T) {
 		{"a route over [params]", get(ExtAuthz, "/a", map[string]string{"x-act": "param"}), "route"},
 		{"a variable over [params]", get(ExtAuthz, "/b", map[string]string{"x-act": "param"}), "b"},
 		{"a blank variable is absent", get(ExtAuthz, "/%20", nil), ""},
+		{"and overrides nothing", get(ExtAuthz, "/%20%09", map[string]string{"x-act": "param"}), "param"},
 		{
 			"the context over a route",
 			context(get(ExtAuthz, "/a", nil), "context"),

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxConditions bounds the conditions of a rule. A request has at most 64
-// parameters; as many again may be asked to be absent.
+// maxConditions bounds the conditions of a rule, and with them the values of an
+// identity, whose number has one byte.
 const maxConditions = 128
 
 // The marks behind a value that take its parameter out of the identity.

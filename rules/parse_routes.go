@@ -160,7 +160,9 @@ func (p *parser) parseConstants(e *route, pattern []patternSegment, s span) bool
 			text, ok := p.constant(value)
 			if ok {
 				names[name.text()] = "a constant of this route"
-				e.constants = append(e.constants, Param{name.text(), text})
+				if strings.TrimSpace(text) != "" { // else it has no effect, which was said
+					e.constants = append(e.constants, Param{name.text(), text})
+				}
 				continue
 			}
 		}

@@ -39,7 +39,8 @@ type routeVariable struct {
 
 // Match puts into p the constants and variables of the one route that applies
 // to method and the decoded path segments ("/a/b" is [a b], "/a/" is [a ""],
-// "/" is [""]), and tells whether one did.
+// "/" is [""]), and tells whether one did. A variable that is blank, as by
+// /%20, is absent: it takes no value away that p has already.
 func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	if method == "HEAD" {
 		method = "GET"
@@ -49,10 +50,12 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 		return false
 	}
 	for _, v := range found.variables {
+		value := segments[v.segment]
 		if v.rest {
-			p.Set(v.name, JoinSegments(segments[v.segment:]))
-		} else {
-			p.Set(v.name, segments[v.segment])
+			value = JoinSegments(segments[v.segment:])
+		}
+		if strings.TrimSpace(value) != "" {
+			p.Set(v.name, value)
 		}
 	}
 	for _, c := range found.constants {

@@ -137,6 +137,21 @@ func TestConstantOverridesWhatWasSet(t *testing.T) {
 	}
 }
 
+func TestBlanksOverrideNothing(t *testing.T) {
+	p := MakeParams(map[string]string{"act": "a", "x": "b", "rest": "c"})
+	r := routes(t, `GET /v/{x} : kind=one`, `GET /r/{rest...} : kind=two`, `GET /c : act="  "`)
+	for _, path := range [][]string{{"v", " "}, {"r", "\t"}, {"c"}} {
+		if !r.Match("GET", path, p) {
+			t.Errorf("no route applies to %q", path)
+		}
+	}
+	for name, want := range map[string]string{"act": "a", "x": "b", "rest": "c", "kind": "two"} {
+		if got := value1(p, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func value1(p *Params, name string) string {
 	v, _ := p.Get(name)
 	return v
