@@ -247,7 +247,7 @@ if used[LEAK] then
   end
 
   local function between(from, to)
-    return to < from and to - from + 9007199254740992 or to - from
+    return (to - from) % 9007199254740992
   end
 
   local function forward(from, n)
@@ -361,7 +361,7 @@ if used[LEAK] then
       local admits, retry = hits + weight <= limit, -1
       if not admits and weight <= limit then
         local at = run(s, r, reaching(s, r, first, hits + weight - limit))
-        retry = at + r.time - now
+        retry = math.max(math.min(at, newest) + r.time - now, 1) -- whatever is in a log that somebody wrote to
       end
       return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
     end,
@@ -379,11 +379,11 @@ if used[LEAK] then
     end,
 
     refund = function(s, r, now)
-      local p, hits = pruned(s, r, now)
+      local p, hits, newest_at = pruned(s, r, now)
       local left = hits - r.weight
       if left <= 0 then return nil end
       local last = reaching(p, r, 0, left)
-      local at = run(p, r, last)
+      local at = math.min(run(p, r, last), newest_at)
       local newest = struct.pack('>I6I7', at, forward(p.before, left))
       local logged = p.tail - p.head
       if last >= logged then
@@ -395,17 +395,20 @@ if used[LEAK] then
       return p
     end,
 
-    decode = function(body, till, r)
+    decode = function(body, till, r, far)
       if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
       local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
       if tail < head or head < start or start < moved then return nil end
+      -- The newest run is older than its own end, and numbers go round at 2^53.
+      local newest, total = struct.unpack('>I6I7', body, #body - 12)
+      if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
       if tail > head then
         local size = redis.pcall('STRLEN', r.log)
         if type(size) ~= 'number' or size < tail * 13 then return nil end
       end
       return {
         before = before, head = head, tail = tail, start = start, moved = moved,
-        expires = expires, runs = string.sub(body, 30), gone = till,
+        expires = expires < far and expires or 0, runs = string.sub(body, 30), gone = till,
       }
     end,
 
@@ -690,7 +693,7 @@ for i = 1, #subjects do
     local value, till = entries(subject, now)
     if value == '' then
       redis.call('DEL', KEYS[i])
-    elseif till <= subject.expires then
+    elseif till <= subject.expires and subject.expires < far then -- what is later was not written here, or is a slow bucket's
       redis.call('SET', KEYS[i], struct.pack('>BI6', LAYOUT, subject.expires) .. value, 'KEEPTTL')
     else
       local expires = expiry(till, now)
