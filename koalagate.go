@@ -119,7 +119,7 @@ func (g *Gate) open(o Options) (store.Store, error) {
 	}
 	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnChange: func(s store.State) {
 		if s.Degraded {
-			o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err)
+			o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err, "remedy", store.Remedy(s.Err))
 		} else {
 			o.Logger.Info("Redis is back; counting there again")
 		}

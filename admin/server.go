@@ -41,7 +41,8 @@ type Status struct {
 	Rules      int       `json:"rules"`
 	LoadedAt   time.Time `json:"loaded_at"`
 	LastError  string    `json:"last_error"`
-	Store      string    `json:"store"` // memory, redis, or degraded: memory in place of Redis
+	Store      string    `json:"store"`                 // memory, redis, or degraded: memory in place of Redis
+	StoreError string    `json:"store_error,omitempty"` // what Redis is away with, and what to do about it
 }
 
 // Version says what program runs.

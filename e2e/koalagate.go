@@ -79,6 +79,7 @@ type Readiness struct {
 	Generation int    `json:"generation"`
 	LastError  string `json:"last_error"`
 	Store      string `json:"store"`
+	StoreError string `json:"store_error"`
 }
 
 // Readyz asks the instance whether it is ready, and by what rules it decides.

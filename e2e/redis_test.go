@@ -19,6 +19,9 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	if !strings.Contains(k.Log(), "Redis is away") {
 		t.Errorf("it does not say that Redis is away:\n%s", k.Log())
 	}
+	if got := readyz(t, k); !got.Ready || got.Store != "degraded" || !strings.Contains(got.StoreError, "nothing listens there: start it") {
+		t.Errorf("/readyz says %+v; want ready and degraded, with what Redis is away with and what to do", got)
+	}
 	envoy := h.envoy(h.app(), k)
 	r := wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann")
 	if r.header.Get("X-Koala-Degraded") != "1" {

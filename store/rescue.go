@@ -2,17 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Rescue is Redis as long as it answers, else the in-process store: then each
@@ -24,10 +17,13 @@ type Rescue struct {
 	onChange func(State)
 	onRescue func(error)
 
-	away     atomic.Bool  // Redis is not asked
-	failures atomic.Int32 // calls in a row that it did not answer
-	mu       sync.Mutex   // guards state, and the order of changes
-	state    State
+	gate    gate
+	asked   atomic.Uint32 // calls that came while Redis is asked by some alone
+	breaker breaker
+
+	mu    sync.Mutex // guards the rest of it, and the order of changes
+	state State
+	told  map[string]bool // the remedies that this absence was told of with
 
 	wake   chan struct{} // tells the probe that Redis went away
 	ctx    context.Context
@@ -39,7 +35,8 @@ var _ Store = (*Rescue)(nil)
 
 // State is whether Redis or the in-process store answers.
 type State struct {
-	// Degraded tells that the in-process store answers.
+	// Degraded tells that the in-process store answers; while Redis returns,
+	// some of the calls.
 	Degraded bool
 	// Since is when that began, or ended.
 	Since time.Time
@@ -50,7 +47,8 @@ type State struct {
 // RescueOptions are what a Rescue can be told.
 type RescueOptions struct {
 	// OnChange is called with every change of the state, one at a time, from
-	// the goroutine that saw it. It must not block.
+	// the goroutine that saw it; and while Redis is away, once for each further
+	// fault that it is found away with. It must not block.
 	OnChange func(State)
 	// OnRescue is called with what Redis said to a call that the in-process
 	// store then answered, while Redis is not taken to be away. It may be
@@ -59,12 +57,6 @@ type RescueOptions struct {
 }
 
 const (
-	// probeEvery is how often Redis is looked for while it is away.
-	probeEvery = 100 * time.Millisecond
-	// maxFailures is how many calls in a row have no answer before Redis is
-	// taken to be away. One alone may be a pause of its own, or a fault of
-	// one plan.
-	maxFailures = 3
 	// forgetAfter is how long Redis is back before what was counted in its
 	// place is forgotten: longer than it takes a Redis that comes and goes to
 	// settle, so that limits are not fresh each time.
@@ -84,10 +76,12 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 		memory:   memory,
 		onChange: o.OnChange,
 		onRescue: o.OnRescue,
+		breaker:  breaker{now: time.Now},
 		state:    State{Since: time.Now()},
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 	}
+	r.gate.open()
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if err := r.findRedis(); err != nil {
 		r.leave(err)
@@ -126,19 +120,17 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := p.check(); err != nil {
 		return err // a fault of the plan says nothing about Redis
 	}
-	if !r.away.Load() {
+	if absences, share := r.gate.look(); share == everyCall || share > 0 && r.asked.Add(1)%everyCall < share {
 		begin := time.Now()
 		err := r.redis.Evaluate(ctx, p, a)
 		if err == nil {
-			if r.failures.Load() != 0 {
-				r.failures.Store(0)
-			}
+			r.breaker.answered()
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err // the caller is gone: that says nothing about Redis
 		}
-		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin))
+		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin), absences)
 	}
 	err := r.memory.Evaluate(ctx, lenient(p), a)
 	a.Degraded = true
@@ -166,98 +158,43 @@ func lenient(p *Plan) *Plan {
 
 // judge decides what a failed call says about Redis. A timeout says nothing if
 // the caller had no time to give: hurried callers must not take Redis away from
-// the others.
-func (r *Rescue) judge(err error, given time.Duration) {
+// the others. Neither does a call from before the last absence.
+func (r *Rescue) judge(err error, given time.Duration, absences uint32) {
+	if now, _ := r.gate.look(); now != absences {
+		return
+	}
 	late := timedOut(err) // which a connection's own error may be too
 	hurried := late && given < min(fairWait, r.redis.budget)
 	switch {
-	case !late && gone(err), !hurried && r.failures.Add(1) >= maxFailures:
+	case !late && gone(err), !hurried && r.breaker.failed():
 		r.leave(err)
 	case r.onRescue != nil:
 		r.onRescue(err)
 	}
 }
 
-// timedOut tells whether a call got no answer in time.
-func timedOut(err error) bool {
-	var network net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
-}
-
-// unable are the replies of a Redis that cannot count for anyone now.
-var unable = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN",
-	"NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "BUSY", "MAX NUMBER OF CLIENTS REACHED",
-}
-
-// gone tells whether the connection or Redis itself is of no use.
-func gone(err error) bool {
-	var reply redis.Error
-	if errors.As(err, &reply) {
-		for _, prefix := range unable {
-			if redis.HasErrorPrefix(err, prefix) {
-				return true
-			}
-		}
-		return false
-	}
-	var network *net.OpError
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, redis.ErrClosed)
-}
-
 // leave stops asking Redis.
 func (r *Rescue) leave(err error) {
-	r.change(true, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gate.close()
+	r.breaker.reset()
+	r.state.Err = err
+	if r.state.Degraded {
+		return // it was about to come back
+	}
+	r.state.Degraded, r.state.Since = true, time.Now()
+	r.told = map[string]bool{Remedy(err): true}
+	r.tell()
 	select {
 	case r.wake <- struct{}{}:
 	default: // it is awake
 	}
 }
 
-// change notes whether Redis is away, and tells of it if that is new.
-func (r *Rescue) change(away bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.state.Err = err
-	}
-	if r.state.Degraded == away {
-		return
-	}
-	r.state.Degraded, r.state.Since = away, time.Now()
-	r.failures.Store(0)
-	r.away.Store(away)
+// tell tells of the state.
+func (r *Rescue) tell() {
 	if r.onChange != nil {
 		r.onChange(r.state)
-	}
-}
-
-// probe looks for Redis while it is away, sleeps while it is there, and ends
-// with Close.
-func (r *Rescue) probe() {
-	defer close(r.ended)
-	for {
-		select {
-		case <-r.ctx.Done():
-			return
-		case <-time.After(forgetAfter):
-			r.memory.Clear()
-			continue
-		case <-r.wake:
-		}
-		for r.away.Load() {
-			select {
-			case <-r.ctx.Done():
-				return
-			case <-time.After(probeEvery):
-			}
-			if err := r.redis.Check(r.ctx); err != nil {
-				r.change(true, err)
-			} else {
-				r.change(false, nil)
-			}
-		}
 	}
 }

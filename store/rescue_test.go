@@ -20,6 +20,7 @@ type rescue struct {
 	*store.Rescue
 	mu      sync.Mutex
 	changes []store.State
+	counted int64 // answers of Redis
 }
 
 const (
@@ -63,6 +64,9 @@ func (r *rescue) take(t *testing.T) (store.Answers, time.Duration) {
 	if err := r.Evaluate(context.Background(), p, &a); err != nil {
 		t.Fatal(err)
 	}
+	if !a.Degraded {
+		r.counted++
+	}
 	return a, time.Since(begin)
 }
 
@@ -103,13 +107,88 @@ func TestRescueWhenRedisIsKilled(t *testing.T) {
 		}
 	}
 	server.Start()
-	if a := r.until(t, false, 2*time.Second); a.Sets[0].Remaining != 999 {
-		t.Errorf("the new Redis has counted before its first call: %+v", a)
+	r.counted = 0
+	if a := r.until(t, false, 2*time.Second); a.Sets[0].Remaining != 1000-r.counted {
+		t.Errorf("%d calls were counted in the new Redis: %+v", r.counted, a)
 	}
+	r.wantRemedies(t, "nothing listens there", "")
+}
+
+// wantRemedies compares the changes that were told of with what the operator
+// is to do about each: nothing once Redis is back.
+func (r *rescue) wantRemedies(t *testing.T, want ...string) {
+	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.changes) != 2 || !r.changes[0].Degraded || r.changes[1].Degraded {
-		t.Errorf("changes %+v, want one away and one back", r.changes)
+	var got []string
+	for _, s := range r.changes {
+		if s.Degraded {
+			got = append(got, store.Remedy(s.Err))
+		} else {
+			got = append(got, "")
+		}
+	}
+	if !slices.EqualFunc(got, want, func(g, w string) bool { return (g == "") == (w == "") && strings.Contains(g, w) }) {
+		t.Errorf("changes were told of with %q; want %q", got, want)
+	}
+}
+
+// Each fault that Redis is found away with is told of once, whatever the number
+// of calls and probes.
+func TestRescueTellsOfEachFaultOnce(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	client := server.Client()
+	defer client.Close()
+	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		r.take(t)
+	}
+	server.Kill()
+	r.waitFor(t, "the second fault is told of", func() bool { return len(r.changes) == 2 })
+	server.Start()
+	r.until(t, false, 2*time.Second)
+	r.wantRemedies(t, "maxmemory", "nothing listens there", "")
+}
+
+// waitFor waits until something about the changes is so.
+func (r *rescue) waitFor(t *testing.T, what string, isSo func() bool) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		r.mu.Lock()
+		is := isSo()
+		r.mu.Unlock()
+		if is {
+			return
+		}
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("it has not happened after 10 s: %s", what)
+		}
+	}
+}
+
+// A Redis that returns gets some of the calls first, then all.
+func TestRescueComesBackInStages(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	server.Kill()
+	r.take(t)
+	server.Start()
+	degradedAfter := 0
+	r.counted = 0
+	for r.State().Degraded {
+		if a, _ := r.take(t); a.Degraded && r.counted > 0 {
+			degradedAfter++
+		}
+		time.Sleep(time.Millisecond / 2)
+	}
+	if r.counted == 0 || degradedAfter == 0 {
+		t.Errorf("while it returned, Redis answered %d calls, and the in-process store %d more after the first of them; want some each", r.counted, degradedAfter)
+	}
+	if a, _ := r.take(t); a.Degraded {
+		t.Error("a call after the return is degraded")
 	}
 }
 

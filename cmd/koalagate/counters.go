@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -38,12 +39,12 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	}
 	store.LogClient(func(message string) { logger.Debug("the Redis client says", "message", message) })
 	tellRescue := func(err error) {
-		unanswered.tell("Redis did not answer a call; decided it in process", "error", err)
+		unanswered.tell("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
 	}
 	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnRescue: tellRescue, OnChange: func(s store.State) {
 		m.Degraded(s.Degraded)
 		if s.Degraded {
-			logger.Warn("Redis is away; deciding in process until it is back", "redis", c.Redis.String(), "error", s.Err)
+			logger.Warn("Redis is away; deciding in process until it is back", "redis", c.Redis.String(), "error", s.Err, "remedy", store.Remedy(s.Err))
 		} else {
 			logger.Info("Redis is back; counting there again", "redis", c.Redis.String())
 		}
@@ -67,6 +68,21 @@ func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers
 
 // degraded tells whether the in-process store stands in for Redis.
 func (c *counters) degraded() bool { return c.rescue != nil && c.rescue.State().Degraded }
+
+// fault says what Redis is away with, "" while it answers.
+func (c *counters) fault() string {
+	if c.rescue == nil {
+		return ""
+	}
+	s := c.rescue.State()
+	if !s.Degraded || s.Err == nil {
+		return ""
+	}
+	if remedy := store.Remedy(s.Err); remedy != "" {
+		return fmt.Sprintf("%v: %s", s.Err, remedy)
+	}
+	return s.Err.Error()
+}
 
 // kind is the word for the store on pages and in logs.
 func (c *counters) kind() string {

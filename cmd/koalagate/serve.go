@@ -92,7 +92,7 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 		front: grpcDoors(c, decide, certificates, logger), //nolint:contextcheck // the front ends with its Drain
 		web:   newHTTPServer(closing(httpDoors(c, decide, store, isLocal(l.http), logger), &draining), c, writeTimeout, logger),
 		admin: newHTTPServer(adminPages(c, m, modes, b, !isLocal(l.admin), func() admin.Status {
-			return status(loader.State(), store.kind(), draining.Load())
+			return status(loader.State(), store, draining.Load())
 		}), c, profileTimeout, logger),
 	}
 	logger.Info("serving", "grpc", addressOf(l.grpc), "http", addressOf(l.http), "admin", addressOf(l.admin),
@@ -164,10 +164,10 @@ func adminPages(c *config.Config, m *metrics.Metrics, modes *engine.Modes, b bui
 }
 
 // status is what /readyz says.
-func status(s reload.State, store string, isDraining bool) admin.Status {
+func status(s reload.State, store *counters, isDraining bool) admin.Status {
 	now := admin.Status{
 		Ready: s.Generation > 0 && !isDraining, Generation: s.Generation, Hash: s.Hash, Rules: s.Rules,
-		LoadedAt: s.LoadedAt, LastError: s.LastError, Store: store,
+		LoadedAt: s.LoadedAt, LastError: s.LastError, Store: store.kind(), StoreError: store.fault(),
 	}
 	switch {
 	case isDraining:

@@ -169,7 +169,7 @@ func TestStatus(t *testing.T) {
 		{"with older rules", loaded, false, true, ""},
 		{"going away", loaded, true, false, "draining"},
 	} {
-		got := status(c.state, "redis", c.isDraining)
+		got := status(c.state, new(counters), c.isDraining)
 		if got.Ready != c.ready || got.Reason != c.reason || got.LastError != c.state.LastError || got.Generation != c.state.Generation {
 			t.Errorf("%s: %+v", c.name, got)
 		}

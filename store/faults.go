@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// timedOut tells whether a call got no answer in time.
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
+}
+
+// unable are the replies of a Redis that cannot count for anyone now, each
+// with what to do about it.
+var unable = []struct{ prefix, remedy string }{
+	{"LOADING", "it is reading its data, and will answer when it has"},
+	{"READONLY", "it is a replica, which cannot count: name its master, or have Sentinel name it"},
+	{"MASTERDOWN", "it is a replica that has lost its master: look at the master, or name it"},
+	{"NOREPLICAS", "it has fewer replicas than its min-replicas-to-write: mend them, or lower the setting"},
+	{"CLUSTERDOWN", "the cluster does not serve all its slots: look at CLUSTER INFO and at its nodes"},
+	{"TRYAGAIN", "a slot is on its way between two nodes, and will have arrived soon"},
+	{"NOAUTH", "it wants a password: set redis_password_file, or a user and password in redis"},
+	{"WRONGPASS", "the user or password is wrong: correct redis_password_file or redis, or the user in Redis (ACL LIST)"},
+	{"NOPERM", "its user may not do what counting needs: grant the missing command or the keys of redis_prefix (ACL SETUSER)"},
+	{"OOM", "it has reached maxmemory: raise it, or make room"},
+	{"MISCONF", "it cannot save its data and refuses writes: look at its log and at its disk"},
+	{"BUSY", "a script of somebody else's holds it: SCRIPT KILL ends one"},
+	{"max number of clients reached", "it has no connection left: raise maxclients, or close those of others"},
+}
+
+// unableWith is what to do about a Redis that cannot count for anyone; "" where
+// err does not say that.
+func unableWith(err error) string {
+	for _, one := range unable {
+		if redis.HasErrorPrefix(err, one.prefix) {
+			return one.remedy
+		}
+	}
+	return ""
+}
+
+// gone tells whether the connection or Redis itself is of no use.
+func gone(err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return unableWith(err) != ""
+	}
+	var network *net.OpError
+	return errors.As(err, &network) || cut(err) || errors.Is(err, redis.ErrClosed) || untrusted(err)
+}
+
+// cut tells whether a connection ended before its reply did.
+func cut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// untrusted tells whether TLS did not come about.
+func untrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var authority x509.UnknownAuthorityError
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &authority)
+}
+
+// Remedy is what an operator is to do about a Redis that was found away with
+// err, in a few words for the log; "" where there is nothing to say.
+func Remedy(err error) string {
+	var reply redis.Error
+	var dns *net.DNSError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &reply):
+		if remedy := unableWith(err); remedy != "" {
+			return remedy
+		}
+		return "it answers, but does not carry out the script: is it Redis 6.2 or newer, with EVALSHA, TIME, GET and SET allowed?"
+	case errors.As(err, &dns):
+		return "its name is not found: correct redis, or look at the DNS"
+	case untrusted(err):
+		return "TLS does not come about: are its certificate and its name right, and does it speak TLS there?"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
+		return "nothing listens there: start it, or correct redis"
+	case errors.Is(err, os.ErrPermission):
+		return "the socket may not be opened: look at its permissions (unixsocketperm)"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no way to it: look at the network"
+	case cut(err):
+		return "the connection was cut: did it end, or does a proxy in between cut it?"
+	case timedOut(err):
+		return "it does not answer in time: look at its SLOWLOG, its load and the network, or raise redis_budget"
+	}
+	return ""
+}
