@@ -45,10 +45,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10m) each; keeps what came of them 
 	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md
 
 .PHONY: bench
-bench: ## measure what is promised, and keep it in docs/bench-*.md; BENCH=REGEXP runs Go benchmarks instead
+bench: tools ## measure what is promised, and keep it in docs/bench-*.md; BENCH=REGEXP runs Go benchmarks instead
 ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 else
+	go run ./bench/load -o docs/bench-load.md
 	go run ./bench/language -o docs/bench-rules.md
 endif
 

@@ -43,6 +43,9 @@ func (s *Stage) start(name, path string, env []string, args ...string) (*Program
 	return p, nil
 }
 
+// PID is the number of the program's process, for those who measure it.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
 // Log is what the program has written so far.
 func (p *Program) Log() string {
 	text, err := os.ReadFile(p.logFile)

@@ -152,6 +152,28 @@ func eventually(p *Program, ask func() error) error {
 	}
 }
 
+// Start starts a program of any kind that serves on an address, and waits until
+// it accepts connections there.
+func (s *Stage) Start(name, path, address string, env []string, args ...string) (*Program, error) {
+	p, err := s.start(name, path, env, args...)
+	if err != nil {
+		return nil, err
+	}
+	return p, eventually(p, func() error {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+}
+
+// FreeAddress is an address of loopback that nobody listens at.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
 // Script starts a script of the module that serves on the addresses that GRPC,
 // HTTP and ADMIN name: free ones.
 func (s *Stage) Script(name string, env ...string) (*Program, error) {

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/koalagate/koalagate/store"
+)
+
+// bare is a store without a service, called in this process: its CPU time is
+// that of this program, the callers' included.
+func bare(name string, s store.Store, redis process, redisAddress string) *subject {
+	return &subject{
+		name: name, service: process(os.Getpid()), redis: redis, redisAddress: redisAddress,
+		open: func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
+			plans := make([]store.Plan, identities)
+			for i, descriptors := range t.requests() {
+				plans[i] = store.Plan{Op: store.Take, Zone: time.UTC}
+				for _, d := range descriptors {
+					plans[i].Sets = append(plans[i].Sets, planSet(d))
+				}
+			}
+			asks := make([]ask, callers)
+			for i := range asks {
+				next, answers := turns(i, callers), new(store.Answers)
+				asks[i] = func(ctx context.Context) (bool, error) {
+					if err := s.Evaluate(ctx, &plans[next()], answers); err != nil {
+						return false, err
+					}
+					for j := range answers.Sets {
+						if answers.Sets[j].Decider >= 0 {
+							return true, nil
+						}
+					}
+					return false, nil
+				}
+			}
+			return asks, func() {}, nil
+		},
+	}
+}

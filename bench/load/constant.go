@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+)
+
+// constant answers every call with the same: what any Go service costs that
+// speaks these protocols. Its settings are those that make it fastest.
+type constant struct {
+	rlsv3.UnimplementedRateLimitServiceServer
+	authv3.UnimplementedAuthorizationServer
+}
+
+// ShouldRateLimit admits.
+func (constant) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	if len(r.GetDescriptors()) == len(admittedFour.Statuses) {
+		return admittedFour, nil
+	}
+	return admitted, nil
+}
+
+// Check admits.
+func (constant) Check(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	return authorized, nil
+}
+
+// The answers: the least that a caller can make use of.
+var (
+	okStatus     = &rlsv3.RateLimitResponse_DescriptorStatus{Code: rlsv3.RateLimitResponse_OK}
+	admitted     = &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{okStatus}}
+	admittedFour = &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{okStatus, okStatus, okStatus, okStatus}}
+	authorized   = &authv3.CheckResponse{Status: new(status.Status), HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: new(authv3.OkHttpResponse)}}
+)
+
+// serveConstant serves constant answers until ctx is done, or forever.
+func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
+	debug.SetGCPercent(400)
+	var listen net.ListenConfig
+	calls, err := listen.Listen(ctx, "tcp", grpcAddress)
+	if err != nil {
+		return err
+	}
+	web, err := listen.Listen(ctx, "tcp", httpAddress)
+	if err != nil {
+		return err
+	}
+	fmt.Println("serving", calls.Addr(), web.Addr())
+	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))))
+	rlsv3.RegisterRateLimitServiceServer(server, constant{})
+	authv3.RegisterAuthorizationServer(server, constant{})
+	ended := make(chan error, 2)
+	go func() { ended <- server.Serve(calls) }()
+	pages := &http.Server{
+		ReadHeaderTimeout: maxWait * 100,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+		}),
+	}
+	go func() { ended <- pages.Serve(web) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	server.Stop()
+	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return errors.Join(err, pages.Shutdown(over))
+}

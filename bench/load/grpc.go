@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// connections is how many connections callers share: an Envoy has one for each
+// of its workers.
+const connections = 4
+
+// dialAll opens the connections to a gRPC server.
+func dialAll(address string, callers int) ([]*grpc.ClientConn, func(), error) {
+	all := make([]*grpc.ClientConn, min(connections, callers))
+	end := func() {
+		for _, c := range all {
+			if c != nil {
+				_ = c.Close() // nothing is under way
+			}
+		}
+	}
+	for i := range all {
+		var err error
+		if all[i], err = grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+			end()
+			return nil, nil, err
+		}
+	}
+	return all, end, nil
+}
+
+// askRateLimit has callers ask a rate limit service.
+func askRateLimit(address string, t traffic, callers int) ([]ask, func(), error) {
+	connections, end, err := dialAll(address, callers)
+	if err != nil {
+		return nil, nil, err
+	}
+	requests := make([]*rlsv3.RateLimitRequest, identities)
+	for i, descriptors := range t.requests() {
+		requests[i] = &rlsv3.RateLimitRequest{Domain: domain}
+		for _, d := range descriptors {
+			requests[i].Descriptors = append(requests[i].Descriptors, &ratelimitv3.RateLimitDescriptor{
+				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: d.name, Value: d.value}},
+			})
+		}
+	}
+	asks := make([]ask, callers)
+	for i := range asks {
+		client, next := rlsv3.NewRateLimitServiceClient(connections[i%len(connections)]), turns(i, callers)
+		asks[i] = func(ctx context.Context) (bool, error) {
+			reply, err := client.ShouldRateLimit(ctx, requests[next()])
+			if err == nil && reply.GetOverallCode() == rlsv3.RateLimitResponse_UNKNOWN {
+				err = fmt.Errorf("the rate limit service at %s answers without a code", address)
+			}
+			return reply.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT, err
+		}
+	}
+	return asks, end, nil
+}
+
+// domain is that of all requests.
+const domain = "bench"
+
+// headers are those of an ordinary request, as Envoy hands them on.
+var headers = map[string]string{
+	":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "http", "accept": "*/*",
+	"user-agent": "curl/7.88.1", "x-forwarded-for": "192.0.2.2", "x-forwarded-proto": "http",
+	"x-request-id": "21122033-bafb-4964-838a-9b60fba400f1",
+}
+
+// askAuthorization has callers ask an ext_authz service.
+func askAuthorization(address string, t traffic, callers int) ([]ask, func(), error) {
+	connections, end, err := dialAll(address, callers)
+	if err != nil {
+		return nil, nil, err
+	}
+	requests := make([]*authv3.CheckRequest, identities)
+	for i, descriptors := range t.requests() {
+		about := map[string]string{}
+		for _, d := range descriptors {
+			about[d.name] = d.value
+		}
+		requests[i] = &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+				Method: "GET", Path: "/", Host: "shop.example", Scheme: "http", Headers: headers,
+			}},
+			ContextExtensions: about,
+		}}
+	}
+	asks := make([]ask, callers)
+	for i := range asks {
+		client, next := authv3.NewAuthorizationClient(connections[i%len(connections)]), turns(i, callers)
+		asks[i] = func(ctx context.Context) (bool, error) {
+			reply, err := client.Check(ctx, requests[next()])
+			return codes.Code(reply.GetStatus().GetCode()) != codes.OK, err
+		}
+	}
+	return asks, end, nil
+}

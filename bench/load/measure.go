@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+)
+
+// subject is something that can be asked, and the processes that it is made of.
+type subject struct {
+	name         string
+	service      process
+	redis        process
+	redisAddress string // "" where it has none
+	open         func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)
+}
+
+// section compares subjects under one load.
+type section struct {
+	name     string
+	traffic  traffic
+	load     load
+	subjects []*subject // ratios are to the first
+}
+
+// sample is what one run of one subject came to.
+type sample struct {
+	rate                 float64 // calls a second
+	p50, p90, p99, p999  float64 // µs
+	service, redis, ours float64 // CPU µs a call; ours is that of the callers
+	in, out              float64 // bytes of Redis's network a call
+}
+
+// cpu is what a call costs the service and its Redis, in µs.
+func (s *sample) cpu() float64 { return s.service + s.redis }
+
+// figures are all samples of one subject in one section.
+type figures struct {
+	subject  *subject
+	samples  []sample
+	memory   int64 // of the service, bytes
+	ofRedis  int64 // the same of its Redis
+	inFlight *seat
+}
+
+// seat is a subject with its callers.
+type seat struct {
+	asks []ask
+	end  func()
+}
+
+// bounds are how long is measured.
+type bounds struct {
+	rounds int
+	span   time.Duration // of one run
+	warmUp time.Duration
+}
+
+// measure runs the subjects in turns, A B A B …: what the neighbours do to the
+// machine, they do to all of them.
+func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
+	all := make([]*figures, 0, len(s.subjects))
+	defer func() {
+		for _, f := range all {
+			f.inFlight.end()
+		}
+	}()
+	for _, subject := range s.subjects {
+		asks, end, err := subject.open(ctx, s.traffic, s.load.callers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", subject.name, err)
+		}
+		f := &figures{subject: subject, inFlight: &seat{asks, end}}
+		all = append(all, f)
+		if _, err := s.load.run(ctx, asks, b.warmUp); err != nil {
+			return nil, fmt.Errorf("%s: %w", subject.name, err)
+		}
+	}
+	for range b.rounds {
+		for _, f := range all {
+			got, err := s.once(ctx, f, b.span)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.subject.name, err)
+			}
+			f.samples = append(f.samples, got)
+		}
+	}
+	for _, f := range all {
+		var err error
+		if f.memory, err = f.subject.service.memory(); err != nil {
+			return nil, err
+		}
+		if f.ofRedis, err = f.subject.redis.memory(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// usage is what the processes of a subject have used so far.
+type usage struct {
+	service, redis, ours time.Duration
+	state                redisState
+}
+
+func (s *subject) usage(ctx context.Context) (u usage, err error) {
+	if u.service, err = s.service.cpu(); err != nil {
+		return u, err
+	}
+	if u.redis, err = s.redis.cpu(); err != nil {
+		return u, err
+	}
+	if u.ours, err = process(os.Getpid()).cpu(); err != nil {
+		return u, err
+	}
+	u.state, err = stateOf(ctx, s.redisAddress)
+	return u, err
+}
+
+func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sample, error) {
+	before, err := f.subject.usage(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	got, err := s.load.run(ctx, f.inFlight.asks, span)
+	if err != nil {
+		return sample{}, err
+	}
+	after, err := f.subject.usage(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	calls := float64(got.latencies.number)
+	if calls == 0 {
+		return sample{}, fmt.Errorf("no call in %v", span)
+	}
+	// Koala's API refuses in the body of a 200, which callers do not look at.
+	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.refused) > 0.05 {
+		return sample{}, fmt.Errorf("%.0f %% of the calls were refused; want %.0f %%: the rules are not those of this traffic",
+			100*share, 100*s.traffic.refused)
+	}
+	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return sample{
+		rate: calls / got.took.Seconds(),
+		p50:  micro(got.latencies.quantile(0.5)), p90: micro(got.latencies.quantile(0.9)),
+		p99: micro(got.latencies.quantile(0.99)), p999: micro(got.latencies.quantile(0.999)),
+		service: micro(after.service-before.service) / calls,
+		redis:   micro(after.redis-before.redis) / calls,
+		ours:    micro(after.ours-before.ours) / calls,
+		in:      float64(after.state.in-before.state.in) / calls,
+		out:     float64(after.state.out-before.state.out) / calls,
+	}, nil
+}
+
+// metric is a number of a sample.
+type metric func(*sample) float64
+
+var (
+	rate       metric = func(s *sample) float64 { return s.rate }
+	p50        metric = func(s *sample) float64 { return s.p50 }
+	p90        metric = func(s *sample) float64 { return s.p90 }
+	p99        metric = func(s *sample) float64 { return s.p99 }
+	p999       metric = func(s *sample) float64 { return s.p999 }
+	serviceCPU metric = func(s *sample) float64 { return s.service }
+	redisCPU   metric = func(s *sample) float64 { return s.redis }
+	callerCPU  metric = func(s *sample) float64 { return s.ours }
+	totalCPU   metric = (*sample).cpu
+	bytesIn    metric = func(s *sample) float64 { return s.in }
+	bytesOut   metric = func(s *sample) float64 { return s.out }
+)
+
+// value is a median and its spread.
+type value struct{ median, least, most float64 }
+
+func valueOfAll(list []float64) value {
+	list = slices.Sorted(slices.Values(list))
+	n := len(list)
+	return value{(list[n/2] + list[(n-1)/2]) / 2, list[0], list[n-1]}
+}
+
+// of is a metric over all rounds.
+func (f *figures) of(m metric) value {
+	list := make([]float64, len(f.samples))
+	for i := range f.samples {
+		list[i] = m(&f.samples[i])
+	}
+	return valueOfAll(list)
+}
+
+// over is the ratio of a metric to that of another subject, round by round.
+func (f *figures) over(other *figures, m metric) value {
+	list := make([]float64, len(f.samples))
+	for i := range f.samples {
+		list[i] = m(&f.samples[i]) / m(&other.samples[i])
+	}
+	return valueOfAll(list)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/koalagate/koalagate/store"
+)
+
+// The names of subjects that goals look for.
+const (
+	inProcess   = "koalagate, in process"
+	withRedis   = "koalagate, Redis"
+	constantly  = "constant answer"
+	envoysOwn   = "envoyproxy/ratelimit"
+	manyCallers = 64
+)
+
+// run is one run of everything.
+type run struct {
+	*report
+	scene  *scene
+	only   *regexp.Regexp
+	bounds bounds
+	// base are the instances with all defaults.
+	constant, memory, redis, peer *instance
+	incr                          time.Duration
+}
+
+// all measures everything and writes the report.
+func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
+	start := time.Now()
+	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds}
+	if err := r.open(o.ratelimit); err != nil {
+		return err
+	}
+	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, o.bounds.span)
+	if err != nil {
+		return fmt.Errorf("calibrating by INCR: %w", err)
+	}
+	r.incr = incr
+	for _, part := range []func(context.Context) error{r.rateLimit, r.doors, r.stores, r.optimisations, r.sizing} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	goals := r.goals()
+	fmt.Print(goals)
+	if o.output == "" {
+		return nil
+	}
+	version, err := redisVersion(ctx, r.redis.redisAddress)
+	if err != nil {
+		return err
+	}
+	text := head(ctx, version, incr, o.bounds, time.Since(start)) + goals + r.text.String()
+	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a report for everybody
+}
+
+// open starts what most sections need.
+func (r *run) open(peer string) (err error) {
+	if r.constant, err = r.scene.constant(); err != nil {
+		return err
+	}
+	if r.memory, err = r.scene.koalagate(inProcess, false); err != nil {
+		return err
+	}
+	if r.redis, err = r.scene.koalagate(withRedis, true); err != nil {
+		return err
+	}
+	if peer != "" {
+		r.peer, err = r.scene.envoyRateLimit(peer)
+	}
+	return err
+}
+
+// section measures one section, if it is wanted.
+func (r *run) section(ctx context.Context, s *section) error {
+	if !r.only.MatchString(s.name) {
+		return nil
+	}
+	all, err := s.measure(ctx, r.bounds)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	r.add(s, all)
+	return nil
+}
+
+// rateLimits are the rate limit services that know this traffic.
+func (r *run) rateLimits(t traffic) []*subject {
+	list := []*subject{r.memory.rateLimit(), r.redis.rateLimit()}
+	if t.refused == 0 { // the constant answer refuses nobody
+		list = append([]*subject{r.constant.rateLimit()}, list...)
+	}
+	if r.peer != nil && t.name != methods.name {
+		list = append(list, r.peer.rateLimit())
+	}
+	return list
+}
+
+// The names of sections that goals look for.
+const (
+	rateLimitSection = "Rate limit service: "
+	loneSection      = "Rate limit service: one lone caller"
+	batchingSection  = "Without batching: one lone caller"
+)
+
+func (r *run) rateLimit(ctx context.Context) error {
+	r.print("\n## The rate limit service\n")
+	var failed []error
+	for _, t := range kinds {
+		failed = append(failed, r.section(ctx, &section{
+			name: rateLimitSection + t.name, traffic: t, load: load{callers: manyCallers}, subjects: r.rateLimits(t),
+		}))
+	}
+	failed = append(failed, r.section(ctx, &section{
+		name: loneSection, traffic: plain, load: load{callers: 1}, subjects: r.rateLimits(plain),
+	}))
+	for _, rate := range []float64{2_000, 8_000} {
+		failed = append(failed, r.section(ctx, &section{
+			name: fmt.Sprintf("%s%.0f calls a second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
+		}))
+	}
+	return errors.Join(failed...)
+}
+
+func (r *run) doors(ctx context.Context) error {
+	r.print("\n## The other doors\n")
+	many := load{callers: manyCallers}
+	three := func(door func(*instance) *subject) []*subject {
+		return []*subject{door(r.constant), door(r.memory), door(r.redis)}
+	}
+	return errors.Join(
+		r.section(ctx, &section{"ext_authz on gRPC", plain, many, three((*instance).authorization)}),
+		r.section(ctx, &section{"nginx's auth_request on HTTP", plain, many, three(func(i *instance) *subject { return i.web(authRequest) })}),
+		r.section(ctx, &section{"Koala's API on HTTP", plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
+	)
+}
+
+// stores measures the stores without a service around them. What they cost is
+// in the column of the service, together with their callers: it is one process.
+func (r *run) stores(ctx context.Context) error {
+	r.print("\n## The stores alone\n")
+	var failed []error
+	for _, t := range []traffic{plain, four, methods} {
+		memory := store.NewMemory(store.MemoryOptions{})
+		redis, err := store.NewRedis(store.RedisOptions{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
+		if err != nil {
+			return err
+		}
+		failed = append(failed, r.section(ctx, &section{
+			name: "The stores: " + t.name, traffic: t, load: load{callers: manyCallers},
+			subjects: []*subject{bare("in process", memory, 0, ""), bare("Redis", redis, r.redis.redis, r.redis.redisAddress)},
+		}), redis.Close())
+		memory.Close()
+	}
+	return errors.Join(failed...)
+}
+
+func redisVersion(ctx context.Context, address string) (string, error) {
+	c, err := dialRedis(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	text, err := c.bulk("INFO server")
+	return field(text, "redis_version"), err
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// process is a process whose use of the machine is measured; 0 is none.
+type process int
+
+// cpu is the CPU time that it has used so far, by the scheduler's own account
+// of its threads: the ticks of /proc/PID/stat are too coarse for a short run.
+func (p process) cpu() (time.Duration, error) {
+	if p == 0 {
+		return 0, nil
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("process %d has no threads that tell of their CPU time; is it there, and is this Linux? (%w)", p, err)
+	}
+	var whole time.Duration
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread) //nolint:gosec // a file of the kernel
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has ended between the two looks
+		} else if err != nil {
+			return 0, err
+		}
+		running, _, _ := strings.Cut(string(text), " ")
+		ns, err := strconv.ParseInt(running, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", thread, err)
+		}
+		whole += time.Duration(ns)
+	}
+	return whole, nil
+}
+
+// memory is what it holds of the machine's memory, in bytes.
+func (p process) memory() (int64, error) {
+	if p == 0 {
+		return 0, nil
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if size, found := strings.CutPrefix(line, "VmRSS:"); found {
+			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
+			return n << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmRSS", p)
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// redisConn asks Redis what is to be known of it, by hand: what is measured
+// must not depend on the client that is measured.
+type redisConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// dial connects to a program of this machine.
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+func dialRedis(ctx context.Context, address string) (*redisConn, error) {
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return &redisConn{conn, bufio.NewReader(conn)}, nil
+}
+
+// bulk sends a command and returns its reply, a text.
+func (c *redisConn) bulk(command string) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(maxWait)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, command+"\r\n"); err != nil {
+		return "", err
+	}
+	head, err := c.in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	head = strings.TrimSpace(head)
+	size, isBulk := strings.CutPrefix(head, "$")
+	if !isBulk {
+		return head, nil
+	}
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 {
+		return "", fmt.Errorf("redis answers %s with %q", command, head)
+	}
+	text := make([]byte, n+2)
+	if _, err := io.ReadFull(c.in, text); err != nil {
+		return "", err
+	}
+	return string(text[:n]), nil
+}
+
+// redisState is what Redis tells of itself.
+type redisState struct {
+	memory  int64 // bytes that hold data
+	in, out int64 // bytes from and to the network so far
+}
+
+// stateOf asks the Redis at an address; "" has none.
+func stateOf(ctx context.Context, address string) (redisState, error) {
+	var s redisState
+	if address == "" {
+		return s, nil
+	}
+	c, err := dialRedis(ctx, address)
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	text, err := c.bulk("INFO all")
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(field(text, name), 10, 64) // 0 for what is not there
+		return n
+	}
+	s.memory, s.in, s.out = number("used_memory"), number("total_net_input_bytes"), number("total_net_output_bytes")
+	return s, err
+}
+
+// field is one of those that INFO tells, "" where it is not there.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// referenceINCR is what a plain INCR, 64 of them in a pipeline, cost the Redis
+// of the machine that the goals were set on.
+const referenceINCR = 800 * time.Nanosecond
+
+// calibrate measures the same here, so that goals in microseconds hold on any
+// machine.
+func calibrate(ctx context.Context, address string, redis process, span time.Duration) (time.Duration, error) {
+	c, err := dialRedis(ctx, address)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(span + maxWait)); err != nil {
+		return 0, err
+	}
+	const depth = 64
+	pipeline := bytes.Repeat([]byte("*2\r\n$4\r\nINCR\r\n$9\r\ncalibrate\r\n"), depth)
+	before, err := redis.cpu()
+	if err != nil {
+		return 0, err
+	}
+	calls := 0
+	for end := time.Now().Add(span); time.Now().Before(end); calls += depth {
+		if _, err := c.Write(pipeline); err != nil {
+			return 0, err
+		}
+		for range depth {
+			if _, err := c.in.ReadSlice('\n'); err != nil {
+				return 0, err
+			}
+		}
+	}
+	after, err := redis.cpu()
+	return (after - before) / time.Duration(calls), err
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// report collects what is measured. Its sections are shown as they come.
+type report struct {
+	show     io.Writer
+	text     bytes.Buffer
+	sections map[string][]*figures
+}
+
+func newReport(show io.Writer) *report { return &report{show: show, sections: map[string][]*figures{}} }
+
+// print adds text.
+func (r *report) print(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.text.WriteString(text)
+	fmt.Fprint(r.show, text)
+}
+
+// add puts a section into the report.
+func (r *report) add(s *section, all []*figures) {
+	r.sections[s.name] = all
+	r.print("\n### %s\n\n%s: %s.\n\n", s.name, capital(s.traffic.name), s.load)
+	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs a call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out |\n")
+	r.print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range all {
+		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).median,
+			micro(f.of(p50)), micro(f.of(p90)), micro(f.of(p99)), micro(f.of(p999)),
+			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f))
+	}
+	if len(all) < 2 {
+		return
+	}
+	r.print("\n| ratios | calls/s | service and Redis CPU | p50 | p99 |\n| --- | --- | --- | --- | --- |\n")
+	for _, f := range all[1:] {
+		r.addRatio(f, all[0])
+	}
+	if ours, theirs := r.figures(s.name, withRedis), r.figures(s.name, envoysOwn); ours != nil && theirs != nil {
+		r.addRatio(ours, theirs)
+	}
+}
+
+func (r *report) addRatio(f, base *figures) {
+	r.print("| %s to %s | %s | %s | %s | %s |\n", f.subject.name, base.subject.name,
+		f.over(base, rate), f.over(base, totalCPU), f.over(base, p50), f.over(base, p99))
+}
+
+// figures are those of a subject in a section, nil where it was not measured.
+func (r *report) figures(section, subject string) *figures {
+	for _, f := range r.sections[section] {
+		if f.subject.name == subject {
+			return f
+		}
+	}
+	return nil
+}
+
+// String is a median and, in parentheses, the least and the most.
+func (v value) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", v.median, v.least, v.most) }
+
+func micro(v value) string {
+	switch {
+	case v.median == 0:
+		return ""
+	case v.median >= 1000:
+		return fmt.Sprintf("%.0f", v.median)
+	}
+	return fmt.Sprintf("%.1f", v.median)
+}
+
+func mega(bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", float64(bytes)/1e6)
+}
+
+func network(f *figures) string {
+	if f.subject.redisAddress == "" {
+		return ""
+	}
+	return fmt.Sprintf("%.0f, %.0f", f.of(bytesIn).median, f.of(bytesOut).median)
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// head is the beginning of the report's file.
+func head(ctx context.Context, redis string, incr time.Duration, b bounds, took time.Duration) string {
+	return fmt.Sprintf(`# Measurements of the service under load
+
+Written by %s at commit %s, %s, %s, %s/%s, %d × %s, Redis %s, in %v.
+
+A plain INCR, 64 in a pipeline, costs this Redis %.2f µs of CPU; goals in
+microseconds are those of a machine where it is 0.80, scaled.
+
+Service, Redis and callers share the machine. Subjects of a section are run in
+turns, %d rounds of %v each after a warm-up; figures are medians, ratios are
+taken round by round: the median, and in parentheses the least and the most.
+CPU is of all processors, user and system. [performance.md](performance.md) says
+what it means and how to repeat it.
+`,
+		"`make bench`", commit(ctx), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), redis, took.Round(time.Second),
+		float64(incr)/float64(time.Microsecond), b.rounds, b.span)
+}
+
+// commit is the commit of the tree, with a + if its programs have changes.
+func commit(ctx context.Context) string {
+	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	if exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", "*.go", "*.lua", "go.mod").Run() != nil {
+		return strings.TrimSpace(string(hash)) + "+"
+	}
+	return strings.TrimSpace(string(hash))
+}
+
+// processor is the model that Linux tells of, if it does.
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "an unknown processor"
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return "an unknown processor"
+}

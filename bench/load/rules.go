@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/koalagate/koalagate/store"
+)
+
+// limit is a rule that counts, for the requests that have its name.
+type limit struct {
+	name   string
+	method store.Method
+	// The thresholds. One that nobody reaches is what most requests of a
+	// service in use meet.
+	time, count, base int64
+}
+
+const never = 1_000_000_000
+
+// limits are all rules, in order. Those whose names begin with sizePrefix are
+// met by one kind of request each, so that what a method costs in memory can be seen.
+var limits = []limit{
+	{name: "one", method: store.Count, time: 60, count: never},
+	{name: "uid", method: store.Count, time: 60, count: never},
+	{name: "a", method: store.Count, time: 60, count: never},
+	{name: "b", method: store.Count, time: 60, count: never},
+	{name: "c", method: store.Count, time: 60, count: never},
+	{name: "d", method: store.Count, time: 60, count: never},
+	{name: "multi", method: store.Count, time: 60, count: never},
+	{name: "multi", method: store.Count, time: store.Day, count: never},
+	{name: "multi", method: store.Base, time: 60, count: never, base: 1000},
+	{name: "multi", method: store.Leak, time: 1, count: 1000},
+	{name: "attack", method: store.Count, time: 3600, count: 1},
+	{name: sizePrefix + "count", method: store.Count, time: 3600, count: never},
+	{name: sizePrefix + "day", method: store.Count, time: store.Day, count: never},
+	{name: sizePrefix + "base", method: store.Base, time: 3600, count: never, base: 1000},
+	{name: sizePrefix + "leak", method: store.Leak, time: 3600, count: 1000},
+	{name: sizePrefix + "token", method: store.Token, time: 3600, count: 1_000_000},
+}
+
+const sizePrefix = "size-"
+
+// firstReturn is the number of the first rule; each other has the next.
+const firstReturn = 201
+
+var methodNames = map[store.Method]string{store.Count: "count", store.Base: "base", store.Leak: "leak", store.Token: "token"}
+
+// ruleText is the rule file.
+func ruleText() string {
+	var b strings.Builder
+	b.WriteString("[settings]\ntimezone : UTC\n[rules]\n")
+	for i, l := range limits {
+		base := ""
+		if l.base > 0 {
+			base = fmt.Sprintf("base=%d; ", l.base)
+		}
+		fmt.Fprintf(&b, "rule : [%s] [%s=+] [%stime=%d; count=%d] [result=2; return=%d]\n",
+			methodNames[l.method], l.name, base, l.time, l.count, firstReturn+i)
+	}
+	b.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10, \"Str_reason\":\"Deny\"}\n[end]\n")
+	return b.String()
+}
+
+// planSet is what the engine makes of a descriptor.
+func planSet(d descriptor) store.Set {
+	set := store.Set{Allows: true}
+	for i, l := range limits {
+		if l.name != d.name {
+			continue
+		}
+		r := store.Rule{
+			Subject: append([]byte{1, byte(len(d.value))}, d.value...),
+			Return:  int64(firstReturn + i), Weight: 1, Method: l.method, Time: l.time, Count: l.count, Base: l.base,
+		}
+		if l.method == store.Token {
+			r.Burst = l.count
+		}
+		set.Rules = append(set.Rules, r)
+	}
+	return set
+}
+
+// peerConfig is the same for envoyproxy/ratelimit, as far as it has it: it
+// counts in windows alone.
+func peerConfig() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "domain: %s\ndescriptors:\n", domain)
+	units := map[int64]string{60: "minute", 3600: "hour"}
+	for _, l := range limits {
+		if unit := units[l.time]; unit != "" && l.method == store.Count && l.name != "multi" {
+			fmt.Fprintf(&b, "  - key: %s\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", l.name, unit, l.count)
+		}
+	}
+	return b.String()
+}

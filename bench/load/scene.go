@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// scene is the programs that are measured: each a process of its own, and each
+// that counts in Redis with a Redis of its own.
+type scene struct {
+	stage  *e2e.Stage
+	dir    string
+	binary string // koalagate
+	rules  string // the path of the rule file
+}
+
+func newScene(dir string) (*scene, error) {
+	stage, err := e2e.NewStage(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{stage: stage, dir: dir, binary: filepath.Join(dir, "koalagate"), rules: filepath.Join(dir, "bench.conf")}
+	if err := os.WriteFile(s.rules, []byte(ruleText()), 0o600); err != nil {
+		return nil, err
+	}
+	return s, stage.Build(s.binary, false)
+}
+
+// instance is a service that runs, and its doors' addresses.
+type instance struct {
+	name                  string
+	service, redis        process
+	redisAddress          string
+	grpc, http, adminAddr string
+}
+
+// door makes a subject of one of the instance's doors.
+func (i *instance) door(open func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)) *subject {
+	return &subject{name: i.name, service: i.service, redis: i.redis, redisAddress: i.redisAddress, open: open}
+}
+
+func (i *instance) rateLimit() *subject {
+	return i.door(func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
+		return askRateLimit(i.grpc, t, callers)
+	})
+}
+
+func (i *instance) authorization() *subject {
+	return i.door(func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
+		return askAuthorization(i.grpc, t, callers)
+	})
+}
+
+func (i *instance) web(question string) *subject {
+	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+		return askHTTP(ctx, i.http, question, t, callers)
+	})
+}
+
+// redis starts a Redis for an instance.
+func (s *scene) redis(i *instance) error {
+	r, err := s.stage.Redis()
+	if err != nil {
+		return err
+	}
+	i.redis, i.redisAddress = process(r.PID()), r.Address
+	return nil
+}
+
+// koalagate starts an instance with its defaults but for env, which holds
+// `KOALAGATE_…=…`, with a Redis or without one.
+func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance, error) {
+	i := &instance{name: name}
+	args := []string{"--rules", s.rules}
+	if withRedis {
+		if err := s.redis(i); err != nil {
+			return nil, err
+		}
+		// On a machine that is too busy the rescue store would answer in place
+		// of Redis, and look fast.
+		args = append(args, "--redis", "redis://"+i.redisAddress)
+		env = append(env, "KOALAGATE_REDIS_BUDGET=5s")
+	}
+	k, err := s.stage.Koalagate(s.binary, env, args...)
+	if err != nil {
+		return nil, err
+	}
+	i.service, i.grpc, i.http, i.adminAddr = process(k.PID()), k.GRPC, k.HTTP, k.Admin
+	return i, nil
+}
+
+// constant starts the server that answers always the same: this program again.
+func (s *scene) constant() (*instance, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{name: "constant answer"}
+	for _, address := range []*string{&i.grpc, &i.http} {
+		if *address, err = e2e.FreeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	p, err := s.stage.Start("constant", self, i.http, nil, "-constant", i.grpc+","+i.http)
+	if err != nil {
+		return nil, err
+	}
+	i.service = process(p.PID())
+	return i, nil
+}
+
+// envoyRateLimit starts envoyproxy/ratelimit from its binary, with the defaults
+// of its makers but for the addresses and statistics sent over the network.
+func (s *scene) envoyRateLimit(binary string) (*instance, error) {
+	i := &instance{name: "envoyproxy/ratelimit"}
+	if err := s.redis(i); err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(s.dir, "peer", "ratelimit", "config")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(peerConfig()), 0o600); err != nil {
+		return nil, err
+	}
+	env := []string{
+		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + i.redisAddress,
+		"RUNTIME_ROOT=" + filepath.Join(s.dir, "peer"), "RUNTIME_SUBDIRECTORY=ratelimit",
+	}
+	var err error
+	for _, name := range []string{"", "DEBUG_", "GRPC_"} {
+		if i.grpc, err = e2e.FreeAddress(); err != nil {
+			return nil, err
+		}
+		host, port, err := net.SplitHostPort(i.grpc)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, fmt.Sprintf("%sHOST=%s", name, host), fmt.Sprintf("%sPORT=%s", name, port))
+	}
+	p, err := s.stage.Start("ratelimit", binary, i.grpc, env)
+	if err != nil {
+		return nil, err
+	}
+	i.service = process(p.PID())
+	return i, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/koalagate/koalagate/store"
+)
+
+// sizing measures the memory of one identity, by method.
+func (r *run) sizing(ctx context.Context) error {
+	const name = "Memory of an identity"
+	if !r.only.MatchString(name) {
+		return nil
+	}
+	r.print("\n## Sizing\n\n### %s\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
+	for _, l := range limits {
+		if !strings.HasPrefix(l.name, sizePrefix) {
+			continue
+		}
+		t := traffic{name: l.name, request: many(l.name)}
+		inRedis, err := memoryInRedis(ctx, r.redis, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		here, err := memoryInProcess(ctx, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		r.print("| %s | %.0f | %.0f |\n", strings.TrimPrefix(l.name, sizePrefix), inRedis, here)
+	}
+	return nil
+}
+
+// memoryInRedis is what Redis needs for an identity, its key and its part of
+// the tables included, after one hit.
+func memoryInRedis(ctx context.Context, i *instance, t traffic) (float64, error) {
+	before, err := stateOf(ctx, i.redisAddress)
+	if err != nil {
+		return 0, err
+	}
+	if err := askOnce(ctx, i.rateLimit(), t); err != nil {
+		return 0, err
+	}
+	after, err := stateOf(ctx, i.redisAddress)
+	return float64(after.memory-before.memory) / identities, err
+}
+
+// memoryInProcess is the same of the in-process store.
+func memoryInProcess(ctx context.Context, t traffic) (float64, error) {
+	m := store.NewMemory(store.MemoryOptions{})
+	defer m.Close()
+	before := heap()
+	err := askOnce(ctx, bare("in process", m, 0, ""), t)
+	after := heap()
+	runtime.KeepAlive(m)
+	return float64(after-before) / identities, err
+}
+
+// askOnce asks about every identity once.
+func askOnce(ctx context.Context, s *subject, t traffic) error {
+	const callers = 50 // identities is a multiple
+	asks, end, err := s.open(ctx, t, callers)
+	if err != nil {
+		return err
+	}
+	defer end()
+	failed := make([]error, callers)
+	var running sync.WaitGroup
+	for i := range asks {
+		running.Go(func() {
+			for range identities / callers {
+				if _, err := asks[i](ctx); err != nil {
+					failed[i] = err
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(failed...)
+}
+
+// heap is the memory in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

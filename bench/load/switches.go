@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// optimisation is a setting that makes the service faster, and what shows it.
+type optimisation struct {
+	name    string
+	off     string // `KEY=VALUE` of the environment, which switches it off
+	traffic traffic
+	load    load
+	redis   bool // it concerns the service with Redis
+}
+
+// optimisations are all that can be switched.
+var optimisations = []optimisation{}
+
+// batchingOff switches batching off.
+const batchingOff = "KOALAGATE_REDIS_BATCHING=false"
+
+const optimisationSection = "Without "
+
+// optimisations measures each of them alone: the service as it is, and with
+// this one switched off.
+func (r *run) optimisations(ctx context.Context) error {
+	r.print("\n## What each optimisation gives\n")
+	for _, o := range optimisations {
+		name := optimisationSection + o.name
+		if !r.only.MatchString(name) {
+			continue
+		}
+		base := r.memory
+		if o.redis {
+			base = r.redis
+		}
+		off, err := r.scene.koalagate(o.off, o.redis, o.off)
+		if err != nil {
+			return err
+		}
+		err = r.section(ctx, &section{name, o.traffic, o.load, []*subject{base.rateLimit(), off.rateLimit()}})
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.off, err)
+		}
+	}
+	return nil
+}
