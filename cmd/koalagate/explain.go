@@ -24,14 +24,15 @@ func (p *program) explainCommand() *cobra.Command {
 			"read or touched.\n\n" +
 			"NAME=VALUE are the request's parameters. With --request or --door they are made of the\n" +
 			"request as that door makes them, and NAME=VALUE is what the gateway's configuration\n" +
-			"adds: context extensions, arguments of the check's URL, entries of a descriptor, or\n" +
-			"arguments of Koala's API.",
+			"adds: context extensions, arguments of the check's URL, entries of a descriptor,\n" +
+			"arguments of Koala's API, or what a Go program with the middleware knows.",
 		Example: "  koalagate explain --rules rules.conf act=vote uid=7\n" +
 			"  koalagate explain --rules rules.conf --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7\n" +
+			"  koalagate explain --rules rules.conf --request 'GET /x' --metadata 'envoy.filters.http.jwt_authn payload.sub=ann'\n" +
 			"  koalagate explain --rules rules.conf --door ratelimit domain=edge remote_address=203.0.113.7",
 	}
 	files := reload.Files{}
-	q := inquiry{door: choice{among: doorNames()}}
+	q := inquiry{door: choice{among: doorNames()}, paths: choice{value: "refuse", among: []string{"refuse", "keep"}}}
 	format := choice{value: "text", among: []string{"text", "json"}}
 	f := c.Flags()
 	f.StringArrayVar(&files.Paths, "rules", nil, "rule `PATH`: a file, or a folder of *.conf; may be given several times")
@@ -39,6 +40,11 @@ func (p *program) explainCommand() *cobra.Command {
 	f.StringArrayVarP(&q.headers, "header", "H", nil, "`'NAME: VALUE'` of a header; may be given several times")
 	f.Var(&q.door, "door", "`DOOR` that the gateway asks at: "+strings.Join(doorNames(), ", ")+" (default extauthz)")
 	f.StringVar(&q.peer, "peer", "", "the client's `ADDRESS`, as the gateway sees it")
+	f.StringArrayVar(&q.envoy.metadata, "metadata", nil, "`'NAMESPACE PATH=VALUE'` of Envoy's dynamic metadata; may be given several times")
+	f.StringVar(&q.envoy.principal, "principal", "", "the `NAME` in the client's certificate, as Envoy says it")
+	f.StringVar(&q.envoy.sni, "sni", "", "the `NAME` of the server that the client asked for by TLS, as Envoy says it")
+	f.IntVar(&q.hops, "trusted-hops", 0, "`NUMBER` of entries to pass over at the right end of X-Forwarded-For, as the service's trusted_hops")
+	f.Var(&q.paths, "malformed-paths", "`WHAT` to do with a path that cannot be decoded, as the service's malformed_paths: refuse or keep")
 	f.Uint64Var(&q.hits, "hits", 1, "number of `HITS` that the request stands for")
 	f.Var(&format, "format", "`FORMAT` of the explanation: text or json (docs/formats.md)")
 	addFileFlags(c, &files)

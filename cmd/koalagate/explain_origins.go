@@ -11,10 +11,11 @@ import (
 // again and again, each time with one source more. What changes is what that
 // source said.
 type origins struct {
-	call   *mapping.Request
-	given  []mapping.Entry
-	params *rules.Params
-	of     map[string]string
+	call    *mapping.Request
+	options mapping.Options
+	given   []mapping.Entry
+	params  *rules.Params
+	of      map[string]string
 }
 
 func (o *origins) find(set *rules.Set) error {
@@ -50,7 +51,7 @@ func (o *origins) find(set *rules.Set) error {
 // of all that it changes.
 func (o *origins) add(set *rules.Set, call *mapping.Request, newest string) error {
 	next := new(rules.Params)
-	if err := mapping.Params(set, call, &mapping.Options{}, next); err != nil {
+	if err := mapping.Params(set, call, &o.options, next); err != nil {
 		return err
 	}
 	for _, p := range next.List() {
@@ -66,7 +67,7 @@ func (o *origins) add(set *rules.Set, call *mapping.Request, newest string) erro
 func (o *origins) whole() *mapping.Request {
 	full := *o.call
 	switch full.Door {
-	case mapping.ExtAuthz:
+	case mapping.ExtAuthz, mapping.Middleware:
 		full.Context = make(map[string]string, len(o.given))
 		for _, e := range o.given {
 			full.Context[e.Key] = e.Value

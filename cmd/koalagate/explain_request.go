@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/koalagate/koalagate/mapping"
 	"github.com/koalagate/koalagate/rules"
@@ -18,6 +21,9 @@ type inquiry struct {
 	headers []string
 	door    choice
 	peer    string
+	envoy   envoyFacts
+	hops    int
+	paths   choice // what holds for malformed ones
 	hits    uint64
 
 	given  []mapping.Entry  // NAME=VALUE
@@ -39,6 +45,7 @@ var doors = []struct {
 	{mapping.Accel, "argument of the check"},
 	{mapping.RateLimit, "descriptor"},
 	{mapping.Koala, "argument"},
+	{mapping.Middleware, "parameter of the program"},
 }
 
 func doorNames() []string {
@@ -64,8 +71,8 @@ func (q *inquiry) read(args []string) error {
 		q.given = append(q.given, mapping.Entry{Key: name, Value: value})
 	}
 	if q.request == "" && q.door.value == "" {
-		if len(q.headers) > 0 || q.peer != "" {
-			return errors.New("headers and a peer belong to a request; give --request 'METHOD /path' or --door")
+		if len(q.headers) > 0 || q.peer != "" || q.envoy.any() || q.hops != 0 {
+			return errors.New("headers, a peer and what else a gateway says belong to a request; give --request 'METHOD /path' or --door")
 		}
 		return nil
 	}
@@ -83,15 +90,20 @@ func (q *inquiry) readCall() error {
 		return err
 	}
 	q.call = &mapping.Request{Door: door, Peer: q.peer, Headers: mapping.HTTPHeaders(headers)}
+	if err := q.envoy.say(q.call); err != nil {
+		return err
+	}
 	if door == mapping.RateLimit || door == mapping.Koala {
-		if q.request != "" || q.peer != "" {
-			return fmt.Errorf("the door %s sees no request and no peer; give what it sees as NAME=VALUE", door)
+		if q.request != "" || q.peer != "" || len(headers) > 0 || q.hops != 0 {
+			return fmt.Errorf("the door %s sees no request, no headers and no peer; give what it sees as NAME=VALUE", door)
 		}
 		return nil
 	}
-	var ok bool
-	if q.method, q.target, ok = strings.Cut(q.request, " "); !ok {
-		return fmt.Errorf("%q is no request; give --request 'METHOD /path'", q.request)
+	if err := q.readPeer(headers); err != nil {
+		return err
+	}
+	if err := q.readLine(); err != nil {
+		return err
 	}
 	if door == mapping.ExtAuthzWeb && len(q.given) > 0 {
 		return errors.New("at ext-authz the gateway says parameters in headers; give -H 'X-Koala-Param-NAME: VALUE'")
@@ -104,6 +116,41 @@ func (q *inquiry) readCall() error {
 		target = strings.TrimPrefix(behind, u.Host)
 	}
 	return describe(call, q.method, target, headers)
+}
+
+// readPeer checks who is said to ask.
+func (q *inquiry) readPeer(headers http.Header) error {
+	if _, err := netip.ParseAddr(q.peer); err != nil && q.peer != "" {
+		if _, err := netip.ParseAddrPort(q.peer); err != nil {
+			return fmt.Errorf("%q is no address of a peer; want one as 203.0.113.7 or 2001:db8::7", q.peer)
+		}
+	}
+	switch door := q.call.Door; {
+	case q.hops < 0 || q.hops > maxHops:
+		return fmt.Errorf("--trusted-hops %d is out of range; want 0 … %d", q.hops, maxHops)
+	case q.hops == 0:
+	case door != mapping.ForwardAuth && door != mapping.ExtAuthzWeb && door != mapping.Middleware:
+		return fmt.Errorf("at %s nobody reads X-Forwarded-For; take --trusted-hops out", door)
+	case headers.Get("X-Forwarded-For") == "":
+		return errors.New("trusted hops are passed over in X-Forwarded-For; give -H 'X-Forwarded-For: CLIENT, PROXY'")
+	}
+	return nil
+}
+
+// maxHops is the most that the service's trusted_hops may be.
+const maxHops = 32
+
+// readLine reads METHOD TARGET, and what else a line of a log may have.
+func (q *inquiry) readLine() error {
+	words := strings.Fields(q.request)
+	if len(words) == 3 && strings.HasPrefix(words[2], "HTTP/") {
+		words = words[:2]
+	}
+	if len(words) != 2 {
+		return fmt.Errorf("%q is no request; give --request 'METHOD /path', with %%20 for a blank in the path", q.request)
+	}
+	q.method, q.target = words[0], words[1]
+	return nil
 }
 
 // describe puts the client's request into the call as the gateways of its door
@@ -126,7 +173,7 @@ func describe(call *mapping.Request, method, target string, headers http.Header)
 	case mapping.ExtAuthzWeb:
 		call.Method, call.Path = method, "/v1/ext-authz"+target
 		say("X-Forwarded-For", call.Peer)
-	default:
+	default: // those that see the request and its connection
 		call.Method, call.Path = method, target
 		return nil
 	}
@@ -142,7 +189,7 @@ func parseHeaders(list []string) (http.Header, error) {
 	headers := make(http.Header)
 	for _, h := range list {
 		name, value, ok := strings.Cut(h, ":")
-		if name = strings.TrimSpace(name); !ok || name == "" {
+		if name = strings.TrimSpace(name); !ok || !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("%q is no header; want 'NAME: VALUE'", h)
 		}
 		headers.Add(name, strings.TrimSpace(value))
@@ -167,6 +214,6 @@ func (q *inquiry) params(set *rules.Set) (*rules.Params, map[string]string, erro
 		}
 		return params, nil, nil
 	}
-	o := origins{call: q.call, given: q.given, params: new(rules.Params), of: make(map[string]string)}
+	o := origins{call: q.call, options: mapping.Options{TrustedHops: q.hops, KeepMalformed: q.paths.value == "keep"}, given: q.given, params: new(rules.Params), of: make(map[string]string)}
 	return o.params, o.of, o.find(set)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 )
 
 // colours are how words stand out in a terminal.
@@ -59,7 +60,7 @@ func (c colours) verdict(word string) string {
 // printExplanation writes an explanation for people.
 func printExplanation(w io.Writer, e *explanation, c colours) {
 	if e.Request != nil {
-		fmt.Fprintln(w, strings.TrimSpace(e.Request.Method+" "+e.Request.Target+" at "+e.Request.Door))
+		fmt.Fprintln(w, strings.TrimSpace(printable(e.Request.Method+" "+e.Request.Target)+" at "+e.Request.Door))
 		printParams(w, e.Params)
 	}
 	if e.Refused != nil {
@@ -68,7 +69,7 @@ func printExplanation(w io.Writer, e *explanation, c colours) {
 	}
 	for i := range e.Rules {
 		r := &e.Rules[i]
-		fmt.Fprintln(w, c.outcome(r.Outcome, fmt.Sprintf("rule %d (%s:%d): %s", r.Return, r.File, r.Line, ruleText(r))))
+		fmt.Fprintln(w, c.outcome(r.Outcome, fmt.Sprintf("rule %d (%s:%d): %s", r.Return, printable(r.File), r.Line, ruleText(r))))
 	}
 	printDecision(w, e.Decision, c)
 }
@@ -77,7 +78,7 @@ func printExplanation(w io.Writer, e *explanation, c colours) {
 func printParams(w io.Writer, params []explainedParam) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range params {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", p.Name, shownValue(p.Value), p.From)
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", shownValue(p.Name), shownValue(p.Value), printable(p.From))
 	}
 	// What it is written to is the standard output, where every other line
 	// goes without a look too.
@@ -117,7 +118,7 @@ func faultText(faults []explainedFault) string {
 		if f.Value != "" {
 			value = shownValue(f.Value)
 		}
-		texts[i] = fmt.Sprintf("%s is %s and the rule wants %s", f.Name, value, f.Condition)
+		texts[i] = fmt.Sprintf("%s is %s and the rule wants %s", f.Name, value, printable(f.Condition))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -158,8 +159,18 @@ func printDecision(w io.Writer, d *explainedDecision, c colours) {
 
 // shownValue is a value as it can be told from what stands around it.
 func shownValue(value string) string {
-	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r == ' ' || r == '"' || !unicode.IsPrint(r) }) {
+	if value == "" || !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r == ' ' || r == '"' || !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", value)
 	}
 	return value
+}
+
+// printable is text without what a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
