@@ -237,6 +237,18 @@ func TestDerived(t *testing.T) {
 	}
 }
 
+// TestDoorsAreKnownToTheRules: check warns of a door that does not exist, by a
+// list of its own.
+func TestDoorsAreKnownToTheRules(t *testing.T) {
+	for _, d := range append(Doors(), Middleware, "no-door") {
+		text := "[params]\nact : gateway\n[rules]\nrule : [direct] [act=a; door=" + string(d) + "] [] [result=1; return=1]\n[result]\n0 : {}\n1 : {}\n"
+		_, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+		if (len(findings) > 0) != (d == "no-door") {
+			t.Errorf("door=%s: %v", d, findings)
+		}
+	}
+}
+
 func TestPrecedence(t *testing.T) {
 	set := with(t, "act : header X-Act else gateway\nkey : gateway hashed", "* /a : act=route\n* /{act} : kind=variable")
 	get := func(door Door, path string, headers map[string]string) *Request {

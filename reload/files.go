@@ -15,6 +15,9 @@ type Files struct {
 	// Paths are rule files, and folders of which every *.conf is one, in the
 	// order of their names.
 	Paths []string
+	// Stdin is what the path "-" stands for, so that a command can read from a
+	// pipe. Nil for nothing: then "-" is a file like any other.
+	Stdin io.Reader
 	// DictRoot is the folder that the paths of word lists start from; "" for
 	// the folder of the rule file that names them.
 	DictRoot string
@@ -46,7 +49,13 @@ func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(ni
 func (f Files) sources(r *reader) ([]rules.Source, error) {
 	var sources []rules.Source
 	var faults []error
+	given := make(map[string]bool)
 	for _, path := range f.Paths {
+		if path == standardInput && f.Stdin != nil && !given[path] {
+			source, err := readStream(stdinName, f.Stdin, maxRuleFile)
+			sources, faults, given[path] = append(sources, source), append(faults, err), true
+			continue
+		}
 		names := []string{path}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			if names, err = r.folder(path); err != nil {
@@ -56,6 +65,11 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 			}
 		}
 		for _, name := range names {
+			if given[filepath.Clean(name)] {
+				faults = append(faults, fmt.Errorf("%s: given twice; take one out", name))
+				continue
+			}
+			given[filepath.Clean(name)] = true
 			source := rules.Source{Name: name}
 			if err := r.file(name, maxRuleFile, func(text io.Reader) (err error) {
 				source.Text, err = io.ReadAll(text)
@@ -70,6 +84,25 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 		faults = append(faults, errors.New("no rule files are given"))
 	}
 	return sources, errors.Join(faults...)
+}
+
+// The path of the standard input, and its name in findings. Word lists that it
+// names are relative to the working directory.
+const (
+	standardInput = "-"
+	stdinName     = "<stdin>"
+)
+
+// readStream reads what has no size to look at first, up to limit bytes.
+func readStream(name string, from io.Reader, limit int64) (rules.Source, error) {
+	text, err := io.ReadAll(io.LimitReader(from, limit+1))
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", name, err)
+	case int64(len(text)) > limit:
+		err = fmt.Errorf("%s: more than %d bytes; want at most that", name, limit)
+	}
+	return rules.Source{Name: name, Text: text}, err
 }
 
 // openDict loads the word list at path, which a line of source names.

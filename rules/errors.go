@@ -133,5 +133,6 @@ var (
 	warnSuccess     = define("W017", "a refusal is answered with a status of success")
 	warnHeaderSize  = define("W018", "the headers of an entry are large")
 	warnRenumbered  = define("W019", "the number of a rule has changed its meaning")
+	warnDerived     = define("W020", "what doors make of a request never has this value")
 	warnMore        = define("W099", "there are more warnings than are shown")
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Position is a place in a rule file. Line and Column count from 1, Column in
@@ -104,11 +105,22 @@ func (c *collector) add(code *Code, at span, f Finding) {
 	if c.count[f.Severity]++; c.count[f.Severity] > maxFindings {
 		return
 	}
-	f.Code = code.ID
+	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, printable(f.Message), printable(f.Hint), printable(f.Suggestion)
 	if at.line != nil {
 		f.Position, f.Line = at.position(), at.line.text
 	}
 	c.list = append(c.list, f)
+}
+
+// printable is text without what a terminal would obey: a message repeats what
+// the file holds.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, text)
 }
 
 // sorted returns the findings in the order of the files, and one that says

@@ -52,6 +52,9 @@ func (p *parser) object(s span) ([]member, bool) {
 		list = append(list, m)
 		switch {
 		case j.take(','):
+			if j.skip(); strings.HasPrefix(s.text()[j.at:], "}") {
+				return nil, j.fault("take the comma before it out", "a field is missing")
+			}
 		case j.take('}'):
 			return list, j.end()
 		case j.at == len(s.text()): // take passed over the blanks

@@ -126,6 +126,7 @@ type fileParser struct {
 	section section
 	seen    [unknownSection]bool
 	garbled bool // something that is not UTF-8 was reported
+	binary  bool // a NUL byte was reported
 	stray   bool // a statement outside the sections was reported
 }
 
@@ -169,6 +170,11 @@ func (p *fileParser) statement(statement span) {
 	case endSection:
 		p.outside(statement, errAfterEnd, "take it out, or [end] to the last line of the file", "nothing may follow [end]")
 	case noSection:
+		if strings.IndexByte(statement.text(), '\r') >= 0 {
+			p.lost = true
+			p.outside(statement, errNoSection, "save it with line ends of Unix or of Windows", "the lines of this file end in a carriage return alone, which makes one line of it")
+			return
+		}
 		p.outside(statement, errNoSection, "put it under [dicts], [rules], [result], [params], [routes] or [settings]", "this stands above the first section")
 	}
 }
@@ -202,7 +208,10 @@ func (p *fileParser) readable(l *line) bool {
 		return false
 	}
 	if i := strings.IndexByte(l.text, 0); i >= 0 {
-		p.reportf(whole(l).slice(i, i+1), errNUL, "is this a text file?", "a NUL byte")
+		if !p.binary {
+			p.reportf(whole(l).slice(i, i+1), errNUL, "is this a text file?", "a NUL byte")
+		}
+		p.binary = true
 		return false
 	}
 	if !utf8.ValidString(l.text) {
@@ -257,6 +266,11 @@ func (p *fileParser) enter(s section, name span) {
 	if s == unknownSection {
 		p.unknown(name, errSection, "section", sectionNames[dictsSection:])
 		p.lost = true
+		// What it was probably meant to be is how its lines are read, so that
+		// their faults are found in the same run.
+		if s = sectionNamed(suggest(name.text(), sectionNames[dictsSection:])); s != unknownSection {
+			p.section, p.parser.seen[s] = s, true
+		}
 		return
 	}
 	if p.seen[s] {

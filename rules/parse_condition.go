@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -52,8 +53,16 @@ func (p *parser) parseCondition(d *ruleDecl, s span) *Condition {
 	case '@':
 		return p.parseListed(d, c, operand)
 	}
-	p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@", "%q is no operator", firstRune(operator.text()))
+	p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@", "%q is no operator", firstWord(operator))
 	return nil
+}
+
+// firstWord is the word that s begins with, or the sign if it is none.
+func firstWord(s span) string {
+	if name := s.name(); !name.empty() {
+		return name.mention()
+	}
+	return firstRune(s.text())
 }
 
 func firstRune(text string) string {
@@ -144,6 +153,9 @@ func (p *parser) parseBound(c *Condition, operator byte, operand span) *Conditio
 	if !ok {
 		p.reportf(number, errInteger, "want an integer, from -9223372036854775808 to 9223372036854775807", "%q is no integer of 64 bits", number.mention())
 		return nil
+	}
+	if !c.Negated && (operator == '>' && n == math.MaxInt64 || operator == '<' && n == math.MinInt64) {
+		p.reportf(number, warnNoEffect, "take the rule out, or choose another bound", "no integer is %c %d", operator, n)
 	}
 	c.form, c.bound = formAbove, n
 	if operator == '<' {

@@ -12,6 +12,7 @@ type ruleDecl struct {
 	at       span
 	result   word
 	returns  word
+	cost     word
 	resultNo int64
 	places   []span // of the conditions
 	listed   []listedDict

@@ -66,7 +66,11 @@ func (p *parser) number(w word, least, most int64) int64 {
 	case text == "":
 		return 0
 	case !hasIntegerForm(text):
-		p.reportf(w.value, errNumber, "want digits alone, without a unit", "%s=%s is not a whole number", w.name.text(), w.value.mention())
+		hint := "want digits alone, without a unit"
+		if strings.ContainsAny(text, ",=") {
+			hint = "want digits alone; put a ; before the next word"
+		}
+		p.reportf(w.value, errNumber, hint, "%s=%s is not a whole number", w.name.text(), w.value.mention())
 		return 0
 	}
 	n, ok := parseInteger(text)

@@ -20,6 +20,7 @@ func (p *parser) warn(set *Set) {
 	p.warnResults()
 	p.warnUnused(set)
 	p.warnSupply()
+	p.warnDerived()
 }
 
 // warnDays reports the first rule that counts by calendar days whose zone
@@ -96,7 +97,26 @@ func (p *parser) warnSupply() {
 		return
 	}
 	supplied := make(map[string]bool)
-	names := slices.Clone(derivedNames)
+	names := slices.Concat(derivedNames, p.declaredNames())
+	for _, name := range names {
+		supplied[name] = true
+	}
+	for _, d := range p.rules {
+		if slices.ContainsFunc(d.Conditions, func(c *Condition) bool { return c.Name == "door" || c.Name == "domain" }) {
+			continue
+		}
+		for i, c := range d.Conditions {
+			p.warnUnsupplied(c.Name, d.places[i], supplied, names)
+		}
+		if d.Cost != "" {
+			p.warnUnsupplied(d.Cost, d.cost.value, supplied, names)
+		}
+	}
+}
+
+// declaredNames are the parameters that [params] and [routes] supply.
+func (p *parser) declaredNames() []string {
+	var names []string
 	for _, d := range p.params {
 		names = append(names, d.Name)
 	}
@@ -108,22 +128,17 @@ func (p *parser) warnSupply() {
 			names = append(names, v.name)
 		}
 	}
-	for _, name := range names {
-		supplied[name] = true
+	return names
+}
+
+// warnUnsupplied reports a parameter that is not supplied, once.
+func (p *parser) warnUnsupplied(name string, at span, supplied map[string]bool, names []string) {
+	if supplied[name] {
+		return
 	}
-	for _, d := range p.rules {
-		if slices.ContainsFunc(d.Conditions, func(c *Condition) bool { return c.Name == "door" || c.Name == "domain" }) {
-			continue
-		}
-		for i, c := range d.Conditions {
-			if supplied[c.Name] {
-				continue
-			}
-			supplied[c.Name] = true // once is enough
-			p.found.add(warnNoSupply, d.places[i], Finding{
-				Message: "neither [params] nor [routes] supplies the parameter " + c.Name,
-				Hint:    "declare it in [params], if the gateway's configuration does not set it", Suggestion: suggest(c.Name, names),
-			})
-		}
-	}
+	supplied[name] = true
+	p.found.add(warnNoSupply, at, Finding{
+		Message: "neither [params] nor [routes] supplies the parameter " + name,
+		Hint:    "declare it in [params], if the gateway's configuration does not set it", Suggestion: suggest(name, names),
+	})
 }

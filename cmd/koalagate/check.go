@@ -13,13 +13,14 @@ func (p *program) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check PATH…",
 		Short: "Find the faults of rule files",
-		Long: "Find the faults of rule files, as `serve` reads them: files, and folders of *.conf.\n" +
+		Long: "Find the faults of rule files, as `serve` reads them: files, folders of *.conf, and - for\n" +
+			"the standard input.\n" +
 			"Exit code 0 without errors, 1 with an error (with --strict a warning too), 2 for a wrong command line.\n" +
 			"docs/findings.md has an example of each finding and its mending.",
 		Example: "  koalagate check rules/\n  koalagate check --format github --strict rules.conf",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("there is nothing to check; give a rule file or a folder")
+				return errors.New("there is nothing to check; give a rule file, a folder, or - for the standard input")
 			}
 			return nil
 		},
@@ -30,7 +31,7 @@ func (p *program) checkCommand() *cobra.Command {
 	c.Flags().Var(&format, "format", "`FORMAT` of the findings: text, json (docs/formats.md) or github (annotations of a workflow)")
 	addFileFlags(c, &files)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		files.Paths = args
+		files.Paths, files.Stdin = args, p.stdin
 		return p.check(files, format.value, *strict)
 	}
 	return c

@@ -31,7 +31,7 @@ func (p *program) explainCommand() *cobra.Command {
 			"  koalagate explain --rules rules.conf --request 'GET /x' --metadata 'envoy.filters.http.jwt_authn payload.sub=ann'\n" +
 			"  koalagate explain --rules rules.conf --door ratelimit domain=edge remote_address=203.0.113.7",
 	}
-	files := reload.Files{}
+	files := reload.Files{Stdin: p.stdin}
 	q := inquiry{door: choice{among: doorNames()}, paths: choice{value: "refuse", among: []string{"refuse", "keep"}}}
 	format := choice{value: "text", among: []string{"text", "json"}}
 	f := c.Flags()

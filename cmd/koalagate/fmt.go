@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +53,7 @@ func (p *program) fmtCommand() *cobra.Command {
 
 // run lays out every file, also behind one that cannot be.
 func (f *formatting) run(paths []string) error {
-	sources, err := f.sources(paths)
+	sources, err := reload.Files{Paths: paths, Stdin: f.stdin}.Sources()
 	if err != nil {
 		return failure{err}
 	}
@@ -74,22 +73,6 @@ func (f *formatting) run(paths []string) error {
 		return errTold
 	}
 	return nil
-}
-
-// sources reads the files.
-func (f *formatting) sources(paths []string) ([]rules.Source, error) {
-	var sources []rules.Source
-	var faults []error
-	for _, path := range paths {
-		if path == standardInput {
-			text, err := io.ReadAll(f.stdin)
-			sources, faults = append(sources, rules.Source{Name: "<stdin>", Text: text}), append(faults, err)
-			continue
-		}
-		read, err := reload.Files{Paths: []string{path}}.Sources()
-		sources, faults = append(sources, read...), append(faults, err)
-	}
-	return sources, errors.Join(faults...)
 }
 
 // file lays out one file. It returns errTold for what it has told itself.
