@@ -93,7 +93,7 @@ func TestGateRefusesToOpen(t *testing.T) {
 		{"no file", koalagate.Options{}, "no rule files are given"},
 		{"a file that is not there", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
 		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "no *.conf in this folder"},
-		{"no URL of Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: it cannot be read"},
+		{"no URL of Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
 	} {
 		g, err := koalagate.Open(c.o)
 		if err == nil {

@@ -109,11 +109,33 @@ type Config struct {
 	// AdminTokenFile is a file that holds AdminToken.
 	AdminTokenFile string `koanf:"admin_token_file"`
 
-	// Redis is the URL of the Redis that instances share: redis://, rediss://
-	// or unix://. Empty: each instance counts for itself, in process.
+	// Redis is the URL of the Redis that instances share: redis://, unix:// or
+	// redis-sentinel://, and with rediss for TLS. Empty: each instance counts
+	// for itself, in process.
 	Redis RedisURL `koanf:"redis" validate:"omitempty,redisurl"`
-	// RedisPasswordFile is a file that holds the password for Redis.
+	// RedisUsername is the user of Redis's ACL, where the URL names none.
+	RedisUsername string `koanf:"redis_username" validate:"excluded_without=Redis"`
+	// RedisPassword is the password for Redis, where the URL holds none.
+	RedisPassword Secret `koanf:"redis_password" validate:"excluded_without=Redis"`
+	// RedisPasswordFile is a file that holds RedisPassword.
 	RedisPasswordFile string `koanf:"redis_password_file"`
+	// RedisSentinelUsername is the user of the Sentinels' ACL.
+	RedisSentinelUsername string `koanf:"redis_sentinel_username" validate:"excluded_without=Redis"`
+	// RedisSentinelPassword is the password for the Sentinels.
+	RedisSentinelPassword Secret `koanf:"redis_sentinel_password" validate:"excluded_without=Redis"`
+	// RedisSentinelPasswordFile is a file that holds RedisSentinelPassword.
+	RedisSentinelPasswordFile string `koanf:"redis_sentinel_password_file"`
+	// RedisTLSCA is the PEM file of the authorities that Redis's certificate
+	// may come from. Empty: those of the system. This file and the next two
+	// are read with each new connection.
+	RedisTLSCA string `koanf:"redis_tls_ca" validate:"excluded_without=Redis"`
+	// RedisTLSCert is the PEM file of the certificate that Redis is shown.
+	RedisTLSCert string `koanf:"redis_tls_cert" validate:"excluded_without=Redis"`
+	// RedisTLSKey is the PEM file of the certificate's private key.
+	RedisTLSKey string `koanf:"redis_tls_key" validate:"excluded_without=Redis"`
+	// RedisTLSServerName is the name in Redis's certificate. Empty: the host
+	// that is called.
+	RedisTLSServerName string `koanf:"redis_tls_server_name" validate:"excluded_without=Redis"`
 	// RedisPrefix begins every key in Redis.
 	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
 	// RedisBudget is the most time that Redis gets for one decision.

@@ -174,16 +174,19 @@ func TestServiceLinksAreNotOurs(t *testing.T) {
 
 func TestSecretsComeFromFilesAndAreNeverShown(t *testing.T) {
 	l := load(t, config.Input{
-		File: write(t, "k.yaml", fmt.Sprintf("redis: redis://ann:old-secret@localhost:6379/1\nredis_password_file: %s\nkoala_token_file: %s\n",
+		File: write(t, "k.yaml", fmt.Sprintf("redis: redis-sentinel://ann:old-secret@one:1,two/m/1\nredis_sentinel_password_file: %s\nkoala_token_file: %s\n",
 			write(t, "password", "new/secret\n"), write(t, "token", "token-secret\n"))),
 		Environ: []string{"KOALAGATE_ADMIN_TOKEN=admin-secret"},
 	})
-	if l.Redis.Reveal() != "redis://ann:new%2Fsecret@localhost:6379/1" || l.KoalaToken.Reveal() != "token-secret" || l.AdminToken.Reveal() != "admin-secret" {
+	if l.Redis.Reveal() != "redis-sentinel://ann:old-secret@one:1,two/m/1" || l.RedisSentinelPassword.Reveal() != "new/secret" || l.KoalaToken.Reveal() != "token-secret" || l.AdminToken.Reveal() != "admin-secret" {
 		t.Errorf("got %s %s %s", l.Redis.Reveal(), l.KoalaToken.Reveal(), l.AdminToken.Reveal())
 	}
 	var dump bytes.Buffer
 	if err := l.Dump(&dump); err != nil {
 		t.Fatal(err)
+	}
+	if want := "redis-sentinel://ann:xxxxx@one:1,two/m/1"; !strings.Contains(dump.String(), want) {
+		t.Errorf("the dump has no %s", want)
 	}
 	for _, form := range []string{dump.String(), fmt.Sprintf("%v", l.Config), fmt.Sprintf("%#v", l.Config), fmt.Sprintf("%+v", *l)} {
 		if strings.Contains(form, "secret") || !strings.Contains(form, "xxxxx") {

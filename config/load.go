@@ -140,19 +140,14 @@ func plain(err error) error {
 // readSecrets puts what the files of secrets hold in its place.
 func (l *Loaded) readSecrets() error {
 	return errors.Join(
-		l.readSecret("redis_password_file", l.RedisPasswordFile, func(secret string) (err error) {
-			if l.Redis == "" {
-				return errors.New("there is no redis to use the password for; set redis too")
-			}
-			l.Redis, err = l.Redis.withPassword(secret)
-			return err
-		}),
+		l.readSecret("redis_password_file", l.RedisPasswordFile, l.token("redis_password", &l.RedisPassword)),
+		l.readSecret("redis_sentinel_password_file", l.RedisSentinelPasswordFile, l.token("redis_sentinel_password", &l.RedisSentinelPassword)),
 		l.readSecret("koala_token_file", l.KoalaTokenFile, l.token("koala_token", &l.KoalaToken)),
 		l.readSecret("admin_token_file", l.AdminTokenFile, l.token("admin_token", &l.AdminToken)),
 	)
 }
 
-// token makes the function that sets a token, unless it is set already.
+// token makes the function that sets a secret, unless it is set already.
 func (l *Loaded) token(key string, target *Secret) func(string) error {
 	return func(secret string) error {
 		if *target != "" {

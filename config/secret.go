@@ -1,6 +1,6 @@
 package config
 
-import "net/url"
+import "strings"
 
 // masked is what is shown in place of a secret.
 const masked = "xxxxx"
@@ -29,21 +29,22 @@ func (s Secret) Reveal() string { return string(s) }
 // RedisURL is the address of a Redis, printed without its password.
 type RedisURL string
 
-// String is the URL with its password masked.
+// String is the URL with its password masked, even where it cannot be read as
+// one: a list of hosts is no URL to most readers.
 func (u RedisURL) String() string {
-	if u == "" {
-		return ""
+	scheme, rest, ok := strings.Cut(string(u), "://")
+	if !ok || strings.Contains(strings.ToLower(rest), "password=") {
+		return Secret(u).String() // whatever it is, it may hold a password
 	}
-	parsed, err := url.Parse(string(u))
-	if err != nil {
-		return masked // whatever it is, it may hold a password
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return string(u)
 	}
-	query := parsed.Query()
-	if query.Has("password") {
-		query.Set("password", masked)
-		parsed.RawQuery = query.Encode()
+	user, password, _ := strings.Cut(rest[:at], ":")
+	if password != "" {
+		user += ":" + masked
 	}
-	return parsed.Redacted()
+	return scheme + "://" + user + rest[at:]
 }
 
 // GoString keeps %#v from telling the password.
@@ -54,13 +55,3 @@ func (u RedisURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil
 
 // Reveal is the URL with its password.
 func (u RedisURL) Reveal() string { return string(u) }
-
-// withPassword is the URL with this password in place of its own.
-func (u RedisURL) withPassword(password string) (RedisURL, error) {
-	parsed, err := url.Parse(string(u))
-	if err != nil {
-		return "", err
-	}
-	parsed.User = url.UserPassword(parsed.User.Username(), password)
-	return RedisURL(parsed.String()), nil
-}

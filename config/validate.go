@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -55,16 +54,13 @@ func isMode(s string) bool {
 	return slices.Contains(doors, door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
 }
 
+// isRedisURL tells whether s begins as the URL of a Redis does. What follows is
+// the store's to judge.
 func isRedisURL(s string) bool {
-	u, err := url.Parse(s)
-	if err != nil {
-		return false
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		return u.Host != ""
-	case "unix":
-		return u.Path != ""
+	scheme, rest, _ := strings.Cut(s, "://")
+	switch scheme {
+	case "redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel":
+		return rest != ""
 	}
 	return false
 }
@@ -105,10 +101,12 @@ func wanted(fault validator.FieldError) string {
 		return "octal digits between quotes, like \"0660\""
 	case "required_with":
 		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
+	case "excluded_without":
+		return "nothing: there is no Redis to use it for; set redis too"
 	case "mode":
 		return "door=mode: one of " + strings.Join(doors, ", ") + ", and enforce, observe or off"
 	case "redisurl":
-		return "redis://host:port/db, rediss://… or unix:///path"
+		return "redis://host:port/db, unix:///path or redis-sentinel://host:port,…/master; rediss… for TLS"
 	case "timezone":
 		return "the IANA name of a time zone, like Asia/Shanghai or UTC"
 	case "oneof":

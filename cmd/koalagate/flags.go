@@ -57,7 +57,11 @@ func (s *settings) load(environ []string) (*config.Loaded, error) {
 			in.Flags[keyOf(f)] = f.Value.String()
 		}
 	})
-	return config.Load(in)
+	loaded, err := config.Load(in)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, checkRedis(loaded)
 }
 
 // keyOf is the key that a flag sets.

@@ -44,13 +44,14 @@ func (p *program) serveCommand() *cobra.Command {
 		if len(loaded.Rules) == 0 {
 			return errors.New("there are no rules; give --rules PATH, KOALAGATE_RULES, or rules in the --config file")
 		}
-		return p.serve(c.Context(), &loaded.Config)
+		return p.serve(c.Context(), loaded)
 	}
 	return c
 }
 
 // serve wires the service and runs it to its end.
-func (p *program) serve(ctx context.Context, c *config.Config) error {
+func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
+	c := &loaded.Config
 	logger := newLogger(p.stderr, c)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -65,7 +66,7 @@ func (p *program) serve(ctx context.Context, c *config.Config) error {
 	}
 	store, err := openCounters(c, m, logger)
 	if err != nil {
-		return failure{err}
+		return failure{naming(loaded, err)}
 	}
 	defer store.close()
 	decisions, err := openDecisionLog(c, m, logger)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/store"
+)
+
+// redisOptions are what the configuration says of Redis.
+func redisOptions(c *config.Config) store.RedisOptions {
+	return store.RedisOptions{
+		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget,
+		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
+		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
+		TLS: store.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
+	}
+}
+
+// redisKeys are the keys of the options that the store may complain of.
+var redisKeys = map[string]string{
+	"URL":              "redis",
+	"Username":         "redis_username",
+	"Password":         "redis_password",
+	"SentinelPassword": "redis_sentinel_password",
+	"TLS":              "redis_tls_ca",
+	"TLS.CA":           "redis_tls_ca",
+	"TLS.Cert":         "redis_tls_cert",
+	"TLS.Key":          "redis_tls_key",
+}
+
+// checkRedis has the store judge what the configuration says of Redis, and
+// names the key, and who set it, in each complaint.
+func checkRedis(l *config.Loaded) error {
+	if l.Redis == "" {
+		return nil
+	}
+	o := redisOptions(&l.Config)
+	return naming(l, o.Validate())
+}
+
+// naming is the error with the key, and who set it, in place of each option
+// that the store complains of.
+func naming(l *config.Loaded, err error) error {
+	if err == nil {
+		return nil
+	}
+	var faults []error
+	for _, err := range flat(err) {
+		var wrong *store.OptionError
+		if errors.As(err, &wrong) {
+			key := redisKeys[wrong.Option]
+			err = fmt.Errorf("%s (%s): %w", key, l.Sources[key], wrong.Err)
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// flat is the errors that were joined.
+func flat(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}

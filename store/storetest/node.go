@@ -1,0 +1,203 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long a test waits for what has to happen.
+const patience = 30 * time.Second
+
+// Node is a redis-server of a test's own on a port of loopback: a server with
+// options, a Sentinel or a node of a Cluster. It ends with the test.
+type Node struct {
+	Address string // host:port
+	Dir     string // where it keeps its files
+	t       testing.TB
+	args    []string
+	process *exec.Cmd
+	options redis.Options // of clients
+}
+
+// StartNode starts a redis-server that keeps nothing on disk and has these
+// options beside. PORT in them stands for its port, DIR for its folder.
+// Clients of it use client for what they need.
+func StartNode(t testing.TB, client redis.Options, args ...string) *Node {
+	t.Helper()
+	n := NewNode(t)
+	n.options = client
+	n.args = append([]string{"--save", "", "--appendonly", "no"}, args...)
+	n.Start()
+	return n
+}
+
+// NewNode has a port and a folder, and is not started yet.
+func NewNode(t testing.TB) *Node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "koala")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{t: t, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	t.Cleanup(func() {
+		n.Kill()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// freePort is a port that nobody listens on, nor on the one 10000 above, which
+// nodes of a Cluster talk to each other on. Both are below the ports that
+// connections are given.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := 12000 + rand.IntN(9000)
+		if listens(port) && listens(port+10000) {
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+func listens(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// Port is the port that it listens on.
+func (n *Node) Port() string {
+	_, port, _ := net.SplitHostPort(n.Address)
+	return port
+}
+
+// Start starts the node, after Kill with what it has on disk.
+func (n *Node) Start() {
+	n.t.Helper()
+	args := []string{"--port", n.Port()}
+	for _, a := range n.args {
+		args = append(args, strings.NewReplacer("PORT", n.Port(), "DIR", n.Dir).Replace(a))
+	}
+	n.run(append(args, "--bind", "127.0.0.1", "--daemonize", "no", "--dir", n.Dir)...)
+}
+
+// StartSentinel starts the node as a Sentinel of masters, with these lines of
+// its configuration beside.
+func (n *Node) StartSentinel(client redis.Options, lines ...string) {
+	n.t.Helper()
+	n.options = client
+	file := filepath.Join(n.Dir, "sentinel.conf")
+	text := strings.Join(append([]string{"port " + n.Port(), "bind 127.0.0.1", "dir " + n.Dir}, lines...), "\n") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	n.run(file, "--sentinel")
+}
+
+// run runs redis-server and waits until it answers.
+func (n *Node) run(args ...string) {
+	n.t.Helper()
+	n.process = exec.Command(find(n.t, "redis-server"), args...)
+	log, err := os.OpenFile(filepath.Join(n.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer log.Close()
+	n.process.Stdout, n.process.Stderr = log, log
+	if err := n.process.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	client := n.Client()
+	defer client.Close()
+	Eventually(n.t, func() error { return client.Ping(context.Background()).Err() })
+}
+
+// Log is what the node has logged.
+func (n *Node) Log() string {
+	text, err := os.ReadFile(filepath.Join(n.Dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Kill ends the node at once, as a crash does.
+func (n *Node) Kill() {
+	if n.process != nil {
+		// The errors say that it is gone already, or that it was killed.
+		_ = n.process.Process.Kill()
+		_ = n.process.Wait()
+		n.process = nil
+	}
+}
+
+// Pause makes the node hang, Resume ends that.
+func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
+
+func (n *Node) signal(signal os.Signal) {
+	n.t.Helper()
+	if err := n.process.Process.Signal(signal); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// Client returns a plain client of the node. The caller closes it.
+func (n *Node) Client() *redis.Client {
+	o := n.options
+	o.Addr, o.DialerRetries = n.Address, 1
+	return redis.NewClient(&o)
+}
+
+// SetClient has later clients use o.
+func (n *Node) SetClient(o redis.Options) { n.options = o }
+
+// Do sends the node one command and returns the answer.
+func (n *Node) Do(command ...any) (any, error) {
+	client := n.Client()
+	defer client.Close()
+	return client.Do(context.Background(), command...).Result()
+}
+
+// MustDo is Do where the command has to work.
+func (n *Node) MustDo(command ...any) any {
+	n.t.Helper()
+	reply, err := n.Do(command...)
+	if err != nil {
+		n.t.Fatalf("%v: %v\n%s", command, err, n.Log())
+	}
+	return reply
+}
+
+// Eventually waits until f has no error any more.
+func Eventually(t testing.TB, f func() error) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("after %v: %v", patience, err)
+		}
+	}
+}
