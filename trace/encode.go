@@ -7,21 +7,21 @@ import (
 	"github.com/koalagate/koalagate/engine"
 )
 
-// appendLine appends a call and its answer as a line of a trace. A value goes
-// through show on its way.
-func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, show func(name, value string) string) []byte {
+// appendLine appends a call and its answer as a line of a trace, with values as
+// the mask has them.
+func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask) []byte {
 	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
-	b = appendWord(b, `,"op":`, nameOf(c.Op))
+	b = appendWord(b, `,"op":`, names[c.Op])
 	b = appendWord(b, `,"door":`, c.Door)
 	if len(c.Sets) == 1 {
-		b = appendInput(append(b, ','), &c.Sets[0], show)
+		b = appendInput(append(b, ','), &c.Sets[0], m)
 	} else {
 		b = append(b, `,"sets":[`...)
 		for i := range c.Sets {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendInput(append(b, '{'), &c.Sets[i], show), '}')
+			b = append(appendInput(append(b, '{'), &c.Sets[i], m), '}')
 		}
 		b = append(b, ']')
 	}
@@ -36,14 +36,14 @@ func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, show fun
 }
 
 // appendInput appends the fields of one parameter set.
-func appendInput(b []byte, in *engine.Input, show func(name, value string) string) []byte {
+func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 	b = append(b, `"params":{`...)
 	for i, p := range in.Params.List() {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = appendText(b, p.Name)
-		b = appendText(append(b, ':'), show(p.Name, p.Value))
+		b = m.appendTo(append(b, ':'), p.Name, p.Value)
 	}
 	b = strconv.AppendUint(append(b, `},"hits":`...), in.Hits, 10)
 	if in.Refund {
@@ -58,9 +58,10 @@ func appendInput(b []byte, in *engine.Input, show func(name, value string) strin
 				b = append(b, ',')
 			}
 			if i%2 == 1 { // keys and values in turn
-				e = show(o.Entries[i-1], e)
+				b = m.appendTo(b, o.Entries[i-1], e)
+			} else {
+				b = appendText(b, e)
 			}
-			b = appendText(b, e)
 		}
 		b = append(b, `]}`...)
 	}

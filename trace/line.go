@@ -7,32 +7,32 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// operations are the names of the operations on a line.
-var operations = map[string]engine.Op{
-	"take":            engine.Take,
-	"browse":          engine.Browse,
-	"update":          engine.Update,
-	"refund":          engine.Refund,
-	"browse-complete": engine.Complete,
-	"take-complete":   engine.CompleteTake,
-	"peek":            engine.Peek,
-	"reset":           engine.Reset,
+// names are the names of the operations on a line.
+var names = [...]string{
+	engine.Take:         "take",
+	engine.Browse:       "browse",
+	engine.Update:       "update",
+	engine.Refund:       "refund",
+	engine.Complete:     "browse-complete",
+	engine.CompleteTake: "take-complete",
+	engine.Peek:         "peek",
+	engine.Reset:        "reset",
 }
 
-// nameOf is the name of an operation on a line.
-func nameOf(op engine.Op) string {
-	for name, o := range operations {
-		if o == op {
-			return name
-		}
+// operation is the one that a line names, take unless said.
+func operation(name string) (op engine.Op, known bool) {
+	if name == "" {
+		return engine.Take, true
 	}
-	return ""
+	at := slices.Index(names[:], name)
+	return engine.Op(max(at, 0)), at >= 0
 }
 
 // Line is a call as it stands on a line of a trace.
@@ -111,25 +111,59 @@ func wanted(kind reflect.Kind) string {
 
 // fault says what is missing on the line, or too much.
 func (l *Line) fault() error {
-	op, known := engine.Take, true
-	if l.Op != "" {
-		op, known = operations[l.Op]
-	}
+	op, known := operation(l.Op)
 	switch {
 	case l.T <= 0:
 		return errors.New("t is missing; want the time of the call in ms since the epoch")
+	case l.T > maxT:
+		return fmt.Errorf("t is %d, which is no time that a store counts with; want ms since the epoch, 1 … %d", l.T, int64(maxT))
 	case !known:
 		return fmt.Errorf("unknown op %q; want take, browse, update, refund, browse-complete, take-complete, peek or reset", l.Op)
-	case l.Params == nil && l.Sets == nil:
-		return errors.New(`params are missing; want "params":{"name":"value"}, or "sets"`)
-	case l.Sets != nil && (l.Params != nil || l.Hits != nil || l.Refund || l.Limit != nil):
-		return errors.New("sets stand beside params; want the one or the other")
-	case l.Sets != nil && len(l.Sets) == 0:
-		return errors.New("there is no set in sets")
 	case (op == engine.Peek || op == engine.Reset) && l.Rule == 0:
 		return fmt.Errorf("rule is missing; want the number of the rule that %s is about", l.Op)
 	case l.Erase < 0 || l.Erase > 2:
 		return fmt.Errorf("erase is %d; want 1 or 2", l.Erase)
+	}
+	return l.setsFault()
+}
+
+// setsFault says what is wrong with the parameters.
+func (l *Line) setsFault() error {
+	switch {
+	case l.Params == nil && l.Sets == nil:
+		return errors.New(`params are missing; want "params":{"name":"value"}, or "sets"`)
+	case l.Sets == nil:
+		return l.Limit.fault()
+	case l.Params != nil || l.Hits != nil || l.Refund || l.Limit != nil:
+		return errors.New("sets stand beside params; want the one or the other")
+	case len(l.Sets) == 0:
+		return errors.New("there is no set in sets")
+	}
+	for i := range l.Sets {
+		if err := l.Sets[i].Limit.fault(); err != nil {
+			return fmt.Errorf("set %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// The bounds of what a line may say. A store counts with no later time, and
+// callers' limits are those of the rate limit service.
+const (
+	maxT       = 1 << 46
+	maxCount   = 1<<32 - 1
+	maxSeconds = 31_622_400
+)
+
+// fault says what is wrong with a limit; without one nothing is.
+func (l *limit) fault() error {
+	switch {
+	case l == nil:
+		return nil
+	case l.Count < 0 || l.Count > maxCount:
+		return fmt.Errorf("limit.count is %d; want 0 … %d", l.Count, int64(maxCount))
+	case l.Seconds < 1 || l.Seconds > maxSeconds:
+		return fmt.Errorf("limit.seconds is %d; want 1 … %d", l.Seconds, maxSeconds)
 	}
 	return nil
 }
@@ -149,10 +183,8 @@ func (l *Line) Recorded() json.RawMessage {
 
 // Call is the line as a question to the engine, under the line's own clock.
 func (l *Line) Call() *engine.Call {
-	c := &engine.Call{Door: l.Door, Op: engine.Take, Rule: l.Rule, Erase: l.Erase, Now: l.T}
-	if l.Op != "" {
-		c.Op = operations[l.Op]
-	}
+	op, _ := operation(l.Op)
+	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T}
 	if !l.Several() {
 		c.Sets = []engine.Input{l.input()}
 		return c

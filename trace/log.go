@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"io"
 	"math/rand/v2"
 	"sync"
@@ -18,6 +17,8 @@ const (
 	writeFrom = 256 << 10
 	// flushInterval is how long a line waits at most.
 	flushInterval = time.Second
+	// closeTime is how long the end of the log waits for its disk.
+	closeTime = 5 * time.Second
 )
 
 // LogOptions are what a Log needs.
@@ -29,8 +30,8 @@ type LogOptions struct {
 	// Mask says which values are written as they are.
 	Mask *Mask
 	// OnDropped is told of lines that were not written, and of the fault: nil
-	// where there was no room. It is called from one goroutine, at most once a
-	// second.
+	// where there was no room, since the disk is slow or stands still. It is
+	// called once a second at most, never by two goroutines at a time.
 	OnDropped func(lines int64, fault error)
 }
 
@@ -43,17 +44,20 @@ type Log struct {
 	mu      sync.Mutex
 	pending []byte
 	lines   int64 // in pending
+	writing int64 // lines that are on their way to the disk
 	dropped int64 // since OnDropped was called
+	fault   error // since OnDropped was called
 
 	// What the writing goroutine has for itself.
 	out   io.WriteCloser // nil if it could not be opened
-	fault error          // since OnDropped was called
+	rest  []byte         // of a line that was written in part
 	spare []byte
 
-	full   chan struct{} // there is much to write
-	reopen chan struct{}
-	stop   chan struct{}
-	ended  chan struct{}
+	full    chan struct{} // there is much to write
+	reopen  chan struct{}
+	stop    chan struct{}
+	written chan struct{} // the writing goroutine has ended
+	told    chan struct{} // the telling one has
 }
 
 // NewLog opens a log. The caller closes it.
@@ -65,10 +69,11 @@ func NewLog(o LogOptions) (*Log, error) {
 	l := &Log{
 		options: o, out: out,
 		full: make(chan struct{}, 1), reopen: make(chan struct{}, 1),
-		stop: make(chan struct{}), ended: make(chan struct{}),
+		stop: make(chan struct{}), written: make(chan struct{}), told: make(chan struct{}),
 	}
 	l.buffers.New = func() any { return new([]byte) }
 	go l.run()
+	go l.report()
 	return l, nil
 }
 
@@ -83,7 +88,7 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 		at = time.Now().UnixMilli() // nothing was counted, so no store was asked
 	}
 	b := l.buffers.Get().(*[]byte)
-	*b = appendLine((*b)[:0], at, c, d, l.options.Mask.show)
+	*b = appendLine((*b)[:0], at, c, d, l.options.Mask)
 	l.add(*b)
 	l.buffers.Put(b)
 }
@@ -124,79 +129,50 @@ func signal(c chan struct{}) {
 // away.
 func (l *Log) Reopen() { signal(l.reopen) }
 
-// Close writes what waits and ends the log. Nothing may be observed after.
+// Close writes what waits and ends the log. Nothing may be observed after. A
+// disk that stands still is given five seconds: then what waits is lost, and
+// the error says so.
 func (l *Log) Close() error {
 	close(l.stop)
-	<-l.ended
+	<-l.told
+	defer l.tell()
+	select {
+	case <-l.written:
+	case <-time.After(closeTime):
+		l.mu.Lock()
+		l.dropped += l.lines + l.writing
+		l.mu.Unlock()
+		return errStandsStill
+	}
 	if l.out == nil {
 		return nil
 	}
 	return l.out.Close()
 }
 
-// run writes until the log is closed.
-func (l *Log) run() {
-	defer close(l.ended)
+// report tells of what was dropped, once a second: by itself, since the writing
+// goroutine may hang with its disk.
+func (l *Log) report() {
+	defer close(l.told)
 	timer := time.NewTicker(flushInterval)
 	defer timer.Stop()
 	for {
 		select {
-		case <-l.full:
-			l.write()
 		case <-timer.C:
-			l.write()
 			l.tell()
-		case <-l.reopen:
-			l.write()
-			l.openAgain()
 		case <-l.stop:
-			l.write()
-			l.tell()
 			return
 		}
 	}
 }
 
-// write writes what waits, whole lines in one piece.
-func (l *Log) write() {
-	l.mu.Lock()
-	text, lines := l.pending, l.lines
-	l.pending, l.lines, l.spare = l.spare[:0], 0, text
-	l.mu.Unlock()
-	if lines == 0 {
-		return
-	}
-	err := errNotOpen
-	if l.out != nil {
-		_, err = l.out.Write(text)
-	}
-	if err != nil {
-		l.fault = err
-		l.mu.Lock()
-		l.dropped += lines
-		l.mu.Unlock()
-	}
-}
-
-var errNotOpen = errors.New("the file could not be opened")
-
-// openAgain opens the file anew. Without it lines are dropped until the next
-// Reopen.
-func (l *Log) openAgain() {
-	if l.out != nil {
-		l.out.Close()
-	}
-	l.out, l.fault = l.options.Open()
-}
-
 // tell reports what went wrong since it last did.
 func (l *Log) tell() {
 	l.mu.Lock()
-	dropped := l.dropped
-	l.dropped = 0
+	dropped, fault := l.dropped, l.fault
+	l.dropped, l.fault = 0, nil
 	l.mu.Unlock()
-	if (dropped > 0 || l.fault != nil) && l.options.OnDropped != nil {
-		l.options.OnDropped(dropped, l.fault)
+	if (dropped > 0 || fault != nil) && l.options.OnDropped != nil {
+		l.options.OnDropped(dropped, fault)
 	}
-	l.fault = nil
 }

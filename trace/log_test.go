@@ -65,12 +65,17 @@ func (f *file) String() string {
 // the other as the log is opened anew.
 func logging(t *testing.T, o trace.LogOptions, files ...*file) (*engine.Engine, *trace.Log) {
 	t.Helper()
+	return loggingTo(t, o, &files)
+}
+
+func loggingTo(t *testing.T, o trace.LogOptions, files *[]*file) (*engine.Engine, *trace.Log) {
+	t.Helper()
 	o.Open = func() (io.WriteCloser, error) {
-		if len(files) == 0 {
+		if len(*files) == 0 {
 			return nil, errors.New("no more files")
 		}
-		f := files[0]
-		files = files[1:]
+		f := (*files)[0]
+		*files = (*files)[1:]
 		return f, nil
 	}
 	if o.Every == 0 {
@@ -222,7 +227,7 @@ func TestAFullLogDropsAndCounts(t *testing.T) {
 		var faults []error
 		e, l := logging(t, trace.LogOptions{OnDropped: func(n int64, fault error) { dropped, faults = append(dropped, n), append(faults, fault) }}, f)
 		take(t, e, 1, "uid", "7")
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second) // one to write, one to tell
 		synctest.Wait()
 		if !slices.Equal(dropped, []int64{1}) || !errors.Is(faults[0], f.fault) {
 			t.Errorf("dropped %v with %v, want the one line", dropped, faults)
@@ -243,24 +248,143 @@ func TestAFullLogDropsAndCounts(t *testing.T) {
 	})
 }
 
+// hanging is a disk that stands still until it is let go.
+type hanging struct {
+	file
+	free chan struct{}
+}
+
+func (h *hanging) Write(b []byte) (int, error) {
+	<-h.free
+	return h.file.Write(b)
+}
+
+// TestADiskThatStandsStill is told of every second while it does, keeps no
+// decision waiting, and the end of the service not for long.
+func TestADiskThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &hanging{free: make(chan struct{})}
+		dropped, calls := int64(0), 0
+		l, err := trace.NewLog(trace.LogOptions{
+			Open: func() (io.WriteCloser, error) { return disk, nil }, Every: 1, Mask: trace.NewMask([]string{trace.ShowAll}),
+			OnDropped: func(n int64, _ error) { dropped, calls = dropped+n, calls+1 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", strings.Repeat("x", 1<<18)), Hits: 1}}}
+		decision := &engine.Decision{At: 1, Sets: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
+		begin := time.Now()
+		const seconds, lines = 5, 20
+		for range seconds {
+			for range lines {
+				l.Observe(call, decision, nil)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		// 4 MiB of lines wait, and as many are on their way or less.
+		if took := time.Since(begin); took != seconds*time.Second || calls < seconds-2 || dropped < lines*seconds-32 {
+			t.Errorf("after %v %d lines are told of in %d calls", took, dropped, calls)
+		}
+		if err := l.Close(); err == nil || time.Since(begin) > (seconds+6)*time.Second {
+			t.Errorf("the log ended after %v with %v, want an error after five seconds", time.Since(begin)-seconds*time.Second, err)
+		}
+		if dropped != lines*seconds {
+			t.Errorf("%d lines are told of, want all %d", dropped, lines*seconds)
+		}
+		close(disk.free)
+	})
+}
+
+// filling is a disk with room for some bytes.
+type filling struct {
+	file
+	room int
+}
+
+func (f *filling) Write(b []byte) (int, error) {
+	n := min(len(b), f.room)
+	f.room -= n
+	_, _ = f.file.Write(b[:n])
+	if n < len(b) {
+		return n, errors.New("no space left")
+	}
+	return n, nil
+}
+
+// TestADiskThatFillsCutsNoLine has room come in small pieces, so that it ends
+// within lines: those that are there are whole all the same, and what is there
+// and what is told of are all.
+func TestADiskThatFillsCutsNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &filling{room: 100}
+		dropped := int64(0)
+		l, err := trace.NewLog(trace.LogOptions{
+			Open: func() (io.WriteCloser, error) { return disk, nil }, Every: 1, Mask: trace.NewMask([]string{trace.ShowAll}),
+			OnDropped: func(n int64, _ error) { dropped += n },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := &engine.Call{Op: engine.Take, Now: 1, Sets: []engine.Input{{Params: params("uid", strings.Repeat("x", 50)), Hits: 1}}}
+		decision := &engine.Decision{At: 1, Sets: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
+		const rounds, lines = 60, 5
+		for range rounds {
+			for range lines {
+				l.Observe(call, decision, nil)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			disk.room += 70
+		}
+		disk.room += 1 << 20
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		in := trace.NewReader(strings.NewReader(disk.String()))
+		written := int64(0)
+		for {
+			_, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in\n%s", err, disk.String())
+			}
+			written++
+		}
+		if written < rounds*70/150 || written+dropped != rounds*lines {
+			t.Errorf("%d lines are written and %d told of, want %d in all", written, dropped, rounds*lines)
+		}
+	})
+}
+
 func TestReopen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := new(file), new(file)
+		first, second, third := new(file), new(file), new(file)
+		more := &[]*file{first, second}
 		var faults []error
-		e, l := logging(t, trace.LogOptions{OnDropped: func(_ int64, fault error) { faults = append(faults, fault) }}, first, second)
+		e, l := loggingTo(t, trace.LogOptions{OnDropped: func(_ int64, fault error) { faults = append(faults, fault) }}, more)
 		take(t, e, 1, "uid", "first")
 		l.Reopen()
 		synctest.Wait()
 		take(t, e, 1, "uid", "second")
-		l.Reopen() // fails: there is no third file
+		l.Reopen() // fails: there is no third file yet
 		synctest.Wait()
 		take(t, e, 1, "uid", "third")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		*more = append(*more, third)
+		take(t, e, 1, "uid", "fourth")
 		closeLog(t, l)
 		if !strings.Contains(first.String(), "first") || !strings.Contains(second.String(), "second") || !first.closed || !second.closed {
 			t.Errorf("first: %s\nsecond: %s", first.String(), second.String())
 		}
-		if len(faults) != 1 || faults[0] == nil {
+		if len(faults) == 0 || faults[0] == nil {
 			t.Errorf("the third line was lost with %v", faults)
+		}
+		if strings.Contains(third.String(), "third") || !strings.Contains(third.String(), "fourth") {
+			t.Errorf("the file that can be opened again has: %s", third.String())
 		}
 	})
 }

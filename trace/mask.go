@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
+	"sync"
 )
 
 // Mask hides the values of parameters in a log. A masked value is a pseudonym
@@ -12,10 +14,21 @@ import (
 // and nobody can tell the value. The key is this process's own and kept nowhere,
 // so that pseudonyms of two runs have nothing to do with each other.
 type Mask struct {
-	all   bool
-	shown map[string]bool
-	key   [32]byte
+	all     bool
+	shown   map[string]bool
+	hashers sync.Pool
 }
+
+// hasher makes pseudonyms, without an allocation.
+type hasher struct {
+	hash.Hash
+	in  []byte
+	sum [sha256.Size]byte
+}
+
+// pseudonymBytes are enough for some hundred million values without two that
+// share one.
+const pseudonymBytes = 8
 
 // The words of a mask's setting.
 const (
@@ -36,17 +49,29 @@ func NewMask(setting []string) *Mask {
 			m.shown[name] = true
 		}
 	}
-	_, _ = rand.Read(m.key[:]) // it never fails
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // it never fails
+	m.hashers.New = func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }
 	return m
 }
 
-// show is the value as it may be written. An empty one stays so, since
-// conditions tell it from others; the door is no caller's word.
-func (m *Mask) show(name, value string) string {
-	if m.all || value == "" || name == "door" || m.shown[name] {
-		return value
+// hides tells whether a value is written as a pseudonym. An empty one is not,
+// since conditions tell it from others; the door is no caller's word.
+func (m *Mask) hides(name, value string) bool {
+	return !m.all && value != "" && name != "door" && !m.shown[name]
+}
+
+// appendTo appends the value as it may be written, as JSON.
+func (m *Mask) appendTo(b []byte, name, value string) []byte {
+	if !m.hides(name, value) {
+		return appendText(b, value)
 	}
-	h := hmac.New(sha256.New, m.key[:])
-	h.Write([]byte(value))
-	return "#" + hex.EncodeToString(h.Sum(nil)[:8])
+	h := m.hashers.Get().(*hasher)
+	h.Reset()
+	h.in = append(h.in[:0], value...)
+	h.Write(h.in)
+	b = append(b, `"#`...)
+	b = hex.AppendEncode(b, h.Sum(h.sum[:0])[:pseudonymBytes])
+	m.hashers.Put(h)
+	return append(b, '"')
 }

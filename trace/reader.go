@@ -26,7 +26,7 @@ func NewReader(in io.Reader) *Reader {
 func (r *Reader) Number() int { return r.number }
 
 // Next returns the next line that is not blank; io.EOF when there is none. An
-// error of a line names its number.
+// error of a line names its number. A byte order mark is skipped.
 func (r *Reader) Next() (*Line, error) {
 	for {
 		text, err := r.in.ReadSlice('\n')
@@ -39,6 +39,9 @@ func (r *Reader) Next() (*Line, error) {
 			return nil, r.fault(fmt.Errorf("it has more than %d bytes", MaxLine))
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, r.fault(err)
+		}
+		if r.number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
 		}
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue

@@ -32,6 +32,9 @@ func TestReaderNamesTheLine(t *testing.T) {
 		"a fraction":         {`{"t":1,"params":{},"hits":1.5}`, "line 1: hits: number 1.5 does not do; want a whole number that is not negative"},
 		"a list of params":   {`{"t":1,"params":[]}`, "line 1: params: array does not do; want an object"},
 		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: it has more than 1048576 bytes"},
+		"a time in µs":       {`{"t":1780286400000000,"params":{}}`, "line 1: t is 1780286400000000, which is no time that a store counts with; want ms since the epoch, 1 … 70368744177664"},
+		"a limit below 0":    {`{"t":1,"params":{},"limit":{"count":-1,"seconds":1}}`, "line 1: limit.count is -1; want 0 … 4294967295"},
+		"a limit of no time": {`{"t":1,"sets":[{},{"limit":{"count":1}}]}`, "line 1: set 2: limit.seconds is 0; want 1 … 31622400"},
 		"a reader that ails": {"", "line 1: it is ill"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +59,7 @@ type ill struct{}
 func (ill) Read(b []byte) (int, error) { return copy(b, "{"), errors.New("it is ill") }
 
 func TestDefaults(t *testing.T) {
-	r := trace.NewReader(strings.NewReader(" \r\n" + `{"t":5,"params":{"a":"b"}}` + "\r\n" + `{"t":6,"sets":[{"hits":0},{"params":{"c":""}}]}`))
+	r := trace.NewReader(strings.NewReader("\ufeff \r\n" + `{"t":5,"params":{"a":"b"}}` + "\r\n" + `{"t":6,"sets":[{"hits":0},{"params":{"c":""}}]}`))
 	line, err := r.Next()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,13 +28,14 @@ func openDecisionLog(c *config.Config, m *metrics.Metrics, logger *slog.Logger) 
 	if c.DecisionLog == "" {
 		return l, nil
 	}
+	dropped := complaints{logger: logger}
 	log, err := trace.NewLog(trace.LogOptions{
 		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
 		Every: c.DecisionLogEvery,
 		Mask:  trace.NewMask(c.DecisionLogParams),
 		OnDropped: func(lines int64, fault error) {
 			m.DecisionsDropped(lines)
-			logger.Warn("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
+			dropped.tell("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
 		},
 	})
 	if err != nil {
@@ -52,17 +55,40 @@ const (
 // openRotated opens the file, which moves aside when it is full. The library
 // opens it with the first line, so it is tried here whether it can be.
 func openRotated(c *config.Config) (io.WriteCloser, error) {
-	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, decisionMode)
+	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_RDWR, decisionMode)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Close(); err != nil {
+	if err := errors.Join(cutBrokenLine(f), f.Close()); err != nil {
 		return nil, err
 	}
 	return &timberjack.Logger{
 		Filename: c.DecisionLog, FileMode: decisionMode,
 		MaxSize: c.DecisionLogMaxSize / megabyte, MaxBackups: c.DecisionLogKeep,
 	}, nil
+}
+
+// lineBegin is how a line of a log begins.
+const lineBegin = `{"t":`
+
+// cutBrokenLine takes the last line away if it is one of a log that has no end:
+// what a full disk or a power failure left. Behind it the next line would be
+// none that a replay reads. Nothing else is ever taken away.
+func cutBrokenLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	size := info.Size()
+	tail := make([]byte, min(size, trace.MaxLine+1))
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return err
+	}
+	last := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	if len(last) == 0 || len(last) > trace.MaxLine || !bytes.HasPrefix(last, []byte(lineBegin[:min(len(last), len(lineBegin))])) {
+		return nil
+	}
+	return f.Truncate(size - int64(len(last)))
 }
 
 // observe is made for engine.Observe.

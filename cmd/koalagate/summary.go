@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -90,23 +90,44 @@ func (s *summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 	}
 }
 
-// compare holds the answer against the one that the line tells of. What
-// remains of a limit may differ: a log need not begin with the counters.
-func (s *summary) compare(q lineRead, c *engine.Call, d *engine.Decision) {
-	var before, now struct {
-		Verdict string `json:"verdict"`
-		Return  int64  `json:"return"`
+// verdict is what is compared of an answer. What remains of a limit may differ:
+// a log need not begin with the counters.
+type verdict struct {
+	Verdict  string    `json:"verdict"`
+	Observed string    `json:"observed"` // what a door on trial decided, and did not carry out
+	Return   int64     `json:"return"`
+	Sets     []verdict `json:"sets"`
+
+	Unavailable bool `json:"unavailable"` // no store answered: rules have not decided it
+}
+
+// settle puts what was decided in the place of what a door on trial made of it.
+func (v *verdict) settle() {
+	for i := range v.Sets {
+		v.Sets[i].settle()
+		if v.Sets[i].Verdict != "allow" && v.Verdict == "allow" {
+			v.Verdict = v.Sets[i].Verdict
+		}
 	}
+	if v.Observed != "" {
+		v.Verdict, v.Observed = v.Observed, ""
+	}
+}
+
+// compare holds the answer against the one that the line tells of.
+func (s *summary) compare(q lineRead, c *engine.Call, d *engine.Decision) {
+	var before, now verdict
 	recorded := q.line.Recorded()
-	if len(recorded) == 0 || json.Unmarshal(recorded, &before) != nil {
+	if len(recorded) == 0 || json.Unmarshal(recorded, &before) != nil || before.Unavailable {
 		return
 	}
 	s.answer = trace.AppendAnswer(s.answer[:0], c.Op, d, q.line.Several())
-	if json.NewDecoder(bytes.NewReader(s.answer)).Decode(&now) != nil {
+	if json.Unmarshal(s.answer, &now) != nil {
 		return
 	}
+	before.settle()
 	s.recorded++
-	if before != now {
+	if !reflect.DeepEqual(before, now) {
 		if s.otherwise == 0 {
 			s.firstOtherwise = q.number
 		}
