@@ -12,20 +12,13 @@ var adHocResult = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "
 
 // decision turns the store's answers into a Decision.
 func (w *work) decision(set *rules.Set, c *Call) *Decision {
-	d := &struct {
-		Decision
-		one [1]Answer // a call of one set needs no second allocation
-	}{}
-	d.Refuser, d.Degraded, d.At = -1, w.answers.Degraded, w.answers.Now
-	d.Sets = d.one[:]
-	if len(c.Sets) != 1 {
-		d.Sets = make([]Answer, len(c.Sets))
-	}
+	d := c.empty(len(c.Sets))
+	d.Degraded, d.At = w.answers.Degraded, w.answers.Now
 	for i := range d.Sets {
 		w.answer(set, c, i, &d.Sets[i])
 	}
 	if d.Degraded && (c.Op == Take || c.Op == Browse) {
-		w.applyPolicies(&d.Decision)
+		w.applyPolicies(d)
 	}
 	for i := range d.Sets {
 		if v := d.Sets[i].Verdict; v != rules.Allow {
@@ -33,7 +26,7 @@ func (w *work) decision(set *rules.Set, c *Call) *Decision {
 			break
 		}
 	}
-	return &d.Decision
+	return d
 }
 
 func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {

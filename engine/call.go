@@ -47,6 +47,35 @@ type Call struct {
 	// Now is the time of the decision in ms since the epoch, for replay and
 	// tests; 0 for the store's own clock.
 	Now int64
+	// Room is where the decision is made, for callers that ask again and
+	// again; nil makes a new one.
+	Room *Room
+}
+
+// Room is memory for a decision. What Decide returns for a call that brings it
+// holds until the next call that does.
+type Room struct {
+	decision Decision
+	sets     []Answer
+}
+
+// empty is a decision about n sets, in the call's room if it brings one.
+func (c *Call) empty(n int) *Decision {
+	if r := c.Room; r != nil {
+		r.sets = resize(r.sets, n)
+		clear(r.sets)
+		r.decision = Decision{Refuser: -1, Sets: r.sets, document: r.decision.document}
+		return &r.decision
+	}
+	d := &struct {
+		Decision
+		one [1]Answer // a call of one set needs no second allocation
+	}{}
+	d.Refuser, d.Sets = -1, d.one[:]
+	if n != 1 {
+		d.Sets = make([]Answer, n)
+	}
+	return &d.Decision
 }
 
 // Input is one parameter set of a call.
@@ -83,6 +112,9 @@ func invalid(format string, args ...any) error {
 
 // IsInvalid tells whether err says that the call itself is wrong.
 func IsInvalid(err error) bool {
+	if err == nil {
+		return false // before there is anything to allocate
+	}
 	var invalid *InvalidError
 	return errors.As(err, &invalid)
 }

@@ -26,6 +26,8 @@ type Decision struct {
 	// Cause is the store's error behind Unavailable, for the log; nil where a
 	// rule's fail=gateway is.
 	Cause error
+
+	document []byte // that of the last Refusal
 }
 
 // Answer is the decision about one parameter set.

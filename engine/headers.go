@@ -59,10 +59,19 @@ func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
 	if d.Unavailable {
 		return dst
 	}
-	a := &d.Sets[0]
+	return d.Sets[0].decisionHeaders(dst, quotaText{})
+}
+
+// decisionHeaders are DecisionHeaders, with the rule's number out of t if it
+// stands there.
+func (a *Answer) decisionHeaders(dst []rules.Header, t quotaText) []rules.Header {
 	dst = append(dst, rules.Header{Name: HeaderDecision, Value: a.DecisionWord()})
 	if a.Decider != nil {
-		dst = append(dst, rules.Header{Name: HeaderRule, Value: strconv.FormatInt(a.Decider.Return, 10)})
+		number := t.rule
+		if number == "" || a.Decider != a.Quota.Rule {
+			number = strconv.FormatInt(a.Decider.Return, 10)
+		}
+		dst = append(dst, rules.Header{Name: HeaderRule, Value: number})
 	}
 	if a.Result.Number < 0 {
 		return dst // it is no entry
@@ -79,13 +88,20 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 	if d.Unavailable {
 		return dst
 	}
-	if !p.HideDecision {
-		dst = d.DecisionHeaders(dst)
-	}
 	a := &d.Sets[0]
-	dst = a.quotaHeaders(dst, p.Quota)
+	var t quotaText
+	if a.TellsQuota() {
+		t = a.Quota.text(a.Retry)
+	}
+	if !p.HideDecision {
+		dst = a.decisionHeaders(dst, t)
+	}
+	dst = t.quotaHeaders(dst, p.Quota)
 	if a.Verdict == rules.Deny && a.Retry >= 0 {
-		dst = append(dst, rules.Header{Name: headerRetryAfter, Value: strconv.FormatInt(Seconds(a.Retry), 10)})
+		if t.retry == "" { // a quiet rule has no more to tell
+			t.retry = strconv.FormatInt(Seconds(a.Retry), 10)
+		}
+		dst = append(dst, rules.Header{Name: headerRetryAfter, Value: t.retry})
 	}
 	if a.Verdict != rules.Allow {
 		dst = append(dst, a.Result.Headers...)
@@ -99,11 +115,15 @@ func (a *Answer) TellsQuota() bool {
 	return a.Limited && a.Verdict != rules.Challenge && a.Observed != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
 }
 
-func (a *Answer) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Header {
-	if form == QuotaNone || !a.TellsQuota() {
+// quotaText are the values of a quota's headers, and the numbers that stand
+// beside them. All are parts of one string: most responses carry them, and little
+// else that is made for them alone. The zero value tells nothing.
+type quotaText struct{ policy, state, limit, remaining, reset, retry, rule string }
+
+func (t *quotaText) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Header {
+	if form == QuotaNone || t.policy == "" {
 		return dst
 	}
-	t := a.Quota.text()
 	if form != QuotaLegacy {
 		dst = append(dst,
 			rules.Header{Name: "RateLimit-Policy", Value: t.policy},
@@ -118,12 +138,8 @@ func (a *Answer) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Hea
 	return dst
 }
 
-// quotaText are the values of the quota's headers. All are parts of one string:
-// most responses carry them, and little else that is made for them alone.
-type quotaText struct{ policy, state, limit, remaining, reset string }
-
-func (q *Quota) text() quotaText {
-	var room [160]byte
+func (q *Quota) text(retry time.Duration) quotaText {
+	var room [192]byte
 	b := room[:0]
 	put := func(before string, n int64) (from, to int) {
 		b = append(b, before...)
@@ -132,16 +148,28 @@ func (q *Quota) text() quotaText {
 		return from, len(b)
 	}
 	b = append(q.appendPolicyName(append(b, '"')), '"')
+	nameTo := len(b) - 1
 	limitFrom, limitTo := put(";q=", q.Limit)
 	_, policyTo := put(";w=", q.Window)
 	b = append(q.appendPolicyName(append(b, '"')), '"')
 	remainingFrom, remainingTo := put(";r=", q.Remaining)
 	resetFrom, resetTo := put(";t=", Seconds(q.Reset))
+	retryFrom := resetFrom
+	if retry >= 0 && Seconds(retry) != Seconds(q.Reset) {
+		retryFrom, _ = put("", Seconds(retry))
+	}
 	all := string(b)
-	return quotaText{
-		policy: all[:policyTo], state: all[policyTo:],
+	t := quotaText{
+		policy: all[:policyTo], state: all[policyTo:resetTo],
 		limit: all[limitFrom:limitTo], remaining: all[remainingFrom:remainingTo], reset: all[resetFrom:resetTo],
 	}
+	if retry >= 0 {
+		t.retry = all[retryFrom:]
+	}
+	if q.Rule != nil {
+		t.rule = all[len(`"r`):nameTo]
+	}
+	return t
 }
 
 // PolicyName is the quota policy's name for clients: "r" and the rule's

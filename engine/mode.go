@@ -91,7 +91,7 @@ var unruled = &rules.Result{Number: -1, RetType: 1, StrReason: "Allow"}
 // pass is a decision that lets a call through that was not decided; observed
 // is what would have become of it.
 func pass(c *Call, mode Mode, observed rules.Verdict) *Decision {
-	d := &Decision{Refuser: -1, Sets: make([]Answer, len(c.Sets))}
+	d := c.empty(len(c.Sets))
 	for i := range d.Sets {
 		d.Sets[i] = Answer{Mode: mode, Observed: observed, Result: unruled, Retry: -1}
 	}

@@ -30,25 +30,28 @@ type problem struct {
 	challenge *rules.Result // whose captcha is to be shown; nil for none
 }
 
-// Refusal is the answer to the client of a decision that does not allow.
+// Refusal is the answer to the client of a decision that does not allow. Its
+// body holds as long as the decision, and until the next call of Refusal.
 func (d *Decision) Refusal() Refusal {
 	if d.Unavailable {
 		return Problem(http.StatusServiceUnavailable, "")
 	}
-	return d.Sets[d.Refuser].refusal()
+	r := d.Sets[d.Refuser].refusal(d.document[:0])
+	d.document = r.Body
+	return r
 }
 
 // Problem is a refusal without a rule behind it: a request that cannot be
 // decided.
 func Problem(status int, detail string) Refusal {
 	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail}
-	return p.refusal()
+	return p.refusal(nil)
 }
 
-func (a *Answer) refusal() Refusal {
+func (a *Answer) refusal(b []byte) Refusal {
 	status := a.status()
 	if a.Result.Body != "" {
-		return Refusal{Status: status, ContentType: contentType(a.Result), Body: []byte(a.Result.Body)}
+		return Refusal{Status: status, ContentType: contentType(a.Result), Body: append(b, a.Result.Body...)}
 	}
 	doc := problem{kind: "about:blank", title: title(status), status: status, detail: a.Result.ErrMsg}
 	switch {
@@ -57,7 +60,7 @@ func (a *Answer) refusal() Refusal {
 	case a.overLimit():
 		doc.kind, doc.title, doc.violated = quotaExceeded, "Quota exceeded", &a.Quota
 	}
-	return doc.refusal()
+	return doc.refusal(b)
 }
 
 // status is the HTTP status for the client: what the entry says, else 429 for
@@ -78,8 +81,11 @@ func (a *Answer) overLimit() bool {
 	return a.Limited && (a.Decider != nil || a.Result == adHocResult)
 }
 
-func (p *problem) refusal() Refusal {
-	return Refusal{Status: p.status, ContentType: "application/problem+json", Body: p.appendTo(make([]byte, 0, 256))}
+func (p *problem) refusal(b []byte) Refusal {
+	if cap(b) == 0 {
+		b = make([]byte, 0, 256)
+	}
+	return Refusal{Status: p.status, ContentType: "application/problem+json", Body: p.appendTo(b)}
 }
 
 // appendTo appends the document. encoding/json would take four allocations more

@@ -19,12 +19,21 @@ type option struct {
 	header corev3.HeaderValue
 }
 
-// headerOptions are the headers of both lists in Envoy's form. All of them
-// overwrite: APPEND would let a client's own value stand beside ours.
-func headerOptions(first, second []rules.Header) (a, b []*corev3.HeaderValueOption) {
-	made := make([]option, len(first)+len(second))
-	options := make([]*corev3.HeaderValueOption, len(made))
-	for i := range made {
+// headerRoom is room for as many headers as most answers have.
+type headerRoom struct {
+	made [10]option
+	list [10]*corev3.HeaderValueOption
+}
+
+// options are the headers of both lists in Envoy's form. All of them overwrite:
+// APPEND would let a client's own value stand beside ours.
+func (r *headerRoom) options(first, second []rules.Header) (a, b []*corev3.HeaderValueOption) {
+	n := len(first) + len(second)
+	made, list := r.made[:], r.list[:]
+	if n > len(made) {
+		made, list = make([]option, n), make([]*corev3.HeaderValueOption, n)
+	}
+	for i := range n {
 		o := &made[i]
 		if i < len(first) {
 			o.header.Key, o.header.Value = first[i].Name, first[i].Value
@@ -34,9 +43,9 @@ func headerOptions(first, second []rules.Header) (a, b []*corev3.HeaderValueOpti
 		}
 		o.option.Header = &o.header
 		o.option.AppendAction = corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
-		options[i] = &o.option
+		list[i] = &o.option
 	}
-	return options[:len(first):len(first)], options[len(first):]
+	return list[:len(first):len(first)], list[len(first):n]
 }
 
 // ownPrefix begins, in lower case, the headers that are the gateway's word to

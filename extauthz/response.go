@@ -26,24 +26,30 @@ func (s *Server) answer(check *authv3.CheckRequest, d *engine.Decision) *authv3.
 	return s.denied(check, d)
 }
 
+// room is what every answer consists of, in one piece.
+type room struct {
+	reply   authv3.CheckResponse
+	status  rpcstatus.Status
+	headers headerRoom
+	told    metadataRoom
+}
+
 // allowed lets the request through: the upstream hears of the decision, the
 // client of its quota.
 func (s *Server) allowed(check *authv3.CheckRequest, d *engine.Decision) *authv3.CheckResponse {
 	var up, down [12]rules.Header
 	upstream := d.DecisionHeaders(up[:0])
 	client := engine.Sendable(d.ClientHeaders(down[:0], s.presentation))
-	// All that every answer consists of is made in one piece.
 	r := new(struct {
-		reply  authv3.CheckResponse
-		status rpcstatus.Status
-		kind   authv3.CheckResponse_OkResponse
-		ok     authv3.OkHttpResponse
+		room
+		kind authv3.CheckResponse_OkResponse
+		ok   authv3.OkHttpResponse
 	})
 	r.status.Code = int32(codes.OK)
-	r.ok.Headers, r.ok.ResponseHeadersToAdd = headerOptions(upstream, client)
+	r.ok.Headers, r.ok.ResponseHeadersToAdd = r.headers.options(upstream, client)
 	r.ok.HeadersToRemove = forged(check.GetAttributes().GetRequest().GetHttp(), upstream)
 	r.kind.OkResponse = &r.ok
-	r.reply.Status, r.reply.HttpResponse, r.reply.DynamicMetadata = &r.status, &r.kind, dynamicMetadata(d)
+	r.reply.Status, r.reply.HttpResponse, r.reply.DynamicMetadata = &r.status, &r.kind, r.told.dynamicMetadata(d)
 	return &r.reply
 }
 
@@ -57,64 +63,62 @@ func (s *Server) denied(check *authv3.CheckRequest, d *engine.Decision) *authv3.
 		// HTTP status.
 		headers = append(headers, rules.Header{Name: "grpc-status", Value: strconv.Itoa(result.GRPCStatus)})
 	}
-	refusal := d.Refusal()
-	reply := refuse(refusal, headers)
+	r := refuse(d.Refusal(), headers)
 	if result.GRPCStatus != 0 {
-		reply.Status.Code = int32(result.GRPCStatus)
+		r.status.Code = int32(result.GRPCStatus)
 	}
-	reply.DynamicMetadata = dynamicMetadata(d)
-	return reply
+	r.reply.DynamicMetadata = r.told.dynamicMetadata(d)
+	return &r.reply
 }
 
 // problem refuses a request that cannot be decided.
 func problem(status int, detail string) *authv3.CheckResponse {
-	reply := refuse(engine.Problem(status, detail), nil)
-	reply.DynamicMetadata = metadata("invalid")
-	return reply
+	r := refuse(engine.Problem(status, detail), nil)
+	r.reply.DynamicMetadata = r.told.metadata("invalid")
+	return &r.reply
 }
 
 // unavailable leaves the decision to Envoy's failure mode. Where that denies,
 // the client gets a 503.
 func unavailable(d *engine.Decision) *authv3.CheckResponse {
-	return &authv3.CheckResponse{
-		Status:          &rpcstatus.Status{Code: int32(codes.Unavailable)},
-		HttpResponse:    &authv3.CheckResponse_ErrorResponse{ErrorResponse: new(denial).tell(d.Refusal(), nil)},
-		DynamicMetadata: metadata("unavailable"),
-	}
-}
-
-// refuse is a denial in one piece, as allowed is an allowance.
-func refuse(told engine.Refusal, headers []rules.Header) *authv3.CheckResponse {
-	r := new(struct {
-		reply  authv3.CheckResponse
-		status rpcstatus.Status
-		kind   authv3.CheckResponse_DeniedResponse
-		denial denial
-	})
-	r.status.Code = int32(grpcCode(told.Status))
-	r.kind.DeniedResponse = r.denial.tell(told, headers)
-	r.reply.Status, r.reply.HttpResponse = &r.status, &r.kind
+	r := new(denial)
+	r.tell(d.Refusal(), nil)
+	r.status.Code = int32(codes.Unavailable)
+	r.reply.Status, r.reply.DynamicMetadata = &r.status, r.told.metadata("unavailable")
+	r.reply.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: &r.response}
 	return &r.reply
 }
 
-// denial is what the client is to get, its two messages in one piece.
-type denial struct {
-	response authv3.DeniedHttpResponse
-	status   typev3.HttpStatus
+// refuse is a denial without metadata.
+func refuse(told engine.Refusal, headers []rules.Header) *denial {
+	r := new(denial)
+	r.tell(told, headers)
+	r.status.Code = int32(grpcCode(told.Status))
+	r.kind.DeniedResponse = &r.response
+	r.reply.Status, r.reply.HttpResponse = &r.status, &r.kind
+	return r
 }
 
-func (d *denial) tell(r engine.Refusal, headers []rules.Header) *authv3.DeniedHttpResponse {
+// denial is an answer that refuses.
+type denial struct {
+	room
+	kind     authv3.CheckResponse_DeniedResponse
+	response authv3.DeniedHttpResponse
+	http     typev3.HttpStatus
+}
+
+// tell makes the response of what the client is to get.
+func (d *denial) tell(r engine.Refusal, headers []rules.Header) {
 	if r.Status < 200 || r.Status > 599 {
 		r.Status = http.StatusForbidden // Envoy breaks the connection on others
 	}
-	d.status.Code = typev3.StatusCode(r.Status)
-	d.response.Status = &d.status
+	d.http.Code = typev3.StatusCode(r.Status)
+	d.response.Status = &d.http
 	if r.Status != http.StatusNoContent && r.Status != http.StatusNotModified {
 		d.response.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
 		headers = append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})
 	}
-	d.response.Headers, _ = headerOptions(engine.Sendable(headers), nil)
-	return &d.response
+	d.response.Headers, _ = d.headers.options(engine.Sendable(headers), nil)
 }
 
 // grpcCode is the code of a refusal. Envoy only tells it from OK; other

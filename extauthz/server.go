@@ -86,13 +86,14 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
+	room    engine.Room
 }
 
 // ask is the call that puts the question; fault is what the mapping found wrong
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault}
+	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

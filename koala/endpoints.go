@@ -23,8 +23,9 @@ func (c *call) answerEntry(op engine.Op) {
 		c.forbid()
 		return
 	}
-	if d, ok := c.decide(&engine.Call{Op: op}); ok {
-		c.reply(http.StatusOK, entryOf(&d.Sets[0]))
+	if d, ok := c.decide(engine.Call{Op: op}); ok {
+		c.body = appendEntry(c.body[:0], &d.Sets[0])
+		c.reply(http.StatusOK, c.body)
 	}
 }
 
@@ -39,28 +40,28 @@ func (c *call) browseComplete() {
 		c.forbid()
 		return
 	}
-	if d, ok := c.decide(&engine.Call{Op: op}); ok {
+	if d, ok := c.decide(engine.Call{Op: op}); ok {
 		c.reply(http.StatusOK, entriesOf(&d.Sets[0]))
 	}
 }
 
-func (c *call) update() { c.change(&engine.Call{Op: engine.Update}) }
+func (c *call) update() { c.change(engine.Call{Op: engine.Update}) }
 
-func (c *call) refund() { c.change(&engine.Call{Op: engine.Refund}) }
+func (c *call) refund() { c.change(engine.Call{Op: engine.Refund}) }
 
 // feedback gives back what the matching leak rules name for this feedback.
 func (c *call) feedback() {
 	switch c.own("_feedbackType") {
 	case "", "erase1":
-		c.change(&engine.Call{Op: engine.Refund, Erase: 1})
+		c.change(engine.Call{Op: engine.Refund, Erase: 1})
 	case "erase2":
-		c.change(&engine.Call{Op: engine.Refund, Erase: 2})
+		c.change(engine.Call{Op: engine.Refund, Erase: 2})
 	default:
 		c.fault(http.StatusBadRequest, "unknown _feedbackType; want erase1 or erase2")
 	}
 }
 
-func (c *call) change(q *engine.Call) {
+func (c *call) change(q engine.Call) {
 	if _, ok := c.decide(q); ok {
 		c.reply(http.StatusOK, done)
 	}
@@ -74,7 +75,7 @@ func (c *call) value() {
 	}
 	for _, rule := range c.rules.Rules {
 		if rule.Return == number {
-			if d, ok := c.decide(&engine.Call{Op: engine.Peek, Rule: number}); ok {
+			if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: number}); ok {
 				c.reply(http.StatusOK, cacheValue(d.Sets[0].Hits))
 			}
 			return
@@ -92,11 +93,11 @@ func (c *call) multiBrowse() {
 	results := make([]jobResult, len(jobs))
 	for i := range jobs {
 		c.request.Args = appendArguments(c.request.Args[:0], jobs[i].query())
-		d, ok := c.decide(&engine.Call{Op: engine.Browse})
+		d, ok := c.decide(engine.Call{Op: engine.Browse})
 		if !ok {
 			return
 		}
-		results[i] = jobResult{jobs[i].ID, entryOf(&d.Sets[0])}
+		results[i] = jobResult{jobs[i].ID, appendEntry(nil, &d.Sets[0])}
 	}
 	c.reply(http.StatusOK, resultsOf(results))
 }
@@ -113,7 +114,7 @@ func (c *call) allRules() { c.replyText(rulesText(c.rules)) }
 
 // decide puts a question about the call's parameters to the engine; if it has
 // no answer, it has said so.
-func (c *call) decide(q *engine.Call) (*engine.Decision, bool) {
+func (c *call) decide(q engine.Call) (*engine.Decision, bool) {
 	if err := mapping.Params(c.rules, &c.request, &c.server.mapping, &c.params); err != nil {
 		c.fault(http.StatusBadRequest, err.Error())
 		return nil, false
@@ -123,8 +124,9 @@ func (c *call) decide(q *engine.Call) (*engine.Decision, bool) {
 		return nil, false
 	}
 	c.sets[0] = engine.Input{Params: &c.params, Hits: hits}
-	q.Rules, q.Door, q.Sets = c.rules, string(mapping.Koala), c.sets[:]
-	d, err := c.server.engine.Decide(c.http.Context(), q)
+	c.question = q
+	c.question.Rules, c.question.Door, c.question.Sets, c.question.Room = c.rules, string(mapping.Koala), c.sets[:], &c.room
+	d, err := c.server.engine.Decide(c.http.Context(), &c.question)
 	switch {
 	case engine.IsInvalid(err):
 		c.fault(http.StatusBadRequest, err.Error())

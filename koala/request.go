@@ -33,6 +33,10 @@ type call struct {
 	request mapping.Request
 	params  rules.Params
 	sets    [1]engine.Input
+
+	question engine.Call
+	room     engine.Room
+	body     []byte // of the reply
 }
 
 // read takes the arguments from the query, then from the form. If the form

@@ -28,15 +28,15 @@ var (
 	noSniff  = []string{"nosniff"}
 )
 
-// entryOf is the entry of [result] that answers.
-func entryOf(a *engine.Answer) []byte {
+// appendEntry appends the entry of [result] that answers.
+func appendEntry(b []byte, a *engine.Answer) []byte {
 	switch {
 	case a.Observed != rules.Allow: // its entry is a refusal, which no longer holds
-		return (&rules.Result{RetType: 1, StrReason: a.DecisionWord()}).Entry(0)
+		return (&rules.Result{RetType: 1, StrReason: a.DecisionWord()}).AppendEntry(b, 0)
 	case a.Decider == nil:
-		return a.Result.Entry(a.Result.RetCode)
+		return a.Result.AppendEntry(b, a.Result.RetCode)
 	}
-	return a.Result.Entry(a.Decider.Return)
+	return a.Result.AppendEntry(b, a.Decider.Return)
 }
 
 // entriesOf are the entries of all rules that would decide; what answers where
@@ -51,10 +51,10 @@ func entriesOf(a *engine.Answer) []byte {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = append(list, rule.Result.Entry(rule.Return)...)
+		list = rule.Result.AppendEntry(list, rule.Return)
 	}
 	if len(refusing) == 0 {
-		list = append(list, entryOf(a)...)
+		list = appendEntry(list, a)
 	}
 	return append(list, ']')
 }

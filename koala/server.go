@@ -160,6 +160,6 @@ func (s *server) end(c *call) {
 	}
 	c.params.Reset()
 	clear(c.request.Args)
-	*c = call{params: c.params, request: mapping.Request{Args: c.request.Args[:0]}}
+	*c = call{params: c.params, request: mapping.Request{Args: c.request.Args[:0]}, room: c.room, body: c.body[:0]}
 	s.calls.Put(c)
 }

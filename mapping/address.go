@@ -12,7 +12,7 @@ import (
 // zone goes: it names an interface of whoever wrote it, not a caller.
 func parseAddress(s string) (netip.Addr, bool) {
 	host, ok := cutPort(trim(s))
-	if !ok {
+	if !ok || host == "" {
 		return netip.Addr{}, false
 	}
 	address, err := netip.ParseAddr(host)
@@ -49,14 +49,15 @@ func isPort(s string) bool {
 	return true
 }
 
-// addressText is the canonical text of address; written is returned in its
-// place where it is the same, which saves the allocation.
+// addressText is the canonical text of address; the part of written that spells
+// it so already is returned in its place, which saves the allocation.
 func addressText(address netip.Addr, written string) string {
 	var buffer [64]byte
-	if text := address.AppendTo(buffer[:0]); string(text) != written {
-		return string(text)
+	text := address.AppendTo(buffer[:0])
+	if host, _ := cutPort(trim(written)); string(text) == host {
+		return host
 	}
-	return written
+	return string(text)
 }
 
 // networkText is the address of the network that a client-ip source asks for.

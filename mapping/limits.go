@@ -57,14 +57,22 @@ func shorten(value string) string {
 // names it passes over those that no rule names, which bounds the work on a
 // request of very many.
 type once struct {
-	set   *rules.Set
-	names []string
+	set  *rules.Set
+	few  [12]string // the first names: an ordinary request has no more, and costs no memory
+	n    int        // of them
+	more []string
 }
 
 func (o *once) first(name string) bool {
-	if len(o.names) >= MaxParams && !o.set.Uses(name) || slices.Contains(o.names, name) {
+	if o.n+len(o.more) >= MaxParams && !o.set.Uses(name) ||
+		slices.Contains(o.few[:o.n], name) || slices.Contains(o.more, name) {
 		return false
 	}
-	o.names = append(o.names, name)
+	if o.n < len(o.few) {
+		o.few[o.n] = name
+		o.n++
+	} else {
+		o.more = append(o.more, name)
+	}
 	return true
 }

@@ -58,7 +58,9 @@ func (q *original) derive(set *rules.Set, p *rules.Params) {
 	if q.call.Door == RateLimit {
 		add(p, "domain", q.call.Domain)
 		// A descriptor's entries stand beside these two, never in their place.
-		seen := once{set: set, names: []string{"door", "domain"}}
+		seen := once{set: set}
+		seen.first("door")
+		seen.first("domain")
 		for i := range q.call.Entries {
 			e := &q.call.Entries[i]
 			if seen.first(e.Key) {

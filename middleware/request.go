@@ -16,6 +16,7 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
+	room    engine.Room
 }
 
 // read takes from a request what the mapping needs. The target is as it came:
@@ -42,7 +43,7 @@ func (q *question) read(r *http.Request) {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.Middleware), Op: engine.Take, Sets: q.sets[:], Fault: fault}
+	q.call = engine.Call{Rules: set, Door: string(mapping.Middleware), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

@@ -52,9 +52,30 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {
 	}
 }
 
-// set sets headers in the spelling that Go programs look them up by.
+// set sets headers in the spelling that Go programs look them up by. Their
+// values share one slice.
 func set(h http.Header, headers []rules.Header) {
-	for _, one := range headers {
-		h.Set(one.Name, one.Value)
+	values := make([]string, len(headers))
+	for i, one := range headers {
+		values[i] = one.Value
+		h[canonical(one.Name)] = values[i : i+1 : i+1]
 	}
+}
+
+// canonical is http.CanonicalHeaderKey, which would make the drafts' spelling of
+// RateLimit anew for each answer.
+func canonical(name string) string {
+	switch name {
+	case "RateLimit":
+		return "Ratelimit"
+	case "RateLimit-Policy":
+		return "Ratelimit-Policy"
+	case "RateLimit-Limit":
+		return "Ratelimit-Limit"
+	case "RateLimit-Remaining":
+		return "Ratelimit-Remaining"
+	case "RateLimit-Reset":
+		return "Ratelimit-Reset"
+	}
+	return http.CanonicalHeaderKey(name)
 }

@@ -70,11 +70,14 @@ func New(o Options) func(http.Handler) http.Handler {
 
 // admit tells whether a request goes on to its handler; else it is answered.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
-	d, err := s.decide(r)
+	q := s.questions.Get().(*question)
+	defer s.release(q)
+	d, err := s.decide(r, q)
+	if err == nil {
+		return s.carryOut(w, r, d)
+	}
 	var refusal *mapping.Refusal
 	switch {
-	case err == nil:
-		return s.carryOut(w, r, d)
 	case errors.As(err, &refusal):
 		problem(w, r, refusal.Status, refusal.Reason)
 	case engine.IsInvalid(err):
@@ -87,11 +90,10 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// decide takes a request to the engine.
-func (s *server) decide(r *http.Request) (*engine.Decision, error) {
+// decide takes a request to the engine. The decision holds as long as q is not
+// released.
+func (s *server) decide(r *http.Request, q *question) (*engine.Decision, error) {
 	set := s.Engine.Rules()
-	q := s.questions.Get().(*question)
-	defer s.release(q)
 	q.read(r)
 	if s.Params != nil {
 		q.request.Context = s.Params(r)

@@ -182,8 +182,8 @@ func (a *answer) fail() {
 	a.send(r.Status, []rules.Header{{Name: "Content-Type", Value: r.ContentType}}, r.Body)
 }
 
-// noLength is the Content-Length of every answer without a body. It is shared,
-// and net/http leaves it as it is.
+// noLength is the Content-Length of an answer to HEAD, which net/http does not
+// give one. It is shared, and net/http leaves it as it is.
 var noLength = []string{"0"}
 
 // send writes the reply, with as many of the headers as fit.
@@ -205,7 +205,7 @@ func (a *answer) send(status int, headers []rules.Header, body []byte) {
 		values = append(values, h.Value)
 		to[h.Name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	if body == nil {
+	if body == nil && a.check.Method == http.MethodHead {
 		to["Content-Length"] = noLength
 	}
 	a.w.WriteHeader(status)

@@ -104,8 +104,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.door == "":
 		a.problem(http.StatusNotFound, "")
 	default:
-		d, err := s.decide(r, a.door, target)
-		a.give(d, err)
+		q := s.questions.Get().(*question)
+		defer s.release(q)
+		a.give(s.decide(r, a.door, target, q))
 	}
 }
 
@@ -121,11 +122,10 @@ func (s *server) doorOf(target string) mapping.Door {
 	return ""
 }
 
-// decide takes a check to the engine.
-func (s *server) decide(r *http.Request, door mapping.Door, target string) (*engine.Decision, error) {
+// decide takes a check to the engine. The decision holds as long as q is not
+// released.
+func (s *server) decide(r *http.Request, door mapping.Door, target string, q *question) (*engine.Decision, error) {
 	set := s.engine.Rules()
-	q := s.questions.Get().(*question)
-	defer s.release(q)
 	q.read(r, door, target)
 	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
 	s.complain(r, door, fault)
@@ -180,13 +180,14 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
+	room    engine.Room
 }
 
 // ask is the call that puts the question; fault is what the mapping found wrong
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:], Fault: fault}
+	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

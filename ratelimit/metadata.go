@@ -9,7 +9,7 @@ import (
 // dynamicMetadata is the decision for Envoy's access log and later filters,
 // which find it in the namespace envoy.filters.http.ratelimit. It goes to the
 // gateway alone and so holds quotas that clients are not told of.
-func dynamicMetadata(d *engine.Decision) *structpb.Struct {
+func (r *metadataRoom) dynamicMetadata(d *engine.Decision) *structpb.Struct {
 	i := telling(d)
 	a := &d.Sets[i]
 	facts := append(make([]fact, 0, 6), fact{"descriptor", int64(i)})
@@ -25,7 +25,7 @@ func dynamicMetadata(d *engine.Decision) *structpb.Struct {
 			fact{"remaining", a.Quota.Remaining},
 			fact{"reset", engine.Seconds(a.Quota.Reset)})
 	}
-	told := metadata(a.DecisionWord(), facts...)
+	told := r.metadata(a.DecisionWord(), facts...)
 	if d.Degraded {
 		told.Fields["degraded"] = structpb.NewBoolValue(true)
 	}
@@ -38,29 +38,28 @@ type fact struct {
 	number int64
 }
 
-// metadata is a verdict and its facts, made in one piece: a value of structpb
-// is two messages, and every decision has half a dozen.
-func metadata(verdict string, facts ...fact) *structpb.Struct {
-	type number struct {
+// metadataRoom is room for a verdict and its facts: a value of structpb is two
+// messages, and every decision has half a dozen.
+type metadataRoom struct {
+	whole   structpb.Struct
+	verdict structpb.Value
+	word    structpb.Value_StringValue
+	numbers [6]struct {
 		value structpb.Value
 		kind  structpb.Value_NumberValue
 	}
-	told := new(struct {
-		whole   structpb.Struct
-		verdict structpb.Value
-		word    structpb.Value_StringValue
-		numbers [6]number
-	})
-	told.word.StringValue, told.verdict.Kind = verdict, &told.word
+}
+
+// metadata is a verdict and its facts, six of them at most.
+func (r *metadataRoom) metadata(verdict string, facts ...fact) *structpb.Struct {
+	r.word.StringValue, r.verdict.Kind = verdict, &r.word
 	fields := make(map[string]*structpb.Value, 1+len(facts))
-	fields["verdict"] = &told.verdict
-	numbers := told.numbers[:0]
-	for _, f := range facts {
-		numbers = append(numbers, number{})
-		n := &numbers[len(numbers)-1]
+	fields["verdict"] = &r.verdict
+	for i, f := range facts {
+		n := &r.numbers[i]
 		n.kind.NumberValue, n.value.Kind = float64(f.number), &n.kind
 		fields[f.name] = &n.value
 	}
-	told.whole.Fields = fields
-	return &told.whole
+	r.whole.Fields = fields
+	return &r.whole
 }

@@ -29,6 +29,9 @@ type question struct {
 	params  []rules.Params // one for each descriptor
 	sets    []engine.Input
 	call    engine.Call
+	room    engine.Room
+	alone   engine.Decision // about one of the sets
+	told    [1]engine.Answer
 }
 
 // read makes one parameter set of each descriptor. The generated validation
@@ -145,7 +148,7 @@ func subject(domain string, d *ratelimitv3.RateLimitDescriptor) []string {
 
 // ask is the call that puts the question; fault is what is wrong with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.call = engine.Call{Rules: set, Door: string(mapping.RateLimit), Op: engine.Take, Sets: q.sets, Fault: fault}
+	q.call = engine.Call{Rules: set, Door: string(mapping.RateLimit), Op: engine.Take, Sets: q.sets, Fault: fault, Room: &q.room}
 	return &q.call
 }
 

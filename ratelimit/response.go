@@ -16,17 +16,16 @@ import (
 
 // answer puts a decision into Envoy's words: one status for each descriptor,
 // in order, and the overall code, which alone decides at Envoy.
-func (s *Server) answer(d *engine.Decision) *rlsv3.RateLimitResponse {
-	r := new(room)
-	reply := &r.reply
-	reply.OverallCode, reply.Statuses, reply.DynamicMetadata = code(d.Verdict), r.statuses(d), dynamicMetadata(d)
+func (s *Server) answer(q *question, d *engine.Decision) *rlsv3.RateLimitResponse {
+	r := newRoom(len(d.Sets))
+	r.reply.OverallCode, r.reply.Statuses, r.reply.DynamicMetadata = code(d.Verdict), r.statuses(d), r.told.dynamicMetadata(d)
 	if d.Verdict != rules.Allow {
-		s.refuse(reply, d)
+		s.refuse(r, q.single(d, d.Refuser))
 	} else if s.options.SendHeaders {
-		told := single(d, telling(d))
-		reply.ResponseHeadersToAdd = headerValues(told.ClientHeaders(nil, s.options.Presentation))
+		told := q.single(d, telling(d))
+		r.reply.ResponseHeadersToAdd = r.headers.values(told.ClientHeaders(nil, s.options.Presentation))
 	}
-	return reply
+	return &r.reply
 }
 
 // code is OVER_LIMIT for whatever does not allow: the status that the client
@@ -39,8 +38,8 @@ func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 }
 
 // refuse adds what the client gets in place of what it asked for.
-func (s *Server) refuse(reply *rlsv3.RateLimitResponse, d *engine.Decision) {
-	told := single(d, d.Refuser)
+func (s *Server) refuse(r *room, told *engine.Decision) {
+	var buffer [12]rules.Header
 	result := told.Sets[0].Result
 	refusal := told.Refusal()
 	if refusal.Status != http.StatusTooManyRequests {
@@ -52,23 +51,24 @@ func (s *Server) refuse(reply *rlsv3.RateLimitResponse, d *engine.Decision) {
 		refusal = told.Refusal()
 	}
 
-	headers := append([]rules.Header(nil), result.Headers...)
+	headers := append(buffer[:0], result.Headers...)
 	if s.options.SendHeaders {
-		headers = told.ClientHeaders(nil, s.options.Presentation)
+		headers = told.ClientHeaders(buffer[:0], s.options.Presentation)
 	}
 	headers = append(headers, rules.Header{Name: "Content-Type", Value: refusal.ContentType})
-	reply.ResponseHeadersToAdd = headerValues(headers)
-	reply.RawBody = refusal.Body
+	r.reply.ResponseHeadersToAdd = r.headers.values(headers)
+	r.reply.RawBody = refusal.Body
 }
 
 // single is the decision about one of the descriptors, as a decision of its
-// own.
-func single(d *engine.Decision, i int) *engine.Decision {
-	one := &engine.Decision{Verdict: d.Sets[i].Verdict, Refuser: -1, Sets: []engine.Answer{d.Sets[i]}, Degraded: d.Degraded}
-	if one.Verdict != rules.Allow {
-		one.Refuser = 0
+// own. Its refusal is not kept for another call, since the reply holds it.
+func (q *question) single(d *engine.Decision, i int) *engine.Decision {
+	q.told = [1]engine.Answer{d.Sets[i]}
+	q.alone = engine.Decision{Verdict: d.Sets[i].Verdict, Refuser: -1, Sets: q.told[:], Degraded: d.Degraded}
+	if q.alone.Verdict != rules.Allow {
+		q.alone.Refuser = 0
 	}
-	return one
+	return &q.alone
 }
 
 // telling is the descriptor that the reply as a whole tells of: the one that
@@ -92,29 +92,57 @@ type standing struct {
 	limit      rlsv3.RateLimitResponse_RateLimit
 	multiplier wrapperspb.UInt32Value
 	reset      durationpb.Duration
+	nameEnd    int // of limit.Name in the names of all; 0 without a limit
 }
 
-// room is a reply in one piece, as far as it has one descriptor: most have.
+// room is a reply in one piece. It has room for the statuses of its
+// descriptors where there are few of them: most calls have one, some have four.
 type room struct {
-	reply rlsv3.RateLimitResponse
-	made  [1]standing
-	list  [1]*rlsv3.RateLimitResponse_DescriptorStatus
+	reply   rlsv3.RateLimitResponse
+	told    metadataRoom
+	headers headerRoom
+	made    []standing
+	list    []*rlsv3.RateLimitResponse_DescriptorStatus
+}
+
+func newRoom(descriptors int) *room {
+	switch {
+	case descriptors == 1:
+		r := new(struct {
+			room
+			made [1]standing
+			list [1]*rlsv3.RateLimitResponse_DescriptorStatus
+		})
+		r.room.made, r.room.list = r.made[:], r.list[:]
+		return &r.room
+	case descriptors <= 4:
+		r := new(struct {
+			room
+			made [4]standing
+			list [4]*rlsv3.RateLimitResponse_DescriptorStatus
+		})
+		r.room.made, r.room.list = r.made[:descriptors], r.list[:descriptors]
+		return &r.room
+	}
+	return &room{
+		made: make([]standing, descriptors),
+		list: make([]*rlsv3.RateLimitResponse_DescriptorStatus, descriptors),
+	}
 }
 
 // statuses are the descriptors' own answers.
 func (r *room) statuses(d *engine.Decision) []*rlsv3.RateLimitResponse_DescriptorStatus {
-	made, list := r.made[:], r.list[:]
-	if n := len(d.Sets); n > 1 {
-		made, list = make([]standing, n), make([]*rlsv3.RateLimitResponse_DescriptorStatus, n)
-	}
+	var buffer [128]byte
+	names := buffer[:0]
 	for i := range d.Sets {
-		a, s := &d.Sets[i], &made[i]
-		list[i] = &s.status
+		a, s := &d.Sets[i], &r.made[i]
+		r.list[i] = &s.status
 		s.status.Code = code(a.Verdict)
 		if !a.TellsQuota() {
 			continue
 		}
-		s.limit.Name = limitName(&a.Quota)
+		names = appendLimitName(names, &a.Quota)
+		s.nameEnd = len(names)
 		s.limit.RequestsPerUnit = clamp(a.Quota.Limit)
 		s.limit.Unit, s.multiplier.Value = window(a.Quota.Window)
 		s.limit.UnitMultiplier = &s.multiplier
@@ -124,16 +152,27 @@ func (r *room) statuses(d *engine.Decision) []*rlsv3.RateLimitResponse_Descripto
 		s.reset.Seconds = engine.Seconds(a.Quota.Reset)
 		s.status.DurationUntilReset = &s.reset
 	}
-	return list
+	r.name(string(names))
+	return r.list
 }
 
-// limitName is the rule's number, which cannot hold the quote that would
-// break Envoy's x-ratelimit-limit.
-func limitName(q *engine.Quota) string {
-	if q.Rule == nil {
-		return q.PolicyName()
+// name gives the limits their names, which are parts of one text.
+func (r *room) name(all string) {
+	from := 0
+	for i := range r.made {
+		if s := &r.made[i]; s.nameEnd > 0 {
+			s.limit.Name, from = all[from:s.nameEnd], s.nameEnd
+		}
 	}
-	return strconv.FormatInt(q.Rule.Return, 10)
+}
+
+// appendLimitName appends the rule's number, which cannot hold the quote that
+// would break Envoy's x-ratelimit-limit.
+func appendLimitName(b []byte, q *engine.Quota) []byte {
+	if q.Rule == nil {
+		return append(b, q.PolicyName()...)
+	}
+	return strconv.AppendInt(b, q.Rule.Return, 10)
 }
 
 // window is a number of seconds in the largest unit that divides it.
@@ -151,14 +190,22 @@ func window(seconds int64) (rlsv3.RateLimitResponse_RateLimit_Unit, uint32) {
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// headerValues are headers in Envoy's form, safe to send.
-func headerValues(list []rules.Header) []*corev3.HeaderValue {
+// headerRoom is room for as many headers as most refusals have.
+type headerRoom struct {
+	made [2]corev3.HeaderValue
+	list [2]*corev3.HeaderValue
+}
+
+// values are headers in Envoy's form, safe to send.
+func (r *headerRoom) values(list []rules.Header) []*corev3.HeaderValue {
 	list = engine.Sendable(list)
-	made := make([]corev3.HeaderValue, len(list))
-	values := make([]*corev3.HeaderValue, len(list))
+	made, values := r.made[:], r.list[:]
+	if len(list) > len(made) {
+		made, values = make([]corev3.HeaderValue, len(list)), make([]*corev3.HeaderValue, len(list))
+	}
 	for i, h := range list {
 		made[i].Key, made[i].Value = h.Name, h.Value
 		values[i] = &made[i]
 	}
-	return values
+	return values[:len(list):len(list)]
 }

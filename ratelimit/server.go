@@ -61,7 +61,7 @@ func (s *Server) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRe
 	if d.Unavailable {
 		return nil, status.Error(codes.Unavailable, "no store can answer, and the rules leave the decision to the gateway")
 	}
-	return s.answer(d), nil
+	return s.answer(q, d), nil
 }
 
 // undecided answers a request that has no decision.
