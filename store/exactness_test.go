@@ -173,7 +173,7 @@ func runTaker(t *testing.T, j job, seed uint64, out io.Writer) {
 		t.Error(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, os.Args[0])
 	c.Env = append(os.Environ(), takerJob+"="+string(text))
