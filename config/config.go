@@ -42,6 +42,11 @@ type Config struct {
 	// GRPCMaxMessage bounds a request message, in bytes.
 	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
 
+	// GRPCStreamWorkers is the number of goroutines that stay to carry out
+	// calls, which spares each call the growth of a new stack. Calls beyond it
+	// get goroutines of their own, and with 0 all do.
+	GRPCStreamWorkers uint32 `koanf:"grpc_stream_workers" validate:"max=65536"`
+
 	// GRPCTLSCert is the PEM file of the certificate that GRPCAddr proves
 	// itself by, those that lead to its root behind it. Empty: no TLS.
 	GRPCTLSCert string `koanf:"grpc_tls_cert" validate:"required_with=GRPCTLSKey GRPCTLSClientCA"`
@@ -144,6 +149,12 @@ type Config struct {
 	// UnixSocketMode are the permissions of the sockets of addresses that begin
 	// with unix:, in octal digits. Who may write to one may call it.
 	UnixSocketMode string `koanf:"unix_socket_mode" validate:"filemode"`
+
+	// GCHeadroom is how much garbage may gather before it is collected, in
+	// bytes, where that is more than what is in use; 0 leaves it to Go, which
+	// collects when there is as much garbage as there is in use. GOGC or
+	// GOMEMLIMIT in the environment hold in its place.
+	GCHeadroom int `koanf:"gc_headroom" validate:"min=0,max=17179869184"`
 
 	// LogFormat is json or text.
 	LogFormat string `koanf:"log_format" validate:"oneof=json text"`

@@ -23,6 +23,8 @@ func Default() Config {
 		// Envoy's own bound on request headers is 60 KiB; a buffered body may
 		// come with them.
 		GRPCMaxMessage: 4 << 20,
+		// As many calls as are often under way: an idle one costs a few kB.
+		GRPCStreamWorkers: 256,
 
 		HTTPAddr:          "127.0.0.1:9981", // Koala's port
 		HTTPHeaderTimeout: 5 * time.Second,
@@ -54,6 +56,10 @@ func Default() Config {
 
 		// The gateway beside us often runs as another user of the same group.
 		UnixSocketMode: "0660",
+
+		// Little beside what a machine has, and without it the few megabytes in
+		// use would be looked through a hundred times a second.
+		GCHeadroom: 32 << 20,
 
 		LogFormat: "json",
 		LogLevel:  "info",

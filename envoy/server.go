@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,6 +39,10 @@ type Options struct {
 	// MaxStreams bounds the calls at a time of one connection; callers hold
 	// back what is above. The default is 1024.
 	MaxStreams uint32
+	// StreamWorkers is the number of goroutines that stay to carry out calls,
+	// which spares each call the growth of a new stack. Calls beyond it get
+	// goroutines of their own, and with 0 all do.
+	StreamWorkers uint32
 	// DrainWait is how long a drain goes on answering after it has reported
 	// NOT_SERVING, so that health checks notice before connections end. The
 	// default is not to wait.
@@ -93,8 +96,7 @@ func NewServer(o Options) *Server {
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		// Workers that stay spare every call the growth of a new stack.
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		grpc.NumStreamWorkers(o.StreamWorkers),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime:             o.KeepaliveMinTime,
 			PermitWithoutStream: true,

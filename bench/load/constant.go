@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -46,7 +45,7 @@ var (
 
 // serveConstant serves constant answers until ctx is done, or forever.
 func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(800)
 	var listen net.ListenConfig
 	calls, err := listen.Listen(ctx, "tcp", grpcAddress)
 	if err != nil {
@@ -57,7 +56,7 @@ func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
 		return err
 	}
 	fmt.Println("serving", calls.Addr(), web.Addr())
-	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))))
+	server := grpc.NewServer(grpc.NumStreamWorkers(256))
 	rlsv3.RegisterRateLimitServiceServer(server, constant{})
 	authv3.RegisterAuthorizationServer(server, constant{})
 	ended := make(chan error, 2)

@@ -15,7 +15,10 @@ type optimisation struct {
 }
 
 // optimisations are all that can be switched.
-var optimisations = []optimisation{}
+var optimisations = []optimisation{
+	{name: "stream workers", off: "KOALAGATE_GRPC_STREAM_WORKERS=0", traffic: plain, load: load{callers: manyCallers}},
+	{name: "headroom for garbage", off: "KOALAGATE_GC_HEADROOM=0", traffic: plain, load: load{callers: manyCallers}},
+}
 
 // batchingOff switches batching off.
 const batchingOff = "KOALAGATE_REDIS_BATCHING=false"

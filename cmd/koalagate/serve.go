@@ -57,6 +57,8 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
+	defer p.calmCollector(c)()
+
 	b := thisBuild()
 	m := metrics.New(metrics.Build{Version: b.version, Revision: b.revision})
 	loader := reload.New(reload.Options{Files: ruleFiles(c), Interval: c.WatchInterval, Notify: observeRules(m), Logger: logger})
@@ -143,6 +145,7 @@ func grpcDoors(c *config.Config, e *engine.Engine, certificates *envoy.Certifica
 		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
 		MaxMessageBytes:       c.GRPCMaxMessage,
 		MaxStreams:            c.GRPCMaxStreams,
+		StreamWorkers:         c.GRPCStreamWorkers,
 		DrainWait:             c.DrainWait,
 		Certificates:          certificates,
 		Logger:                logger,
