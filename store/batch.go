@@ -11,6 +11,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Batching is how the calls of many callers go to Redis.
+type Batching string
+
+// The ways of batching. The answers are the same; what they cost is not.
+const (
+	// BatchScript has one script call carry out all calls that have gathered
+	// while the one before was on its way: the least work for Redis.
+	BatchScript Batching = "script"
+	// BatchPipeline sends the calls that have gathered in one round trip, each
+	// as a script call of its own.
+	BatchPipeline Batching = "pipeline"
+	// BatchOff sends each call by itself.
+	BatchOff Batching = "off"
+)
+
+// checkBatching returns the way that is asked for, which is BatchScript if none is.
+func checkBatching(b Batching) (Batching, error) {
+	switch b {
+	case "":
+		return BatchScript, nil
+	case BatchScript, BatchPipeline, BatchOff:
+		return b, nil
+	}
+	return "", fmt.Errorf("redis batching %q: want %s, %s or %s", b, BatchScript, BatchPipeline, BatchOff)
+}
+
 const (
 	// maxFlying is the number of batches under way at a time: one that Redis
 	// works on, and one on its way there.
@@ -26,16 +52,16 @@ const (
 
 var errWaiting = errors.New("redis: too many calls wait for it")
 
-// batches sends calls in pipelines: what has gathered goes when a batch
-// returns. There is no timer, so a lone call goes at once, and the more calls
-// there are the fewer round trips each of them costs. Each call is still a
-// script call of its own, and fails alone.
+// batches gathers calls: what has gathered goes when a batch returns. There is
+// no timer, so a lone call goes at once, and the more calls there are the less
+// each of them costs.
 type batches struct {
-	client redis.UniversalClient
-	script *redis.Script
-	budget time.Duration
-	ctx    context.Context // ends with close
-	cancel context.CancelFunc
+	batching Batching
+	budget   time.Duration
+	send     func(context.Context, []*bundle) // ends every call in them
+	ctx      context.Context                  // ends with close
+	cancel   context.CancelFunc
+	lone     sync.Pool // of bundles for one call
 
 	mu      sync.Mutex
 	waiting []*call
@@ -44,9 +70,10 @@ type batches struct {
 	running sync.WaitGroup
 }
 
-func newBatches(client redis.UniversalClient, script *redis.Script, budget time.Duration) *batches {
-	b := &batches{client: client, script: script, budget: budget}
+func newBatches(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *batches {
+	b := &batches{batching: batching, budget: budget, send: send}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
 	return b
 }
 
@@ -68,41 +95,46 @@ const (
 
 // delivery is what a call carries on its way through a batch.
 type delivery struct {
-	args  []any
 	state atomic.Int32
 	done  chan struct{} // has room for one: a batch never waits for a caller
-	again bool          // it is made with the script's text
-	text  string
 	err   error
 }
 
-// run has the script carry out c, and returns its reply. Where the caller's
-// time ends first, lost tells that a batch may still hold c: it must not be
-// used again.
-func (b *batches) run(ctx context.Context, c *call) (text string, lost bool, err error) {
+// end tells the caller that the call is over.
+func (d *delivery) end(err error) {
+	d.err = err
+	d.done <- struct{}{}
+}
+
+// run has the script carry out c. Where the caller's time ends first, lost
+// tells that a batch may still hold c: it must not be used again.
+func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 	if c.done == nil {
 		c.done = make(chan struct{}, 1)
 	}
-	c.again = false
 	c.state.Store(callWaits)
 	alone, err := b.add(c) //nolint:contextcheck // a batch is many callers', and outlives each
 	switch {
 	case err != nil:
-		return "", false, err
+		return false, err
 	case alone:
-		b.exchange(ctx, []*call{c})
+		one := b.lone.Get().(*[]*bundle)
+		(*one)[0].add(c)
+		b.send(ctx, *one)
+		(*one)[0].empty()
+		b.lone.Put(one)
 		b.landed() //nolint:contextcheck // as above
 		<-c.done
-		return c.text, false, c.err
+		return false, c.err
 	}
 	select {
 	case <-c.done:
-		return c.text, false, c.err
+		return false, c.err
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(callWaits, callIsGone) {
-			return "", true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
+			return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
 		}
-		return "", true, ctx.Err()
+		return true, ctx.Err()
 	}
 }
 
@@ -117,7 +149,7 @@ func (b *batches) add(c *call) (alone bool, err error) {
 		return false, redis.ErrClosed
 	case len(b.waiting) >= maxWaiting:
 		return false, errWaiting
-	case b.flying == 0:
+	case b.flying == 0 || b.batching == BatchOff:
 		b.flying++
 		b.running.Add(1)
 		return true, nil
@@ -126,7 +158,7 @@ func (b *batches) add(c *call) (alone bool, err error) {
 	if b.flying < maxFlying {
 		b.flying++
 		b.running.Add(1)
-		go b.send()
+		go b.sendAll()
 	}
 	return false, nil
 }
@@ -136,25 +168,30 @@ func (b *batches) landed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) > 0 {
-		go b.send()
+		go b.sendAll()
 		return
 	}
 	b.flying--
 	b.running.Done()
 }
 
-// send sends batches until no call waits.
-func (b *batches) send() {
+// sendAll sends batches until no call waits.
+func (b *batches) sendAll() {
 	defer b.running.Done()
 	var batch []*call
+	var bundles []*bundle
 	for {
 		if batch = b.next(batch[:0]); len(batch) == 0 {
 			return
 		}
+		bundles = b.bundle(bundles[:0], batch)
 		ctx, cancel := context.WithTimeout(b.ctx, b.budget)
-		b.exchange(ctx, batch)
+		b.send(ctx, bundles)
 		cancel()
 		clear(batch)
+		for _, one := range bundles {
+			one.empty()
+		}
 	}
 }
 
@@ -166,7 +203,7 @@ func (b *batches) next(batch []*call) []*call {
 	defer b.mu.Unlock()
 	rules, taken := 0, 0
 	for _, c := range b.waiting {
-		if n := c.rules(); len(batch) > 0 && (len(batch) == maxBatch || rules+n > maxBatchRules) {
+		if n := len(c.keys); len(batch) > 0 && (len(batch) == maxBatch || rules+n > maxBatchRules) {
 			break
 		} else if c.state.CompareAndSwap(callWaits, callIsSent) {
 			batch, rules = append(batch, c), rules+n
@@ -182,44 +219,23 @@ func (b *batches) next(batch []*call) []*call {
 	return batch
 }
 
-// exchange carries out a batch. Where Redis does not know the script, nothing
-// was executed: these calls are made once more with the script's text, which
-// Redis then knows.
-func (b *batches) exchange(ctx context.Context, batch []*call) {
-	unknown := b.pipe(ctx, batch, func(p redis.Scripter, c *call) *redis.Cmd {
-		return p.EvalSha(ctx, b.script.Hash(), c.keys, c.args...)
-	})
-	if len(unknown) > 0 {
-		b.pipe(ctx, unknown, func(p redis.Scripter, c *call) *redis.Cmd {
-			return b.script.Eval(ctx, p, c.keys, c.args...)
-		})
-	}
-}
-
-// pipe makes the calls in one round trip and delivers their replies, but to
-// those that failed for want of the script, which it returns.
-func (b *batches) pipe(ctx context.Context, batch []*call, ask func(redis.Scripter, *call) *redis.Cmd) (unknown []*call) {
-	commands := [maxBatch]*redis.Cmd{}
-	if len(batch) == 1 {
-		commands[0] = ask(b.client, batch[0]) // a pipeline would only cost
-	} else {
-		p := b.client.Pipeline()
-		for i, c := range batch {
-			commands[i] = ask(p, c)
+// bundle puts the calls of a batch into as few bundles as may be, in their
+// order. What bundles has beyond its length is used again.
+func (b *batches) bundle(bundles []*bundle, batch []*call) []*bundle {
+	for _, c := range batch {
+		at := len(bundles)
+		if b.batching == BatchScript {
+			for at = 0; at < len(bundles) && !bundles[at].takes(c); at++ {
+			}
 		}
-		// Each command has its own error, and the first of them is returned
-		// here once more.
-		_, _ = p.Exec(ctx)
-	}
-	for i, c := range batch {
-		text, err := commands[i].Text()
-		if redis.HasErrorPrefix(err, "NOSCRIPT") && !c.again {
-			c.again = true
-			unknown = append(unknown, c)
-			continue
+		if at == len(bundles) {
+			if bundles = bundles[:at]; at < cap(bundles) && bundles[:at+1][at] != nil {
+				bundles = bundles[:at+1]
+			} else {
+				bundles = append(bundles, new(bundle))
+			}
 		}
-		c.text, c.err = text, err
-		c.done <- struct{}{}
+		bundles[at].add(c)
 	}
-	return unknown
+	return bundles
 }

@@ -1,36 +1,59 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
-	"slices"
+	"hash/maphash"
 	"strconv"
 )
 
-// call is one plan on its way to evaluate.lua and back: the keys, the numbers
-// and the reply that are described there.
+// call is one plan on its way to evaluate.lua and back: its part of what is
+// described there. Its caller packs it, and it goes in a bundle with others.
 type call struct {
-	plan     *Plan
-	subjects [][]byte // each once; keys begins with theirs
-	keys     []string
-	damaged  []int          // of the reply: the keys whose values are no counters, from 1
-	places   map[string]int // where in keys a subject's key is, from 1, beyond fewSubjects
-	logs     map[log]int    // where in keys a log's key is, from 1
-	count    int            // of the plan's rules
-	blob     []byte
+	plan   *Plan
+	shape  numbers // the plan without its keys
+	names  []name  // of the keys: of each subject, and of the log of each leak rule
+	keys   []keys  // one a rule, set by set
+	texts  []byte  // those of the names, one behind the other
+	daily  bool    // a rule asks for the calendar
+	counts bool    // it takes, on one count rule a subject
+	answer outcome
 	delivery
 }
 
-// rules is how many counters the call's plan asks for.
-func (c *call) rules() int { return c.count }
-
-// log names the log of a leak counter.
-type log struct {
-	subject int // from 1
-	tag     int64
+// keys are where a rule's keys are among its call's names.
+type keys struct {
+	subject int
+	log     int // 0 but for leak, whose log is never the first
 }
 
-// flags of sets and rules in the blob.
+// name is a key of Redis on its way there.
+type name struct {
+	text   []byte
+	end    int // of the text among its call's
+	hash   uint64
+	tag    int64 // of the rule that it was first met with
+	log    bool
+	number int // among the KEYS of the script call, from 1
+}
+
+// MarshalBinary hands the key to the Redis client as it is: a string would be
+// copied.
+func (n *name) MarshalBinary() ([]byte, error) { return n.text, nil }
+
+// String is the key, for a client that looks for its slot.
+func (n *name) String() string { return string(n.text) }
+
+// numbers are msgpack integers, one behind the other.
+type numbers struct {
+	bytes []byte
+	count int
+}
+
+// MarshalBinary hands the numbers to the Redis client as they are.
+func (n *numbers) MarshalBinary() ([]byte, error) { return n.bytes, nil }
+
+// flags of sets and rules in a shape.
 const (
 	setRefund  = 1
 	setAllows  = 2
@@ -38,111 +61,77 @@ const (
 	ruleAllows = 2
 )
 
-// pack fills c for the plan. begins are the days that the script may choose
-// from; nil if no rule asks for them.
-func (c *call) pack(prefix string, p *Plan, begins []int64) {
-	c.plan, c.count = p, 0
-	c.subjects, c.keys, c.blob = c.subjects[:0], c.keys[:0], c.blob[:0]
-	clear(c.logs)
-	for i := range p.Sets {
-		for j := range p.Sets[i].Rules {
-			c.addSubject(prefix, p.Sets[i].Rules[j].Subject)
-		}
-	}
-	c.array(c.numbers(len(begins)))
-	c.int(p.Now)
-	c.int(int64(p.Op))
-	c.int(int64(len(c.subjects)))
-	c.int(int64(len(begins)))
-	for _, b := range begins {
-		c.int(max(b, 0)) // before the epoch there are only tests
-	}
-	c.int(int64(len(p.Sets)))
+// nameSeed keeps callers from choosing identities whose hashes meet.
+var nameSeed = maphash.MakeSeed()
+
+// pack fills c for the plan.
+func (c *call) pack(prefix string, p *Plan) {
+	c.plan, c.daily, c.counts = p, false, p.Op == Take
+	c.names, c.keys, c.texts = c.names[:0], c.keys[:0], c.texts[:0]
+	c.shape.reset()
+	c.shape.add(int64(p.Op))
+	c.shape.add(int64(len(p.Sets)))
+	var before *Rule
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		c.int(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
-		c.int(int64(len(set.Rules)))
-		c.count += len(set.Rules)
+		c.counts = c.counts && !set.Refund
+		c.shape.add(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
+		c.shape.add(int64(len(set.Rules)))
 		for j := range set.Rules {
-			c.rule(&set.Rules[j])
+			r := &set.Rules[j]
+			c.rule(r)
+			c.name(prefix, r, before)
+			before = r
 		}
 	}
-}
-
-// numbers is how many integers the blob has.
-func (c *call) numbers(days int) int {
-	n := 5 + days
-	for i := range c.plan.Sets {
-		n += 2 + 8*len(c.plan.Sets[i].Rules)
+	begin := 0
+	for i := range c.names { // texts moves no more
+		n := &c.names[i]
+		n.text = c.texts[begin:n.end]
+		n.hash = maphash.Bytes(nameSeed, n.text)
+		begin = n.end
 	}
-	return n
 }
 
 // rule appends the numbers of a rule, in the order of evaluate.lua.
 func (c *call) rule(r *Rule) {
-	subject := c.subject(r.Subject)
-	c.int(int64(subject))
-	c.int(int64(c.log(subject, r)))
-	c.int(r.tag())
-	c.int(r.Weight)
+	c.daily = c.daily || r.daily()
+	c.counts = c.counts && r.Method == Count
+	c.shape.add(r.tag())
 	if r.Method == Count && r.Time == Day {
-		c.int(0)
+		c.shape.add(0)
 	} else {
-		c.int(r.Time * 1000)
+		c.shape.add(r.Time * 1000)
 	}
-	c.int(r.Count)
+	c.shape.add(r.Weight)
+	c.shape.add(r.Count)
 	if r.Method == Token {
-		c.int(r.Burst)
+		c.shape.add(r.Burst)
 	} else {
-		c.int(r.Base)
+		c.shape.add(r.Base)
 	}
-	c.int(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
+	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
 }
 
-// fewSubjects is up to how many subjects a look through all of them is quicker
-// than a map.
-const fewSubjects = 16
-
-// subject is where the subject's key is, from 1; 0 if it has none yet.
-func (c *call) subject(subject []byte) int {
-	if len(c.subjects) > fewSubjects {
-		return c.places[string(subject)]
+// name appends the names of a rule's keys. Rules of one subject follow each
+// other as a rule; where they do not, the bundle sees that names are the same.
+func (c *call) name(prefix string, r, before *Rule) {
+	var k keys
+	if before != nil && bytes.Equal(before.Subject, r.Subject) {
+		k.subject = c.keys[len(c.keys)-1].subject
+		c.counts = c.counts && c.names[k.subject].tag == r.tag()
+	} else {
+		k.subject = len(c.names)
+		c.texts = appendKey(c.texts, prefix, r.Subject)
+		c.names = append(c.names, name{end: len(c.texts), tag: r.tag()})
 	}
-	return 1 + slices.IndexFunc(c.subjects, func(s []byte) bool { return string(s) == string(subject) })
-}
-
-func (c *call) addSubject(prefix string, subject []byte) {
-	if c.subject(subject) != 0 {
-		return
+	if r.Method == Leak {
+		k.log = len(c.names)
+		c.texts = appendKey(c.texts, prefix, r.Subject)
+		c.texts = strconv.AppendInt(append(c.texts, ':'), r.tag(), 10)
+		c.names = append(c.names, name{end: len(c.texts), tag: r.tag(), log: true})
 	}
-	c.subjects = append(c.subjects, subject)
-	c.keys = append(c.keys, string(appendKey(nil, prefix, subject)))
-	switch n := len(c.subjects); {
-	case n == fewSubjects+1:
-		c.places = make(map[string]int, 2*n)
-		for i, s := range c.subjects {
-			c.places[string(s)] = i + 1
-		}
-	case n > fewSubjects:
-		c.places[string(subject)] = n
-	}
-}
-
-// log is where the key of the rule's log is, from 1; 0 but for leak.
-func (c *call) log(subject int, r *Rule) int {
-	if r.Method != Leak {
-		return 0
-	}
-	name := log{subject, r.tag()}
-	if at, known := c.logs[name]; known {
-		return at
-	}
-	c.keys = append(c.keys, c.keys[subject-1]+":"+strconv.FormatInt(name.tag, 10))
-	if c.logs == nil {
-		c.logs = make(map[log]int)
-	}
-	c.logs[name] = len(c.keys)
-	return len(c.keys)
+	c.keys = append(c.keys, k)
 }
 
 func flag(set bool, bit int64) int64 {
@@ -152,106 +141,24 @@ func flag(set bool, bit int64) int64 {
 	return 0
 }
 
-// array appends the head of a msgpack array.
-func (c *call) array(n int) {
-	c.blob = binary.BigEndian.AppendUint32(append(c.blob, 0xdd), uint32(n))
-}
+func (n *numbers) reset() { n.bytes, n.count = n.bytes[:0], 0 }
 
-// int appends a msgpack integer that is not negative.
-func (c *call) int(n int64) {
+// add appends a msgpack integer that is not negative.
+func (n *numbers) add(i int64) {
+	n.count++
 	switch {
-	case n < 1<<7:
-		c.blob = append(c.blob, byte(n))
-	case n < 1<<16:
-		c.blob = binary.BigEndian.AppendUint16(append(c.blob, 0xcd), uint16(n))
-	case n < 1<<32:
-		c.blob = binary.BigEndian.AppendUint32(append(c.blob, 0xce), uint32(n))
+	case i < 1<<7:
+		n.bytes = append(n.bytes, byte(i))
+	case i < 1<<16:
+		n.bytes = binary.BigEndian.AppendUint16(append(n.bytes, 0xcd), uint16(i))
+	case i < 1<<32:
+		n.bytes = binary.BigEndian.AppendUint32(append(n.bytes, 0xce), uint32(i))
 	default:
-		c.blob = binary.BigEndian.AppendUint64(append(c.blob, 0xcf), uint64(n))
+		n.bytes = binary.BigEndian.AppendUint64(append(n.bytes, 0xcf), uint64(i))
 	}
 }
 
-var errReply = errors.New("redis: the reply of the script is damaged")
-
-// reply reads the script's answer to the plan into a. Where fits is false no
-// day that was sent fits the script's clock, which a.Now then tells.
-func (c *call) reply(text string, a *Answers) (fits bool, err error) {
-	r := reader{rest: text}
-	fits, a.Now = r.int() == 1, r.int()
-	if !fits {
-		return false, r.err()
-	}
-	for i := range c.plan.Sets {
-		r.answer(&a.Sets[i], len(c.plan.Sets[i].Rules))
-	}
-	for c.damaged = c.damaged[:0]; len(r.rest) > 0 && !r.bad; {
-		c.damaged = append(c.damaged, r.index(len(c.subjects)+1))
-	}
-	return true, r.err()
-}
-
-// answer reads the answer to a set of n rules.
-func (r *reader) answer(a *Answer, n int) {
-	a.Decider, a.Reporter = r.index(n), r.index(n)
-	a.Limit, a.Remaining, a.Reset, a.Retry = r.int(), r.int(), r.int(), r.int()
-	a.Daily, a.Hits = r.int() == 1, r.int()
-	for left := r.int(); left > 0 && !r.bad; left-- {
-		a.Refusals = append(a.Refusals, r.index(n))
-	}
-}
-
-// reader reads msgpack integers. After the first fault all are 0.
-type reader struct {
-	rest string
-	bad  bool
-}
-
-func (r *reader) err() error {
-	if r.bad || len(r.rest) > 0 {
-		return errReply
-	}
-	return nil
-}
-
-// bytes takes n bytes, as a number.
-func (r *reader) bytes(n int) uint64 {
-	if len(r.rest) < n {
-		r.bad, r.rest = true, ""
-		return 0
-	}
-	number := uint64(0)
-	for i := range n {
-		number = number<<8 | uint64(r.rest[i])
-	}
-	r.rest = r.rest[n:]
-	return number
-}
-
-// int reads one integer.
-func (r *reader) int() int64 {
-	head := r.bytes(1)
-	switch {
-	case head < 0x80:
-		return int64(head)
-	case head >= 0xe0:
-		return int64(int8(head))
-	case head >= 0xcc && head <= 0xcf:
-		return int64(r.bytes(1 << (head - 0xcc)))
-	case head >= 0xd0 && head <= 0xd3:
-		size := 1 << (head - 0xd0)
-		shift := 64 - 8*size
-		return int64(r.bytes(size)<<shift) >> shift
-	}
-	r.bad = true
-	return 0
-}
-
-// index reads the index of one of n rules, or -1.
-func (r *reader) index(n int) int {
-	i := r.int()
-	if i < -1 || i >= int64(n) {
-		r.bad = true
-		return -1
-	}
-	return int(i)
+// addAll appends other numbers.
+func (n *numbers) addAll(other *numbers) {
+	n.bytes, n.count = append(n.bytes, other.bytes...), n.count+other.count
 }

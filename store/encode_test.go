@@ -1,84 +1,160 @@
 package store
 
 import (
+	"encoding/binary"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestIntegersComeBack(t *testing.T) {
-	for _, n := range []int64{0, 1, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1<<32 - 1, 1 << 32, MaxCounter, math.MaxInt64} {
-		c := new(call)
-		c.int(n)
-		r := reader{rest: string(c.blob)}
-		if got := r.int(); got != n || r.err() != nil {
-			t.Errorf("%d comes back as %d, %v", n, got, r.err())
+// unpacked are the numbers in a script's argument.
+func unpacked(t *testing.T, text []byte) []int64 {
+	t.Helper()
+	var list []int64
+	for len(text) > 0 {
+		head := text[0]
+		text = text[1:]
+		if head < 0x80 {
+			list = append(list, int64(head))
+			continue
 		}
+		size := 1 << (head - 0xcc)
+		if head < 0xcc || head > 0xcf || len(text) < size {
+			t.Fatalf("%#x begins no number", head)
+		}
+		wide := make([]byte, 8)
+		copy(wide[8-size:], text)
+		list, text = append(list, int64(binary.BigEndian.Uint64(wide))), text[size:]
 	}
-	for text, want := range map[string]int64{
-		"\xff": -1, "\xe0": -32, "\xd0\x80": -128, "\xd1\xff\x00": -256, "\xd2\x80\x00\x00\x00": -1 << 31,
-		"\xd3\x80\x00\x00\x00\x00\x00\x00\x00": math.MinInt64, "\xcc\xff": 255,
-	} {
-		r := reader{rest: text}
-		if got := r.int(); got != want || r.err() != nil {
-			t.Errorf("%x is read as %d, %v, want %d", text, got, r.err(), want)
-		}
+	return list
+}
+
+func TestNumbers(t *testing.T) {
+	want := []int64{0, 1, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1<<32 - 1, 1 << 32, MaxCounter, math.MaxInt64}
+	var n numbers
+	for _, i := range want {
+		n.add(i)
+	}
+	if diff := cmp.Diff(want, unpacked(t, n.bytes)); diff != "" || n.count != len(want) {
+		t.Errorf("%d numbers (-want +got):\n%s", n.count, diff)
 	}
 }
 
+// noon are days around an instant, for those who do not ask for others.
+func noon(*Plan) days { return days{zone: time.UTC, begins: [4]int64{-1, 1, 2, 3}} }
+
 func TestPack(t *testing.T) {
 	leak := Rule{Subject: []byte("a"), Return: 7, Method: Leak, Weight: 300, Time: 2, Count: 1000}
-	p := &Plan{Op: Update, Now: 9, Zone: time.UTC, Sets: []Set{
-		{Refund: true, Rules: []Rule{leak, {Subject: []byte("b"), Return: 1, Method: Count, Time: Day, Count: 5, Shadow: true}}},
-		{Allows: true, Rules: []Rule{leak, {Subject: []byte("a"), Return: 2, Method: Token, Time: 1, Count: 3, Burst: 4, Base: 9, Allows: true}}},
-	}}
-	c := new(call)
+	token := Rule{Subject: []byte("a"), Return: 2, Method: Token, Time: 1, Count: 3, Burst: 4, Base: 9, Allows: true}
+	daily := Rule{Subject: []byte("b"), Return: 1, Method: Count, Time: Day, Count: 5, Shadow: true}
+	p := &Plan{Op: Update, Now: 9, Zone: time.UTC, Sets: []Set{{Refund: true, Rules: []Rule{leak, daily}}, {Allows: true, Rules: []Rule{leak, token}}}}
+	q := &Plan{Op: Take, Now: 9, Zone: time.UTC, Sets: []Set{{Allows: true, Rules: []Rule{token}}}}
+	other := &Plan{Op: Take, Now: 9, Zone: time.UTC, Sets: []Set{{Allows: true, Rules: []Rule{token}}}}
+	other.Sets[0].Rules[0].Subject = []byte("c")
+	calls := []*call{new(call), new(call), new(call)}
+	b := new(bundle)
 	for range 2 { // used again, it is the same
-		c.pack("p", p, []int64{1, 2})
+		b.empty()
+		for i, plan := range []*Plan{p, q, other} {
+			calls[i].pack("p", plan)
+			b.add(calls[i])
+		}
+		b.pack(1000, noon)
 	}
-	if diff := cmp.Diff([]string{"p:1:{a}", "p:1:{b}", "p:1:{a}:59"}, c.keys); diff != "" {
+	var keys []string
+	for _, n := range b.names {
+		keys = append(keys, n.String())
+	}
+	if diff := cmp.Diff([]string{"p:1:{a}", "p:1:{b}", "p:1:{c}", "p:1:{a}:59"}, keys); diff != "" {
 		t.Errorf("the keys (-want +got):\n%s", diff)
 	}
 	want := []int64{
-		9, int64(Update), 2, 2, 1, 2, // two subjects, two days
-		2,                                     // sets
-		1, 2, 1, 3, 59, 300, 2000, 1000, 0, 0, // refund, two rules; a leak rule
-		2, 0, 9, 0, 0, 5, 0, 1, // a shadow rule of the calendar day
-		2, 2, 1, 3, 59, 300, 2000, 1000, 0, 0, // allows, two rules
-		1, 0, 20, 0, 1000, 3, 4, 2,
+		9, 1000, 0, 3, 1, 2, 3, // the clock, how long keys linger; subjects, zones, shapes, requests
+		0, 1, 2, 3, // the days; the first begins before the epoch
+		1, int64(Update), 2, // a shape of two sets
+		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 0, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
+		2, 2, 59, 2000, 300, 1000, 0, 0, 20, 1000, 0, 3, 4, 2, // allows
+		0, int64(Take), 1, 2, 1, 20, 1000, 0, 3, 4, 2, // the shape of the other two
+		1, 1, 4, 2, 1, 4, 1, // a shape; subjects, and the leak rules' log
+		2, 1,
+		2, 3,
 	}
-	r := reader{rest: string(c.blob[5:])}
-	var got []int64
-	for len(r.rest) > 0 {
-		got = append(got, r.int())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, unpacked(t, b.blob.bytes[5:])); diff != "" {
 		t.Errorf("the numbers (-want +got):\n%s", diff)
 	}
-	if head := c.blob[:5]; head[0] != 0xdd || int(head[4]) != len(want) {
+	if head := b.blob.bytes[:5]; head[0] != 0xdd || int(head[4]) != len(want) {
 		t.Errorf("the array's head is %x, want that of %d numbers", head, len(want))
+	}
+}
+
+// TestOnlyCountsAreCounts tells calls that count alone from all others: the
+// script believes it.
+func TestOnlyCountsAreCounts(t *testing.T) {
+	count := func(subject string, number int64) Rule {
+		return Rule{Subject: []byte(subject), Return: number, Method: Count, Weight: 1, Time: 60, Count: 5}
+	}
+	leak := count("d", 1)
+	leak.Method = Leak
+	for name, c := range map[string]struct {
+		plans  []Plan
+		counts bool
+	}{
+		"takes":                               {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("b", 1)}}}}, {Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}}, true},
+		"a browse":                            {[]Plan{{Op: Browse, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}}, false},
+		"a leak rule":                         {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), leak}}}}}, false},
+		"a set that refunds":                  {[]Plan{{Op: Take, Sets: []Set{{Refund: true, Rules: []Rule{count("a", 1)}}}}}, false},
+		"two rules of one subject":            {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("a", 2)}}}}}, false},
+		"two rules of one subject, apart":     {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("b", 1), count("a", 2)}}}}}, false},
+		"two rules of one subject, two calls": {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}, {Op: Take, Sets: []Set{{Rules: []Rule{count("a", 2)}}}}}, false},
+	} {
+		b := new(bundle)
+		for i := range c.plans {
+			one := new(call)
+			one.pack("p", &c.plans[i])
+			b.add(one)
+		}
+		b.pack(0, noon)
+		if b.counts != c.counts {
+			t.Errorf("%s: counts is %v", name, b.counts)
+		}
 	}
 }
 
 // FuzzReply reads what no script of ours sends: an error or an answer within
 // the plan's rules, never a crash.
 func FuzzReply(f *testing.F) {
-	f.Add("\x01\xcf\x00\x00\x01\x9e\x83\x0e\x1a\x00\xff\x00\x05\x04\xcd\xea\x60\xff\x00\x00\x01\x01")
-	f.Add("\x00\x07")
+	const admitted, decided = "\x00\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\xea\x60", "\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00\x00\xea\x61\x00\x01\x00\x01"
+	f.Add("\x01\x01\x9e\x83\x0e\x1a\x00" + admitted + "\x00\xff\xff" + strings.Repeat("\x00", 13) + decided + "\x00\x01")
+	f.Add("\x00\x01\x9e\x83\x0e\x1a\x00")
+	f.Add("\x02\x01\x9e\x83\x0e\x1a\x00words")
 	f.Add("")
-	p := &Plan{Sets: []Set{{Rules: make([]Rule, 2)}, {}}}
+	plans := []*Plan{{Sets: []Set{{Rules: make([]Rule, 2)}, {}}}, {Sets: []Set{{Rules: make([]Rule, 2)}}}}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, a := &call{plan: p}, new(Answers)
-		a.reset(len(p.Sets))
-		if _, err := c.reply(text, a); err != nil {
+		b := new(bundle)
+		for _, p := range plans {
+			c := &call{plan: p}
+			c.done = make(chan struct{}, 1)
+			b.add(c)
+		}
+		b.names = []*name{{text: []byte("k")}}
+		if b.deliver(text, nil) {
 			return
 		}
-		for i, set := range a.Sets {
-			for _, j := range append([]int{set.Decider, set.Reporter}, set.Refusals...) {
-				if j < -1 || j >= len(p.Sets[i].Rules) {
-					t.Errorf("%x: set %d tells of rule %d", text, i, j)
+		for i, c := range b.calls {
+			<-c.done
+			a := new(Answers)
+			a.reset(len(plans[i].Sets))
+			if c.err != nil || !c.answer.fits || c.read(a) != nil {
+				continue
+			}
+			for k, set := range a.Sets {
+				for _, j := range append([]int{set.Decider, set.Reporter}, set.Refusals...) {
+					if j < -1 || j >= len(plans[i].Sets[k].Rules) {
+						t.Errorf("%x: set %d tells of rule %d", text, k, j)
+					}
 				}
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,7 @@ type Redis struct {
 	prefix   string
 	budget   time.Duration
 	calendar calendar
-	linger   string // what the script is told of RedisOptions.Linger, "" for nothing
+	linger   int64 // how long Redis keeps a counter beyond its end, ms
 	onDamage func(key string)
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
@@ -59,10 +58,13 @@ type RedisOptions struct {
 	// Budget is the longest that a call may take; 0 means DefaultBudget. A
 	// caller's own deadline, less a margin, is kept too.
 	Budget time.Duration
+	// Batching is how calls that come at the same time go to Redis; "" means
+	// BatchScript.
+	Batching Batching
 	// OnDamage is told of a key that held no counters: it was tampered with, or
 	// is somebody else's. What is counted there was taken for absent. It is
-	// called with every call that meets such a key, by many goroutines, and
-	// must return at once.
+	// called with every script call that meets such a key, by many goroutines,
+	// and must return at once.
 	OnDamage func(key string)
 	// Linger is how long Redis keeps a counter beyond its end; 0 means a second.
 	// More is needed only where plans bring a clock that is slower than that
@@ -84,7 +86,7 @@ const (
 // NewRedis returns a store in the Redis that o names. It does not wait for it:
 // Check tells whether it is there.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	r := &Redis{client: o.Client, script: redis.NewScript(evaluateLua), prefix: o.Prefix, budget: o.Budget, onDamage: o.OnDamage}
+	r := &Redis{client: o.Client, script: redis.NewScript(evaluateLua), prefix: o.Prefix, budget: o.Budget, linger: 1000, onDamage: o.OnDamage}
 	if r.prefix == "" {
 		r.prefix = DefaultPrefix
 	}
@@ -97,8 +99,12 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	if r.budget < 0 {
 		return nil, fmt.Errorf("redis budget %v: want more than 0", r.budget)
 	}
+	batching, err := checkBatching(o.Batching)
+	if err != nil {
+		return nil, err
+	}
 	if o.Linger > 0 {
-		r.linger = strconv.FormatInt(o.Linger.Milliseconds(), 10)
+		r.linger = o.Linger.Milliseconds()
 	}
 	r.calls.New = func() any { return new(call) }
 	if err := o.Validate(); err != nil {
@@ -112,7 +118,7 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		}
 		r.client, r.owned = address.connect(&o), true
 	}
-	r.batches = newBatches(r.client, r.script, r.budget)
+	r.batches = newBatches(batching, r.budget, r.exchange)
 	return r, nil
 }
 
@@ -175,43 +181,25 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		return fmt.Errorf("redis: no time is left for a call: %w", err)
 	}
 	c := r.calls.Get().(*call)
-	lost := false
-	defer func() {
-		if !lost {
-			r.calls.Put(c)
-		}
-	}()
+	c.pack(r.prefix, p)
 	for range maxAttempts {
 		a.reset(len(p.Sets))
-		c.pack(r.prefix, p, r.days(p))
-		var text string
-		var err error
-		if text, lost, err = r.run(ctx, c); err != nil {
+		lost, err := r.batches.run(ctx, c)
+		if err != nil {
+			if !lost {
+				r.calls.Put(c)
+			}
 			return fmt.Errorf("redis: evaluate: %w", err)
 		}
-		fits, err := c.reply(text, a)
-		if err != nil {
+		if c.answer.fits {
+			err = c.read(a)
+			r.calls.Put(c)
 			return err
 		}
-		if fits {
-			r.tellDamage(c)
-			return nil
-		}
-		r.skew.Store(a.Now - time.Now().UnixMilli())
+		r.skew.Store(c.answer.now - time.Now().UnixMilli())
 	}
+	r.calls.Put(c)
 	return errors.New("redis: its clock leaps: no calendar day fits it")
-}
-
-// tellDamage tells of the values that were no counters.
-func (r *Redis) tellDamage(c *call) {
-	if r.onDamage == nil {
-		return
-	}
-	for _, i := range c.damaged {
-		if i > 0 {
-			r.onDamage(c.keys[i-1])
-		}
-	}
 }
 
 // deadline is when a call that begins then has to be over.
@@ -223,24 +211,11 @@ func (r *Redis) deadline(ctx context.Context, begin time.Time) time.Time {
 	return end
 }
 
-// days are what the script may choose today from, nil if no rule asks.
-func (r *Redis) days(p *Plan) []int64 {
-	if !p.daily() {
-		return nil
-	}
+// days are what the script may choose from for a plan.
+func (r *Redis) days(p *Plan) days {
 	now := p.Now
 	if now == 0 {
 		now = time.Now().UnixMilli() + r.skew.Load()
 	}
-	d := r.calendar.days(p.Zone, now)
-	return d.begins[:]
-}
-
-// run has the script carry out c, in one batch with others' calls.
-func (r *Redis) run(ctx context.Context, c *call) (text string, lost bool, err error) {
-	c.args = append(c.args[:0], c.blob)
-	if r.linger != "" {
-		c.args = append(c.args, r.linger)
-	}
-	return r.batches.run(ctx, c)
+	return r.calendar.days(p.Zone, now)
 }

@@ -149,11 +149,12 @@ func TestRedisOptions(t *testing.T) {
 		options store.RedisOptions
 		want    string
 	}{
-		"no URL":           {store.RedisOptions{}, "want redis://"},
-		"a blank":          {store.RedisOptions{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
-		"a brace":          {store.RedisOptions{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
-		"a long prefix":    {store.RedisOptions{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
-		"a budget below 0": {store.RedisOptions{URL: "redis://h", Budget: -1}, "want more than 0"},
+		"no URL":            {store.RedisOptions{}, "want redis://"},
+		"a blank":           {store.RedisOptions{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
+		"a brace":           {store.RedisOptions{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
+		"a long prefix":     {store.RedisOptions{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
+		"a budget below 0":  {store.RedisOptions{URL: "redis://h", Budget: -1}, "want more than 0"},
+		"a way of batching": {store.RedisOptions{URL: "redis://h", Batching: "most"}, "want script, pipeline or off"},
 	} {
 		r, err := store.NewRedis(c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// exchange carries out bundles, in one round trip mostly. Where Redis does not
+// know the script, nothing was executed: these are sent once more with the
+// script's text, which Redis then knows. Where the script met a fault nothing
+// was counted: these calls go again one by one, so that only one of them fails.
+func (r *Redis) exchange(ctx context.Context, bundles []*bundle) {
+	for _, b := range bundles {
+		b.pack(r.linger, r.days)
+	}
+	for len(bundles) > 0 {
+		bundles = r.roundTrip(ctx, bundles)
+	}
+}
+
+// roundTrip sends bundles, delivers what comes back, and returns what is to be
+// sent again.
+func (r *Redis) roundTrip(ctx context.Context, bundles []*bundle) (again []*bundle) {
+	var one [1]*redis.Cmd
+	commands := one[:0]
+	for _, b := range bundles {
+		name, script := "evalsha", r.script.Hash()
+		if b.again {
+			name, script = "eval", evaluateLua
+		}
+		command := redis.NewCmd(ctx, b.command(name, script)...)
+		command.SetFirstKeyPos(3)
+		commands = append(commands, command)
+	}
+	r.process(ctx, commands)
+	for i, b := range bundles {
+		text, err := commands[i].Text()
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT") && !b.again:
+			b.again = true
+			again = append(again, b)
+		case err != nil:
+			b.fail(err)
+		case b.deliver(text, r.onDamage):
+			again = append(again, r.apart(b)...)
+		}
+	}
+	return again
+}
+
+// process makes the calls of Redis. Each keeps its own error.
+func (r *Redis) process(ctx context.Context, commands []*redis.Cmd) {
+	if len(commands) == 1 {
+		_ = r.client.Process(ctx, commands[0]) // a pipeline would only cost
+		return
+	}
+	p := r.client.Pipeline()
+	for _, c := range commands {
+		_ = p.Process(ctx, c)
+	}
+	_, _ = p.Exec(ctx)
+}
+
+// apart returns a bundle for each of b's calls.
+func (r *Redis) apart(b *bundle) []*bundle {
+	var list []*bundle
+	for _, c := range b.calls {
+		one := new(bundle)
+		one.add(c)
+		one.pack(r.linger, r.days)
+		list = append(list, one)
+	}
+	return list
+}
