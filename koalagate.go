@@ -34,6 +34,12 @@ type Options struct {
 	// RedisPrefix begins every key; "" for that of the service, whose counters
 	// are then these ones.
 	RedisPrefix string
+	// RescueShare is the share of each limit that this process admits while
+	// Redis is away, above 0 and up to 1; 0 for all of it.
+	RescueShare float64
+	// FailPolicies say what holds at doors while Redis is away; nil for what
+	// the rules say.
+	FailPolicies engine.Policies
 	// Modes are the modes of doors, which may change later; nil for none.
 	Modes *engine.Modes
 	// Logger hears of reloads, and of Redis going and coming. The default is
@@ -69,7 +75,7 @@ func Open(o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.engine = engine.New(counters, set, engine.WithModes(o.Modes))
+	g.engine = engine.New(counters, set, engine.WithModes(o.Modes), engine.WithPolicies(o.FailPolicies))
 	watching, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	g.group.Go(func() { files.Run(watching, g.engine.Swap) })
@@ -117,7 +123,7 @@ func (g *Gate) open(o Options) (store.Store, error) {
 		memory.Close()
 		return nil, err
 	}
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnChange: func(s store.State) {
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: o.RescueShare, OnChange: func(s store.State) {
 		if s.Degraded {
 			o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err, "remedy", store.Remedy(s.Err))
 		} else {

@@ -146,6 +146,14 @@ type Config struct {
 	// RedisBudget is the most time that Redis gets for one decision.
 	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
 
+	// RescueShare is the share of each limit that an instance admits by itself
+	// while Redis is away.
+	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`
+	// FailPolicies say what holds at a door while Redis is away, as
+	// door=policy: rescue, allow, deny or gateway. Rules without fail= take it;
+	// of a rule with one, the stricter of both holds.
+	FailPolicies []string `koanf:"fail_policies" validate:"dive,failpolicy"`
+
 	// UnixSocketMode are the permissions of the sockets of addresses that begin
 	// with unix:, in octal digits. Who may write to one may call it.
 	UnixSocketMode string `koanf:"unix_socket_mode" validate:"filemode"`

@@ -54,6 +54,11 @@ func Default() Config {
 		// caller's own deadline shortens it.
 		RedisBudget: 100 * time.Millisecond,
 
+		// A limit that one instance meets is the whole one: how many there are,
+		// and how evenly callers spread, only their operator knows.
+		RescueShare:  1,
+		FailPolicies: []string{},
+
 		// The gateway beside us often runs as another user of the same group.
 		UnixSocketMode: "0660",
 

@@ -70,6 +70,12 @@ func fromText(text string, kind reflect.Type) (any, error) {
 			return nil, fmt.Errorf("%s is not %s", quoted(text), kindInWords(kind))
 		}
 		return value, nil
+	case reflect.Float64:
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not %s", quoted(text), kindInWords(kind))
+		}
+		return value, nil
 	case reflect.Slice:
 		list := []string{}
 		for item := range strings.SplitSeq(text, ",") {

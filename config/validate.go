@@ -19,7 +19,7 @@ const unixScheme = "unix:"
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode} {
+	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode, "failpolicy": isFailPolicy} {
 		// The error is that of an empty tag, which these are not.
 		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
 	}
@@ -52,6 +52,13 @@ var doors = []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forw
 func isMode(s string) bool {
 	door, mode, _ := strings.Cut(s, "=")
 	return slices.Contains(doors, door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
+}
+
+// isFailPolicy tells whether s is a door and what holds there while Redis is
+// away.
+func isFailPolicy(s string) bool {
+	door, policy, _ := strings.Cut(s, "=")
+	return slices.Contains(doors, door) && slices.Contains([]string{"rescue", "allow", "deny", "gateway"}, policy)
 }
 
 // isRedisURL tells whether s begins as the URL of a Redis does. What follows is
@@ -105,6 +112,10 @@ func wanted(fault validator.FieldError) string {
 		return "nothing: there is no Redis to use it for; set redis too"
 	case "mode":
 		return "door=mode: one of " + strings.Join(doors, ", ") + ", and enforce, observe or off"
+	case "failpolicy":
+		return "door=policy: one of " + strings.Join(doors, ", ") + ", and rescue, allow, deny or gateway"
+	case "gt", "lte":
+		return "a number above 0 and up to 1"
 	case "redisurl":
 		return "redis://host:port/db, unix:///path or redis-sentinel://host:port,…/master; rediss… for TLS"
 	case "timezone":

@@ -17,8 +17,8 @@ func (w *work) decision(set *rules.Set, c *Call) *Decision {
 	for i := range d.Sets {
 		w.answer(set, c, i, &d.Sets[i])
 	}
-	if d.Degraded && (c.Op == Take || c.Op == Browse) {
-		w.applyPolicies(d)
+	if d.Degraded && decides(c.Op) {
+		w.applyPolicies(c.Op, d)
 	}
 	for i := range d.Sets {
 		if v := d.Sets[i].Verdict; v != rules.Allow {
@@ -98,8 +98,8 @@ func (k *walk) shadows(from *store.Answer) []Shadow {
 }
 
 func (k *walk) appendShadow(list []Shadow, i int) []Shadow {
-	if !k.counting[i].Shadow {
-		return list // a rule with fail=allow, in rescue
+	if k.counting[i] == nil || !k.counting[i].Shadow {
+		return list // one that does not decide in rescue
 	}
 	return append(list, Shadow{k.counting[i], k.counting[i].Result.Verdict()})
 }

@@ -16,11 +16,12 @@ type Evaluator interface {
 
 // Engine decides calls by the rules in force. It is safe for concurrent use.
 type Engine struct {
-	store   Evaluator
-	rules   atomic.Pointer[rules.Set]
-	modes   *Modes
-	observe func(*Call, *Decision, error)
-	work    sync.Pool
+	store    Evaluator
+	rules    atomic.Pointer[rules.Set]
+	modes    *Modes
+	policies Policies
+	observe  func(*Call, *Decision, error)
+	work     sync.Pool
 }
 
 // Option changes an Engine.
@@ -83,6 +84,7 @@ func (e *Engine) decide(ctx context.Context, c *Call, w *work) (*Decision, error
 	if set == nil {
 		set = e.Rules()
 	}
+	w.door = e.policies[c.Door]
 	if err := w.plan(set, c); err != nil {
 		return nil, err
 	}

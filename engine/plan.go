@@ -12,7 +12,8 @@ type work struct {
 	store   store.Plan
 	answers store.Answers
 	sets    []walk
-	subject []byte // the subjects of overrides
+	subject []byte           // the subjects of overrides
+	door    rules.FailPolicy // of the call's door
 }
 
 // walk is one parameter set on its way through the rules.
@@ -140,7 +141,7 @@ func (w *work) count(plan *store.Set, k *walk, m *rules.Match, weight int64, o *
 		Burst:   m.Rule.Burst,
 		Shadow:  m.Rule.Shadow,
 		Allows:  m.Rule.Result.Verdict() == rules.Allow,
-		Lenient: m.Rule.Fail == rules.FailAllow,
+		Lenient: w.failOf(m.Rule) == rules.FailAllow,
 	}
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
@@ -165,6 +166,7 @@ func (w *work) adHoc(plan *store.Set, in *Input) {
 		Method:  store.Count,
 		Time:    o.Seconds,
 		Count:   o.Count,
+		Lenient: w.failOf(nil) == rules.FailAllow,
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // rescued is an engine whose Redis is away.
-func rescued(t *testing.T, lines string) *engine.Engine {
+func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engine {
 	t.Helper()
 	server := storetest.StartServer(t)
 	server.Kill()
@@ -28,7 +28,7 @@ func rescued(t *testing.T, lines string) *engine.Engine {
 		}
 		memory.Close()
 	})
-	return engine.New(rescue, parse(t, withResults(lines), rules.Options{}))
+	return engine.New(rescue, parse(t, withResults(lines), rules.Options{}), options...)
 }
 
 // While the store is away, the strictest policy of the walked rules holds, and
@@ -84,6 +84,90 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 				}
 			}
 		})
+	}
+}
+
+// Rules without fail= take the policy of their door; of a rule with one, the
+// stricter of both holds.
+func TestFailPoliciesOfDoors(t *testing.T) {
+	doors := map[string]rules.FailPolicy{"A": rules.FailAllow, "R": rules.FailRescue, "G": rules.FailGateway, "D": rules.FailDeny}
+	e := rescued(t, `
+rule : [count]  [a=+]     [time=60; count=1;] [result=2; return=1; fail=allow]
+rule : [count]  [r=+]     [time=60; count=1;] [result=2; return=2; fail=rescue]
+rule : [count]  [g=+]     [time=60; count=1;] [result=2; return=3; fail=gateway]
+rule : [count]  [d=+]     [time=60; count=1;] [result=2; return=4; fail=deny]
+rule : [count]  [u=+]     [time=60; count=1;] [result=2; return=5]
+rule : [count]  [s=+]     [time=60; count=1;] [result=2; return=6; shadow=1]
+rule : [direct] [black=1] [time=1; count=0;]  [result=2; return=7]`, engine.WithPolicies(doors))
+	// What becomes of the second request at the doors without a policy, and
+	// with allow, rescue, gateway and deny.
+	for name, want := range map[string][5]string{
+		"a":     {"allow", "allow", "deny", "gateway", "503"},
+		"r":     {"deny", "deny", "deny", "gateway", "503"},
+		"g":     {"gateway", "gateway", "gateway", "gateway", "503"},
+		"d":     {"503", "503", "503", "503", "503"},
+		"u":     {"deny", "allow", "deny", "gateway", "503"},
+		"s":     {"allow", "allow", "allow", "allow", "allow"},
+		"black": {"deny", "deny", "deny", "deny", "deny"},
+		"none":  {"allow", "allow", "allow", "allow", "allow"},
+	} {
+		for i, door := range []string{"", "A", "R", "G", "D"} {
+			call := &engine.Call{Door: door, Op: engine.Take, Sets: []engine.Input{input(1, name, "1", "door", door)}}
+			if name != "black" {
+				call.Sets[0] = input(1, name, "at "+door)
+			}
+			got := ""
+			for range 2 {
+				got = outcomeOf(t, e, call)
+			}
+			if got != want[i] {
+				t.Errorf("rule %s at door %q: %s; want %s", name, door, got, want[i])
+			}
+		}
+	}
+}
+
+// outcomeOf decides a call, and says what became of it in a word.
+func outcomeOf(t *testing.T, e *engine.Engine, c *engine.Call) string {
+	t.Helper()
+	d, err := e.Decide(context.Background(), c)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case d.Unavailable:
+		return "gateway"
+	case d.Verdict == rules.Deny && d.Refusal().Status == 503:
+		return "503"
+	}
+	return d.Verdict.String()
+}
+
+// A limit that a call brings itself is treated like a rule without fail=.
+func TestFailPolicyOfAnOverride(t *testing.T) {
+	e := rescued(t, `rule : [count] [x=+] [time=60; count=1;] [result=2; return=1]`,
+		engine.WithPolicies(engine.Policies{"A": rules.FailAllow, "D": rules.FailDeny}))
+	for door, want := range map[string]string{"": "deny", "A": "allow", "D": "503"} {
+		call := &engine.Call{Door: door, Op: engine.Take, Sets: []engine.Input{input(1, "y", "1")}}
+		call.Sets[0].Override = &engine.Override{Count: 1, Seconds: 60, Entries: []string{"door", door}}
+		got := ""
+		for range 2 {
+			got = outcomeOf(t, e, call)
+		}
+		if got != want {
+			t.Errorf("at door %q: %s; want %s", door, got, want)
+		}
+	}
+}
+
+// The operations that ask for every rule that refuses have a verdict too.
+func TestFailPoliciesOfCompleteAnswers(t *testing.T) {
+	e := rescued(t, `rule : [count] [x=+] [time=60; count=9;] [result=2; return=1]`, engine.WithPolicies(engine.Policies{"D": rules.FailDeny, "G": rules.FailGateway}))
+	for _, op := range []engine.Op{engine.Complete, engine.CompleteTake} {
+		for door, want := range map[string]string{"": "allow", "D": "503", "G": "gateway"} {
+			if got := outcomeOf(t, e, &engine.Call{Door: door, Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+				t.Errorf("operation %d at door %q: %s; want %s", op, door, got, want)
+			}
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ type counter interface {
 	add(r *Rule, t moment)
 	// refund gives the rule's weight back, as far as it was counted.
 	refund(r *Rule, t moment)
+	// learn makes the counter answer as another store did when it refused the
+	// rule's weight.
+	learn(r *Rule, a *Answer, t moment)
 	// until is the instant from which the counter is as new.
 	until() int64
 }

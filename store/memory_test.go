@@ -30,11 +30,7 @@ func TestMemoryForgetsWhatIsOver(t *testing.T) {
 			}
 		}
 	}
-	kept := 0
-	for i := range m.shards {
-		kept += len(m.shards[i].subjects)
-	}
-	if kept > each*3/2 {
+	if kept := subjectsOf(m); kept > each*3/2 {
 		t.Errorf("%d subjects are kept after four waves of %d, want about one wave", kept, each)
 	}
 }

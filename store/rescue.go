@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ type Rescue struct {
 	memory   *Memory
 	onChange func(State)
 	onRescue func(error)
+	share    float64
 
 	gate    gate
 	asked   atomic.Uint32 // calls that came while Redis is asked by some alone
@@ -54,6 +54,10 @@ type RescueOptions struct {
 	// store then answered, while Redis is not taken to be away. It may be
 	// called often and by many at a time, and must not block.
 	OnRescue func(error)
+	// Share is the share of each limit that holds while the in-process store
+	// answers, above 0 and up to 1: with 1/N, N instances admit together what
+	// one Redis would. 0 stands for 1. See Rule.shared for how it is rounded.
+	Share float64
 }
 
 const (
@@ -76,10 +80,14 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 		memory:   memory,
 		onChange: o.OnChange,
 		onRescue: o.OnRescue,
+		share:    o.Share,
 		breaker:  breaker{now: time.Now},
 		state:    State{Since: time.Now()},
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
+	}
+	if r.share <= 0 || r.share > 1 {
+		r.share = 1
 	}
 	r.gate.open()
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -125,6 +133,7 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		err := r.redis.Evaluate(ctx, p, a)
 		if err == nil {
 			r.breaker.answered()
+			r.memory.learn(p, a)
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -132,28 +141,9 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		}
 		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin), absences)
 	}
-	err := r.memory.Evaluate(ctx, lenient(p), a)
+	err := r.memory.Evaluate(ctx, r.standIn(p), a)
 	a.Degraded = true
 	return err
-}
-
-// lenient is the plan with rules that do not decide in rescue as shadow rules.
-func lenient(p *Plan) *Plan {
-	if !slices.ContainsFunc(p.Sets, func(s Set) bool {
-		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Lenient })
-	}) {
-		return p
-	}
-	changed := *p
-	changed.Sets = slices.Clone(p.Sets)
-	for i := range changed.Sets {
-		rules := slices.Clone(p.Sets[i].Rules)
-		for j := range rules {
-			rules[j].Shadow = rules[j].Shadow || rules[j].Lenient
-		}
-		changed.Sets[i].Rules = rules
-	}
-	return &changed
 }
 
 // judge decides what a failed call says about Redis. A timeout says nothing if

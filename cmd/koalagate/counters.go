@@ -40,7 +40,7 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	tellRescue := func(err error) {
 		unanswered.tell("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
 	}
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{OnRescue: tellRescue, OnChange: func(s store.State) {
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: c.RescueShare, OnRescue: tellRescue, OnChange: func(s store.State) {
 		m.Degraded(s.Degraded)
 		if s.Degraded {
 			logger.Warn("Redis is away; deciding in process until it is back", "redis", c.Redis.String(), "error", s.Err, "remedy", store.Remedy(s.Err))

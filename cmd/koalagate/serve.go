@@ -77,7 +77,7 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	}
 	defer decisions.close()
 	modes := startModes(c, m, logger)
-	decide := engine.New(store, set, engine.WithModes(modes), engine.Observe(observeDecisions(m, newObservedLog(logger), decisions)))
+	decide := engine.New(store, set, engine.WithModes(modes), engine.WithPolicies(failPolicies(c)), engine.Observe(observeDecisions(m, newObservedLog(logger), decisions)))
 
 	certificates, err := grpcCertificates(c, logger)
 	if err != nil {

@@ -1,0 +1,114 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// withoutRedis is an instance whose Redis is away, with the same policy at every
+// door.
+func withoutRedis(h *house, policy string) *e2e.Koalagate {
+	h.Helper()
+	gone := h.redis()
+	if err := gone.Kill(); err != nil {
+		h.Fatal(err)
+	}
+	said := ""
+	for _, door := range []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"} {
+		said += door + "=" + policy + ","
+	}
+	rules := h.file("away-"+policy+".conf", `
+[params]
+from : client-ip else descriptor remote_address
+[rules]
+rule : [count] [from=+] [time=3600; count=1;] [result=2; return=201]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`)
+	return must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s", "KOALAGATE_FAIL_POLICIES=" + said}, "--rules", rules, "--redis", gone.URL()))(h.T)
+}
+
+// What the policies come to at Envoy: gateway leaves it to each filter's own
+// failure mode, the others are decisions that it carries out.
+func TestFailPoliciesAtEnvoy(t *testing.T) {
+	for policy, want := range map[string]map[string]int{
+		"gateway": {
+			"authz-closed": 503, "authz-open": 200,
+			"limit-closed": 503, "limit-open": 200,
+			"web-closed": 503, "web-open": 200,
+		},
+		"deny": {
+			"authz-closed": 503, "authz-open": 503,
+			"limit-closed": 429, "limit-open": 429,
+			"web-closed": 403, "web-open": 403, // a 5xx would be the failure mode's
+		},
+		"allow": {
+			"authz-closed": 200, "authz-open": 200,
+			"limit-closed": 200, "limit-open": 200,
+			"web-closed": 200, "web-open": 200,
+		},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			h := newHouse(t)
+			k := withoutRedis(h, policy)
+			limits := `[ { actions: [ { remote_address: {} } ] } ]`
+			g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
+				listener{name: "authz-closed", filters: []string{extAuthz("5s", `status_on_error: { code: 502 }`)}},
+				listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
+				listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }`)}, rateLimit: limits},
+				listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
+				listener{name: "web-closed", filters: []string{httpAuthz("status_on_error: { code: 503 }")}},
+				listener{name: "web-open", filters: []string{httpAuthz("failure_mode_allow: true")}},
+			)))(t)
+			for on, status := range want {
+				url := "http://" + g.Listeners[on] + "/"
+				until(t, on+" asks koalagate", func() bool { return ask(t, "GET", url).status == status })
+				for range 3 { // beyond the limit too
+					wantStatus(t, status, "GET", url)
+				}
+			}
+		})
+	}
+}
+
+// What the policies come to at the gateways that ask over HTTP, in their
+// samples and in the forms that fail closed.
+func TestFailPoliciesAtHTTPGateways(t *testing.T) {
+	closedNginx := [2]string{"      proxy_intercept_errors on;\n      error_page 500 502 503 504 = @koala_open;\n", ""}
+	closedHAProxy := [2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}
+	gateways := map[string]func(*house, *e2e.App, ...string) *e2e.Gateway{
+		"nginx":          nginxWith("nginx/nginx.conf"),
+		"nginx, closed":  nginxWith("nginx/nginx.conf", closedNginx),
+		"accel":          nginxWith("nginx/accel.conf"),
+		"caddy":          caddyWith(),
+		"haproxy":        haproxyWith(),
+		"haproxy closed": haproxyWith(closedHAProxy),
+	}
+	for policy, want := range map[string]map[string]int{
+		"gateway": {"nginx": 200, "nginx, closed": 500, "accel": 503, "caddy": 503, "haproxy": 200, "haproxy closed": 503},
+		"deny":    {"nginx": 503, "nginx, closed": 503, "accel": 503, "caddy": 503, "haproxy": 503, "haproxy closed": 503},
+		"allow":   {"nginx": 200, "accel": 200, "caddy": 200, "haproxy": 200},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			h := newHouse(t)
+			k, app := withoutRedis(h, policy), h.app()
+			for name, status := range want {
+				g := gateways[name](h, app, k.HTTP)
+				for range 2 {
+					if r := ask(t, "GET", g.URL+"/"); r.status != status {
+						t.Errorf("%s: %d %s; want %d", name, r.status, r.body, status)
+					}
+				}
+			}
+			if policy == "deny" {
+				r := wantStatus(t, 403, "GET", "http://"+k.HTTP+"/v1/auth-request", "X-Original-Uri: /", "X-Original-Method: GET", "X-Real-Ip: 192.0.2.1")
+				if r.header.Get("X-Koala-Status") != "503" {
+					t.Errorf("headers %v; want X-Koala-Status: 503", r.header)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package store
+
+import "slices"
+
+// standIn is the plan as the in-process store carries it out in place of Redis:
+// with rules that do not decide in rescue as shadow rules, and with the share of
+// each limit that holds then.
+func (r *Rescue) standIn(p *Plan) *Plan {
+	if r.share == 1 && !slices.ContainsFunc(p.Sets, func(s Set) bool {
+		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Lenient })
+	}) {
+		return p
+	}
+	changed := *p
+	changed.Sets = slices.Clone(p.Sets)
+	for i := range changed.Sets {
+		rules := slices.Clone(p.Sets[i].Rules)
+		for j := range rules {
+			rules[j].Shadow = rules[j].Shadow || rules[j].Lenient
+			if r.share < 1 {
+				rules[j].shared(r.share)
+			}
+		}
+		changed.Sets[i].Rules = rules
+	}
+	return &changed
+}
+
+// shared leaves the rule its share of each limit, rounded down. Where that is
+// less than the request itself weighs, the limit is what it weighs, as far as
+// the whole limit has room for it: a share must not refuse for ever what Redis
+// would admit. So N instances admit at most N times the larger of limit × share
+// and the heaviest request.
+func (r *Rule) shared(share float64) {
+	part := func(limit, least int64) int64 {
+		return max(int64(float64(limit)*share), min(max(least, 1), limit))
+	}
+	switch r.Method {
+	case Base:
+		r.Base = part(r.Base, 1)
+		r.Count = part(r.Count, r.Weight)
+	case Token:
+		r.Burst = part(r.Burst, r.Weight)
+		r.Count = part(r.Count, 1)
+	default:
+		r.Count = part(r.Count, r.Weight)
+	}
+}
