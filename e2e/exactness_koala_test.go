@@ -72,8 +72,12 @@ var koalaDialogue = []struct{ ask, want string }{
 	// The other methods, and refunds.
 	{"/rule/take?act=base&uid=1&_hits=2", koalaPass},
 	{"/rule/take?act=base&uid=1", koalaDeny(301)},
+	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(2)}, // the day's
 	{"/rule/refund?act=base&uid=1", koalaDone},
+	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(1)},
 	{"/rule/take?act=base&uid=1", koalaPass},
+	{"/rule/update?act=base&uid=1&_hits=3", koalaDone},
+	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(5)},
 	{"/rule/take?act=burst&uid=1&_hits=3", koalaPass},
 	{"/rule/take?act=burst&uid=1", koalaDeny(501)},
 	{"/rule/value?act=burst&uid=1&rule_no=501", koalaValue(3)},
@@ -81,6 +85,32 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/take?act=burst&uid=1&_hits=2", koalaPass},
 	{"/rule/take?act=burst&uid=1&_hits=1", koalaDeny(501)},
 	{"/rule/take?act=burst&uid=1&_hits=0", koalaPass},
+	{"/rule/update?act=burst&uid=1&_hits=2147483648", koalaDone}, // it stops at empty
+	{"/rule/value?act=burst&uid=1&rule_no=501", koalaValue(3)},
+	// All rules of a request at once, and every method in one call of many.
+	{"/rule/update?act=login&uid=1&_hits=9", koalaDone},
+	{"/rule/browse_complete?act=base&uid=1", `[` + koalaDeny(301) + `]`},
+	{"/rule/browse_complete?act=login&uid=1&_writeThrough=yes", `[` + koalaCaptcha(401) + `]`},
+	{"/rule/browse_complete?act=burst&uid=666", `[` + koalaDeny(100) + `]`},
+	{"/rule/browse_complete?act=burst&uid=1&_hits=0", `[` + koalaNone + `]`},
+	{
+		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"1","Arg":"act%3Dpost%26uid%3D1"},{"Id":"2","Arg":"act%3Dbase%26uid%3D1"},{"Id":"3","Arg":"act=login&uid=1"},{"Id":"4","Arg":"act=burst&uid=1"},{"Id":"5","Arg":"act=burst&uid=1&_hits=0"},{"Id":"6","Arg":"uid=666"},{"Id":"7","Arg":""}]`),
+		`[{"Id":"1","Result":` + koalaDeny(201) + `},{"Id":"2","Result":` + koalaDeny(301) + `},{"Id":"3","Result":` + koalaCaptcha(401) + `},{"Id":"4","Result":` + koalaDeny(501) + `},{"Id":"5","Result":` + koalaPass + `},{"Id":"6","Result":` + koalaDeny(100) + `},{"Id":"7","Result":` + koalaNone + `}]`,
+	},
+	// Captchas and refunds give back in every method, never below nothing.
+	{"/rule/feedback?act=login&uid=1&_feedbackType=erase2", koalaDone},
+	{"/rule/value?act=login&uid=1&rule_no=401", koalaValue(7)},
+	{"/rule/feedback?act=post&uid=1", koalaDone}, // a counting rule without erase1 is left alone
+	{"/rule/value?act=post&uid=1&rule_no=201", koalaValue(2)},
+	{"/rule/refund?act=post&uid=1&_hits=9", koalaDone},
+	{"/rule/refund?act=base&uid=1&_hits=9", koalaDone},
+	{"/rule/refund?act=login&uid=1&_hits=9", koalaDone},
+	{"/rule/refund?act=burst&uid=1&_hits=9", koalaDone},
+	{"/rule/value?act=post&uid=1&rule_no=201", koalaValue(0)},
+	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(0)},
+	{"/rule/value?act=login&uid=1&rule_no=401", koalaValue(0)},
+	{"/rule/value?act=burst&uid=1&rule_no=501", koalaValue(0)},
+	{"/rule/value?uid=666&rule_no=100", koalaValue(0)},
 }
 
 // An application talks to Koala, and finds the same in every instance: in one

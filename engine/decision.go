@@ -56,7 +56,7 @@ type Answer struct {
 	// Shadow are the rules with shadow=1 that would have decided: a counting
 	// rule that refused the weight, a direct rule that matched.
 	Shadow []Shadow
-	// Hits is what is counted now; peek only.
+	// Hits is what is counted now, of a base rule the day's hits; peek only.
 	Hits int64
 	// Refusing are the rules that would decide; browse-complete only.
 	Refusing []*rules.Rule

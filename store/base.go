@@ -26,6 +26,7 @@ func (d *daily) look(r *Rule, t moment) reading {
 	got := reading{
 		admits: need == 0 || second+counting <= r.Count,
 		retry:  d.second.end - t.now,
+		hits:   today,
 	}
 	// A closed second window that refuses can never admit as much.
 	if counting > r.Count {
@@ -36,11 +37,11 @@ func (d *daily) look(r *Rule, t moment) reading {
 		if d.today.open(t.now) {
 			end = d.today.end
 		}
-		got.daily, got.hits = true, today
+		got.daily = true
 		got.limit, got.remaining, got.reset = r.Base, r.Base-today, end-t.now
 		return got
 	}
-	got.hits, got.limit, got.remaining, got.reset = second, r.Count, max(r.Count-second, 0), r.Time*1000
+	got.limit, got.remaining, got.reset = r.Count, max(r.Count-second, 0), r.Time*1000
 	if d.second.open(t.now) {
 		got.reset = d.second.end - t.now
 	}

@@ -35,7 +35,7 @@ type reading struct {
 	remaining int64
 	reset     int64 // ms until the counter is as new
 	retry     int64 // ms until the weight fits, never if it cannot; says nothing if admits
-	hits      int64 // what is counted now
+	hits      int64 // what is counted now; of a base rule the day's
 }
 
 // never is the retry of a weight that does not fit into an empty counter.

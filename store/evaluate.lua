@@ -295,8 +295,8 @@ end
 --
 -- unused   the state of a counter on which nothing was counted
 -- look     what the counter says to a rule's weight: admits, limit, remaining,
---          reset, retry (-1 is never), hits, and for base whether they are
---          those of the day (1)
+--          reset, retry (-1 is never), hits (for base the day's), and for base
+--          whether the others are about the day, too (1)
 -- add      the state with the rule's weight counted, whatever the limits
 -- refund   the state with the weight given back, nil if nothing is left
 -- decode   the state in the body of an entry, nil if it is none
@@ -376,7 +376,7 @@ if used[BASE] then
         return admits, base, base - today, closes - now, retry, today, 1
       end
       local reset = now < s.second_closes and s.second_closes - now or r.time
-      return admits, limit, math.max(limit - second, 0), reset, retry, second
+      return admits, limit, math.max(limit - second, 0), reset, retry, today
     end,
 
     add = function(s, r, now)

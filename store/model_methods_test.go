@@ -141,12 +141,12 @@ func (t *tally) inSecond(now int64) int64 {
 
 func (t *tally) lookBase(r *store.Rule, now, dayEnd int64) view {
 	today, second := t.today(now), t.inSecond(now)
-	v := view{admits: true, limit: r.Count, remaining: max(0, r.Count-second), reset: r.Time * 1000, hits: second}
+	v := view{admits: true, limit: r.Count, remaining: max(0, r.Count-second), reset: r.Time * 1000, hits: today}
 	if now < t.until {
 		v.reset = t.until - now
 	}
 	if today < r.Base {
-		v.daily, v.limit, v.remaining, v.hits, v.reset = true, r.Base, r.Base-today, today, dayEnd-now
+		v.daily, v.limit, v.remaining, v.reset = true, r.Base, r.Base-today, dayEnd-now
 		if now < t.closes {
 			v.reset = t.closes - now
 		}

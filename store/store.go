@@ -115,7 +115,7 @@ type Answer struct {
 	// Daily tells that the numbers are those of the day's free hits of a
 	// Base rule, not of its second window.
 	Daily bool
-	// Hits is what is counted now; Peek only.
+	// Hits is what is counted now, of a Base rule the day's hits; Peek only.
 	Hits int64
 }
 

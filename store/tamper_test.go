@@ -3,7 +3,9 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,13 +34,21 @@ func TestTamperedAtRandom(t *testing.T) {
 	s.do(store.Take, now, rules()...)
 	fill(s, now, rules()[2])
 	log := s.key + ":27"
-	good := map[string]string{s.key: s.value(), log: s.client.Get(ctx, log).Val()}
+	all, log27 := s.value(), s.client.Get(ctx, log).Val()
+	s.do(store.Reset, now, rules()...)
+	s.do(store.Take, now, rules()[0])
+	counts := s.value() // one counter, which is read in another way
 	witness := store.Rule{Subject: []byte("witness"), Return: 9, Method: store.Count, Weight: 1, Time: 3600, Count: 1_000_000}
 	seen := int64(0)
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(uint64(round), 5))
 		var put []string
-		for key, value := range good {
+		good, asking := map[string]string{s.key: all, log: log27}, rules()
+		if random.IntN(3) == 0 {
+			good, asking = map[string]string{s.key: counts}, rules()[:1]
+		}
+		for _, key := range slices.Sorted(maps.Keys(good)) { // in an order that is the same in every run
+			value := good[key]
 			if key != s.key && random.IntN(3) > 0 || key == s.key && random.IntN(4) > 0 {
 				value = tampered(random, value)
 			}
@@ -54,7 +64,7 @@ func TestTamperedAtRandom(t *testing.T) {
 		at, told := int64(now+300), t.Failed()
 		for range 1 + random.IntN(4) {
 			at += random.Int64N(2000)
-			asked := append(some(random), witness)
+			asked := append(some(random, asking), witness)
 			op := []store.Op{store.Take, store.Browse, store.Update, store.Refund, store.Peek, store.Complete, store.Reset}[random.IntN(7)]
 			for _, r := range asked[:len(asked)-1] {
 				checkBounds(t, s.do(op, at, r))
@@ -63,7 +73,7 @@ func TestTamperedAtRandom(t *testing.T) {
 				seen++
 			}
 		}
-		for _, r := range rules() {
+		for _, r := range asking {
 			admitted := 0
 			for range 8 {
 				if s.do(store.Take, at, r).Decider < 0 {
@@ -87,11 +97,11 @@ func TestTamperedAtRandom(t *testing.T) {
 	}
 }
 
-// some are one to four of the rules, each once, with weights of all sizes.
-func some(random *rand.Rand) []store.Rule {
+// some are one or more of the rules, each once, with weights of all sizes.
+func some(random *rand.Rand, rules []store.Rule) []store.Rule {
 	var list []store.Rule
-	for _, i := range random.Perm(4)[:1+random.IntN(4)] {
-		r := rules()[i]
+	for _, i := range random.Perm(len(rules))[:1+random.IntN(len(rules))] {
+		r := rules[i]
 		r.Weight = []int64{0, 1, 1, 2, 7, store.MaxWeight}[random.IntN(6)]
 		list = append(list, r)
 	}
