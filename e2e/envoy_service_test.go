@@ -182,7 +182,7 @@ func (s *service) parameters(t *testing.T, h *house) {
 	s.ask(t, 200, "GET", "body", "/", "X-User-Id: ann") // act comes from context_extensions
 	wantHeader(t, s.ask(t, 429, "GET", "body", "/", "X-User-Id: ann").header, "X-Koala-Rule", "205")
 
-	for _, name := range []string{"ann.example", "bob.example"} {
+	for _, name := range []string{"ann.example", "bob.example", "spiffe://mesh.example/ann", "spiffe://mesh.example/bob"} {
 		config := trusting(t, h.authorities["server"], must(h.authorities["clients"].Sign(name))(t))
 		config.ServerName = "gateway"
 		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}

@@ -67,18 +67,20 @@ func countingClient(opened *int) *http.Client {
 }
 
 func (f *extAuthzFacts) principal(t *testing.T, h *house) {
-	own := must(h.authorities["clients"].Sign("ann.example"))(t)
-	config := trusting(t, h.authorities["server"], own)
-	config.ServerName = "gateway"
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
-	resp, err := c.Get("https://" + f.envoy.Listeners["tls"] + "/principal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	got := f.stub.last(t, "/principal").check.GetAttributes()
-	if got.GetSource().GetPrincipal() != "ann.example" || got.GetSource().GetCertificate() == "" || got.GetTlsSession().GetSni() != "gateway" {
-		t.Errorf("source %v, TLS %v; want ann.example, her certificate, and the name of the server", got.GetSource(), got.GetTlsSession())
+	for i, name := range []string{"ann.example", "spiffe://mesh.example/ns/shop/sa/ann"} {
+		config := trusting(t, h.authorities["server"], must(h.authorities["clients"].Sign(name))(t))
+		config.ServerName = "gateway"
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+		path := fmt.Sprintf("/principal/%d", i)
+		resp, err := c.Get("https://" + f.envoy.Listeners["tls"] + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		got := f.stub.last(t, path).check.GetAttributes()
+		if got.GetSource().GetPrincipal() != name || got.GetSource().GetCertificate() == "" || got.GetTlsSession().GetSni() != "gateway" {
+			t.Errorf("source %v, TLS %v; want %s, its certificate, and the name of the server", got.GetSource(), got.GetTlsSession(), name)
+		}
 	}
 }
 

@@ -240,13 +240,13 @@ X-Koala-Rule: 100
 
 {"type":"about:blank","title":"Forbidden","status":403}`},
 	{"ext-authz keeps a refusal from being a failure", "/v1/ext-authz/down", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `403
-Content-Length: 57
+Content-Length: 55
 Content-Type: application/problem+json
 X-Koala-Decision: deny
 X-Koala-Result: 6
 X-Koala-Rule: 104
 
-{"type":"about:blank","title":"Bad Gateway","status":502}`},
+{"type":"about:blank","title":"Forbidden","status":403}`},
 	{"accel allows", "/v1/accel", viaNginx("GET", "/"), 1, `200
 Content-Length: 0
 X-Accel-Redirect: @app

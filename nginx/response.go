@@ -71,8 +71,21 @@ func (a *answer) decided(d *engine.Decision) {
 		a.allow(d)
 	default:
 		var room [24]rules.Header
-		a.refuse(d.Verdict, d.Refusal(), d.ClientHeaders(room[:0], a.server.presentation))
+		a.refuse(d.Verdict, a.refusal(d), d.ClientHeaders(room[:0], a.server.presentation))
 	}
+}
+
+// refusal is what the client of the gateway is to get. Where its status would be
+// taken for anything but a refusal, the document names the one that is sent.
+func (a *answer) refusal(d *engine.Decision) engine.Refusal {
+	r := d.Refusal()
+	if sent := a.refusing(r.Status); a.door != mapping.AuthRequest && sent != r.Status {
+		seen := *d.Sets[d.Refuser].Result
+		seen.HTTPStatus = sent
+		d.Sets[d.Refuser].Result = &seen
+		return d.Refusal()
+	}
+	return r
 }
 
 // allow lets the request through. The decision is told even where clients are

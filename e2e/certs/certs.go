@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"time"
 )
 
@@ -38,8 +39,8 @@ func NewAuthority(name string) (*Authority, error) {
 	return a, nil
 }
 
-// Sign makes a certificate for a server on loopback, and for a client, whose
-// name and URI is this one.
+// Sign makes a certificate for a server on loopback, and for a client, of this
+// name: a DNS name, or a URI such as spiffe://mesh.example/ann.
 func (a *Authority) Sign(name string) (Pair, error) {
 	return a.SignUntil(name, time.Now().Add(time.Hour))
 }
@@ -53,6 +54,9 @@ func (a *Authority) SignUntil(name string, end time.Time) (Pair, error) {
 		NotAfter:    end,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if uri, err := url.Parse(name); err == nil && uri.Scheme != "" {
+		template.DNSNames, template.URIs = []string{"localhost"}, []*url.URL{uri}
 	}
 	pair, _, _, err := mint(template, a)
 	return pair, err
