@@ -22,7 +22,10 @@ type probe struct {
 	header   http.Header
 	params   []string // names of parameters that clients must not choose
 
-	// For grpc:// alone.
+	tls probeTLS
+
+	// For gRPC alone.
+	peer       string
 	path       string
 	domain     string
 	descriptor []string
@@ -40,12 +43,14 @@ func (p *program) probeCommand() *cobra.Command {
 		Long: "Send requests to a URL behind a gateway, one after the other, until one is refused, and say\n" +
 			"what was seen: whether anything is refused at all, with which status, headers and body,\n" +
 			"whether connections are kept, and whether a client that forges headers gets past the limit.\n" +
-			"grpc://HOST:PORT asks a koalagate itself: its health, ext_authz, and with --domain the rate\n" +
-			"limit service. The requests are real ones, and use up the limit that they are counted by.\n\n" +
+			"grpc://HOST:PORT, grpcs://HOST:PORT with TLS, and unix:/PATH ask a koalagate itself: its health,\n" +
+			"ext_authz, and with --domain the rate limit service. The requests are real ones, and use up\n" +
+			"the limit that they are counted by.\n\n" +
 			"Exit status: 0 if all is well, 1 if something is not, 2 if the command line is wrong.",
 		Example: "  koalagate probe http://127.0.0.1:8080/api/comments --method POST --header 'X-User-Id: probe'\n" +
 			"  koalagate probe grpc://127.0.0.1:9191 --path /api/comments --method POST\n" +
-			"  koalagate probe grpc://127.0.0.1:9191 --domain public --descriptor remote_address=192.0.2.1",
+			"  koalagate probe grpc://127.0.0.1:9191 --domain public --descriptor remote_address=192.0.2.1\n" +
+			"  koalagate probe grpcs://koalagate.internal:9191 --ca ca.crt --cert me.crt --key me.key --path /",
 	}
 	var headers []string
 	pr := probe{header: http.Header{}, report: report{w: p.stdout}}
@@ -55,6 +60,11 @@ func (p *program) probeCommand() *cobra.Command {
 	f.StringVar(&pr.method, "method", http.MethodGet, "`METHOD` of the requests")
 	f.StringArrayVar(&headers, "header", nil, "send this `'NAME: VALUE'` too; may be given several times")
 	f.StringArrayVar(&pr.params, "param", []string{"act", "uid"}, "try to forge the parameter `NAME`; may be given several times")
+	f.StringVar(&pr.tls.ca, "ca", "", "https, grpcs: trust the authorities in this `FILE`, and no others")
+	f.StringVar(&pr.tls.cert, "cert", "", "https, grpcs: bring the certificate in this `FILE`")
+	f.StringVar(&pr.tls.key, "key", "", "https, grpcs: `FILE` of the certificate's key")
+	f.StringVar(&pr.tls.serverName, "server-name", "", "https, grpcs: `NAME` that the other side's certificate must have, if not the URL's")
+	f.StringVar(&pr.peer, "peer", "127.0.0.1", "grpc: `ADDRESS` that the request of ext_authz comes from")
 	f.StringVar(&pr.path, "path", "/", "grpc: `PATH` that ext_authz is asked about")
 	f.StringVar(&pr.domain, "domain", "", "grpc: ask the rate limit service, about this `DOMAIN`")
 	f.StringArrayVar(&pr.descriptor, "descriptor", nil, "grpc: `KEY=VALUE` of the descriptor; may be given several times")
@@ -74,13 +84,16 @@ func (p *program) probeCommand() *cobra.Command {
 // read takes what the command line says.
 func (p *probe) read(args, headers []string) error {
 	if len(args) != 1 {
-		return errors.New("give one URL: http://…, https://… or grpc://HOST:PORT")
+		return errors.New("give one URL: http://…, https://…, grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH")
 	}
 	target, err := url.Parse(args[0])
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" && target.Scheme != "grpc" {
-		return fmt.Errorf("%q is no URL that can be probed; want http://…, https://… or grpc://HOST:PORT", args[0])
+	if err != nil || !canBeProbed(target) {
+		return fmt.Errorf("%q is no URL that can be probed; want http://…, https://…, grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH", args[0])
 	}
 	p.target = target
+	if err := p.tls.read(target.Scheme); err != nil {
+		return err
+	}
 	if p.requests < 1 || p.requests > maxProbes {
 		return fmt.Errorf("--requests %d; want 1 … %d", p.requests, maxProbes)
 	}
@@ -105,12 +118,23 @@ func (p *probe) read(args, headers []string) error {
 	return nil
 }
 
+func canBeProbed(target *url.URL) bool {
+	switch target.Scheme {
+	case "http", "https", "grpc", "grpcs":
+		return target.Host != ""
+	case "unix":
+		return target.Host == "" && strings.HasPrefix(target.Path, "/")
+	}
+	return false
+}
+
 // run looks at the target, and reports.
 func (p *probe) run(ctx context.Context) {
-	if p.target.Scheme == "grpc" {
-		p.probeGRPC(ctx)
-	} else {
+	switch p.target.Scheme {
+	case "http", "https":
 		p.probeHTTP(ctx)
+	default:
+		p.probeGRPC(ctx)
 	}
 	p.report.end()
 }

@@ -20,10 +20,12 @@ type forgery struct {
 // What to do against each kind of forgery.
 const (
 	mendAddress = "Have the gateway overwrite the header with the address that it sees; do not append to what clients send.\n" +
+		"Envoy: use_remote_address: true.\n" +
 		"If a proxy before this gateway sets it, that proxy has to, and trusted_hops has to count it."
 	mendOriginal = "Have the gateway overwrite X-Original-* and X-Forwarded-Method, -Uri, -Host and -Proto of every check."
-	mendParam    = "Have the gateway overwrite the header in every check, with an empty value where it has none to say."
-	mendQuery    = "The gateway appends the client's query to the URL of its checks, where koalagate believes it.\n" +
+	mendParam    = "Have the gateway overwrite the header in every check, with an empty value where it has none to say.\n" +
+		"Envoy over HTTP: keep x-koala- out of allowed_headers, or remove it before the filter, as the sample does."
+	mendQuery = "The gateway appends the client's query to the URL of its checks, where koalagate believes it.\n" +
 		"Caddy: end the `uri` with a question mark; nginx: no $is_args$args behind /v1/auth-request."
 )
 

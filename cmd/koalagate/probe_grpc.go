@@ -7,21 +7,31 @@ import (
 	"strings"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // probeGRPC asks a koalagate, as Envoy would.
 func (p *probe) probeGRPC(ctx context.Context) {
-	conn, err := grpc.NewClient("passthrough:"+p.target.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	address, secrecy := "passthrough:"+p.target.Host, insecure.NewCredentials()
+	switch p.target.Scheme {
+	case "grpcs":
+		secrecy = credentials.NewTLS(p.tls.config)
+	case "unix":
+		address = "unix:" + p.target.Path
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(secrecy))
 	if err != nil {
-		p.report.fault("reach", err.Error(), "Want grpc://HOST:PORT.")
+		p.report.fault("reach", err.Error(), "Want grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH.")
 		return
 	}
 	defer conn.Close()
@@ -49,7 +59,7 @@ func (p *probe) health(ctx context.Context, conn *grpc.ClientConn) bool {
 		})
 		switch {
 		case grpcstatus.Code(err) == codes.Unavailable, grpcstatus.Code(err) == codes.DeadlineExceeded:
-			p.report.fault("reach", grpcstatus.Convert(err).Message(), "Nothing that speaks gRPC without TLS answers there: is koalagate up, and is this its grpc_addr?")
+			p.report.fault("reach", grpcstatus.Convert(err).Message(), p.mendReach())
 			return false
 		case err != nil:
 			p.report.fault("health", name+": "+grpcstatus.Convert(err).Message(), "Envoy's health checks would take this instance out.")
@@ -63,15 +73,40 @@ func (p *probe) health(ctx context.Context, conn *grpc.ClientConn) bool {
 	return true
 }
 
+// mendReach says what may keep a probe from an instance.
+func (p *probe) mendReach() string {
+	if p.target.Scheme == "grpcs" {
+		return "Is koalagate up, is this its grpc_addr, and does it speak TLS (grpc_tls_cert)? --ca must be the authority\n" +
+			"of its certificate, which has to name this host or --server-name; with grpc_tls_client_ca it wants --cert."
+	}
+	return "Nothing that speaks gRPC without TLS answers there: is koalagate up, and is this its grpc_addr?\n" +
+		"With grpc_tls_cert it wants grpcs://."
+}
+
+// notEnforcing tells of a door whose mode lets everything through.
+func (p *probe) notEnforcing(told *structpb.Struct) bool {
+	verdict := told.GetFields()["verdict"].GetStringValue()
+	if !strings.HasPrefix(verdict, "observed-") && verdict != "off" {
+		return false
+	}
+	p.report.fault("refusal", "the door does not enforce: it says "+verdict, "`curl ADMIN_ADDR/modes` tells, and changes it.")
+	return true
+}
+
 // checks asks ext_authz until it denies.
 func (p *probe) checks(ctx context.Context, client authv3.AuthorizationClient) {
 	headers := make(map[string]string, len(p.header))
 	for name, values := range p.header {
 		headers[strings.ToLower(name)] = strings.Join(values, ",")
 	}
-	request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
-		Http: &authv3.AttributeContext_HttpRequest{Method: p.method, Path: p.path, Host: p.target.Hostname(), Scheme: "http", Headers: headers},
-	}}}
+	request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+			SocketAddress: &corev3.SocketAddress{Address: p.peer},
+		}}},
+		Request: &authv3.AttributeContext_Request{
+			Http: &authv3.AttributeContext_HttpRequest{Method: p.method, Path: p.path, Host: p.target.Hostname(), Scheme: "http", Headers: headers},
+		},
+	}}
 	for i := 1; i <= p.requests; i++ {
 		answer, err := within(ctx, p.timeout, func(ctx context.Context) (*authv3.CheckResponse, error) { return client.Check(ctx, request) })
 		switch {
@@ -88,8 +123,7 @@ func (p *probe) checks(ctx context.Context, client authv3.AuthorizationClient) {
 			p.denied(i, answer)
 			return
 		}
-		if verdict := answer.GetDynamicMetadata().GetFields()["verdict"].GetStringValue(); strings.HasPrefix(verdict, "observed-") || verdict == "off" {
-			p.report.fault("refusal", "the door does not enforce: it says "+verdict, "`curl ADMIN_ADDR/modes` tells, and changes it.")
+		if p.notEnforcing(answer.GetDynamicMetadata()) {
 			return
 		}
 	}
@@ -140,6 +174,9 @@ func (p *probe) limits(ctx context.Context, client rlsv3.RateLimitServiceClient)
 				p.report.ok("limit", "rule %s: %d in %d × %s, as new in %s", l.GetName(), l.GetRequestsPerUnit(),
 					max(1, l.GetUnitMultiplier().GetValue()), l.GetUnit(), s.GetDurationUntilReset().AsDuration())
 			}
+			return
+		}
+		if p.notEnforcing(answer.GetDynamicMetadata()) {
 			return
 		}
 	}

@@ -41,7 +41,7 @@ type walk struct {
 func (p *probe) probeHTTP(ctx context.Context) {
 	w := &walk{probe: p, client: &http.Client{
 		Timeout:       p.timeout,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, DisableCompression: true},
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, DisableCompression: true, TLSClientConfig: p.tls.config},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	defer w.client.CloseIdleConnections()
@@ -135,6 +135,8 @@ func (w *walk) neverRefused(last *sight) {
 				"or koalagate is not asked. See koalagate_decisions_total at its /metrics; if it does not grow:\n"+
 				"nginx: `auth_request /x?argument` lets everything through; `auth_request` must stand in this\n"+
 				"  location or above, and the location must not `return`;\n"+
+				"Envoy: the filter is missing or `disabled` on this route, or it makes no descriptor of this request;\n"+
+				"  `failure_mode_allow`, and the rate limit filter without `failure_mode_deny`, fail open;\n"+
 				"any gateway: it fails open, and koalagate cannot be reached from it.")
 	}
 }
@@ -189,6 +191,8 @@ func (w *walk) trueStatus(passed, refusal *sight) bool {
 	case refusal.status == http.StatusForbidden || refusal.status == http.StatusUnauthorized:
 		w.report.fault("status", after+" is answered with "+statusText(refusal.status)+" and nothing of koalagate's: no true status, no Retry-After, no reason",
 			"nginx: `error_page 401 403 = @refused` with the headers of koalagate's answer is missing (nginx/nginx.conf);\n"+
+				"Envoy: ext_authz says 403 where koalagate does not answer within its timeout: `status_on_error` says another;\n"+
+				"  over HTTP allowed_headers has to list x-forwarded-for;\n"+
 				"any gateway: this peer may not be in trusted_proxies, or a header is missing: koalagate's log says so;\n"+
 				"or the application itself refuses.")
 	default:
@@ -201,11 +205,13 @@ func (w *walk) trueStatus(passed, refusal *sight) bool {
 // headers looks for what tells a client when to come back.
 func (w *walk) headers(passed, refusal *sight) {
 	if refusal.status == http.StatusTooManyRequests && refusal.header.Get("Retry-After") == "" {
-		w.report.fault("headers", "the refusal has no Retry-After", "Have the gateway hand on the headers of koalagate's answer: the samples do.")
+		w.report.fault("headers", "the refusal has no Retry-After", "Have the gateway hand on the headers of koalagate's answer: the samples do.\n"+
+			"Envoy's rate limit filter makes them itself: enable_retry_after_header, enable_x_ratelimit_headers.")
 	}
 	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "RateLimit-Limit", "Content-Type"} {
 		if values := refusal.header.Values(name); len(values) > 1 {
-			w.report.fault("headers", name+" stands there "+plural(len(values), "time"), "Two of the gateway's settings add it: keep one.")
+			w.report.fault("headers", name+" stands there "+plural(len(values), "time"), "Two of the gateway's settings add it: keep one.\n"+
+				"Envoy's rate limit filter adds its own where koalagate has ratelimit_headers: choose one of them.")
 		}
 	}
 	switch quota := quotaOf(refusal); {

@@ -1,0 +1,124 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// A probe finds the ways in which Envoy is commonly set up wrongly.
+func TestProbeOfEnvoy(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	rules := h.file("rules.conf", strings.Replace(doorRules, "[result]", "rule : [count] [domain=facts; user=+] [time=3600; count=5] [result=2; return=301]\n[result]", 1))
+	k := h.koalagate("--rules", rules)
+	app := h.app()
+	web := func(headers, more string) string {
+		filter := httpAuthz(more)
+		if headers == "" {
+			return slowly(strings.Replace(filter, ", allowed_headers: { patterns: [ { exact: x-forwarded-for } ] }", "", 1))
+		}
+		return slowly(strings.Replace(filter, "{ exact: x-forwarded-for }", headers, 1))
+	}
+	const closed = "status_on_error: { code: 403 }"
+	const all = "{ exact: x-forwarded-for }, { exact: x-user-id }"
+	byUser := `[ { actions: [ { request_headers: { header_name: x-user-id, descriptor_key: user } } ] } ]`
+	disabled := `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig, disabled: true } }`
+	g := must(h.stage.EnvoyWith(envoyConfig(app.Address,
+		cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, "")+strings.ReplaceAll(cluster("koalagate", nobody(t), http2), "koalagate", "nobody"),
+		listener{name: "disabled", filters: []string{extAuthz("5s", "")}, route: disabled},
+		listener{name: "open", filters: []string{strings.Replace(extAuthz("5s", "failure_mode_allow: true"), "koalagate", "nobody", 1)}},
+		listener{name: "closed", filters: []string{strings.Replace(extAuthz("5s", ""), "koalagate", "nobody", 1)}},
+		listener{name: "limit", filters: []string{rateLimit("5s", "failure_mode_deny: true")}, rateLimit: byUser},
+		listener{name: "whole", filters: []string{rateLimit("5s", "failure_mode_deny: true, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true")}, rateLimit: byUser},
+		listener{name: "unlisted", filters: []string{web("", closed)}},
+		listener{name: "params", filters: []string{web(all+", { prefix: x-koala- }", closed)}},
+	)))(t)
+	at := func(listener, user string) []string {
+		return comments(&e2e.Gateway{URL: "http://" + g.Listeners[listener]}, user)
+	}
+
+	t.Run("the sample", func(t *testing.T) {
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "ok    connections  kept over refusals", "forged requests are refused like their own", "all is well"}, comments(h.envoy(app, k), "sample")...)
+	})
+	t.Run("the sample over HTTP", func(t *testing.T) {
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(h.envoyHTTP(app, k), "web")...)
+	})
+	for _, c := range []struct {
+		name, listener string
+		code           int
+		says           []string
+	}{
+		{"a filter that is disabled", "disabled", 1, []string{"it is silently open", "Envoy: the filter is missing or `disabled` on this route"}},
+		{"koalagate is gone, and the filter fails open", "open", 1, []string{"it is silently open", "`failure_mode_allow`"}},
+		{"koalagate is gone, and the filter fails closed", "closed", 1, []string{"the first request is answered with 403 Forbidden and nothing of koalagate's", "Envoy: ext_authz says 403 where koalagate does not answer"}},
+		{"a rate limit without headers", "limit", 1, []string{"FAULT headers      the refusal has no Retry-After", "enable_retry_after_header"}},
+		{"a rate limit with them", "whole", 0, []string{`the quota is 5, 5;w=3600;name="301", of which 0 is left; Retry-After: `, "all is well"}},
+		{"no address", "unlisted", 1, []string{"the first request is answered with 403 Forbidden", "allowed_headers has to list x-forwarded-for"}},
+		{"a parameter that clients choose", "params", 1, []string{"passes with X-Koala-Param-act: koalagate-probe", "keep x-koala- out of allowed_headers"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.says, at(c.listener, c.listener)...) })
+	}
+}
+
+// A probe of an instance itself, as Envoy would ask it.
+func TestProbeOfKoalagate(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	servers, clients := h.authority("server-ca"), h.authority("client-ca")
+	cert, key := h.sign(servers, "koalagate")
+	ownCert, ownKey := h.sign(clients, "prober")
+	rules := h.file("rules.conf", doorRules)
+	plain := h.koalagate("--rules", rules)
+	socket := h.koalagate("--rules", rules, "--grpc-addr", "unix:"+h.dir+"/grpc.sock")
+	secret := h.koalagate("--rules", rules, "--grpc-tls-cert", cert, "--grpc-tls-key", key)
+	mutual := h.koalagate("--rules", rules, "--grpc-tls-cert", cert, "--grpc-tls-key", key, "--grpc-tls-client-ca", clients.file)
+	comment := []string{"--method", "POST", "--path", "/api/comments", "--header", "X-User-Id: ann"}
+	own := []string{"--ca", servers.file, "--cert", ownCert, "--key", ownKey}
+	refused := []string{"ok    health       the server and both services are SERVING\n", "ok    refusal      check 6 is denied with 429, by rule 201\n", "Retry-After", "all is well\n"}
+	for _, c := range []struct {
+		name, target string
+		code         int
+		says, args   []string
+	}{
+		{"plain text", "grpc://" + plain.GRPC, 0, refused, comment},
+		{"by the address that it comes from", "grpc://" + plain.GRPC, 0, []string{"check 6 is denied with 429, by rule 202"}, []string{"--path", "/by-address", "--peer", "203.0.113.9"}},
+		{"a limit with more room", "grpc://" + plain.GRPC, 1, []string{"ext_authz refused none of 3 calls"}, append([]string{"--requests", "3", "--header", "X-User-Id: bob"}, comment[:4]...)},
+		{"the rate limit service, without a rule", "grpc://" + plain.GRPC, 1, []string{"the rate limit service refused none of 100 calls"}, []string{"--domain", "facts", "--descriptor", "a=b"}},
+		{"a unix socket", socket.GRPC, 0, refused, comment},
+		{"TLS", "grpcs://" + secret.GRPC, 0, refused, append([]string{"--ca", servers.file}, comment...)},
+		{"plain text to TLS", "grpc://" + secret.GRPC, 1, []string{"FAULT reach", "it wants grpcs://"}, comment},
+		{"TLS to plain text", "grpcs://" + plain.GRPC, 1, []string{"FAULT reach", "does it speak TLS"}, comment},
+		{"an authority that nobody trusts", "grpcs://" + secret.GRPC, 1, []string{"FAULT reach", "--ca must be the authority"}, append([]string{"--ca", clients.file}, comment...)},
+		{"another name", "grpcs://" + secret.GRPC, 1, []string{"FAULT reach", "--server-name"}, append([]string{"--ca", servers.file, "--server-name", "other.example"}, comment...)},
+		{"mutual TLS", "grpcs://" + mutual.GRPC, 0, refused, append(own, comment...)},
+		{"mutual TLS without a certificate", "grpcs://" + mutual.GRPC, 1, []string{"FAULT reach", "with grpc_tls_client_ca it wants --cert"}, append([]string{"--ca", servers.file}, comment...)},
+		{"nobody", "grpc://" + nobody(t), 1, []string{"FAULT reach", "is koalagate up"}, append([]string{"--timeout", "1s"}, comment...)},
+		{"a certificate without its key", "grpcs://" + mutual.GRPC, 2, []string{"--cert and --key go together"}, []string{"--cert", ownCert}},
+		{"TLS options without TLS", "grpc://" + plain.GRPC, 2, []string{"are for https:// and grpcs:// alone"}, []string{"--ca", servers.file}},
+		{"no URL", "127.0.0.1:9191", 2, []string{"is no URL that can be probed"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.says, append([]string{c.target}, c.args...)...) })
+	}
+	t.Run("a door that does not enforce", func(t *testing.T) {
+		for mode, word := range map[string]string{"observe": "observed-deny", "off": "off"} {
+			setModes(t, plain, `{"extauthz":"`+mode+`"}`)
+			probe(t, 1, []string{"the door does not enforce: it says " + word}, append([]string{"grpc://" + plain.GRPC}, comment...)...)
+		}
+	})
+}
+
+// setModes changes modes of a running instance.
+func setModes(t *testing.T, k *e2e.Koalagate, modes string) {
+	t.Helper()
+	resp, err := client.Post("http://"+k.Admin+"/modes", "application/json", strings.NewReader(modes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s; want 200", modes, resp.Status)
+	}
+}
