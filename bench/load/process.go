@@ -21,8 +21,11 @@ func (p process) cpu() (time.Duration, error) {
 		return 0, nil
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("process %d has no threads that tell of their CPU time; is it there, and is this Linux? (%w)", p, err)
+	if err == nil && len(threads) == 0 {
+		err = fmt.Errorf("process %d has no threads that tell of their CPU time; is it there, and is this Linux?", p)
+	}
+	if err != nil {
+		return 0, err
 	}
 	var whole time.Duration
 	for _, thread := range threads {
