@@ -97,6 +97,7 @@ func NewServer(o Options) *Server {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.NumStreamWorkers(o.StreamWorkers),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime:             o.KeepaliveMinTime,
 			PermitWithoutStream: true,
