@@ -28,12 +28,14 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 
 # -race needs cgo; -vet=all vets in the build that the tests need anyway.
 .PHONY: test
+# Allocations are counted without the detector, which allocates on its own.
 # The stories of e2e and of the commands have deadlines of real gateways in
 # them: they have the machine to themselves.
 test: tools ## vet, and run every test with the race detector against the real programs
 	@status=0; \
 	go test -race -vet=all -timeout 10m $$(go list ./... | grep -vE '/(e2e|cmd/koalagate)$$') || status=1; \
 	go test -race -vet=all -timeout 10m -p 1 ./cmd/koalagate ./e2e || status=1; \
+	go test -vet=all ./bench/allocations || status=1; \
 	exit $$status
 
 .PHONY: verify

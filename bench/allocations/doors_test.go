@@ -1,0 +1,163 @@
+//go:build !race
+
+package allocations
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/middleware"
+	"github.com/koalagate/koalagate/nginx"
+	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// ruleFile has a limit that nobody reaches, by four names, and one that
+// everybody has reached after a call.
+const ruleFile = `
+[rules]
+rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=201]
+rule : [count] [org=+] [time=3600; count=1000000000] [result=2; return=202]
+rule : [count] [app=+] [time=3600; count=1000000000] [result=2; return=203]
+rule : [count] [key=+] [time=3600; count=1000000000] [result=2; return=204]
+rule : [count] [few=+] [time=3600; count=1] [result=2; return=205]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Str_reason":"Deny"}
+`
+
+func parse(t *testing.T) *rules.Set {
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(ruleFile)}}, rules.Options{Timezone: "UTC"})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	return set
+}
+
+// decision is one call from a door's handler to the store and back.
+type decision struct {
+	name string
+	// call makes it with these parameters, and tells whether it was let through.
+	call func(t *testing.T, e *engine.Engine, names ...string) func() bool
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// decisions are those of every door.
+var decisions = []decision{
+	{"ratelimit", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
+		door := ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet})
+		request := &rlsv3.RateLimitRequest{Domain: "shop"}
+		for _, name := range names {
+			request.Descriptors = append(request.Descriptors, &ratelimitv3.RateLimitDescriptor{
+				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: name, Value: "1000000001"}},
+			})
+		}
+		return func() bool {
+			reply, err := door.ShouldRateLimit(context.Background(), request)
+			return checked(t, err) && reply.GetOverallCode() == rlsv3.RateLimitResponse_OK
+		}
+	}},
+	{"extauthz", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
+		door := extauthz.New(extauthz.Options{Engine: e, Presentation: presentation, Logger: quiet})
+		about := map[string]string{}
+		for _, name := range names {
+			about[name] = "1000000001"
+		}
+		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+				Method: "GET", Path: "/", Host: "shop.example", Scheme: "http",
+				Headers: map[string]string{":authority": "shop.example", ":method": "GET", ":path": "/", "x-request-id": "1"},
+			}},
+			ContextExtensions: about,
+		}}
+		return func() bool {
+			reply, err := door.Check(context.Background(), request)
+			return checked(t, err) && reply.GetStatus().GetCode() == 0
+		}
+	}},
+	{"nginx", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
+		door := nginx.New(nginx.Options{Engine: e, Presentation: presentation, Logger: quiet})
+		return web(door, "/v1/auth-request?"+query(names), map[string]string{"X-Original-Method": "GET", "X-Original-URI": "/", "X-Real-IP": "198.51.100.7"})
+	}},
+	{"koala", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
+		door := koala.New(koala.Options{Engine: e, Access: koala.Full, Logger: quiet})
+		return web(door, "/rule/browse?_writeThrough=yes&"+query(names), nil)
+	}},
+	{"middleware", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
+		about := map[string]string{}
+		for _, name := range names {
+			about[name] = "1000000001"
+		}
+		wrap := middleware.New(middleware.Options{Engine: e, Presentation: presentation, Logger: quiet, Params: func(*http.Request) map[string]string { return about }})
+		return web(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/", nil)
+	}},
+}
+
+var presentation = engine.Presentation{Quota: "both"}
+
+func checked(t *testing.T, err error) bool {
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+func query(names []string) string {
+	values := url.Values{}
+	for _, name := range names {
+		values.Set(name, "1000000001")
+	}
+	return values.Encode()
+}
+
+// web calls a door on HTTP. Koala's API says in its body what others say by
+// their status: a refusal there is one that is not let through.
+func web(door http.Handler, target string, headers map[string]string) func() bool {
+	request := httptest.NewRequest(http.MethodGet, target, nil)
+	request.RemoteAddr = "127.0.0.1:1"
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	w := &sink{header: http.Header{}}
+	return func() bool {
+		clear(w.header)
+		w.refused = false
+		door.ServeHTTP(w, request)
+		return !w.refused
+	}
+}
+
+// sink is a ResponseWriter that costs nothing.
+type sink struct {
+	header  http.Header
+	refused bool
+}
+
+// Header is emptied before each call.
+func (s *sink) Header() http.Header { return s.header }
+
+// Write looks for a refusal of Koala's.
+func (s *sink) Write(b []byte) (int, error) {
+	for i := 0; i+4 <= len(b); i++ {
+		if string(b[i:i+4]) == "Deny" {
+			s.refused = true
+		}
+	}
+	return len(b), nil
+}
+
+// WriteHeader notes what is no success.
+func (s *sink) WriteHeader(status int) { s.refused = status != http.StatusOK }
