@@ -43,6 +43,19 @@ func TestADatabaseThatRedisHasNot(t *testing.T) {
 	}
 }
 
+// BenchmarkDamage is what it costs a call to tell that a key held no counters,
+// where all calls at a time meet such keys.
+func BenchmarkDamage(b *testing.B) {
+	m, c := metrics.New(metrics.Build{}), complaints{logger: slog.New(slog.DiscardHandler)}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.Damaged()
+			c.tell("A key in Redis held no counters of ours; counting afresh there", "key", "koala:1:{%01%03ann}")
+		}
+	})
+}
+
 // TestTamperingIsLogged puts garbage where a counter was: the next decision
 // counts afresh, and the log and a metric tell.
 func TestTamperingIsLogged(t *testing.T) {

@@ -22,6 +22,7 @@ type heaviest struct {
 	room  int
 	heap  weights // the lightest first
 	known map[string]*weight
+	key   []byte // of the identity that is counted
 }
 
 // weight is an identity of a rule.
@@ -41,10 +42,10 @@ func newHeaviest(room int) *heaviest {
 
 // add counts the hits that an identity asked for.
 func (h *heaviest) add(m *rules.Match, in *engine.Input, hits int64, refused bool) {
-	key := fmt.Sprintf("%d %s", m.Rule.Return, m.Identity)
-	w := h.known[key]
+	h.key = append(append(strconv.AppendInt(h.key[:0], m.Rule.Return, 10), ' '), m.Identity...)
+	w := h.known[string(h.key)]
 	if w == nil {
-		w = h.admit(key)
+		w = h.admit(string(h.key))
 		w.rule, w.words = m.Rule.Return, identityText(identity(in.Params, m))
 	}
 	w.hits += hits
