@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/koalagate/koalagate/mapping"
+)
+
+// refusing refuses every request at every door.
+const refusing = `
+[routes]
+* / : any=1
+[rules]
+rule : [direct] [any=1]       [] [result=2; return=101]
+rule : [direct] [domain=shop] [] [result=2; return=102]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// An instance that serves unix sockets alone: each door does what its mode says,
+// which changes while it runs.
+func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
+	h := newHouse(t)
+	sockets := map[string]string{"grpc": h.dir + "/grpc.sock", "http": h.dir + "/http.sock", "admin": h.dir + "/admin.sock"}
+	k := must(h.stage.Serve(binary, []string{"KOALAGATE_UNIX_SOCKET_MODE=0600"}, "--rules", h.file("rules.conf", refusing),
+		"--grpc-addr", "unix:"+sockets["grpc"], "--http-addr", "unix:"+sockets["http"], "--admin-addr", "unix:"+sockets["admin"]))(t)
+	over := func(name string) *http.Client {
+		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", sockets[name])
+		}}}
+	}
+	call := func(name, method, path, body string) (int, string) {
+		r, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := over(name).Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return 0, err.Error()
+		}
+		return resp.StatusCode, string(text)
+	}
+	until(t, "it is ready", func() bool { status, _ := call("admin", "GET", "/readyz", ""); return status == http.StatusOK })
+	for name, path := range sockets {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v; want a socket for its owner alone", name, info, err)
+		}
+	}
+	conn := must(grpc.NewClient("unix:"+sockets["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer conn.Close()
+	k.GRPC = "unix:" + sockets["grpc"]
+	passes := map[mapping.Door]func() bool{
+		mapping.ExtAuthz: func() bool {
+			return checkStatus(t, authv3.NewAuthorizationClient(conn), httpCheck("/a", nil)) == http.StatusOK
+		},
+		mapping.RateLimit: func() bool {
+			r, err := shouldRateLimit(rateLimiter(t, k), descriptors("k=v"))
+			return err == nil && r.GetOverallCode().String() == "OK"
+		},
+		mapping.Koala: func() bool {
+			_, body := call("http", "GET", "/rule/take?any=1", "")
+			return strings.Contains(body, `"Err_no":0`)
+		},
+	}
+	for _, door := range []mapping.Door{mapping.AuthRequest, mapping.ForwardAuth, mapping.Accel, mapping.ExtAuthzWeb} {
+		passes[door] = func() bool {
+			return askRaw(t, "unix:"+sockets["http"], string(door), "/a", nil) == http.StatusOK
+		}
+	}
+	for _, door := range mapping.Doors() {
+		for _, step := range []struct {
+			mode   string
+			passes bool
+		}{{"enforce", false}, {"observe", true}, {"off", true}, {"enforce", false}} {
+			status, text := call("admin", "POST", "/modes", `{"`+string(door)+`":"`+step.mode+`"}`)
+			if status != http.StatusOK {
+				t.Fatalf("%s in mode %s: %d %s", door, step.mode, status, text)
+			}
+			if got := passes[door](); got != step.passes {
+				t.Errorf("%s in mode %s: passes is %v", door, step.mode, got)
+			}
+		}
+	}
+}
