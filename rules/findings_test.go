@@ -105,20 +105,6 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-func TestGoodFiles(t *testing.T) {
-	for _, path := range files(t, "testdata/good/*.conf", 10) {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".conf"), func(t *testing.T) {
-			set, findings := parseFile(t, path)
-			if len(findings) > 0 {
-				t.Fatalf("want no finding:\n%s", report(findings))
-			}
-			if len(set.Rules) == 0 || set.Results[0] == nil || set.Results[1] == nil || set.Zone == nil || len(set.Hash) != 64 {
-				t.Errorf("the set is not whole: %+v", set)
-			}
-		})
-	}
-}
-
 func TestCodesAreUniqueAndExplained(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range Codes() {
