@@ -10,11 +10,12 @@ import (
 // blockSet is a set of blocks of addresses; an address is a block of itself.
 type blockSet struct {
 	addresses keySet
-	// Lists of many blocks mostly have few lengths of prefixes. Then an
+	tiles     tileSet // the small blocks, of which lists may have many
+	// Of larger blocks, lists mostly have few lengths of prefixes. Then an
 	// address is looked for under each length, which is quicker than a tree if
 	// the blocks lie scattered, and about as quick if they do not.
 	lengths []prefixes
-	// tree has the blocks once their lengths are too many.
+	// tree has the larger blocks once their lengths are too many.
 	tree bart.Lite
 }
 
@@ -62,7 +63,7 @@ func (k key) prefix(bits int) netip.Prefix {
 }
 
 func (s *blockSet) len() int {
-	n := s.addresses.count + s.tree.Size()
+	n := s.addresses.count + s.tiles.count + s.tree.Size()
 	for i := range s.lengths {
 		n += s.lengths[i].keys.count
 	}
@@ -71,23 +72,33 @@ func (s *blockSet) len() int {
 
 // contains tells whether a value that is an address is in one of the blocks.
 func (s *blockSet) contains(v *value) bool {
-	if s.addresses.contains(v.addressKey) {
-		return true
-	}
+	isIPv4 := v.address.Is4()
 	for i := range s.lengths {
 		// A block of IPv6 that is so large holds no IPv4 address, though it
 		// may hold the bits of one that is mapped.
 		l := &s.lengths[i]
-		if (l.bits >= mappedBits || !v.address.Is4()) && l.keys.contains(v.addressKey.masked(l.mask)) {
+		if (l.bits >= mappedBits || !isIPv4) && l.keys.contains(v.addressKey.masked(l.mask)) {
 			return true
 		}
 	}
-	return s.tree.Size() > 0 && s.tree.Contains(v.address)
+	if s.tree.Size() > 0 && s.tree.Contains(v.address) {
+		return true
+	}
+	// Last, since a look here is a wait for memory in long lists, and the
+	// larger blocks are few.
+	if s.addresses.contains(v.addressKey) {
+		return true
+	}
+	return s.tiles.contains(tileOf(v.addressKey, isIPv4))
 }
 
 // insert puts a block into the set. Its address is that of its beginning, and
 // not one of IPv4 that is mapped into IPv6.
 func (s *blockSet) insert(block netip.Prefix) {
+	if tiled(block) {
+		s.tiles.insert(block)
+		return
+	}
 	bits := block.Bits()
 	if block.Addr().Is4() {
 		bits += mappedBits

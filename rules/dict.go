@@ -99,7 +99,8 @@ func (d *Dict) add(entry []byte) error {
 // Name is the name that the list was parsed under.
 func (d *Dict) Name() string { return d.name }
 
-// Len is the number of different entries.
+// Len is the number of different entries; a small block of addresses that lies
+// in those before it does not count.
 func (d *Dict) Len() int { return d.words.count + d.blocks.len() }
 
 func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }

@@ -75,6 +75,37 @@ func TestWordsOfEveryLength(t *testing.T) {
 	}
 }
 
+// TestLongWordsHaveHashesOfTheirOwn looks at each half of the keys of words that
+// are nearly alike: a word's key is taken for the word itself.
+func TestLongWordsHaveHashesOfTheirOwn(t *testing.T) {
+	words := make(map[string]bool)
+	for n := maxShort + 1; n < 70; n++ {
+		word := []byte(strings.Repeat("a", n))
+		words[string(word)] = true
+		for i := range word {
+			for bit := range 8 {
+				word[i] ^= 1 << bit
+				words[string(word)] = true
+				word[(i+8)%n] ^= 1 << bit // as if two words had changed places
+				words[string(word)] = true
+				word[(i+8)%n] ^= 1 << bit
+				word[i] ^= 1 << bit
+			}
+		}
+	}
+	highs, lows := make(map[uint64]bool), make(map[uint64]bool)
+	for word := range words {
+		k := wordKey(word)
+		highs[k.high], lows[k.low] = true, true
+		if k.low>>56 != 0xff {
+			t.Fatalf("the key of %q could be that of a short word", word)
+		}
+	}
+	if len(highs) != len(words) || len(lows) != len(words) {
+		t.Errorf("%d words have %d and %d hashes", len(words), len(highs), len(lows))
+	}
+}
+
 // TestBlocks holds what a set finds against a look at every block, on both
 // sides of the number of lengths that makes a tree of it.
 func TestBlocks(t *testing.T) {
