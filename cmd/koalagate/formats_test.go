@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/trace"
 )
 
 // TestFormatsAreDescribed holds docs/formats.md to the documents that programs
@@ -14,8 +16,12 @@ func TestFormatsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for title, v := range map[string]any{"check": foundJSON{}, "explain": explanation{}} {
-		_, section, found := strings.Cut(string(page), "## `koalagate "+title+" --format json`")
+	for title, v := range map[string]any{
+		"`koalagate check --format json`":   foundJSON{},
+		"`koalagate explain --format json`": explanation{},
+		"A line of a trace":                 trace.Line{},
+	} {
+		_, section, found := strings.Cut(string(page), "\n## "+title+"\n")
 		if !found {
 			t.Fatalf("there is no section about %s", title)
 		}
@@ -32,7 +38,8 @@ func TestFormatsAreDescribed(t *testing.T) {
 		}
 		for _, field := range fieldsOf(reflect.TypeOf(v), "") {
 			// Their parameters are described where they stand first.
-			if !described[field] && !strings.HasPrefix(field, "rules[].counted_for[]") {
+			again := strings.HasPrefix(field, "rules[].counted_for[]") || strings.HasPrefix(field, "sets[].")
+			if !described[field] && !again {
 				t.Errorf("%s: the field %s is not described", title, field)
 			}
 			delete(described, field)
@@ -47,6 +54,10 @@ func TestFormatsAreDescribed(t *testing.T) {
 func fieldsOf(t reflect.Type, prefix string) []string {
 	var list []string
 	for i := range t.NumField() {
+		if t.Field(i).Anonymous {
+			list = append(list, fieldsOf(t.Field(i).Type, prefix)...)
+			continue
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		list = append(list, prefix+name)
 		inner, behind := t.Field(i).Type, "."
