@@ -55,6 +55,19 @@ func NewMask(setting []string) *Mask {
 	return m
 }
 
+// IsPseudonym tells whether a value is what a mask made of another.
+func IsPseudonym(value string) bool {
+	if len(value) != 1+2*pseudonymBytes || value[0] != '#' {
+		return false
+	}
+	for _, c := range []byte(value[1:]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
 // hides tells whether a value is written as a pseudonym. An empty one is not,
 // since conditions tell it from others; the door is no caller's word.
 func (m *Mask) hides(name, value string) bool {

@@ -27,6 +27,7 @@ func (l *Log) run() {
 			l.openAgain()
 		case <-l.stop:
 			l.write()
+			l.dropRest()
 			return
 		}
 	}
@@ -98,13 +99,24 @@ func lineEnd(text []byte, most int) int {
 	return bytes.IndexByte(text, '\n') + 1
 }
 
+// dropRest gives up what is left of a line that was written in part.
+func (l *Log) dropRest() {
+	if len(l.rest) == 0 {
+		return
+	}
+	l.rest = nil
+	l.mu.Lock()
+	l.dropped++
+	l.mu.Unlock()
+}
+
 // openAgain opens the file anew. Without it lines are dropped; it is tried again
 // with the next that are written.
 func (l *Log) openAgain() {
 	if l.out != nil {
 		l.out.Close()
 	}
-	l.rest = nil // the other file has no begin of it
+	l.dropRest() // the other file has no begin of it
 	out, err := l.options.Open()
 	l.out = out
 	if err != nil {

@@ -92,6 +92,7 @@ func (p *program) replay(ctx context.Context, r *replaying) (err error) {
 	out := bufio.NewWriter(p.stdout)
 	session := &session{
 		engine: engine.New(counters, set), counters: counters, lines: trace.NewReader(in), out: out,
+		masked: newMaskedValues(set, p.stderr),
 	}
 	if r.summary {
 		session.summary = newSummary(set)
@@ -128,6 +129,7 @@ type session struct {
 	counters *replayStore
 	lines    *trace.Reader
 	out      *bufio.Writer
+	masked   *maskedValues
 	summary  *summary // nil where the answers are printed
 	answer   []byte
 }
@@ -188,6 +190,7 @@ func (s *session) read(ctx context.Context, lines chan<- lineRead) {
 // step answers one line.
 func (s *session) step(ctx context.Context, q lineRead) error {
 	call := q.line.Call()
+	s.masked.look(q.number, call)
 	d, err := s.engine.Decide(ctx, call)
 	switch {
 	case ctx.Err() != nil:
