@@ -34,6 +34,9 @@ type Options struct {
 	// RedisPrefix begins every key; "" for that of the service, whose counters
 	// are then these ones.
 	RedisPrefix string
+	// MaxIdentities is how many identities have counters of their own in this
+	// process; 0 for store.DefaultMaxIdentities. Those beyond share counters.
+	MaxIdentities int
 	// RescueShare is the share of each limit that this process admits while
 	// Redis is away, above 0 and up to 1; 0 for all of it.
 	RescueShare float64
@@ -112,7 +115,7 @@ func firstRules(files *reload.Reloader) (*rules.Set, error) {
 // open opens the counters: Redis, which the in-process store stands in for, or
 // the in-process store alone.
 func (g *Gate) open(o Options) (store.Store, error) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory(store.MemoryOptions{MaxIdentities: o.MaxIdentities})
 	endMemory := func() error { memory.Close(); return nil }
 	if o.Redis == "" {
 		g.stores = append(g.stores, endMemory)

@@ -146,6 +146,9 @@ type Config struct {
 	// RedisBudget is the most time that Redis gets for one decision.
 	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
 
+	// MaxIdentities is how many identities have counters of their own in
+	// process; those beyond share counters.
+	MaxIdentities int `koanf:"max_identities" validate:"min=1000,max=1000000000"`
 	// RescueShare is the share of each limit that an instance admits by itself
 	// while Redis is away.
 	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`

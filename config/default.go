@@ -54,6 +54,9 @@ func Default() Config {
 		// caller's own deadline shortens it.
 		RedisBudget: 100 * time.Millisecond,
 
+		// Some 150 MB with a counter each: more than most gateways see in a
+		// window, less than a small machine has.
+		MaxIdentities: 1_000_000,
 		// A limit that one instance meets is the whole one: how many there are,
 		// and how evenly callers spread, only their operator knows.
 		RescueShare:  1,

@@ -119,6 +119,14 @@ func buildInfo(b Build) prometheus.Collector {
 	return prometheus.NewGaugeFunc(o, func() float64 { return 1 })
 }
 
+// WatchMemory has the metrics ask the in-process store how many identities have
+// counters of their own, and how often something was counted on a shared one.
+func (m *Metrics) WatchMemory(identities func() int, shared func() uint64) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(gauge("memory_identities", "Identities that have counters of their own in process; at most max_identities."), func() float64 { return float64(identities()) }),
+		prometheus.NewCounterFunc(opts("memory_shared_total", "Hits that were counted in process on a counter that several identities share, for want of room under max_identities."), func() float64 { return float64(shared()) }))
+}
+
 // Handler serves the metrics in the formats of Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})

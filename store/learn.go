@@ -37,13 +37,15 @@ func (m *Memory) learnRefusal(p *Plan, r *Rule, a *Answer) {
 	defer s.Unlock()
 	c := s.find(r)
 	if c == nil {
-		if len(s.subjects) >= maxLearnt {
+		if len(s.subjects) < maxLearnt {
+			c = s.make(r)
+		} else {
 			s.grown++
-			s.sweep(t.now)
+		}
+		s.sweep(t.now)
+		if c == nil {
 			return
 		}
-		c = s.make(r)
-		s.sweep(t.now)
 	}
 	c.learn(r, a, t)
 }

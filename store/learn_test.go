@@ -65,7 +65,7 @@ func TestLearntRefusalsHoldUntilTheirEnd(t *testing.T) {
 func TestLearntIdentitiesAreBounded(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
 	a := &Answers{Sets: []Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
-	for i := range 100_000 {
+	for i := range 80_000 {
 		m.learn(one(Take, 1_000_000, perMinute(fmt.Sprint(i), 1)), a)
 	}
 	if kept := subjectsOf(m); kept > shards*maxLearnt || kept < shards*maxLearnt*9/10 {

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,12 +15,20 @@ const shards = 64
 
 // Memory keeps the counters of this process. It is safe for concurrent use,
 // and a plan is one atomic step over all of its counters.
+//
+// The identities that it keeps are bounded. A counter that still counts is
+// never dropped for another one, so a full store makes nobody's limit fresh:
+// identities beyond the bound share counters, see spill.
 type Memory struct {
 	clock    func() int64
 	calendar calendar
 	seed     maphash.Seed
 	shards   [shards]shard
 	steps    sync.Pool
+	onFull   func()
+	shared   atomic.Uint64 // what was counted on shared counters
+	swept    atomic.Int64  // when a shard was last swept, by the clock of the plans
+	turn     atomic.Uint32 // whose turn it is to be swept
 }
 
 var _ Store = (*Memory)(nil)
@@ -29,16 +38,32 @@ type MemoryOptions struct {
 	// Clock is the time in ms since the epoch for plans that bring none; nil
 	// means the machine's.
 	Clock func() int64
+	// MaxIdentities bounds the identities that have counters of their own; 0
+	// stands for DefaultMaxIdentities. They are spread over 64 parts with a
+	// bound each, so a store may begin to share some percent below it.
+	MaxIdentities int
+	// OnFull is called, outside of all locks, with every plan that counted on a
+	// shared counter. It must return at once.
+	OnFull func()
 }
+
+// DefaultMaxIdentities is how many identities have counters of their own unless
+// it is said. With a counter each they take some 150 MB, with several, long
+// names or leak counters more.
+const DefaultMaxIdentities = 1_000_000
 
 // NewMemory returns a store without any counters.
 func NewMemory(o MemoryOptions) *Memory {
-	m := &Memory{clock: o.Clock, seed: maphash.MakeSeed()}
+	m := &Memory{clock: o.Clock, seed: maphash.MakeSeed(), onFull: o.OnFull}
+	if o.MaxIdentities <= 0 {
+		o.MaxIdentities = DefaultMaxIdentities
+	}
 	if m.clock == nil {
 		m.clock = func() int64 { return time.Now().UnixMilli() }
 	}
 	for i := range m.shards {
 		m.shards[i].subjects = make(map[string][]cell)
+		m.shards[i].room = (o.MaxIdentities + shards - 1) / shards
 	}
 	m.steps.New = func() any { return &step{memory: m} }
 	return m
@@ -52,7 +77,7 @@ func (m *Memory) Clear() {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.Lock()
-		s.subjects = make(map[string][]cell)
+		s.subjects, s.spilled, s.peak = make(map[string][]cell), nil, 0
 		s.Unlock()
 	}
 }
@@ -65,21 +90,35 @@ func (m *Memory) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	m.evaluate(p, a)
+	m.sweep(a.Now)
+	return nil
+}
+
+// evaluate carries out the plan under the locks that it needs.
+func (m *Memory) evaluate(p *Plan, a *Answers) {
 	s := m.steps.Get().(*step)
 	defer m.steps.Put(s)
 	s.begin(p)
-	defer s.end()
 	a.reset(len(p.Sets))
 	a.Now = s.at.now
 	s.decide(a)
-	return nil
+	if shares := s.end(); shares > 0 {
+		m.shared.Add(uint64(shares))
+		if m.onFull != nil {
+			m.onFull()
+		}
+	}
 }
 
 // shard is the counters under one lock.
 type shard struct {
 	sync.Mutex
 	subjects map[string][]cell
-	grown    int // subjects that are new since the last sweep
+	room     int // for how many subjects
+	grown    int // subjects that came, or found no room, since the last sweep
+	peak     int // the most subjects since the map was made
+	spilled  map[place]counter
 }
 
 // cell is one counter of a subject.
@@ -103,13 +142,18 @@ func (s *shard) find(r *Rule) counter {
 	return nil
 }
 
-// make keeps a new counter for the rule.
+// make keeps a new counter for the rule, nil if there is no room for its
+// subject.
 func (s *shard) make(r *Rule) counter {
-	c := newCounter(r.Method)
 	cells, known := s.subjects[string(r.Subject)]
 	if !known {
 		s.grown++
+		if len(s.subjects) >= s.room {
+			return nil
+		}
+		s.peak = max(s.peak, len(s.subjects)+1)
 	}
+	c := newCounter(r.Method)
 	s.subjects[string(r.Subject)] = append(cells, cell{r.tag(), c})
 	return c
 }
@@ -123,43 +167,4 @@ func (s *shard) forget(r *Rule) {
 		return
 	}
 	s.subjects[subject] = cells
-}
-
-const (
-	// sweepFrom is the number of subjects below which a shard is left alone.
-	sweepFrom = 64
-	// sweepEach is how many subjects are looked at for each new one. With 4,
-	// at most a quarter of a shard under load has nothing to say any more.
-	sweepEach = 4
-	// linger is for how long counters outlive their end, in ms: for a clock
-	// that steps back a little.
-	linger = 60_000
-)
-
-// sweep forgets some of the subjects on which nothing is counted any more, as
-// many as the shard has grown by since the last time. So memory is bounded by
-// what is in use, without a goroutine and without a long hold of the lock.
-func (s *shard) sweep(now int64) {
-	left := min(s.grown, sweepFrom) * sweepEach
-	s.grown = 0
-	if len(s.subjects) < sweepFrom {
-		return
-	}
-	for subject, cells := range s.subjects { // begins anywhere
-		if stale(cells, now) {
-			delete(s.subjects, subject)
-		}
-		if left--; left <= 0 {
-			return
-		}
-	}
-}
-
-func stale(cells []cell, now int64) bool {
-	for _, c := range cells {
-		if c.counter.until()+linger > now {
-			return false
-		}
-	}
-	return true
 }

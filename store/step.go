@@ -15,26 +15,28 @@ type step struct {
 	slots   []slot // one a rule, set by set
 	first   []int  // where a set's slots begin
 	journal []saved
+	shares  int // what was counted on shared counters
 }
 
 // slot is where a rule's counter is.
 type slot struct {
 	shard   *shard
 	counter counter // nil until one is found or made
+	part    uint8   // for where there is no room for the subject
 }
 
 // begin takes the locks of the plan's counters, in the order of the shards so
 // that no two steps wait for each other, and then reads the clock: what a step
 // counts is never older than what the step before it saw.
 func (s *step) begin(p *Plan) {
-	s.plan, s.locked = p, 0
+	s.plan, s.locked, s.shares = p, 0, 0
 	s.slots, s.first, s.journal = s.slots[:0], s.first[:0], s.journal[:0]
 	for i := range p.Sets {
 		s.first = append(s.first, len(s.slots))
 		for j := range p.Sets[i].Rules {
-			n := maphash.Bytes(s.memory.seed, p.Sets[i].Rules[j].Subject) % shards
-			s.locked |= 1 << n
-			s.slots = append(s.slots, slot{shard: &s.memory.shards[n]})
+			hash := maphash.Bytes(s.memory.seed, p.Sets[i].Rules[j].Subject)
+			s.locked |= 1 << (hash % shards)
+			s.slots = append(s.slots, slot{shard: &s.memory.shards[hash%shards], part: partOf(hash)})
 		}
 	}
 	for left := s.locked; left != 0; left &= left - 1 {
@@ -54,14 +56,16 @@ func (s *step) begin(p *Plan) {
 	}
 }
 
-// end gives the locks back and lets go of what the step held.
-func (s *step) end() {
+// end gives the locks back and lets go of what the step held. It returns how
+// much was counted on shared counters.
+func (s *step) end() (shares int) {
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
 	}
 	clear(s.slots)
 	clear(s.journal)
 	s.plan = nil
+	return s.shares
 }
 
 // decide answers every set of the plan.
@@ -240,14 +244,15 @@ func (s *step) count(i, n int, refusing []int) {
 func (s *step) refund(i int) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
-		if rules[j].Weight > 0 && s.counter(i, j) != nil {
+		if rules[j].Weight > 0 && s.own(i, j) != nil {
 			s.change(i, j).refund(&rules[j], s.at)
 		}
 	}
 }
 
-// counter is that of rule j of set i, nil if there is none.
-func (s *step) counter(i, j int) counter {
+// own is the counter of rule j of set i that no other subject shares, nil if
+// there is none.
+func (s *step) own(i, j int) counter {
 	slot := &s.slots[s.first[i]+j]
 	if slot.counter == nil {
 		// Looked up until found: a rule before it may have made it.
@@ -258,7 +263,11 @@ func (s *step) counter(i, j int) counter {
 
 func (s *step) look(i, j int) reading {
 	r := &s.plan.Sets[i].Rules[j]
-	c := s.counter(i, j)
+	c := s.own(i, j)
+	if c == nil {
+		slot := &s.slots[s.first[i]+j]
+		c = slot.shard.spill(r, slot.part, s.at.now)
+	}
 	if c == nil {
 		c = unused[r.Method]
 	}
@@ -268,11 +277,9 @@ func (s *step) look(i, j int) reading {
 // change returns the counter to be changed, and saves it if the change may
 // have to be undone: only a later set's refusal undoes one.
 func (s *step) change(i, j int) counter {
-	slot := &s.slots[s.first[i]+j]
-	c := s.counter(i, j)
+	c := s.own(i, j)
 	if c == nil {
-		c = slot.shard.make(&s.plan.Sets[i].Rules[j])
-		slot.counter = c
+		c = s.make(i, j)
 	}
 	if len(s.plan.Sets) > 1 {
 		s.journal = append(s.journal, saved{})

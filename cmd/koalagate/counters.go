@@ -22,7 +22,11 @@ type counters struct {
 // openCounters opens the store that is configured: Redis, which the
 // in-process store stands in for, or the in-process store alone.
 func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*counters, error) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	full := complaints{logger: logger}
+	memory := store.NewMemory(store.MemoryOptions{MaxIdentities: c.MaxIdentities, OnFull: func() {
+		full.tell("The in-process store is full; identities beyond share counters and may be refused for each other: raise max_identities if these are no attack", "max_identities", c.MaxIdentities)
+	}})
+	m.WatchMemory(memory.Identities, memory.Shared)
 	if c.Redis == "" {
 		return &counters{store: memory, metrics: m, close: memory.Close}, nil
 	}
