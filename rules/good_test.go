@@ -66,29 +66,29 @@ func subjectInOrder(r *Rule) string {
 
 // thresholdsOf says what a rule does with what meets it.
 func thresholdsOf(r *Rule) string {
-	text := r.Method.String()
+	words := []string{r.Method.String()}
 	if r.Counts() {
-		text += fmt.Sprintf(" by %s, count %d, time %d", listNames(countedBy(r)), r.Count, r.Time)
+		words[0] += fmt.Sprintf(" by %s, count %d, time %d", listNames(countedBy(r)), r.Count, r.Time)
 	}
 	for _, word := range []struct {
 		name string
 		n    int64
 	}{{"base", r.Base}, {"burst", r.Burst}, {"erase1", r.Erase1}, {"erase2", r.Erase2}} {
 		if word.n != 0 {
-			text += fmt.Sprintf(", %s %d", word.name, word.n)
+			words = append(words, fmt.Sprintf("%s %d", word.name, word.n))
 		}
 	}
 	if r.Cost != "" {
-		text += ", cost " + r.Cost
+		words = append(words, "cost "+r.Cost)
 	}
 	if i := slices.Index(failPolicies, r.Fail); i >= 0 {
-		text += ", fail " + failWords[i]
+		words = append(words, "fail "+failWords[i])
 	}
 	if r.Shadow {
-		text += ", shadow"
+		words = append(words, "shadow")
 	}
 	if r.Quiet {
-		text += ", quiet"
+		words = append(words, "quiet")
 	}
-	return fmt.Sprintf("%s; answers %d, %s", text, r.Result.Number, r.Result.Verdict())
+	return fmt.Sprintf("%s; answers %d, %s", strings.Join(words, ", "), r.Result.Number, r.Result.Verdict())
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,51 @@ func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyRulesTakeMemoryInProportion parses rules that crowd together, each
+// kind in the way that its index would suffer from most: a rule takes about as
+// much among 10,000 as among 1,000. bench/language measures a million.
+func TestManyRulesTakeMemoryInProportion(t *testing.T) {
+	const few, many = 1_000, 10_000
+	for name, condition := range map[string]func(i int) string{
+		"a word each":                      func(i int) string { return fmt.Sprintf("act=a%d", i) },
+		"the same word":                    func(int) string { return "act=a" },
+		"ranges inside each other":         func(i int) string { return fmt.Sprintf("n=%d-%d", i, 1_000_000-i) },
+		"bounds":                           func(i int) string { return fmt.Sprintf("n>%d", i) },
+		"blocks and patterns, overlapping": func(i int) string { return fmt.Sprintf("ip=10.0.0.0/%d,10.*.%d.*", 8+i%24, i%256) },
+		"negations":                        func(i int) string { return fmt.Sprintf("act!=a%d; n!=%d-%d", i, i, i+9) },
+		"parameters each of its own":       func(i int) string { return fmt.Sprintf("p%d=+; q%d!=+", i, i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var each [2]float64
+			for i, n := range []int{few, many} {
+				each[i] = parsedBytes(t, n, condition)
+			}
+			if each[1] > 2*each[0] {
+				t.Errorf("a rule takes %.0f bytes among %d and %.0f among %d", each[0], few, each[1], many)
+			}
+		})
+	}
+}
+
+// parsedBytes is what the parser allocates for a rule, of so many.
+func parsedBytes(t *testing.T, n int, condition func(i int) string) float64 {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("[rules]\n")
+	for i := range n {
+		fmt.Fprintf(&b, "rule : [count] [%s; uid=+] [time=60; count=5] [result=2; return=%d]\n", condition(i), i+1)
+	}
+	text := []byte(b.String() + entries)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	set, findings := Parse([]Source{{"rules.conf", text}}, Options{Timezone: "UTC"})
+	runtime.ReadMemStats(&after)
+	if set == nil || len(set.Rules) != n {
+		t.Fatalf("%.500v", findings)
+	}
+	return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 }
 
 // rule is a file with one rule that has this condition.

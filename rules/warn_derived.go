@@ -35,14 +35,17 @@ func (p *parser) warnDerived() {
 	if !p.seen[paramsSection] && !p.seen[routesSection] {
 		return
 	}
-	declared := p.declaredNames()
+	declared := make(map[string]bool)
+	for _, name := range p.declaredNames() {
+		declared[name] = true
+	}
 	for _, d := range p.rules {
 		if slices.ContainsFunc(d.Conditions, asksKoala) {
 			continue
 		}
 		for i, c := range d.Conditions {
 			misfit := misfits[c.Name]
-			if misfit == nil || slices.Contains(declared, c.Name) {
+			if misfit == nil || declared[c.Name] {
 				continue
 			}
 			for _, text := range c.texts {
