@@ -4,7 +4,7 @@ FUZZTIME ?= 10m
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
-SCRIPTS  := .ci/run $(wildcard deploy/*.sh e2e/*.sh)
+SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh e2e/*.sh)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # Programs that were fetched because the system's do not serve come first.
@@ -47,12 +47,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10m) each; keeps what came of them 
 	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md
 
 .PHONY: bench
-bench: tools ## measure what is promised, and keep it in docs/bench-*.md; BENCH=REGEXP runs Go benchmarks instead
+bench: tools ## measure what is promised, and keep it in docs; BENCH=REGEXP runs Go benchmarks instead
 ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 else
-	go run ./bench/load -o docs/bench-load.md
-	go run ./bench/language -o docs/bench-rules.md
+	@bench/run.sh
 endif
 
 .PHONY: lint

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -17,7 +18,7 @@ import (
 const connections = 4
 
 // dialAll opens the connections to a gRPC server.
-func dialAll(address string, callers int) ([]*grpc.ClientConn, func(), error) {
+func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientConn, func(), error) {
 	all := make([]*grpc.ClientConn, min(connections, callers))
 	end := func() {
 		for _, c := range all {
@@ -28,7 +29,8 @@ func dialAll(address string, callers int) ([]*grpc.ClientConn, func(), error) {
 	}
 	for i := range all {
 		var err error
-		if all[i], err = grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		open := func(_ context.Context, address string) (net.Conn, error) { return dial(ctx, address) }
+		if all[i], err = grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(open)); err != nil {
 			end()
 			return nil, nil, err
 		}
@@ -37,8 +39,8 @@ func dialAll(address string, callers int) ([]*grpc.ClientConn, func(), error) {
 }
 
 // askRateLimit has callers ask a rate limit service.
-func askRateLimit(address string, t traffic, callers int) ([]ask, func(), error) {
-	connections, end, err := dialAll(address, callers)
+func askRateLimit(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
+	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,8 +78,8 @@ var headers = map[string]string{
 }
 
 // askAuthorization has callers ask an ext_authz service.
-func askAuthorization(address string, t traffic, callers int) ([]ask, func(), error) {
-	connections, end, err := dialAll(address, callers)
+func askAuthorization(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
+	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,13 +19,6 @@ type redisConn struct {
 	in *bufio.Reader
 }
 
-// dial connects to a program of this machine.
-func dial(ctx context.Context, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
-}
-
 func dialRedis(ctx context.Context, address string) (*redisConn, error) {
 	conn, err := dial(ctx, address)
 	if err != nil {

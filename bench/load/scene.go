@@ -45,14 +45,14 @@ func (i *instance) door(open func(ctx context.Context, t traffic, callers int) (
 }
 
 func (i *instance) rateLimit() *subject {
-	return i.door(func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
-		return askRateLimit(i.grpc, t, callers)
+	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+		return askRateLimit(ctx, i.grpc, t, callers)
 	})
 }
 
 func (i *instance) authorization() *subject {
-	return i.door(func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
-		return askAuthorization(i.grpc, t, callers)
+	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+		return askAuthorization(ctx, i.grpc, t, callers)
 	})
 }
 

@@ -11,13 +11,47 @@ import (
 	"github.com/koalagate/koalagate/store"
 )
 
-// sizing measures the memory of one identity, by method.
+// sizing measures what operators have to provide.
 func (r *run) sizing(ctx context.Context) error {
+	r.print("\n## Sizing\n")
+	return errors.Join(r.memoryOfIdentities(ctx), r.network(ctx))
+}
+
+// network measures the bytes of a decision between the gateway and a door.
+func (r *run) network(ctx context.Context) error {
+	const name = "Network of a decision"
+	if !r.only.MatchString(name) {
+		return nil
+	}
+	r.print("\n### %s\n\nBytes of connections that are kept, without those of TCP and IP.\n\n| door | traffic | to the door | from it |\n| --- | --- | --- | --- |\n", name)
+	for _, one := range []struct {
+		door    string
+		subject *subject
+		traffic traffic
+	}{
+		{"rate limit service", r.memory.rateLimit(), plain},
+		{"rate limit service", r.memory.rateLimit(), four},
+		{"rate limit service", r.memory.rateLimit(), attack},
+		{"ext_authz", r.memory.authorization(), plain},
+		{"auth_request", r.memory.web(authRequest), plain},
+		{"Koala's API", r.memory.web(koalaBrowse), plain},
+	} {
+		var w wire
+		if err := askOnce(w.counting(ctx), one.subject, one.traffic); err != nil {
+			return fmt.Errorf("%s: %w", one.door, err)
+		}
+		r.print("| %s | %s | %d | %d |\n", one.door, one.traffic.name, w.out.Load()/identities, w.in.Load()/identities)
+	}
+	return nil
+}
+
+// memoryOfIdentities measures what one identity needs, by method.
+func (r *run) memoryOfIdentities(ctx context.Context) error {
 	const name = "Memory of an identity"
 	if !r.only.MatchString(name) {
 		return nil
 	}
-	r.print("\n## Sizing\n\n### %s\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
+	r.print("\n### %s\n\nAfter one hit, the key and its part of the tables included.\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
 	for _, l := range limits {
 		if !strings.HasPrefix(l.name, sizePrefix) {
 			continue

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Measures everything that is promised and keeps it in docs: the service under
+# load, the rule language, and the micro-benchmarks in the form of benchstat.
+#
+#   bench/run.sh [-short]     -short is for development, and keeps nothing
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The packages whose benchmarks are kept.
+readonly packages=(./engine ./envoy ./extauthz ./koala ./mapping ./nginx ./ratelimit ./rules ./store)
+
+peer=$(bench/peers.sh)
+if [[ ${1:-} == -short ]]; then
+  go run ./bench/load -short -ratelimit "$peer"
+  exit
+fi
+
+go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
+
+mkdir -p docs/bench
+echo "micro-benchmarks: docs/bench/micro.txt"
+# Word lists, which take long to make, are measured by bench/language.
+go test -run '^$' -bench . -skip WordList -benchmem -benchtime 50ms -count 6 "${packages[@]}" |
+  grep -v '^\(PASS\|ok\|?\)' >docs/bench/micro.txt
+
+go run ./bench/language -o docs/bench-rules.md
