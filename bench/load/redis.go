@@ -57,7 +57,7 @@ func (c *redisConn) bulk(command string) (string, error) {
 
 // redisState is what Redis tells of itself.
 type redisState struct {
-	memory  int64 // bytes that hold data
+	memory  int64 // bytes, but for the buffers of connections
 	in, out int64 // bytes from and to the network so far
 }
 
@@ -77,7 +77,7 @@ func stateOf(ctx context.Context, address string) (redisState, error) {
 		n, _ := strconv.ParseInt(field(text, name), 10, 64) // 0 for what is not there
 		return n
 	}
-	s.memory, s.in, s.out = number("used_memory"), number("total_net_input_bytes"), number("total_net_output_bytes")
+	s.memory, s.in, s.out = number("used_memory")-number("mem_clients_normal"), number("total_net_input_bytes"), number("total_net_output_bytes")
 	return s, err
 }
 

@@ -18,8 +18,8 @@ type limit struct {
 
 const never = 1_000_000_000
 
-// limits are all rules, in order. Those whose names begin with sizePrefix are
-// met by one kind of request each, so that what a method costs in memory can be seen.
+// limits are all rules, in order. Those whose names begin with size- are met by
+// one kind of request each, so that what a method costs in memory can be seen.
 var limits = []limit{
 	{name: "one", method: store.Count, time: 60, count: never},
 	{name: "uid", method: store.Count, time: 60, count: never},
@@ -32,14 +32,12 @@ var limits = []limit{
 	{name: "multi", method: store.Base, time: 60, count: never, base: 1000},
 	{name: "multi", method: store.Leak, time: 1, count: 1000},
 	{name: "attack", method: store.Count, time: 3600, count: 1},
-	{name: sizePrefix + "count", method: store.Count, time: 3600, count: never},
-	{name: sizePrefix + "day", method: store.Count, time: store.Day, count: never},
-	{name: sizePrefix + "base", method: store.Base, time: 3600, count: never, base: 1000},
-	{name: sizePrefix + "leak", method: store.Leak, time: 3600, count: 1000},
-	{name: sizePrefix + "token", method: store.Token, time: 3600, count: 1_000_000},
+	{name: "size-count", method: store.Count, time: 3600, count: never},
+	{name: "size-day", method: store.Count, time: store.Day, count: never},
+	{name: "size-base", method: store.Base, time: 3600, count: never, base: 1000},
+	{name: "size-leak", method: store.Leak, time: 3600, count: 1000},
+	{name: "size-token", method: store.Token, time: 3600, count: 1_000_000},
 }
-
-const sizePrefix = "size-"
 
 // firstReturn is the number of the first rule; each other has the next.
 const firstReturn = 201
