@@ -107,7 +107,7 @@ func (r *run) rateLimits(t traffic) []*subject {
 const (
 	rateLimitSection = "Rate limit service: "
 	loneSection      = "Rate limit service: one lone caller"
-	batchingSection  = "Without batching: one lone caller"
+	batchingSection  = "Without batches, one lone caller"
 )
 
 func (r *run) rateLimit(ctx context.Context) error {

@@ -36,7 +36,7 @@ var limits = []limit{
 	{name: "size-day", method: store.Count, time: store.Day, count: never},
 	{name: "size-base", method: store.Base, time: 3600, count: never, base: 1000},
 	{name: "size-leak", method: store.Leak, time: 3600, count: 1000},
-	{name: "size-token", method: store.Token, time: 3600, count: 1_000_000},
+	{name: "size-token", method: store.Token, time: 3600, count: 10},
 }
 
 // firstReturn is the number of the first rule; each other has the next.
