@@ -43,11 +43,10 @@ rule : [count] [domain=shop] [time=3600; count=1000000] [result=2; return=202]
 // hitsOf are the hits of the rules of oneCounter.
 func hitsOf(t *testing.T, k *e2e.Koalagate) string {
 	t.Helper()
-	hits := ""
-	for _, query := range []string{"rule_no=201&any=1", "rule_no=202&domain=shop"} {
-		hits += wantStatus(t, http.StatusOK, "GET", "http://"+k.HTTP+"/rule/value?"+query).body
+	of := func(query string) string {
+		return wantStatus(t, http.StatusOK, "GET", "http://"+k.HTTP+"/rule/value?"+query).body
 	}
-	return hits
+	return of("rule_no=201&any=1") + of("rule_no=202&domain=shop")
 }
 
 // What cannot be decided is refused as each door refuses, never waved through and
@@ -79,7 +78,7 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 	} {
 		for _, door := range []string{"auth-request", "forward-auth", "accel", "ext-authz", "extauthz"} {
 			before := hitsOf(t, k)
-			got := 0
+			var got int
 			if door == "extauthz" {
 				got = checkStatus(t, checks, httpCheck(c.path, c.headers))
 			} else {
