@@ -27,9 +27,9 @@ type Options struct {
 	// DictRoot is the folder that the paths of word lists start from; "" for
 	// the folder of the rule file that names them.
 	DictRoot string
-	// Redis is the URL of the Redis that instances share: redis://, rediss://
-	// or unix://. While it is away, this process counts for itself. "" counts
-	// in process alone.
+	// Redis is the URL of the Redis that instances share: redis://, unix://,
+	// redis-sentinel:// or redis-cluster://, and with rediss for TLS. While it
+	// is away, this process counts for itself. "" counts in process alone.
 	Redis string
 	// RedisPrefix begins every key; "" for that of the service, whose counters
 	// are then these ones.

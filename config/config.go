@@ -114,8 +114,8 @@ type Config struct {
 	// AdminTokenFile is a file that holds AdminToken.
 	AdminTokenFile string `koanf:"admin_token_file"`
 
-	// Redis is the URL of the Redis that instances share: redis://, unix:// or
-	// redis-sentinel://, and with rediss for TLS. Empty: each instance counts
+	// Redis is the URL of the Redis that instances share: redis://, unix://,
+	// redis-sentinel:// or redis-cluster://, and with rediss for TLS. Empty: each instance counts
 	// for itself, in process.
 	Redis RedisURL `koanf:"redis" validate:"omitempty,redisurl"`
 	// RedisUsername is the user of Redis's ACL, where the URL names none.
@@ -141,6 +141,9 @@ type Config struct {
 	// RedisTLSServerName is the name in Redis's certificate. Empty: the host
 	// that is called.
 	RedisTLSServerName string `koanf:"redis_tls_server_name" validate:"excluded_without=Redis"`
+	// ClusterTag says how counters are spread over a Redis Cluster: by subject,
+	// so that those of one identity share a slot, or fixed, all in one slot.
+	ClusterTag string `koanf:"cluster_tag" validate:"oneof=subject fixed"`
 	// RedisPrefix begins every key in Redis.
 	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
 	// RedisBudget is the most time that Redis gets for one decision.

@@ -49,6 +49,9 @@ func Default() Config {
 		AdminAddr:  "127.0.0.1:9982",
 		AdminHosts: []string{},
 
+		// A Cluster is there to share the load out.
+		ClusterTag: "subject",
+
 		RedisPrefix: "koala",
 		// Far above what Redis needs, and less than a person notices. A
 		// caller's own deadline shortens it.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -66,7 +67,7 @@ func isFailPolicy(s string) bool {
 func isRedisURL(s string) bool {
 	scheme, rest, _ := strings.Cut(s, "://")
 	switch scheme {
-	case "redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel":
+	case "redis", "rediss", "unix", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster":
 		return rest != ""
 	}
 	return false
@@ -99,6 +100,12 @@ func shown(fault validator.FieldError) string {
 	}
 }
 
+// otherwise says what the simplest tags ask for.
+var otherwise = map[string]string{
+	"required":         "something",
+	"excluded_without": "nothing: there is no Redis to use it for; set redis too",
+}
+
 // wanted says what the tag that failed asks for.
 func wanted(fault validator.FieldError) string {
 	switch fault.Tag() {
@@ -108,8 +115,6 @@ func wanted(fault validator.FieldError) string {
 		return "octal digits between quotes, like \"0660\""
 	case "required_with":
 		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
-	case "excluded_without":
-		return "nothing: there is no Redis to use it for; set redis too"
 	case "mode":
 		return "door=mode: one of " + strings.Join(doors, ", ") + ", and enforce, observe or off"
 	case "failpolicy":
@@ -117,7 +122,7 @@ func wanted(fault validator.FieldError) string {
 	case "gt", "lte":
 		return "a number above 0 and up to 1"
 	case "redisurl":
-		return "redis://host:port/db, unix:///path or redis-sentinel://host:port,…/master; rediss… for TLS"
+		return "redis://host:port/db, unix:///path, redis-sentinel://host:port,…/master or redis-cluster://host:port,…; rediss… for TLS"
 	case "timezone":
 		return "the IANA name of a time zone, like Asia/Shanghai or UTC"
 	case "oneof":
@@ -136,10 +141,8 @@ func wanted(fault validator.FieldError) string {
 		return "no blanks and no braces"
 	case "printascii":
 		return "printable ASCII alone"
-	case "required":
-		return "something"
 	}
-	return fault.Tag()
+	return cmp.Or(otherwise[fault.Tag()], fault.Tag())
 }
 
 // unit is what a bound counts.

@@ -15,6 +15,7 @@ type shape int
 const (
 	single   shape = iota // one server, or a proxy that looks like one
 	sentinel              // one master at a time, which Sentinels know
+	cluster               // masters that share the slots
 )
 
 // address is what a URL says of a Redis.
@@ -36,6 +37,8 @@ var schemes = map[string]address{
 	"unix":            {shape: single, network: "unix"},
 	"redis-sentinel":  {shape: sentinel, network: "tcp"},
 	"rediss-sentinel": {shape: sentinel, network: "tcp", tls: true},
+	"redis-cluster":   {shape: cluster, network: "tcp"},
+	"rediss-cluster":  {shape: cluster, network: "tcp", tls: true},
 }
 
 // The ports where the URL names none.
@@ -44,7 +47,7 @@ const (
 	sentinelPort = "26379"
 )
 
-const wantURL = "redis://[user:password@]host:port[/db], unix:///path or redis-sentinel://host:port,…/master[/db]; rediss… in place of redis… for TLS"
+const wantURL = "redis://[user:password@]host:port[/db], unix:///path, redis-sentinel://host:port,…/master[/db] or redis-cluster://host:port,…; rediss… in place of redis… for TLS"
 
 // parseAddress reads a URL. Its errors quote nothing that may be a password.
 func parseAddress(text string) (*address, error) {
@@ -101,7 +104,7 @@ func (a *address) setHosts(list, path string) error {
 		a.hosts = append(a.hosts, host)
 	}
 	if a.shape == single && len(a.hosts) > 1 {
-		return errors.New("several hosts: want redis-sentinel:// and the master's name")
+		return errors.New("several hosts: want redis-cluster:// for the nodes of a Cluster, or redis-sentinel:// and the master's name")
 	}
 	return nil
 }
@@ -160,6 +163,9 @@ func (a *address) setDatabase(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
 		return fmt.Errorf("the database %q is no number: want 0 or more, as in redis://host:port/0", text)
+	}
+	if n > 0 && a.shape == cluster {
+		return fmt.Errorf("the database %d: a Cluster has database 0 alone", n)
 	}
 	a.db = n
 	return nil

@@ -30,10 +30,10 @@ type form struct {
 }
 
 // takes tells whether one more call can go in the bundle: the script has one
-// clock, and is not to keep Redis for long.
+// clock, on a Cluster one slot, and is not to keep Redis for long.
 func (b *bundle) takes(c *call) bool {
 	return len(b.calls) == 0 ||
-		b.calls[0].plan.Now == c.plan.Now && len(b.calls) < maxBatch && b.rules+len(c.keys) <= maxBatchRules
+		b.calls[0].plan.Now == c.plan.Now && b.calls[0].slot == c.slot && b.calls[0].asking == c.asking && len(b.calls) < maxBatch && b.rules+len(c.keys) <= maxBatchRules
 }
 
 func (b *bundle) add(c *call) {
@@ -100,8 +100,14 @@ func (b *bundle) request(c *call, daysOf func(*Plan) days) {
 	for i := range c.keys {
 		k := &c.keys[i]
 		b.body.add(int64(c.names[k.subject].number))
-		if k.log > 0 {
+		switch {
+		case k.log > 0:
 			b.body.add(int64(c.names[k.log].number))
+		case k.log < 0:
+			b.body.add(0)
+		}
+		if c.op == giveBack {
+			c.back[i].pack(&b.body)
 		}
 	}
 }

@@ -16,8 +16,8 @@ const clearBatch = 500
 // nobody else counts under.
 func (r *Redis) Clear(ctx context.Context) error {
 	var err error
-	if cluster, ok := r.client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return r.clear(ctx, node) })
+	if r.nodes != nil {
+		err = r.clearNodes(ctx)
 	} else {
 		err = r.clear(ctx, r.client)
 	}

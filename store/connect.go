@@ -82,8 +82,11 @@ func (o *RedisOptions) address() (*address, error) {
 	if a.shape != sentinel && (o.SentinelUsername != "" || o.SentinelPassword != "") {
 		faults = append(faults, fault("SentinelPassword", "the URL is none of redis-sentinel://"))
 	}
+	if a.shape != cluster && o.FixedTag {
+		faults = append(faults, fault("FixedTag", "the URL is none of redis-cluster://"))
+	}
 	if o.TLS != (TLSFiles{}) && !a.tls {
-		faults = append(faults, fault("TLS", "the URL asks for no TLS: want rediss:// or rediss-sentinel://"))
+		faults = append(faults, fault("TLS", "the URL asks for no TLS: want rediss://, rediss-sentinel:// or rediss-cluster://"))
 	} else if a.tls {
 		_, err := o.TLS.config("")
 		faults = append(faults, err)
@@ -213,7 +216,7 @@ func checkClient(client redis.UniversalClient) error {
 			return fault("Client", "it repeats a call up to %d times, and each may count; want MaxRetries -1", n)
 		}
 	case *redis.ClusterClient, *redis.Ring:
-		return fault("Client", "it repeats calls on other nodes, and each may count; it is no client of one server")
+		return fault("Client", "it repeats calls on other nodes, and each may count; give the Cluster's URL instead")
 	}
 	return nil
 }

@@ -69,6 +69,12 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 		for range c.plan.Sets {
 			r.skipAnswer()
 		}
+		if c.wants {
+			for range c.plan.Sets {
+				r.skipAnswer()
+			}
+			r.skipReceipts(len(c.keys))
+		}
 		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
 	}
 	for len(r.rest) > 0 && !r.bad {

@@ -18,13 +18,21 @@ type call struct {
 	daily  bool    // a rule asks for the calendar
 	counts bool    // it takes, on one count rule a subject
 	answer outcome
+	begin  string    // of the keys
+	op     Op        // what the script is asked for: the plan's, or giveBack
+	back   []receipt // one a rule, set by set; of giveBack
+	wants  bool      // receipts, and what a look would have answered
+	bare   bool      // the logs are not named
+	logs   bool      // there is a leak rule
+	slot   uint16    // of a Cluster
+	asking bool      // the slot is on its way to the node
 	delivery
 }
 
 // keys are where a rule's keys are among its call's names.
 type keys struct {
 	subject int
-	log     int // 0 but for leak, whose log is never the first
+	log     int // 0 but for leak, whose log is never the first; -1 if it is not named
 }
 
 // name is a key of Redis on its way there.
@@ -64,12 +72,40 @@ const (
 // nameSeed keeps callers from choosing identities whose hashes meet.
 var nameSeed = maphash.MakeSeed()
 
-// pack fills c for the plan.
-func (c *call) pack(prefix string, p *Plan) {
-	c.plan, c.daily, c.counts = p, false, p.Op == Take
+// pack fills c for the plan, whose keys begin with begin.
+func (c *call) pack(begin string, p *Plan) {
+	c.plan, c.begin, c.op, c.back, c.wants, c.bare = p, begin, p.Op, nil, false, false
+	c.fill()
+}
+
+// askReceipts makes a take one that may be given back.
+func (c *call) askReceipts() {
+	c.wants = true
+	c.fill()
+}
+
+// giveBack makes of a take one that gives back what it counted.
+func (c *call) giveBack(list []receipt) {
+	c.op, c.back = giveBack, list
+	c.fill()
+}
+
+// repack fills c anew, with the logs of leak counters or without.
+func (c *call) repack(bare bool) {
+	c.bare = bare
+	c.fill()
+}
+
+func (c *call) fill() {
+	p := c.plan
+	c.daily, c.logs, c.counts = false, false, c.op == Take && !c.wants
 	c.names, c.keys, c.texts = c.names[:0], c.keys[:0], c.texts[:0]
 	c.shape.reset()
-	c.shape.add(int64(p.Op))
+	if c.wants {
+		c.shape.add(int64(c.op) + wantsReceipts)
+	} else {
+		c.shape.add(int64(c.op))
+	}
 	c.shape.add(int64(len(p.Sets)))
 	var before *Rule
 	for i := range p.Sets {
@@ -80,17 +116,33 @@ func (c *call) pack(prefix string, p *Plan) {
 		for j := range set.Rules {
 			r := &set.Rules[j]
 			c.rule(r)
-			c.name(prefix, r, before)
+			c.name(r, before)
 			before = r
 		}
 	}
-	begin := 0
+	from := 0
 	for i := range c.names { // texts moves no more
 		n := &c.names[i]
-		n.text = c.texts[begin:n.end]
+		n.text = c.texts[from:n.end]
 		n.hash = maphash.Bytes(nameSeed, n.text)
-		begin = n.end
+		from = n.end
 	}
+}
+
+// inOneSlot notes the slot of the call's keys, and tells whether all have it.
+func (c *call) inOneSlot() bool {
+	c.slot = 0
+	for i := range c.names {
+		if c.names[i].log {
+			continue // it is that of its subject
+		}
+		slot := slotOf(c.names[i].text)
+		if i > 0 && slot != c.slot {
+			return false
+		}
+		c.slot = slot
+	}
+	return true
 }
 
 // rule appends the numbers of a rule, in the order of evaluate.lua.
@@ -115,19 +167,23 @@ func (c *call) rule(r *Rule) {
 
 // name appends the names of a rule's keys. Rules of one subject follow each
 // other as a rule; where they do not, the bundle sees that names are the same.
-func (c *call) name(prefix string, r, before *Rule) {
+func (c *call) name(r, before *Rule) {
 	var k keys
 	if before != nil && bytes.Equal(before.Subject, r.Subject) {
 		k.subject = c.keys[len(c.keys)-1].subject
 		c.counts = c.counts && c.names[k.subject].tag == r.tag()
 	} else {
 		k.subject = len(c.names)
-		c.texts = appendKey(c.texts, prefix, r.Subject)
+		c.texts = appendKey(c.texts, c.begin, r.Subject)
 		c.names = append(c.names, name{end: len(c.texts), tag: r.tag()})
 	}
-	if r.Method == Leak {
+	c.logs = c.logs || r.Method == Leak
+	switch {
+	case r.Method == Leak && c.bare:
+		k.log = -1
+	case r.Method == Leak:
 		k.log = len(c.names)
-		c.texts = appendKey(c.texts, prefix, r.Subject)
+		c.texts = appendKey(c.texts, c.begin, r.Subject)
 		c.texts = strconv.AppendInt(append(c.texts, ':'), r.tag(), 10)
 		c.names = append(c.names, name{end: len(c.texts), tag: r.tag(), log: true})
 	}

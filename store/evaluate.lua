@@ -17,7 +17,8 @@
 --                         a day, each other one an end and a begin
 --            for each shape, which is a request without its keys:
 --              zone       its number, from 1; 0 if no rule asks for the calendar
---              operation  as in store.go
+--              operation  as in store.go; 9 gives back what receipts say; 16 more
+--                         asks a take for receipts
 --              sets, then for each of them:
 --                flags    1 refund, 2 allows
 --                rules, then for each of them:
@@ -26,7 +27,9 @@
 --            for each request:
 --              shape      its number, from 1
 --              for each rule, set by set, the number of its subject's key, and
---                         behind it that of its log if it is a leak rule
+--                         behind it that of its log if it is a leak rule, 0 if
+--                         the log is not named; then the four numbers of its
+--                         receipt if it gives back
 --
 -- reply    A byte and the clock's instant in six. Where the byte is 0, nothing
 --          was written: the days sent for a zone do not fit the instant. Where it
@@ -38,6 +41,11 @@
 --            retry      seven bytes, from 1, 0 is never; where 1 is set
 --            refusals   two bytes, and that many indices of rules of two bytes
 --            hits       seven bytes
+--          before them, if receipts were asked for, what a look would answer for
+--          each set, and behind them a byte: 1 if the request was counted, and
+--          then for each rule its receipt (receipt.go): flags (1 counted, 2
+--          opened a window, 4 opened the second one) and numbers of six, seven
+--          and six bytes
 --          at the end, the number among KEYS, from 1, of each damaged value, in
 --          two bytes.
 --
@@ -62,7 +70,7 @@
 
 local LAYOUT = 1
 local COUNT, BASE, LEAK, TOKEN = 1, 2, 3, 4
-local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET = 1, 2, 3, 4, 5, 6, 7, 8
+local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 local plan = cmsgpack.unpack(ARGV[1])
 
@@ -88,7 +96,7 @@ end
 local shapes, used = {}, {}
 for i = 1, plan[6] do
   local day_end, sets = day_ends[plan[at]] or 0, plan[at + 2]
-  local shape = {operation = plan[at + 1]}
+  local shape = {operation = plan[at + 1] % 16, receipts = plan[at + 1] >= 16}
   at = at + 3
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
@@ -299,6 +307,8 @@ end
 --          whether the others are about the day, too (1)
 -- add      the state with the rule's weight counted, whatever the limits
 -- refund   the state with the weight given back, nil if nothing is left
+-- receipt  what made another state of one, as receipt.go has it
+-- back     the state without what a receipt says, nil if nothing is left
 -- decode   the state in the body of an entry, nil if it is none
 -- encode   the entry of a state, and the instant from which it is as new
 
@@ -339,6 +349,17 @@ if used[COUNT] then
 
     refund = function(s, r, now)
       return {hits = take(s.hits, s.closes, r.weight, now), closes = s.closes}
+    end,
+
+    receipt = function(before, s, now)
+      return now >= before.closes and 3 or 1, s.closes, 0, 0
+    end,
+
+    -- Whoever opened the window alone, closes it.
+    back = function(s, r, now, opened, _, closes)
+      if now >= s.closes or s.closes ~= closes then return s end
+      local hits = math.max(s.hits - r.weight, 0)
+      if hits > 0 or not opened then return {hits = hits, closes = closes} end
     end,
 
     decode = function(body, till)
@@ -393,6 +414,26 @@ if used[BASE] then
       }
     end,
 
+    receipt = function(before, s, now)
+      local counting = s.second - counted(before.second, before.second_closes, now)
+      local flags = 1 + (now >= before.closes and 2 or 0)
+      if counting == 0 then return flags, s.closes, 0, 0 end
+      return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
+    end,
+
+    back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
+      local b = {hits = s.hits, closes = s.closes, second = s.second, second_closes = s.second_closes}
+      if now < closes and s.closes == closes then
+        b.hits = math.max(s.hits - r.weight, 0)
+        if b.hits == 0 and opened then b.closes = 0 end
+      end
+      if counting > 0 and now < second_closes and s.second_closes == second_closes then
+        b.second = math.max(s.second - counting, 0)
+        if b.second == 0 and opened_second then b.second_closes = 0 end
+      end
+      if b.closes > 0 or b.second_closes > 0 then return b end
+    end,
+
     decode = function(body, till)
       if #body ~= 26 then return nil end
       local hits, closes, second, second_closes = struct.unpack('>I7I6I7I6', body)
@@ -420,6 +461,8 @@ if used[LEAK] then
   local FEW = 1024     -- runs that are copied in one go
   local MOVE = 256     -- runs of a longer log that a step moves
   local MAX = 16777216 -- runs of any counter
+  local LATE = 256     -- runs behind the one that is given back
+  local BARE = 4096    -- runs in a value whose log is not named
 
   local function length(s)
     return s.tail - s.head + #s.runs / 13
@@ -536,7 +579,7 @@ if used[LEAK] then
       s.head, s.tail = 0, s.tail - s.head
     end
     local runs = #s.runs / RUN
-    if runs > INLINE then
+    if runs > INLINE and log then
       local bytes = (runs - INLINE / 2) * RUN
       if s.tail == 0 then
         s.expires = expiry(s.gone, now, linger)
@@ -575,6 +618,7 @@ if used[LEAK] then
       end
       p.runs = p.runs .. struct.pack('>I6I7', at, upto)
       p.gone = at + r.time
+      if #p.runs > BARE * RUN then error('its log is not named') end
       return p
     end,
 
@@ -595,6 +639,41 @@ if used[LEAK] then
       return p
     end,
 
+    receipt = function(_, s)
+      local at = run(s, length(s) - 1)
+      return 1, at, 0, 0
+    end,
+
+    -- Off exactly that run: the newest instead would be another caller's. All
+    -- numbers from there on become less, so those runs come out of the log.
+    back = function(s, r, now, _, _, instant)
+      local p, hits = pruned(s, r, now)
+      local n = length(p)
+      local i = after(p, 0, n, instant - 1)
+      if hits == 0 or i >= n or n - i > LATE or run(p, i) ~= instant then return s end
+      local _, upto = run(p, i)
+      local of_run = between(up_to(p, i), upto)
+      local less = math.min(r.weight, of_run)
+      local runs, kept, logged = p.runs, {}, p.tail - p.head
+      if i < logged then
+        runs = redis.call('GETRANGE', p.log, (p.head + i) * RUN, p.tail * RUN - 1) .. runs
+        p.tail = p.head + i
+      else
+        kept[1] = string.sub(runs, 1, (i - logged) * RUN)
+        runs = string.sub(runs, (i - logged) * RUN + 1)
+      end
+      for from = less == of_run and RUN + 1 or 1, #runs, RUN do
+        local at, number = struct.unpack('>I6I7', runs, from)
+        kept[#kept + 1] = struct.pack('>I6I7', at, (number - less) % 9007199254740992)
+      end
+      p.runs, p.oldest = table.concat(kept), nil
+      n = length(p)
+      if n > 0 then
+        p.gone = run(p, n - 1) + r.time
+        return p
+      end
+    end,
+
     decode = function(body, till, log, far)
       if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
       local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
@@ -602,6 +681,7 @@ if used[LEAK] then
       -- The newest run is older than its own end, and numbers go round at 2^53.
       local newest, total = struct.unpack('>I6I7', body, #body - 12)
       if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
+      if tail > 0 and not log then error('its log is not named') end
       if tail > head then
         local size = redis.pcall('STRLEN', log)
         if type(size) ~= 'number' or size < tail * 13 then return nil end
@@ -678,6 +758,20 @@ if used[TOKEN] then
       if missing == 0 then return s end
       if r.weight >= r.size then return state(s, r, now, 0) end
       return state(s, r, now, math.max(missing - r.weight * r.time, 0))
+    end,
+
+    receipt = function(_, s)
+      return 1, s.at, s.missing, 0
+    end,
+
+    -- Without the take the bucket may have been full since, and what ran over
+    -- then is not there to be given back.
+    back = function(s, r, now, _, _, at, missed)
+      local missing, tokens, elapsed = short(s, r, now), r.weight * r.time, math.max(now - at, 0)
+      if missing == 0 or s.time ~= r.time or elapsed >= div_up(missed, r.count) then return s end
+      tokens = tokens - math.max(r.count * elapsed - (missed - tokens), 0)
+      if tokens <= 0 then return s end
+      return state(s, r, now, math.max(missing - tokens, 0))
     end,
 
     decode = function(body, till, _, far)
@@ -847,6 +941,59 @@ local function take(shape, counters, from, upto, now, complete, answers)
   end
 end
 
+-- The same where other counters of the request are in other slots: the answers
+-- of a look come first, and receipts last. No set of it gives back or denies of
+-- itself, and no rule allows.
+local function take_apart(shape, counters, from, upto, now, complete, answers)
+  local before, begin, n = {}, from, #answers
+  for i = from + 1, upto do before[i] = counters[i].state or false end
+  for i = 1, #shape do
+    answers[n + i] = decide(shape[i], counters, from, now, complete, false)
+    from = from + #shape[i]
+  end
+  from, n = begin, n + #shape
+  local receipts, refused = {'\1'}, false
+  for i = 1, #shape do
+    local set = shape[i]
+    local decider, refusals, remaining, reset, retry, daily = walk(set, counters, from, now, complete)
+    if decider then
+      answers[n + i], refused = answer(decider - 1, remaining, reset, daily, retry, refusals), true
+    else
+      local skip = 1
+      for j = 1, #set do
+        local r, c = set[j], counters[from + j]
+        if refusals and refusals[skip] == j - 1 then
+          skip = skip + 1
+          receipts[#receipts + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
+        elseif r.weight == 0 then
+          receipts[#receipts + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
+        else
+          local s = c.state or c.method.unused
+          c.state = c.method.add(s, r, now)
+          receipts[#receipts + 1] = struct.pack('>BI6I7I6', c.method.receipt(s, c.state, now))
+        end
+      end
+      answers[n + i] = report(set, counters, from, now, refusals)
+    end
+    from = from + #set
+  end
+  if refused then
+    for i = begin + 1, upto do counters[i].state = before[i] or nil end
+    receipts = {'\0'}
+  end
+  answers[n + #shape + 1] = table.concat(receipts)
+end
+
+-- The last first: a window is closed by the rule that opened it.
+local function give_back(counters, receipts, from, upto, now)
+  for i = upto, from + 1, -1 do
+    local c, back = counters[i], receipts[i]
+    if back[1] > 0 and c.state then
+      c.state = c.method.back(c.state, back.rule, now, back[1] % 4 >= 2, back[1] >= 4, back[2], back[3], back[4])
+    end
+  end
+end
+
 -- A request of any other operation: each set is for itself.
 local function carry_out(shape, counters, from, now, answers)
   local operation = shape.operation
@@ -870,7 +1017,7 @@ end
 local subjects, answers = {}, {struct.pack('>BI6', 1, now)}
 
 local function decide_all()
-  local counters, n = {}, 0
+  local counters, receipts, n = {}, {}, 0
   for i = 1, plan[7] do
     local shape, from = shapes[plan[at]], n
     at = at + 1
@@ -886,13 +1033,20 @@ local function decide_all()
           subjects[k] = subject
         end
         n = n + 1
+        if shape.operation == GIVE_BACK then
+          receipts[n] = {plan[at], plan[at + 1], plan[at + 2], plan[at + 3], rule = set[j]}
+          at = at + 4
+        end
         counters[n] = counter(subject, tag, methods, log, far)
       end
     end
     local operation = shape.operation
-    if operation == TAKE or operation == COMPLETE_TAKE then
+    if shape.receipts then
+      take_apart(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
+    elseif operation == TAKE or operation == COMPLETE_TAKE then
       take(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
     else
+      if operation == GIVE_BACK then give_back(counters, receipts, from, n, now) end
       carry_out(shape, counters, from, now, answers)
     end
   end

@@ -10,20 +10,20 @@ import (
 // know the script, nothing was executed: these are sent once more with the
 // script's text, which Redis then knows. Where the script met a fault nothing
 // was counted: these calls go again one by one, so that only one of them fails.
-func (r *Redis) exchange(ctx context.Context, bundles []*bundle) {
+func (r *Redis) exchange(ctx context.Context, client redis.UniversalClient, bundles []*bundle) {
 	for _, b := range bundles {
 		b.pack(r.linger, r.days)
 	}
 	for len(bundles) > 0 {
-		bundles = r.roundTrip(ctx, bundles)
+		bundles = r.roundTrip(ctx, client, bundles)
 	}
 }
 
 // roundTrip sends bundles, delivers what comes back, and returns what is to be
 // sent again.
-func (r *Redis) roundTrip(ctx context.Context, bundles []*bundle) (again []*bundle) {
+func (r *Redis) roundTrip(ctx context.Context, client redis.UniversalClient, bundles []*bundle) (again []*bundle) {
 	var one [1]*redis.Cmd
-	commands := one[:0]
+	commands, asking := one[:0], false
 	for _, b := range bundles {
 		name, script := "evalsha", r.script.Hash()
 		if b.again {
@@ -31,9 +31,14 @@ func (r *Redis) roundTrip(ctx context.Context, bundles []*bundle) (again []*bund
 		}
 		command := redis.NewCmd(ctx, b.command(name, script)...)
 		command.SetFirstKeyPos(3)
-		commands = append(commands, command)
+		commands, asking = append(commands, command), asking || b.calls[0].asking
 	}
-	r.process(ctx, commands)
+	switch {
+	case len(commands) == 1 && !asking:
+		_ = client.Process(ctx, commands[0]) // a pipeline would only cost
+	default:
+		pipe(ctx, client, commands, bundles)
+	}
 	for i, b := range bundles {
 		text, err := commands[i].Text()
 		switch {
@@ -49,14 +54,14 @@ func (r *Redis) roundTrip(ctx context.Context, bundles []*bundle) (again []*bund
 	return again
 }
 
-// process makes the calls of Redis. Each keeps its own error.
-func (r *Redis) process(ctx context.Context, commands []*redis.Cmd) {
-	if len(commands) == 1 {
-		_ = r.client.Process(ctx, commands[0]) // a pipeline would only cost
-		return
-	}
-	p := r.client.Pipeline()
-	for _, c := range commands {
+// pipe makes the calls in one round trip. Each keeps its own error. A node of a
+// Cluster that is getting a slot carries out what is behind ASKING.
+func pipe(ctx context.Context, client redis.UniversalClient, commands []*redis.Cmd, bundles []*bundle) {
+	p := client.Pipeline()
+	for i, c := range commands {
+		if bundles[i].calls[0].asking {
+			_ = p.Process(ctx, redis.NewCmd(ctx, "asking"))
+		}
 		_ = p.Process(ctx, c)
 	}
 	_, _ = p.Exec(ctx)

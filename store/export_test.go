@@ -6,7 +6,9 @@ import (
 )
 
 // Key is the key of a subject.
-func Key(prefix, subject string) string { return string(appendKey(nil, prefix, []byte(subject))) }
+func Key(prefix, subject string) string {
+	return string(appendKey(nil, keyBegin(prefix, false), []byte(subject)))
+}
 
 // SetSkew makes r believe that Redis's clock is that far ahead, in ms.
 func (r *Redis) SetSkew(ms int64) { r.skew.Store(ms) }
@@ -24,13 +26,13 @@ func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
 	for _, p := range plans {
 		c := new(call)
 		c.done = make(chan struct{}, 1)
-		c.pack(r.prefix, p)
+		c.pack(r.begin, p)
 		if !b.takes(c) {
 			return errors.New("these plans do not go in one script call")
 		}
 		b.add(c)
 	}
-	r.exchange(context.Background(), []*bundle{b})
+	r.exchange(context.Background(), r.client, []*bundle{b})
 	for i, c := range b.calls {
 		<-c.done
 		if c.err != nil {
@@ -42,4 +44,53 @@ func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
 		}
 	}
 	return nil
+}
+
+// Settle waits until what was taken in vain is given back.
+func (r *Redis) Settle() { r.background.Wait() }
+
+// SlotOf is the slot of a key.
+func SlotOf(key string) int { return int(slotOf([]byte(key))) }
+
+// Receipts are those of a part of a take.
+type Receipts struct{ part *part }
+
+// TakeApart takes as one slot's part of a larger take does, and returns what
+// gives it back; nil if it was refused.
+func (r *Redis) TakeApart(ctx context.Context, p *Plan) (*Receipts, error) {
+	c := new(call)
+	c.pack(r.begin, p)
+	c.askReceipts()
+	one := &part{plan: *p}
+	if _, err := r.carryOut(ctx, c); err != nil {
+		return nil, err
+	}
+	if one.receipts, one.err = c.readTaken(&one.looked, &one.answers); one.err != nil || one.receipts == nil {
+		return nil, one.err
+	}
+	return &Receipts{one}, nil
+}
+
+// GiveBack gives back what was taken, by a clock.
+func (r *Redis) GiveBack(ctx context.Context, taken *Receipts, now int64) error {
+	p := taken.part.plan
+	p.Now = now
+	c := new(call)
+	c.pack(r.begin, &p)
+	c.giveBack(taken.part.receipts)
+	_, err := r.carryOut(ctx, c)
+	return err
+}
+
+// Window is when the window closes that a count or base rule's limit is about,
+// and what was counted in it; 0 where nothing was.
+func (t *Receipts) Window(m Method) (end, hits int64) {
+	r := t.part.receipts[0]
+	switch {
+	case r.flags == 0:
+		return 0, 0
+	case m == Base:
+		return r.c, r.b
+	}
+	return r.a, t.part.plan.Sets[0].Rules[0].Weight
 }

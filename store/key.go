@@ -8,7 +8,8 @@ import (
 
 // A key in Redis is PREFIX:1:{S}, and PREFIX:1:{S}:TAG for the log of a leak
 // counter. 1 is the version of the layout. The braces make Redis Cluster keep
-// what belongs to a subject in one slot.
+// what belongs to a subject in one slot. With a fixed tag a key is
+// PREFIX:1:{*PREFIX}{S}, and so all of them are in one.
 const (
 	// DefaultPrefix begins every key unless another prefix is set.
 	DefaultPrefix = "koala"
@@ -37,10 +38,19 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
+// keyBegin is what all keys of a prefix begin with. A fixed tag puts them into
+// one slot: Redis Cluster goes by the first braces.
+func keyBegin(prefix string, fixed bool) string {
+	if fixed {
+		return prefix + ":1:{*" + prefix + "}"
+	}
+	return prefix + ":1:"
+}
+
 // appendKey appends the key of a subject.
-func appendKey(b []byte, prefix string, subject []byte) []byte {
-	b = append(b, prefix...)
-	b = append(b, ":1:{"...)
+func appendKey(b []byte, begin string, subject []byte) []byte {
+	b = append(b, begin...)
+	b = append(b, '{')
 	b = appendSubject(b, subject)
 	return append(b, '}')
 }
@@ -50,6 +60,9 @@ func appendKey(b []byte, prefix string, subject []byte) []byte {
 // no two subjects share one: # itself is an odd byte.
 func appendSubject(b, subject []byte) []byte {
 	begin := len(b)
+	if len(subject) == 0 {
+		return append(b, '#') // Redis Cluster does not go by empty braces
+	}
 	for _, c := range subject {
 		if len(b)-begin > maxSubject {
 			break

@@ -19,10 +19,12 @@ var evaluateLua string
 // one call of evaluate.lua, which Redis carries out without another between.
 // It is safe for concurrent use.
 type Redis struct {
-	client   redis.UniversalClient
-	owned    bool // the client is closed with the store
+	client   redis.UniversalClient // nil for a Cluster
+	owned    bool                  // the client is closed with the store
+	nodes    *nodes                // of a Cluster, else nil
 	script   *redis.Script
 	prefix   string
+	begin    string // of every key, up to the subject's braces
 	budget   time.Duration
 	calendar calendar
 	linger   int64 // how long Redis keeps a counter beyond its end, ms
@@ -30,6 +32,9 @@ type Redis struct {
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
 	batches  *batches
+
+	background sync.WaitGroup // what is given back
+	givingBack atomic.Int64
 }
 
 var _ Store = (*Redis)(nil)
@@ -38,8 +43,9 @@ var _ Store = (*Redis)(nil)
 type RedisOptions struct {
 	// URL is where Redis is: redis://user:password@host:6379/0, unix:///path
 	// (with ?db=1), or redis-sentinel://host:26379,host:26379/master/0, whose
-	// user and password are the master's. With rediss in place of redis it is
-	// TLS, to the Sentinels too. ?pool_size= is the number of connections, 64
+	// user and password are the master's, or redis-cluster://host:port,host:port
+	// with some of the nodes. With rediss in place of redis it is TLS, to the
+	// Sentinels too. ?pool_size= is the number of connections, 64
 	// without. Ignored, as what goes with it below, if there is a Client.
 	URL string
 	// Username and Password are those of Redis where the URL holds none.
@@ -48,6 +54,10 @@ type RedisOptions struct {
 	SentinelUsername, SentinelPassword string
 	// TLS is what a URL with rediss goes by.
 	TLS TLSFiles
+	// FixedTag puts all counters of a Cluster that have this prefix into one
+	// slot: each plan is one atomic step then, and all of them are one node's
+	// work. Else the counters of an identity share a slot.
+	FixedTag bool
 	// Client is used in place of one of the store's own, and stays the
 	// caller's to close. It must not repeat calls (MaxRetries -1): a call
 	// that was counted and not answered would count twice.
@@ -93,6 +103,7 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	if err := checkPrefix(r.prefix); err != nil {
 		return nil, err
 	}
+	r.begin = keyBegin(r.prefix, o.FixedTag)
 	if r.budget == 0 {
 		r.budget = DefaultBudget
 	}
@@ -116,15 +127,25 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		if err != nil {
 			return nil, err
 		}
+		if address.shape == cluster {
+			r.startNodes(address, &o, batching)
+			return r, nil
+		}
 		r.client, r.owned = address.connect(&o), true
 	}
-	r.batches = newBatches(batching, r.budget, r.exchange)
+	r.batches = newBatches(batching, r.budget, func(ctx context.Context, bundles []*bundle) {
+		r.exchange(ctx, r.client, bundles)
+	})
 	return r, nil
 }
 
 // Close ends the calls under way and the connections, unless these are a
 // caller's.
 func (r *Redis) Close() error {
+	if r.nodes != nil {
+		r.background.Wait()
+		return r.nodes.close()
+	}
 	r.batches.close()
 	if !r.owned {
 		return nil
@@ -143,24 +164,29 @@ var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
 func (r *Redis) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	err := r.dial(ctx)
-	if err == nil {
-		err = r.Evaluate(ctx, &checkPlan, new(Answers))
-	}
+	err := r.check(ctx)
 	if err != nil {
 		return fmt.Errorf("redis: check: %w", err)
 	}
 	return nil
 }
 
+func (r *Redis) check(ctx context.Context) error {
+	if r.nodes != nil {
+		return r.checkNodes(ctx)
+	}
+	if client, ok := r.client.(*redis.Client); ok {
+		if err := dial(ctx, client); err != nil {
+			return err
+		}
+	}
+	return r.Evaluate(ctx, &checkPlan, new(Answers))
+}
+
 // dial connects outside of the pool and hangs up. After as many failed dials
 // as it has connections the pool dials by itself, once a second, and fails
 // every call until then: Redis would be found back a second late.
-func (r *Redis) dial(ctx context.Context) error {
-	client, ok := r.client.(*redis.Client)
-	if !ok {
-		return nil
-	}
+func dial(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	connection, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
@@ -170,7 +196,9 @@ func (r *Redis) dial(ctx context.Context) error {
 }
 
 // Evaluate carries out the plan as one atomic step and fills a. A call that
-// ends without an answer may have been counted and is not repeated.
+// ends without an answer may have been counted and is not repeated. On a
+// Cluster, a plan whose counters lie in several slots is a step in each of
+// them: see apart.
 func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := p.check(); err != nil {
 		return err
@@ -180,26 +208,42 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redis: no time is left for a call: %w", err)
 	}
+	a.reset(len(p.Sets))
 	c := r.calls.Get().(*call)
-	c.pack(r.prefix, p)
+	c.pack(r.begin, p)
+	if r.nodes != nil && !c.inOneSlot() {
+		r.calls.Put(c)
+		return r.evaluateApart(ctx, p, a)
+	}
+	lost, err := r.carryOut(ctx, c)
+	if err == nil {
+		err = c.read(a)
+	}
+	if !lost {
+		r.calls.Put(c)
+	}
+	return err
+}
+
+// carryOut has the script carry out c, with other days if those that were sent
+// do not fit its clock. Where the caller's time ends first, lost tells that c
+// must not be used again.
+func (r *Redis) carryOut(ctx context.Context, c *call) (lost bool, err error) {
 	for range maxAttempts {
-		a.reset(len(p.Sets))
-		lost, err := r.batches.run(ctx, c)
+		if r.nodes != nil {
+			lost, err = r.nodes.run(ctx, c)
+		} else {
+			lost, err = r.batches.run(ctx, c)
+		}
 		if err != nil {
-			if !lost {
-				r.calls.Put(c)
-			}
-			return fmt.Errorf("redis: evaluate: %w", err)
+			return lost, fmt.Errorf("redis: evaluate: %w", err)
 		}
 		if c.answer.fits {
-			err = c.read(a)
-			r.calls.Put(c)
-			return err
+			return false, nil
 		}
 		r.skew.Store(c.answer.now - time.Now().UnixMilli())
 	}
-	r.calls.Put(c)
-	return errors.New("redis: its clock leaps: no calendar day fits it")
+	return false, errors.New("redis: its clock leaps: no calendar day fits it")
 }
 
 // deadline is when a call that begins then has to be over.

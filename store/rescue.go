@@ -156,6 +156,10 @@ func (r *Rescue) judge(err error, given time.Duration, absences uint32) {
 	late := timedOut(err) // which a connection's own error may be too
 	hurried := late && given < min(fairWait, r.redis.budget)
 	switch {
+	case ofOneNode(err): // the others of the Cluster still count
+		if r.onRescue != nil {
+			r.onRescue(err)
+		}
 	case !late && gone(err), !hurried && r.breaker.failed():
 		r.leave(err)
 	case r.onRescue != nil:

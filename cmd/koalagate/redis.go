@@ -14,7 +14,8 @@ func redisOptions(c *config.Config) store.RedisOptions {
 		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget,
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
-		TLS: store.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
+		FixedTag: c.ClusterTag == "fixed",
+		TLS:      store.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
 	}
 }
 
@@ -24,6 +25,7 @@ var redisKeys = map[string]string{
 	"Username":         "redis_username",
 	"Password":         "redis_password",
 	"SentinelPassword": "redis_sentinel_password",
+	"FixedTag":         "cluster_tag",
 	"TLS":              "redis_tls_ca",
 	"TLS.CA":           "redis_tls_ca",
 	"TLS.Cert":         "redis_tls_cert",

@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// TestRedisCluster has the whole table of behaviour answered by a Cluster, with
+// the subjects wherever they fall and with all of them in one slot.
+func TestRedisCluster(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false)
+	opened := 0
+	for name, fixed := range map[string]bool{"a slot a subject": false, "one slot": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) store.Store {
+				opened++
+				return openCluster(t, c, store.RedisOptions{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)})
+			})
+		})
+	}
+}
+
+// openCluster opens a store in the Cluster.
+func openCluster(t *testing.T, c *storetest.Cluster, o store.RedisOptions) *store.Redis {
+	t.Helper()
+	o.URL = c.URL()
+	if o.Budget == 0 {
+		o.Budget = time.Minute
+	}
+	r, err := store.NewRedis(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Check(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,155 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slots is how many a Cluster has.
+const slots = 16384
+
+// Cluster is a Redis Cluster of a test's own. Its masters come first.
+type Cluster struct {
+	Nodes []*Node
+	t     testing.TB
+}
+
+// StartCluster starts a Cluster of so many masters, with a replica each if
+// replicated, and waits until all of them know it whole.
+func StartCluster(t testing.TB, masters int, replicated bool, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	size := masters
+	if replicated {
+		size *= 2
+	}
+	for range size {
+		c.Nodes = append(c.Nodes, c.start(args...))
+	}
+	for i, n := range c.Nodes[:masters] {
+		n.MustDo("CLUSTER", "ADDSLOTSRANGE", slots*i/masters, slots*(i+1)/masters-1)
+		n.MustDo("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	}
+	for _, n := range c.Nodes[1:] {
+		n.MustDo("CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].Port())
+	}
+	c.wait(size)
+	for i, n := range c.Nodes[masters:] {
+		id := c.Nodes[i].ID()
+		Eventually(t, func() error {
+			_, err := n.Do("CLUSTER", "REPLICATE", id)
+			return err
+		})
+	}
+	for i := range c.Nodes[masters:] {
+		Eventually(t, func() error {
+			if state := fmt.Sprint(c.Nodes[i].MustDo("INFO", "replication")); !strings.Contains(state, "state=online") {
+				return errors.New("a replica is not online: " + state)
+			}
+			return nil
+		})
+	}
+	c.wait(size)
+	return c
+}
+
+func (c *Cluster) start(args ...string) *Node {
+	return StartNode(c.t, redis.Options{}, append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
+	}, args...)...)
+}
+
+// Join starts one more node, without slots.
+func (c *Cluster) Join() *Node {
+	c.t.Helper()
+	n := c.start()
+	n.MustDo("CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].Port())
+	c.Nodes = append(c.Nodes, n)
+	c.wait(len(c.Nodes))
+	return n
+}
+
+// wait waits until every node knows so many, and that all is well.
+func (c *Cluster) wait(size int) {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		Eventually(c.t, func() error {
+			info := fmt.Sprint(n.MustDo("CLUSTER", "INFO"))
+			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(size)) {
+				return errors.New(info)
+			}
+			return nil
+		})
+	}
+}
+
+// URL is what a store is told: two of the nodes.
+func (c *Cluster) URL() string {
+	return "redis-cluster://" + c.Nodes[0].Address + "," + c.Nodes[len(c.Nodes)-1].Address
+}
+
+// ID is the name that the node has in its Cluster.
+func (n *Node) ID() string {
+	n.t.Helper()
+	return fmt.Sprint(n.MustDo("CLUSTER", "MYID"))
+}
+
+// Owner is the node that has a slot, as the first that answers tells it.
+func (c *Cluster) Owner(slot int) *Node {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		client := n.Client()
+		ranges, err := client.ClusterSlots(context.Background()).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
+		client.Close()
+		if err != nil {
+			continue
+		}
+		for _, r := range ranges {
+			for _, owner := range c.Nodes {
+				if r.Start <= slot && slot <= r.End && owner.Address == r.Nodes[0].Addr {
+					return owner
+				}
+			}
+		}
+	}
+	c.t.Fatalf("no node has the slot %d", slot)
+	return nil
+}
+
+// Move moves a slot with its keys to another node, as redis-cli does. During is
+// called in the middle, when some of the keys have moved.
+func (c *Cluster) Move(slot int, to *Node, during func()) {
+	c.t.Helper()
+	from := c.Owner(slot)
+	if from == to {
+		return
+	}
+	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID())
+	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID())
+	if during != nil {
+		during()
+	}
+	for {
+		keys, ok := from.MustDo("CLUSTER", "GETKEYSINSLOT", slot, 1).([]any)
+		if !ok || len(keys) == 0 {
+			break
+		}
+		from.MustDo(append([]any{"MIGRATE", "127.0.0.1", to.Port(), "", 0, 5000, "KEYS"}, keys...)...)
+		if during != nil {
+			during()
+		}
+	}
+	for _, n := range []*Node{to, from} {
+		n.MustDo("CLUSTER", "SETSLOT", slot, "NODE", to.ID())
+	}
+	for _, n := range c.Nodes {
+		// Replicas refuse, and the others would learn it by themselves.
+		_, _ = n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.ID())
+	}
+}
