@@ -684,6 +684,7 @@ if used[LEAK] then
       if tail > 0 and not log then error('its log is not named') end
       if tail > head then
         local size = redis.pcall('STRLEN', log)
+        if type(size) == 'table' and not string.find(size.err, 'WRONGTYPE', 1, true) then error(size.err, 0) end
         if type(size) ~= 'number' or size < tail * 13 then return nil end
       end
       return {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,8 @@ func timedOut(err error) bool {
 		errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
 }
 
+const deniedRemedy = "its user may not do what counting needs: grant the missing command or the keys of redis_prefix (ACL SETUSER, docs/redis.md)"
+
 // unable are the replies of a Redis that cannot count for anyone now, each
 // with what to do about it.
 var unable = []struct{ prefix, remedy string }{
@@ -31,7 +34,7 @@ var unable = []struct{ prefix, remedy string }{
 	{"TRYAGAIN", "a slot is on its way between two nodes, and will have arrived soon"},
 	{"NOAUTH", "it wants a password: set redis_password_file, or a user and password in redis"},
 	{"WRONGPASS", "the user or password is wrong: correct redis_password_file or redis, or the user in Redis (ACL LIST)"},
-	{"NOPERM", "its user may not do what counting needs: grant the missing command or the keys of redis_prefix (ACL SETUSER)"},
+	{"NOPERM", deniedRemedy},
 	{"OOM", "it has reached maxmemory: raise it, or make room"},
 	{"MISCONF", "it cannot save its data and refuses writes: look at its log and at its disk"},
 	{"BUSY", "a script of somebody else's holds it: SCRIPT KILL ends one"},
@@ -49,8 +52,23 @@ func unableWith(err error) string {
 	return ""
 }
 
+// denied tells whether the user may not do what the script does. Redis 7.0 and
+// 6.2 have other words for it within a script than NOPERM, and newer ones others.
+func denied(err error) bool {
+	text := err.Error()
+	for _, words := range []string{"NOPERM", "can't run this command", "can't access at least one of the keys", "ACL failure in script"} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // gone tells whether the connection or Redis itself is of no use.
 func gone(err error) bool {
+	if denied(err) {
+		return true
+	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return unableWith(err) != ""
@@ -82,6 +100,8 @@ func Remedy(err error) string {
 	switch {
 	case err == nil:
 		return ""
+	case denied(err):
+		return deniedRemedy
 	case errors.As(err, &reply):
 		if remedy := unableWith(err); remedy != "" {
 			return remedy

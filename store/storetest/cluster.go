@@ -153,3 +153,18 @@ func (c *Cluster) Move(slot int, to *Node, during func()) {
 		_, _ = n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.ID())
 	}
 }
+
+// Errors is how often the nodes have answered with each kind of error.
+func (c *Cluster) Errors() map[string]int {
+	c.t.Helper()
+	told := make(map[string]int)
+	for _, n := range c.Nodes {
+		for line := range strings.Lines(fmt.Sprint(n.MustDo("INFO", "errorstats"))) {
+			name, count, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "errorstat_"), ":count=")
+			if number, err := strconv.Atoi(count); err == nil {
+				told[name] += number
+			}
+		}
+	}
+	return told
+}
