@@ -41,8 +41,11 @@ type Status struct {
 	Rules      int       `json:"rules"`
 	LoadedAt   time.Time `json:"loaded_at"`
 	LastError  string    `json:"last_error"`
-	Store      string    `json:"store"`                 // memory, redis, or degraded: memory in place of Redis
-	StoreError string    `json:"store_error,omitempty"` // what Redis is away with, and what to do about it
+	// RestoredFrom tells that the rules are those of state_dir, and when they had
+	// come into force; nil if they are those of the rule files.
+	RestoredFrom *time.Time `json:"restored_from,omitempty"`
+	Store        string     `json:"store"`                 // memory, redis, or degraded: memory in place of Redis
+	StoreError   string     `json:"store_error,omitempty"` // what Redis is away with, and what to do about it
 }
 
 // Version says what program runs.

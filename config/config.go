@@ -28,6 +28,10 @@ type Config struct {
 	// and word lists. Changes that the system reports are seen at once.
 	WatchInterval time.Duration `koanf:"watch_interval" validate:"min=100ms,max=1h"`
 
+	// StateDir is a folder of this instance's own for the rules that were last in
+	// force, to start with if the rule files are faulty then. Empty: none.
+	StateDir string `koanf:"state_dir"`
+
 	// GRPCAddr is where Envoy calls: host:port, or unix:/path.
 	GRPCAddr string `koanf:"grpc_addr" validate:"listen"`
 	// GRPCMaxConnectionAge is after what time a connection is asked to close,

@@ -243,7 +243,7 @@ func TestKeysHaveOneFormInEachPlace(t *testing.T) {
 
 // takesAnyText names the keys that "x" is a good value for.
 func takesAnyText(key string) bool {
-	return slices.Contains([]string{"rules", "dict_root", "redis_prefix", "accel_targets", "admin_hosts", "decision_log", "decision_log_params"}, key)
+	return slices.Contains([]string{"rules", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "decision_log", "decision_log_params"}, key)
 }
 
 func FuzzFile(f *testing.F) {

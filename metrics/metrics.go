@@ -45,6 +45,7 @@ type Metrics struct {
 	loadedAt   prometheus.Gauge
 	reloadOK   prometheus.Gauge
 	failedAt   prometheus.Gauge
+	restored   prometheus.Gauge
 	reloads    *prometheus.CounterVec
 }
 
@@ -86,11 +87,12 @@ func New(b Build) *Metrics {
 		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "When the rules in force were loaded.")),
 		reloadOK:   prometheus.NewGauge(gauge("rules_last_load_ok", "1 if the newest rule files are in force, 0 if they were refused and older ones hold.")),
 		failedAt:   prometheus.NewGauge(gauge("rules_last_error_timestamp_seconds", "When rule files were last refused, 0 for never.")),
+		restored:   prometheus.NewGauge(gauge("rules_restored", "1 while the rules in force are those of state_dir, since the rule files were refused at the start.")),
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of rule files that changed, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
 		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes,
-		m.generation, m.hash, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.reloads,
+		m.generation, m.hash, m.inForce, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
@@ -188,6 +190,10 @@ func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time
 	m.reloadOK.Set(1)
 	m.reloads.WithLabelValues(outcomeOK).Inc()
 }
+
+// Restoring notes whether the rules in force are those that were kept of an
+// earlier run.
+func (m *Metrics) Restoring(is bool) { m.restored.Set(number(is)) }
 
 // Refused notes that rule files were refused, and older rules still hold.
 func (m *Metrics) Refused(at time.Time) {

@@ -107,12 +107,17 @@ func readStream(name string, from io.Reader, limit int64) (rules.Source, error) 
 
 // openDict loads the word list at path, which a line of source names.
 func (f Files) openDict(r *reader, source, path string) (*rules.Dict, error) {
-	if !filepath.IsAbs(path) {
-		root := f.DictRoot
-		if root == "" {
-			root = filepath.Dir(source)
-		}
-		path = filepath.Join(root, path)
+	return r.list(f.dictPath(source, path))
+}
+
+// dictPath is where the word list is that a line of source names.
+func (f Files) dictPath(source, path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return r.list(path)
+	root := f.DictRoot
+	if root == "" {
+		root = filepath.Dir(source)
+	}
+	return filepath.Join(root, path)
 }

@@ -33,6 +33,10 @@ type Options struct {
 	// Interval is the time between two looks at the content of the files,
 	// whether or not the system reports changes. The default is 2 s.
 	Interval time.Duration
+	// StateDir is a folder of this instance's own, in which the rules that came
+	// into force last are kept, for a start beside files that are not fit to be.
+	// "" keeps none.
+	StateDir string
 	// Notify is called with the new state whenever it changes, in the
 	// goroutine of Run. Nil for nobody.
 	Notify func(State)
@@ -53,6 +57,10 @@ type State struct {
 	// they are.
 	LastError   string
 	LastErrorAt time.Time // of the last refusal, even if it is mended
+	// Restored tells that the rules in force are those of StateDir: the files
+	// were not fit to be when the service started.
+	Restored bool
+	SavedAt  time.Time // when those came into force; zero if none were restored
 }
 
 // Reloader keeps the rules in force at what the files say.
@@ -104,12 +112,17 @@ func (r *Reloader) Trigger() {
 	}
 }
 
-// First loads the rules that the service starts with. It must succeed, with a
-// set that is not nil, before Run is called.
+// First loads the rules that the service starts with: those of the files, else
+// those that were kept in StateDir. It must succeed, with a set that is not nil,
+// before Run is called.
 func (r *Reloader) First() (*rules.Set, rules.Findings, error) {
 	set, findings, err := r.options.Files.load(r.last)
 	if err == nil && !findings.HasErrors() {
 		r.accept(set, findings)
+		return set, findings, err
+	}
+	if kept := r.restore(findings, err); kept != nil {
+		return kept, nil, nil
 	}
 	return set, findings, err
 }
@@ -194,11 +207,13 @@ func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
 	state := r.change(func(s *State) {
 		s.Generation++
 		s.Hash, s.Rules, s.LoadedAt, s.LastError = set.Hash, len(set.Rules), r.options.Clock(), ""
+		s.Restored, s.SavedAt = false, time.Time{}
 	})
 	r.options.Logger.Info("rules are in force", "generation", state.Generation, "rules", state.Rules, "hash", state.Hash)
 	for _, f := range findings {
 		r.options.Logger.Warn("a rule file wants a look", "finding", f.Error())
 	}
+	r.keep(set)
 }
 
 // refuse notes that the files are not fit to be in force. The same content is
@@ -220,7 +235,7 @@ func (r *Reloader) refuse(findings rules.Findings, err error, forced bool) {
 func (r *Reloader) confirm(forced bool) {
 	r.refused = [sha256.Size]byte{}
 	if r.State().LastError != "" {
-		state := r.change(func(s *State) { s.LastError = "" })
+		state := r.change(func(s *State) { s.LastError, s.Restored, s.SavedAt = "", false, time.Time{} })
 		r.options.Logger.Info("the rule files say again what is in force", "generation", state.Generation)
 	} else if forced {
 		r.options.Logger.Info("the rule files have not changed", "generation", r.State().Generation)

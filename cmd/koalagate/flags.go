@@ -27,6 +27,7 @@ func addSettings(c *cobra.Command) *settings {
 	f.StringVar(&s.file, configFlag, "", "YAML `FILE` with any of the options; koalagate.example.yaml shows them all")
 	f.StringArray("rules", nil, "rule `PATH`: a file, or a folder of *.conf; may be given several times")
 	f.String("dict-root", d.DictRoot, "`DIR` that the paths of word lists start from (default: the rule file's folder)")
+	f.String("state-dir", d.StateDir, "`DIR` of this instance's own to keep the last good rules in (default: none are kept)")
 	f.String("grpc-addr", d.GRPCAddr, "`ADDRESS` for Envoy: host:port or unix:/path")
 	f.String("grpc-tls-cert", d.GRPCTLSCert, "PEM `FILE` of the certificate for Envoy (default: no TLS)")
 	f.String("grpc-tls-key", d.GRPCTLSKey, "PEM `FILE` of the certificate's key")

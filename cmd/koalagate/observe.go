@@ -58,9 +58,13 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 func observeRules(m *metrics.Metrics) func(reload.State) {
 	var before reload.State
 	return func(now reload.State) {
+		m.Restoring(now.Restored)
 		switch {
 		case now.Generation != before.Generation:
 			m.Loaded(now.Generation, now.Hash, now.Rules, now.LoadedAt)
+			if now.Restored {
+				m.Refused(now.LastErrorAt)
+			}
 		case now.LastError != "":
 			m.Refused(now.LastErrorAt)
 		default:

@@ -61,7 +61,7 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 
 	b := thisBuild()
 	m := metrics.New(metrics.Build{Version: b.version, Revision: b.revision})
-	loader := reload.New(reload.Options{Files: ruleFiles(c), Interval: c.WatchInterval, Notify: observeRules(m), Logger: logger})
+	loader := reload.New(reload.Options{Files: ruleFiles(c), Interval: c.WatchInterval, StateDir: c.StateDir, Notify: observeRules(m), Logger: logger})
 	set, err := p.firstRules(loader)
 	if err != nil {
 		return err
@@ -172,6 +172,9 @@ func status(s reload.State, store *counters, isDraining bool) admin.Status {
 	now := admin.Status{
 		Ready: s.Generation > 0 && !isDraining, Generation: s.Generation, Hash: s.Hash, Rules: s.Rules,
 		LoadedAt: s.LoadedAt, LastError: s.LastError, Store: store.kind(), StoreError: store.fault(),
+	}
+	if s.Restored {
+		now.RestoredFrom = &s.SavedAt
 	}
 	switch {
 	case isDraining:

@@ -48,6 +48,9 @@ func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
 	if d.RedisPrefix != store.DefaultPrefix || d.RedisBudget != store.DefaultBudget || d.Timezone != rules.DefaultTimezone {
 		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, store.DefaultPrefix, store.DefaultBudget, rules.DefaultTimezone)
 	}
+	if d.MaxIdentities != store.DefaultMaxIdentities {
+		t.Errorf("%d identities; want %d", d.MaxIdentities, store.DefaultMaxIdentities)
+	}
 }
 
 func TestEveryDoorHasAMode(t *testing.T) {

@@ -1,0 +1,220 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// keeping is a service of a test's own: its rule file, a word list, and the
+// folder that it keeps its rules in.
+type keeping struct {
+	dir   string
+	log   *bytes.Buffer
+	start time.Time
+}
+
+func newKeeping(t *testing.T) *keeping {
+	t.Helper()
+	k := &keeping{dir: t.TempDir(), log: new(bytes.Buffer), start: time.Unix(1780286400, 0)}
+	k.put(t, "rules.conf", listedRules(1))
+	k.put(t, "friends.txt", "ann\nbob\n")
+	return k
+}
+
+// listedRules are rules with a word list.
+func listedRules(number int) string {
+	return strings.Replace(ruleText(number), "[rules]", "[dicts]\nfriends : friends.txt\n[rules]\nrule : [direct] [uid @ friends] [] [result=1; return=900]", 1)
+}
+
+func (k *keeping) path(name string) string { return filepath.Join(k.dir, name) }
+
+func (k *keeping) put(t *testing.T, name, text string) {
+	t.Helper()
+	write(t, k.path(name), text)
+}
+
+// begin is a start of the service.
+func (k *keeping) begin() (*Reloader, *rules.Set, rules.Findings, error) {
+	r := New(Options{
+		Files:    Files{Paths: []string{k.path("rules.conf")}},
+		StateDir: k.path("state"),
+		Logger:   slog.New(slog.NewTextHandler(k.log, nil)),
+		Clock:    func() time.Time { return k.start },
+	})
+	r.sleep = func(context.Context, time.Duration) bool { return true }
+	set, findings, err := r.First()
+	return r, set, findings, err
+}
+
+// good is a start that must succeed.
+func (k *keeping) good(t *testing.T) (*Reloader, *rules.Set) {
+	t.Helper()
+	r, set, findings, err := k.begin()
+	if err != nil || findings.HasErrors() || set == nil {
+		t.Fatalf("%v, %v; want rules", findings, err)
+	}
+	return r, set
+}
+
+// A start beside files that are not fit to be in force takes the rules that
+// were last in force, and says so; the mended files come into force as ever.
+func TestStartWithTheRulesThatWereKept(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, *keeping){
+		"a faulty rule file": func(t *testing.T, k *keeping) { k.put(t, "rules.conf", badText) },
+		"none": func(t *testing.T, k *keeping) {
+			if err := os.Remove(k.path("rules.conf")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a word list that is gone": func(t *testing.T, k *keeping) {
+			if err := os.Remove(k.path("friends.txt")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeping(t)
+			_, before := k.good(t)
+			spoil(t, k)
+			r, after := k.good(t)
+			state := r.State()
+			if after.Hash != before.Hash || !state.Restored || !state.SavedAt.Equal(k.start) || state.Generation != 1 || state.LastError == "" {
+				t.Fatalf("hash %s, state %+v; want the rules of before (%s), restored, and why", after.Hash, state, before.Hash)
+			}
+			if !strings.Contains(k.log.String(), "level=ERROR") || !strings.Contains(k.log.String(), "starting with the rules that were last in force") {
+				t.Errorf("the log does not say it loudly:\n%s", k.log)
+			}
+			var matches rules.Matches
+			after.Match(rules.MakeParams(map[string]string{"uid": "bob"}), &matches)
+			if len(matches.List) != 1 || matches.List[0].Rule.Return != 900 {
+				t.Errorf("the word list of before does not hold: %+v", matches.List)
+			}
+			k.put(t, "friends.txt", "ann\nbob\n")
+			k.put(t, "rules.conf", listedRules(2))
+			var applied *rules.Set
+			r.load(context.Background(), func(s *rules.Set) { applied = s }, false)
+			if state := r.State(); applied == nil || state.Restored || state.LastError != "" || state.Generation != 2 {
+				t.Errorf("with mended files: %+v", state)
+			}
+			k.put(t, "rules.conf", badText)
+			if _, again := k.good(t); again.Hash != applied.Hash {
+				t.Error("the mended rules were not kept")
+			}
+		})
+	}
+}
+
+// Files that say again what was kept only end the matter.
+func TestTheKeptRulesAreConfirmed(t *testing.T) {
+	k := newKeeping(t)
+	k.good(t)
+	k.put(t, "rules.conf", badText)
+	r, _ := k.good(t)
+	k.put(t, "rules.conf", listedRules(1))
+	r.load(context.Background(), func(*rules.Set) { t.Error("nothing new was to come into force") }, false)
+	if state := r.State(); state.Restored || state.LastError != "" || state.Generation != 1 {
+		t.Errorf("state %+v; want no trace of the fault", state)
+	}
+}
+
+// What was kept and is not what it was is of no use: the start fails as without.
+func TestDamagedRulesAreNotTaken(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":   func([]byte) []byte { return nil },
+		"cut":     func(b []byte) []byte { return b[:len(b)-2] },
+		"changed": func(b []byte) []byte { b[len(b)/2]++; return b },
+		"longer":  func(b []byte) []byte { return append(b, "\n# more\n"...) },
+	} {
+		for _, file := range []string{"000.conf", "000.list", manifestFile} {
+			if file == manifestFile && (name == "changed" || name == "longer") {
+				continue // its time may change, and JSON may have blanks
+			}
+			k := newKeeping(t)
+			k.good(t)
+			found, err := filepath.Glob(k.path("state/" + setPrefix + "*/" + file))
+			if err != nil || len(found) != 1 {
+				t.Fatalf("%v, %v; want one %s", found, err, file)
+			}
+			text, err := os.ReadFile(found[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, found[0], string(damage(text)))
+			k.put(t, "rules.conf", badText)
+			if _, set, findings, _ := k.begin(); set != nil || !findings.HasErrors() {
+				t.Errorf("%s %s: it starts with rules that are not what was kept", file, name)
+			}
+			if !strings.Contains(k.log.String(), "state_dir") {
+				t.Errorf("%s %s: the log does not say why state_dir is of no use:\n%s", file, name, k.log)
+			}
+		}
+	}
+}
+
+func TestRulesOfOtherFilesAreNotTaken(t *testing.T) {
+	k := newKeeping(t)
+	k.good(t)
+	k.put(t, "other.conf", badText)
+	r := New(Options{Files: Files{Paths: []string{k.path("other.conf")}}, StateDir: k.path("state"), Logger: slog.New(slog.DiscardHandler)})
+	if set, findings, err := r.First(); set != nil || err != nil || !findings.HasErrors() {
+		t.Errorf("%v, %v, %v; want the findings alone", set, findings, err)
+	}
+}
+
+// The folder holds one set at a time, and word lists that stay are not copied
+// anew.
+func TestOneSetIsKept(t *testing.T) {
+	k := newKeeping(t)
+	if err := os.MkdirAll(k.path("state/"+setPrefix+"abandoned"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := k.good(t)
+	list := func() os.FileInfo {
+		found, err := filepath.Glob(k.path("state/" + setPrefix + "*/000.list"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v, %v; want one set", found, err)
+		}
+		info, err := os.Stat(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := list()
+	k.put(t, "rules.conf", listedRules(2))
+	r.load(context.Background(), func(*rules.Set) {}, false)
+	if !os.SameFile(first, list()) {
+		t.Error("a word list that has not changed was copied anew")
+	}
+	folders, err := filepath.Glob(k.path("state/" + setPrefix + "*"))
+	if err != nil || len(folders) != 1 {
+		t.Errorf("%v, %v; want one folder", folders, err)
+	}
+}
+
+// A folder that cannot be written to is a warning: rules come into force all
+// the same.
+func TestRulesThatCannotBeKept(t *testing.T) {
+	k := newKeeping(t)
+	k.put(t, "state", "a file")
+	k.good(t)
+	if !strings.Contains(k.log.String(), "could not be kept in state_dir") {
+		t.Errorf("the log says nothing of it:\n%s", k.log)
+	}
+}
+
+func TestWithoutAStateDirNothingIsKept(t *testing.T) {
+	b := newBench(t, ruleText(1))
+	entries, err := os.ReadDir(b.dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v; want the rule file alone", entries, err)
+	}
+}
