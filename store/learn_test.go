@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -66,7 +67,7 @@ func TestLearntIdentitiesAreBounded(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
 	a := &Answers{Sets: []Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
 	for i := range 80_000 {
-		m.learn(one(Take, 1_000_000, perMinute(fmt.Sprint(i), 1)), a)
+		m.learn(one(Take, 1_000_000, perMinute(strconv.Itoa(i), 1)), a)
 	}
 	if kept := subjectsOf(m); kept > shards*maxLearnt || kept < shards*maxLearnt*9/10 {
 		t.Errorf("%d identities are kept; want at most %d, and nearly as many", kept, shards*maxLearnt)

@@ -16,6 +16,9 @@ const (
 	// ten microseconds. All shards together see 25,000 looks a second.
 	sweepEvery  = 10
 	sweepAtOnce = 256
+	// sweepAtAll is the number of subjects below which even that leaves a shard
+	// alone: few counters stay, for a clock that steps back further than linger.
+	sweepAtAll = 8
 	// fewLeft is up to how many subjects a map is made anew for, when they are
 	// what an eighth of it or more was made for: maps never shrink.
 	fewLeft = 2048
@@ -33,7 +36,9 @@ func (m *Memory) sweep(now int64) {
 		return // it is in use, and sweeps itself where it grows
 	}
 	defer s.Unlock()
-	s.look(now, sweepAtOnce)
+	if len(s.subjects) >= sweepAtAll || len(s.spilled) > 0 {
+		s.look(now, sweepAtOnce)
+	}
 	if len(s.subjects) <= fewLeft && len(s.subjects) < s.peak/8 && s.peak > sweepFrom {
 		s.subjects, s.peak = maps.Clone(s.subjects), len(s.subjects)
 	}
