@@ -94,3 +94,6 @@ func (t *Receipts) Window(m Method) (end, hits int64) {
 	}
 	return r.a, t.part.plan.Sets[0].Rules[0].Weight
 }
+
+// TooOld tells whether a version of Redis is below the least.
+func TooOld(version string) bool { return tooOld(version) }

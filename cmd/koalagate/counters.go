@@ -52,7 +52,9 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 			logger.Info("Redis is back; counting there again", "redis", c.Redis.String())
 		}
 	}})
+	stopInspecting := inspectRedis(redis, logger)
 	s := &counters{store: rescue, metrics: m, rescue: rescue, close: func() {
+		stopInspecting()
 		rescue.Close()
 		if err := redis.Close(); err != nil {
 			logger.Debug("closing Redis", "error", err)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/store"
@@ -66,4 +69,47 @@ func flat(err error) []error {
 		return joined.Unwrap()
 	}
 	return []error{err}
+}
+
+// inspectEvery is how often a Redis that was away at the start is asked for its
+// settings, and inspectTime how long it may take to tell.
+const (
+	inspectEvery = 5 * time.Second
+	inspectTime  = 2 * time.Second
+)
+
+// inspectRedis logs what may harm counting in the settings of Redis, once it
+// tells them, in the background. Stop ends that.
+func inspectRedis(r *store.Redis, logger *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !inspectOnce(ctx, r, logger) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(inspectEvery):
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// inspectOnce tells whether Redis told its settings.
+func inspectOnce(ctx context.Context, r *store.Redis, logger *slog.Logger) bool {
+	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	findings, err := r.Inspect(ctx)
+	if err != nil {
+		return false // the calls tell what is wrong
+	}
+	for _, f := range findings {
+		level := slog.LevelInfo
+		if f.Warning {
+			level = slog.LevelWarn
+		}
+		logger.Log(ctx, level, "The settings of Redis", "finding", f.Text)
+	}
+	return true
 }
