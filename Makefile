@@ -35,6 +35,7 @@ test: tools ## vet, and run every test with the race detector against the real p
 	@status=0; \
 	go test -race -vet=all -timeout 10m $$(go list ./... | grep -vE '/(e2e|cmd/koalagate)$$') || status=1; \
 	go test -race -vet=all -timeout 10m -p 1 ./cmd/koalagate ./e2e || status=1; \
+	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \
 	go test -vet=all ./bench/allocations || status=1; \
 	exit $$status
 

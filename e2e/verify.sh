@@ -38,7 +38,8 @@ GOFLAGS="$GOFLAGS -count=1" show make --no-print-directory test
 # the long ones, too.
 while read -r package; do
   show go test -count=1 -timeout 40m -v "$package" -long
-done < <(grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -v '^\./\.tools/' | xargs -n 1 dirname | sort -u)
+done < <(grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -vE '^\./(\.tools|e2e/toxic)/' | xargs -n 1 dirname | sort -u)
+show go -C e2e/toxic test -count=1 -timeout 40m -v . -long
 show go -C examples/gin vet .
 FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)} show e2e/fuzz.sh "${FUZZTIME:-30s}"
 
