@@ -152,6 +152,13 @@ type Config struct {
 	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
 	// RedisBudget is the most time that Redis gets for one decision.
 	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
+	// RedisBatching is how decisions that are asked for at the same time go to
+	// Redis: script (many in one script call), pipeline (a script call each, in
+	// one round trip) or off (each by itself). What is decided is the same.
+	RedisBatching string `koanf:"redis_batching" validate:"oneof=script pipeline off"`
+	// RedisRefusals is how many refusals are remembered, for a second at most,
+	// and told without asking Redis again; 0 for none.
+	RedisRefusals int `koanf:"redis_refusals" validate:"min=0,max=10000000"`
 
 	// MaxIdentities is how many identities have counters of their own in
 	// process; those beyond share counters.

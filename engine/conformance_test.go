@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 			t.Cleanup(func() { m.Close() })
 			return m
 		},
-		"redis": storetest.Redis(t),
+		"redis": storetest.Redis(t), "plain redis": storetest.Redis(t, storetest.Plain),
 	}
 	for _, file := range []string{"named", "random"} {
 		for _, sc := range scenarios(t, "testdata/"+file+".jsonl") {

@@ -160,6 +160,24 @@ func (m *Metrics) DecisionsDropped(n int64) { m.dropped.Add(float64(n)) }
 // Damaged counts a key in Redis that held no counters.
 func (m *Metrics) Damaged() { m.damaged.Inc() }
 
+// RedisCalls is how the decisions by Redis came about.
+type RedisCalls struct {
+	Decisions  int64 // asked of Redis
+	Scripts    int64 // the script calls that they took
+	Remembered int64 // refusals that were told without Redis
+}
+
+// WatchRedis has the metrics ask for the calls of Redis. It is called once.
+func (m *Metrics) WatchRedis(calls func() RedisCalls) {
+	counter := func(name, help string, of func(RedisCalls) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(opts(name, help), func() float64 { return float64(of(calls())) })
+	}
+	m.registry.MustRegister(
+		counter("redis_decisions_total", "Decisions that Redis was asked for.", func(c RedisCalls) int64 { return c.Decisions }),
+		counter("redis_script_calls_total", "Script calls that these decisions took: decisions for each of them are the size of a batch.", func(c RedisCalls) int64 { return c.Scripts }),
+		counter("remembered_refusals_total", "Refusals that were told again without asking Redis.", func(c RedisCalls) int64 { return c.Remembered }))
+}
+
 // DoorMode notes that a door is in a mode.
 func (m *Metrics) DoorMode(door, mode string) {
 	m.modes.DeletePartialMatch(prometheus.Labels{"door": door})

@@ -93,8 +93,9 @@ func (r *Redis) carryOutPart(ctx context.Context, p *part) {
 		p.receipts, p.err = c.readTaken(&p.looked, &p.answers)
 	default:
 		p.answers.reset(len(p.sets))
-		p.err = c.read(&p.answers)
+		p.err = c.read(&p.plan, &p.answers)
 	}
+	r.changed(c, &p.plan)
 	if !lost {
 		r.calls.Put(c)
 	}

@@ -55,6 +55,9 @@ func TestCallsThatGatherAreAnsweredEachForItself(t *testing.T) {
 	}
 	client := server.Client()
 	defer client.Close()
+	if c := r.Calls(); c.Plans+c.Remembered != callers || c.Scripts > c.Plans {
+		t.Errorf("%+v; want %d calls in all, and fewer script calls", c, callers)
+	}
 	if keys := client.DBSize(context.Background()).Val(); keys > 11 { // ten subjects, and that of the check
 		t.Errorf("%d keys; want one a subject", keys)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"time"
 )
 
 // bundle is one call of evaluate.lua, which carries out the calls of many
@@ -33,7 +34,7 @@ type form struct {
 // clock, on a Cluster one slot, and is not to keep Redis for long.
 func (b *bundle) takes(c *call) bool {
 	return len(b.calls) == 0 ||
-		b.calls[0].plan.Now == c.plan.Now && b.calls[0].slot == c.slot && b.calls[0].asking == c.asking && len(b.calls) < maxBatch && b.rules+len(c.keys) <= maxBatchRules
+		b.calls[0].now == c.now && b.calls[0].slot == c.slot && b.calls[0].asking == c.asking && len(b.calls) < maxBatch && b.rules+len(c.keys) <= maxBatchRules
 }
 
 func (b *bundle) add(c *call) {
@@ -59,8 +60,8 @@ func (b *bundle) fail(err error) {
 }
 
 // pack makes the script's argument. linger is in ms; daysOf knows the days that
-// the script may choose from for a plan.
-func (b *bundle) pack(linger int64, daysOf func(*Plan) days) {
+// the script may choose from for a plan of a zone and a clock.
+func (b *bundle) pack(linger int64, daysOf func(*time.Location, int64) days) {
 	b.index()
 	b.zones, b.shapes = b.zones[:0], b.shapes[:0]
 	b.body.reset()
@@ -70,7 +71,7 @@ func (b *bundle) pack(linger int64, daysOf func(*Plan) days) {
 	head := &b.blob
 	head.reset()
 	head.bytes = append(head.bytes, 0xdd, 0, 0, 0, 0) // an array of so many numbers
-	head.add(b.calls[0].plan.Now)
+	head.add(b.calls[0].now)
 	head.add(linger)
 	head.add(flag(b.counts, 1))
 	head.add(int64(b.first))
@@ -91,10 +92,10 @@ func (b *bundle) pack(linger int64, daysOf func(*Plan) days) {
 }
 
 // request appends a call's shape and keys.
-func (b *bundle) request(c *call, daysOf func(*Plan) days) {
+func (b *bundle) request(c *call, daysOf func(*time.Location, int64) days) {
 	zone := 0
 	if c.daily {
-		zone = b.zone(daysOf(c.plan))
+		zone = b.zone(daysOf(c.zone, c.now))
 	}
 	b.body.add(int64(b.shape(c, zone)))
 	for i := range c.keys {

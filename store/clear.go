@@ -15,6 +15,9 @@ const clearBatch = 500
 // Clear removes every key under the store's prefix. It is for a prefix that
 // nobody else counts under.
 func (r *Redis) Clear(ctx context.Context) error {
+	if r.refusals != nil {
+		defer r.refusals.forget()
+	}
 	var err error
 	if r.nodes != nil {
 		err = r.clearNodes(ctx)

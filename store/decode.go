@@ -66,11 +66,11 @@ func (b *bundle) deliver(text string, onDamage func(key string)) (again bool) {
 func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 	for _, c := range b.calls {
 		whole := r.rest
-		for range c.plan.Sets {
+		for range c.sets {
 			r.skipAnswer()
 		}
 		if c.wants {
-			for range c.plan.Sets {
+			for range c.sets {
 				r.skipAnswer()
 			}
 			r.skipReceipts(len(c.keys))
@@ -89,12 +89,12 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 	return !r.bad
 }
 
-// read fills a with the answers to the call's sets.
-func (c *call) read(a *Answers) error {
+// read fills a with the answers to the plan's sets.
+func (c *call) read(p *Plan, a *Answers) error {
 	r := reader{rest: c.answer.sets}
 	a.Now = c.answer.now
-	for i := range c.plan.Sets {
-		r.answer(&a.Sets[i], c.plan.Sets[i].Rules)
+	for i := range p.Sets {
+		r.answer(&a.Sets[i], p.Sets[i].Rules)
 	}
 	return r.err()
 }

@@ -5,12 +5,19 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"strconv"
+	"time"
 )
 
 // call is one plan on its way to evaluate.lua and back: its part of what is
 // described there. Its caller packs it, and it goes in a bundle with others.
+//
+// What the bundle needs of the plan is copied: a caller whose time is over takes
+// its plan along, and the bundle may still hold the call.
 type call struct {
-	plan   *Plan
+	plan   *Plan // for the caller alone
+	now    int64
+	zone   *time.Location
+	sets   int
 	shape  numbers // the plan without its keys
 	names  []name  // of the keys: of each subject, and of the log of each leak rule
 	keys   []keys  // one a rule, set by set
@@ -18,6 +25,7 @@ type call struct {
 	daily  bool    // a rule asks for the calendar
 	counts bool    // it takes, on one count rule a subject
 	answer outcome
+	known  known
 	begin  string    // of the keys
 	op     Op        // what the script is asked for: the plan's, or giveBack
 	back   []receipt // one a rule, set by set; of giveBack
@@ -98,6 +106,7 @@ func (c *call) repack(bare bool) {
 
 func (c *call) fill() {
 	p := c.plan
+	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
 	c.daily, c.logs, c.counts = false, false, c.op == Take && !c.wants
 	c.names, c.keys, c.texts = c.names[:0], c.keys[:0], c.texts[:0]
 	c.shape.reset()

@@ -25,6 +25,7 @@ const takerJob = "KOALAGATE_TEST_TAKER"
 // job is what a taker does.
 type job struct {
 	URL, Prefix string
+	Plain       bool
 	Takes       int // over all callers
 	Callers     int
 	Seed        uint64
@@ -57,7 +58,11 @@ func takeAway(text string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	r, err := store.NewRedis(store.RedisOptions{URL: j.URL, Prefix: j.Prefix, Budget: time.Minute})
+	o := store.RedisOptions{URL: j.URL, Prefix: j.Prefix, Budget: time.Minute}
+	if j.Plain {
+		storetest.Plain(&o)
+	}
+	r, err := store.NewRedis(o)
 	if err != nil {
 		return err
 	}
@@ -128,17 +133,24 @@ func note(p *store.Plan, a *store.Answers) string {
 	return string(append(b, '\n'))
 }
 
-// TestFourProcessesNeverAdmitTooMuch has four processes take from the same
-// counters of one Redis, by its clock, and goes through what they were given.
+// TestFourProcessesNeverAdmitTooMuch does it with all that makes Redis quick,
+// and with none of it.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
 	takes := 100_000
 	if *long {
 		takes = 1_000_000
 	}
+	t.Run("all on", func(t *testing.T) { fourProcesses(t, takes, false) })
+	t.Run("all off", func(t *testing.T) { fourProcesses(t, takes/4, true) })
+}
+
+// fourProcesses has four processes take from the same
+// counters of one Redis, by its clock, and goes through what they were given.
+func fourProcesses(t *testing.T, takes int, plain bool) {
 	const processes, callers, prefix = 4, 16, "exact"
 	server := storetest.StartServer(t)
 	noon := time.Now().UTC()
-	j := job{URL: server.URL(), Prefix: prefix, Takes: takes / processes, Callers: callers, Noon: (12 - noon.Hour()) * 3600}
+	j := job{URL: server.URL(), Plain: plain, Prefix: prefix, Takes: takes / processes, Callers: callers, Noon: (12 - noon.Hour()) * 3600}
 	begin := time.Now()
 	outputs := make([]bytes.Buffer, processes)
 	var running sync.WaitGroup

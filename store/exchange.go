@@ -13,6 +13,7 @@ import (
 func (r *Redis) exchange(ctx context.Context, client redis.UniversalClient, bundles []*bundle) {
 	for _, b := range bundles {
 		b.pack(r.linger, r.days)
+		r.plans.Add(int64(len(b.calls)))
 	}
 	for len(bundles) > 0 {
 		bundles = r.roundTrip(ctx, client, bundles)
@@ -33,6 +34,7 @@ func (r *Redis) roundTrip(ctx context.Context, client redis.UniversalClient, bun
 		command.SetFirstKeyPos(3)
 		commands, asking = append(commands, command), asking || b.calls[0].asking
 	}
+	r.scripts.Add(int64(len(bundles)))
 	switch {
 	case len(commands) == 1 && !asking:
 		_ = client.Process(ctx, commands[0]) // a pipeline would only cost

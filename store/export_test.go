@@ -22,6 +22,9 @@ func (r *Redis) Prefix() string { return r.prefix }
 // EvaluateTogether carries out plans of one clock in one script call, in their
 // order, as if that many callers had gathered.
 func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
+	if r.refusals != nil {
+		defer r.refusals.forget()
+	}
 	b := new(bundle)
 	for _, p := range plans {
 		c := new(call)
@@ -39,7 +42,7 @@ func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
 			return c.err
 		}
 		answers[i].reset(len(plans[i].Sets))
-		if err := c.read(&answers[i]); err != nil {
+		if err := c.read(plans[i], &answers[i]); err != nil {
 			return err
 		}
 	}

@@ -52,25 +52,35 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 // busy machine makes no difference.
 func TestRedisAnswersAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	dialogues(t, 500, 10_000)
-	n := 0
-	compare(t, func() (store.Store, func()) {
-		n++
-		prefix := fmt.Sprintf("m%d", n)
-		r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Prefix: prefix, Budget: time.Minute, Linger: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r, func() {
-			server.CheckExpiries(t, prefix)
-			if err := r.Clear(context.Background()); err != nil {
-				t.Error(err)
+	dialogues(t, 300, 10_000)
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			n, told := 0, int64(0)
+			o := store.RedisOptions{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
+			way(&o)
+			compare(t, func() (store.Store, func()) {
+				n++
+				o.Prefix = fmt.Sprintf("m%d", n)
+				r, err := store.NewRedis(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r, func() {
+					told += r.Calls().Remembered
+					server.CheckExpiries(t, o.Prefix)
+					if err := r.Clear(context.Background()); err != nil {
+						t.Error(err)
+					}
+					if err := r.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			if (told > 0) != (o.Refusals >= 0) {
+				t.Errorf("%d refusals were told from memory", told)
 			}
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+		})
+	}
 }
 
 // compare has dialogues with a store and with the model. Few subjects, rules
@@ -86,9 +96,16 @@ func compare(t *testing.T, open func() (s store.Store, end func())) {
 		now := rapid.SampledFrom([]int64{1_793_505_600_000, 1_772_953_200_000, 1_774_681_200_000}).Draw(rt, "night")
 		now += rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
 		var got store.Answers
+		var past []*store.Plan
 		for i := range rapid.IntRange(1, 24).Draw(rt, "steps") {
 			now += move.Draw(rt, "move")
 			p := plan(rt, now, zone)
+			if again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5}).Draw(rt, "again"); again > 0 && again <= len(past) { // callers repeat themselves
+				before := past[len(past)-again]
+				p = &store.Plan{Op: before.Op, Now: now, Zone: zone, Sets: before.Sets}
+			} else {
+				past = append(past, p)
+			}
 			if err := s.Evaluate(context.Background(), p, &got); err != nil {
 				rt.Fatalf("step %d: %s: %v", i, describe(p), err)
 			}

@@ -32,6 +32,9 @@ type Redis struct {
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
 	calls    sync.Pool
 	batches  *batches
+	refusals *refusals // nil where none are remembered
+	plans    atomic.Int64
+	scripts  atomic.Int64
 
 	background sync.WaitGroup // what is given back
 	givingBack atomic.Int64
@@ -71,6 +74,10 @@ type RedisOptions struct {
 	// Batching is how calls that come at the same time go to Redis; "" means
 	// BatchScript.
 	Batching Batching
+	// Refusals is how many refusals the store remembers, for a second at most:
+	// calls that Redis would refuse again are not sent. 0 means DefaultRefusals,
+	// less than 0 none.
+	Refusals int
 	// OnDamage is told of a key that held no counters: it was tampered with, or
 	// is somebody else's. What is counted there was taken for absent. It is
 	// called with every script call that meets such a key, by many goroutines,
@@ -81,6 +88,9 @@ type RedisOptions struct {
 	// of Redis, as those of a replay may.
 	Linger time.Duration
 }
+
+// DefaultRefusals is how many refusals are remembered: some megabytes of them.
+const DefaultRefusals = 1 << 15
 
 const (
 	// DefaultBudget is the longest that a call to Redis may take.
@@ -113,6 +123,12 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	batching, err := checkBatching(o.Batching)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case o.Refusals > 0:
+		r.refusals = newRefusals(o.Refusals)
+	case o.Refusals == 0:
+		r.refusals = newRefusals(DefaultRefusals)
 	}
 	if o.Linger > 0 {
 		r.linger = o.Linger.Milliseconds()
@@ -215,9 +231,16 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		r.calls.Put(c)
 		return r.evaluateApart(ctx, p, a)
 	}
+	if r.refusals != nil && r.refusals.tell(c, p, a) {
+		r.calls.Put(c)
+		return nil
+	}
 	lost, err := r.carryOut(ctx, c)
 	if err == nil {
-		err = c.read(a)
+		err = c.read(p, a)
+	}
+	if r.refusals != nil {
+		r.refusals.keep(c, p, a, err, r.dayEnd)
 	}
 	if !lost {
 		r.calls.Put(c)
@@ -255,11 +278,29 @@ func (r *Redis) deadline(ctx context.Context, begin time.Time) time.Time {
 	return end
 }
 
-// days are what the script may choose from for a plan.
-func (r *Redis) days(p *Plan) days {
-	now := p.Now
+// days are what the script may choose from for a plan of a zone and a clock.
+func (r *Redis) days(zone *time.Location, now int64) days {
 	if now == 0 {
 		now = time.Now().UnixMilli() + r.skew.Load()
 	}
-	return r.calendar.days(p.Zone, now)
+	return r.calendar.days(zone, now)
+}
+
+// dayEnd is when the plan's day ends, at an instant of Redis's clock.
+func (r *Redis) dayEnd(p *Plan, now int64) int64 { return r.calendar.days(p.Zone, now).begins[2] }
+
+// Calls is how plans were carried out so far.
+type Calls struct {
+	Plans      int64 // sent to Redis
+	Scripts    int64 // the script calls that they took
+	Remembered int64 // refused from memory, without Redis
+}
+
+// Calls tells how plans were carried out so far.
+func (r *Redis) Calls() Calls {
+	c := Calls{Plans: r.plans.Load(), Scripts: r.scripts.Load()}
+	if r.refusals != nil {
+		c.Remembered = r.refusals.told.Load()
+	}
+	return c
 }

@@ -31,7 +31,8 @@ const (
 
 func openRescue(t *testing.T, url string) *rescue {
 	t.Helper()
-	redis, err := store.NewRedis(store.RedisOptions{URL: url, Budget: budget})
+	// A refusal that is remembered would be told without Redis for a second more.
+	redis, err := store.NewRedis(store.RedisOptions{URL: url, Budget: budget, Refusals: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,9 @@ func (r *Redis) giveBack(parts []*part) {
 			c.slot = p.slot
 			c.giveBack(p.receipts)
 			// Without an answer it may have been given back: once is all.
-			if lost, _ := r.carryOut(ctx, c); !lost {
+			lost, _ := r.carryOut(ctx, c)
+			r.changed(c, &p.plan)
+			if !lost {
 				r.calls.Put(c)
 			}
 		})

@@ -44,6 +44,10 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	tellRescue := func(err error) {
 		unanswered.tell("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
 	}
+	m.WatchRedis(func() metrics.RedisCalls {
+		n := redis.Calls()
+		return metrics.RedisCalls{Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered}
+	})
 	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: c.RescueShare, OnRescue: tellRescue, OnChange: func(s store.State) {
 		m.Degraded(s.Degraded)
 		if s.Degraded {

@@ -14,12 +14,20 @@ import (
 // redisOptions are what the configuration says of Redis.
 func redisOptions(c *config.Config) store.RedisOptions {
 	return store.RedisOptions{
-		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget,
+		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: store.Batching(c.RedisBatching), Refusals: refusals(c.RedisRefusals),
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
 		FixedTag: c.ClusterTag == "fixed",
 		TLS:      store.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
 	}
+}
+
+// refusals is the store's option for so many: its 0 is a default.
+func refusals(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 // redisKeys are the keys of the options that the store may complain of.

@@ -123,13 +123,21 @@ func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1})
 }
 
+// Plain has a store do nothing for speed: each call is sent, by itself. What it
+// answers is what a store with all of it answers.
+func Plain(o *store.RedisOptions) { o.Batching, o.Refusals = store.BatchOff, -1 }
+
 // Open returns a store in the server under a prefix of its own. When the test
 // ends, every key of it must carry an expiry.
-func (s *Server) Open(t testing.TB) *store.Redis {
+func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.Redis {
 	t.Helper()
 	prefix := fmt.Sprintf("t%d", s.opened.Add(1))
 	// The budget is a minute, since the machine of a test may be busy.
-	r, err := store.NewRedis(store.RedisOptions{URL: s.URL(), Prefix: prefix, Budget: time.Minute})
+	o := store.RedisOptions{URL: s.URL(), Prefix: prefix, Budget: time.Minute}
+	for _, f := range change {
+		f(&o)
+	}
+	r, err := store.NewRedis(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +174,8 @@ func (s *Server) CheckExpiries(t testing.TB, prefix string) {
 
 // Redis starts a redis-server and returns a function that opens stores in it,
 // each under a prefix of its own.
-func Redis(t testing.TB) func(t *testing.T) store.Store {
+func Redis(t testing.TB, change ...func(*store.RedisOptions)) func(t *testing.T) store.Store {
 	t.Helper()
 	server := StartServer(t)
-	return func(t *testing.T) store.Store { return server.Open(t) }
+	return func(t *testing.T) store.Store { return server.Open(t, change...) }
 }
