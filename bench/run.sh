@@ -22,6 +22,6 @@ mkdir -p docs/bench
 echo "micro-benchmarks: docs/bench/micro.txt"
 # Word lists, which take long to make, are measured by bench/language.
 go test -run '^$' -bench . -skip WordList -benchmem -benchtime 50ms -count 6 "${packages[@]}" |
-  grep -v '^\(PASS\|ok\|?\)' >docs/bench/micro.txt
+  grep -E '^(Benchmark.* ns/op|goos|goarch|pkg|cpu)' >docs/bench/micro.txt
 
 go run ./bench/language -o docs/bench-rules.md

@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&o.load.callers, "callers", 64, "how many callers ask -target and -peer")
 	flag.Float64Var(&o.load.rate, "rate", 0, "calls a second to -target and -peer; 0 asks again as soon as answered")
 	flag.IntVar(&o.bounds.rounds, "rounds", 5, "how often each subject of a section has its turn")
-	flag.DurationVar(&o.bounds.span, "span", 1500*time.Millisecond, "how long a turn is")
+	flag.DurationVar(&o.bounds.span, "span", 1200*time.Millisecond, "how long a turn is")
 	flag.StringVar(&o.constant, "constant", "", "serve constant answers at GRPC-ADDR,HTTP-ADDR, and do nothing else")
 	flag.Parse()
 	// A turn must not be spoiled by the callers' own collections.
