@@ -71,7 +71,7 @@ func (r *run) goalsAlone() []goal {
 		{what: "one lone caller, time of that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
 	if f := at(rateLimitSection+four.name, withRedis); f != nil {
-		scale := float64(r.incr) / float64(referenceINCR)
+		scale := r.incr() / referenceINCR.Seconds()
 		cpu, late := f.of(totalCPU), f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })
 		list = append(list,
 			goal{what: "four descriptors, service and Redis CPU a call", got: &cpu, must: 45 * scale, more: 36 * scale, atMost: true, unit: " µs"},

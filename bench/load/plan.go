@@ -28,22 +28,18 @@ type run struct {
 	bounds bounds
 	// base are the instances with all defaults.
 	constant, memory, redis, peer *instance
-	incr                          time.Duration
+	incrs                         []float64
+	busy                          string // the load average before
 }
 
 // all measures everything and writes the report.
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	start := time.Now()
-	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds}
+	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: loadAverage()}
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
-	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, o.bounds.span)
-	if err != nil {
-		return fmt.Errorf("calibrating by INCR: %w", err)
-	}
-	r.incr = incr
-	for _, part := range []func(context.Context) error{r.rateLimit, r.doors, r.stores, r.optimisations, r.sizing} {
+	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimisations, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -57,7 +53,7 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 	if err != nil {
 		return err
 	}
-	text := head(ctx, version, incr, o.bounds, time.Since(start)) + goals + r.text.String()
+	text := head(ctx, version, r, time.Since(start)) + goals + r.text.String()
 	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a report for everybody
 }
 
@@ -83,6 +79,10 @@ func (r *run) section(ctx context.Context, s *section) error {
 	if !r.only.MatchString(s.name) {
 		return nil
 	}
+	// Each time anew, since a busy machine changes what a call costs.
+	if err := r.calibrate(ctx); err != nil {
+		return err
+	}
 	all, err := s.measure(ctx, r.bounds)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
@@ -90,6 +90,18 @@ func (r *run) section(ctx context.Context, s *section) error {
 	r.add(s, all)
 	return nil
 }
+
+func (r *run) calibrate(ctx context.Context) error {
+	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, r.bounds.warmUp/2)
+	if err != nil {
+		return fmt.Errorf("calibrating by INCR: %w", err)
+	}
+	r.incrs = append(r.incrs, incr.Seconds())
+	return nil
+}
+
+// incr is the median of what a plain INCR costs Redis here, in seconds of CPU.
+func (r *run) incr() float64 { return valueOfAll(r.incrs).median }
 
 // rateLimits are the rate limit services that know this traffic.
 func (r *run) rateLimits(t traffic) []*subject {

@@ -96,13 +96,15 @@ func network(f *figures) string {
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // head is the beginning of the report's file.
-func head(ctx context.Context, redis string, incr time.Duration, b bounds, took time.Duration) string {
+func head(ctx context.Context, redis string, r *run, took time.Duration) string {
 	return fmt.Sprintf(`# Measurements of the service under load
 
 Written by %s at commit %s, %s, %s, %s/%s, %d × %s, Redis %s, in %v.
 
 A plain INCR, 64 in a pipeline, costs this Redis %.2f µs of CPU; goals in
-microseconds are those of a machine where it is 0.80, scaled.
+microseconds are those of a machine where it is 0.80, scaled. The load average of
+the machine was %s before the run: above 1 somebody else was at work, and times
+say little.
 
 Service, Redis and callers share the machine. Subjects of a section are run in
 turns, %d rounds of %v each after a warm-up; figures are medians, ratios are
@@ -111,7 +113,17 @@ CPU is of all processors, user and system. [performance.md](performance.md) says
 what it means and how to repeat it.
 `,
 		"`make bench`", commit(ctx), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), redis, took.Round(time.Second),
-		float64(incr)/float64(time.Microsecond), b.rounds, b.span)
+		r.incr()*1e6, r.busy, r.bounds.rounds, r.bounds.span)
+}
+
+// loadAverage is that of the last minute, as Linux tells it.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	average, _, _ := strings.Cut(string(text), " ")
+	return average
 }
 
 // commit is the commit of the tree, with a + if its programs have changes.
