@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"

@@ -21,9 +21,9 @@ type taking struct {
 	a   Answers
 }
 
-func newTaking(max int) *taking {
+func newTaking(bound int) *taking {
 	s := &taking{now: 1_793_505_600_000}
-	s.Memory = NewMemory(MemoryOptions{Clock: func() int64 { return s.now }, MaxIdentities: max})
+	s.Memory = NewMemory(MemoryOptions{Clock: func() int64 { return s.now }, MaxIdentities: bound})
 	return s
 }
 
