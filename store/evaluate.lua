@@ -762,17 +762,16 @@ if used[TOKEN] then
     end,
 
     receipt = function(_, s)
-      return 1, s.at, s.missing, 0
+      return 1, s.at, 0, 0
     end,
 
     -- Without the take the bucket may have been full since, and what ran over
-    -- then is not there to be given back.
-    back = function(s, r, now, _, _, at, missed)
+    -- then is not there to be given back: all that was refilled since, as far as
+    -- can be known, since others may have given back meanwhile.
+    back = function(s, r, now, _, _, at)
       local missing, tokens, elapsed = short(s, r, now), r.weight * r.time, math.max(now - at, 0)
-      if missing == 0 or s.time ~= r.time or elapsed >= div_up(missed, r.count) then return s end
-      tokens = tokens - math.max(r.count * elapsed - (missed - tokens), 0)
-      if tokens <= 0 then return s end
-      return state(s, r, now, math.max(missing - tokens, 0))
+      if missing == 0 or s.time ~= r.time or elapsed >= div_up(tokens, r.count) then return s end
+      return state(s, r, now, math.max(missing - tokens + r.count * elapsed, 0))
     end,
 
     decode = function(body, till, _, far)

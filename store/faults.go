@@ -48,6 +48,10 @@ func unableWith(err error) string {
 		if redis.HasErrorPrefix(err, one.prefix) {
 			return one.remedy
 		}
+		// Redis 6.2 wraps what a command within the script was refused with.
+		if text := err.Error(); strings.Contains(text, "running script") && strings.Contains(text, one.prefix+" ") {
+			return one.remedy
+		}
 	}
 	return ""
 }

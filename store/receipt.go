@@ -12,8 +12,11 @@ package store
 //	base    when the day ends           hits in the second   when it closes
 //	                                    window
 //	leak    the run's instant
-//	token   when the bucket was used    what was missing
-//	                                    then, in token·ms
+//	token   when the bucket was used
+//
+// Of tokens what was refilled since the take is not given back: without it the
+// bucket might have been full, and the refill lost. What was missing then does
+// not tell, since others may have given back meanwhile.
 
 // receipt is what a take counted on one rule.
 type receipt struct {
