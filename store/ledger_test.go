@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/store"
 	"github.com/koalagate/koalagate/store/storetest"
@@ -136,7 +137,7 @@ func overToken(r *store.Rule, list []hits) string {
 // counted is what was admitted: a refused take counts nowhere, an admitted one
 // once.
 func (l ledger) compareWith(t *testing.T, server *storetest.Server, j *job) {
-	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Prefix: j.Prefix})
+	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Prefix: j.Prefix, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
