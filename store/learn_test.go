@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
