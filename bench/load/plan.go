@@ -118,6 +118,7 @@ func (r *run) rateLimits(t traffic) []*subject {
 // The names of sections that goals look for.
 const (
 	rateLimitSection = "Rate limit service: "
+	equalRate        = "Rate limit service, 4000 calls a second: "
 	loneSection      = "Rate limit service: one lone caller"
 	batchingSection  = "Without batches, one lone caller"
 )
@@ -136,6 +137,11 @@ func (r *run) rateLimit(ctx context.Context) error {
 	for _, rate := range []float64{2_000, 8_000} {
 		failed = append(failed, r.section(ctx, &section{
 			name: fmt.Sprintf("%s%.0f calls a second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
+		}))
+	}
+	for _, t := range []traffic{plain, attack} {
+		failed = append(failed, r.section(ctx, &section{
+			name: equalRate + t.name, traffic: t, load: load{callers: 256, rate: 4_000}, subjects: []*subject{r.redis.rateLimit()},
 		}))
 	}
 	return errors.Join(failed...)

@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/koalagate/koalagate/config"
 )
 
 // optimisation is a setting that makes the service faster, and what shows it.
@@ -33,19 +29,13 @@ const batchingOff = "KOALAGATE_REDIS_BATCHING=off"
 
 const optimisationSection = "Without "
 
-// known tells whether the service has such a setting.
-func known(off string) bool {
-	variable, _, _ := strings.Cut(off, "=")
-	return slices.ContainsFunc(config.Keys(), func(key string) bool { return config.EnvName(key) == variable })
-}
-
 // optimisations measures each of them alone: the service as it is, and with
 // this one switched off.
 func (r *run) optimisations(ctx context.Context) error {
 	r.print("\n## What each optimisation gives\n")
 	for _, o := range optimisations {
 		name := optimisationSection + o.name
-		if !r.only.MatchString(name) || !known(o.off) {
+		if !r.only.MatchString(name) {
 			continue
 		}
 		base := r.memory
