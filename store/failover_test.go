@@ -313,7 +313,10 @@ func (b *books) audit(t *testing.T, r *store.Redis) {
 			if err := r.Evaluate(context.Background(), p, &a); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := a.Sets[0].Hits, b.admitted[mover(i)]; got != want || want > 400 {
+			got, want := a.Sets[0].Hits, b.admitted[mover(i)]
+			// What was refilled before a give-back stays taken, and begins a token.
+			begun := rule.Method == store.Token && got == want+1
+			if got != want && !begun || want > 400 {
 				t.Errorf("%s, rule %d: %d hits are counted, %d were admitted", mover(i), rule.Return, got, want)
 			}
 		}
