@@ -59,7 +59,7 @@ func TestPack(t *testing.T) {
 	for range 2 { // used again, it is the same
 		b.empty()
 		for i, plan := range []*Plan{p, q, other} {
-			calls[i].pack("p", plan)
+			calls[i].pack(keyBegin("p", false), plan)
 			b.add(calls[i])
 		}
 		b.pack(1000, noon)
@@ -113,7 +113,7 @@ func TestOnlyCountsAreCounts(t *testing.T) {
 		b := new(bundle)
 		for i := range c.plans {
 			one := new(call)
-			one.pack("p", &c.plans[i])
+			one.pack(keyBegin("p", false), &c.plans[i])
 			b.add(one)
 		}
 		b.pack(0, noon)

@@ -100,7 +100,7 @@ func TestLayout(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for subject, want := range map[string]string{
-		"":                         "p:1:{}",
+		"":                         "p:1:{#}",
 		"\x01\x03ask":              "p:1:{%01%03ask}",
 		"u@h/a-b_c.d:1,2=3+":       "p:1:{u@h/a-b_c.d:1,2=3+}",
 		"#{ }%~é":                  "p:1:{%23%7B%20%7D%25%7E%C3%A9}",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/koalagate/koalagate/store"
 )
 
 // TestMain runs the tests, or is one of the processes that a test starts.
@@ -15,5 +17,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// What the client has to say of servers that a test ended is told by the
+	// errors of calls, too.
+	store.LogClient(func(string) {})
 	os.Exit(m.Run())
 }
