@@ -38,7 +38,9 @@ func (r *Redis) takeApart(ctx context.Context, p *Plan, a *Answers) error {
 		}
 	}
 	for i := range p.Sets {
-		if a.Sets[i].Decider < 0 { // else it is one that allows, and stays
+		// A decider that a look found allows, and stays, unless a rule above it
+		// has no room any more: another set may have taken it since.
+		if a.Sets[i].Decider < 0 || refuses(parts, i) {
 			r.settle(p, a, i, parts, refused)
 		}
 	}
@@ -63,11 +65,20 @@ func (r *Redis) settle(p *Plan, a *Answers, i int, parts []*part, refused bool) 
 		merge(a, i, parts, p.Op, (*part).before)
 	}
 	for _, j := range before {
-		if !slices.Contains(a.Sets[i].Refusals, j) {
+		walked := p.Op != Take || a.Sets[i].Decider < 0 || j < a.Sets[i].Decider
+		if walked && !slices.Contains(a.Sets[i].Refusals, j) {
 			a.Sets[i].Refusals = append(a.Sets[i].Refusals, j)
 		}
 	}
 	slices.Sort(a.Sets[i].Refusals)
+}
+
+// refuses tells whether a rule of set i was refused in one of the parts.
+func refuses(parts []*part, i int) bool {
+	return slices.ContainsFunc(parts, func(p *part) bool {
+		k := slices.Index(p.sets, i)
+		return k >= 0 && p.answers.Sets[k].Decider >= 0
+	})
 }
 
 // report answers the sets that give back where they do not: as they are.

@@ -152,6 +152,15 @@ var sets = []behaviour{
 			[]string{"ok; rule 0: 0 of 1, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999"},
 		},
 	}},
+	{name: "a decider that allows hides no rule above it that another set leaves no room", steps: []step{
+		{0, store.Take, one(about("v", count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
+		{
+			1, store.Take,
+			[]store.Set{of(weighing(9, count(60, 9))), of(count(60, 9), allowing(about("v", count(60, 1))))},
+			[]string{"ok; rule 0: 9 of 9, reset 60000", "rule 0 refuses; rule 0: 0 of 9, reset 60000, retry 60000"},
+		},
+		{2, store.Browse, one(count(60, 9)), []string{"ok; rule 0: 9 of 9, reset 60000"}},
+	}},
 	{name: "complete-take of several sets counts all or none", steps: []step{
 		{0, store.CompleteTake, []store.Set{of(count(60, 9)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 8 of 9, reset 60000", "ok; rule 0: 0 of 1, reset 60000"}},
 		{1, store.CompleteTake, []store.Set{of(count(60, 9)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 8 of 9, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999; refusing [0]"}},
