@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
@@ -14,10 +15,8 @@ func withoutRedis(h *house, policy string) *e2e.Koalagate {
 	if err := gone.Kill(); err != nil {
 		h.Fatal(err)
 	}
-	said := ""
-	for _, door := range []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"} {
-		said += door + "=" + policy + ","
-	}
+	doors := []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"}
+	said := strings.Join(doors, "="+policy+",") + "=" + policy
 	rules := h.file("away-"+policy+".conf", `
 [params]
 from : client-ip else descriptor remote_address

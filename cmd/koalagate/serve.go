@@ -66,7 +66,7 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	if err != nil {
 		return err
 	}
-	store, err := openCounters(c, m, logger)
+	store, err := openCounters(c, m, logger) //nolint:contextcheck // what it starts ends with close
 	if err != nil {
 		return failure{naming(loaded, err)}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -121,6 +122,33 @@ func (c *Cluster) Owner(slot int) *Node {
 	c.t.Fatalf("no node has the slot %d", slot)
 	return nil
 }
+
+// TakeOver has a replica take over from its master, whose slot this is. The
+// master waits for it to have all that was written, and gives up after some
+// seconds: it is asked again then. A node that was a master itself must have
+// become a replica that knows all, or it would be refused.
+func (c *Cluster) TakeOver(replica *Node, slot int) {
+	c.t.Helper()
+	var asked time.Time
+	Eventually(c.t, func() error {
+		if c.Owner(slot) == replica {
+			return nil
+		}
+		if state := fmt.Sprint(replica.MustDo("INFO", "replication")); !strings.Contains(state, "master_link_status:up") {
+			return errors.New("the replica has lost its master: " + state)
+		}
+		if time.Since(asked) > takeOverTime {
+			asked = time.Now()
+			if _, err := replica.Do("CLUSTER", "FAILOVER"); err != nil {
+				return err
+			}
+		}
+		return errors.New("the replica has not taken over\n" + replica.Log())
+	})
+}
+
+// takeOverTime is when a replica gives up to take over, and a little more.
+const takeOverTime = 6 * time.Second
 
 // Move moves a slot with its keys to another node, as redis-cli does. During is
 // called in the middle, when some of the keys have moved.
