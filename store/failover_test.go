@@ -42,6 +42,8 @@ type load struct {
 const envoyWaits = 20 * time.Millisecond
 
 // startLoad uses the limits of all subjects up, and then asks on.
+//
+// The store must not remember refusals: the load would hardly ask Redis.
 func startLoad(t *testing.T, r *store.Redis) *load {
 	t.Helper()
 	memory := store.NewMemory(store.MemoryOptions{})
@@ -154,7 +156,7 @@ func TestSentinelFailover(t *testing.T) {
 		replicas = 2
 	}
 	w := startSentinels(t, 3, replicas, "")
-	r, err := store.NewRedis(store.RedisOptions{URL: w.url(), Budget: 5 * envoyWaits})
+	r, err := store.NewRedis(store.RedisOptions{URL: w.url(), Budget: 5 * envoyWaits, Refusals: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +172,7 @@ func TestSentinelFailover(t *testing.T) {
 // TestClusterFailover has a replica take over, and kills a master, under load.
 func TestClusterFailover(t *testing.T) {
 	c := storetest.StartCluster(t, 3, true)
-	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits})
+	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits, Refusals: -1})
 	l := startLoad(t, r)
 	for _, n := range c.Nodes[:3] {
 		n.MustDo("WAIT", 1, 5000)

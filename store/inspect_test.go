@@ -65,7 +65,7 @@ func TestTroubleInTheMiddle(t *testing.T) {
 	node := storetest.StartNode(t, redis.Options{})
 	grant := func(rules ...any) { node.MustDo(append([]any{"ACL", "SETUSER", "koalagate"}, rules...)...) }
 	grant("on", ">secret", "~*", "+@all")
-	r, err := store.NewRedis(store.RedisOptions{URL: "redis://koalagate:secret@" + node.Address, Budget: 5 * envoyWaits})
+	r, err := store.NewRedis(store.RedisOptions{URL: "redis://koalagate:secret@" + node.Address, Budget: 5 * envoyWaits, Refusals: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
