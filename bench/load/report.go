@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/origin"
 )
 
 // report collects what is measured. Its sections are shown as they come.
@@ -112,7 +113,7 @@ taken round by round: the median, and in parentheses the least and the most.
 CPU is of all processors, user and system. [performance.md](performance.md) says
 what it means and how to repeat it.
 `,
-		"`make bench`", commit(ctx), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), redis, took.Round(time.Second),
+		"`make bench`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(), redis, took.Round(time.Second),
 		r.incr()*1e6, r.busy, r.bounds.rounds, r.bounds.span)
 }
 
@@ -124,30 +125,4 @@ func loadAverage() string {
 	}
 	average, _, _ := strings.Cut(string(text), " ")
 	return average
-}
-
-// commit is the commit of the tree, with a + if its programs have changes.
-func commit(ctx context.Context) string {
-	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	if exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", "*.go", "*.lua", "go.mod").Run() != nil {
-		return strings.TrimSpace(string(hash)) + "+"
-	}
-	return strings.TrimSpace(string(hash))
-}
-
-// processor is the model that Linux tells of, if it does.
-func processor() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "an unknown processor"
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(model)
-		}
-	}
-	return "an unknown processor"
 }
