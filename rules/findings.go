@@ -105,16 +105,16 @@ func (c *collector) add(code *Code, at span, f Finding) {
 	if c.count[f.Severity]++; c.count[f.Severity] > maxFindings {
 		return
 	}
-	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, printable(f.Message), printable(f.Hint), printable(f.Suggestion)
+	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, Printable(f.Message), Printable(f.Hint), Printable(f.Suggestion)
 	if at.line != nil {
 		f.Position, f.Line = at.position(), at.line.text
 	}
 	c.list = append(c.list, f)
 }
 
-// printable is text without what a terminal would obey: a message repeats what
-// the file holds.
-func printable(text string) string {
+// Printable is text without what a terminal would obey: messages repeat what
+// files and requests hold. Each such character becomes U+FFFD.
+func Printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return unicode.ReplacementChar

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/e2e/certs"
 	"github.com/koalagate/koalagate/store"
 	"github.com/koalagate/koalagate/store/storetest"
 )
@@ -71,12 +73,38 @@ func take(s store.Store, subject string) (store.Answers, error) {
 	return a, err
 }
 
+// serverName is what the certificates of writeCertificates are for.
+const serverName = "redis.test"
+
+// writeCertificates writes a new authority, ca.pem, and certificates by it into
+// dir: server.pem, server.key, client.pem and client.key.
+func writeCertificates(t *testing.T, dir string) {
+	t.Helper()
+	ca, err := certs.NewAuthority("authority")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"ca.pem": ca.Cert}
+	for _, owner := range []string{"server", "client"} {
+		pair, err := ca.Sign(serverName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[owner+".pem"], files[owner+".key"] = pair.Cert, pair.Key
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // startTLS starts a Redis that speaks TLS alone and wants a certificate.
 func startTLS(t *testing.T) (store.TLSFiles, *storetest.Node) {
 	dir := t.TempDir()
-	storetest.WriteCertificates(t, dir)
+	writeCertificates(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	files := store.TLSFiles{CA: in("ca.pem"), Cert: in("client.pem"), Key: in("client.key"), ServerName: storetest.ServerName}
+	files := store.TLSFiles{CA: in("ca.pem"), Cert: in("client.pem"), Key: in("client.key"), ServerName: serverName}
 	node := storetest.StartNode(t, redis.Options{TLSConfig: tlsClient(t, files)}, "--tls-port", "PORT", "--port", "0",
 		"--tls-cert-file", in("server.pem"), "--tls-key-file", in("server.key"), "--tls-ca-cert-file", in("ca.pem"))
 	return files, node
@@ -103,7 +131,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	node.Kill()
-	storetest.WriteCertificates(t, filepath.Dir(files.CA))
+	writeCertificates(t, filepath.Dir(files.CA))
 	node.SetClient(redis.Options{TLSConfig: tlsClient(t, files)})
 	node.Start()
 	// The connections that the old server closed fail a call each at most.
@@ -114,7 +142,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer wrong.Close()
-	if err := wrong.Check(context.Background()); err == nil || !strings.Contains(err.Error(), storetest.ServerName) {
+	if err := wrong.Check(context.Background()); err == nil || !strings.Contains(err.Error(), serverName) {
 		t.Errorf("a certificate for another name: %v", err)
 	}
 }

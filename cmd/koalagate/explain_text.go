@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/rules"
 )
 
 // colours are how words stand out in a terminal.
@@ -60,7 +62,7 @@ func (c colours) verdict(word string) string {
 // printExplanation writes an explanation for people.
 func printExplanation(w io.Writer, e *explanation, c colours) {
 	if e.Request != nil {
-		fmt.Fprintln(w, strings.TrimSpace(printable(e.Request.Method+" "+e.Request.Target)+" at "+e.Request.Door))
+		fmt.Fprintln(w, strings.TrimSpace(rules.Printable(e.Request.Method+" "+e.Request.Target)+" at "+e.Request.Door))
 		printParams(w, e.Params)
 	}
 	if e.Refused != nil {
@@ -69,7 +71,7 @@ func printExplanation(w io.Writer, e *explanation, c colours) {
 	}
 	for i := range e.Rules {
 		r := &e.Rules[i]
-		fmt.Fprintln(w, c.outcome(r.Outcome, fmt.Sprintf("rule %d (%s:%d): %s", r.Return, printable(r.File), r.Line, ruleText(r))))
+		fmt.Fprintln(w, c.outcome(r.Outcome, fmt.Sprintf("rule %d (%s:%d): %s", r.Return, rules.Printable(r.File), r.Line, ruleText(r))))
 	}
 	printDecision(w, e.Decision, c)
 }
@@ -78,7 +80,7 @@ func printExplanation(w io.Writer, e *explanation, c colours) {
 func printParams(w io.Writer, params []explainedParam) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range params {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", shownValue(p.Name), shownValue(p.Value), printable(p.From))
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", shownValue(p.Name), shownValue(p.Value), rules.Printable(p.From))
 	}
 	// What it is written to is the standard output, where every other line
 	// goes without a look too.
@@ -118,7 +120,7 @@ func faultText(faults []explainedFault) string {
 		if f.Value != "" {
 			value = shownValue(f.Value)
 		}
-		texts[i] = fmt.Sprintf("%s is %s and the rule wants %s", f.Name, value, printable(f.Condition))
+		texts[i] = fmt.Sprintf("%s is %s and the rule wants %s", f.Name, value, rules.Printable(f.Condition))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -163,14 +165,4 @@ func shownValue(value string) string {
 		return fmt.Sprintf("%q", value)
 	}
 	return value
-}
-
-// printable is text without what a terminal would obey.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,11 +21,10 @@ const patience = 30 * time.Second
 // Node is a redis-server of a test's own on a port of loopback: a server with
 // options, a Sentinel or a node of a Cluster. It ends with the test.
 type Node struct {
+	process
 	Address string // host:port
 	Dir     string // where it keeps its files
-	t       testing.TB
 	args    []string
-	process *exec.Cmd
 	options redis.Options // of clients
 }
 
@@ -49,7 +47,7 @@ func NewNode(t testing.TB) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	n := &Node{process: process{t: t}, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
 	t.Cleanup(func() {
 		n.Kill()
 		if err := os.RemoveAll(dir); err != nil {
@@ -114,14 +112,14 @@ func (n *Node) StartSentinel(client redis.Options, lines ...string) {
 // run runs redis-server and waits until it answers.
 func (n *Node) run(args ...string) {
 	n.t.Helper()
-	n.process = exec.Command(find(n.t, "redis-server"), args...)
+	n.cmd = exec.Command(find(n.t, "redis-server"), args...)
 	log, err := os.OpenFile(filepath.Join(n.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	defer log.Close()
-	n.process.Stdout, n.process.Stderr = log, log
-	if err := n.process.Start(); err != nil {
+	n.cmd.Stdout, n.cmd.Stderr = log, log
+	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
 	client := n.Client()
@@ -136,29 +134,6 @@ func (n *Node) Log() string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// Kill ends the node at once, as a crash does.
-func (n *Node) Kill() {
-	if n.process != nil {
-		// The errors say that it is gone already, or that it was killed.
-		_ = n.process.Process.Kill()
-		_ = n.process.Wait()
-		n.process = nil
-	}
-}
-
-// Pause makes the node hang, Resume ends that.
-func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
-
-func (n *Node) signal(signal os.Signal) {
-	n.t.Helper()
-	if err := n.process.Process.Signal(signal); err != nil {
-		n.t.Fatal(err)
-	}
 }
 
 // Client returns a plain client of the node. The caller closes it.

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,10 +18,9 @@ import (
 // Server is a redis-server of a test's own, on a unix socket in a folder of
 // its own. It ends with the test.
 type Server struct {
-	t       testing.TB
+	process
 	program string
 	socket  string
-	process *exec.Cmd
 	opened  atomic.Int64
 }
 
@@ -34,7 +32,7 @@ func StartServer(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, program: find(t, "redis-server"), socket: filepath.Join(dir, "redis.sock")}
+	s := &Server{process: process{t: t}, program: find(t, "redis-server"), socket: filepath.Join(dir, "redis.sock")}
 	t.Cleanup(func() {
 		s.Kill()
 		if err := os.RemoveAll(dir); err != nil {
@@ -69,9 +67,9 @@ func find(t testing.TB, name string) string {
 // Start starts the server, after Kill with nothing that it knew.
 func (s *Server) Start() {
 	s.t.Helper()
-	s.process = exec.Command(s.program, "--port", "0", "--unixsocket", s.socket,
+	s.cmd = exec.Command(s.program, "--port", "0", "--unixsocket", s.socket,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", filepath.Dir(s.socket))
-	if err := s.process.Start(); err != nil {
+	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	client := s.Client()
@@ -90,27 +88,8 @@ func (s *Server) Start() {
 
 // Kill ends the server at once, as a crash does.
 func (s *Server) Kill() {
-	if s.process == nil {
-		return
-	}
-	// The errors say that it is gone already, or that it was killed.
-	_ = s.process.Process.Kill()
-	_ = s.process.Wait()
-	_ = os.Remove(s.socket)
-	s.process = nil
-}
-
-// Pause makes the server hang: it takes connections and answers nothing.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(signal os.Signal) {
-	s.t.Helper()
-	if err := s.process.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
+	s.process.Kill()
+	_ = os.Remove(s.socket) // what is not there need not go
 }
 
 // URL is where the server is, as store.RedisOptions and the command line take
