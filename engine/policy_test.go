@@ -15,19 +15,7 @@ func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engin
 	t.Helper()
 	server := storetest.StartServer(t)
 	server.Kill()
-	redis, err := store.NewRedis(store.RedisOptions{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := store.NewMemory(store.MemoryOptions{})
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{})
-	t.Cleanup(func() {
-		rescue.Close()
-		if err := redis.Close(); err != nil {
-			t.Error(err)
-		}
-		memory.Close()
-	})
+	rescue := storetest.OpenRescue(t, store.RedisOptions{URL: server.URL()}, store.RescueOptions{})
 	return engine.New(rescue, parse(t, withResults(lines), rules.Options{}), options...)
 }
 

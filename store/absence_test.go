@@ -102,18 +102,5 @@ func TestInstancesWithoutRedisAdmitTheirShare(t *testing.T) {
 
 func openShare(t *testing.T, url string, share float64) store.Store {
 	t.Helper()
-	redis, err := store.NewRedis(store.RedisOptions{URL: url, Prefix: fmt.Sprintf("share%v", share)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := store.NewMemory(store.MemoryOptions{})
-	r := store.NewRescue(redis, memory, store.RescueOptions{Share: share})
-	t.Cleanup(func() {
-		r.Close()
-		memory.Close()
-		if err := redis.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return r
+	return storetest.OpenRescue(t, store.RedisOptions{URL: url, Prefix: fmt.Sprintf("share%v", share)}, store.RescueOptions{Share: share})
 }

@@ -32,24 +32,12 @@ const (
 func openRescue(t *testing.T, url string) *rescue {
 	t.Helper()
 	// A refusal that is remembered would be told without Redis for a second more.
-	redis, err := store.NewRedis(store.RedisOptions{URL: url, Budget: budget, Refusals: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := store.NewMemory(store.MemoryOptions{})
 	r := new(rescue)
-	r.Rescue = store.NewRescue(redis, memory, store.RescueOptions{OnChange: func(s store.State) {
+	r.Rescue = storetest.OpenRescue(t, store.RedisOptions{URL: url, Budget: budget, Refusals: -1}, store.RescueOptions{OnChange: func(s store.State) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.changes = append(r.changes, s)
 	}})
-	t.Cleanup(func() {
-		r.Close()
-		memory.Close()
-		if err := redis.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return r
 }
 

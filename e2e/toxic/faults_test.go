@@ -15,6 +15,7 @@ import (
 
 	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
 )
 
 // long asks for faults that last, as `make verify` runs them.
@@ -57,20 +58,7 @@ func newScene(t *testing.T) *scene {
 func open(t *testing.T, url string) *store.Rescue {
 	t.Helper()
 	// Remembered refusals would keep calls from a Redis that is in trouble.
-	redis, err := store.NewRedis(store.RedisOptions{URL: url, Refusals: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := store.NewMemory(store.MemoryOptions{})
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{})
-	t.Cleanup(func() {
-		rescue.Close()
-		memory.Close()
-		if err := redis.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return rescue
+	return storetest.OpenRescue(t, store.RedisOptions{URL: url, Refusals: -1}, store.RescueOptions{})
 }
 
 // poison spoils what Redis answers.

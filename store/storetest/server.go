@@ -158,3 +158,23 @@ func Redis(t testing.TB, change ...func(*store.RedisOptions)) func(t *testing.T)
 	server := StartServer(t)
 	return func(t *testing.T) store.Store { return server.Open(t, change...) }
 }
+
+// OpenRescue returns a rescue store over Redis, which need not be there, and
+// counters in process. All of them are closed when the test ends.
+func OpenRescue(t testing.TB, redis store.RedisOptions, rescue store.RescueOptions) *store.Rescue {
+	t.Helper()
+	shared, err := store.NewRedis(redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	r := store.NewRescue(shared, memory, rescue)
+	t.Cleanup(func() {
+		r.Close()
+		memory.Close()
+		if err := shared.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
