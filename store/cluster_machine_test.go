@@ -21,7 +21,7 @@ import (
 // refusal, and may refuse what the model would not, but never the reverse.
 func TestClusterAnswersAsTheModel(t *testing.T) {
 	cluster := storetest.StartCluster(t, 3, false)
-	dialogues(t, 300, 10_000)
+	dialogues(t, 100, 10_000)
 	zones := zones(t, "Asia/Shanghai", "America/New_York")
 	r := openCluster(t, cluster, store.RedisOptions{Linger: time.Hour})
 	n := 0

@@ -136,7 +136,7 @@ func note(p *store.Plan, a *store.Answers) string {
 // TestFourProcessesNeverAdmitTooMuch does it with all that makes Redis quick,
 // and with none of it.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
-	takes := 100_000
+	takes := 24_000
 	if *long {
 		takes = 1_000_000
 	}

@@ -151,6 +151,7 @@ func (l *load) judge(t *testing.T) {
 // TestSentinelFailover kills the master under load. The Sentinels make a
 // replica master, and counting goes on there.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	replicas := 1
 	if *long {
 		replicas = 2
@@ -171,6 +172,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // TestClusterFailover has a replica take over, and kills a master, under load.
 func TestClusterFailover(t *testing.T) {
+	t.Parallel()
 	c := storetest.StartCluster(t, 3, true)
 	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits, Refusals: -1})
 	l := startLoad(t, r)
@@ -197,6 +199,7 @@ func TestClusterFailover(t *testing.T) {
 // some by two of them at a time in different slots, and in the middle of a move.
 // The books are exact afterwards, and no call failed.
 func TestSlotsMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	size, rounds := 3, 2
 	if *long {
 		size, rounds = 6, 20

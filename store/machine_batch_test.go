@@ -19,7 +19,7 @@ import (
 // of those that were refused.
 func TestGatheredCallsAnswerAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	dialogues(t, 300, 10_000)
+	dialogues(t, 50, 10_000)
 	for name, next := range map[string]func(*rapid.T, int64, *time.Location) *store.Plan{"anything": plan, "counts": countPlan} {
 		t.Run(name, func(t *testing.T) {
 			zones := zones(t, "Asia/Shanghai", "America/New_York")

@@ -17,14 +17,18 @@ import (
 // back, undone, tidied, filled again. The plans' clock runs far quicker than
 // Redis's own, so that no key is dropped meanwhile.
 func TestLongLeakLogs(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	memory, redis := store.NewMemory(store.MemoryOptions{}), server.Open(t)
 	defer memory.Close()
 	random := rand.New(rand.NewPCG(1, 2))
 	client := server.Client()
 	defer client.Close()
-	now, longest := int64(1_793_505_600_000), int64(0)
-	for i := range 20_000 {
+	now, longest, steps := int64(1_793_505_600_000), int64(0), 8000
+	if *long {
+		steps = 40_000
+	}
+	for i := range steps {
 		now += random.Int64N(480)
 		weight := 1 + random.Int64N(3)
 		op := store.Take
@@ -58,8 +62,8 @@ func TestLongLeakLogs(t *testing.T) {
 		if err := redis.Evaluate(context.Background(), p, &got); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(settle(&want), settle(&got)); diff != "" {
-			t.Fatalf("step %d: %s: redis differs from memory (-memory +redis):\n%s", i, describe(p), diff)
+		if !alike(want.Sets, got.Sets) || want.Now != got.Now {
+			t.Fatalf("step %d: %s: redis differs from memory (-memory +redis):\n%s", i, describe(p), cmp.Diff(settle(&want), settle(&got)))
 		}
 		longest = max(longest, client.StrLen(context.Background(), store.Key(redis.Prefix(), "s")+":11").Val())
 	}
@@ -119,6 +123,7 @@ func TestUpdatesBeyondALeakLimitTakeBoundedRoom(t *testing.T) {
 // TestLogsAreTidied takes at a steady pace: the log stays as long as what is in
 // the window, with as much again, and goes with its last run.
 func TestLogsAreTidied(t *testing.T) {
+	t.Parallel()
 	s := openShelf(t, storetest.StartServer(t))
 	ctx, log := context.Background(), s.key+":11"
 	leak := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Leak, Time: 10, Count: 2000, Weight: 1}

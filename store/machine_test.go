@@ -40,7 +40,7 @@ func dialogues(t *testing.T, short, longer int) {
 // TestMemoryAnswersAsTheModel puts the same plans to the in-process store and
 // to the model, and compares every answer.
 func TestMemoryAnswersAsTheModel(t *testing.T) {
-	dialogues(t, 10_000, 100_000)
+	dialogues(t, 2000, 100_000)
 	compare(t, func() (store.Store, func()) {
 		m := store.NewMemory(store.MemoryOptions{})
 		return m, m.Close
@@ -52,7 +52,7 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 // busy machine makes no difference.
 func TestRedisAnswersAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	dialogues(t, 300, 10_000)
+	dialogues(t, 100, 10_000)
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			n, told := 0, int64(0)

@@ -21,7 +21,7 @@ func TestMemoryForgetsWhatIsOver(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
 	defer m.Close()
 	var a Answers
-	const each = 50_000
+	const each = 20_000
 	for wave := range int64(4) {
 		for i := range each {
 			p := one(Take, 1_000_000+wave*10*60_000, perMinute(fmt.Sprintf("%d-%d", wave, i), 1))

@@ -30,7 +30,7 @@ func TestGiveBackNeverAdmitsOneTooMany(t *testing.T) {
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
-	dialogues(t, 1000, 20_000)
+	dialogues(t, 400, 20_000)
 	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Budget: time.Minute, Linger: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"log"
 	"slices"
 	"strings"
 	"sync"
@@ -298,7 +297,7 @@ func TestTheClientsOwnLog(t *testing.T) {
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
-	defer store.LogClient(func(line string) { log.Print(line) })
+	defer store.LogClient(func(string) {}) // as TestMain has it
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL())
 	server.Kill()

@@ -24,7 +24,7 @@ const year = 366 * store.Day * 1000
 // a time or refuses for ever, the other counters of the call are right, and
 // every key expires.
 func TestTamperedAtRandom(t *testing.T) {
-	rounds := 300
+	rounds := 200
 	if *long {
 		rounds = 20_000
 	}
