@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -43,9 +44,14 @@ var (
 	authorized   = &authv3.CheckResponse{Status: new(status.Status), HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: new(authv3.OkHttpResponse)}}
 )
 
-// serveConstant serves constant answers until ctx is done, or forever.
-func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
+// serveConstant serves constant answers until ctx is done, or forever. Those on
+// HTTP have the headers of the answer at the URL like, "" for none.
+func serveConstant(ctx context.Context, grpcAddress, httpAddress, like string) error {
 	debug.SetGCPercent(800)
+	headers, err := headersOf(ctx, like)
+	if err != nil {
+		return err
+	}
 	var listen net.ListenConfig
 	calls, err := listen.Listen(ctx, "tcp", grpcAddress)
 	if err != nil {
@@ -64,6 +70,7 @@ func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
 	pages := &http.Server{
 		ReadHeaderTimeout: maxWait * 100,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			maps.Copy(w.Header(), headers)
 			w.WriteHeader(http.StatusOK)
 		}),
 	}
@@ -76,4 +83,35 @@ func serveConstant(ctx context.Context, grpcAddress, httpAddress string) error {
 	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return errors.Join(err, pages.Shutdown(over))
+}
+
+// headersOf are the headers that a handler has written into its answer to a
+// GET, without those of net/http.
+func headersOf(ctx context.Context, address string) (http.Header, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = http.Header{
+		"X-Original-Method": {http.MethodGet}, "X-Original-Uri": {"/"}, "X-Real-Ip": {"198.51.100.7"},
+		"X-Forwarded-Host": {"shop.example"}, "X-Forwarded-Proto": {"https"},
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s: its answer is no example", address, answer.Status)
+	}
+	answer.Header.Del("Date")
+	answer.Header.Del("Content-Length")
+	return answer.Header, nil
 }

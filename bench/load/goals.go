@@ -71,6 +71,10 @@ func (r *run) goalsAlone() []goal {
 		{what: "… 64 callers each in a closed loop", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
 		{what: "one lone caller, time of that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
+	list = append(list, goal{
+		what: "auth_request in process, time of a call of a handler with the same answer",
+		got:  ratio(at(authRequestAlone, inProcess), at(authRequestAlone, sameAnswer), p50), must: 1.3, more: 1.2, atMost: true,
+	})
 	if f := at(rateLimitSection+four.name, withRedis); f != nil {
 		scale := r.incr() / referenceINCR.Seconds()
 		cpu, late := f.of(totalCPU), f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })

@@ -34,6 +34,7 @@ type options struct {
 	load         load
 	bounds       bounds
 	constant     string
+	like         string
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.IntVar(&o.bounds.rounds, "rounds", 5, "how often each subject of a section has its turn")
 	flag.DurationVar(&o.bounds.span, "span", 1200*time.Millisecond, "how long a turn is")
 	flag.StringVar(&o.constant, "constant", "", "serve constant answers at GRPC-ADDR,HTTP-ADDR, and do nothing else")
+	flag.StringVar(&o.like, "like", "", "with -constant, a URL: what answers on HTTP has the headers of the answer there")
 	flag.Parse()
 	// A turn must not be spoiled by the callers' own collections.
 	debug.SetGCPercent(800)
@@ -65,7 +67,7 @@ func main() {
 func (o *options) run(ctx context.Context) error {
 	if o.constant != "" {
 		calls, web, _ := strings.Cut(o.constant, ",")
-		return serveConstant(ctx, calls, web)
+		return serveConstant(ctx, calls, web, o.like)
 	}
 	if o.short {
 		o.bounds = bounds{rounds: 3, span: 500 * time.Millisecond}

@@ -16,6 +16,7 @@ const (
 	inProcess   = "koalagate, in process"
 	withRedis   = "koalagate, Redis"
 	constantly  = "constant answer"
+	sameAnswer  = "constant answer with the same headers"
 	envoysOwn   = "envoyproxy/ratelimit"
 	manyCallers = 64
 )
@@ -27,9 +28,9 @@ type run struct {
 	only   *regexp.Regexp
 	bounds bounds
 	// base are the instances with all defaults.
-	constant, memory, redis, peer *instance
-	incrs                         []float64
-	busy                          string // the load average before
+	constant, same, memory, redis, peer *instance
+	incrs                               []float64
+	busy                                string // the load average before
 }
 
 // all measures everything and writes the report.
@@ -59,13 +60,16 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 
 // open starts what most sections need.
 func (r *run) open(peer string) (err error) {
-	if r.constant, err = r.scene.constant(); err != nil {
+	if r.constant, err = r.scene.constant(constantly, ""); err != nil {
 		return err
 	}
 	if r.memory, err = r.scene.koalagate(inProcess, false); err != nil {
 		return err
 	}
 	if r.redis, err = r.scene.koalagate(withRedis, true); err != nil {
+		return err
+	}
+	if r.same, err = r.scene.constant(sameAnswer, "http://"+r.memory.http+"/v1/auth-request?uid=4711"); err != nil {
 		return err
 	}
 	if peer != "" {
@@ -121,6 +125,9 @@ const (
 	equalRate        = "Rate limit service, 4000 calls a second: "
 	loneSection      = "Rate limit service: one lone caller"
 	batchingSection  = "Without batches, one lone caller"
+
+	authRequestSection = "nginx's auth_request on HTTP"
+	authRequestAlone   = authRequestSection + ", one lone caller"
 )
 
 func (r *run) rateLimit(ctx context.Context) error {
@@ -150,12 +157,14 @@ func (r *run) rateLimit(ctx context.Context) error {
 func (r *run) doors(ctx context.Context) error {
 	r.print("\n## The other doors\n")
 	many := load{callers: manyCallers}
+	nginxAsks := func(i *instance) *subject { return i.web(authRequest) }
 	three := func(door func(*instance) *subject) []*subject {
 		return []*subject{door(r.constant), door(r.memory), door(r.redis)}
 	}
 	return errors.Join(
 		r.section(ctx, &section{"ext_authz on gRPC", plain, many, three((*instance).authorization)}),
-		r.section(ctx, &section{"nginx's auth_request on HTTP", plain, many, three(func(i *instance) *subject { return i.web(authRequest) })}),
+		r.section(ctx, &section{authRequestSection, plain, many, append(three(nginxAsks), nginxAsks(r.same))}),
+		r.section(ctx, &section{authRequestAlone, plain, load{callers: 1}, []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
 		r.section(ctx, &section{"Koala's API on HTTP", plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
 	)
 }

@@ -95,18 +95,19 @@ func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance
 }
 
 // constant starts the server that answers always the same: this program again.
-func (s *scene) constant() (*instance, error) {
+// On HTTP its answers have the headers of the one at the URL like, "" for none.
+func (s *scene) constant(name, like string) (*instance, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{name: "constant answer"}
+	i := &instance{name: name}
 	for _, address := range []*string{&i.grpc, &i.http} {
 		if *address, err = e2e.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
-	p, err := s.stage.Start("constant", self, i.http, nil, "-constant", i.grpc+","+i.http)
+	p, err := s.stage.Start("constant", self, i.http, nil, "-constant", i.grpc+","+i.http, "-like", like)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func Commit(ctx context.Context, paths ...string) string {
 		return "unknown"
 	}
 	changes := append([]string{"diff", "--quiet", "HEAD", "--"}, paths...)
-	if exec.CommandContext(ctx, "git", changes...).Run() != nil {
+	if exec.CommandContext(ctx, "git", changes...).Run() != nil { //nolint:gosec // the paths are the program's own
 		return strings.TrimSpace(string(hash)) + "+"
 	}
 	return strings.TrimSpace(string(hash))
