@@ -46,7 +46,7 @@ func (r *Redis) findNode(ctx context.Context, n *node) error {
 	}
 	if c := r.callFor(n); c != nil {
 		if _, err := n.batches.run(ctx, c); err != nil { // a call that is lost is not used again
-			return err
+			return turnedAway(ctx, n.client, err)
 		}
 	}
 	n.breaker.reset()

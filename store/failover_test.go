@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,9 @@ type load struct {
 	tooMany  atomic.Int64 // admissions by Redis
 	stop     chan struct{}
 	callers  sync.WaitGroup
+
+	mu   sync.Mutex
+	told []string // what was to be done about each fault that was told of
 }
 
 // envoyWaits is how long Envoy's filters wait for an answer where nothing else
@@ -47,7 +51,8 @@ const envoyWaits = 20 * time.Millisecond
 func startLoad(t *testing.T, r *store.Redis) *load {
 	t.Helper()
 	memory := store.NewMemory(store.MemoryOptions{})
-	l := &load{store: store.NewRescue(r, memory, store.RescueOptions{}), stop: make(chan struct{})}
+	l := &load{stop: make(chan struct{})}
+	l.store = store.NewRescue(r, memory, store.RescueOptions{OnChange: l.changed})
 	for i := range 30 {
 		l.subjects = append(l.subjects, fmt.Sprintf("s%d", i))
 	}
@@ -68,6 +73,24 @@ func startLoad(t *testing.T, r *store.Redis) *load {
 		memory.Close()
 	})
 	return l
+}
+
+// changed notes what is told of.
+func (l *load) changed(s store.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.Degraded {
+		l.told = append(l.told, store.Remedy(s.Err))
+	}
+}
+
+// wasToldOf tells whether something like it was to be done since the last call.
+func (l *load) wasToldOf(remedy string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := l.told
+	l.told = nil
+	return slices.ContainsFunc(told, func(one string) bool { return strings.Contains(one, remedy) })
 }
 
 func plan1(subject string) *store.Plan {

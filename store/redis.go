@@ -169,48 +169,6 @@ func (r *Redis) Close() error {
 	return r.client.Close()
 }
 
-// checkPlan counts on a key of its own, and so asks of Redis all that other
-// plans do. No identity begins with its first byte.
-var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
-	{Subject: []byte("\xf5check"), Method: Count, Weight: 1, Time: 1, Count: 1},
-}}}}
-
-// Check tells whether Redis is there and can count: it takes a connection, the
-// script and all that the script calls. An error says what is in the way.
-func (r *Redis) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
-	defer cancel()
-	err := r.check(ctx)
-	if err != nil {
-		return fmt.Errorf("redis: check: %w", err)
-	}
-	return nil
-}
-
-func (r *Redis) check(ctx context.Context) error {
-	if r.nodes != nil {
-		return r.checkNodes(ctx)
-	}
-	if client, ok := r.client.(*redis.Client); ok {
-		if err := dial(ctx, client); err != nil {
-			return err
-		}
-	}
-	return r.Evaluate(ctx, &checkPlan, new(Answers))
-}
-
-// dial connects outside of the pool and hangs up. After as many failed dials
-// as it has connections the pool dials by itself, once a second, and fails
-// every call until then: Redis would be found back a second late.
-func dial(ctx context.Context, client *redis.Client) error {
-	o := client.Options()
-	connection, err := o.Dialer(ctx, o.Network, o.Addr)
-	if err != nil {
-		return err
-	}
-	return connection.Close()
-}
-
 // Evaluate carries out the plan as one atomic step and fills a. A call that
 // ends without an answer may have been counted and is not repeated. On a
 // Cluster, a plan whose counters lie in several slots is a step in each of

@@ -40,7 +40,7 @@ func startSentinels(t *testing.T, sentinels, replicas int, password string) *wat
 	}
 	w := &watched{master: storetest.StartNode(t, client, auth...)}
 	for range replicas {
-		args := append([]string{"--replicaof", "127.0.0.1 " + w.master.Port(), "--repl-diskless-sync-delay", "0"}, auth...)
+		args := append([]string{"--replicaof", "127.0.0.1", w.master.Port(), "--repl-diskless-sync-delay", "0"}, auth...)
 		w.replicas = append(w.replicas, storetest.StartNode(t, client, args...))
 	}
 	for range sentinels {

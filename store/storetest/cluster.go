@@ -34,7 +34,11 @@ func StartCluster(t testing.TB, masters int, replicated bool, args ...string) *C
 		c.Nodes = append(c.Nodes, c.start(args...))
 	}
 	for i, n := range c.Nodes[:masters] {
-		n.MustDo("CLUSTER", "ADDSLOTSRANGE", slots*i/masters, slots*(i+1)/masters-1)
+		own := []any{"CLUSTER", "ADDSLOTS"} // Redis 6.2 has no ADDSLOTSRANGE
+		for slot := slots * i / masters; slot < slots*(i+1)/masters; slot++ {
+			own = append(own, slot)
+		}
+		n.MustDo(own...)
 		n.MustDo("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
 	for _, n := range c.Nodes[1:] {

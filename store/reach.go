@@ -1,0 +1,91 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// checkPlan counts on a key of its own, and so asks of Redis all that other
+// plans do. No identity begins with its first byte.
+var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
+	{Subject: []byte("\xf5check"), Method: Count, Weight: 1, Time: 1, Count: 1},
+}}}}
+
+// Check tells whether Redis is there and can count: it takes a connection, the
+// script and all that the script calls. An error says what is in the way.
+func (r *Redis) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	err := r.check(ctx)
+	if err != nil {
+		return fmt.Errorf("redis: check: %w", err)
+	}
+	return nil
+}
+
+func (r *Redis) check(ctx context.Context) error {
+	if r.nodes != nil {
+		return r.checkNodes(ctx)
+	}
+	client, ok := r.client.(*redis.Client)
+	if !ok {
+		return r.Evaluate(ctx, &checkPlan, new(Answers))
+	}
+	if err := dial(ctx, client); err != nil {
+		return err
+	}
+	return turnedAway(ctx, client, r.Evaluate(ctx, &checkPlan, new(Answers)))
+}
+
+// dial connects outside of the pool and hangs up. After as many failed dials
+// as it has connections the pool dials by itself, once a second, and fails
+// every call until then: Redis would be found back a second late.
+func dial(ctx context.Context, client *redis.Client) error {
+	o := client.Options()
+	connection, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+// farewellWait is how long a server has to say why it hangs up: it does so
+// before it is asked anything.
+const farewellWait = 20 * time.Millisecond
+
+// farewell is what a server said before it hung up.
+type farewell string
+
+func (f farewell) Error() string { return string(f) }
+
+// RedisError makes it a reply of Redis.
+func (farewell) RedisError() {}
+
+// turnedAway is err, or what Redis says to a new connection before it is cut:
+// that it has none left. The client meets that with a password, and then knows
+// only that it was cut.
+func turnedAway(ctx context.Context, client *redis.Client, err error) error {
+	if err == nil || !cut(err) {
+		return err
+	}
+	o := client.Options()
+	connection, dialed := o.Dialer(ctx, o.Network, o.Addr)
+	if dialed != nil {
+		return dialed
+	}
+	defer connection.Close()
+	if late := connection.SetReadDeadline(time.Now().Add(farewellWait)); late != nil {
+		return err
+	}
+	// A Redis that takes the connection says nothing, and then err holds.
+	said, _ := bufio.NewReaderSize(connection, 256).ReadSlice('\n')
+	if text, is := bytes.CutPrefix(bytes.TrimSpace(said), []byte("-")); is {
+		return farewell(text)
+	}
+	return err
+}
