@@ -21,7 +21,7 @@ const (
 
 // Dict is a word list: words, which compare as text, and addresses and blocks
 // of addresses. It is immutable and safe for concurrent use. Ten million
-// entries take about 40 bytes each.
+// entries take about 54 bytes each.
 type Dict struct {
 	name   string
 	hash   [sha256.Size]byte

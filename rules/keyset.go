@@ -69,14 +69,19 @@ func (s *keySet) insert(k key) {
 		}
 		return
 	}
-	// At most five eighths full: beyond it too many lines are.
-	if slots := 4 * len(s.lines); s.count >= slots/8*5 {
+	if isCrowded(s.count, s.lines) {
 		s.grow()
 	}
 	if s.place(k) {
 		s.count++
 	}
 }
+
+// isCrowded tells whether so many lines with so many keys are too few: they are
+// half full at most. Then one line in thirty is full, and whether a look-up goes
+// on to the next is what the processor has guessed: it is waiting for the lines
+// of the look-ups behind this one meanwhile.
+func isCrowded(count int, lines []cacheLine) bool { return count >= 2*len(lines) }
 
 // place puts a key into a slot, and tells whether it was not there yet.
 func (s *keySet) place(k key) bool {

@@ -61,21 +61,22 @@ func (s *tileSet) contains(tile, bit uint64) bool {
 		return false
 	}
 	for i := s.home(tile); ; i = (i + 1) & (len(s.lines) - 1) {
-		// Without a branch for each slot: in which one a tile stands nobody
-		// can guess, and a wrong guess costs as much as the rest.
-		l := &s.lines[i]
-		a, b, c, d := ifZero(l[0].high^tile), ifZero(l[1].high^tile), ifZero(l[2].high^tile), ifZero(l[3].high^tile)
-		if (l[0].low&a|l[1].low&b|l[2].low&c|l[3].low&d)>>bit&1 != 0 {
-			return true
+		l := &s.lines[i] // in a row, as in keySet.contains
+		switch tile {
+		case l[0].high:
+			return l[0].low>>(bit&63)&1 != 0
+		case l[1].high:
+			return l[1].low>>(bit&63)&1 != 0
+		case l[2].high:
+			return l[2].low>>(bit&63)&1 != 0
+		case l[3].high:
+			return l[3].low>>(bit&63)&1 != 0
 		}
-		if a|b|c|d != 0 || l[3].high == 0 {
+		if l[3].high == 0 {
 			return false
 		}
 	}
 }
-
-// ifZero is all ones if n is 0, else 0.
-func ifZero(n uint64) uint64 { return (n|-n)>>63 - 1 }
 
 // insert puts a block that is tiled into the set.
 func (s *tileSet) insert(block netip.Prefix) {
@@ -100,7 +101,7 @@ func (s *tileSet) insert(block netip.Prefix) {
 
 // add puts bits of a tile into the set, and tells whether one was not there.
 func (s *tileSet) add(tile, mask uint64) bool {
-	if slots := 4 * len(s.lines); s.tiles >= slots/8*5 { // as keySet.insert
+	if isCrowded(s.tiles, s.lines) {
 		s.grow()
 	}
 	k := s.slot(tile)
