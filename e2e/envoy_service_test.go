@@ -84,6 +84,7 @@ func TestEnvoyAsksKoalagate(t *testing.T) {
 	t.Run("GW-67 a refusal keeps the client's connection", s.keepsConnection)
 	t.Run("GW-68 a gRPC client is told 14 and why", s.grpcClient)
 	t.Run("GW-69 the upstream hears the decision alone", s.upstream)
+	t.Run("GW-75 whatever bytes a header holds, it counts for itself", s.anyBytes)
 	t.Run("GW-70 the decision is in the log", func(t *testing.T) { wantLogged(t, s.envoy, "ACCESS /buy", `"rule":201`) })
 }
 
@@ -123,6 +124,19 @@ func (s *service) override(t *testing.T) {
 		wantHeader(t, r.header, "X-Ratelimit-Limit", `2, 2;w=3600;name="limit"`)
 	}
 	s.ask(t, 200, "GET", "own", "/", "X-User: bob")
+}
+
+// anyBytes: where the failure mode lets through, a call that koalagate could not
+// read would pass.
+func (s *service) anyBytes(t *testing.T) {
+	for _, value := range []string{"\xff", "\xfe", "?", "\uFFFD", "a\xc0\xafb", "\xc3\xa9"} {
+		for i, want := range []int{200, 200, 429} {
+			s.ask(t, want, "GET", "own", "/", "X-User: "+value)
+			if i > 0 {
+				s.ask(t, want, "GET", "map", "/tenant", "X-Tenant: "+value)
+			}
+		}
+	}
 }
 
 // lies are headers by which a client may try to be taken for another request.
