@@ -24,9 +24,11 @@ import (
 const (
 	callers = 4
 	pace    = time.Millisecond // between two decisions of one caller
-	span    = 10 * time.Second
-	every   = time.Second // between two reloads
+	span    = 10 * time.Second // of a turn, which is longer if what it loads is
+	every   = time.Second      // between two reloads at least
 	turns   = 5
+	// patience is how long a turn waits for what it loads.
+	patience = 2 * time.Minute
 )
 
 // reloads measures how long decisions take while rules are read again, and
@@ -59,7 +61,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	defer running.Wait()
 	defer stop()
 
-	rules, err := compare(ctx, e, "reloads of 10,000 rules, one a second", func(n int) error {
+	sets, err := compare(ctx, e, "reloads of 10,000 rules, one a second", func(n int) error {
 		return os.WriteFile(path, bytes.Replace(many, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+n)+";"), 1), 0o600)
 	})
 	if err != nil {
@@ -68,13 +70,10 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, length), writeList(list+"1", 1, length)); err != nil {
 		return nil, err
 	}
-	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced every five seconds", length), func(n int) error {
-		if n%5 != 1 {
-			return nil
-		}
-		return errors.Join(os.Link(list+strconv.Itoa(n/5%2), list+"~"), os.Rename(list+"~", list))
+	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced as soon as it has loaded", length), func(n int) error {
+		return errors.Join(os.Link(list+strconv.Itoa(n%2), list+"~"), os.Rename(list+"~", list))
 	})
-	return append(rules, lists...), err
+	return append(sets, lists...), err
 }
 
 // writeList writes a list of integers.
@@ -90,34 +89,39 @@ func writeList(path string, from, length int) error {
 	return errors.Join(w.Flush(), f.Close())
 }
 
-// compare measures with and without a change that happens every second, in
-// turn, since neighbours come and go; the pair in the middle counts.
+// compare measures with and without changes, in turn, since neighbours come and
+// go; the pair in the middle counts. A change is made every second, if the one
+// before it is in force.
 func compare(ctx context.Context, e *engine.Engine, what string, change func(n int) error) ([]figure, error) {
 	var pairs []pair
 	number := 0
 	for range turns {
 		var p pair
 		var err error
-		if p.calm, err = load(ctx, e, func() error { return nil }); err != nil {
+		if p.calm, err = load(ctx, e, func() error { return nil }, func() bool { return true }); err != nil {
 			return nil, err
 		}
-		before := e.Rules()
+		var before *rules.Set
+		inForce := func() bool { return e.Rules() != before }
+		made := number
 		if p.busy, err = load(ctx, e, func() error {
+			if !inForce() {
+				return nil
+			}
+			before = e.Rules()
 			number++
 			return change(number)
-		}); err != nil {
-			return nil, err
+		}, inForce); err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		if e.Rules() == before {
-			return nil, fmt.Errorf("%s: no new rules came into force", what)
-		}
+		p.changes = number - made
 		pairs = append(pairs, p)
 	}
 	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.ratio(), b.ratio()) })
 	middle := pairs[turns/2]
 	return []figure{
 		{"without " + what, middle.calm.String(), "", true},
-		{"with " + what, middle.busy.String(), "", true},
+		{"with " + what, fmt.Sprintf("%v, %d reloads", middle.busy, middle.changes), "", true},
 		{
 			"p99 with against without",
 			fmt.Sprintf("%.2f times; in %d turns from %.2f to %.2f", middle.ratio(), turns, pairs[0].ratio(), pairs[turns-1].ratio()),
@@ -127,7 +131,10 @@ func compare(ctx context.Context, e *engine.Engine, what string, change func(n i
 }
 
 // pair is a load without reloads, and one with them.
-type pair struct{ calm, busy latencies }
+type pair struct {
+	calm, busy latencies
+	changes    int
+}
 
 func (p pair) ratio() float64 { return float64(p.busy.p99) / float64(p.calm.p99) }
 
@@ -142,10 +149,10 @@ func (l latencies) String() string {
 	return fmt.Sprintf("p50 %v, p99 %v, the slowest %v of %d decisions", l.p50.Round(time.Microsecond), l.p99.Round(time.Microsecond), l.most.Round(time.Microsecond), l.number)
 }
 
-// load lets callers decide for some time, while disturb is called at
-// intervals.
-func load(ctx context.Context, e *engine.Engine, disturb func() error) (latencies, error) {
-	ctx, stop := context.WithTimeout(ctx, span)
+// load lets callers decide for some time, while disturb is called at intervals,
+// and from then on until what it did is in force.
+func load(ctx context.Context, e *engine.Engine, disturb func() error, inForce func() bool) (latencies, error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	took := make([][]time.Duration, callers)
 	failed := make([]error, callers)
@@ -153,26 +160,38 @@ func load(ctx context.Context, e *engine.Engine, disturb func() error) (latencie
 	for n := range callers {
 		running.Go(func() { took[n], failed[n] = call(ctx, e, n) })
 	}
-	interval := time.NewTicker(every)
-	defer interval.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-interval.C:
-			if err := disturb(); err != nil {
-				stop()
-				running.Wait()
-				return latencies{}, err
-			}
-		}
-	}
+	fault := disturbed(ctx, disturb, inForce)
+	stop()
 	running.Wait()
 	all := slices.Concat(took...)
 	slices.Sort(all)
+	if fault != nil {
+		return latencies{}, fault
+	}
 	if err := errors.Join(failed...); err != nil || len(all) == 0 {
 		return latencies{}, errors.Join(errors.New("no decisions, or not all"), err)
 	}
 	return latencies{len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
+}
+
+// disturbed is the time of one load: it calls disturb, and waits.
+func disturbed(ctx context.Context, disturb func() error, inForce func() bool) error {
+	interval := time.NewTicker(every)
+	defer interval.Stop()
+	for begin := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no new rules came into force in %v", patience)
+		case <-interval.C:
+		}
+		if time.Since(begin) < span {
+			if err := disturb(); err != nil {
+				return err
+			}
+		} else if inForce() {
+			return nil
+		}
+	}
 }
 
 // call decides at its pace until ctx is done.
