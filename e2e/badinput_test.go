@@ -211,25 +211,3 @@ func askRaw(t *testing.T, address, door, path string, headers []string) int {
 	resp.Body.Close()
 	return resp.StatusCode
 }
-
-// Headers that are too long end at the gateway, or in a refusal; requests beside
-// them go on.
-func TestHeadersThatAreTooLongThroughGateways(t *testing.T) {
-	h := newHouse(t)
-	k := h.koalagate("--rules", h.file("rules.conf", oneCounter))
-	app := h.app()
-	for name, g := range map[string]*e2e.Gateway{
-		"envoy": h.envoy(app, k), "envoy over HTTP": h.envoyHTTP(app, k), "nginx": h.nginx(app, k), "accel": nginxWith("nginx/accel.conf")(h, app, k.HTTP),
-		"caddy": caddyWith()(h, app, k.HTTP), "haproxy": haproxyWith()(h, app, k.HTTP),
-	} {
-		before := app.Reached()
-		r, err := askFor("GET", g.URL+"/a", "X-Long: "+strings.Repeat("x", 100_000))
-		if err == nil && (r.status < 400 || r.status > 599) && name != "caddy" {
-			t.Errorf("%s: %d; want a refusal", name, r.status)
-		}
-		if err == nil && r.status >= 400 && app.Reached() != before {
-			t.Errorf("%s: %d, and the request reached the application", name, r.status)
-		}
-		wantStatus(t, 200, "GET", g.URL+"/a")
-	}
-}

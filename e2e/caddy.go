@@ -20,7 +20,7 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	text, err := s.sample("deploy/caddy/Caddyfile", append(pairs,
-		[2]string{"http://127.0.0.1:8080 {", "http://" + address + " {"},
+		[2]string{"http://:8080 {", fmt.Sprintf("http://:%d {", port)},
 		[2]string{"forward_auth 127.0.0.1:9981 {", "forward_auth " + strings.Join(koalagate, " ") + " {"})...)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestNginxAuthRequest(t *testing.T) {
 	d := &door{
 		first: 101,
 		open:  nginxWith("nginx/nginx.conf", roomy),
-		shut:  nginxWith("nginx/nginx.conf", [2]string{"      proxy_intercept_errors on;\n      error_page 500 502 503 504 = @koala_open;\n", ""}),
+		shut:  nginxWith("nginx/nginx.conf", [2]string{"      error_page 500 502 503 504 = @koala_open;\n", ""}),
 		down:  []int{500},
 	}
 	d.tell(t)

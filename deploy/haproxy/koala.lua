@@ -7,6 +7,11 @@
 -- HAProxy ask again, which would count the request twice.
 local timeout = 3000
 
+-- Header lines of a request that are handed on; one with more is refused. HAProxy
+-- itself takes a hundred (tune.http.maxhdr), and its HTTP client writes past the
+-- end of its table where a question has more than that: the process dies.
+local most_lines = 80
+
 -- Headers of the client that are not koalagate's to see: those that HAProxy
 -- itself says, and those that belong to the client's connection or its body.
 local own = {
@@ -30,12 +35,14 @@ local function list(values)
 end
 
 -- question is the headers of the call: the client's, and what HAProxy knows of
--- the request in place of whatever the client claims.
+-- the request in place of whatever the client claims; and how many lines the
+-- client's are.
 local function question(txn)
-	local headers = {}
+	local headers, lines = {}, 0
 	for name, values in pairs(txn.http:req_get_headers()) do
 		if not own[name] and name:sub(1, 12) ~= "x-forwarded-" then
 			headers[name] = list(values)
+			lines = lines + #headers[name]
 		end
 	end
 	headers["x-forwarded-method"] = { txn.sf:method() }
@@ -43,7 +50,7 @@ local function question(txn)
 	headers["x-forwarded-host"] = { txn.sf:req_hdr("host") }
 	headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
 	headers["x-forwarded-for"] = { txn.sf:src() }
-	return headers
+	return headers, lines
 end
 
 -- allow tells the application of the decision, and keeps the client's quota for
@@ -72,9 +79,14 @@ local function refuse(txn, answer)
 end
 
 core.register_action("koala", { "http-req" }, function(txn, url)
+	local headers, lines = question(txn)
+	if lines > most_lines then
+		refuse(txn, { status = 431, headers = {} })
+		return
+	end
 	local client = core.httpclient()
 	local asked, answer = pcall(function()
-		return client:get({ url = url, headers = question(txn), timeout = timeout })
+		return client:get({ url = url, headers = headers, timeout = timeout })
 	end)
 	local status = asked and answer and answer.status or 0
 	if status >= 200 and status < 300 then

@@ -1,0 +1,125 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// oddRequests are what a client can send to make a gateway, or its question to
+// koalagate, fail; SHOP stands for an ordinary Host header.
+func oddRequests() map[string]string {
+	const get = "GET /a HTTP/1.1\r\nSHOP"
+	headers := func(n, size int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "\r\nX-H%d: %s", i, strings.Repeat("x", size))
+		}
+		return b.String()
+	}
+	return map[string]string{
+		"an ordinary one":            get,
+		"a header of 15 kB":          get + headers(1, 15_000),
+		"72 kB of headers":           get + headers(9, 8000),
+		"100 kB of headers":          get + headers(13, 7900),
+		"1 MB of headers":            get + headers(130, 8000),
+		"as long as nginx takes":     "GET /" + strings.Repeat("%2F", 2600) + " HTTP/1.1\r\nHost: " + strings.Repeat("h", 8000) + headers(2, 8000),
+		"as long as HAProxy takes":   get + headers(1, 14_900),
+		"80 headers":                 get + headers(80, 1),
+		"92 headers":                 get + headers(92, 1),
+		"97 headers":                 get + headers(97, 1),
+		"the same header 97 times":   get + strings.Repeat("\r\nX-H: x", 97),
+		"1000 headers":               get + headers(1000, 1),
+		"a control character":        get + "\r\nX-H: a\x01b",
+		"a DEL":                      get + "\r\nX-H: a\x7fb",
+		"bytes above ASCII":          get + "\r\nX-H: a\xffb",
+		"a header without a name":    get + "\r\n: a",
+		"a name with a bracket":      get + "\r\nX(H: a",
+		"a name above ASCII":         get + "\r\nX\x80H: a",
+		"a host of odd characters":   "GET /a HTTP/1.1\r\nHost: a\"b<>^`{|}",
+		"a host above ASCII":         "GET /a HTTP/1.1\r\nHost: a\x80b",
+		"two hosts":                  get + "\r\nHost: other.example",
+		"no host":                    "GET /a HTTP/1.0",
+		"another method":             "REPORT /a HTTP/1.1\r\nSHOP",
+		"a method that is none":      "FOO! /a HTTP/1.1\r\nSHOP",
+		"the absolute form":          "GET http://shop.example/a HTTP/1.1\r\nSHOP",
+		"a fragment":                 "GET /a#b HTTP/1.1\r\nSHOP",
+		"a broken escape":            "GET /a%zz HTTP/1.1\r\nSHOP",
+		"a NUL":                      "GET /a%00 HTTP/1.1\r\nSHOP",
+		"a path above ASCII":         "GET /a\xff HTTP/1.1\r\nSHOP",
+		"a path of odd characters":   "GET /a\"<>\\^`{|} HTTP/1.1\r\nSHOP",
+		"a placeholder":              "GET /{http.request.uri} HTTP/1.1\r\nSHOP",
+		"an upgrade":                 get + "\r\nConnection: Upgrade\r\nUpgrade: websocket",
+		"an upgrade to HTTP/2":       get + "\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
+		"Expect":                     "POST /a HTTP/1.1\r\nSHOP\r\nExpect: 100-continue\r\nContent-Length: 0",
+		"an Expect of another kind":  get + "\r\nExpect: a miracle",
+		"trailers":                   get + "\r\nTE: trailers\r\nTrailer: X-H",
+		"a coding that nobody knows": get + "\r\nTransfer-Encoding: gzip",
+		"a condition and a range":    get + "\r\nRange: bytes=0-0\r\nIf-None-Match: *",
+		"the gateway's headers are hop by hop": get + "\r\nConnection: Host, X-Real-IP, X-Forwarded-For, X-Forwarded-Method, " +
+			"X-Forwarded-Uri, X-Original-Method, X-Original-URI, X-Koala-Accel, Content-Length",
+	}
+}
+
+// Whatever a client sends is either decided and counted, or refused; and those
+// that come after it are answered. The samples let through what koalagate cannot
+// be asked about: nothing that a client sends may come to that.
+func TestOddRequestsThroughGateways(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	k := h.koalagate("--rules", h.file("rules.conf", oneCounter))
+	app := h.app()
+	for name, g := range map[string]*e2e.Gateway{
+		"envoy": h.envoy(app, k), "envoy over HTTP": h.envoyHTTP(app, k), "nginx": h.nginx(app, k), "accel": nginxWith("nginx/accel.conf")(h, app, k.HTTP),
+		"caddy": caddyWith()(h, app, k.HTTP), "haproxy": haproxyWith()(h, app, k.HTTP),
+	} {
+		for what, request := range oddRequests() {
+			reached, counted := app.Reached(), hitsOf(t, k)
+			status, err := sendRaw(g, request)
+			isDecided := hitsOf(t, k) != counted
+			switch {
+			case err != nil:
+				t.Errorf("%s, %s: %v; want an answer", name, what, err)
+			case app.Reached() != reached && !isDecided:
+				t.Errorf("%s, %s: %d; it reached the application, and was not counted", name, what, status)
+			case status >= 500 && status != http.StatusNotImplemented && !isDecided:
+				t.Errorf("%s, %s: %d; want a decision or a refusal", name, what, status)
+			case status < 400 && !isDecided:
+				t.Errorf("%s, %s: %d; want it counted", name, what, status)
+			}
+			wantStatus(t, 200, "GET", g.URL+"/healthz")
+		}
+		wantStatus(t, 200, "GET", g.URL+"/a")
+	}
+}
+
+// sendRaw sends a request as it is written, and returns the final status.
+func sendRaw(g *e2e.Gateway, request string) (int, error) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return 0, err
+	}
+	// An answer may come while the end of a long request is still on its way.
+	go func() {
+		_, _ = conn.Write([]byte(strings.Replace(request, "SHOP", "Host: shop.example", 1) + "\r\n\r\n"))
+	}()
+	for answers := bufio.NewReader(conn); ; {
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return 0, err
+		}
+		if resp.StatusCode >= 200 {
+			return resp.StatusCode, resp.Body.Close()
+		}
+	}
+}
