@@ -14,11 +14,11 @@ import (
 // maxDepth is how deep messages may lie in each other, as in the library.
 const maxDepth = 10_000
 
-// Unmarshal reads a message. Envoy puts any bytes of a client's header into
+// unmarshal reads a message by the library. Envoy puts any bytes of a client's header into
 // texts, which the library refuses to read unless they are UTF-8: the call would
 // fail, and Envoy's failure mode let the request through. So what it refuses is
 // read with other bytes in their place, and then gets its own.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c codec) unmarshal(data mem.BufferSlice, v any) error {
 	err := c.CodecV2.Unmarshal(data, v)
 	m, ok := v.(proto.Message)
 	if err == nil || !ok {
