@@ -156,6 +156,9 @@ type Config struct {
 	// Redis: script (many in one script call), pipeline (a script call each, in
 	// one round trip) or off (each by itself). What is decided is the same.
 	RedisBatching string `koanf:"redis_batching" validate:"oneof=script pipeline off"`
+	// RedisCountPath has decisions that only count, as most do, take the short
+	// way through the script. What is decided is the same.
+	RedisCountPath bool `koanf:"redis_count_path"`
 	// RedisRefusals is how many refusals are remembered, for a second at most,
 	// and told without asking Redis again; 0 for none.
 	RedisRefusals int `koanf:"redis_refusals" validate:"min=0,max=10000000"`

@@ -38,9 +38,13 @@ func checkBatching(b Batching) (Batching, error) {
 }
 
 const (
-	// maxFlying is the number of batches under way at a time: one that Redis
-	// works on, and one on its way there.
+	// maxFlying is the number of batches under way at a time. The second one
+	// goes when as many calls wait as a batch holds, or when the first is
+	// overdue: fewer and fuller ones cost everybody less, and the first that
+	// hangs must not hold up all.
 	maxFlying = 2
+	// overdue is longer than a batch takes unless Redis is far away or slow.
+	overdue = 5 * time.Millisecond
 	// maxBatch and maxBatchRules bound what Redis does without a break for
 	// anybody else: about a millisecond.
 	maxBatch      = 64
@@ -59,19 +63,21 @@ type batches struct {
 	batching Batching
 	budget   time.Duration
 	send     func(context.Context, []*bundle) // ends every call in them
-	ctx      context.Context                  // ends with close
+	now      func() time.Time
+	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 	lone     sync.Pool // of bundles for one call
 
 	mu      sync.Mutex
 	waiting []*call
 	flying  int
+	left    time.Time // when the last batch left
 	closed  bool
 	running sync.WaitGroup
 }
 
 func newBatches(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *batches {
-	b := &batches{batching: batching, budget: budget, send: send}
+	b := &batches{batching: batching, budget: budget, send: send, now: time.Now}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
 	return b
@@ -131,11 +137,12 @@ func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 	case <-c.done:
 		return false, c.err
 	case <-ctx.Done():
-		if c.state.CompareAndSwap(callWaits, callIsGone) {
-			return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
-		}
-		return true, ctx.Err()
+	case <-departed(ctx):
 	}
+	if c.state.CompareAndSwap(callWaits, callIsGone) {
+		return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
+	}
+	return true, ctx.Err()
 }
 
 // add puts c behind the calls that wait, and sees to it that they are sent. A
@@ -152,10 +159,11 @@ func (b *batches) add(c *call) (alone bool, err error) {
 	case b.flying == 0 || b.batching == BatchOff:
 		b.flying++
 		b.running.Add(1)
+		b.left = b.now()
 		return true, nil
 	}
 	b.waiting = append(b.waiting, c)
-	if b.flying < maxFlying {
+	if b.flying < maxFlying && (len(b.waiting) >= maxBatch || b.now().Sub(b.left) > overdue) {
 		b.flying++
 		b.running.Add(1)
 		go b.sendAll()
@@ -213,6 +221,7 @@ func (b *batches) next(batch []*call) []*call {
 	left := copy(b.waiting, b.waiting[taken:])
 	clear(b.waiting[left:])
 	b.waiting = b.waiting[:left]
+	b.left = b.now()
 	if len(batch) == 0 {
 		b.flying--
 	}

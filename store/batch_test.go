@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,30 @@ func TestAScriptFlushReachesEveryCallOfABatchOnce(t *testing.T) {
 	}
 }
 
+func TestAPlanThatTheScriptFailsAtSpoilsNoOthers(t *testing.T) {
+	server := storetest.StartServer(t)
+	for name, way := range ways {
+		r := server.Open(t, way)
+		good, bad := oneCount("good", 2), oneCount("bad", 2)
+		bad.Sets[0].Rules[0].Method = 7 // that Evaluate would not send
+		answers := make([]store.Answers, 5)
+		faults := r.EvaluateEach([]*store.Plan{good, bad, good, bad, good}, answers)
+		for i, fault := range faults {
+			if failed := fault != nil; failed != (i%2 == 1) {
+				t.Errorf("%s: call %d: error %v", name, i, fault)
+			}
+		}
+		for i, admitted := range map[int]bool{0: true, 2: true, 4: false} {
+			if got := answers[i].Sets[0].Decider < 0; got != admitted {
+				t.Errorf("%s: call %d was admitted: %v; want %v, each counted once", name, i, got, admitted)
+			}
+		}
+		if text := faults[1].Error(); !strings.Contains(text, "counted nothing") {
+			t.Errorf("%s: error %q; want one that says that nothing was counted", name, text)
+		}
+	}
+}
+
 func TestACallKeepsItsOwnDeadlineInABatch(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t)
@@ -141,16 +166,14 @@ func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
 	}
 	defer r.Close()
 
-	// Two calls are on their way, and held there.
+	// One call is on its way, and held there.
 	var group sync.WaitGroup
-	for range 2 {
-		group.Go(func() {
-			if err := r.Evaluate(context.Background(), oneCount("s", 1000), new(store.Answers)); err != nil {
-				t.Error(err)
-			}
-		})
-		<-g.entered
-	}
+	group.Go(func() {
+		if err := r.Evaluate(context.Background(), oneCount("s", 1000), new(store.Answers)); err != nil {
+			t.Error(err)
+		}
+	})
+	<-g.entered
 	for range 50 {
 		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Millisecond) // 5 of which are for the way back
 		if err := r.Evaluate(ctx, oneCount("s", 1000), new(store.Answers)); !errors.Is(err, context.DeadlineExceeded) {
@@ -166,8 +189,9 @@ func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
 	if err := r.Evaluate(context.Background(), p, a); err != nil {
 		t.Fatal(err)
 	}
-	if hits := a.Sets[0].Hits; hits != 2 {
-		t.Errorf("%d hits are counted; want the 2 that were sent: callers who left before that count nothing", hits)
+	// The first that finds the one on its way overdue is sent, too.
+	if hits := a.Sets[0].Hits; hits < 1 || hits > 2 {
+		t.Errorf("%d hits are counted; want the 1 or 2 that were sent: callers who left before that count nothing", hits)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// bundle is one call of evaluate.lua, which carries out the calls of many
+// bundle is one call of the script, which carries out the calls of many
 // callers as if they came one after the other. It names each key once, and each
 // shape: most calls differ in their keys alone.
 type bundle struct {
@@ -59,9 +59,11 @@ func (b *bundle) fail(err error) {
 	}
 }
 
-// pack makes the script's argument. linger is in ms; daysOf knows the days that
-// the script may choose from for a plan of a zone and a clock.
-func (b *bundle) pack(linger int64, daysOf func(*time.Location, int64) days) {
+// pack makes the script's argument. shortcut is whether calls that only count go
+// the short way; linger is in ms; daysOf knows the days that the script may choose
+// from for a plan of a zone and a clock.
+func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) days) {
+	b.counts = shortcut
 	b.index()
 	b.zones, b.shapes = b.zones[:0], b.shapes[:0]
 	b.body.reset()
@@ -138,7 +140,6 @@ func (b *bundle) shape(c *call, zone int) int {
 // index numbers the keys: those of the subjects first, and equal ones alike.
 func (b *bundle) index() {
 	total := 0
-	b.counts = true
 	for _, c := range b.calls {
 		total += len(c.names)
 		b.counts = b.counts && c.counts

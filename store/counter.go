@@ -2,7 +2,7 @@ package store
 
 // A counter is what is kept for one rule and one subject. Its zero value is a
 // counter on which nothing was counted. The methods differ in their types:
-// window, daily, slide and bucket; evaluate.lua has the same arithmetic under
+// window, daily, slide and bucket; store/lua has the same arithmetic under
 // the names of the methods.
 //
 // Nothing here reads a clock or checks a threshold: now and the thresholds

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// call is one plan on its way to evaluate.lua and back: its part of what is
+// call is one plan on its way to the script and back: its part of what is
 // described there. Its caller packs it, and it goes in a bundle with others.
 //
 // What the bundle needs of the plan is copied: a caller whose time is over takes
@@ -34,6 +34,7 @@ type call struct {
 	logs   bool      // there is a leak rule
 	slot   uint16    // of a Cluster
 	asking bool      // the slot is on its way to the node
+	time   allowance // of a call that is not sent in parts
 	delivery
 }
 
@@ -154,7 +155,7 @@ func (c *call) inOneSlot() bool {
 	return true
 }
 
-// rule appends the numbers of a rule, in the order of evaluate.lua.
+// rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *call) rule(r *Rule) {
 	c.daily = c.daily || r.daily()
 	c.counts = c.counts && r.Method == Count

@@ -62,7 +62,7 @@ func TestPack(t *testing.T) {
 			calls[i].pack(keyBegin("p", false), plan)
 			b.add(calls[i])
 		}
-		b.pack(1000, noon)
+		b.pack(true, 1000, noon)
 	}
 	var keys []string
 	for _, n := range b.names {
@@ -116,7 +116,7 @@ func TestOnlyCountsAreCounts(t *testing.T) {
 			one.pack(keyBegin("p", false), &c.plans[i])
 			b.add(one)
 		}
-		b.pack(0, noon)
+		b.pack(true, 0, noon)
 		if b.counts != c.counts {
 			t.Errorf("%s: counts is %v", name, b.counts)
 		}

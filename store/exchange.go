@@ -12,7 +12,7 @@ import (
 // was counted: these calls go again one by one, so that only one of them fails.
 func (r *Redis) exchange(ctx context.Context, client redis.UniversalClient, bundles []*bundle) {
 	for _, b := range bundles {
-		b.pack(r.linger, r.days)
+		b.pack(r.shortcut, r.linger, r.days)
 		r.plans.Add(int64(len(b.calls)))
 	}
 	for len(bundles) > 0 {
@@ -26,11 +26,11 @@ func (r *Redis) roundTrip(ctx context.Context, client redis.UniversalClient, bun
 	var one [1]*redis.Cmd
 	commands, asking := one[:0], false
 	for _, b := range bundles {
-		name, script := "evalsha", r.script.Hash()
+		name, text := "evalsha", r.script.Hash()
 		if b.again {
-			name, script = "eval", evaluateLua
+			name, text = "eval", script
 		}
-		command := redis.NewCmd(ctx, b.command(name, script)...)
+		command := redis.NewCmd(ctx, b.command(name, text)...)
 		command.SetFirstKeyPos(3)
 		commands, asking = append(commands, command), asking || b.calls[0].asking
 	}
@@ -75,7 +75,7 @@ func (r *Redis) apart(b *bundle) []*bundle {
 	for _, c := range b.calls {
 		one := new(bundle)
 		one.add(c)
-		one.pack(r.linger, r.days)
+		one.pack(r.shortcut, r.linger, r.days)
 		list = append(list, one)
 	}
 	return list

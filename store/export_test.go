@@ -22,6 +22,11 @@ func (r *Redis) Prefix() string { return r.prefix }
 // EvaluateTogether carries out plans of one clock in one script call, in their
 // order, as if that many callers had gathered.
 func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
+	return errors.Join(r.EvaluateEach(plans, answers)...)
+}
+
+// EvaluateEach does the same, and returns the error of each plan.
+func (r *Redis) EvaluateEach(plans []*Plan, answers []Answers) []error {
 	if r.refusals != nil {
 		defer r.refusals.forget()
 	}
@@ -31,22 +36,21 @@ func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
 		c.done = make(chan struct{}, 1)
 		c.pack(r.begin, p)
 		if !b.takes(c) {
-			return errors.New("these plans do not go in one script call")
+			return []error{errors.New("these plans do not go in one script call")}
 		}
 		b.add(c)
 	}
 	r.exchange(context.Background(), r.client, []*bundle{b})
-	for i, c := range b.calls {
+	calls := b.calls
+	faults := make([]error, len(calls))
+	for i, c := range calls {
 		<-c.done
-		if c.err != nil {
-			return c.err
-		}
 		answers[i].reset(len(plans[i].Sets))
-		if err := c.read(plans[i], &answers[i]); err != nil {
-			return err
+		if faults[i] = c.err; c.err == nil {
+			faults[i] = c.read(plans[i], &answers[i])
 		}
 	}
-	return nil
+	return faults
 }
 
 // Settle waits until what was taken in vain is given back.

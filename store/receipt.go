@@ -24,7 +24,7 @@ type receipt struct {
 	a, b, c int64
 }
 
-// The operations of evaluate.lua beside those of plans.
+// The operations of the script beside those of plans.
 const (
 	// giveBack takes back what receipts say. On each rule.
 	giveBack Op = 9
@@ -33,7 +33,7 @@ const (
 	wantsReceipts = 16
 )
 
-// The first byte of a receipt; evaluate.lua has the flags.
+// The first byte of a receipt; lua/plan.lua has the flags.
 const receiptSize = 1 + 6 + 7 + 6
 
 // pack appends the receipt's numbers.

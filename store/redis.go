@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,11 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed evaluate.lua
-var evaluateLua string
-
 // Redis keeps the counters in a Redis that several instances share. A plan is
-// one call of evaluate.lua, which Redis carries out without another between.
+// one call of the script, which Redis carries out without another between.
 // It is safe for concurrent use.
 type Redis struct {
 	client   redis.UniversalClient // nil for a Cluster
@@ -27,6 +23,7 @@ type Redis struct {
 	begin    string // of every key, up to the subject's braces
 	budget   time.Duration
 	calendar calendar
+	shortcut bool  // calls that only count go the short way
 	linger   int64 // how long Redis keeps a counter beyond its end, ms
 	onDamage func(key string)
 	skew     atomic.Int64 // what Redis's clock is ahead of ours, ms; known only once it mattered
@@ -74,6 +71,9 @@ type RedisOptions struct {
 	// Batching is how calls that come at the same time go to Redis; "" means
 	// BatchScript.
 	Batching Batching
+	// NoCountPath has the script take its general way for calls that only take,
+	// on one count rule a subject. The answers are the same; they cost Redis more.
+	NoCountPath bool
 	// Refusals is how many refusals the store remembers, for a second at most:
 	// calls that Redis would refuse again are not sent. 0 means DefaultRefusals,
 	// less than 0 none.
@@ -106,7 +106,7 @@ const (
 // NewRedis returns a store in the Redis that o names. It does not wait for it:
 // Check tells whether it is there.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	r := &Redis{client: o.Client, script: redis.NewScript(evaluateLua), prefix: o.Prefix, budget: o.Budget, linger: 1000, onDamage: o.OnDamage}
+	r := &Redis{client: o.Client, script: redis.NewScript(script), prefix: o.Prefix, budget: o.Budget, linger: 1000, shortcut: !o.NoCountPath, onDamage: o.OnDamage}
 	if r.prefix == "" {
 		r.prefix = DefaultPrefix
 	}
@@ -177,30 +177,36 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(ctx, r.deadline(ctx, time.Now()))
-	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redis: no time is left for a call: %w", err)
+	}
+	now := time.Now()
+	end := r.deadline(ctx, now)
+	if !now.Before(end) {
+		return fmt.Errorf("redis: no time is left for a call: %w", context.DeadlineExceeded)
 	}
 	a.reset(len(p.Sets))
 	c := r.calls.Get().(*call)
 	c.pack(r.begin, p)
 	if r.nodes != nil && !c.inOneSlot() {
 		r.calls.Put(c)
+		ctx, cancel := context.WithDeadline(ctx, end)
+		defer cancel()
 		return r.evaluateApart(ctx, p, a)
 	}
 	if r.refusals != nil && r.refusals.tell(c, p, a) {
 		r.calls.Put(c)
 		return nil
 	}
-	lost, err := r.carryOut(ctx, c)
+	c.time.begin(ctx, now, end)
+	lost, err := r.carryOut(&c.time, c) //nolint:contextcheck // it is the caller's, with an end
 	if err == nil {
 		err = c.read(p, a)
 	}
 	if r.refusals != nil {
 		r.refusals.keep(c, p, a, err, r.dayEnd)
 	}
-	if !lost {
+	if c.time.finish() && !lost {
 		r.calls.Put(c)
 	}
 	return err

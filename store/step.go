@@ -6,7 +6,7 @@ import (
 )
 
 // step is one plan being carried out in process, with the locks of all its
-// counters held. evaluate.lua walks in the same way.
+// counters held. lua/decide.lua walks in the same way.
 type step struct {
 	memory  *Memory
 	plan    *Plan

@@ -10,9 +10,10 @@ import (
 // ways are the ways to Redis: with all that makes it quick, without any of it,
 // and between. What is answered is the same.
 var ways = map[string]func(*store.RedisOptions){
-	"all on":   func(*store.RedisOptions) {},
-	"all off":  storetest.Plain,
-	"pipeline": func(o *store.RedisOptions) { o.Batching = store.BatchPipeline },
+	"all on":       func(*store.RedisOptions) {},
+	"all off":      storetest.Plain,
+	"no short way": func(o *store.RedisOptions) { o.NoCountPath = true },
+	"pipeline":     func(o *store.RedisOptions) { o.Batching = store.BatchPipeline },
 }
 
 func TestBehaviour(t *testing.T) {

@@ -38,7 +38,7 @@ const runs = 2000
 
 // bounds are the most that may ever be committed for an admitted call of one
 // rule, by store.
-var bounds = map[string]float64{"in process": 5, "Redis": 18}
+var bounds = map[string]float64{"in process": 5, "Redis": 15}
 
 // TestAllocationsADecision fails when a decision allocates more than a tenth
 // more, or less, than what is committed: a number that has become better is

@@ -14,7 +14,8 @@ import (
 // redisOptions are what the configuration says of Redis.
 func redisOptions(c *config.Config) store.RedisOptions {
 	return store.RedisOptions{
-		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: store.Batching(c.RedisBatching), Refusals: refusals(c.RedisRefusals),
+		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: store.Batching(c.RedisBatching),
+		NoCountPath: !c.RedisCountPath, Refusals: refusals(c.RedisRefusals),
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
 		FixedTag: c.ClusterTag == "fixed",

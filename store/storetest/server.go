@@ -104,7 +104,9 @@ func (s *Server) Client() *redis.Client {
 
 // Plain has a store do nothing for speed: each call is sent, by itself. What it
 // answers is what a store with all of it answers.
-func Plain(o *store.RedisOptions) { o.Batching, o.Refusals = store.BatchOff, -1 }
+func Plain(o *store.RedisOptions) {
+	o.Batching, o.NoCountPath, o.Refusals = store.BatchOff, true, -1
+}
 
 // Open returns a store in the server under a prefix of its own. When the test
 // ends, every key of it must carry an expiry.

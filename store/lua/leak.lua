@@ -1,0 +1,251 @@
+-- leak: runs of hits, oldest first: the instant and the number of all hits ever
+-- counted up to the run's end. The numbers begin again at 2^53. The newest runs
+-- are in s.runs, older ones from number head to before tail in the log, a
+-- string of its own that is read and written in place: however long it is, a
+-- step touches a few runs of it.
+if used[LEAK] then
+  local RUN = 13       -- bytes of a run
+  local INLINE = 32    -- runs in a value; beyond it, all but half go to the log
+  local SPARE = 1024   -- runs of a counter beyond its limit
+  local FEW = 1024     -- runs that are copied in one go
+  local MOVE = 256     -- runs of a longer log that a step moves
+  local MAX = 16777216 -- runs of any counter
+  local LATE = 256     -- runs behind the one that is given back
+  local BARE = 4096    -- runs in a value whose log is not named
+
+  local function length(s)
+    return s.tail - s.head + #s.runs / 13
+  end
+
+  -- Run i, counted from 0: its instant, and the number of all hits to its end.
+  local function run(s, i)
+    local logged = s.tail - s.head
+    if i >= logged then return struct.unpack('>I6I7', s.runs, (i - logged) * 13 + 1) end
+    local at = (s.head + i) * 13
+    return struct.unpack('>I6I7', redis.call('GETRANGE', s.log, at, at + 12))
+  end
+
+  -- The instant of the oldest run; a state keeps it once it was read.
+  local function oldest(s)
+    if not s.oldest then s.oldest = run(s, 0) end
+    return s.oldest
+  end
+
+  -- The number of all hits before run i.
+  local function up_to(s, i)
+    if i == 0 then return s.before end
+    local _, n = run(s, i - 1)
+    return n
+  end
+
+  local function between(from, to)
+    return (to - from) % 9007199254740992
+  end
+
+  local function forward(from, n)
+    local left = 9007199254740992 - n
+    return from >= left and from - left or from + n
+  end
+
+  -- The first of the runs from i to before n that is after the instant.
+  local function after(s, i, n, out)
+    while i < n do
+      local middle = math.floor((i + n) / 2)
+      if run(s, middle) > out then n = middle else i = middle + 1 end
+    end
+    return i
+  end
+
+  -- The first run from i on with which that many hits are together.
+  local function reaching(s, i, hits)
+    local from, n = up_to(s, i), length(s) - 1
+    while i < n do
+      local middle = math.floor((i + n) / 2)
+      local _, to = run(s, middle)
+      if between(from, to) >= hits then n = middle else i = middle + 1 end
+    end
+    return i
+  end
+
+  -- The first run that is not out, the hits from there, and the newest run.
+  local function live(s, r, now)
+    local n, out = length(s), now - r.time
+    if n == 0 then return 0, 0, 0, s.before end
+    local newest, total = run(s, n - 1)
+    if newest <= out or now >= s.gone then return n, 0, newest, total end
+    local first = 0
+    if oldest(s) <= out then first = after(s, 1, n - 1, out) end
+    return first, between(up_to(s, first), total), newest, total
+  end
+
+  -- The state without the runs that are out, its hits, its newest run.
+  local function pruned(s, r, now)
+    local first, hits, newest, total = live(s, r, now)
+    if hits == 0 then
+      return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = s.expires, runs = '', log = s.log}, 0, 0, 0
+    end
+    local logged = s.tail - s.head
+    local p = {before = up_to(s, first), head = 0, tail = 0, start = 0, moved = 0, expires = s.expires, runs = s.runs, log = s.log}
+    if first == 0 then p.oldest = s.oldest end
+    if first < logged then
+      p.head, p.tail, p.start, p.moved = s.head + first, s.tail, s.start, s.moved
+    elseif first > logged then
+      p.runs = string.sub(s.runs, (first - logged) * 13 + 1)
+    end
+    return p, hits, newest, total
+  end
+
+  -- Moves what a long log has in use to its begin, which is out: some runs a
+  -- step, so that no step keeps Redis for long. Until all have moved they are
+  -- read where they were. The runs from number start on move; moved of them have.
+  local function move_log(s, log)
+    if s.start == 0 then s.start = s.head end
+    local moved = math.min(math.max(s.moved, s.head - s.start), s.tail - s.start)
+    local n = math.min(s.tail - s.start - moved, MOVE)
+    if moved + n > s.start then -- the log grew faster than it moved
+      s.start, s.moved = 0, 0
+      return
+    end
+    if n > 0 then
+      local at = (s.start + moved) * RUN
+      redis.call('SETRANGE', log, moved * RUN, redis.call('GETRANGE', log, at, at + n * RUN - 1))
+    end
+    s.moved = moved + n
+    if s.start + s.moved == s.tail then
+      s.head, s.tail, s.start, s.moved = s.head - s.start, s.moved, 0, 0
+    end
+  end
+
+  -- Moves runs to the log if there are too many, and tidies the log.
+  local function write_log(s, log, stored, now)
+    local had = stored and stored.tail > 0
+    if s.tail == 0 and had then redis.call('DEL', log) end
+    local used = s.tail - s.head
+    if s.start > 0 or used > FEW and s.head > FEW + used * 1.125 then
+      move_log(s, log)
+    elseif used <= FEW and s.head > FEW then
+      redis.call('SET', log, redis.call('GETRANGE', log, s.head * RUN, s.tail * RUN - 1), 'KEEPTTL')
+      s.head, s.tail = 0, s.tail - s.head
+    end
+    local runs = #s.runs / RUN
+    if runs > INLINE and log then
+      local bytes = (runs - INLINE / 2) * RUN
+      if s.tail == 0 then
+        s.expires = expiry(s.gone, now, linger)
+        redis.call('SET', log, string.sub(s.runs, 1, bytes), 'PX', string.format('%.0f', s.expires - now))
+      else
+        redis.call('SETRANGE', log, s.tail * RUN, string.sub(s.runs, 1, bytes))
+      end
+      s.tail, s.runs = s.tail + bytes / RUN, string.sub(s.runs, bytes + 1)
+    end
+    if s.tail > 0 and s.gone > s.expires then
+      s.expires = expiry(s.gone, now, linger)
+      redis.call('PEXPIRE', log, string.format('%.0f', s.expires - now))
+    end
+  end
+
+  methods[LEAK] = {
+    unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
+
+    look = function(s, r, now)
+      local limit, weight = r.count, r.weight
+      local first, hits, newest = live(s, r, now)
+      local admits, retry = hits + weight <= limit, -1
+      if not admits and weight <= limit then
+        local at = run(s, reaching(s, first, hits + weight - limit))
+        retry = math.max(math.min(at, newest) + r.time - now, 1) -- whatever is in a log that somebody wrote to
+      end
+      return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
+    end,
+
+    add = function(s, r, now)
+      local p, hits, newest, total = pruned(s, r, now)
+      local at = math.max(now, newest)
+      local upto = forward(total, math.min(r.weight, 9007199254740991 - hits))
+      if hits > 0 and (at == newest or length(p) >= math.min(r.count + SPARE, MAX)) then
+        p.runs = string.sub(p.runs, 1, -14) -- the hits join the newest run
+      end
+      p.runs = p.runs .. struct.pack('>I6I7', at, upto)
+      p.gone = at + r.time
+      if #p.runs > BARE * RUN then error('its log is not named') end
+      return p
+    end,
+
+    refund = function(s, r, now)
+      local p, hits, newest_at = pruned(s, r, now)
+      local left = hits - r.weight
+      if left <= 0 then return nil end
+      local last = reaching(p, 0, left)
+      local at = math.min(run(p, last), newest_at)
+      local newest = struct.pack('>I6I7', at, forward(p.before, left))
+      local logged = p.tail - p.head
+      if last >= logged then
+        p.runs = string.sub(p.runs, 1, (last - logged) * 13) .. newest
+      else
+        p.tail, p.runs = p.head + last, newest
+      end
+      p.gone = at + r.time
+      return p
+    end,
+
+    receipt = function(_, s)
+      local at = run(s, length(s) - 1)
+      return 1, at, 0, 0
+    end,
+
+    -- Off exactly that run: the newest instead would be another caller's. All
+    -- numbers from there on become less, so those runs come out of the log.
+    back = function(s, r, now, _, _, instant)
+      local p, hits = pruned(s, r, now)
+      local n = length(p)
+      local i = after(p, 0, n, instant - 1)
+      if hits == 0 or i >= n or n - i > LATE or run(p, i) ~= instant then return s end
+      local _, upto = run(p, i)
+      local of_run = between(up_to(p, i), upto)
+      local less = math.min(r.weight, of_run)
+      local runs, kept, logged = p.runs, {}, p.tail - p.head
+      if i < logged then
+        runs = redis.call('GETRANGE', p.log, (p.head + i) * RUN, p.tail * RUN - 1) .. runs
+        p.tail = p.head + i
+      else
+        kept[1] = string.sub(runs, 1, (i - logged) * RUN)
+        runs = string.sub(runs, (i - logged) * RUN + 1)
+      end
+      for from = less == of_run and RUN + 1 or 1, #runs, RUN do
+        local at, number = struct.unpack('>I6I7', runs, from)
+        kept[#kept + 1] = struct.pack('>I6I7', at, (number - less) % 9007199254740992)
+      end
+      p.runs, p.oldest = table.concat(kept), nil
+      n = length(p)
+      if n > 0 then
+        p.gone = run(p, n - 1) + r.time
+        return p
+      end
+    end,
+
+    decode = function(body, till, log, far)
+      if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
+      local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
+      if tail < head or head < start or start < moved then return nil end
+      -- The newest run is older than its own end, and numbers go round at 2^53.
+      local newest, total = struct.unpack('>I6I7', body, #body - 12)
+      if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
+      if tail > 0 and not log then error('its log is not named') end
+      if tail > head then
+        local size = redis.pcall('STRLEN', log)
+        if type(size) == 'table' and not string.find(size.err, 'WRONGTYPE', 1, true) then error(size.err, 0) end
+        if type(size) ~= 'number' or size < tail * 13 then return nil end
+      end
+      return {
+        before = before, head = head, tail = tail, start = start, moved = moved,
+        expires = expires < far and expires or 0, runs = string.sub(body, 30), gone = till, log = log,
+      }
+    end,
+
+    encode = function(s, tag, log, stored, now)
+      write_log(s, log, stored, now)
+      local head = struct.pack('>I5I6I2I7I4I4I6I4I4', tag, s.gone, 29 + #s.runs, s.before, s.head, s.tail, s.expires, s.start, s.moved)
+      return head .. s.runs, s.gone
+    end,
+  }
+end

@@ -1,0 +1,148 @@
+-- The methods -----------------------------------------------------------------
+--
+-- unused   the state of a counter on which nothing was counted
+-- look     what the counter says to a rule's weight: admits, limit, remaining,
+--          reset, retry (-1 is never), hits (for base the day's), and for base
+--          whether the others are about the day, too (1)
+-- add      the state with the rule's weight counted, whatever the limits
+-- refund   the state with the weight given back, nil if nothing is left
+-- receipt  what made another state of one, as receipt.go has it
+-- back     the state without what a receipt says, nil if nothing is left
+-- decode   the state in the body of an entry, nil if it is none
+-- encode   the entry of a state, and the instant from which it is as new
+
+local methods = {}
+
+-- 2^53-1, where counters saturate, is written out below: 9007199254740991.
+
+-- A window is its hits and the instant at which it closes.
+local function counted(hits, closes, now)
+  return now < closes and hits or 0
+end
+
+local function put(hits, closes, n, now, till)
+  if n == 0 then return hits, closes end
+  if now >= closes then hits, closes = 0, till end
+  return math.min(hits + n, 9007199254740991), closes
+end
+
+local function take(hits, closes, n, now)
+  return now < closes and math.max(hits - n, 0) or hits
+end
+
+if used[COUNT] then
+  methods[COUNT] = {
+    unused = {hits = 0, closes = 0},
+
+    look = function(s, r, now)
+      local limit, hits, closes = r.count, s.hits, s.closes
+      if now >= closes then hits, closes = 0, r.closes end
+      local reset = closes - now
+      return hits + r.weight <= limit, limit, math.max(limit - hits, 0), reset, r.weight > limit and -1 or reset, hits
+    end,
+
+    add = function(s, r, now)
+      local hits, closes = put(s.hits, s.closes, r.weight, now, r.closes)
+      return {hits = hits, closes = closes}
+    end,
+
+    refund = function(s, r, now)
+      return {hits = take(s.hits, s.closes, r.weight, now), closes = s.closes}
+    end,
+
+    receipt = function(before, s, now)
+      return now >= before.closes and 3 or 1, s.closes, 0, 0
+    end,
+
+    -- Whoever opened the window alone, closes it.
+    back = function(s, r, now, opened, _, closes)
+      if now >= s.closes or s.closes ~= closes then return s end
+      local hits = math.max(s.hits - r.weight, 0)
+      if hits > 0 or not opened then return {hits = hits, closes = closes} end
+    end,
+
+    decode = function(body, till)
+      if #body == 7 then return {hits = struct.unpack('>I7', body), closes = till} end
+    end,
+
+    encode = function(s, tag)
+      return struct.pack('>I5I6I2I7', tag, s.closes, 7, s.hits), s.closes
+    end,
+  }
+end
+
+-- base: today's window, and the second one.
+if used[BASE] then
+  -- How many of the weight's hits need room in the second window, and how many
+  -- count there: those, and the hit that brings today's number to base.
+  local function split(s, r, now)
+    local free = math.max(r.size - counted(s.hits, s.closes, now), 0)
+    local need = math.max(r.weight - free, 0)
+    if free > 0 and r.weight >= free then return need, need + 1 end
+    return need, need
+  end
+
+  methods[BASE] = {
+    unused = {hits = 0, closes = 0, second = 0, second_closes = 0},
+
+    look = function(s, r, now)
+      local base, limit = r.size, r.count
+      local need, counting = split(s, r, now)
+      local today, second = counted(s.hits, s.closes, now), counted(s.second, s.second_closes, now)
+      local admits = need == 0 or second + counting <= limit
+      local retry = counting > limit and -1 or s.second_closes - now
+      if today < base then
+        local closes = now < s.closes and s.closes or r.day_end
+        return admits, base, base - today, closes - now, retry, today, 1
+      end
+      local reset = now < s.second_closes and s.second_closes - now or r.time
+      return admits, limit, math.max(limit - second, 0), reset, retry, today
+    end,
+
+    add = function(s, r, now)
+      local _, counting = split(s, r, now)
+      local hits, closes = put(s.hits, s.closes, r.weight, now, r.day_end)
+      local second, second_closes = put(s.second, s.second_closes, counting, now, r.closes)
+      return {hits = hits, closes = closes, second = second, second_closes = second_closes}
+    end,
+
+    refund = function(s, r, now)
+      return {
+        hits = take(s.hits, s.closes, r.weight, now), closes = s.closes,
+        second = take(s.second, s.second_closes, r.weight, now), second_closes = s.second_closes,
+      }
+    end,
+
+    receipt = function(before, s, now)
+      local counting = s.second - counted(before.second, before.second_closes, now)
+      local flags = 1 + (now >= before.closes and 2 or 0)
+      if counting == 0 then return flags, s.closes, 0, 0 end
+      return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
+    end,
+
+    back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
+      local b = {hits = s.hits, closes = s.closes, second = s.second, second_closes = s.second_closes}
+      if now < closes and s.closes == closes then
+        b.hits = math.max(s.hits - r.weight, 0)
+        if b.hits == 0 and opened then b.closes = 0 end
+      end
+      if counting > 0 and now < second_closes and s.second_closes == second_closes then
+        b.second = math.max(s.second - counting, 0)
+        if b.second == 0 and opened_second then b.second_closes = 0 end
+      end
+      if b.closes > 0 or b.second_closes > 0 then return b end
+    end,
+
+    decode = function(body, till)
+      if #body ~= 26 then return nil end
+      local hits, closes, second, second_closes = struct.unpack('>I7I6I7I6', body)
+      if closes > till or second_closes > till then return nil end
+      return {hits = hits, closes = closes, second = second, second_closes = second_closes}
+    end,
+
+    encode = function(s, tag)
+      local till = math.max(s.closes, s.second_closes)
+      return struct.pack('>I5I6I2I7I6I7I6', tag, till, 26, s.hits, s.closes, s.second, s.second_closes), till
+    end,
+  }
+end
