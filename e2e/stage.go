@@ -98,19 +98,20 @@ func (s *Stage) sample(name string, pairs ...[2]string) (string, error) {
 	return out, nil
 }
 
-// moduleRoot is the nearest folder upwards that holds go.mod.
+// moduleRoot is the nearest folder upwards that holds the service. Tests may be
+// modules of their own below it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "koalagate")); err == nil {
 			return dir, nil
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("there is no go.mod here or above; run this inside the module")
+			return "", errors.New("there is no cmd/koalagate here or above; run this inside the module")
 		}
 		dir = up
 	}

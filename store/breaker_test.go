@@ -84,6 +84,7 @@ func TestGate(t *testing.T) {
 // What Redis says that it cannot do is told with what to do about it.
 func TestRemedyOfReplies(t *testing.T) {
 	for _, c := range []struct{ reply, want string }{
+		{"NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"},
 		{"LOADING Redis is loading the dataset in memory", "reading its data"},
 		{"READONLY You can't write against a read only replica.", "master"},
 		{"WRONGPASS invalid username-password pair or user is disabled.", "password"},

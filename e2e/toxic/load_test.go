@@ -30,16 +30,46 @@ type hurried struct {
 // Deadline is what the call is told.
 func (h hurried) Deadline() (time.Time, bool) { return h.deadline, true }
 
-// load asks a store from several callers until stop is called.
+// asked is who is asked about, and what he may do in an hour.
+type asked struct {
+	who   string
+	limit int64
+}
+
+// answer is what a caller is told.
+type answer struct {
+	admitted, degraded bool
+	remaining          int64
+}
+
+// subject is who is asked: a store, or the service with one.
+type subject interface {
+	ask(context.Context, asked) (answer, error)
+}
+
+// theStore is a store that is asked without the service.
+type theStore struct{ store.Store }
+
+func (s theStore) ask(ctx context.Context, q asked) (answer, error) {
+	var a store.Answers
+	err := s.Evaluate(ctx, plan(q.who, q.limit), &a)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{admitted: a.Sets[0].Decider < 0, degraded: a.Degraded, remaining: a.Sets[0].Remaining}, nil
+}
+
+// load asks from several callers until stop is called.
 type load struct {
-	store  store.Store
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	subject subject
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
 
 	admitted atomic.Int64 // of the limited identity
-	failed   atomic.Int64
+	mistaken atomic.Int64 // answers to another question than was asked
 	mu       sync.Mutex
 	calls    []call
+	faults   map[string]int
 }
 
 // call is what became of one call.
@@ -47,16 +77,17 @@ type call struct {
 	begin    time.Time
 	took     time.Duration
 	degraded bool
+	failed   bool
 }
 
-func newLoad(s store.Store) *load {
-	l := &load{store: s}
+func newLoad(s subject) *load {
+	l := &load{subject: s, faults: make(map[string]int)}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
-	for range callers {
+	for n := range callers {
 		l.group.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				l.take(i)
+			for i := n; ctx.Err() == nil; i += callers {
+				l.take(i) //nolint:contextcheck // a call under way is waited for
 				select {
 				case <-ctx.Done():
 				case <-time.After(2 * time.Millisecond):
@@ -67,29 +98,40 @@ func newLoad(s store.Store) *load {
 	return l
 }
 
-// limit is that of the one identity that all callers take from.
-const limit = 100
+// limit is that of the one identity that all callers take from; others have as
+// good as none.
+const (
+	limit   = 100
+	noLimit = 1_000_000
+)
 
+// take makes call number i: every second round of callers takes from the one
+// identity, the others each from one of its own, and the answer to that is
+// known.
 func (l *load) take(i int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	q := asked{"limited", limit}
+	alone := i/callers%2 == 0
+	if alone {
+		q = asked{fmt.Sprintf("u%d", i), noLimit}
+	}
 	begin := time.Now()
-	var a store.Answers
-	p := plan("limited", limit)
-	if i%2 == 0 {
-		p = plan(fmt.Sprintf("u%d", i), 1_000_000)
-	}
-	if err := l.store.Evaluate(hurried{ctx, begin.Add(deadline)}, p, &a); err != nil {
-		l.failed.Add(1)
-		return
-	}
+	a, err := l.subject.ask(hurried{ctx, begin.Add(deadline)}, q)
 	took := time.Since(begin)
-	if i%2 == 1 && a.Sets[0].Decider < 0 {
+	switch {
+	case err != nil:
+	case alone && (a.remaining != noLimit-1 || !a.admitted):
+		l.mistaken.Add(1)
+	case !alone && a.admitted:
 		l.admitted.Add(1)
 	}
 	l.mu.Lock()
-	l.calls = append(l.calls, call{begin, took, a.Degraded})
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, call{begin, took, a.degraded, err != nil})
+	if err != nil {
+		l.faults[err.Error()]++
+	}
 }
 
 func plan(who string, count int64) *store.Plan {
@@ -106,6 +148,7 @@ func (l *load) stop() {
 // figures are what the calls of a time came to.
 type figures struct {
 	calls, late, degraded int
+	failed                int
 	slowest               time.Duration // of all but one in a thousand
 }
 
@@ -121,11 +164,14 @@ func (l *load) between(from, to time.Time) figures {
 		}
 		f.calls++
 		took = append(took, c.took)
-		if c.took > deadline {
+		if c.took > deadline || c.failed {
 			f.late++
 		}
 		if c.degraded {
 			f.degraded++
+		}
+		if c.failed {
+			f.failed++
 		}
 	}
 	if slices.Sort(took); len(took) > 0 {
@@ -138,5 +184,5 @@ func (f figures) String() string {
 	if f.calls == 0 {
 		return "no calls"
 	}
-	return fmt.Sprintf("%d calls, %.2f %% later than %v, p99.9 %.1f ms", f.calls, 100*float64(f.late)/float64(f.calls), deadline, float64(f.slowest.Microseconds())/1000)
+	return fmt.Sprintf("%d calls, %d without an answer, %.2f %% later than %v, p99.9 %.1f ms", f.calls, f.failed, 100*float64(f.late)/float64(f.calls), deadline, float64(f.slowest.Microseconds())/1000)
 }

@@ -1,0 +1,130 @@
+package toxic
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// serviceRules give each descriptor the limit that its key says.
+const serviceRules = `
+[rules]
+rule : [count] [domain=toxic; l%d=+] [time=3600; count=%[1]d;] [result=2; return=1]
+rule : [count] [domain=toxic; l%d=+] [time=3600; count=%[2]d;] [result=2; return=2]
+rule : [count] [domain=toxic; l%d=+] [time=3600; count=%[3]d;] [result=2; return=3]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// theService is a process of koalagate that is asked over gRPC, as Envoy's rate
+// limit filter does.
+type theService struct {
+	t       *testing.T
+	process *e2e.Koalagate
+	client  rlsv3.RateLimitServiceClient
+}
+
+// startService starts the service as it is released, but that it asks Redis
+// about everything: refusals that it remembers would keep load from a Redis that
+// is in trouble.
+func startService(t *testing.T, s *scene, binary string) *theService {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.conf")
+	if err := os.WriteFile(file, fmt.Appendf(nil, serviceRules, limit, noLimit, smallLimit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	process, err := s.stage.Koalagate(binary, []string{"KOALAGATE_REDIS_REFUSALS=0", "KOALAGATE_DRAIN_WAIT=0s"}, "--rules", file, "--redis", s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(process.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &theService{t: t, process: process, client: rlsv3.NewRateLimitServiceClient(conn)}
+}
+
+func (s *theService) ask(ctx context.Context, q asked) (answer, error) {
+	r, err := s.client.ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "toxic", Descriptors: []*commonv3.RateLimitDescriptor{{
+		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: fmt.Sprintf("l%d", q.limit), Value: q.who}},
+	}}})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{
+		admitted:  r.OverallCode == rlsv3.RateLimitResponse_OK,
+		degraded:  r.DynamicMetadata.Fields["degraded"].GetBoolValue(),
+		remaining: int64(r.Statuses[0].LimitRemaining),
+	}, nil
+}
+
+func (s *theService) degraded() bool {
+	s.t.Helper()
+	status, err := s.process.Readyz()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return status.Store == "degraded"
+}
+
+func (s *theService) goroutines() int { return int(s.metric("go_goroutines")) }
+
+// metric is a number that the service tells of itself.
+func (s *theService) metric(name string) float64 {
+	s.t.Helper()
+	resp, err := http.Get("http://" + s.process.Admin + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if text, is := strings.CutPrefix(lines.Text(), name+" "); is {
+			value, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return value
+		}
+	}
+	s.t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// The same happens to a service that is asked over gRPC with Envoy's 20 ms: what
+// its store bears, its callers hardly notice.
+func TestFaultsUnderLoadOfTheService(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "koalagate")
+	builder, err := e2e.NewStage(t.TempDir())
+	if err == nil {
+		err = builder.Build(binary, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			s := newScene(t)
+			o := startService(t, s, binary)
+			fault.happen(t, s, o)
+			if !strings.Contains(o.process.Log(), `"remedy"`) {
+				t.Errorf("the log says nothing of what to do:\n%s", o.process.Log())
+			}
+		})
+	}
+}
