@@ -43,6 +43,12 @@ type Condition struct {
 // String is the condition in canonical text: `act=ask,answer{~}`.
 func (c *Condition) String() string { return c.written }
 
+// Selects tells whether the condition wants particular values, and not any, or
+// any but some.
+func (c *Condition) Selects() bool {
+	return !c.Negated && c.form != formPresent && c.form != formAbsent
+}
+
 // Holds tells whether the condition holds for a request.
 func (c *Condition) Holds(p *Params) bool {
 	raw, _ := p.Get(c.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ func (p *program) explainCommand() *cobra.Command {
 	f.Var(&q.paths, "malformed-paths", "`WHAT` to do with a path that cannot be decoded, as the service's malformed_paths: refuse or keep")
 	f.Uint64Var(&q.hits, "hits", 1, "number of `HITS` that the request stands for")
 	f.Var(&format, "format", "`FORMAT` of the explanation: text or json (docs/formats.md)")
+	all := f.Bool("all", false, "tell every rule; without it, where more than "+strconv.Itoa(maxNotMet)+" are not met, only the nearest of these (json has all)")
 	addFileFlags(c, &files)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(files.Paths) == 0 {
@@ -62,7 +64,7 @@ func (p *program) explainCommand() *cobra.Command {
 		if format.value == "json" {
 			return writeJSON(p.stdout, e)
 		}
-		printExplanation(p.stdout, e, p.colours())
+		printExplanation(p.stdout, e, *all, p.colours())
 		return nil
 	}
 	return c

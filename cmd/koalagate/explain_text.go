@@ -59,8 +59,9 @@ func (c colours) verdict(word string) string {
 	return c.paint(green, word)
 }
 
-// printExplanation writes an explanation for people.
-func printExplanation(w io.Writer, e *explanation, c colours) {
+// printExplanation writes an explanation for people, of all rules or of those
+// that are met or nearly so.
+func printExplanation(w io.Writer, e *explanation, all bool, c colours) {
 	if e.Request != nil {
 		fmt.Fprintln(w, strings.TrimSpace(rules.Printable(e.Request.Method+" "+e.Request.Target)+" at "+e.Request.Door))
 		printParams(w, e.Params)
@@ -69,9 +70,16 @@ func printExplanation(w io.Writer, e *explanation, c colours) {
 		fmt.Fprintf(w, "verdict: %s before any rule, HTTP status %d: %s\n", c.verdict("deny"), e.Refused.Status, e.Refused.Reason)
 		return
 	}
-	for i := range e.Rules {
-		r := &e.Rules[i]
+	told, others := e.Rules, 0
+	if !all {
+		told, others = worthTelling(e.Rules)
+	}
+	for i := range told {
+		r := &told[i]
 		fmt.Fprintln(w, c.outcome(r.Outcome, fmt.Sprintf("rule %d (%s:%d): %s", r.Return, rules.Printable(r.File), r.Line, ruleText(r))))
+	}
+	if others > 0 {
+		fmt.Fprintln(w, c.paint(faint, fmt.Sprintf("%d more rules are not met; --all tells why each is not", others)))
 	}
 	printDecision(w, e.Decision, c)
 }

@@ -40,7 +40,7 @@ func TestExplanationsHoldNothingThatATerminalObeys(t *testing.T) {
 			{Return: 2, File: evil, Outcome: outcomePasses, CountedFor: []explainedParam{{Name: "n", Value: evil}}},
 		},
 		Decision: &explainedDecision{Verdict: "allow", Reason: evil},
-	}, false)
+	}, true, false)
 	for _, r := range strings.ReplaceAll(b.String(), "\n", "") {
 		if !unicode.IsPrint(r) {
 			t.Fatalf("the text holds %q:\n%q", r, b.String())

@@ -59,6 +59,8 @@ type explainedRule struct {
 	Cost       int64            `json:"cost"`                  // of a hit; 0 for a rule that is not met
 	Result     int              `json:"result"`
 	Would      string           `json:"would,omitempty"` // the verdict of a shadow that would have decided
+
+	holding, selecting int // of a rule that is not met, the conditions that hold, and those of them that select
 }
 
 type explainedFault struct {
@@ -106,23 +108,28 @@ func (x *explainer) rules() []explainedRule {
 			decided = decided || r == x.answer.Decider
 			next++
 		} else {
-			e.Outcome, e.Failed = outcomeNotMet, x.failed(r)
+			e.Outcome = outcomeNotMet
+			x.fail(&e, r)
 		}
 		list = append(list, e)
 	}
 	return list
 }
 
-// failed are the conditions of a rule that do not hold.
-func (x *explainer) failed(r *rules.Rule) []explainedFault {
-	var faults []explainedFault
+// fail says which conditions of a rule that is not met do not hold.
+func (x *explainer) fail(e *explainedRule, r *rules.Rule) {
 	for _, c := range r.Conditions {
-		if !c.Holds(x.params) {
+		switch {
+		case !c.Holds(x.params):
 			value, _ := x.params.Get(c.Name)
-			faults = append(faults, explainedFault{c.String(), c.Name, strings.TrimSpace(value)})
+			e.Failed = append(e.Failed, explainedFault{c.String(), c.Name, strings.TrimSpace(value)})
+		case c.Selects():
+			e.selecting++
+			fallthrough
+		default:
+			e.holding++
 		}
 	}
-	return faults
 }
 
 // met says what a rule that is met does.
