@@ -58,6 +58,9 @@ func fieldsOf(t reflect.Type, prefix string) []string {
 			list = append(list, fieldsOf(t.Field(i).Type, prefix)...)
 			continue
 		}
+		if !t.Field(i).IsExported() {
+			continue // it is never written
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		list = append(list, prefix+name)
 		inner, behind := t.Field(i).Type, "."
