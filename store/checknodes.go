@@ -41,7 +41,7 @@ const tries = 4000
 func (r *Redis) findNode(ctx context.Context, n *node) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	if err := dial(ctx, n.client); err != nil {
+	if err := knock(ctx, n.client); err != nil {
 		return err
 	}
 	if c := r.callFor(n); c != nil {

@@ -7,10 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -126,23 +124,6 @@ func (f *TLSFiles) config(host string) (*tls.Config, error) {
 	return c, nil
 }
 
-// dialer makes connections within a time, by the files as they are then.
-func (f *TLSFiles) dialer(timeout time.Duration) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		c, err := f.config(host)
-		if err != nil {
-			return nil, err
-		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return (&tls.Dialer{Config: c}).DialContext(ctx, network, addr)
-	}
-}
-
 // options are those of a client of the server at a host. It gives up in time
 // and never repeats a call: one that was counted and not answered would count
 // twice.
@@ -152,6 +133,7 @@ func (a *address) options(o *RedisOptions, host string) *redis.Options {
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: o.Budget, ReadTimeout: o.Budget, WriteTimeout: o.Budget, PoolTimeout: o.Budget,
 		PoolSize:        cmp.Or(a.poolSize, poolSize),
+		Dialer:          dialer(o.Budget),
 		DisableIdentity: true, // it would take commands that a user of ours need not have
 		MaintNotificationsConfig: &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,

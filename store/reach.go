@@ -36,16 +36,16 @@ func (r *Redis) check(ctx context.Context) error {
 	if !ok {
 		return r.Evaluate(ctx, &checkPlan, new(Answers))
 	}
-	if err := dial(ctx, client); err != nil {
+	if err := knock(ctx, client); err != nil {
 		return err
 	}
 	return turnedAway(ctx, client, r.Evaluate(ctx, &checkPlan, new(Answers)))
 }
 
-// dial connects outside of the pool and hangs up. After as many failed dials
+// knock connects outside of the pool and hangs up. After as many failed dials
 // as it has connections the pool dials by itself, once a second, and fails
 // every call until then: Redis would be found back a second late.
-func dial(ctx context.Context, client *redis.Client) error {
+func knock(ctx context.Context, client *redis.Client) error {
 	o := client.Options()
 	connection, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {

@@ -8,13 +8,13 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/koalagate/koalagate v0.0.0-00010101000000-000000000000
 	github.com/rs/zerolog v1.33.0
+	golang.org/x/net v0.60.0
 )
 
 require (
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
-	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 )

@@ -70,6 +70,7 @@ type load struct {
 	mu       sync.Mutex
 	calls    []call
 	faults   map[string]int
+	alone    map[int]call // those about identities of their own, by number
 }
 
 // call is what became of one call.
@@ -81,7 +82,7 @@ type call struct {
 }
 
 func newLoad(s subject) *load {
-	l := &load{subject: s, faults: make(map[string]int)}
+	l := &load{subject: s, faults: make(map[string]int), alone: make(map[int]call)}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	for n := range callers {
@@ -129,6 +130,9 @@ func (l *load) take(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, call{begin, took, a.degraded, err != nil})
+	if alone && err == nil {
+		l.alone[i] = l.calls[len(l.calls)-1]
+	}
 	if err != nil {
 		l.faults[err.Error()]++
 	}
