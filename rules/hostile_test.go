@@ -1,13 +1,18 @@
 package rules
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
+
+var long = flag.Bool("long", false, "parse a million rules instead of 100,000")
 
 // utf16 is text as Windows saves it, without a byte order mark.
 func utf16(text string) string {
@@ -69,7 +74,7 @@ func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
 
 // TestManyRulesTakeMemoryInProportion parses rules that crowd together, each
 // kind in the way that its index would suffer from most: a rule takes about as
-// much among 10,000 as among 1,000. bench/language measures a million.
+// much among 10,000 as among 1,000..
 func TestManyRulesTakeMemoryInProportion(t *testing.T) {
 	const few, many = 1_000, 10_000
 	for name, condition := range map[string]func(i int) string{
@@ -146,5 +151,35 @@ func TestRandomBytesAreRefused(t *testing.T) {
 			}
 			checkPlaces(t, text, findings)
 		}
+	}
+}
+
+// TestVeryManyRulesGetThrough gives the parser a file of rules with a word of
+// its own each: 100,000, and in the long form 10^6. They are parsed, in memory
+// that is in proportion, and the last one is found.
+func TestVeryManyRulesGetThrough(t *testing.T) {
+	number := 100_000
+	if *long {
+		number = 1_000_000
+	}
+	b := []byte("[rules]\n")
+	for i := range number {
+		b = fmt.Appendf(b, "rule:[direct][a=%d][][result=2;return=%d]\n", i, i+1)
+	}
+	b = append(b, entries...)
+	before, start := heapInUse(), time.Now()
+	set, findings := Parse([]Source{{"rules.conf", b}}, Options{})
+	took := time.Since(start)
+	if set == nil || len(set.Rules) != number || len(findings) > 0 {
+		t.Fatalf("%.500v", findings)
+	}
+	each := (heapInUse() - before) / uint64(number)
+	t.Logf("%d rules, %d MB of text: %v, %d bytes a rule", number, len(b)>>20, took.Round(time.Millisecond), each)
+	if each > 1500 {
+		t.Errorf("a rule takes %d bytes; want 1500 or less", each)
+	}
+	var m Matches
+	if set.Match(MakeParams(map[string]string{"a": strconv.Itoa(number - 1)}), &m); len(m.List) != 1 || m.List[0].Rule != set.Rules[number-1] {
+		t.Errorf("%d rules match; want the last one", len(m.List))
 	}
 }
