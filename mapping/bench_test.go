@@ -1,7 +1,10 @@
 package mapping
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/koalagate/koalagate/rules"
@@ -56,6 +59,32 @@ func BenchmarkParams(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkManyParams measures files of many lines in [params], of which a
+// request brings all.
+func BenchmarkManyParams(b *testing.B) {
+	for _, n := range []int{8, 64, 256} {
+		var declared strings.Builder
+		headers := MapHeaders{":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "https"}
+		for i := range n {
+			fmt.Fprintf(&declared, "parameter%d : header X-Parameter-%d\n", i, i)
+			headers[fmt.Sprintf("x-parameter-%d", i)] = "value"
+		}
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			set := with(b, declared.String(), "")
+			call := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Host: "shop.example", Scheme: "https", Peer: "203.0.113.9", Headers: headers}
+			var p rules.Params
+			o := &Options{}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := Params(set, call, o, &p); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/parameter")
 		})
 	}
 }
