@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -74,6 +75,18 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The error is that of a gateway that went away.
 	_ = json.NewEncoder(w).Encode(Arrived{
 		Method: r.Method, Path: r.URL.RequestURI(),
-		Decision: r.Header.Get("X-Koala-Decision"), Rule: r.Header.Get("X-Koala-Rule"), Body: body,
+		Decision: spoken(r.Header, "x-koala-decision"), Rule: spoken(r.Header, "x-koala-rule"), Body: body,
 	})
+}
+
+// spoken is what a header says to an application behind CGI, to which an
+// underscore is a hyphen; several that are one to it are told together.
+func spoken(h http.Header, name string) string {
+	var all []string
+	for key, values := range h {
+		if strings.ReplaceAll(strings.ToLower(key), "_", "-") == name {
+			all = append(all, values...)
+		}
+	}
+	return strings.Join(all, ",")
 }

@@ -23,6 +23,10 @@ POST /api/comments : act=comment
 POST /api/upload   : act=upload
 GET  /api/captcha  : act=captcha
 GET  /api/login    : act=login
+GET  /pages/ : act=page
+GET  /once/  : act=page
+GET  /tried/ : act=page
+GET  /error/ : act=page
 [rules]
 rule : [direct] [uid=blocked]           [] [result=3; return=101]
 rule : [direct] [act=captcha]           [] [result=4; return=102]
@@ -36,6 +40,7 @@ rule : [direct] [scheme=forged]         [] [result=3; return=906]
 rule : [direct] [door=forged]           [] [result=3; return=907]
 rule : [count]  [act=comment; uid=+]    [time=3600; count=5;] [result=2; return=201]
 rule : [count]  [path=/by-address; ip=+] [time=3600; count=5;] [result=2; return=202]
+rule : [count]  [act=page; uid=+]   [time=3600; count=50;] [result=2; return=203]
 [result]
 0 : {"Err_no":0}
 1 : {"Err_no":0}
@@ -77,7 +82,8 @@ func (d *door) fact(i int) string { return fmt.Sprintf("GW-%d", d.first+i) }
 // letsThrough: what is let through reaches the application, which is told of the
 // decision, as the client is of its quota.
 func letsThrough(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
-	r := wantStatus(t, 200, "POST", g.URL+"/api/comments?page=1", "X-User-Id: allowed", "X-Koala-Rule: 7", "X-Koala-Decision: forged")
+	r := wantStatus(t, 200, "POST", g.URL+"/api/comments?page=1", "X-User-Id: allowed",
+		"X-Koala-Rule: 7", "X_Koala_Rule: 7", "X-Koala_Rule: 7", "x_koala-rule: 7", "X-Koala-Decision: forged", "X_Koala_Decision: forged")
 	want := e2e.Arrived{Method: "POST", Path: "/api/comments?page=1", Decision: "allow"}
 	if got := arrived(t, r); got != want {
 		t.Errorf("the application got %+v; want %+v", got, want)

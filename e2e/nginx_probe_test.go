@@ -3,7 +3,9 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +93,25 @@ func TestProbeOfNginx(t *testing.T) {
 		}
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("six uploads took %v; koalagate waits for a body", took)
+		}
+	})
+	showFact(t, 115, func(t *testing.T) { // a redirect inside nginx is asked about again
+		if err := os.MkdirAll(filepath.Join(h.dir, "pages"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h.file("pages/index.html", "a page")
+		g := with([2]string{"    # Not asked about.\n", `
+    location /pages/ { root ` + h.dir + `; index index.html; }
+    location /once/  { alias ` + h.dir + `/pages/; try_files $uri $uri/index.html =404; }
+    location /tried/ { root ` + h.dir + `; try_files $uri /pages/index.html; }
+    location /error/ { root ` + h.dir + `; error_page 404 =200 /pages/index.html; error_page 401 403 = @koala_refused; }
+`})
+		for path, want := range map[string]string{"/pages/": "2", "/tried/x": "2", "/error/x": "2", "/pages/index.html": "1", "/once/index.html": "1", "/once/": "1"} {
+			says := "each request takes " + want + " of its quota"
+			if want == "1" {
+				says = "request 51 is refused"
+			}
+			probe(t, 0, []string{says, "all is well"}, g.URL+path, "--header", "X-User-Id: pages "+path)
 		}
 	})
 	t.Run("without error_page", func(t *testing.T) {

@@ -26,6 +26,16 @@ func TestNginxAuthRequest(t *testing.T) {
 	d.tell(t)
 }
 
+// A refusal has koalagate's type alone, whatever type nginx knows of the path.
+func TestNginxRefusesWhateverThePathEndsIn(t *testing.T) {
+	h := newHouse(t)
+	g := h.nginx(h.app(), h.koalagate("--rules", h.file("rules.conf", doorRules)))
+	for _, path := range []string{"/", "/page.html", "/logo.gif", "/data.json"} {
+		r := wantStatus(t, 403, "GET", g.URL+path, "X-User-Id: blocked")
+		wantHeaders(t, r, map[string]string{"Content-Type": "application/problem+json", "X-Koala-Rule": "101"})
+	}
+}
+
 func TestNginxAccel(t *testing.T) {
 	d := &door{
 		first: 121,

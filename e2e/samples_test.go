@@ -79,7 +79,7 @@ func trueRefusal(t *testing.T, g *e2e.Gateway, user string) {
 }
 
 func hears(t *testing.T, g *e2e.Gateway, user string) {
-	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", "X-User-Id: hears-"+user, "X-Koala-Decision: forged", "X-Koala-Rule: 9")
+	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", "X-User-Id: hears-"+user, "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X_Koala_Decision: forged")
 	var got e2e.Arrived
 	want := e2e.Arrived{Method: "GET", Path: "/api/articles/1?x=/../y", Decision: "allow"}
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || got != want {

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -35,6 +37,9 @@ type walk struct {
 	client *http.Client
 	sent   int
 	opened int // connections
+	// weight is the least that one request took of its quota, 0 where no two
+	// answers told.
+	weight int64
 }
 
 // probeHTTP looks at a URL behind a gateway.
@@ -113,9 +118,20 @@ func (w *walk) untilRefused(ctx context.Context, first *sight) (passed, refusal 
 		if s.isRefusal() || s.status != first.status && s.status >= 400 {
 			return passed, s, nil
 		}
+		w.weigh(passed, s)
 		passed = s
 	}
 	return passed, nil, nil
+}
+
+// weigh looks at how much a request has taken of its quota. Others may have
+// taken from it at the same time, so the least of all requests counts.
+func (w *walk) weigh(before, after *sight) {
+	had, err1 := strconv.ParseInt(before.header.Get("RateLimit-Remaining"), 10, 64)
+	has, err2 := strconv.ParseInt(after.header.Get("RateLimit-Remaining"), 10, 64)
+	if took := had - has; err1 == nil && err2 == nil && took > 0 && (w.weight == 0 || took < w.weight) {
+		w.weight = took
+	}
 }
 
 // neverRefused explains why every request may have passed.
@@ -217,6 +233,10 @@ func (w *walk) headers(passed, refusal *sight) {
 	switch quota := quotaOf(refusal); {
 	case quota != "":
 		w.report.ok("headers", "the quota is %s; Retry-After: %s", quota, refusal.header.Get("Retry-After"))
+		if w.weight > 1 {
+			w.report.note("weight", fmt.Sprintf("each request takes %d of its quota: the rule has a cost, or the gateway asks more than once", w.weight))
+			w.report.line("", "", "nginx: `index`, the last argument of `try_files` and `error_page` with a path are asked about again.")
+		}
 		if passed != nil && quotaOf(passed) == "" {
 			w.report.note("headers", "what is let through does not tell its client the quota; the refusal does")
 		}
