@@ -12,7 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/reload"
@@ -34,6 +37,12 @@ type Options struct {
 	// RedisPrefix begins every key; "" for that of the service, whose counters
 	// are then these ones.
 	RedisPrefix string
+	// RedisOptions is what else is to be said of Redis: user and password, those
+	// of Sentinels, files for TLS, the budget of a call, how a Cluster spreads
+	// counters, or a client of the program's own in place of a URL. Its zero
+	// value is that of the service. What Redis and RedisPrefix say is left out
+	// here.
+	RedisOptions store.RedisOptions
 	// MaxIdentities is how many identities have counters of their own in this
 	// process; 0 for store.DefaultMaxIdentities. Those beyond share counters.
 	MaxIdentities int
@@ -45,7 +54,8 @@ type Options struct {
 	FailPolicies engine.Policies
 	// Modes are the modes of doors, which may change later; nil for none.
 	Modes *engine.Modes
-	// Logger hears of reloads, and of Redis going and coming. The default is
+	// Logger hears of reloads, of Redis going and coming, and of calls that were
+	// decided without it, of these in one line in ten seconds. The default is
 	// slog.Default.
 	Logger *slog.Logger
 }
@@ -92,6 +102,10 @@ func (g *Gate) Engine() *engine.Engine { return g.engine }
 func (g *Gate) Close() error {
 	g.cancel()
 	g.group.Wait()
+	return g.closeStores()
+}
+
+func (g *Gate) closeStores() error {
 	var faults []error
 	for _, end := range g.stores {
 		faults = append(faults, end())
@@ -117,22 +131,57 @@ func firstRules(files *reload.Reloader) (*rules.Set, error) {
 func (g *Gate) open(o Options) (store.Store, error) {
 	memory := store.NewMemory(store.MemoryOptions{MaxIdentities: o.MaxIdentities})
 	endMemory := func() error { memory.Close(); return nil }
-	if o.Redis == "" {
+	if o.Redis == "" && reflect.ValueOf(o.RedisOptions).IsZero() {
 		g.stores = append(g.stores, endMemory)
 		return memory, nil
 	}
-	redis, err := store.NewRedis(store.RedisOptions{URL: o.Redis, Prefix: o.RedisPrefix})
+	redis, err := o.openRedis()
 	if err != nil {
 		memory.Close()
 		return nil, err
 	}
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: o.RescueShare, OnChange: func(s store.State) {
-		if s.Degraded {
-			o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err, "remedy", store.Remedy(s.Err))
-		} else {
-			o.Logger.Info("Redis is back; counting there again")
-		}
-	}})
+	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: o.RescueShare, OnChange: o.tellChange, OnRescue: o.tellRescue()})
 	g.stores = append(g.stores, func() error { rescue.Close(); return nil }, redis.Close, endMemory)
+	if err := store.Misplaced(rescue.State().Err); err != nil {
+		return nil, errors.Join(err, g.closeStores())
+	}
 	return rescue, nil
+}
+
+// openRedis opens the store in Redis.
+func (o *Options) openRedis() (*store.Redis, error) {
+	all := o.RedisOptions
+	if all.URL != "" || all.Prefix != "" {
+		return nil, errors.New("RedisOptions: say the URL and the prefix in Redis and RedisPrefix")
+	}
+	if all.Client != nil && o.Redis != "" {
+		return nil, errors.New("redis: there is a URL and a client in RedisOptions; leave one of them out")
+	}
+	all.URL, all.Prefix = o.Redis, o.RedisPrefix
+	return store.NewRedis(all)
+}
+
+func (o *Options) tellChange(s store.State) {
+	if s.Degraded {
+		o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err, "remedy", store.Remedy(s.Err))
+	} else {
+		o.Logger.Info("Redis is back; counting there again")
+	}
+}
+
+// rescuesToldEvery is how often calls that were decided without Redis are told
+// of, while it is not taken to be away.
+const rescuesToldEvery = 10 * time.Second
+
+// tellRescue returns what tells of a call that was decided without Redis.
+func (o *Options) tellRescue() func(error) {
+	var last atomic.Int64 // since begin; 0 for never
+	begin := time.Now()
+	return func(err error) {
+		now, before := int64(time.Since(begin))+1, last.Load()
+		if before != 0 && now-before < int64(rescuesToldEvery) || !last.CompareAndSwap(before, now) {
+			return
+		}
+		o.Logger.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
+	}
 }

@@ -1,6 +1,7 @@
 package koalagate_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
 )
 
 const gateRules = `
@@ -77,6 +80,54 @@ func TestGateWithoutRedis(t *testing.T) {
 	}
 }
 
+// What the service is told of Redis by its keys, a program says in
+// RedisOptions.
+func TestGateOfAUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	writeRules(t, path, "1")
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	if err := client.Do(context.Background(), "ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	open := func(url, password string) (*koalagate.Gate, *bytes.Buffer, error) {
+		log := new(bytes.Buffer)
+		g, err := koalagate.Open(koalagate.Options{
+			Rules: []string{path}, Redis: url, RedisOptions: store.RedisOptions{Username: "ann", Password: password, Budget: time.Minute},
+			Logger: slog.New(slog.NewTextHandler(log, nil)),
+		})
+		return g, log, err
+	}
+	for i, want := range []rules.Verdict{rules.Allow, rules.Deny} { // two instances, one counter
+		g, _, err := open(server.URL(), "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := take(t, g, "bob"); v != want {
+			t.Errorf("take %d: %v, want %v", i, v, want)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+
+	g, log, err := open(server.URL(), "wrong")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if v := take(t, g, "bob"); v != rules.Allow || !strings.Contains(log.String(), "password is wrong") {
+		t.Errorf("with a wrong password: %v; want that the process counts for itself, and says why:\n%s", v, log)
+	}
+	if g, _, err := open(server.URL()+"?db=99", "secret"); err == nil || !strings.Contains(err.Error(), "no database of this number") {
+		t.Errorf("a database that Redis has not: %v", err)
+		if err == nil {
+			g.Close()
+		}
+	}
+}
+
 func TestGateRefusesToOpen(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.conf")
 	if err := os.WriteFile(bad, []byte("[rules]\nrule : [cuont]\n"), 0o600); err != nil {
@@ -93,6 +144,10 @@ func TestGateRefusesToOpen(t *testing.T) {
 		{"no file", koalagate.Options{}, "no rule files are given"},
 		{"a file that is not there", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
 		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "no *.conf in this folder"},
+		{"a URL in the wrong place", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{URL: "redis://127.0.0.1"}}, "say the URL and the prefix in Redis"},
+		{"a password for nothing", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
+		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: store.RedisOptions{TLS: store.TLSFiles{CA: "ca.pem"}}}, "redis TLS: the URL asks for no TLS"},
+		{"an authority that is not there", koalagate.Options{Rules: []string{good}, Redis: "rediss://127.0.0.1", RedisOptions: store.RedisOptions{TLS: store.TLSFiles{CA: "/nonexistent/ca.pem"}}}, "redis TLS.CA: open /nonexistent/ca.pem"},
 		{"no URL of Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
 	} {
 		g, err := koalagate.Open(c.o)

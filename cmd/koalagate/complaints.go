@@ -10,17 +10,20 @@ import (
 // often.
 type complaints struct {
 	logger *slog.Logger
-	last   atomic.Int64 // when the last was logged, ns since the epoch
+	last   atomic.Int64 // when the last was logged, ns since begun; 0 for never
 	silent atomic.Int64 // those since then
 }
+
+// begun is where times begin that no step of the machine's clock concerns.
+var begun = time.Now()
 
 // complainEvery is how often a complaint is logged.
 const complainEvery = 10 * time.Second
 
 // tell logs a complaint, unless the last one was a moment ago.
 func (c *complaints) tell(message string, args ...any) {
-	now, last := time.Now().UnixNano(), c.last.Load()
-	if now-last < int64(complainEvery) || !c.last.CompareAndSwap(last, now) {
+	now, last := int64(time.Since(begun))+1, c.last.Load()
+	if last != 0 && now-last < int64(complainEvery) || !c.last.CompareAndSwap(last, now) {
 		c.silent.Add(1)
 		return
 	}
