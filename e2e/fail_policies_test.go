@@ -76,11 +76,10 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 // What the policies come to at the gateways that ask over HTTP, in their
 // samples and in the forms that fail closed.
 func TestFailPoliciesAtHTTPGateways(t *testing.T) {
-	closedNginx := [2]string{"      proxy_intercept_errors on;\n      error_page 500 502 503 504 = @koala_open;\n", ""}
 	closedHAProxy := [2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}
 	gateways := map[string]func(*house, *e2e.App, ...string) *e2e.Gateway{
 		"nginx":          nginxWith("nginx/nginx.conf"),
-		"nginx, closed":  nginxWith("nginx/nginx.conf", closedNginx),
+		"nginx, closed":  nginxWith("nginx/nginx.conf", nginxFailsOpen),
 		"accel":          nginxWith("nginx/accel.conf"),
 		"caddy":          caddyWith(),
 		"haproxy":        haproxyWith(),

@@ -9,6 +9,10 @@ import (
 // roomy lets clients upload what the application would take.
 var roomy = [2]string{"uninitialized_variable_warn off;", "uninitialized_variable_warn off;\n    client_max_body_size 0;"}
 
+// nginxFailsOpen is the line of the sample that lets through what cannot be asked
+// about, and its absence.
+var nginxFailsOpen = [2]string{"      error_page 500 502 503 504 = @koala_open;\n", ""}
+
 func nginxWith(name string, pairs ...[2]string) func(*house, *e2e.App, ...string) *e2e.Gateway {
 	return func(h *house, app *e2e.App, koalagate ...string) *e2e.Gateway {
 		h.Helper()
@@ -20,7 +24,7 @@ func TestNginxAuthRequest(t *testing.T) {
 	d := &door{
 		first: 101,
 		open:  nginxWith("nginx/nginx.conf", roomy),
-		shut:  nginxWith("nginx/nginx.conf", [2]string{"      error_page 500 502 503 504 = @koala_open;\n", ""}),
+		shut:  nginxWith("nginx/nginx.conf", nginxFailsOpen),
 		down:  []int{500},
 	}
 	d.tell(t)
