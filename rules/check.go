@@ -99,8 +99,10 @@ func (p *parser) openDict(d *dictDecl) *Dict {
 	}
 	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
 	if err != nil {
-		hint := "mend it, or see that the service may read it"
+		hint := "mend it: a word list is a text file that the service may read"
 		switch {
+		case strings.HasPrefix(d.path.text(), `"`):
+			hint = "write the path without quotes"
 		case strings.Contains(d.path.text(), " #"):
 			hint = "a comment stands on a line of its own"
 		case errors.Is(err, fs.ErrNotExist):

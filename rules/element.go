@@ -221,6 +221,13 @@ func parseBlock(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
+// isDotted tells whether text is integers with several dots between, as other
+// languages write a range.
+func isDotted(text string) bool {
+	left, right, found := strings.Cut(text, "..")
+	return found && hasIntegerForm(left) && hasIntegerForm(strings.TrimLeft(right, ".="))
+}
+
 // oddWord is what makes a word look like a slip.
 func oddWord(text string) *slip {
 	switch {
@@ -228,6 +235,14 @@ func oddWord(text string) *slip {
 		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a * stands for an octet of an IPv4 address only, and + for any value; quote it if it is a word"}
 	case strings.Contains(text, "="):
 		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "put a ; before it if it is another condition, or quote it"}
+	case strings.HasPrefix(text, "'") && strings.HasSuffix(text, "'") || strings.ContainsAny(text, "“”‘’"):
+		return &slip{warnLooksLike, fmt.Sprintf("the quotes of %s are taken as part of the word", text), `quotes are "; without blanks or punctuation a word needs none`}
+	case strings.ContainsAny(text[:1], "<>"):
+		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "only < and > compare: in place of n>=5 write n>4, of n<=5 n<6; quote it if it is a word"}
+	case text[0] == '~':
+		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "there are no regular expressions; quote it if it is a word"}
+	case isDotted(text):
+		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a range is written with a hyphen, as 1-100; quote it if it is a word"}
 	case strings.ContainsAny(text, "，；：【】＝＋！"):
 		return &slip{warnLooksLike, fmt.Sprintf("%q holds full-width punctuation, which is taken as part of the word", text), "write it half-width, or quote the word"}
 	}

@@ -100,7 +100,7 @@ func (j *jsonScanner) member() (m member, ok bool) {
 	if !ok || kindOf(m.at) != jsonString {
 		if ok {
 			j.at = m.at.from - j.object.from
-			j.fault(`write it between quotes, as "Err_no"`, "the name of a field is missing")
+			j.fault(`write it between double quotes, as "Err_no"`, "the name of a field is missing")
 		}
 		return m, false
 	}

@@ -73,12 +73,14 @@ func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) 
 	p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// unknown reports a word that is none of those that may stand there.
-func (p *parser) unknown(at span, code *Code, what string, want []string) {
+// unknown reports a word that is none of those that may stand there, and returns
+// the one that was probably meant, "" if none is near.
+func (p *parser) unknown(at span, code *Code, what string, want []string) string {
+	meant := suggest(at.text(), want)
 	p.found.add(code, at, Finding{
-		Message: fmt.Sprintf("unknown %s %q", what, at.mention()), Hint: "want " + oneOf(want),
-		Suggestion: suggest(at.text(), want),
+		Message: fmt.Sprintf("unknown %s %q", what, at.mention()), Hint: "want " + oneOf(want), Suggestion: meant,
 	})
+	return meant
 }
 
 // declare notes where something is declared that may be declared once. It

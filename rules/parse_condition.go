@@ -53,7 +53,11 @@ func (p *parser) parseCondition(d *ruleDecl, s span) *Condition {
 	case '@':
 		return p.parseListed(d, c, operand)
 	}
-	p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@", "%q is no operator", firstWord(operator))
+	hint := "want =, !=, <, >, @ or !@"
+	if strings.HasPrefix(rest.text(), "~") {
+		hint += "; there are no regular expressions"
+	}
+	p.reportf(operator, errOperator, hint, "%q is no operator", firstWord(operator))
 	return nil
 }
 
@@ -137,8 +141,12 @@ func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition
 // parseBound reads what follows `<` and `>`.
 func (p *parser) parseBound(c *Condition, operator byte, operand span) *Condition {
 	text := operand.text()
-	if strings.HasPrefix(text, "=") {
+	switch {
+	case strings.HasPrefix(text, "="):
 		p.reportf(operand, errOperator, "only < and > compare: in place of n>=5 write n>4, of n<=5 n<6", "%c= is no operator", operator)
+		return nil
+	case operator == '<' && strings.HasPrefix(text, ">"):
+		p.reportf(operand, errOperator, "write !=", "<> is no operator")
 		return nil
 	}
 	number := p.joint(c, operand)

@@ -34,6 +34,8 @@ func (p *parser) parseDict(s span) {
 func (p *parser) parseSetting(s span) {
 	name, value, found := s.cut(':')
 	switch {
+	case !found && s.name().text() == "timezone":
+		p.reportf(s.name().end(), errZone, "want timezone : Asia/Shanghai", "a colon is missing behind timezone")
 	case name.text() != "timezone":
 		p.unknown(name, errSetting, "setting", []string{"timezone"})
 	case !found || value.empty():

@@ -95,7 +95,7 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	}
 	i := slices.Index(sourceNames(), name.text())
 	if i < 0 {
-		p.unknown(name, errSource, "source", sourceNames())
+		p.unknownSource(name)
 		return source, false
 	}
 	known := sourceWords[i]
@@ -127,6 +127,20 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		source.Name = strings.ToLower(source.Name)
 	}
 	return source, true
+}
+
+// unknownSource reports a source that there is not.
+func (p *parser) unknownSource(name span) {
+	hint := "want " + oneOf(sourceNames())
+	switch {
+	case slices.Contains(derivedNames, name.text()):
+		hint = "doors derive " + name.text() + " themselves: rules name it without a line here"
+	case strings.HasPrefix(name.text(), "client-ip/"):
+		hint = "want client-ip /24 /64, with a blank before each prefix"
+	}
+	p.found.add(errSource, name, Finding{
+		Message: fmt.Sprintf("unknown source %q", name.mention()), Hint: hint, Suggestion: suggest(name.text(), sourceNames()),
+	})
 }
 
 func sourceNames() []string {

@@ -66,6 +66,11 @@ func resultFieldNames() []string {
 func (p *parser) parseResult(s span) {
 	number, object, found := s.cut(':')
 	n, ok := parseInteger(number.text())
+	if brace := strings.IndexByte(number.text(), '{'); brace > 0 {
+		p.reportf(number.slice(brace, brace), errStatement, "want N : {json}", "a colon is missing behind the number of the entry")
+		number, object, found = s.slice(0, brace).trim(), s.tail(brace), true
+		n, ok = parseInteger(number.text())
+	}
 	switch {
 	case !found || object.empty():
 		p.reportf(s, errStatement, "want N : {json}", "%q is no entry", s.mention())

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -113,6 +114,12 @@ func (p *parser) parseSegment(s span, last bool) (patternSegment, bool) {
 	literal, err := url.PathUnescape(text)
 	if err != nil || strings.ContainsRune(literal, 0) {
 		return fault("write a percent sign as %25", "%q holds a broken escape", s.mention())
+	}
+	switch name, colon := strings.CutPrefix(text, ":"); {
+	case text == "*":
+		p.reportf(s, warnLooksLike, "write {x} if any segment is meant, {x...} for the rest of the path, and %2A for the sign", "%q is taken as it stands", text)
+	case colon:
+		p.reportf(s, warnLooksLike, "write {"+cmp.Or(name, "x")+"} if any segment is meant, and %3A for the sign", "%q is taken as it stands", s.mention())
 	}
 	return patternSegment{literal: literal}, true
 }

@@ -36,24 +36,70 @@ func (p *parser) parseRule(s span) {
 	if !ok {
 		return
 	}
+	faults := p.found.count[Error]
 	brackets, ok := p.brackets(body)
 	if !ok {
 		return
 	}
-	if n := len(brackets); n != len(bracketNames) {
-		at := body.end()
-		if n > len(bracketNames) {
-			at = brackets[len(bracketNames)]
+	if len(brackets) != len(bracketNames) { // which bracket is which cannot be told
+		if p.found.count[Error] == faults { // else that is why
+			p.reportNumber(brackets, body)
 		}
-		p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "a rule has four brackets, and this one %d", n)
-		return // which bracket is which cannot be told
+		return
 	}
+	p.exchange(brackets)
 	d := &ruleDecl{Rule: &Rule{Pos: s.position()}, at: s}
 	methodKnown := p.parseMethod(d, brackets[0].trim())
 	p.parseConditions(d, brackets[1])
 	p.parseThresholds(d, p.words(brackets[2], thresholdWords, outcomeWords), brackets[2].end(), methodKnown)
 	p.parseOutcome(d, p.words(brackets[3], outcomeWords, thresholdWords), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)
+}
+
+// reportNumber reports brackets that are too few or too many.
+func (p *parser) reportNumber(brackets []span, body span) {
+	at := body.end()
+	if len(brackets) > len(bracketNames) {
+		at = brackets[len(bracketNames)]
+	}
+	p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "a rule has four brackets, and this one %d", len(brackets))
+}
+
+// exchange reports brackets that have changed places, and puts them right, so
+// that nothing in them is taken for something else.
+func (p *parser) exchange(brackets []span) {
+	conditions, limits, outcome := brackets[1], brackets[2], brackets[3]
+	switch {
+	case limits.allNamed(outcomeWords) && outcome.allNamed(thresholdWords):
+		brackets[2], brackets[3] = outcome, limits
+		p.reportf(limits.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the thresholds and the outcome have changed places")
+	case conditions.allNamed(thresholdWords) && limits.noneNamed(thresholdWords):
+		brackets[1], brackets[2] = limits, conditions
+		p.reportf(conditions.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the conditions and the thresholds have changed places")
+	}
+}
+
+// named is the number of words in a bracket, and of those with one of the names.
+func (s span) named(names []string) (words, named int) {
+	pieces := s.statements()
+	for _, piece := range pieces {
+		if name, _, _ := piece.cut('='); slices.Contains(names, name.text()) {
+			named++
+		}
+	}
+	return len(pieces), named
+}
+
+// allNamed tells whether a bracket has words, all with one of these names.
+func (s span) allNamed(names []string) bool {
+	words, named := s.named(names)
+	return words > 0 && named == words
+}
+
+// noneNamed tells whether a bracket has words, none with one of these names.
+func (s span) noneNamed(names []string) bool {
+	words, named := s.named(names)
+	return words > 0 && named == 0
 }
 
 // ruleBody is what follows `rule :`.
@@ -75,8 +121,12 @@ func (p *parser) ruleBody(s span) (span, bool) {
 		p.reportf(keyword, errStatement, "want rule : "+strings.Join(bracketNames, " "), "rule : is missing before the brackets")
 		return s.tail(bracket), true
 	}
+	hint := "want rule : " + strings.Join(bracketNames, " ")
+	if strings.Contains(keyword.text(), "：") {
+		hint = "the colon is a full-width one, write :"
+	}
 	p.found.add(errStatement, keyword, Finding{
-		Message: fmt.Sprintf("%q is no statement of [rules]", keyword.mention()), Hint: "want rule : " + strings.Join(bracketNames, " "),
+		Message: fmt.Sprintf("%q is no statement of [rules]", keyword.mention()), Hint: hint,
 		Suggestion: suggest(keyword.text(), []string{ruleKeyword}),
 	})
 	return s.tail(bracket), bracket < len(text)
@@ -131,6 +181,8 @@ func (p *parser) reportText(s span) {
 	case s.text() == ";" && s.to == len(strings.TrimRight(s.line.text, " \t")):
 	case s.text()[0] == '#':
 		p.reportf(s, errOutside, "a comment stands on a line of its own", "a comment behind a rule")
+	case strings.ContainsAny(s.text()[:1], "({<"):
+		p.reportf(s, errOutside, "the brackets of a rule are square: "+strings.Join(bracketNames, " "), "text outside the brackets: %q", s.mention())
 	default:
 		p.reportf(s, errOutside, "put it into a bracket, or take it out", "text outside the brackets: %q", s.mention())
 	}
@@ -141,7 +193,11 @@ func (p *parser) parseMethod(d *ruleDecl, s span) bool {
 		d.Method = Method(i)
 		return true
 	}
-	p.unknown(s, errMethod, "method", methodNames[:])
+	// The rest of the rule is held to the method that was probably meant.
+	if i := slices.Index(methodNames[:], p.unknown(s, errMethod, "method", methodNames[:])); i >= 0 {
+		d.Method = Method(i)
+		return true
+	}
 	return false
 }
 

@@ -16,14 +16,17 @@ var (
 const maxReturn = 1<<31 - 1
 
 // word is `name=value` in the third or fourth bracket.
-type word struct{ name, value span }
+type word struct {
+	name, value span
+	meant       string // what name was probably meant to be, if it is none
+}
 
 // words is a bracket of them.
 type words []word
 
 func (ws words) find(name string) (word, bool) {
 	for _, w := range ws {
-		if w.name.text() == name {
+		if w.name.text() == name || w.meant == name {
 			return w, true
 		}
 	}
@@ -44,7 +47,10 @@ func (p *parser) words(s span, known, others []string) words {
 			p.reportf(name, errWord, "put it into the other bracket: "+strings.Join(bracketNames, " "), "%s does not belong here", name.text())
 			continue
 		case !slices.Contains(known, name.text()):
-			p.unknown(name, errWord, "word", known)
+			// What was probably meant is not missing, and its value is read.
+			if meant := p.unknown(name, errWord, "word", known); meant != "" {
+				ws = append(ws, word{name, value, meant})
+			}
 			continue
 		case !found || value.empty():
 			p.reportf(piece.end(), errNoValue, "write "+name.text()+"=VALUE", "%s lacks its value", name.text())
@@ -53,7 +59,20 @@ func (p *parser) words(s span, known, others []string) words {
 			p.reportf(name, errWordTwice, "take one out", "%s stands twice in this rule", name.text())
 			continue
 		}
-		ws = append(ws, word{name, value})
+		ws = append(ws, word{name: name, value: value})
+		ws = append(ws, swallowed(value, known)...)
+	}
+	return ws
+}
+
+// swallowed are the words that a value holds since a semicolon is missing. They
+// have no values: it is the semicolon that is reported.
+func swallowed(value span, known []string) words {
+	var ws words
+	for _, name := range known {
+		if strings.Contains(value.text(), name+"=") {
+			ws = append(ws, word{value.end(), value.end(), name})
+		}
 	}
 	return ws
 }
@@ -66,11 +85,7 @@ func (p *parser) number(w word, least, most int64) int64 {
 	case text == "":
 		return 0
 	case !hasIntegerForm(text):
-		hint := "want digits alone, without a unit"
-		if strings.ContainsAny(text, ",=") {
-			hint = "want digits alone; put a ; before the next word"
-		}
-		p.reportf(w.value, errNumber, hint, "%s=%s is not a whole number", w.name.text(), w.value.mention())
+		p.reportf(w.value, errNumber, w.numberHint(), "%s=%s is not a whole number", w.name.text(), w.value.mention())
 		return 0
 	}
 	n, ok := parseInteger(text)
@@ -79,6 +94,21 @@ func (p *parser) number(w word, least, most int64) int64 {
 		return 0
 	}
 	return n
+}
+
+// numberHint says what the value of a word wants to be.
+func (w word) numberHint() string {
+	switch text := w.value.text(); {
+	case strings.Contains(text, "；"):
+		return "want digits alone; the semicolon is a full-width one, write ;"
+	case strings.ContainsAny(text, ",="):
+		return "want digits alone; put a ; before the next word"
+	case w.name.text() == "time":
+		return "want seconds, in digits alone"
+	case w.name.text() == "result":
+		return "want the number of an entry of [result]"
+	}
+	return "want digits alone, without a unit"
 }
 
 // parseOutcome reads the fourth bracket, which ends at end.
