@@ -15,6 +15,7 @@ import (
 const (
 	inProcess   = "koalagate, in process"
 	withRedis   = "koalagate, Redis"
+	bareRedis   = "Redis" // the store without a service
 	constantly  = "constant answer"
 	sameAnswer  = "constant answer with the same headers"
 	envoysOwn   = "envoyproxy/ratelimit"
@@ -123,6 +124,7 @@ func (r *run) rateLimits(t traffic) []*subject {
 const (
 	rateLimitSection = "Rate limit service: "
 	equalRate        = "Rate limit service, 4000 calls a second: "
+	storesSection    = "The stores: "
 	loneSection      = "Rate limit service: one lone caller"
 	batchingSection  = "Without batches, one lone caller"
 
@@ -174,15 +176,15 @@ func (r *run) doors(ctx context.Context) error {
 func (r *run) stores(ctx context.Context) error {
 	r.print("\n## The stores alone\n")
 	var failed []error
-	for _, t := range []traffic{plain, four, methods} {
+	for _, t := range []traffic{plain, four, methods, attack} {
 		memory := store.NewMemory(store.MemoryOptions{})
 		redis, err := store.NewRedis(store.RedisOptions{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
 		if err != nil {
 			return err
 		}
 		failed = append(failed, r.section(ctx, &section{
-			name: "The stores: " + t.name, traffic: t, load: load{callers: manyCallers},
-			subjects: []*subject{bare("in process", memory, 0, ""), bare("Redis", redis, r.redis.redis, r.redis.redisAddress)},
+			name: storesSection + t.name, traffic: t, load: load{callers: manyCallers},
+			subjects: []*subject{bare("in process", memory, 0, ""), bare(bareRedis, redis, r.redis.redis, r.redis.redisAddress)},
 		}), redis.Close())
 		memory.Close()
 	}

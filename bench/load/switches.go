@@ -21,6 +21,7 @@ var optimisations = []optimisation{
 	{name: "one script call for many callers", off: "KOALAGATE_REDIS_BATCHING=pipeline", traffic: four, load: load{callers: manyCallers}, redis: true},
 	{name: "batches at all", off: batchingOff, traffic: four, load: load{callers: manyCallers}, redis: true},
 	{name: "batches, one lone caller", off: batchingOff, traffic: plain, load: load{callers: 1}, redis: true},
+	{name: "the short way of counts", off: "KOALAGATE_REDIS_COUNT_PATH=false", traffic: four, load: load{callers: manyCallers}, redis: true},
 	{name: "refusals kept in process", off: "KOALAGATE_REDIS_REFUSALS=0", traffic: attack, load: load{callers: manyCallers}, redis: true},
 }
 
