@@ -38,12 +38,19 @@ func (s span) end() span { return span{s.line, s.to, s.to} }
 // trim is s without the blanks around it.
 func (s span) trim() span {
 	text := s.text()
+	if text == "" || isInk(text[0]) && isInk(text[len(text)-1]) {
+		return s
+	}
 	left := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
 	if left == len(text) {
 		return s.slice(0, 0)
 	}
 	return s.slice(left, len(strings.TrimRightFunc(text, unicode.IsSpace)))
 }
+
+// isInk tells whether a byte is a character that is no blank. It may say no
+// where it is: most of a file is such bytes.
+func isInk(b byte) bool { return '!' <= b && b <= '~' }
 
 func (s span) position() Position {
 	column := 1 + utf8.RuneCountInString(s.line.text[:s.from])
@@ -81,9 +88,11 @@ func (s span) scan(visit func(i int, b byte) bool) int {
 			i, begins = end, false
 			continue
 		}
-		if c, size := utf8.DecodeRuneInString(text[i:]); unicode.IsSpace(c) {
-			i += size - 1
-			continue
+		if !isInk(b) {
+			if c, size := utf8.DecodeRuneInString(text[i:]); unicode.IsSpace(c) {
+				i += size - 1
+				continue
+			}
 		}
 		if !visit(i, b) {
 			return -1

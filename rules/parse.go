@@ -133,6 +133,11 @@ type fileParser struct {
 }
 
 func (p *fileParser) line(l *line) {
+	// What is neither UTF-8 nor without NUL bytes is no text at all, and what
+	// else is found in it nobody's slip.
+	if p.garbled && p.binary {
+		return
+	}
 	if !p.readable(l) {
 		p.lost = true
 		return

@@ -29,6 +29,9 @@ func (p *parser) warnUnreachable() {
 
 // covering finds a direct rule that covers r.
 func covering(above map[string][]*ruleDecl, r *Rule) *ruleDecl {
+	if len(above) == 0 {
+		return nil
+	}
 	for _, key := range coveredKeys(r) {
 		list := above[key]
 		for _, d := range list[:min(len(list), maxCovering)] {

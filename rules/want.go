@@ -102,7 +102,7 @@ type slotDict struct {
 type ends struct{ lows, highs []key }
 
 func newCrowd(x *index) *crowd {
-	c := &crowd{words: make(map[slotWord]int), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
+	c := &crowd{words: make(map[slotWord]int, len(x.rules)), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
 	for i := range x.rules {
 		breathe(i)
 		for _, t := range x.rules[i].tests {

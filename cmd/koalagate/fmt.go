@@ -41,8 +41,10 @@ func (p *program) fmtCommand() *cobra.Command {
 	f := formatting{program: p}
 	c.Flags().BoolVar(&f.check, "check", false, "print the names of files that differ from their layout, and nothing else")
 	c.Flags().BoolVar(&f.write, "write", false, "replace files that differ from their layout, and print their names")
-	c.MarkFlagsMutuallyExclusive("check", "write")
 	c.RunE = func(_ *cobra.Command, args []string) error {
+		if f.check && f.write {
+			return errors.New("--check writes nothing and --write does; leave one of them out")
+		}
 		if f.write && slices.Contains(args, standardInput) {
 			return errors.New("the standard input cannot be written; take - or --write out")
 		}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // program is one run of the command: what it is given, where it reads and where
@@ -55,8 +58,28 @@ func (p *program) run() int {
 		}
 		return exitFailed
 	}
-	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", err, ran.CommandPath())
+	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", worded(err), ran.CommandPath())
 	return exitUsage
+}
+
+// worded is a fault of the command line in our words: of what cannot be read,
+// pflag says what strconv does.
+func worded(err error) error {
+	var invalid *pflag.InvalidValueError
+	var unread *strconv.NumError
+	if !errors.As(err, &invalid) || !errors.As(err, &unread) {
+		return err
+	}
+	want := "a whole number"
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case kind == "bool":
+		want = "true or false"
+	case strings.HasPrefix(kind, "uint"):
+		want = "a whole number from 0 on"
+	case strings.HasPrefix(kind, "float"):
+		want = "a number"
+	}
+	return fmt.Errorf("--%s is %q; want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
 // root is the command without a word behind it.
