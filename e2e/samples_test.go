@@ -119,6 +119,11 @@ func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
 		case r.status != 429 || r.header.Get("X-Koala-Rule") != "301":
 			t.Errorf("download %d: %d of rule %q, want 429 of rule 301 after 20 at most", passed+1, r.status, r.header.Get("X-Koala-Rule"))
 		}
+		for _, path := range []string{"//downloads/file", "/./downloads/file", "/x/../downloads/file", "/%64ownloads/file", "/x/%2e%2E/downloads/file", "/downloads/../downloads/file", "///x/..//downloads//file"} {
+			if r := ask(t, "GET", g.URL+path); r.status != 429 {
+				t.Errorf("%s: %d, want 429 as for /downloads/file", path, r.status)
+			}
+		}
 		return passed
 	}
 }
