@@ -72,6 +72,21 @@ func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoTextIsToldOnce gives the parser programs and pictures: behind the
+// findings that say so there are none about what looks like a line in them.
+func TestWhatIsNoTextIsToldOnce(t *testing.T) {
+	noise := "\n[x]\nrule : [cuont] [\n"
+	for name, text := range map[string]string{
+		"NUL first":  "\x7fELF\x00\x01\n\xff\xd8" + noise,
+		"NUL second": goodRules + "\xff\xd8\n\x00" + noise,
+	} {
+		_, findings := Parse([]Source{{"program", []byte(text)}}, Options{})
+		if len(findings) != 2 || findings[0].Code == findings[1].Code {
+			t.Errorf("%s: want %s and %s alone; got\n%v", name, errNUL.ID, errEncoding.ID, findings)
+		}
+	}
+}
+
 // TestManyRulesTakeMemoryInProportion parses rules that crowd together, each
 // kind in the way that its index would suffer from most: a rule takes about as
 // much among 10,000 as among 1,000..
