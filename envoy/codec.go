@@ -3,6 +3,7 @@ package envoy
 import (
 	"bytes"
 	"encoding/binary"
+	"sync"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -39,14 +40,17 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.unmarshal(data, v)
 }
 
+// writers are kept for the next message: what one writes into would be allocated
+// for each.
+var writers = sync.Pool{New: func() any { return &writer{bytes: make([]byte, 0, 1024)} }}
+
 // Marshal writes a message. What it cannot do faster, the library does.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	var room [1024]byte
-	w := writer{bytes: room[:0]}
+	w := writers.Get().(*writer)
+	defer w.release()
 	switch m := v.(type) {
 	case *rlsv3.RateLimitResponse:
-		w.rateLimit(m)
-		if w.failed {
+		if w.rateLimit(m); w.failed {
 			break
 		}
 		return mem.BufferSlice{mem.SliceBuffer(bytes.Clone(w.bytes))}, nil

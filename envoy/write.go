@@ -18,6 +18,15 @@ type writer struct {
 	failed bool
 }
 
+// release keeps w for another message, unless this one was uncommonly large.
+func (w *writer) release() {
+	const common = 64 << 10
+	if cap(w.bytes) <= common {
+		w.bytes, w.failed = w.bytes[:0], false
+		writers.Put(w)
+	}
+}
+
 // open begins a field that is a message, and returns where the message begins.
 func (w *writer) open(number protowire.Number) int {
 	w.bytes = append(protowire.AppendTag(w.bytes, number, protowire.BytesType), 0) // one byte for the length, as a rule

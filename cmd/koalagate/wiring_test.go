@@ -45,11 +45,11 @@ func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {
 // The configuration is a leaf and repeats what other rooms have as defaults.
 func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
 	d := config.Default()
-	if o := redisOptions(&d); o.Batching != store.BatchScript || o.Refusals != store.DefaultRefusals {
-		t.Errorf("%s, %d refusals; want %s and %d", o.Batching, o.Refusals, store.BatchScript, store.DefaultRefusals)
+	if o := redisOptions(&d); o.Batching != store.BatchScript || o.Refusals != store.DefaultRefusals || o.NoCountPath {
+		t.Errorf("%s, %d refusals, no count path: %v; want %s, %d and false", o.Batching, o.Refusals, o.NoCountPath, store.BatchScript, store.DefaultRefusals)
 	}
-	if off := (config.Config{}); redisOptions(&off).Refusals >= 0 {
-		t.Error("0 refusals are some")
+	if off := (config.Config{}); redisOptions(&off).Refusals >= 0 || !redisOptions(&off).NoCountPath {
+		t.Error("0 refusals are some, or the count path that is switched off is not")
 	}
 	if d.RedisPrefix != store.DefaultPrefix || d.RedisBudget != store.DefaultBudget || d.Timezone != rules.DefaultTimezone {
 		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, store.DefaultPrefix, store.DefaultBudget, rules.DefaultTimezone)
