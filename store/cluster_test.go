@@ -23,6 +23,20 @@ func TestRedisCluster(t *testing.T) {
 			})
 		})
 	}
+	clocks, err := openCluster(t, c, store.RedisOptions{}).Clocks(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]bool{}
+	for _, one := range clocks {
+		servers[one.Server] = true
+		if off := one.Shows.Sub(one.At); off < -time.Second || off > one.Within+time.Second {
+			t.Errorf("the clock of %s is %v off: it is this machine's", one.Server, off)
+		}
+	}
+	if len(clocks) != 3 || len(servers) != 3 {
+		t.Errorf("the clocks of %v were read; want those of three nodes", servers)
+	}
 }
 
 // openCluster opens a store in the Cluster.

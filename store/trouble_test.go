@@ -86,7 +86,7 @@ var troubles = []trouble{
 	},
 	{
 		"another is the master, and nobody has said so", func(x *troubled) {
-			x.node.MustDo("WAIT", 1, 5000)
+			x.isFollowed()
 			x.replica.MustDo("REPLICAOF", "NO", "ONE")
 			x.node.MustDo("REPLICAOF", "127.0.0.1", x.replica.Port())
 		},
@@ -234,6 +234,17 @@ func (x *troubled) follows(replica *storetest.Node) {
 	storetest.Eventually(x.t, func() error {
 		if state := fmt.Sprint(replica.MustDo("INFO", "replication")); !strings.Contains(state, "master_link_status:up") {
 			return errors.New(state)
+		}
+		return nil
+	})
+}
+
+// isFollowed waits until the replica has all that was written before.
+func (x *troubled) isFollowed() {
+	x.t.Helper()
+	storetest.Eventually(x.t, func() error {
+		if n := x.node.MustDo("WAIT", 1, 1000); n != int64(1) {
+			return fmt.Errorf("%v replicas follow", n)
 		}
 		return nil
 	})

@@ -28,7 +28,8 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	}})
 	m.WatchMemory(memory.Identities, memory.Shared)
 	if c.Redis == "" {
-		return &counters{store: memory, metrics: m, close: memory.Close}, nil
+		stopClocks := watchClocks(nil, logger)
+		return &counters{store: memory, metrics: m, close: func() { stopClocks(); memory.Close() }}, nil
 	}
 	unanswered, damaged := complaints{logger: logger}, complaints{logger: logger}
 	o := redisOptions(c)
@@ -56,9 +57,10 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 			logger.Info("Redis is back; counting there again", "redis", c.Redis.String())
 		}
 	}})
-	stopInspecting := inspectRedis(redis, logger)
+	stopInspecting, stopClocks := inspectRedis(redis, logger), watchClocks(redis, logger)
 	s := &counters{store: rescue, metrics: m, rescue: rescue, close: func() {
 		stopInspecting()
+		stopClocks()
 		rescue.Close()
 		if err := redis.Close(); err != nil {
 			logger.Debug("closing Redis", "error", err)

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
+)
+
+// A clock that jumps is told of once, one that drifts or that is merely wrong
+// never.
+func TestClocksThatJump(t *testing.T) {
+	begin := time.Now()
+	for _, c := range []struct {
+		name string
+		off  []time.Duration // what the clock is off, ten seconds after the other
+		want []string
+	}{
+		{"a right clock", []time.Duration{0, 0, 0}, nil},
+		{"a wrong clock", []time.Duration{time.Hour, time.Hour, time.Hour}, nil},
+		{"a clock that drifts", []time.Duration{0, 900 * time.Millisecond, 1800 * time.Millisecond, 2700 * time.Millisecond}, nil},
+		{"forward", []time.Duration{0, time.Hour, time.Hour}, []string{"by=1h0m0s", "are closed"}},
+		{"back", []time.Duration{0, -90 * time.Second, -90 * time.Second}, []string{"by=-1m30s", "for as much longer"}},
+		{"there and back", []time.Duration{0, time.Minute, 0}, []string{"by=1m0s", "are closed", "by=-1m0s", "for as much longer"}},
+	} {
+		log := new(bytes.Buffer)
+		w := newClocks(slog.New(slog.NewTextHandler(log, nil)), begin)
+		for i, off := range c.off {
+			passed := time.Duration(i) * clocksEvery
+			w.look("Redis", begin.Add(passed+off), passed)
+			w.look(machine, begin.Add(passed), passed) // another, which is right
+		}
+		rest := log.String()
+		for _, want := range c.want {
+			_, after, found := strings.Cut(rest, want)
+			if !found {
+				t.Errorf("%s: the log has no %q:\n%s", c.name, want, log)
+			}
+			rest = after
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != len(c.want)/2 || strings.Contains(log.String(), machine) {
+			t.Errorf("%s: %d lines:\n%s", c.name, lines, log)
+		}
+	}
+}
+
+// The clock of a real Redis is read, and another server behind the same name is
+// looked at as one whose clock may be another.
+func TestTheClockOfRedisIsLookedAt(t *testing.T) {
+	server := storetest.StartServer(t)
+	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	log := new(bytes.Buffer)
+	w := newClocks(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	w.bases["Redis"] = time.Duration(w.begin.Add(-time.Hour).UnixNano()) // as if it had been an hour behind
+	w.lookAtRedis(context.Background(), r)
+	if text := log.String(); !strings.Contains(text, "clock=Redis by=1h0m0") && !strings.Contains(text, "clock=Redis by=59m59") {
+		t.Errorf("the log does not tell of the hour:\n%s", text)
+	}
+	log.Reset()
+	server.Kill()
+	w.lookAtRedis(context.Background(), r)
+	if log.Len() > 0 {
+		t.Errorf("the clock of a Redis that is away:\n%s", log)
+	}
+	stop := watchClocks(r, slog.New(slog.DiscardHandler))
+	stop()
+}
