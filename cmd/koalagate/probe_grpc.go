@@ -107,6 +107,7 @@ func (p *probe) checks(ctx context.Context, client authv3.AuthorizationClient) {
 			Http: &authv3.AttributeContext_HttpRequest{Method: p.method, Path: p.path, Host: p.target.Hostname(), Scheme: "http", Headers: headers},
 		},
 	}}
+	var told *structpb.Struct
 	for i := 1; i <= p.requests; i++ {
 		answer, err := within(ctx, p.timeout, func(ctx context.Context) (*authv3.CheckResponse, error) { return client.Check(ctx, request) })
 		switch {
@@ -123,11 +124,12 @@ func (p *probe) checks(ctx context.Context, client authv3.AuthorizationClient) {
 			p.denied(i, answer)
 			return
 		}
-		if p.notEnforcing(answer.GetDynamicMetadata()) {
+		told = answer.GetDynamicMetadata()
+		if p.notEnforcing(told) {
 			return
 		}
 	}
-	p.openGRPC("ext_authz")
+	p.openGRPC("ext_authz", told)
 }
 
 func (p *probe) denied(i int, answer *authv3.CheckResponse) {
@@ -155,6 +157,7 @@ func (p *probe) limits(ctx context.Context, client rlsv3.RateLimitServiceClient)
 		descriptor.Entries = append(descriptor.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: key, Value: value})
 	}
 	request := &rlsv3.RateLimitRequest{Domain: p.domain, Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor}}
+	var told *structpb.Struct
 	for i := 1; i <= p.requests; i++ {
 		answer, err := within(ctx, p.timeout, func(ctx context.Context) (*rlsv3.RateLimitResponse, error) {
 			return client.ShouldRateLimit(ctx, request)
@@ -176,16 +179,24 @@ func (p *probe) limits(ctx context.Context, client rlsv3.RateLimitServiceClient)
 			}
 			return
 		}
-		if p.notEnforcing(answer.GetDynamicMetadata()) {
+		told = answer.GetDynamicMetadata()
+		if p.notEnforcing(told) {
 			return
 		}
 	}
-	p.openGRPC("the rate limit service")
+	p.openGRPC("the rate limit service", told)
 }
 
-func (p *probe) openGRPC(service string) {
-	p.report.fault("refusal", fmt.Sprintf("%s refused none of %s", service, plural(p.requests, "call")),
-		"Either no rule limits this (`koalagate explain` tells), or it has more room than --requests.")
+// openGRPC tells of a service that refused nothing, and what its last answer
+// told of the quota.
+func (p *probe) openGRPC(service string, told *structpb.Struct) {
+	what := fmt.Sprintf("%s refused none of %s", service, plural(p.requests, "call"))
+	if limit := told.GetFields()["limit"]; limit != nil {
+		p.report.fault("refusal", fmt.Sprintf("%s, and %.0f of %.0f are left", what, told.GetFields()["remaining"].GetNumberValue(), limit.GetNumberValue()),
+			"That the limit holds is not shown: give --requests more.")
+		return
+	}
+	p.report.fault("refusal", what, "Either no rule limits this (`koalagate explain` tells), or a quiet one has more room than --requests.")
 }
 
 // within makes one call with a deadline of its own.
