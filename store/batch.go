@@ -56,9 +56,9 @@ const (
 
 var errWaiting = errors.New("redis: too many calls wait for it")
 
-// batches gathers calls: what has gathered goes when a batch returns. There is
-// no timer, so a lone call goes at once, and the more calls there are the less
-// each of them costs.
+// batches gathers calls: what has gathered goes when a batch returns. Nobody
+// waits for others to come, so a lone call goes at once, and the more calls
+// there are the less each of them costs.
 type batches struct {
 	batching Batching
 	budget   time.Duration
@@ -67,6 +67,7 @@ type batches struct {
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 	lone     sync.Pool // of bundles for one call
+	after    func(time.Duration, func()) timer
 
 	mu      sync.Mutex
 	waiting []*call
@@ -74,10 +75,19 @@ type batches struct {
 	left    time.Time // when the last batch left
 	closed  bool
 	running sync.WaitGroup
+	watch   timer // nil until a call waits for the first time
+	watched bool  // watch will go off
+}
+
+// timer is what of a time.Timer is used.
+type timer interface {
+	Reset(time.Duration) bool
+	Stop() bool
 }
 
 func newBatches(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *batches {
 	b := &batches{batching: batching, budget: budget, send: send, now: time.Now}
+	b.after = func(d time.Duration, f func()) timer { return time.AfterFunc(d, f) }
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
 	return b
@@ -87,6 +97,9 @@ func newBatches(batching Batching, budget time.Duration, send func(context.Conte
 func (b *batches) close() {
 	b.mu.Lock()
 	b.closed = true
+	if b.watched && b.watch.Stop() {
+		b.running.Done()
+	}
 	b.mu.Unlock()
 	b.cancel()
 	b.running.Wait()
@@ -163,12 +176,50 @@ func (b *batches) add(c *call) (alone bool, err error) {
 		return true, nil
 	}
 	b.waiting = append(b.waiting, c)
-	if b.flying < maxFlying && (len(b.waiting) >= maxBatch || b.now().Sub(b.left) > overdue) {
-		b.flying++
-		b.running.Add(1)
-		go b.sendAll()
+	switch {
+	case b.flying == maxFlying:
+	case len(b.waiting) >= maxBatch:
+		b.fly()
+	case !b.watched:
+		b.watchOver()
 	}
 	return false, nil
+}
+
+// fly starts one more sender.
+func (b *batches) fly() {
+	b.flying++
+	b.running.Add(1)
+	go b.sendAll()
+}
+
+// watchOver has a look taken at the batch under way when it is overdue: calls
+// that wait behind one that hangs are not to need a newcomer to leave. It is not
+// called off, since most batches land long before, and then a look every overdue
+// costs less than a timer for each.
+func (b *batches) watchOver() {
+	b.watched = true
+	b.running.Add(1)
+	if rest := overdue - b.now().Sub(b.left); b.watch == nil {
+		b.watch = b.after(rest, b.look)
+	} else {
+		b.watch.Reset(rest)
+	}
+}
+
+// look sends the calls that wait, if the batch that they wait for is overdue.
+func (b *batches) look() {
+	defer b.running.Done()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = false
+	switch {
+	case b.closed, len(b.waiting) == 0, b.flying == maxFlying:
+	case b.now().Sub(b.left) >= overdue:
+		b.fly()
+	default:
+		b.watchOver()
+	}
 }
 
 // landed ends a lone call, and sends what has gathered meanwhile.
@@ -221,10 +272,11 @@ func (b *batches) next(batch []*call) []*call {
 	left := copy(b.waiting, b.waiting[taken:])
 	clear(b.waiting[left:])
 	b.waiting = b.waiting[:left]
-	b.left = b.now()
 	if len(batch) == 0 {
 		b.flying--
+		return batch
 	}
+	b.left = b.now()
 	return batch
 }
 

@@ -15,7 +15,45 @@ type held struct {
 	sent    chan int // how many calls a batch has that leaves
 	let     chan struct{}
 	clock   atomic.Int64 // ms
+	watch   ticking
 	callers sync.WaitGroup
+}
+
+// ticking is a timer that goes off when its test says so.
+type ticking struct {
+	mu   sync.Mutex
+	runs bool
+	left time.Duration
+	does func()
+}
+
+func (k *ticking) Reset(d time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ran := k.runs
+	k.runs, k.left = true, d
+	return ran
+}
+
+func (k *ticking) Stop() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ran := k.runs
+	k.runs = false
+	return ran
+}
+
+// goesOff has the timer go off, which is to have so much time left.
+func (k *ticking) goesOff(t *testing.T, left time.Duration) {
+	t.Helper()
+	k.mu.Lock()
+	runs, got := k.runs, k.left
+	k.runs = false
+	k.mu.Unlock()
+	if !runs || got != left {
+		t.Fatalf("the watch runs: %v, for %v; want it to run for %v", runs, got, left)
+	}
+	k.does()
 }
 
 func newHeld(batching Batching) *held {
@@ -32,6 +70,11 @@ func newHeld(batching Batching) *held {
 		}
 	})
 	h.batches.now = func() time.Time { return time.UnixMilli(h.clock.Load()) }
+	h.batches.after = func(d time.Duration, f func()) timer {
+		h.watch.does = f
+		h.watch.Reset(d)
+		return &h.watch
+	}
 	return h
 }
 
@@ -50,6 +93,20 @@ func (h *held) call(t *testing.T, n, waiting int) {
 		now := len(h.batches.waiting)
 		h.batches.mu.Unlock()
 		if now == waiting {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// land lets the batch go that left first, and waits until so many are under way.
+func (h *held) land(flying int) {
+	h.let <- struct{}{}
+	for {
+		h.batches.mu.Lock()
+		now := h.batches.flying
+		h.batches.mu.Unlock()
+		if now == flying {
 			return
 		}
 		runtime.Gosched()
@@ -82,21 +139,79 @@ func TestASecondBatchLeavesWhenItIsFull(t *testing.T) {
 	h.batches.close()
 }
 
+// A batch that hangs holds up nobody for long, even where nobody comes any more.
 func TestASecondBatchLeavesWhenTheFirstIsOverdue(t *testing.T) {
 	h := newHeld(BatchScript)
 	h.call(t, 1, 0)
 	h.wantSent(t, 1)
-	h.clock.Add(overdue.Milliseconds())
-	h.call(t, 1, 1)
 	h.clock.Add(1)
-	h.call(t, 1, 0)
-	h.wantSent(t, 2)
-	h.call(t, 1, 1)
+	h.call(t, 3, 3)
+	h.clock.Add(overdue.Milliseconds() - 2)
+	h.watch.goesOff(t, overdue-time.Millisecond)
+	h.call(t, 1, 4) // the first is not overdue yet
+	h.clock.Add(1)
+	h.watch.goesOff(t, time.Millisecond)
+	h.wantSent(t, 4)
+	h.call(t, 1, 1) // there is no third one
 	h.let <- struct{}{}
 	h.wantSent(t, 1)
 	close(h.let)
 	h.callers.Wait()
 	h.batches.close()
+}
+
+// A batch is overdue by when it left, not by when a sender found nothing to send.
+func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
+	h := newHeld(BatchScript)
+	h.call(t, 1, 0)
+	h.wantSent(t, 1)
+	h.call(t, 1, 1)
+	h.clock.Add(overdue.Milliseconds())
+	h.watch.goesOff(t, overdue)
+	h.wantSent(t, 1)
+	h.land(1)
+	h.clock.Add(overdue.Milliseconds())
+	h.call(t, 1, 1)
+	h.watch.goesOff(t, 0)
+	h.wantSent(t, 1)
+	h.clock.Add(overdue.Milliseconds())
+	h.land(1) // the one before: its sender finds nothing
+	h.call(t, 1, 1)
+	h.watch.goesOff(t, 0)
+	h.wantSent(t, 1)
+	close(h.let)
+	h.callers.Wait()
+	h.batches.close()
+}
+
+// The watch ends with its batches, whether it has gone off by then or not.
+func TestTheWatchEndsWithItsBatches(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		h := newHeld(BatchScript)
+		h.call(t, 1, 0)
+		h.wantSent(t, 1)
+		h.call(t, 1, 1)
+		if late { // it is about to look when the batches are closed
+			h.watch.Stop()
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			h.batches.close()
+		}()
+		<-h.batches.ctx.Done()
+		if late {
+			h.watch.does()
+		}
+		h.let <- struct{}{}
+		h.wantSent(t, 1)
+		close(h.let)
+		h.callers.Wait()
+		<-closed
+		if h.watch.Stop() {
+			t.Error("the watch runs still")
+		}
+	}
 }
 
 func TestWithoutBatchesNobodyWaits(t *testing.T) {
