@@ -63,13 +63,14 @@ func restoreTexts(m protoreflect.Message, wire []byte) {
 	for field, value := range fieldsOf(m.Descriptor(), wire) {
 		isText := field.Kind() == protoreflect.StringKind
 		switch {
+		case !m.Has(field): // another field of the same oneof stands behind it
 		case field.IsMap():
 			restoreEntry(m.Get(field).Map(), field, value)
 		case field.IsList():
 			list, i := m.Get(field).List(), seen[field.Number()]
 			seen[field.Number()]++
 			switch {
-			case i >= list.Len(): // another message of the same oneof stands behind it
+			case i >= list.Len(): // another message of a oneof stands behind that with the list
 			case isText:
 				list.Set(i, protoreflect.ValueOfString(string(value)))
 			default:

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // calls are messages with texts at every place where a client's bytes can come
@@ -99,6 +100,35 @@ func FuzzUnmarshal(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What the library overwrites stays overwritten: of the members of a oneof, and
+// of the entries of a map under one key, the last one holds.
+func TestTextsThatAnotherFieldReplaces(t *testing.T) {
+	entry := func(value ...byte) []byte {
+		b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte("k"))
+		return protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), value)
+	}
+	text := protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), []byte("\xff"))
+	truth := protowire.AppendVarint(protowire.AppendTag(nil, 4, protowire.VarintType), 1)
+	field := func(entries ...[]byte) (wire []byte) {
+		for _, e := range entries {
+			wire = protowire.AppendBytes(protowire.AppendTag(wire, 1, protowire.BytesType), e)
+		}
+		return wire
+	}
+	for name, wire := range map[string][]byte{
+		"a member of a oneof": field(entry(append(bytes.Clone(text), truth...)...)),
+		"an entry of a map":   field(entry(text...), entry(truth...)),
+	} {
+		got := new(structpb.Struct)
+		if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, got); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if v := got.GetFields()["k"]; !v.GetBoolValue() {
+			t.Errorf("%s: %q; want true, which stands behind the text", name, v)
+		}
+	}
 }
 
 // appendTexts appends all texts of a message, each after the number of its
