@@ -1,7 +1,9 @@
 package main
 
 import (
+	"math"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -15,23 +17,32 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// rounds is how often what is short is measured; the least time counts.
-const rounds = 7
+// The rounds are many and short, so that some of them fall between what others
+// do to the machine.
+const (
+	rounds = 101
+	calls  = 5_000
+)
 
-// least is the CPU time of one call of f in nanoseconds, in the best of
-// several rounds of n calls.
-func least(n int, f func(i int)) float64 {
-	var best time.Duration
-	for round := range rounds {
+// race has two functions called in turns, and returns the CPU time of a call of
+// each in nanoseconds in its best round, and the ratio of the second to the first
+// in the round in the middle: what slows the machine slows both of a round.
+func race(a, b func()) (took [2]float64, ratio float64) {
+	round := func(f func()) float64 {
 		start := cpuTime()
-		for i := range n {
-			f(i)
+		for range calls {
+			f()
 		}
-		if took := cpuTime() - start; round == 0 || took < best {
-			best = took
-		}
+		return float64(cpuTime()-start) / calls
 	}
-	return float64(best) / float64(n)
+	ratios := make([]float64, rounds)
+	took = [2]float64{math.Inf(1), math.Inf(1)}
+	for i := range ratios {
+		x, y := round(a), round(b)
+		took[0], took[1], ratios[i] = min(took[0], x), min(took[1], y), y/x
+	}
+	slices.Sort(ratios)
+	return took, ratios[rounds/2]
 }
 
 // heap is the memory in use after a collection.
