@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -13,44 +15,95 @@ const maxGivingBack = 4096
 // the first rule that has no room, and by nothing else, all slots take at once;
 // else a look comes first that tells which rules are counted. What is given
 // back by the plan itself comes last, when nothing can be refused any more.
+//
+// A rule that allows may have had room when the look came and none for the take:
+// another set of the plan, or another caller, was there first. Then its set is
+// decided, and the take is made anew without the rules from it on. Each time
+// that leaves out a rule more, so it ends.
 func (r *Redis) takeApart(ctx context.Context, p *Plan, a *Answers) error {
-	chosen, op := choice(everyRule), p.Op
+	chosen := choice(everyRule)
 	if !p.isPlain() {
 		look := Browse
-		if op == CompleteTake {
+		if p.Op == CompleteTake {
 			look = Complete
 		}
 		if err := r.answerApart(ctx, p, look, p.notRefund, a); err != nil {
 			return err
 		}
 		if !p.allowed(a) {
-			return r.report(ctx, p, a)
+			r.report(ctx, p, a)
+			return nil
 		}
 		chosen = p.counted(a)
 	}
-	parts := r.split(p, op, chosen)
-	err := r.carryOutParts(ctx, parts)
-	refused := slices.ContainsFunc(parts, func(one *part) bool { return one.receipts == nil })
-	if err != nil || refused {
-		r.giveBack(parts) //nolint:contextcheck // it outlives its caller
-		if err != nil {
+	for {
+		parts := r.split(p, p.Op, chosen)
+		again, err := r.takeParts(ctx, p, a, parts)
+		switch {
+		case err != nil:
 			return err
+		case again:
+			chosen = p.counted(a)
+		case !p.allowed(a):
+			r.report(ctx, p, a)
+			return nil
+		case p.refunds():
+			if err := r.answerApart(ctx, p, Refund, p.isRefund, a); err != nil {
+				r.giveBack(parts) //nolint:contextcheck // it outlives its caller
+				return err
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+}
+
+// takeParts has the parts of a take carried out. Where one of them refuses, the
+// take is refused, whatever became of those that did not answer: they might
+// have refused too, but could not have admitted it. Again tells that only rules
+// refused which allow when they are reached, and that all was given back.
+func (r *Redis) takeParts(ctx context.Context, p *Plan, a *Answers, parts []*part) (again bool, err error) {
+	err = r.carryOutParts(ctx, parts)
+	answered := slices.DeleteFunc(slices.Clone(parts), func(one *part) bool { return one.err != nil })
+	refused := slices.ContainsFunc(answered, func(one *part) bool { return one.receipts == nil })
+	if err != nil && !refused {
+		r.giveBack(answered) //nolint:contextcheck // it outlives its caller
+		return false, err
+	}
+	var refusers []int
+	for i := range p.Sets {
+		if refuses(answered, i) {
+			refusers = append(refusers, i)
+			r.settle(p, a, i, answered, true)
+		}
+	}
+	again = refused && p.allowed(a)
+	if refused {
+		given := r.giveBack(answered) //nolint:contextcheck // as above
+		switch {
+		case again && err != nil:
+			return false, err
+		case again:
+			return true, wait(ctx, given, len(answered))
 		}
 	}
 	for i := range p.Sets {
-		// A decider that a look found allows, and stays, unless a rule above it
-		// has no room any more: another set may have taken it since.
-		if a.Sets[i].Decider < 0 || refuses(parts, i) {
-			r.settle(p, a, i, parts, refused)
+		// A decider that a look found allows, and stays.
+		if a.Sets[i].Decider < 0 && !slices.Contains(refusers, i) {
+			r.settle(p, a, i, answered, refused)
 		}
 	}
-	if refused {
-		return r.report(ctx, p, a)
-	}
-	if p.refunds() {
-		if err := r.answerApart(ctx, p, Refund, p.isRefund, a); err != nil {
-			r.giveBack(parts) //nolint:contextcheck // as above
-			return err
+	return false, nil
+}
+
+// wait waits until something was told n times.
+func wait(ctx context.Context, told <-chan struct{}, n int) error {
+	for range n {
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return fmt.Errorf("redis: giving back what is to be taken anew: %w", ctx.Err())
 		}
 	}
 	return nil
@@ -81,10 +134,11 @@ func refuses(parts []*part, i int) bool {
 	})
 }
 
-// report answers the sets that give back where they do not: as they are.
-func (r *Redis) report(ctx context.Context, p *Plan, a *Answers) error {
+// report answers the sets of a refused take that give back where they do not: as
+// they are. Where that fails they are told nothing: the refusal stands.
+func (r *Redis) report(ctx context.Context, p *Plan, a *Answers) {
 	if !p.refunds() {
-		return nil
+		return
 	}
 	still := *p
 	still.Sets = slices.Clone(p.Sets)
@@ -94,35 +148,58 @@ func (r *Redis) report(ctx context.Context, p *Plan, a *Answers) error {
 			still.Sets[i].Rules[j].Weight = 0
 		}
 	}
-	return r.answerApart(ctx, &still, Update, p.isRefund, a)
+	_ = r.answerApart(ctx, &still, Update, p.isRefund, a) // see above
 }
 
-// giveBack gives back what the parts have taken, in the background, once each.
-// A part that did not answer may have counted nothing, and is left.
-func (r *Redis) giveBack(parts []*part) {
+// giveBack gives back what the parts have taken, in the background, once each,
+// and returns a channel that is told of each part once that is over. A part that
+// did not answer may have counted nothing, and is left. The subjects belong to
+// the caller of Evaluate, who may have others in their place as soon as it
+// returns: they are copied.
+func (r *Redis) giveBack(parts []*part) <-chan struct{} {
+	over := make(chan struct{}, len(parts))
 	for _, p := range parts {
 		if p.err != nil || p.receipts == nil {
+			over <- struct{}{}
 			continue
 		}
 		if r.givingBack.Add(1) > maxGivingBack {
 			r.givingBack.Add(-1)
+			over <- struct{}{}
 			continue
 		}
+		p.plan.own()
 		r.background.Go(func() {
 			defer r.givingBack.Add(-1)
-			ctx, cancel := context.WithTimeout(r.nodes.ctx, r.budget)
-			defer cancel()
-			c := r.calls.Get().(*call)
-			c.pack(r.begin, &p.plan)
-			c.slot = p.slot
-			c.giveBack(p.receipts)
-			// Without an answer it may have been given back: once is all.
-			lost, _ := r.carryOut(ctx, c)
-			r.changed(c, &p.plan)
-			if !lost {
-				r.calls.Put(c)
-			}
+			r.giveBackPart(p)
+			over <- struct{}{}
 		})
+	}
+	return over
+}
+
+func (r *Redis) giveBackPart(p *part) {
+	ctx, cancel := context.WithTimeout(r.nodes.ctx, r.budget)
+	defer cancel()
+	c := r.calls.Get().(*call)
+	c.pack(r.begin, &p.plan)
+	c.slot = p.slot
+	c.giveBack(p.receipts)
+	// Without an answer it may have been given back: once is all.
+	lost, _ := r.carryOut(ctx, c)
+	r.changed(c, &p.plan)
+	if !lost {
+		r.calls.Put(c)
+	}
+}
+
+// own gives a part's plan subjects of its own.
+func (p *Plan) own() {
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			r := &p.Sets[i].Rules[j]
+			r.Subject = bytes.Clone(r.Subject)
+		}
 	}
 }
 

@@ -161,6 +161,17 @@ var sets = []behaviour{
 		},
 		{2, store.Browse, one(count(60, 9)), []string{"ok; rule 0: 9 of 9, reset 60000"}},
 	}},
+	{name: "a rule that allows and that another set leaves no room decides its set, and all above it is counted", steps: []step{
+		{
+			0, store.Take,
+			[]store.Set{of(weighing(4, count(60, 5)), about("x", count(60, 9))), of(about("v", count(60, 9)), weighing(3, allowing(count(60, 5))), about("w", count(60, 9)))},
+			[]string{"ok; rule 0: 1 of 5, reset 60000", "rule 1 refuses; rule 1: 1 of 5, reset 60000, retry 60000"},
+		},
+		{1, store.Peek, one(count(60, 5)), []string{"ok; rule 0: 1 of 5, reset 59999; 4 hits"}},
+		{1, store.Peek, one(about("x", count(60, 9))), []string{"ok; rule 0: 8 of 9, reset 59999; 1 hits"}},
+		{1, store.Peek, one(about("v", count(60, 9))), []string{"ok; rule 0: 8 of 9, reset 59999; 1 hits"}},
+		{1, store.Peek, one(about("w", count(60, 9))), []string{"ok; rule 0: 9 of 9, reset 60000"}},
+	}},
 	{name: "complete-take of several sets counts all or none", steps: []step{
 		{0, store.CompleteTake, []store.Set{of(count(60, 9)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 8 of 9, reset 60000", "ok; rule 0: 0 of 1, reset 60000"}},
 		{1, store.CompleteTake, []store.Set{of(count(60, 9)), of(numbered(2, count(60, 1)))}, []string{"ok; rule 0: 8 of 9, reset 59999", "rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999; refusing [0]"}},
