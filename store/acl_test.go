@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -56,6 +57,70 @@ func TestLeastGrants(t *testing.T) {
 	grant(append([]string{"resetkeys", "~other:*"}, grants...)...)
 	if err := countAll(node); err == nil || !strings.Contains(store.Remedy(err), "ACL SETUSER") {
 		t.Errorf("with the keys of another prefix: %v: the remedy is %q", err, store.Remedy(err))
+	}
+}
+
+// clusterGrants are what a user needs beside them on a Cluster.
+var clusterGrants = []string{"+cluster|slots", "+asking"}
+
+// TestLeastGrantsOnACluster counts in a slot that is on its way between two
+// nodes of a Cluster, as a user who may do what docs/redis.md says.
+func TestLeastGrantsOnACluster(t *testing.T) {
+	text, err := os.ReadFile("../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := "| `" + strings.ReplaceAll(strings.Join(clusterGrants, " "), "|", `\|`) + "` | a Cluster"
+	if !strings.Contains(string(text), line) {
+		t.Errorf("docs/redis.md does not say %q", line)
+	}
+	c := storetest.StartCluster(t, 2, false)
+	count := func(subject string, grants ...string) (err error) {
+		command := []any{"ACL", "SETUSER", "koalagate", "reset", "on", ">secret", "~koala:*"}
+		for _, g := range grants {
+			command = append(command, g)
+		}
+		for _, n := range c.Nodes {
+			n.MustDo(command...)
+		}
+		r, err := store.NewRedis(store.RedisOptions{URL: strings.Replace(c.URL(), "://", "://koalagate:secret@", 1), Budget: time.Minute})
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if err := r.Check(context.Background()); err != nil {
+			return err
+		}
+		slot := store.SlotOf(store.Key("koala", subject))
+		to := c.Nodes[0]
+		if c.Owner(slot) == to {
+			to = c.Nodes[1]
+		}
+		rule := contested[0]
+		rule.Subject, rule.Weight = []byte(subject), 1
+		var took error
+		c.Move(slot, to, func() { // the first time there is no such key, and the old node says ASK
+			var a store.Answers
+			took = errors.Join(took, r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}, &a))
+		})
+		return took
+	}
+	all := slices.Concat(grants, clusterGrants)
+	if err := count("ann", all...); err != nil {
+		t.Errorf("with all grants: %v", err)
+	}
+	if c.Errors()["ASK"] == 0 {
+		t.Error("no node ever said ASK: the move shows nothing")
+	}
+	for i, g := range clusterGrants {
+		err := count(g, slices.Delete(slices.Clone(all), len(grants)+i, len(grants)+i+1)...)
+		if err == nil {
+			t.Errorf("nothing fails without %s: it is not needed", g)
+			continue
+		}
+		if !strings.Contains(store.Remedy(err), "ACL SETUSER") {
+			t.Errorf("without %s: %v: the remedy is %q", g, err, store.Remedy(err))
+		}
 	}
 }
 

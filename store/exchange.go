@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -35,14 +37,18 @@ func (r *Redis) roundTrip(ctx context.Context, client redis.UniversalClient, bun
 		commands, asking = append(commands, command), asking || b.calls[0].asking
 	}
 	r.scripts.Add(int64(len(bundles)))
+	var unasked error
 	switch {
 	case len(commands) == 1 && !asking:
 		_ = client.Process(ctx, commands[0]) // a pipeline would only cost
 	default:
-		pipe(ctx, client, commands, bundles)
+		unasked = pipe(ctx, client, commands, bundles)
 	}
 	for i, b := range bundles {
 		text, err := commands[i].Text()
+		if unasked != nil && redis.HasErrorPrefix(err, "MOVED") && b.calls[0].asking {
+			err = unasked // why the node sends the call back
+		}
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT") && !b.again:
 			b.again = true
@@ -56,17 +62,31 @@ func (r *Redis) roundTrip(ctx context.Context, client redis.UniversalClient, bun
 	return again
 }
 
+// errUnasked is the answer of a node that is getting a slot and refuses ASKING.
+var errUnasked = errors.New("ASKING, without which a slot on its way is not served")
+
 // pipe makes the calls in one round trip. Each keeps its own error. A node of a
-// Cluster that is getting a slot carries out what is behind ASKING.
-func pipe(ctx context.Context, client redis.UniversalClient, commands []*redis.Cmd, bundles []*bundle) {
+// Cluster that is getting a slot carries out what is behind ASKING; unasked is
+// what it said if it did not take that.
+func pipe(ctx context.Context, client redis.UniversalClient, commands []*redis.Cmd, bundles []*bundle) (unasked error) {
 	p := client.Pipeline()
+	var asked []*redis.Cmd
 	for i, c := range commands {
 		if bundles[i].calls[0].asking {
-			_ = p.Process(ctx, redis.NewCmd(ctx, "asking"))
+			ask := redis.NewCmd(ctx, "asking")
+			asked = append(asked, ask)
+			_ = p.Process(ctx, ask)
 		}
 		_ = p.Process(ctx, c)
 	}
 	_, _ = p.Exec(ctx)
+	for _, ask := range asked {
+		var reply redis.Error
+		if err := ask.Err(); errors.As(err, &reply) {
+			unasked = fmt.Errorf("%w: %w", errUnasked, err)
+		}
+	}
+	return unasked
 }
 
 // apart returns a bundle for each of b's calls.

@@ -139,7 +139,7 @@ func (k *nodes) isMoving(ctx context.Context, c *call, err error) bool {
 
 // judge decides what a failed call says about a node.
 func (k *nodes) judge(ctx context.Context, n *node, err error, begin time.Time) {
-	if redis.HasErrorPrefix(err, "TRYAGAIN") || errors.Is(err, context.Canceled) {
+	if redis.HasErrorPrefix(err, "TRYAGAIN") || errors.Is(err, context.Canceled) || errors.Is(err, errUnasked) {
 		return
 	}
 	k.look() // it may be another's by now
