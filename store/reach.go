@@ -19,7 +19,7 @@ var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
 // Check tells whether Redis is there and can count: it takes a connection, the
 // script and all that the script calls. An error says what is in the way.
 func (r *Redis) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.budget+margin) // which Evaluate takes off again
 	defer cancel()
 	err := r.check(ctx)
 	if err != nil {

@@ -174,16 +174,23 @@ func (r *Redis) Close() error {
 // Cluster, a plan whose counters lie in several slots is a step in each of
 // them: see apart.
 func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
+	_, err := r.evaluate(ctx, p, a)
+	return err
+}
+
+// evaluate does that, and tells whether Redis was asked: a refusal that is
+// remembered says nothing about it.
+func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (asked bool, err error) {
 	if err := p.check(); err != nil {
-		return err
+		return false, err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redis: no time is left for a call: %w", err)
+		return false, fmt.Errorf("redis: no time is left for a call: %w", err)
 	}
 	now := time.Now()
 	end := r.deadline(ctx, now)
 	if !now.Before(end) {
-		return fmt.Errorf("redis: no time is left for a call: %w", context.DeadlineExceeded)
+		return false, fmt.Errorf("redis: no time is left for a call: %w", context.DeadlineExceeded)
 	}
 	a.reset(len(p.Sets))
 	c := r.calls.Get().(*call)
@@ -192,11 +199,11 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		r.calls.Put(c)
 		ctx, cancel := context.WithDeadline(ctx, end)
 		defer cancel()
-		return r.evaluateApart(ctx, p, a)
+		return true, r.evaluateApart(ctx, p, a)
 	}
 	if r.refusals != nil && r.refusals.tell(c, p, a) {
 		r.calls.Put(c)
-		return nil
+		return false, nil
 	}
 	c.time.begin(ctx, now, end)
 	lost, err := r.carryOut(&c.time, c) //nolint:contextcheck // it is the caller's, with an end
@@ -209,7 +216,7 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	if c.time.finish() && !lost {
 		r.calls.Put(c)
 	}
-	return err
+	return true, err
 }
 
 // carryOut has the script carry out c, with other days if those that were sent

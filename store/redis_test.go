@@ -208,6 +208,14 @@ func TestCheckSaysWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// A budget that is no longer than what is kept of a caller's deadline is one
+// to find Redis with all the same.
+func TestCheckWithASmallBudget(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := server.Open(t, func(o *store.RedisOptions) { o.Budget = 5 * time.Millisecond })
+	storetest.Eventually(t, func() error { return r.Check(context.Background()) }) // the machine may be busy
+}
+
 // BenchmarkRedis also tells what a call costs in Redis itself, socket aside.
 func BenchmarkRedis(b *testing.B) {
 	server := storetest.StartServer(b)

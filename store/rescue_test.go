@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -277,15 +278,69 @@ func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	for range 10 {
-		ctx, cancel := context.WithTimeout(context.Background(), 14*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Millisecond)
 		var a store.Answers
 		if err := r.Evaluate(ctx, &store.Plan{Op: store.Browse, Zone: time.UTC}, &a); ctx.Err() == nil && (err != nil || !a.Degraded) {
-			t.Errorf("a caller with 14 ms: degraded %v, %v; want an answer in process", a.Degraded, err)
+			t.Errorf("a caller with 9 ms: degraded %v, %v; want an answer in process", a.Degraded, err)
 		}
 		cancel()
 	}
 	if r.State().Degraded {
 		t.Error("callers in a hurry opened the breaker")
+	}
+}
+
+// Callers that bring 10 ms count, as the manual says: they leave Redis 5.
+func TestRescueHeedsCallersWithLittleTime(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL())
+	server.Pause()
+	defer server.Resume()
+	r.waitForAbsence(t, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 11*time.Millisecond)
+		defer cancel()
+		_ = r.Evaluate(ctx, oneCount("u", 1000), new(store.Answers)) // its time may be over
+	})
+}
+
+// waitForAbsence makes calls until Redis is left alone.
+func (r *rescue) waitForAbsence(t *testing.T, call func()) {
+	t.Helper()
+	for begin := time.Now(); !r.State().Degraded; call() {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("Redis is not left alone")
+		}
+	}
+}
+
+// What is told from memory says nothing about a Redis that hangs.
+func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := storetest.OpenRescue(t, store.RedisOptions{URL: server.URL(), Budget: budget}, store.RescueOptions{})
+	storetest.Eventually(t, func() error {
+		a := new(store.Answers)
+		if err := r.Evaluate(context.Background(), oneCount("refused", 1), a); err != nil || a.Degraded || a.Sets[0].Retry <= 1000 {
+			return fmt.Errorf("error %v, answer %+v; want a refusal of Redis", err, a)
+		}
+		return nil
+	})
+	server.Pause()
+	defer server.Resume()
+	for i := range 3 {
+		if r.State().Degraded {
+			t.Fatalf("Redis is left alone after %d calls without an answer", i)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+		_ = r.Evaluate(ctx, oneCount("other", 1000), new(store.Answers)) // its time may be over
+		cancel()
+		for range 10 {
+			if err := r.Evaluate(context.Background(), oneCount("refused", 1), new(store.Answers)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if !r.State().Degraded {
+		t.Error("three calls without an answer, and Redis is asked still: refusals that are remembered counted for it")
 	}
 }
 
