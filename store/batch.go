@@ -115,6 +115,7 @@ const (
 // delivery is what a call carries on its way through a batch.
 type delivery struct {
 	state atomic.Int32
+	until time.Time     // when its caller's time ends; zero if never
 	done  chan struct{} // has room for one: a batch never waits for a caller
 	err   error
 }
@@ -132,16 +133,13 @@ func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 		c.done = make(chan struct{}, 1)
 	}
 	c.state.Store(callWaits)
+	c.until, _ = ctx.Deadline()
 	alone, err := b.add(c) //nolint:contextcheck // a batch is many callers', and outlives each
 	switch {
 	case err != nil:
 		return false, err
 	case alone:
-		one := b.lone.Get().(*[]*bundle)
-		(*one)[0].add(c)
-		b.send(ctx, *one)
-		(*one)[0].empty()
-		b.lone.Put(one)
+		b.sendLone(ctx, c)
 		b.landed() //nolint:contextcheck // as above
 		<-c.done
 		return false, c.err
@@ -156,6 +154,32 @@ func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 		return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
 	}
 	return true, ctx.Err()
+}
+
+// ask has the script carry out c beside all batches: one that looks whether
+// Redis is there is not to wait for those that hang.
+func (b *batches) ask(ctx context.Context, c *call) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return redis.ErrClosed
+	}
+	b.running.Add(1)
+	b.mu.Unlock()
+	defer b.running.Done()
+	c.done = make(chan struct{}, 1)
+	b.sendLone(ctx, c)
+	<-c.done
+	return c.err
+}
+
+// sendLone sends c by itself.
+func (b *batches) sendLone(ctx context.Context, c *call) {
+	one := b.lone.Get().(*[]*bundle)
+	(*one)[0].add(c)
+	b.send(ctx, *one)
+	(*one)[0].empty()
+	b.lone.Put(one)
 }
 
 // add puts c behind the calls that wait, and sees to it that they are sent. A
@@ -244,7 +268,7 @@ func (b *batches) sendAll() {
 			return
 		}
 		bundles = b.bundle(bundles[:0], batch)
-		ctx, cancel := context.WithTimeout(b.ctx, b.budget)
+		ctx, cancel := context.WithDeadline(b.ctx, b.deadline(batch))
 		b.send(ctx, bundles)
 		cancel()
 		clear(batch)
@@ -252,6 +276,26 @@ func (b *batches) sendAll() {
 			one.empty()
 		}
 	}
+}
+
+// deadline is when a batch that leaves now has to be over: when nobody waits for
+// it any longer, and within the budget. It is given the time that a batch takes,
+// since one that is broken off costs its connection.
+func (b *batches) deadline(batch []*call) time.Time {
+	now := b.now()
+	longest, end := now.Add(b.budget), now.Add(overdue)
+	for _, c := range batch {
+		if c.until.IsZero() {
+			return longest
+		}
+		if c.until.After(end) {
+			end = c.until
+		}
+	}
+	if end.After(longest) {
+		return longest
+	}
+	return end
 }
 
 // next takes the calls that go next, in the order in which they came. Without

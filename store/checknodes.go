@@ -45,7 +45,7 @@ func (r *Redis) findNode(ctx context.Context, n *node) error {
 		return err
 	}
 	if c := r.callFor(n); c != nil {
-		if _, err := n.batches.run(ctx, c); err != nil { // a call that is lost is not used again
+		if err := n.batches.ask(ctx, c); err != nil {
 			return turnedAway(ctx, n.client, err)
 		}
 	}

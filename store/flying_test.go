@@ -184,6 +184,67 @@ func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
 	h.batches.close()
 }
 
+// A batch lives for those who wait for it, not for the budget: two that hang
+// hold up all others.
+func TestABatchEndsWithTheLastOfItsCallers(t *testing.T) {
+	const forever, ms = -1, time.Millisecond
+	for _, c := range []struct {
+		budget  time.Duration
+		callers []time.Duration // how long each has
+		want    time.Duration
+	}{
+		{10 * time.Second, []time.Duration{15 * ms, 20 * ms, 10 * ms}, 20 * ms},
+		{10 * time.Second, []time.Duration{15 * ms, forever}, 10 * time.Second},
+		{10 * time.Second, []time.Duration{ms}, overdue}, // for the sake of its connection
+		{100 * ms, []time.Duration{time.Second}, 100 * ms},
+		{2 * ms, []time.Duration{ms}, 2 * ms},
+	} {
+		begin, got := time.Now(), time.Duration(0)
+		b := newBatches(BatchScript, c.budget, func(ctx context.Context, _ []*bundle) {
+			end, _ := ctx.Deadline()
+			got = end.Sub(begin)
+		})
+		b.now = func() time.Time { return begin }
+		for _, left := range c.callers {
+			one := new(call)
+			if left != forever {
+				one.until = begin.Add(left)
+			}
+			b.waiting = append(b.waiting, one)
+		}
+		b.flying = 1
+		b.running.Add(1)
+		b.sendAll()
+		if got != c.want {
+			t.Errorf("budget %v, callers with %v: the batch has %v; want %v", c.budget, c.callers, got, c.want)
+		}
+		b.close()
+	}
+}
+
+// Who looks whether Redis is there does not wait for batches that hang.
+func TestALookPassesTheBatches(t *testing.T) {
+	h := newHeld(BatchScript)
+	h.call(t, 1, 0)
+	h.wantSent(t, 1)
+	h.call(t, 1, 1)
+	h.clock.Add(overdue.Milliseconds())
+	h.watch.goesOff(t, overdue)
+	h.wantSent(t, 1)
+	h.callers.Go(func() {
+		if err := h.batches.ask(context.Background(), new(call)); err != nil {
+			t.Error(err)
+		}
+	})
+	h.wantSent(t, 1)
+	close(h.let)
+	h.callers.Wait()
+	h.batches.close()
+	if err := h.batches.ask(context.Background(), new(call)); err == nil {
+		t.Error("batches that are closed were asked")
+	}
+}
+
 // The watch ends with its batches, whether it has gone off by then or not.
 func TestTheWatchEndsWithItsBatches(t *testing.T) {
 	for _, late := range []bool{false, true} {

@@ -19,7 +19,7 @@ var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
 // Check tells whether Redis is there and can count: it takes a connection, the
 // script and all that the script calls. An error says what is in the way.
 func (r *Redis) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.budget+margin) // which Evaluate takes off again
+	ctx, cancel := context.WithTimeout(ctx, r.budget+margin) // a budget is for a call alone
 	defer cancel()
 	err := r.check(ctx)
 	if err != nil {
@@ -34,12 +34,24 @@ func (r *Redis) check(ctx context.Context) error {
 	}
 	client, ok := r.client.(*redis.Client)
 	if !ok {
-		return r.Evaluate(ctx, &checkPlan, new(Answers))
+		return r.countCheck(ctx)
 	}
 	if err := knock(ctx, client); err != nil {
 		return err
 	}
-	return turnedAway(ctx, client, r.Evaluate(ctx, &checkPlan, new(Answers)))
+	return turnedAway(ctx, client, r.countCheck(ctx))
+}
+
+// countCheck carries out checkPlan beside all other calls.
+func (r *Redis) countCheck(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	c := new(call)
+	c.pack(r.begin, &checkPlan)
+	if err := r.batches.ask(ctx, c); err != nil {
+		return fmt.Errorf("redis: evaluate: %w", err)
+	}
+	return nil
 }
 
 // knock connects outside of the pool and hangs up. After as many failed dials
