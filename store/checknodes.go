@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -18,17 +17,15 @@ func (r *Redis) startNodes(a *address, o *RedisOptions, batching Batching) {
 }
 
 // checkNodes tells whether there is a node that can count: the calls of the
-// others are answered in its place until they can.
+// others are answered in its place until they can. Each node has a budget of
+// its own, so that one that hangs takes no time from the others.
 func (r *Redis) checkNodes(ctx context.Context) error {
 	if err := r.nodes.learn(ctx); err != nil {
 		return err
 	}
-	err := errors.New("no node of the Cluster has a slot")
-	for _, n := range *r.nodes.owning.Load() {
-		if err = r.findNode(ctx, n); err == nil {
-			return nil
-		}
-	}
+	_, err := askFirst(ctx, r.nodes, *r.nodes.owning.Load(), func(ctx context.Context, n *node) (struct{}, error) {
+		return struct{}{}, r.findNode(ctx, n)
+	})
 	return err
 }
 
@@ -79,12 +76,7 @@ func (r *Redis) clearNodes(ctx context.Context) error {
 	if err := r.nodes.learn(ctx); err != nil {
 		return err
 	}
-	cleared := make(map[*node]bool)
 	for _, n := range *r.nodes.owning.Load() {
-		if cleared[n] {
-			continue
-		}
-		cleared[n] = true
 		if err := r.clear(ctx, n.client); err != nil {
 			return err
 		}

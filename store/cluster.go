@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,11 +26,12 @@ type nodes struct {
 	exchange func(context.Context, redis.UniversalClient, []*bundle)
 	find     func(context.Context, *node) error // whether a node can count
 
-	owners [slots]atomic.Pointer[node] // nil where it is not known
-	mu     sync.Mutex                  // guards known and closed
-	known  map[string]*node
-	closed bool
-	owning atomic.Pointer[[]*node] // those that had slots at the last look
+	owners  [slots]atomic.Pointer[node] // nil where it is not known
+	mu      sync.Mutex                  // guards known, looking and closed
+	known   map[string]*node
+	looking *slotLook // the look at the slots that is under way, nil without
+	closed  bool
+	owning  atomic.Pointer[[]*node] // those that had slots at the last look
 
 	wake    chan struct{} // asks for a look at the slots
 	running sync.WaitGroup
@@ -63,17 +65,35 @@ func (k *nodes) start() {
 
 // close ends the calls under way and the connections.
 func (k *nodes) close() error {
-	k.cancel()
-	k.running.Wait()
 	k.mu.Lock()
-	k.closed = true
+	k.closed = true // nothing begins any more
 	k.mu.Unlock()
+	k.cancel()
 	var faults []error
 	for _, n := range k.known {
-		n.batches.close()
-		faults = append(faults, n.client.Close())
+		faults = append(faults, n.close())
 	}
+	k.running.Wait()
 	return errors.Join(faults...)
+}
+
+// close ends the calls under way and the connections. The connections go
+// first: a call that waits for a node that hangs does not look at its context.
+func (n *node) close() error {
+	err := n.client.Close()
+	n.batches.close()
+	return err
+}
+
+// spawn runs f, which close waits for. It tells whether it does: after close
+// nothing begins.
+func (k *nodes) spawn(f func()) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.running.Go(f)
+	}
+	return !k.closed
 }
 
 // at is the node of an address, nil after close.
@@ -127,12 +147,7 @@ func (k *nodes) watch() {
 		case <-time.After(wait):
 		}
 		_ = k.learn(k.ctx) // as above
-		for _, n := range k.all() {
-			if n.away.Load() && k.find(k.ctx, n) == nil {
-				n.breaker.reset()
-				n.away.Store(false)
-			}
-		}
+		k.findAway()
 		select { // not more often than that
 		case <-k.ctx.Done():
 			return
@@ -141,47 +156,105 @@ func (k *nodes) watch() {
 	}
 }
 
-// learn asks the nodes one after the other who has which slot, until one tells.
-// Those that answered last come first.
-func (k *nodes) learn(ctx context.Context) error {
-	var there, away []*node
+// findAway looks for the nodes that are away, for all at once: one that hangs
+// keeps none of the others.
+func (k *nodes) findAway() {
+	var finding sync.WaitGroup
 	for _, n := range k.all() {
 		if n.away.Load() {
-			away = append(away, n)
-		} else {
-			there = append(there, n)
+			finding.Go(func() { _ = k.find(k.ctx, n) }) // without success it stays away
 		}
 	}
-	for _, seed := range k.seeds {
-		if n := k.at(seed); n != nil {
-			away = append(away, n)
-		}
-	}
-	var faults []error
-	for _, n := range append(there, away...) {
-		err := k.learnFrom(ctx, n)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		faults = append(faults, err)
-	}
-	return errors.Join(faults...)
+	finding.Wait()
 }
 
-func (k *nodes) learnFrom(ctx context.Context, n *node) error {
-	ctx, cancel := context.WithTimeout(ctx, k.budget)
-	defer cancel()
+// slotLook is one look at who has which slot, which many may wait for.
+type slotLook struct {
+	done chan struct{} // closed at the end
+	err  error         // valid then
+}
+
+// learn looks at who has which slot, or waits for the look that is under way:
+// however many callers miss a slot, the nodes are asked once.
+func (k *nodes) learn(ctx context.Context) error {
+	k.mu.Lock()
+	look := k.looking
+	if look == nil && !k.closed {
+		look = &slotLook{done: make(chan struct{})}
+		k.looking = look
+		k.running.Go(func() { k.lookNow(look) }) //nolint:contextcheck // it is many callers', and outlives each
+	}
+	k.mu.Unlock()
+	if look == nil {
+		return redis.ErrClosed
+	}
+	select {
+	case <-look.done:
+		return look.err
+	case <-ctx.Done():
+	case <-departed(ctx):
+	}
+	return fmt.Errorf("no node told of the slots in time: %w", ctx.Err())
+}
+
+// lookNow is the look itself.
+func (k *nodes) lookNow(look *slotLook) {
+	var told slotMap
+	if told, look.err = askFirst(k.ctx, k, k.tellers(), askSlots); look.err == nil {
+		k.believe(told)
+	}
+	k.mu.Lock()
+	k.looking = nil
+	k.mu.Unlock()
+	close(look.done)
+}
+
+// tellers are the nodes in the order in which they are asked for the slots:
+// first those that had some and were not away.
+func (k *nodes) tellers() []*node {
+	var first, others []*node
+	for _, seed := range k.seeds {
+		k.at(seed)
+	}
+	had := k.owning.Load()
+	for _, n := range k.all() {
+		if !n.away.Load() && had != nil && slices.Contains(*had, n) {
+			first = append(first, n)
+		} else {
+			others = append(others, n)
+		}
+	}
+	return append(first, others...)
+}
+
+// slotMap is what a node tells of the slots.
+type slotMap struct {
+	by     *node
+	ranges []redis.ClusterSlot
+}
+
+func askSlots(ctx context.Context, n *node) (slotMap, error) {
 	ranges, err := n.client.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
 	if err != nil {
-		return fmt.Errorf("asking %s for the slots: %w", n.addr, err)
+		return slotMap{}, fmt.Errorf("asking %s for the slots: %w", n.addr, err)
 	}
+	return slotMap{n, ranges}, nil
+}
+
+// believe takes the slots to be as a node tells.
+func (k *nodes) believe(told slotMap) {
 	var owning []*node
-	for _, r := range ranges {
+	for _, r := range told.ranges {
 		if len(r.Nodes) == 0 || r.Start < 0 || r.End >= slots {
 			continue
 		}
-		owner := k.at(n.near(r.Nodes[0].Addr))
-		owning = append(owning, owner)
+		owner := k.at(told.by.near(r.Nodes[0].Addr))
+		if owner == nil {
+			return // closed
+		}
+		if !slices.Contains(owning, owner) {
+			owning = append(owning, owner)
+		}
 		for slot := r.Start; slot <= r.End; slot++ {
 			if k.owners[slot].Load() != owner {
 				k.owners[slot].Store(owner)
@@ -189,7 +262,6 @@ func (k *nodes) learnFrom(ctx context.Context, n *node) error {
 		}
 	}
 	k.owning.Store(&owning)
-	return nil
 }
 
 // near is an address as a node tells it, which may leave its own host out.

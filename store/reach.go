@@ -17,10 +17,9 @@ var checkPlan = Plan{Op: Update, Zone: time.UTC, Sets: []Set{{Rules: []Rule{
 }}}}
 
 // Check tells whether Redis is there and can count: it takes a connection, the
-// script and all that the script calls. An error says what is in the way.
+// script and all that the script calls. An error says what is in the way. It
+// takes a budget at most; of a Cluster, whose nodes have one each, about two.
 func (r *Redis) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.budget+margin) // a budget is for a call alone
-	defer cancel()
 	err := r.check(ctx)
 	if err != nil {
 		return fmt.Errorf("redis: check: %w", err)
@@ -32,6 +31,8 @@ func (r *Redis) check(ctx context.Context) error {
 	if r.nodes != nil {
 		return r.checkNodes(ctx)
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.budget+margin) // a budget is for a call alone
+	defer cancel()
 	client, ok := r.client.(*redis.Client)
 	if !ok {
 		return r.countCheck(ctx)
