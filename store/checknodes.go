@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -42,13 +43,20 @@ func (r *Redis) findNode(ctx context.Context, n *node) error {
 		return err
 	}
 	if c := r.callFor(n); c != nil {
-		if err := n.batches.ask(ctx, c); err != nil {
+		if err := n.batches.ask(ctx, c); err != nil && !sentOn(err) {
 			return turnedAway(ctx, n.client, err)
 		}
 	}
 	n.breaker.reset()
 	n.away.Store(false)
 	return nil
+}
+
+// sentOn tells whether a node that is well refused a call for its slot alone.
+func sentOn(err error) bool {
+	return slices.ContainsFunc([]string{"MOVED", "ASK", "TRYAGAIN", unserved}, func(prefix string) bool {
+		return redis.HasErrorPrefix(err, prefix)
+	})
 }
 
 // callFor is a call like that of a check, on a key in n's slots; nil if none

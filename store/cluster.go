@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,9 +25,10 @@ type nodes struct {
 	find     func(context.Context, *node) error // whether a node can count
 
 	owners  [slots]atomic.Pointer[node] // nil where it is not known
-	mu      sync.Mutex                  // guards known, looking and closed
+	mu      sync.Mutex                  // guards what follows, up to closed
 	known   map[string]*node
 	looking *slotLook // the look at the slots that is under way, nil without
+	looked  time.Time // when the last one succeeded
 	closed  bool
 	owning  atomic.Pointer[[]*node] // those that had slots at the last look
 
@@ -46,6 +45,7 @@ type node struct {
 	batches *batches
 	breaker breaker
 	away    atomic.Bool // it is not asked until it is found again
+	named   time.Time   // when it was last told of, or asked for; k.mu guards it
 }
 
 const (
@@ -53,6 +53,9 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// lookAnyway is how long the slots are believed while all is well.
 	lookAnyway = 10 * time.Second
+	// keepUnnamed is how long a node without slots is kept: one that slots are
+	// on their way to is told of with each call that goes there.
+	keepUnnamed = time.Minute
 )
 
 // start looks at the slots and watches them until close.
@@ -106,7 +109,33 @@ func (k *nodes) at(addr string) *node {
 		n.batches = newBatches(k.batching, k.budget, func(ctx context.Context, b []*bundle) { k.exchange(ctx, n.client, b) })
 		k.known[addr] = n
 	}
+	if n != nil {
+		n.named = time.Now()
+	}
 	return n
+}
+
+// drop forgets the nodes that have left the Cluster: they have no slots, are
+// not among those that an operator named, and are away or were not told of for
+// long.
+func (k *nodes) drop(owning []*node) {
+	var left []*node
+	k.mu.Lock()
+	for addr, n := range k.known {
+		if !k.closed && !slices.Contains(owning, n) && !slices.Contains(k.seeds, addr) &&
+			(n.away.Load() || time.Since(n.named) > keepUnnamed) {
+			delete(k.known, addr)
+			left = append(left, n)
+		}
+	}
+	k.mu.Unlock()
+	for _, n := range left {
+		for slot := range k.owners {
+			k.owners[slot].CompareAndSwap(n, nil)
+		}
+		n.away.Store(true) // for a call that still has it
+		_ = n.close()      // nobody is left to be told
+	}
 }
 
 // all are the nodes that were met so far.
@@ -166,124 +195,4 @@ func (k *nodes) findAway() {
 		}
 	}
 	finding.Wait()
-}
-
-// slotLook is one look at who has which slot, which many may wait for.
-type slotLook struct {
-	done chan struct{} // closed at the end
-	err  error         // valid then
-}
-
-// learn looks at who has which slot, or waits for the look that is under way:
-// however many callers miss a slot, the nodes are asked once.
-func (k *nodes) learn(ctx context.Context) error {
-	k.mu.Lock()
-	look := k.looking
-	if look == nil && !k.closed {
-		look = &slotLook{done: make(chan struct{})}
-		k.looking = look
-		k.running.Go(func() { k.lookNow(look) }) //nolint:contextcheck // it is many callers', and outlives each
-	}
-	k.mu.Unlock()
-	if look == nil {
-		return redis.ErrClosed
-	}
-	select {
-	case <-look.done:
-		return look.err
-	case <-ctx.Done():
-	case <-departed(ctx):
-	}
-	return fmt.Errorf("no node told of the slots in time: %w", ctx.Err())
-}
-
-// lookNow is the look itself.
-func (k *nodes) lookNow(look *slotLook) {
-	var told slotMap
-	if told, look.err = askFirst(k.ctx, k, k.tellers(), askSlots); look.err == nil {
-		k.believe(told)
-	}
-	k.mu.Lock()
-	k.looking = nil
-	k.mu.Unlock()
-	close(look.done)
-}
-
-// tellers are the nodes in the order in which they are asked for the slots:
-// first those that had some and were not away.
-func (k *nodes) tellers() []*node {
-	var first, others []*node
-	for _, seed := range k.seeds {
-		k.at(seed)
-	}
-	had := k.owning.Load()
-	for _, n := range k.all() {
-		if !n.away.Load() && had != nil && slices.Contains(*had, n) {
-			first = append(first, n)
-		} else {
-			others = append(others, n)
-		}
-	}
-	return append(first, others...)
-}
-
-// slotMap is what a node tells of the slots.
-type slotMap struct {
-	by     *node
-	ranges []redis.ClusterSlot
-}
-
-func askSlots(ctx context.Context, n *node) (slotMap, error) {
-	ranges, err := n.client.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
-	if err != nil {
-		return slotMap{}, fmt.Errorf("asking %s for the slots: %w", n.addr, err)
-	}
-	return slotMap{n, ranges}, nil
-}
-
-// believe takes the slots to be as a node tells.
-func (k *nodes) believe(told slotMap) {
-	var owning []*node
-	for _, r := range told.ranges {
-		if len(r.Nodes) == 0 || r.Start < 0 || r.End >= slots {
-			continue
-		}
-		owner := k.at(told.by.near(r.Nodes[0].Addr))
-		if owner == nil {
-			return // closed
-		}
-		if !slices.Contains(owning, owner) {
-			owning = append(owning, owner)
-		}
-		for slot := r.Start; slot <= r.End; slot++ {
-			if k.owners[slot].Load() != owner {
-				k.owners[slot].Store(owner)
-			}
-		}
-	}
-	k.owning.Store(&owning)
-}
-
-// near is an address as a node tells it, which may leave its own host out.
-func (n *node) near(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host != "" && host != "?" {
-		return addr
-	}
-	own, _, _ := net.SplitHostPort(n.addr)
-	return net.JoinHostPort(own, port)
-}
-
-// owner is the node that has a slot, as far as it is known.
-func (k *nodes) owner(ctx context.Context, slot uint16) (*node, error) {
-	if n := k.owners[slot].Load(); n != nil {
-		return n, nil
-	}
-	if err := k.learn(ctx); err != nil {
-		return nil, err
-	}
-	if n := k.owners[slot].Load(); n != nil {
-		return n, nil
-	}
-	return nil, fmt.Errorf("CLUSTERDOWN no node has the slot %d", slot)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Key is the key of a subject.
@@ -104,3 +105,20 @@ func (t *Receipts) Window(m Method) (end, hits int64) {
 
 // TooOld tells whether a version of Redis is below the least.
 func TooOld(version string) bool { return tooOld(version) }
+
+// KnownNodes are the addresses of the nodes that r keeps.
+func (r *Redis) KnownNodes() (list []string) {
+	for _, n := range r.nodes.all() {
+		list = append(list, n.addr)
+	}
+	return list
+}
+
+// ForgetNames has the nodes seem not to have been told of for long.
+func (r *Redis) ForgetNames() {
+	r.nodes.mu.Lock()
+	defer r.nodes.mu.Unlock()
+	for _, n := range r.nodes.known {
+		n.named = time.Time{}
+	}
+}

@@ -2,9 +2,16 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/store"
 	"github.com/koalagate/koalagate/store/storetest"
@@ -48,6 +55,236 @@ func subjectIn(slot int) []byte {
 		subject := "u" + strconv.Itoa(i)
 		if off := store.SlotOf(store.Key(store.DefaultPrefix, subject)) - slot; -100 <= off && off <= 100 {
 			return []byte(subject)
+		}
+	}
+}
+
+// A node that knows of no slots, since it was reset or never met the others,
+// says nothing about theirs.
+func TestNodeWithoutSlotsIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false)
+	reset := storetest.StartNode(t, redis.Options{}, "--cluster-enabled", "yes")
+	url := "redis-cluster://" + reset.Address
+	for i := range 10 { // which of the two is asked first is left to chance
+		openNodes(t, url+","+c.Nodes[i%3].Address)
+	}
+	alone, err := store.NewRedis(store.RedisOptions{URL: url, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	if err := alone.Check(context.Background()); !strings.Contains(store.Remedy(err), "CLUSTER INFO") {
+		t.Errorf("%v: the remedy is %q", err, store.Remedy(err))
+	}
+}
+
+// openNodes opens a store that has to be able to count.
+func openNodes(t *testing.T, url string) *store.Redis {
+	t.Helper()
+	r, err := store.NewRedis(store.RedisOptions{URL: url, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Check(context.Background()); err != nil {
+		t.Errorf("%s: %v", url, err)
+	}
+	return r
+}
+
+// A node that has left the Cluster is forgotten, with its connections: at once
+// if it is away, and when it was not told of for long if it still runs.
+func TestNodesThatLeaveAreDropped(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := openNodes(t, c.URL())
+	joined := c.Join()
+	hit := func(subject []byte) error {
+		return r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{
+			{Subject: subject, Method: store.Count, Time: 60, Count: 1e6, Weight: 1},
+		}}}}, new(store.Answers))
+	}
+	knows := func(n *storetest.Node, want bool) {
+		t.Helper()
+		storetest.Eventually(t, func() error {
+			if err := r.Check(context.Background()); err != nil {
+				return err
+			}
+			if got := slices.Contains(r.KnownNodes(), n.Address); got != want {
+				return fmt.Errorf("it is known: %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	subject := subjectIn(100)
+	slot := store.SlotOf(store.Key(store.DefaultPrefix, string(subject)))
+	joined.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.Nodes[0].ID())
+	c.Nodes[0].MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", joined.ID())
+	if err := hit(subject); err != nil {
+		t.Error(err)
+	}
+	knows(joined, true) // it has no slot yet
+	for _, n := range []*storetest.Node{joined, c.Nodes[0]} {
+		n.MustDo("CLUSTER", "SETSLOT", slot, "STABLE")
+	}
+	r.ForgetNames()
+	knows(joined, false)
+
+	gone := c.Nodes[1] // none of those that the URL names
+	knows(gone, true)
+	gone.Kill()
+	if err := hit(subjectIn(9000)); err == nil {
+		t.Fatal("a node that was killed has answered")
+	}
+	knows(gone, true)
+	its := []any{"CLUSTER", "DELSLOTS"}
+	for slot := 16384 / 3; slot < 16384*2/3; slot++ {
+		its = append(its, slot)
+	}
+	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2], joined} {
+		n.MustDo(its...)
+	}
+	knows(gone, false)
+	if err := hit(subject); err != nil {
+		t.Error(err)
+	}
+}
+
+// A slot that nobody has is answered for in process, and takes nothing from the
+// others, whether its node says so or the map of the slots.
+func TestSlotThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	nobodys, others := subjectIn(100), subjectIn(200)
+	before, faults := openPartly(t, c)
+	slot := store.SlotOf(store.Key(store.DefaultPrefix, string(nobodys)))
+	storetest.Eventually(t, func() error {
+		for _, n := range c.Nodes {
+			_, _ = n.Do("CLUSTER", "DELSLOTS", slot) // it may have none
+		}
+		for _, n := range c.Nodes {
+			if info := fmt.Sprint(n.MustDo("CLUSTER", "INFO")); !strings.Contains(info, "cluster_slots_assigned:16383") {
+				return errors.New(info)
+			}
+		}
+		return nil
+	})
+	after, more := openPartly(t, c)
+	for name, s := range map[string]*store.Rescue{"its node says so": before, "the map says so": after} {
+		looks := looksAtSlots(c)
+		const calls = 50
+		for range calls {
+			if _, degraded := takeBy(t, s, store.Rule{Subject: nobodys, Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
+				t.Fatalf("%s: a slot that nobody has was counted in", name)
+			}
+			if _, degraded := takeBy(t, s, store.Rule{Subject: others, Method: store.Count, Time: 60, Count: 1e6, Weight: 1}); degraded {
+				t.Fatalf("%s: another slot of its node was answered in process", name)
+			}
+		}
+		if state := s.State(); state.Degraded {
+			t.Errorf("%s: Redis is away with %v", name, state.Err)
+		}
+		if looks = looksAtSlots(c) - looks; looks > calls/2 {
+			t.Errorf("%s: %d calls looked at the slots %d times", name, calls, looks)
+		}
+	}
+	for _, told := range []*faultList{faults, more} {
+		if remedy := store.Remedy(told.last()); !strings.Contains(remedy, "CLUSTER INFO") {
+			t.Errorf("%v: the remedy is %q", told.last(), remedy)
+		}
+	}
+}
+
+// faultList is what a store's calls have met with.
+type faultList struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (f *faultList) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, err)
+}
+
+func (f *faultList) last() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.list) == 0 {
+		return nil
+	}
+	return f.list[len(f.list)-1]
+}
+
+// openPartly opens a store that has to count in the Cluster.
+func openPartly(t *testing.T, c *storetest.Cluster) (*store.Rescue, *faultList) {
+	t.Helper()
+	told := new(faultList)
+	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: time.Second}, store.RescueOptions{OnRescue: told.add})
+	if state := s.State(); state.Degraded {
+		t.Fatalf("Redis is away with %v", state.Err)
+	}
+	return s, told
+}
+
+// looksAtSlots is how often the nodes were asked for the slots.
+func looksAtSlots(c *storetest.Cluster) (n int) {
+	for _, node := range c.Nodes {
+		for line := range strings.Lines(fmt.Sprint(node.MustDo("INFO", "commandstats"))) {
+			_, rest, is := strings.Cut(line, "cmdstat_cluster|slots:calls=")
+			if !is {
+				_, rest, _ = strings.Cut(line, "cmdstat_cluster:calls=") // Redis 6.2
+			}
+			count, _, _ := strings.Cut(rest, ",")
+			calls, _ := strconv.Atoi(count)
+			n += calls
+		}
+	}
+	return n
+}
+
+// A node that was away is found again though the slot of the key that it is
+// tried with is on its way to another.
+func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	s, _ := openPartly(t, c)
+	from, to := c.Nodes[0], c.Nodes[1]
+	key, slot := firstProbe()
+	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID())
+	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID())
+	from.MustDo("DEL", key)
+	rule := store.Rule{Subject: subjectIn(100), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
+	degraded := func(want bool) {
+		t.Helper()
+		storetest.Eventually(t, func() error {
+			if _, got := takeBy(t, s, rule); got != want {
+				return fmt.Errorf("answered in process: %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	degraded(false)
+	from.Pause()
+	for range 5 { // more than it takes to leave it alone
+		degraded(true)
+	}
+	from.Resume()
+	degraded(false)
+}
+
+// firstProbe is the key that a node which has the first third of the slots is
+// tried with.
+func firstProbe() (key string, slot int) {
+	for i := 0; ; i++ {
+		key = store.Key(store.DefaultPrefix, "\xf5check"+strconv.Itoa(i))
+		if slot = store.SlotOf(key); slot < 5461 {
+			return key, slot
 		}
 	}
 }

@@ -137,12 +137,18 @@ func (k *nodes) isMoving(ctx context.Context, c *call, err error) bool {
 	}
 }
 
+// unserved is what a node says of a slot that nobody has. It serves its own.
+const unserved = "CLUSTERDOWN Hash slot not served"
+
 // judge decides what a failed call says about a node.
 func (k *nodes) judge(ctx context.Context, n *node, err error, begin time.Time) {
 	if redis.HasErrorPrefix(err, "TRYAGAIN") || errors.Is(err, context.Canceled) || errors.Is(err, errUnasked) {
 		return
 	}
 	k.look() // it may be another's by now
+	if redis.HasErrorPrefix(err, unserved) {
+		return
+	}
 	late := timedOut(err)
 	end, _ := ctx.Deadline()
 	hurried := late && end.Sub(begin) < min(fairWait, k.budget)

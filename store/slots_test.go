@@ -1,0 +1,42 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Nodes tell addresses in several ways: of IPv6 without brackets, and without
+// the host where that is their own.
+func TestAddressesAsNodesTellThem(t *testing.T) {
+	for _, c := range []struct{ by, told, want string }{
+		{"10.0.0.1:7000", "10.0.0.2:7001", "10.0.0.2:7001"},
+		{"10.0.0.1:7000", ":7001", "10.0.0.1:7001"},
+		{"10.0.0.1:7000", "?:7001", "10.0.0.1:7001"},
+		{"n1:7000", "n2.redis.internal:7001", "n2.redis.internal:7001"},
+		{"[::1]:7000", "::1:7001", "[::1]:7001"},
+		{"[::1]:7000", "[::1]:7001", "[::1]:7001"},
+		{"[::1]:7000", ":7001", "[::1]:7001"},
+		{"[::1]:7000", "?:7001", "[::1]:7001"},
+		{"[fd00::1]:7000", "fd00::aa:2:7001", "[fd00::aa:2]:7001"},
+		{"n1:7000", "nonsense", "nonsense"},
+	} {
+		k := &nodes{known: map[string]*node{}, connect: func(addr string) *redis.Client {
+			return redis.NewClient(&redis.Options{Addr: addr})
+		}, wake: make(chan struct{}, 1)}
+		by := k.at(c.by)
+		if got := by.near(c.told); got != c.want {
+			t.Errorf("%s tells %s: %s, want %s", c.by, c.told, got, c.want)
+		}
+		for _, word := range []string{"MOVED", "ASK"} {
+			if n := k.redirected(by, new(call), replyError(word+" 1 "+c.told)); n == nil || n.addr != c.want {
+				t.Errorf("%s says %s 1 %s: the call goes to %+v, want %s", c.by, word, c.told, n, c.want)
+			}
+		}
+		for _, n := range k.all() {
+			if err := n.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
