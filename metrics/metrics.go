@@ -165,6 +165,7 @@ type RedisCalls struct {
 	Decisions  int64 // asked of Redis
 	Scripts    int64 // the script calls that they took
 	Remembered int64 // refusals that were told without Redis
+	Stranded   int64 // parts of refused decisions that were not given back
 }
 
 // WatchRedis has the metrics ask for the calls of Redis. It is called once.
@@ -175,7 +176,8 @@ func (m *Metrics) WatchRedis(calls func() RedisCalls) {
 	m.registry.MustRegister(
 		counter("redis_decisions_total", "Decisions that Redis was asked for.", func(c RedisCalls) int64 { return c.Decisions }),
 		counter("redis_script_calls_total", "Script calls that these decisions took: decisions for each of them are the size of a batch.", func(c RedisCalls) int64 { return c.Scripts }),
-		counter("remembered_refusals_total", "Refusals that were told again without asking Redis.", func(c RedisCalls) int64 { return c.Remembered }))
+		counter("remembered_refusals_total", "Refusals that were told again without asking Redis.", func(c RedisCalls) int64 { return c.Remembered }),
+		counter("redis_stranded_parts_total", "Parts of refused decisions over several slots of a Cluster that were not given back: their hits may stay until their windows end.", func(c RedisCalls) int64 { return c.Stranded }))
 }
 
 // DoorMode notes that a door is in a mode.

@@ -66,6 +66,40 @@ func TestGiveBackOutlivesItsSubjects(t *testing.T) {
 	}
 }
 
+// TestGiveBacksThatFailAreCounted has a give-back dropped where too many are
+// under way, and one fail at a node that has gone.
+func TestGiveBacksThatFailAreCounted(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
+	r := openCluster(t, c, store.RedisOptions{})
+	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
+	full, other := about("full", rule), about("other", rule)
+	want := func(n int64) {
+		t.Helper()
+		r.Settle()
+		if got := r.Calls().Stranded; got != n {
+			t.Fatalf("%d parts are stranded; want %d", got, n)
+		}
+	}
+	answer(t, r, store.Take, allows(full))
+	answer(t, r, store.Take, allows(full, other))
+	want(0)
+	end := r.ManyGivingBack()
+	answer(t, r, store.Take, allows(full, other))
+	want(1)
+	end()
+	if hits := answer(t, r, store.Peek, allows(other)).Sets[0].Hits; hits != 1 {
+		t.Errorf("%d hits are counted; want that which was not given back", hits)
+	}
+	third := about("third", rule)
+	taken, err := r.TakeApart(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{allows(third)}})
+	if err != nil || taken == nil {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	c.Owner(store.SlotOf(store.Key("koala", "third"))).Kill()
+	r.GiveBackLater(taken)
+	want(2)
+}
+
 // TestARefusalStandsBesideANodeThatIsAway has one node of a Cluster refuse, and
 // another one away: the call is refused, whatever that one would say, and the
 // in-process store learns of it.

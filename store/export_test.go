@@ -69,7 +69,8 @@ func (r *Redis) TakeApart(ctx context.Context, p *Plan) (*Receipts, error) {
 	c := new(call)
 	c.pack(r.begin, p)
 	c.askReceipts()
-	one := &part{plan: *p}
+	c.inOneSlot()
+	one := &part{plan: *p, slot: c.slot}
 	if _, err := r.carryOut(ctx, c); err != nil {
 		return nil, err
 	}
@@ -88,6 +89,15 @@ func (r *Redis) GiveBack(ctx context.Context, taken *Receipts, now int64) error 
 	c.giveBack(taken.part.receipts)
 	_, err := r.carryOut(ctx, c)
 	return err
+}
+
+// GiveBackLater gives back what was taken as a refused take does.
+func (r *Redis) GiveBackLater(taken *Receipts) { r.giveBack([]*part{taken.part}) }
+
+// ManyGivingBack has r believe that as much is being given back as may be.
+func (r *Redis) ManyGivingBack() (end func()) {
+	r.givingBack.Add(maxGivingBack)
+	return func() { r.givingBack.Add(-maxGivingBack) }
 }
 
 // Window is when the window closes that a count or base rule's limit is about,

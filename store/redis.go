@@ -35,6 +35,7 @@ type Redis struct {
 
 	background sync.WaitGroup // what is given back
 	givingBack atomic.Int64
+	stranded   atomic.Int64
 }
 
 var _ Store = (*Redis)(nil)
@@ -265,11 +266,15 @@ type Calls struct {
 	Plans      int64 // sent to Redis
 	Scripts    int64 // the script calls that they took
 	Remembered int64 // refused from memory, without Redis
+	// Stranded are parts of takes over several slots of a Cluster that were not
+	// given back, since too many were on their way or the node did not answer:
+	// what they counted may stay until its windows end.
+	Stranded int64
 }
 
 // Calls tells how plans were carried out so far.
 func (r *Redis) Calls() Calls {
-	c := Calls{Plans: r.plans.Load(), Scripts: r.scripts.Load()}
+	c := Calls{Plans: r.plans.Load(), Scripts: r.scripts.Load(), Stranded: r.stranded.Load()}
 	if r.refusals != nil {
 		c.Remembered = r.refusals.told.Load()
 	}

@@ -165,6 +165,7 @@ func (r *Redis) giveBack(parts []*part) <-chan struct{} {
 		}
 		if r.givingBack.Add(1) > maxGivingBack {
 			r.givingBack.Add(-1)
+			r.stranded.Add(1)
 			over <- struct{}{}
 			continue
 		}
@@ -186,7 +187,10 @@ func (r *Redis) giveBackPart(p *part) {
 	c.slot = p.slot
 	c.giveBack(p.receipts)
 	// Without an answer it may have been given back: once is all.
-	lost, _ := r.carryOut(ctx, c)
+	lost, err := r.carryOut(ctx, c)
+	if err != nil {
+		r.stranded.Add(1)
+	}
 	r.changed(c, &p.plan)
 	if !lost {
 		r.calls.Put(c)

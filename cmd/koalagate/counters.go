@@ -47,7 +47,7 @@ func openCounters(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*c
 	}
 	m.WatchRedis(func() metrics.RedisCalls {
 		n := redis.Calls()
-		return metrics.RedisCalls{Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered}
+		return metrics.RedisCalls{Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered, Stranded: n.Stranded}
 	})
 	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: c.RescueShare, OnRescue: tellRescue, OnChange: func(s store.State) {
 		m.Degraded(s.Degraded)
