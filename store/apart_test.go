@@ -120,21 +120,29 @@ func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
 	away.Kill()
 	back := allows(gone)
 	back.Refund = true
+	open, hidden := about(on(there), rule), gone
+	open.Return, open.Allows, hidden.Allows = 2, true, true
 	for _, test := range []struct {
 		name string
 		op   store.Op
 		sets []store.Set
 		of   int // the set that is refused
+		away bool
 	}{
-		{"a set over both", store.Take, []store.Set{allows(gone, full)}, 0},
-		{"a set each", store.Take, []store.Set{allows(gone), allows(full)}, 1},
-		{"complete", store.CompleteTake, []store.Set{allows(full, gone)}, 0},
-		{"a set that gives back where the node is away", store.Take, []store.Set{back, allows(full)}, 1},
+		{"a set over both", store.Take, []store.Set{allows(gone, full)}, 0, false},
+		{"a set each", store.Take, []store.Set{allows(gone), allows(full)}, 1, false},
+		{"complete", store.CompleteTake, []store.Set{allows(full, gone)}, 0, false},
+		{"a set that gives back where the node is away", store.Take, []store.Set{back, allows(full)}, 1, false},
+		{"a set that gives back beside a set over both", store.Take, []store.Set{allows(gone, full), back}, 0, false},
+		{"a rule that allows and has room", store.Take, []store.Set{allows(open, gone, full)}, 0, false},
+		{"a rule that allows below it", store.Take, []store.Set{allows(full, hidden)}, 0, false},
+		{"a rule that allows above it", store.Take, []store.Set{allows(hidden, full)}, 0, true},
+		{"complete, with one that allows above it", store.CompleteTake, []store.Set{allows(hidden, full), back}, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := answer(t, s, test.op, test.sets...)
-			if told := &a.Sets[test.of]; a.Degraded || told.Decider < 0 || told.Retry <= 0 {
-				t.Errorf("the answer is %+v; want a refusal by Redis", a)
+			if told := &a.Sets[test.of]; a.Degraded != test.away || !test.away && (told.Decider < 0 || told.Retry <= 0) {
+				t.Errorf("the answer is %+v; want a refusal by Redis, or by the in-process store: %v", a, test.away)
 			}
 		})
 	}

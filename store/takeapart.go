@@ -23,14 +23,11 @@ const maxGivingBack = 4096
 func (r *Redis) takeApart(ctx context.Context, p *Plan, a *Answers) error {
 	chosen := choice(everyRule)
 	if !p.isPlain() {
-		look := Browse
-		if p.Op == CompleteTake {
-			look = Complete
-		}
-		if err := r.answerApart(ctx, p, look, p.notRefund, a); err != nil {
+		refused, err := r.look(ctx, p, a)
+		if err != nil {
 			return err
 		}
-		if !p.allowed(a) {
+		if refused {
 			r.report(ctx, p, a)
 			return nil
 		}
@@ -59,13 +56,59 @@ func (r *Redis) takeApart(ctx context.Context, p *Plan, a *Answers) error {
 	}
 }
 
+// look fills a with what a look says to a take, and tells whether it is refused.
+// It is, too, where some parts did not answer and nothing they could say would
+// admit it.
+func (r *Redis) look(ctx context.Context, p *Plan, a *Answers) (refused bool, err error) {
+	op := Browse
+	if p.Op == CompleteTake {
+		op = Complete
+	}
+	parts := r.split(p, op, p.notRefund)
+	err = r.carryOutParts(ctx, parts)
+	answered, lost := answeredOf(parts)
+	for i := range p.Sets {
+		merge(a, i, answered, op, (*part).after)
+	}
+	if err == nil {
+		return !p.allowed(a), nil
+	}
+	for i := range p.Sets {
+		if d := a.Sets[i].Decider; d >= 0 && (p.Op == CompleteTake || !p.Sets[i].Rules[d].Allows && !p.mayAllow(lost, i, d)) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// answeredOf are the parts that did answer, and those that did not.
+func answeredOf(parts []*part) (answered, lost []*part) {
+	for _, p := range parts {
+		if p.err == nil {
+			answered = append(answered, p)
+		} else {
+			lost = append(lost, p)
+		}
+	}
+	return answered, lost
+}
+
+// mayAllow tells whether a rule of set i that comes before its rule d and allows
+// is in one of the parts.
+func (p *Plan) mayAllow(parts []*part, i, d int) bool {
+	return slices.ContainsFunc(parts, func(one *part) bool {
+		k := slices.Index(one.sets, i)
+		return k >= 0 && slices.ContainsFunc(one.rules[k], func(j int) bool { return j < d && p.Sets[i].Rules[j].Allows })
+	})
+}
+
 // takeParts has the parts of a take carried out. Where one of them refuses, the
 // take is refused, whatever became of those that did not answer: they might
 // have refused too, but could not have admitted it. Again tells that only rules
 // refused which allow when they are reached, and that all was given back.
 func (r *Redis) takeParts(ctx context.Context, p *Plan, a *Answers, parts []*part) (again bool, err error) {
 	err = r.carryOutParts(ctx, parts)
-	answered := slices.DeleteFunc(slices.Clone(parts), func(one *part) bool { return one.err != nil })
+	answered, _ := answeredOf(parts)
 	refused := slices.ContainsFunc(answered, func(one *part) bool { return one.receipts == nil })
 	if err != nil && !refused {
 		r.giveBack(answered) //nolint:contextcheck // it outlives its caller
