@@ -72,7 +72,8 @@ type batches struct {
 	mu      sync.Mutex
 	waiting []*call
 	flying  int
-	left    time.Time // when the last batch left
+	trips   uint64    // batches that have left
+	left    time.Time // when the last of them did
 	closed  bool
 	running sync.WaitGroup
 	watch   timer // nil until a call waits for the first time
@@ -116,6 +117,7 @@ const (
 type delivery struct {
 	state atomic.Int32
 	until time.Time     // when its caller's time ends; zero if never
+	trip  uint64        // the number of its batch, or of the last before it where it was not sent
 	done  chan struct{} // has room for one: a batch never waits for a caller
 	err   error
 }
@@ -150,10 +152,22 @@ func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 	case <-ctx.Done():
 	case <-departed(ctx):
 	}
-	if c.state.CompareAndSwap(callWaits, callIsGone) {
+	if b.withdraw(c) {
 		return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
 	}
 	return true, ctx.Err()
+}
+
+// withdraw takes c back, and tells whether it was not sent yet: then it waited
+// in vain for the batch that left last.
+func (b *batches) withdraw(c *call) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !c.state.CompareAndSwap(callWaits, callIsGone) {
+		return false
+	}
+	c.trip = b.trips
+	return true
 }
 
 // ask has the script carry out c beside all batches: one that looks whether
@@ -188,6 +202,7 @@ func (b *batches) sendLone(ctx context.Context, c *call) {
 func (b *batches) add(c *call) (alone bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.trip = b.trips
 	switch {
 	case b.closed:
 		return false, redis.ErrClosed
@@ -197,6 +212,8 @@ func (b *batches) add(c *call) (alone bool, err error) {
 		b.flying++
 		b.running.Add(1)
 		b.left = b.now()
+		b.trips++
+		c.trip = b.trips
 		return true, nil
 	}
 	b.waiting = append(b.waiting, c)
@@ -310,6 +327,7 @@ func (b *batches) next(batch []*call) []*call {
 			break
 		} else if c.state.CompareAndSwap(callWaits, callIsSent) {
 			batch, rules = append(batch, c), rules+n
+			c.trip = b.trips + 1
 		}
 		taken++
 	}
@@ -321,6 +339,7 @@ func (b *batches) next(batch []*call) []*call {
 		return batch
 	}
 	b.left = b.now()
+	b.trips++
 	return batch
 }
 

@@ -12,7 +12,7 @@ import (
 func TestBreaker(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		calls string // a answered, f failed, a digit waits so many times 25 ms
+		calls string // a answered, f failed, A … Z failed by that round trip, a digit waits so many times 25 ms
 		opens int    // after how many failures, 0 for never
 	}{
 		{"one failure", "aaafaaa", 0},
@@ -25,6 +25,14 @@ func TestBreaker(t *testing.T) {
 		{"half, but over more than 100 ms", "fa3fa3fa3fa3fa", 0},
 		{"a span begins with a failure", "aaaaaaaaaafafaf", 3},
 		{"a new span begins afresh", "faaaaaaaaaa9fafaf", 4},
+		{"one round trip of many calls", "aaAAAAAAAAAA", 0},
+		{"one round trip among answers", "AaAaAaAaA", 0},
+		{"two that many share", "AAB", 3},
+		{"two that many share, among many answers", "A1BaaaaAaaB", 0},
+		{"three in a row that many share", "A9B9C", 3},
+		{"two in a row with long pauses", "A3A9B", 0},
+		{"one that hangs", "A5AA5A", 4},
+		{"one that hangs, but for answers", "A5AaaA5AaaA5Aaa", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now, failures := time.Unix(0, 0), 0
@@ -33,13 +41,17 @@ func TestBreaker(t *testing.T) {
 				switch what {
 				case 'a':
 					b.answered()
-				case 'f':
+				case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+					now = now.Add(time.Duration(what-'0') * 25 * time.Millisecond)
+				default:
+					number := uint64(0)
+					if what != 'f' {
+						number = uint64(what)
+					}
 					failures++
-					if opens := b.failed(); opens != (failures == c.opens) {
+					if opens := b.failed(number); opens != (failures == c.opens) {
 						t.Fatalf("failure %d of %q: opens %v; want it to open with failure %d", failures, c.calls, opens, c.opens)
 					}
-				default:
-					now = now.Add(time.Duration(what-'0') * 25 * time.Millisecond)
 				}
 			}
 		})
@@ -49,7 +61,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerForgetsWithAReset(t *testing.T) {
 	b := breaker{now: time.Now}
 	for range 3 {
-		if b.failed(); b.failed() {
+		if b.failed(0); b.failed(0) {
 			t.Fatal("two failures after a reset open it")
 		}
 		b.reset()

@@ -88,6 +88,11 @@ func (h *held) call(t *testing.T, n, waiting int) {
 			}
 		})
 	}
+	h.wait(waiting)
+}
+
+// wait waits until so many calls wait for a batch.
+func (h *held) wait(waiting int) {
 	for {
 		h.batches.mu.Lock()
 		now := len(h.batches.waiting)
@@ -219,6 +224,40 @@ func TestABatchEndsWithTheLastOfItsCallers(t *testing.T) {
 			t.Errorf("budget %v, callers with %v: the batch has %v; want %v", c.budget, c.callers, got, c.want)
 		}
 		b.close()
+	}
+}
+
+// The calls of a batch are known by it, and those that wait in vain by the last
+// one: together they say no more of Redis than that.
+func TestCallsThatAreLostTogetherShareARoundTrip(t *testing.T) {
+	h := newHeld(BatchScript)
+	ctx, leave := context.WithCancel(context.Background())
+	var calls []*call
+	var gone sync.WaitGroup
+	start := func(ctx context.Context, group *sync.WaitGroup, n, waiting int) {
+		for range n {
+			c := new(call)
+			calls = append(calls, c)
+			group.Go(func() { _, _ = h.batches.run(ctx, c) })
+		}
+		h.wait(waiting)
+	}
+	start(context.Background(), &h.callers, 1, 0)
+	h.wantSent(t, 1)
+	start(context.Background(), &h.callers, 3, 3)
+	h.clock.Add(overdue.Milliseconds())
+	h.watch.goesOff(t, overdue)
+	h.wantSent(t, 3)
+	start(ctx, &gone, 2, 2)
+	leave()
+	gone.Wait()
+	close(h.let)
+	h.callers.Wait()
+	h.batches.close()
+	for i, want := range []uint64{1, 2, 2, 2, 2, 2} {
+		if got := calls[i].trip; got != want {
+			t.Errorf("call %d is one of round trip %d; want %d", i, got, want)
+		}
 	}
 }
 

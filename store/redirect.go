@@ -82,7 +82,7 @@ func (k *nodes) run(ctx context.Context, c *call) (lost bool, err error) {
 			redirects++
 		}
 		if lost || next == nil || redirects > maxRedirects {
-			k.judge(ctx, n, err, begin)
+			k.judge(ctx, n, c, err, begin)
 			return lost, k.fault(n, err)
 		}
 		n = next
@@ -141,7 +141,7 @@ func (k *nodes) isMoving(ctx context.Context, c *call, err error) bool {
 const unserved = "CLUSTERDOWN Hash slot not served"
 
 // judge decides what a failed call says about a node.
-func (k *nodes) judge(ctx context.Context, n *node, err error, begin time.Time) {
+func (k *nodes) judge(ctx context.Context, n *node, c *call, err error, begin time.Time) {
 	if redis.HasErrorPrefix(err, "TRYAGAIN") || errors.Is(err, context.Canceled) || errors.Is(err, errUnasked) {
 		return
 	}
@@ -152,7 +152,7 @@ func (k *nodes) judge(ctx context.Context, n *node, err error, begin time.Time) 
 	late := timedOut(err)
 	end, _ := ctx.Deadline()
 	hurried := late && end.Sub(begin) < min(fairWait, k.budget)
-	if !late && gone(err) || !hurried && n.breaker.failed() {
+	if !late && gone(err) || !hurried && n.breaker.failed(c.trip) {
 		n.away.Store(true)
 	}
 }

@@ -179,19 +179,24 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	return err
 }
 
-// evaluate does that, and tells whether Redis was asked: a refusal that is
-// remembered says nothing about it.
-func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (asked bool, err error) {
+// way is how a plan went to Redis.
+type way struct {
+	asked bool   // a refusal that is remembered says nothing about Redis
+	trip  uint64 // the round trip, which may be that of others too; 0 where that is not known
+}
+
+// evaluate does that, and tells how the plan went.
+func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (w way, err error) {
 	if err := p.check(); err != nil {
-		return false, err
+		return w, err
 	}
 	if err := ctx.Err(); err != nil {
-		return false, fmt.Errorf("redis: no time is left for a call: %w", err)
+		return w, fmt.Errorf("redis: no time is left for a call: %w", err)
 	}
 	now := time.Now()
 	end := r.deadline(ctx, now)
 	if !now.Before(end) {
-		return false, fmt.Errorf("redis: no time is left for a call: %w", context.DeadlineExceeded)
+		return w, fmt.Errorf("redis: no time is left for a call: %w", context.DeadlineExceeded)
 	}
 	a.reset(len(p.Sets))
 	c := r.calls.Get().(*call)
@@ -200,11 +205,11 @@ func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (asked bool, 
 		r.calls.Put(c)
 		ctx, cancel := context.WithDeadline(ctx, end)
 		defer cancel()
-		return true, r.evaluateApart(ctx, p, a)
+		return way{asked: true}, r.evaluateApart(ctx, p, a)
 	}
 	if r.refusals != nil && r.refusals.tell(c, p, a) {
 		r.calls.Put(c)
-		return false, nil
+		return w, nil
 	}
 	c.time.begin(ctx, now, end)
 	lost, err := r.carryOut(&c.time, c) //nolint:contextcheck // it is the caller's, with an end
@@ -214,10 +219,14 @@ func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (asked bool, 
 	if r.refusals != nil {
 		r.refusals.keep(c, p, a, err, r.dayEnd)
 	}
+	w.asked = true
+	if r.nodes == nil { // each of which has breaker and numbers of its own
+		w.trip = c.trip
+	}
 	if c.time.finish() && !lost {
 		r.calls.Put(c)
 	}
-	return true, err
+	return w, err
 }
 
 // carryOut has the script carry out c, with other days if those that were sent

@@ -131,9 +131,9 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 	}
 	if absences, share := r.gate.look(); share == everyCall || share > 0 && r.asked.Add(1)%everyCall < share {
 		begin := time.Now()
-		asked, err := r.redis.evaluate(ctx, p, a)
+		way, err := r.redis.evaluate(ctx, p, a)
 		if err == nil {
-			if asked {
+			if way.asked {
 				r.breaker.answered()
 			}
 			r.memory.learn(p, a)
@@ -142,7 +142,7 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 		if err := ctx.Err(); err != nil {
 			return err // the caller is gone: that says nothing about Redis
 		}
-		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin), absences)
+		r.judge(err, r.redis.deadline(ctx, begin).Sub(begin), way.trip, absences)
 	}
 	err := r.memory.Evaluate(ctx, r.standIn(p), a)
 	a.Degraded = true
@@ -152,7 +152,7 @@ func (r *Rescue) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 // judge decides what a failed call says about Redis. A timeout says nothing if
 // the caller had no time to give: hurried callers must not take Redis away from
 // the others. Neither does a call from before the last absence.
-func (r *Rescue) judge(err error, given time.Duration, absences uint32) {
+func (r *Rescue) judge(err error, given time.Duration, trip uint64, absences uint32) {
 	if now, _ := r.gate.look(); now != absences {
 		return
 	}
@@ -163,7 +163,7 @@ func (r *Rescue) judge(err error, given time.Duration, absences uint32) {
 		if r.onRescue != nil {
 			r.onRescue(err)
 		}
-	case !late && gone(err), !hurried && r.breaker.failed():
+	case !late && gone(err), !hurried && r.breaker.failed(trip):
 		r.leave(err)
 	case r.onRescue != nil:
 		r.onRescue(err)
