@@ -45,6 +45,10 @@ const (
 	maxFlying = 2
 	// overdue is longer than a batch takes unless Redis is far away or slow.
 	overdue = 5 * time.Millisecond
+	// batchTime is how long a batch may take even when its callers are gone: one
+	// that is broken off costs its connection, and a Redis that is only slow
+	// would be slower for it.
+	batchTime = DefaultBudget
 	// maxBatch and maxBatchRules bound what Redis does without a break for
 	// anybody else: about a millisecond.
 	maxBatch      = 64
@@ -296,11 +300,10 @@ func (b *batches) sendAll() {
 }
 
 // deadline is when a batch that leaves now has to be over: when nobody waits for
-// it any longer, and within the budget. It is given the time that a batch takes,
-// since one that is broken off costs its connection.
+// it any longer, and within the budget. It has batchTime in any case.
 func (b *batches) deadline(batch []*call) time.Time {
 	now := b.now()
-	longest, end := now.Add(b.budget), now.Add(overdue)
+	longest, end := now.Add(b.budget), now.Add(batchTime)
 	for _, c := range batch {
 		if c.until.IsZero() {
 			return longest

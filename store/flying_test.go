@@ -198,9 +198,9 @@ func TestABatchEndsWithTheLastOfItsCallers(t *testing.T) {
 		callers []time.Duration // how long each has
 		want    time.Duration
 	}{
-		{10 * time.Second, []time.Duration{15 * ms, 20 * ms, 10 * ms}, 20 * ms},
-		{10 * time.Second, []time.Duration{15 * ms, forever}, 10 * time.Second},
-		{10 * time.Second, []time.Duration{ms}, overdue}, // for the sake of its connection
+		{10 * time.Second, []time.Duration{150 * ms, 200 * ms, 100 * ms}, 200 * ms},
+		{10 * time.Second, []time.Duration{150 * ms, forever}, 10 * time.Second},
+		{10 * time.Second, []time.Duration{ms}, batchTime}, // for the sake of its connection
 		{100 * ms, []time.Duration{time.Second}, 100 * ms},
 		{2 * ms, []time.Duration{ms}, 2 * ms},
 	} {
