@@ -1,6 +1,9 @@
 package store
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // maxLearnt is how many identities of a shard are kept from the answers of
 // another store: some 65,000 in all, enough for those that matter and too few
@@ -35,19 +38,50 @@ func (m *Memory) learnRefusal(p *Plan, r *Rule, a *Answer) {
 	s := &m.shards[maphash.Bytes(m.seed, r.Subject)%shards]
 	s.Lock()
 	defer s.Unlock()
-	c := s.find(r)
+	c := s.cell(r)
 	if c == nil {
-		if len(s.subjects) < maxLearnt {
-			c = s.make(r)
-		} else {
+		s.sweep(t.now) // first, lest it drops what is new and has not learnt yet
+		if len(s.subjects) >= maxLearnt {
 			s.grown++
-		}
-		s.sweep(t.now)
-		if c == nil {
 			return
 		}
+		if s.make(r) == nil {
+			return
+		}
+		c = s.cell(r)
 	}
-	c.learn(r, a, t)
+	c.counter.learn(r, a, t)
+	c.learnt, s.learns = true, true
+}
+
+// counted notes that the rule's counter is not only what was learnt any more.
+func (s *shard) counted(r *Rule) {
+	if c := s.cell(r); c != nil {
+		c.learnt = false
+	}
+}
+
+// clearCounted forgets all counters but those that are as they were learnt: what
+// they refuse is refused by the other store too.
+func (m *Memory) clearCounted() {
+	for i := range m.shards {
+		m.shards[i].clearCounted()
+	}
+}
+
+func (s *shard) clearCounted() {
+	s.Lock()
+	defer s.Unlock()
+	learnt := make(map[string][]cell)
+	if s.learns {
+		for subject, cells := range s.subjects {
+			cells = slices.DeleteFunc(cells, func(c cell) bool { return !c.learnt })
+			if len(cells) > 0 {
+				learnt[subject] = cells
+			}
+		}
+	}
+	s.subjects, s.spilled, s.peak, s.learns = learnt, nil, len(learnt), len(learnt) > 0
 }
 
 // learn sets the window to what a refusal told: so many hits, until it closes.

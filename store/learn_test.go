@@ -98,6 +98,45 @@ func subjectsOf(m *Memory) int {
 	return n
 }
 
+// Once Redis is back for long enough, what was counted in its place is forgotten.
+// What it had refused is not: it would be admitted when Redis goes away again.
+func TestLearntRefusalsOutliveWhatWasCounted(t *testing.T) {
+	now := int64(1_793_505_600_000)
+	m := NewMemory(MemoryOptions{Clock: func() int64 { return now }})
+	var a Answers
+	take := func(op Op, r Rule) Answer {
+		t.Helper()
+		if err := m.Evaluate(context.Background(), one(op, 0, r), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Sets[0]
+	}
+	refused, mixed, counted := perMinute("refused", 1), perMinute("mixed", 1), perMinute("counted", 1)
+	for _, r := range []Rule{refused, mixed} {
+		m.learn(one(Take, 0, r), &Answers{Sets: []Answer{{Limit: 1, Reset: 50_000, Retry: 50_000}}})
+	}
+	other := perMinute("refused", 1)
+	other.Return++ // of the same identity
+	take(Take, other)
+	take(Take, counted)
+	take(Update, mixed) // in place of Redis
+	take(Take, refused) // refused: that counts nothing
+	for _, c := range []struct {
+		when string
+		want [4]bool // whether each refuses
+	}{{"before", [4]bool{true, true, true, true}}, {"after", [4]bool{true, false, false, false}}} {
+		for i, r := range []Rule{refused, mixed, counted, other} {
+			if got := take(Browse, r).Decider >= 0; got != c.want[i] {
+				t.Errorf("%s: rule %d of %s refuses: %v; want %v", c.when, r.Return, r.Subject, got, c.want[i])
+			}
+		}
+		m.clearCounted()
+	}
+	if n := m.Identities(); n != 1 {
+		t.Errorf("%d identities are kept; want the one that was learnt", n)
+	}
+}
+
 func TestShareOfLimits(t *testing.T) {
 	for _, c := range []struct {
 		name  string

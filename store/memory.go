@@ -119,25 +119,36 @@ type shard struct {
 	grown    int // subjects that came, or found no room, since the last sweep
 	peak     int // the most subjects since the map was made
 	spilled  map[place]counter
+	learns   bool // some counters are learnt, or were
 }
 
 // cell is one counter of a subject.
 type cell struct {
 	tag     int64
 	counter counter
+	learnt  bool // from another store, and nothing was counted on it since
 }
 
 // tag names a rule's counter within a subject. It is part of the layout in
 // Redis.
 func (r *Rule) tag() int64 { return r.Return*8 + int64(r.Method) }
 
+// cell returns where the rule's counter is, nil if none is kept. It holds until
+// the next counter is made.
+func (s *shard) cell(r *Rule) *cell {
+	tag, cells := r.tag(), s.subjects[string(r.Subject)]
+	for i := range cells {
+		if cells[i].tag == tag {
+			return &cells[i]
+		}
+	}
+	return nil
+}
+
 // find returns the rule's counter, nil if none is kept.
 func (s *shard) find(r *Rule) counter {
-	tag := r.tag()
-	for _, c := range s.subjects[string(r.Subject)] {
-		if c.tag == tag {
-			return c.counter
-		}
+	if c := s.cell(r); c != nil {
+		return c.counter
 	}
 	return nil
 }
@@ -154,7 +165,7 @@ func (s *shard) make(r *Rule) counter {
 		s.peak = max(s.peak, len(s.subjects)+1)
 	}
 	c := newCounter(r.Method)
-	s.subjects[string(r.Subject)] = append(cells, cell{r.tag(), c})
+	s.subjects[string(r.Subject)] = append(cells, cell{tag: r.tag(), counter: c})
 	return c
 }
 

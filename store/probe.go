@@ -30,7 +30,7 @@ func (r *Rescue) probe() {
 		case <-r.ctx.Done():
 			return
 		case <-forget:
-			r.memory.Clear()
+			r.memory.clearCounted()
 			forget = nil
 		case <-r.wake:
 			for !r.find() {

@@ -274,12 +274,14 @@ func (s *step) look(i, j int) reading {
 	return c.look(r, s.at)
 }
 
-// change returns the counter to be changed, and saves it if the change may
+// change returns the counter to be changed, which is learnt no more, and saves it if the change may
 // have to be undone: only a later set's refusal undoes one.
 func (s *step) change(i, j int) counter {
 	c := s.own(i, j)
 	if c == nil {
 		c = s.make(i, j)
+	} else if shard := s.slots[s.first[i]+j].shard; shard.learns {
+		shard.counted(&s.plan.Sets[i].Rules[j])
 	}
 	if len(s.plan.Sets) > 1 {
 		s.journal = append(s.journal, saved{})
