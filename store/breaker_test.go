@@ -112,6 +112,9 @@ func TestRemedyOfReplies(t *testing.T) {
 			t.Errorf("%s: %q; want something with %q", c.reply, got, c.want)
 		}
 	}
+	if got := Remedy(fmt.Errorf("redis: evaluate: %w", errWaiting)); !strings.Contains(got, "SLOWLOG") {
+		t.Errorf("too many calls wait: %q; want something with SLOWLOG", got)
+	}
 	if got := Remedy(errors.New("something else")); got != "" {
 		t.Errorf("an error that nobody knows: %q; want nothing", got)
 	}

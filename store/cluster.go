@@ -44,8 +44,9 @@ type node struct {
 	client  *redis.Client
 	batches *batches
 	breaker breaker
-	away    atomic.Bool // it is not asked until it is found again
-	named   time.Time   // when it was last told of, or asked for; k.mu guards it
+	away    atomic.Bool           // it is not asked until it is found again
+	why     atomic.Pointer[error] // what it is away with; errAway and the cause
+	named   time.Time             // when it was last told of, or asked for; k.mu guards it
 }
 
 const (
@@ -133,8 +134,8 @@ func (k *nodes) drop(owning []*node) {
 		for slot := range k.owners {
 			k.owners[slot].CompareAndSwap(n, nil)
 		}
-		n.away.Store(true) // for a call that still has it
-		_ = n.close()      // nobody is left to be told
+		n.leave(errors.New("it has left the Cluster")) // for a call that still has it
+		_ = n.close()                                  // nobody is left to be told
 	}
 }
 
@@ -191,7 +192,11 @@ func (k *nodes) findAway() {
 	var finding sync.WaitGroup
 	for _, n := range k.all() {
 		if n.away.Load() {
-			finding.Go(func() { _ = k.find(k.ctx, n) }) // without success it stays away
+			finding.Go(func() {
+				if err := k.find(k.ctx, n); err != nil && k.ctx.Err() == nil {
+					n.leave(err) // still, and maybe with something else
+				}
+			})
 		}
 	}
 	finding.Wait()

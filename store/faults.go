@@ -111,6 +111,8 @@ func Remedy(err error) string {
 			return remedy
 		}
 		return "it answers, but does not carry out the script: is it Redis 6.2 or newer, with EVALSHA, TIME, GET and SET allowed?"
+	case errors.Is(err, errWaiting):
+		return "more is asked of it than it answers: look at its load and its SLOWLOG, or spread the counters over a Cluster"
 	case errors.As(err, &dns):
 		return "its name is not found: correct redis, or look at the DNS"
 	case untrusted(err):

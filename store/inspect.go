@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -18,7 +17,8 @@ type Finding struct {
 
 // Inspect looks at the version and the settings of Redis, of every master of a
 // Cluster, and tells what may harm counting there. Where the user may not see
-// them, it says only that. An error says that Redis did not answer.
+// them, it says only that. An error says that Redis did not answer, or which
+// masters did not: what was found of the others is told beside it.
 func (r *Redis) Inspect(ctx context.Context) ([]Finding, error) {
 	if r.nodes == nil {
 		return inspect(ctx, r.client)
@@ -27,11 +27,12 @@ func (r *Redis) Inspect(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	var all []Finding
+	var faults nodeFaults
 	seen := make(map[string]bool)
 	for _, n := range *r.nodes.owning.Load() {
 		list, err := inspect(ctx, n.client)
 		if err != nil {
-			return nil, fmt.Errorf("node %s: %w", n.addr, err)
+			faults = append(faults, &nodeError{addr: n.addr, err: err})
 		}
 		for _, f := range list {
 			if !seen[f.Text] { // most say the same
@@ -39,6 +40,9 @@ func (r *Redis) Inspect(ctx context.Context) ([]Finding, error) {
 				all = append(all, Finding{"node " + n.addr + ": " + f.Text, f.Warning})
 			}
 		}
+	}
+	if faults != nil {
+		return all, faults
 	}
 	return all, nil
 }

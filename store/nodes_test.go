@@ -288,3 +288,62 @@ func firstProbe() (key string, slot int) {
 		}
 	}
 }
+
+// What a node is away with is told with each of its calls, and what was found
+// of the settings of the others is told without it.
+func TestAbsenceOfANodeIsToldWithItsCause(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := openNodes(t, c.URL())
+	s, told := openPartly(t, c)
+	c.Nodes[1].Kill()
+	for i := range 5 {
+		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(9000), Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
+			t.Fatal("a node that was killed has answered")
+		}
+		err := told.last()
+		if remedy := store.Remedy(err); !strings.Contains(err.Error(), c.Nodes[1].Address) || !strings.Contains(remedy, "nothing listens there") && i > 0 {
+			t.Errorf("call %d: %v: the remedy is %q", i, err, remedy)
+		}
+	}
+	findings, err := r.Inspect(context.Background())
+	if err == nil || !strings.Contains(err.Error(), c.Nodes[1].Address) {
+		t.Errorf("the settings of %s cannot be read; the error is %v", c.Nodes[1].Address, err)
+	}
+	if len(findings) == 0 || !strings.Contains(findings[0].Text, "it keeps nothing on disk") {
+		t.Errorf("of the others %+v was found", findings)
+	}
+}
+
+// A Cluster whose nodes all hang is left alone, though those that ask it then
+// have no time to see that themselves.
+func TestHurriedCallersLeaveAClusterThatHangs(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 1, false)
+	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: 300 * time.Millisecond}, store.RescueOptions{})
+	storetest.Eventually(t, func() error { // a busy machine may have kept it
+		if s.State().Degraded {
+			return s.State().Err
+		}
+		return nil
+	})
+	c.Nodes[0].Pause()
+	defer c.Nodes[0].Resume()
+	rule := store.Rule{Subject: subjectIn(100), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
+	for range 3 {
+		takeBy(t, s, rule)
+	}
+	plan := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+	storetest.Eventually(t, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Millisecond)
+		defer cancel()
+		_ = s.Evaluate(ctx, plan, new(store.Answers)) // a busy machine may take all of its time
+		if !s.State().Degraded {
+			return errors.New("a Cluster that hangs is still asked")
+		}
+		return nil
+	})
+	if remedy := store.Remedy(s.State().Err); !strings.Contains(remedy, "does not answer in time") {
+		t.Errorf("%v: the remedy is %q", s.State().Err, remedy)
+	}
+}

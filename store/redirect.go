@@ -22,7 +22,7 @@ const (
 // does not name.
 const needsLog = "its log is not named"
 
-// errAway is the answer for a node that was found away.
+// errAway begins the answer for a node that was found away.
 var errAway = errors.New("the node is away")
 
 // nodeError is a fault of one node of a Cluster.
@@ -66,7 +66,7 @@ func (k *nodes) run(ctx context.Context, c *call) (lost bool, err error) {
 	begin := time.Now()
 	for redirects := 0; ; {
 		if n.away.Load() {
-			return false, k.fault(n, errAway)
+			return false, k.fault(n, *n.why.Load())
 		}
 		if lost, err = n.batches.run(ctx, c); err == nil {
 			n.breaker.answered()
@@ -153,6 +153,14 @@ func (k *nodes) judge(ctx context.Context, n *node, c *call, err error, begin ti
 	end, _ := ctx.Deadline()
 	hurried := late && end.Sub(begin) < min(fairWait, k.budget)
 	if !late && gone(err) || !hurried && n.breaker.failed(c.trip) {
-		n.away.Store(true)
+		n.leave(err)
 	}
+}
+
+// leave has n not asked until it is found again. Until then its calls are
+// answered with what it was last found away with.
+func (n *node) leave(err error) {
+	err = fmt.Errorf("%w: %w", errAway, err)
+	n.why.Store(&err)
+	n.away.Store(true)
 }

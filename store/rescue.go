@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,7 +157,9 @@ func (r *Rescue) judge(err error, given time.Duration, trip uint64, absences uin
 	if now, _ := r.gate.look(); now != absences {
 		return
 	}
-	late := timedOut(err) // which a connection's own error may be too
+	// A connection's own error may be one of time too. Not so that of a call that
+	// was not made, since its node was found away by others.
+	late := timedOut(err) && !errors.Is(err, errAway)
 	hurried := late && given < min(fairWait, r.redis.budget)
 	switch {
 	case ofOneNode(err): // the others of the Cluster still count

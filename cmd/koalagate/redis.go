@@ -94,7 +94,8 @@ func inspectRedis(r *store.Redis, logger *slog.Logger) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for !inspectOnce(ctx, r, logger) {
+		told := make(map[store.Finding]bool)
+		for !inspectOnce(ctx, r, logger, told) {
 			select {
 			case <-ctx.Done():
 				return
@@ -105,20 +106,22 @@ func inspectRedis(r *store.Redis, logger *slog.Logger) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// inspectOnce tells whether Redis told its settings.
-func inspectOnce(ctx context.Context, r *store.Redis, logger *slog.Logger) bool {
+// inspectOnce logs what was not told yet, and tells whether Redis told all its
+// settings: of a Cluster, some masters may be away.
+func inspectOnce(ctx context.Context, r *store.Redis, logger *slog.Logger, told map[store.Finding]bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, inspectTime)
 	defer cancel()
 	findings, err := r.Inspect(ctx)
-	if err != nil {
-		return false // the calls tell what is wrong
-	}
 	for _, f := range findings {
+		if told[f] {
+			continue
+		}
+		told[f] = true
 		level := slog.LevelInfo
 		if f.Warning {
 			level = slog.LevelWarn
 		}
 		logger.Log(ctx, level, "The settings of Redis", "finding", f.Text)
 	}
-	return true
+	return err == nil // else the calls tell what is wrong
 }
