@@ -130,6 +130,7 @@ func (s *service) drain(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(s.drainWait):
 		}
+		s.turnAway(ctx)
 		s.shut(ctx, s.web, "HTTP calls were cut off")
 	})
 	doors.Wait()
@@ -137,6 +138,23 @@ func (s *service) drain(ctx context.Context) {
 	// profile under way is nobody's loss.
 	if err := s.admin.Close(); err != nil {
 		s.logger.Debug("closing the admin address", "error", err)
+	}
+}
+
+// newcomers is how long those who have just connected get to ask: a round trip,
+// and the pauses of a busy machine.
+const newcomers = 100 * time.Millisecond
+
+// turnAway takes no more connections on HTTP, and leaves those that are there
+// time to ask. Shutdown would end one that was made before it without an answer
+// to the request that is read after.
+func (s *service) turnAway(ctx context.Context) {
+	if err := s.listeners.http.Close(); err != nil {
+		s.logger.Debug("closing the HTTP address", "error", err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(newcomers):
 	}
 }
 
@@ -149,9 +167,10 @@ func (s *service) shut(ctx context.Context, server *http.Server, cutOff string) 
 	}
 }
 
-// serveHTTP serves until the server is shut, which is no error.
+// serveHTTP serves until the server is shut or its listener closed, which is no
+// error.
 func serveHTTP(server *http.Server, l net.Listener) error {
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serving HTTP on %s: %w", l.Addr(), err)
 	}
 	return nil
