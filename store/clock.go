@@ -32,12 +32,10 @@ func (r *Redis) Clocks(ctx context.Context) ([]Clock, error) {
 		return nil, errors.New("redis: reading the clocks: the nodes of the Cluster are not known")
 	}
 	var all []Clock
-	asked := make(map[*node]bool)
 	for _, n := range *owning {
-		if asked[n] || n.away.Load() {
+		if n.away.Load() {
 			continue
 		}
-		asked[n] = true
 		c, err := r.clock(ctx, n.addr, n.client)
 		if err != nil {
 			return nil, err

@@ -118,6 +118,13 @@ func (h *held) land(flying int) {
 	}
 }
 
+// end lets every batch go, and waits for all callers.
+func (h *held) end() {
+	close(h.let)
+	h.callers.Wait()
+	h.batches.close()
+}
+
 func (h *held) wantSent(t *testing.T, want int) {
 	t.Helper()
 	if got := <-h.sent; got != want {
@@ -139,9 +146,7 @@ func TestASecondBatchLeavesWhenItIsFull(t *testing.T) {
 	h.wantSent(t, maxBatch)
 	h.let <- struct{}{}
 	h.wantSent(t, maxBatch)
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 }
 
 // A batch that hangs holds up nobody for long, even where nobody comes any more.
@@ -160,9 +165,7 @@ func TestASecondBatchLeavesWhenTheFirstIsOverdue(t *testing.T) {
 	h.call(t, 1, 1) // there is no third one
 	h.let <- struct{}{}
 	h.wantSent(t, 1)
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 }
 
 // A batch is overdue by when it left, not by when a sender found nothing to send.
@@ -184,9 +187,7 @@ func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
 	h.call(t, 1, 1)
 	h.watch.goesOff(t, 0)
 	h.wantSent(t, 1)
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 }
 
 // A batch lives for those who wait for it, not for the budget: two that hang
@@ -251,9 +252,7 @@ func TestCallsThatAreLostTogetherShareARoundTrip(t *testing.T) {
 	start(ctx, &gone, 2, 2)
 	leave()
 	gone.Wait()
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 	for i, want := range []uint64{1, 2, 2, 2, 2, 2} {
 		if got := calls[i].trip; got != want {
 			t.Errorf("call %d is one of round trip %d; want %d", i, got, want)
@@ -276,9 +275,7 @@ func TestALookPassesTheBatches(t *testing.T) {
 		}
 	})
 	h.wantSent(t, 1)
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 	if err := h.batches.ask(context.Background(), new(call)); err == nil {
 		t.Error("batches that are closed were asked")
 	}
@@ -320,7 +317,5 @@ func TestWithoutBatchesNobodyWaits(t *testing.T) {
 		h.call(t, 1, 0)
 		h.wantSent(t, 1)
 	}
-	close(h.let)
-	h.callers.Wait()
-	h.batches.close()
+	h.end()
 }

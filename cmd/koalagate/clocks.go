@@ -93,11 +93,5 @@ func nameOf(c store.Clock) string {
 
 // watchClocks has the clocks looked at until stop is called.
 func watchClocks(redis *store.Redis, logger *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		newClocks(logger, time.Now()).run(ctx, redis)
-	}()
-	return func() { cancel(); <-ended }
+	return beside(func(ctx context.Context) { newClocks(logger, time.Now()).run(ctx, redis) })
 }

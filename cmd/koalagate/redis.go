@@ -90,10 +90,7 @@ const (
 // inspectRedis logs what may harm counting in the settings of Redis, once it
 // tells them, in the background. Stop ends that.
 func inspectRedis(r *store.Redis, logger *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	return beside(func(ctx context.Context) {
 		told := make(map[store.Finding]bool)
 		for !inspectOnce(ctx, r, logger, told) {
 			select {
@@ -102,6 +99,16 @@ func inspectRedis(r *store.Redis, logger *slog.Logger) (stop func()) {
 			case <-time.After(inspectEvery):
 			}
 		}
+	})
+}
+
+// beside runs f beside the rest until stop is called, which waits for its end.
+func beside(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
 	}()
 	return func() { cancel(); <-ended }
 }
