@@ -98,6 +98,10 @@ var troubles = []trouble{
 		}, "it is a replica, which cannot count",
 	},
 	{
+		"too few replicas", func(x *troubled) { x.set("min-replicas-to-write", "2") },
+		func(x *troubled) { x.set("min-replicas-to-write", "0") }, "min-replicas-to-write",
+	},
+	{
 		"a script of somebody else's", func(x *troubled) { x.loop() },
 		func(x *troubled) { x.node.MustDo("SCRIPT", "KILL") }, "SCRIPT KILL",
 	},
@@ -120,6 +124,7 @@ func TestTroubleInTheMiddle(t *testing.T) {
 	for _, c := range troubles {
 		c.begins(x)
 		x.isAwayWith(c.remedy)
+		x.standsIn()
 		c.ends(x)
 		t.Logf("%s: back on Redis %v after its end", c.name, x.load.back(t).Round(time.Millisecond))
 	}
@@ -194,6 +199,18 @@ func (x *troubled) isAwayWith(remedy string) {
 		}
 		return nil
 	})
+}
+
+// standsIn looks that all are answered in process, and that who was refused
+// stays so.
+func (x *troubled) standsIn() {
+	x.t.Helper()
+	for _, s := range x.load.subjects {
+		var a store.Answers
+		if err := x.load.store.Evaluate(context.Background(), plan1(s), &a); err != nil || !a.Degraded || a.Sets[0].Decider < 0 {
+			x.t.Errorf("%s, refused before: in process %v, answer %+v, %v; want a refusal in process", s, a.Degraded, a.Sets, err)
+		}
+	}
 }
 
 func (x *troubled) grant(rules ...any) {
