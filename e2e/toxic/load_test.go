@@ -184,6 +184,11 @@ func (l *load) between(from, to time.Time) figures {
 	return f
 }
 
+// plus is the sum of two times, but for the slowest.
+func (f figures) plus(g figures) figures {
+	return figures{calls: f.calls + g.calls, late: f.late + g.late, degraded: f.degraded + g.degraded, failed: f.failed + g.failed, slowest: max(f.slowest, g.slowest)}
+}
+
 func (f figures) String() string {
 	if f.calls == 0 {
 		return "no calls"
