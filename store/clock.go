@@ -20,27 +20,35 @@ type Clock struct {
 }
 
 // Clocks reads the clock of Redis, by which it counts, or those of the masters
-// of a Cluster. Each has the budget of a call. An error says that one did not
-// answer.
+// of a Cluster that are not away. Each has the budget of a call. An error names
+// those that did not answer; what the others showed is told beside it.
 func (r *Redis) Clocks(ctx context.Context) ([]Clock, error) {
 	if r.nodes == nil {
 		c, err := r.clock(ctx, "", r.client)
-		return []Clock{c}, err
+		if err != nil {
+			return nil, err
+		}
+		return []Clock{c}, nil
 	}
 	owning := r.nodes.owning.Load()
 	if owning == nil {
 		return nil, errors.New("redis: reading the clocks: the nodes of the Cluster are not known")
 	}
 	var all []Clock
+	var faults nodeFaults
 	for _, n := range *owning {
 		if n.away.Load() {
 			continue
 		}
 		c, err := r.clock(ctx, n.addr, n.client)
 		if err != nil {
-			return nil, err
+			faults = append(faults, &nodeError{addr: n.addr, err: err})
+			continue
 		}
 		all = append(all, c)
+	}
+	if faults != nil {
+		return all, faults
 	}
 	return all, nil
 }

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +71,24 @@ func TestClocksThatJump(t *testing.T) {
 			if admitted, _ := take(now + retry); admitted {
 				t.Errorf("%s, %s: the clock steps back to what it was: admitted afresh", kind, name)
 			}
+		}
+	}
+}
+
+// One node that hangs is named, and takes nothing from the others.
+func TestClocksOfTheNodesThatAnswer(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := openCluster(t, c, store.RedisOptions{Budget: 2 * time.Second})
+	c.Nodes[1].Pause()
+	defer c.Nodes[1].Resume()
+	clocks, err := r.Clocks(context.Background())
+	if err == nil || !strings.Contains(err.Error(), c.Nodes[1].Address) || strings.Contains(err.Error(), c.Nodes[0].Address) {
+		t.Errorf("the error is %v; want one that names %s alone", err, c.Nodes[1].Address)
+	}
+	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2]} {
+		if !slices.ContainsFunc(clocks, func(one store.Clock) bool { return one.Server == n.Address }) {
+			t.Errorf("the clocks %+v have none of %s", clocks, n.Address)
 		}
 	}
 }

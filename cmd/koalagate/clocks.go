@@ -70,12 +70,19 @@ func (c *clocks) run(ctx context.Context, redis *store.Redis) {
 	}
 }
 
-// lookAtRedis looks at the clocks of Redis, unless it is away: the log tells of
-// that already.
+// lookAtRedis looks at the clocks of Redis.
 func (c *clocks) lookAtRedis(ctx context.Context, redis *store.Redis) {
 	all, err := redis.Clocks(ctx)
-	if err != nil {
-		return
+	if ctx.Err() == nil {
+		c.lookAtAll(all, err)
+	}
+}
+
+// lookAtAll looks at the clocks that were read. Where only some were, it names
+// the others; where none was, Redis is away, and the log tells of that already.
+func (c *clocks) lookAtAll(all []store.Clock, err error) {
+	if err != nil && len(all) > 0 {
+		c.logger.Warn("Not every clock of Redis was read; whether the others jump is not seen", "error", err, "remedy", store.Remedy(err))
 	}
 	for _, one := range all {
 		if one.Within <= exactWithin {

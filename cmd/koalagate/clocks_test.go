@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -73,4 +74,21 @@ func TestTheClockOfRedisIsLookedAt(t *testing.T) {
 	}
 	stop := watchClocks(r, slog.New(slog.DiscardHandler))
 	stop()
+}
+
+// A node of a Cluster that shows no clock is named, and the others are looked at
+// all the same.
+func TestANodeWithoutAClockIsNamed(t *testing.T) {
+	log := new(bytes.Buffer)
+	w := newClocks(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	silent := errors.New("node 127.0.0.1:7002: it says nothing")
+	for off := range 2 {
+		now := time.Now()
+		w.lookAtAll([]store.Clock{{Server: "127.0.0.1:7001", Shows: now.Add(time.Duration(off) * time.Hour), At: now}}, silent)
+	}
+	for _, want := range []string{"127.0.0.1:7002: it says nothing", `clock="Redis at 127.0.0.1:7001" by=1h0m0s`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, log)
+		}
+	}
 }
