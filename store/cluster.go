@@ -28,6 +28,7 @@ type nodes struct {
 	mu      sync.Mutex                  // guards what follows, up to closed
 	known   map[string]*node
 	looking *slotLook // the look at the slots that is under way, nil without
+	looks   uint64    // looks that have begun
 	looked  time.Time // when the last one succeeded
 	closed  bool
 	owning  atomic.Pointer[[]*node] // those that had slots at the last look

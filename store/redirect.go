@@ -32,6 +32,9 @@ type nodeError struct {
 	all  bool // no other node answers either
 }
 
+// ofSlot names the node that has a slot, where its address is not known.
+func ofSlot(slot uint16) string { return fmt.Sprintf("of the slot %d", slot) }
+
 func (e *nodeError) Error() string { return fmt.Sprintf("node %s: %v", e.addr, e.err) }
 
 // Unwrap is what the node has met with.

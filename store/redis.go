@@ -182,7 +182,7 @@ func (r *Redis) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 // way is how a plan went to Redis.
 type way struct {
 	asked bool   // a refusal that is remembered says nothing about Redis
-	trip  uint64 // the round trip, which may be that of others too; 0 where that is not known
+	trip  uint64 // the round trip that failed it, or look at the slots of a Cluster, which may be that of others too; 0 where that is not known
 }
 
 // evaluate does that, and tells how the plan went.
@@ -205,7 +205,8 @@ func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (w way, err e
 		r.calls.Put(c)
 		ctx, cancel := context.WithDeadline(ctx, end)
 		defer cancel()
-		return way{asked: true}, r.evaluateApart(ctx, p, a)
+		err := r.evaluateApart(ctx, p, a)
+		return way{asked: true, trip: lookOf(err)}, err
 	}
 	if r.refusals != nil && r.refusals.tell(c, p, a) {
 		r.calls.Put(c)
@@ -220,8 +221,10 @@ func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (w way, err e
 		r.refusals.keep(c, p, a, err, r.dayEnd)
 	}
 	w.asked = true
-	if r.nodes == nil { // each of which has breaker and numbers of its own
+	if r.nodes == nil {
 		w.trip = c.trip
+	} else { // each of which has breaker and numbers of its own
+		w.trip = lookOf(err)
 	}
 	if c.time.finish() && !lost {
 		r.calls.Put(c)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -13,8 +14,30 @@ import (
 
 // slotLook is one look at who has which slot, which many may wait for.
 type slotLook struct {
-	done chan struct{} // closed at the end
-	err  error         // valid then
+	number uint64        // from 1
+	done   chan struct{} // closed at the end
+	err    error         // valid then
+}
+
+// lookError is what a look at the slots has met with.
+type lookError struct {
+	number uint64 // of the look
+	err    error
+}
+
+func (e *lookError) Error() string { return e.err.Error() }
+
+// Unwrap is what it has met with.
+func (e *lookError) Unwrap() error { return e.err }
+
+// lookOf is the number of the look at the slots that failed a call, which may be
+// that of other calls too; 0 where none did.
+func lookOf(err error) uint64 {
+	var look *lookError
+	if errors.As(err, &look) {
+		return look.number
+	}
+	return 0
 }
 
 // learn looks at who has which slot, or waits for the look that is under way:
@@ -23,7 +46,8 @@ func (k *nodes) learn(ctx context.Context) error {
 	k.mu.Lock()
 	look := k.looking
 	if look == nil && !k.closed {
-		look = &slotLook{done: make(chan struct{})}
+		k.looks++
+		look = &slotLook{number: k.looks, done: make(chan struct{})}
 		k.looking = look
 		k.running.Go(func() { k.lookNow(look) })
 	}
@@ -33,11 +57,14 @@ func (k *nodes) learn(ctx context.Context) error {
 	}
 	select {
 	case <-look.done:
-		return look.err
+		if look.err != nil {
+			return &lookError{look.number, look.err}
+		}
+		return nil
 	case <-ctx.Done():
 	case <-departed(ctx):
 	}
-	return fmt.Errorf("no node told of the slots in time: %w", ctx.Err())
+	return &lookError{look.number, fmt.Errorf("no node told of the slots in time: %w", ctx.Err())}
 }
 
 // lookNow is the look itself.
@@ -164,5 +191,5 @@ func (k *nodes) owner(ctx context.Context, slot uint16) (*node, error) {
 	if n := k.owners[slot].Load(); n != nil {
 		return n, nil
 	}
-	return nil, &nodeError{addr: fmt.Sprintf("of the slot %d", slot), err: clusterDown("nobody has it")}
+	return nil, &nodeError{addr: ofSlot(slot), err: clusterDown("nobody has it")}
 }

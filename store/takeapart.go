@@ -128,7 +128,7 @@ func (r *Redis) takeParts(ctx context.Context, p *Plan, a *Answers, parts []*par
 		case again && err != nil:
 			return false, err
 		case again:
-			return true, wait(ctx, given, len(answered))
+			return true, wait(ctx, given, answered)
 		}
 	}
 	for i := range p.Sets {
@@ -140,13 +140,16 @@ func (r *Redis) takeParts(ctx context.Context, p *Plan, a *Answers, parts []*par
 	return false, nil
 }
 
-// wait waits until something was told n times.
-func wait(ctx context.Context, told <-chan struct{}, n int) error {
-	for range n {
+// wait waits until it was told of all parts. Where the caller's time ends first,
+// that is the fault of a node which has not given back.
+func wait(ctx context.Context, told <-chan *part, parts []*part) error {
+	rest := slices.Clone(parts)
+	for len(rest) > 0 {
 		select {
-		case <-told:
+		case one := <-told:
+			rest = slices.DeleteFunc(rest, func(p *part) bool { return p == one })
 		case <-ctx.Done():
-			return fmt.Errorf("redis: giving back what is to be taken anew: %w", ctx.Err())
+			return &nodeError{addr: ofSlot(rest[0].slot), err: fmt.Errorf("redis: giving back what is to be taken anew: %w", ctx.Err())}
 		}
 	}
 	return nil
@@ -199,24 +202,24 @@ func (r *Redis) report(ctx context.Context, p *Plan, a *Answers) {
 // did not answer may have counted nothing, and is left. The subjects belong to
 // the caller of Evaluate, who may have others in their place as soon as it
 // returns: they are copied.
-func (r *Redis) giveBack(parts []*part) <-chan struct{} {
-	over := make(chan struct{}, len(parts))
+func (r *Redis) giveBack(parts []*part) <-chan *part {
+	over := make(chan *part, len(parts))
 	for _, p := range parts {
 		if p.err != nil || p.receipts == nil {
-			over <- struct{}{}
+			over <- p
 			continue
 		}
 		if r.givingBack.Add(1) > maxGivingBack {
 			r.givingBack.Add(-1)
 			r.stranded.Add(1)
-			over <- struct{}{}
+			over <- p
 			continue
 		}
 		p.plan.own()
 		r.background.Go(func() {
 			defer r.givingBack.Add(-1)
 			r.giveBackPart(p)
-			over <- struct{}{}
+			over <- p
 		})
 	}
 	return over

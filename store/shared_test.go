@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// However many calls wait in vain for one look at the slots of a Cluster, they
+// say no more of it than that look does.
+func TestCallsThatWaitForTheSlotsShareALook(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	r, err := NewRedis(RedisOptions{URL: "redis-cluster://" + silent.Addr().String(), Budget: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	one := []Rule{{Subject: []byte("a"), Method: Count, Time: 60, Count: 9, Weight: 1}}
+	two := append(one, Rule{Subject: []byte("b"), Method: Count, Time: 60, Count: 9, Weight: 1})
+	var callers sync.WaitGroup
+	for i, rules := range [][]Rule{one, two, one, two} {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			w, err := r.evaluate(ctx, &Plan{Op: Take, Zone: time.UTC, Sets: []Set{{Allows: true, Rules: rules}}}, new(Answers))
+			if !timedOut(err) || w.trip != 1 {
+				t.Errorf("call %d: %v, of look %d; want one that had no time, of look 1", i, err, w.trip)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// A caller whose time ends while a node gives back says nothing of the others.
+func TestWaitingForANodeThatGivesBackIsItsFault(t *testing.T) {
+	parts := []*part{{slot: 1}, {slot: 2}}
+	told := make(chan *part, 1)
+	told <- parts[0]
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err := wait(ctx, told, parts)
+	if !ofOneNode(err) || !timedOut(err) {
+		t.Fatalf("%v; want one of time, and of one node", err)
+	}
+	if want := "node of the slot 2: redis: giving back what is to be taken anew: context deadline exceeded"; err.Error() != want {
+		t.Errorf("it says %q; want %q", err, want)
+	}
+}
