@@ -17,6 +17,9 @@ func (r *Redis) SetSkew(ms int64) { r.skew.Store(ms) }
 // Skew is what r believes.
 func (r *Redis) Skew() int64 { return r.skew.Load() }
 
+// SetRefusalClock has r's memory of refusals go by that clock, in ms.
+func (r *Redis) SetRefusalClock(clock func() int64) { r.refusals.clock = clock }
+
 // Prefix begins r's keys.
 func (r *Redis) Prefix() string { return r.prefix }
 

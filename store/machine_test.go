@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -100,10 +101,14 @@ func compare(t *testing.T, open func() (s store.Store, end func())) {
 		for i := range rapid.IntRange(1, 24).Draw(rt, "steps") {
 			now += move.Draw(rt, "move")
 			p := plan(rt, now, zone)
-			if again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5}).Draw(rt, "again"); again > 0 && again <= len(past) { // callers repeat themselves
+			switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(rt, "again"); { // callers repeat themselves
+			case again > 0 && again <= len(past):
 				before := past[len(past)-again]
 				p = &store.Plan{Op: before.Op, Now: now, Zone: zone, Sets: before.Sets}
-			} else {
+			case again < 0 && len(past) > 0: // … or nearly so
+				p = elsewhere(rt, past[len(past)-1], now)
+				past = append(past, p)
+			default:
 				past = append(past, p)
 			}
 			ask := func() {
@@ -180,6 +185,17 @@ func plan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 			set.Rules = append(set.Rules, rule(rt))
 		}
 		p.Sets = append(p.Sets, set)
+	}
+	return p
+}
+
+// elsewhere is the plan with one of its rules on the other subject.
+func elsewhere(rt *rapid.T, p *store.Plan, now int64) *store.Plan {
+	p = &store.Plan{Op: p.Op, Now: now, Zone: p.Zone, Sets: slices.Clone(p.Sets)}
+	if rules := slices.Clone(p.Sets[0].Rules); len(rules) > 0 {
+		at := rapid.IntRange(0, len(rules)-1).Draw(rt, "elsewhere")
+		rules[at].Subject = []byte{1 - rules[at].Subject[0]}
+		p.Sets[0].Rules = rules
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 // process gives back or resets is not seen, so that an entry lives for
 // maxRefusal at most. It may refuse a moment too long, and never admits.
 type refusals struct {
-	begin   time.Time // the monotonic clock's
+	clock   func() int64 // ms, monotonic
 	seeds   [2]maphash.Seed
 	changes []atomic.Uint32 // how often counters have changed, by their hashes
 	shards  [refusalShards]refusalShard
@@ -44,14 +45,19 @@ type refusal struct {
 	own     bool   // the plan brought its own clock
 	changes uint64 // of the counters up to the decider's
 	now     int64  // of the answer
-	seen    int64  // when the answer came, ms since begin
+	asked   int64  // when the call began, by the clock: not after now
 	until   int64  // ms after now
+	closed  bool   // the window is not open, as far as can be seen: its end moves along
 	answer  Answer
 }
 
 // newRefusals makes room for about n entries.
 func newRefusals(n int) *refusals {
-	f := &refusals{begin: time.Now(), changes: make([]atomic.Uint32, changeSlots)}
+	begin := time.Now()
+	f := &refusals{
+		clock:   func() int64 { return time.Since(begin).Milliseconds() },
+		changes: make([]atomic.Uint32, changeSlots),
+	}
 	for i := range f.seeds {
 		f.seeds[i] = maphash.MakeSeed()
 	}
@@ -64,7 +70,9 @@ func newRefusals(n int) *refusals {
 // known is what a call knows of the refusals when it begins.
 type known struct {
 	asks    bool // it is one that refusals may answer
+	begun   int64
 	name    [2]uint64
+	where   []byte   // which keys are whose
 	changes []uint32 // of the counters of its rules
 }
 
@@ -77,13 +85,8 @@ func (f *refusals) tell(c *call, p *Plan, a *Answers) bool {
 	if !k.asks {
 		return false
 	}
-	for i, seed := range f.seeds {
-		var h maphash.Hash
-		h.SetSeed(seed)
-		_, _ = h.Write(c.shape.bytes) // it never fails
-		_, _ = h.Write(c.texts)
-		k.name[i] = h.Sum64()
-	}
+	k.begun = f.clock()
+	f.describe(c)
 	k.changes = k.changes[:0]
 	for i := range p.Sets[0].Rules {
 		k.changes = append(k.changes, f.slot(c, i, &p.Sets[0].Rules[i]).Load())
@@ -96,7 +99,7 @@ func (f *refusals) tell(c *call, p *Plan, a *Answers) bool {
 	}
 	passed := p.Now - entry.now
 	if !entry.own {
-		passed = f.clock() - entry.seen
+		passed = k.begun - entry.asked
 	}
 	if passed < 0 || passed >= entry.until {
 		return false
@@ -105,11 +108,36 @@ func (f *refusals) tell(c *call, p *Plan, a *Answers) bool {
 	refused := told.Refusals
 	*told = entry.answer
 	told.Refusals = refused
-	told.Reset -= passed
-	told.Retry -= passed
+	if !entry.closed {
+		told.Reset -= passed
+	}
+	if told.Retry >= 0 {
+		told.Retry -= passed
+	}
 	a.Now = entry.now + passed
 	f.told.Add(1)
 	return true
+}
+
+// describe names the call's plan: its rules, and which of its keys is whose.
+// The keys alone would not do, since rules one after the other share one.
+func (f *refusals) describe(c *call) {
+	k := &c.known
+	k.where = k.where[:0]
+	for i := range c.keys {
+		k.where = binary.AppendUvarint(k.where, uint64(c.keys[i].subject))
+	}
+	for i := range c.names {
+		k.where = binary.AppendUvarint(k.where, uint64(c.names[i].end))
+	}
+	for i, seed := range f.seeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.Write(c.shape.bytes) // it never fails
+		_, _ = h.Write(k.where)
+		_, _ = h.Write(c.texts)
+		k.name[i] = h.Sum64()
+	}
 }
 
 // keep takes note of what became of a call that was sent: where it may have
@@ -121,9 +149,9 @@ func (f *refusals) keep(c *call, p *Plan, a *Answers, err error, dayEnd func(*Pl
 	switch p.Op {
 	case Browse, Complete, Peek:
 		return
-	case Take:
-		if err == nil && len(p.Sets) == 1 && a.Sets[0].Decider >= 0 && !p.Sets[0].Rules[a.Sets[0].Decider].Allows {
-			f.remember(c, p, a, dayEnd) // it counted nowhere
+	case Take, CompleteTake:
+		if err == nil && !p.allowed(a) { // it counted nowhere
+			f.remember(c, p, a, dayEnd)
 			return
 		}
 	}
@@ -151,33 +179,49 @@ func (r *Redis) changed(c *call, p *Plan) {
 
 func (f *refusals) remember(c *call, p *Plan, a *Answers, dayEnd func(*Plan, int64) int64) {
 	told := &a.Sets[0]
-	if !c.known.asks || told.Retry <= 0 || len(told.Refusals) > 0 {
+	if !c.known.asks || told.Decider < 0 || len(told.Refusals) > 0 {
 		return
 	}
 	r := &p.Sets[0].Rules[told.Decider]
-	// What remains of a bucket grows all the time, and of a leak rule before all
-	// of a greater weight fits.
-	if r.Method == Token || r.Method == Leak && r.Weight > 1 {
-		return
+	until := min(maxRefusal, told.Reset)
+	if told.Retry >= 0 {
+		until = min(until, told.Retry)
 	}
-	until := min(maxRefusal, told.Retry, told.Reset)
-	if r.Method == Base {
+	switch {
+	case r.Method == Token, r.Method == Leak && r.Weight > 1:
+		return // what remains grows all the time, or before all of the weight fits
+	case r.Method != Count && told.Retry < 0:
+		return // what remains changes without an end that is told
+	case r.Method == Base:
 		until = min(until, dayEnd(p, a.Now)-a.Now) // then hits are free
 	}
 	shard, entry := f.place(c.known.name)
 	shard.Lock()
 	defer shard.Unlock()
+	before := *entry
 	*entry = refusal{
 		name:    c.known.name,
 		zone:    p.Zone,
 		own:     p.Now != 0,
 		changes: c.known.sum(told.Decider),
 		now:     a.Now,
-		seen:    f.clock(),
+		asked:   c.known.begun,
 		until:   until,
+		closed:  told.Retry < 0 && r.Time != Day && told.Reset == r.Time*1000,
 		answer:  *told,
 	}
 	entry.answer.Refusals = nil
+	if entry.closed && !before.closedLongerThan(entry) {
+		entry.until = 0 // the next answer will tell
+	}
+}
+
+// closedLongerThan tells whether the window of a rule that has no room for the
+// weight, as a ban has for none, was closed at the later of two refusals. A
+// window that opens at that instant has as long to go as one that is closed.
+func (r *refusal) closedLongerThan(later *refusal) bool {
+	return r.closed && r.name == later.name && r.zone == later.zone && r.own == later.own &&
+		r.changes == later.changes && r.now < later.now
 }
 
 // forget voids everything.
@@ -206,6 +250,3 @@ func (f *refusals) place(name [2]uint64) (*refusalShard, *refusal) {
 	shard := &f.shards[name[0]%refusalShards]
 	return shard, &shard.entries[name[1]%uint64(len(shard.entries))]
 }
-
-// clock is the time since begin, in ms.
-func (f *refusals) clock() int64 { return time.Since(f.begin).Milliseconds() }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/store"
 	"github.com/koalagate/koalagate/store/storetest"
@@ -60,6 +63,9 @@ func TestARefusalFromMemoryIsWhatRedisAnswers(t *testing.T) {
 		"leak":            {{Return: 3, Method: store.Leak, Weight: 1, Time: 1, Count: 2}},
 		"the second rule": {free, count1(1, 2)},
 		"beside a shadow": {count1(1, 2), {Return: 6, Method: store.Count, Weight: 1, Time: 60, Count: 1, Shadow: true}},
+		"a ban":           {count1(1, 0)},
+		"a ban of a day":  {{Return: 1, Method: store.Count, Weight: 1, Time: store.Day}},
+		"more than fits":  {weighs(count1(1, 2), 3)},
 		"three of a day":  {{Return: 7, Method: store.Leak, Weight: 1, Time: store.Day, Count: 2}, free},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,6 +155,93 @@ func TestWhatEndsARememberedRefusal(t *testing.T) {
 	}
 }
 
+// TestARefusalIsToldToItsOwnPlanOnly has two plans with the same rules and the
+// same keys, which fall to the rules in another way.
+func TestARefusalIsToldToItsOwnPlanOnly(t *testing.T) {
+	p := openPair(t, storetest.StartServer(t))
+	rules := func(subjects ...string) (list []store.Rule) {
+		for i, limit := range []int64{1000, 2, 1000} {
+			list = append(list, count1(int64(i+1), limit))
+			list[i].Subject = []byte(subjects[i])
+		}
+		return list
+	}
+	take := func(subjects ...string) int {
+		return p.do(p.remembers, store.Take, 0, rules(subjects...)...).Sets[0].Decider
+	}
+	take("D", "B", "D") // B has one of its two hits
+	take("A", "A", "B")
+	take("A", "A", "B")
+	if decider := take("A", "A", "B"); decider != 1 {
+		t.Fatalf("A's third hit is decided by rule %d", decider)
+	}
+	// Rule 1 changes as often for A as rule 2 has for B, so that the changes of
+	// the counters do not tell the plans apart either.
+	take("A", "E", "E")
+	if decider := take("A", "B", "B"); decider >= 0 {
+		t.Errorf("B's second hit is refused by rule %d", decider)
+	}
+}
+
+// TestARefusalEndsOnTimeHoweverLateItsAnswerCame has an answer take 300 ms from
+// Redis: what is told from memory ends when the window does, not 300 ms later.
+func TestARefusalEndsOnTimeHoweverLateItsAnswerCame(t *testing.T) {
+	server := storetest.StartServer(t)
+	late := new(lateAnswers)
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: strings.TrimPrefix(server.URL(), "unix://"), MaxRetries: -1})
+	defer client.Close()
+	client.AddHook(late)
+	r := server.Open(t, func(o *store.RedisOptions) { o.Client = client })
+	r.SetRefusalClock(late.clock.Load)
+	take := func() (fromMemory bool) {
+		t.Helper()
+		rule := count1(1, 1)
+		rule.Subject, rule.Time = []byte("u"), 1
+		before := r.Calls().Remembered
+		var a store.Answers
+		p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+		if err := r.Evaluate(context.Background(), p, &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Sets[0].Decider >= 0 && a.Sets[0].Retry <= 0 {
+			t.Errorf("a refusal that ends in %d ms", a.Sets[0].Retry)
+		}
+		return r.Calls().Remembered > before
+	}
+	take()
+	late.by = 300
+	take() // refused, for less than a second
+	late.by = 0
+	for _, c := range []struct {
+		at   int64
+		want bool
+	}{{600, true}, {1000, false}} {
+		late.clock.Store(c.at)
+		if got := take(); got != c.want {
+			t.Errorf("%d ms after the refusal was asked for: told from memory is %v", c.at, got)
+		}
+	}
+}
+
+// lateAnswers is a client's hook that lets time pass before each answer.
+type lateAnswers struct {
+	clock atomic.Int64 // ms
+	by    int64
+}
+
+func (l *lateAnswers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *lateAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer l.clock.Add(l.by)
+		return next(ctx, cmd)
+	}
+}
+
+func (l *lateAnswers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 // TestWhatIsNeverRemembered are refusals whose answers change before their end,
 // or count.
 func TestWhatIsNeverRemembered(t *testing.T) {
@@ -160,6 +253,7 @@ func TestWhatIsNeverRemembered(t *testing.T) {
 	allows := one
 	allows.Allows = true
 	leak := store.Rule{Subject: u, Return: 3, Method: store.Leak, Weight: 2, Time: 60, Count: 3}
+	base := store.Rule{Subject: u, Return: 5, Method: store.Base, Weight: 1, Time: 60, Count: 1, Base: 1}
 	token := store.Rule{Subject: u, Return: 4, Method: store.Token, Weight: 1, Time: 60, Count: 1, Burst: 1}
 	sets := func(rules ...store.Rule) []store.Set { return []store.Set{{Allows: true, Rules: rules}} }
 	for name, plan := range map[string]store.Plan{
@@ -173,7 +267,8 @@ func TestWhatIsNeverRemembered(t *testing.T) {
 		"a decider whose answer is 0": {Op: store.Take, Sets: sets(allows)},
 		"a leak rule's weight of 2":   {Op: store.Take, Sets: sets(leak)},
 		"a bucket":                    {Op: store.Take, Sets: sets(token)},
-		"what never fits":             {Op: store.Take, Sets: sets(weighs(one, 2))},
+		"what a base rule never fits": {Op: store.Take, Sets: sets(weighs(base, 3))},
+		"what a leak rule never fits": {Op: store.Take, Sets: sets(weighs(leak, 4))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPair(t, server)

@@ -272,7 +272,8 @@ func (p *Plan) refunds() bool {
 func (p *Plan) isRefund(i, _ int) bool  { return p.Sets[i].Refund }
 func (p *Plan) notRefund(i, _ int) bool { return !p.Sets[i].Refund }
 
-// allowed tells whether a look at the plan allows every set.
+// allowed tells whether the answers to a look at the plan, or to a take, allow
+// every set.
 func (p *Plan) allowed(a *Answers) bool {
 	for i := range p.Sets {
 		set, decider := &p.Sets[i], a.Sets[i].Decider

@@ -57,8 +57,6 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
-	defer p.calmCollector(c)()
-
 	b := thisBuild()
 	m := metrics.New(metrics.Build{Version: b.version, Revision: b.revision})
 	loader := reload.New(reload.Options{Files: ruleFiles(c), Interval: c.WatchInterval, StateDir: c.StateDir, Notify: observeRules(m), Logger: logger})
@@ -66,6 +64,9 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	if err != nil {
 		return err
 	}
+	// Not before: what is in use grows fast while the first word lists load, and
+	// a setting for the little would have as much garbage gather many times over.
+	defer p.calmCollector(c)()
 	store, err := openCounters(c, m, logger) //nolint:contextcheck // what it starts ends with close
 	if err != nil {
 		return failure{naming(loaded, err)}
