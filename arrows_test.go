@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"store/storetest": {"store"},
 	"config":          nil,
 	"metrics":         nil,
+	"ration":          nil,
 	"envoy":           nil,
 	"engine":          {"rules", "store"},
 	"mapping":         {"rules"},
@@ -35,11 +36,11 @@ var arrows = map[string][]string{
 	"publish":         {"rules"},
 	"extauthz":        doorImports,
 	"ratelimit":       doorImports,
-	"nginx":           doorImports,
+	"nginx":           append([]string{"ration"}, doorImports...),
 	"koala":           doorImports,
 	"middleware":      doorImports,
 	"admin":           {"engine", "mapping", "metrics", "publish", "reload"},
-	".":               {"engine", "reload", "rules", "store"}, // wires for programs what cmd wires for the service
+	".":               {"engine", "ration", "reload", "rules", "store"}, // wires for programs what cmd wires for the service
 }
 
 // apart are the packages that no room imports: programs, tests and

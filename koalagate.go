@@ -14,10 +14,9 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/ration"
 	"github.com/koalagate/koalagate/reload"
 	"github.com/koalagate/koalagate/rules"
 	"github.com/koalagate/koalagate/store"
@@ -169,19 +168,13 @@ func (o *Options) tellChange(s store.State) {
 	}
 }
 
-// rescuesToldEvery is how often calls that were decided without Redis are told
-// of, while it is not taken to be away.
-const rescuesToldEvery = 10 * time.Second
-
-// tellRescue returns what tells of a call that was decided without Redis.
+// tellRescue returns what tells of a call that was decided without Redis, while
+// that is not taken to be away.
 func (o *Options) tellRescue() func(error) {
-	var last atomic.Int64 // since begin; 0 for never
-	begin := time.Now()
+	line := new(ration.Line)
 	return func(err error) {
-		now, before := int64(time.Since(begin))+1, last.Load()
-		if before != 0 && now-before < int64(rescuesToldEvery) || !last.CompareAndSwap(before, now) {
-			return
+		if unsaid, due := line.Due(); due {
+			o.Logger.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err), "since_last_line", unsaid)
 		}
-		o.Logger.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
 	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/ration"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -33,20 +33,16 @@ func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engi
 	return modes
 }
 
-// observedInterval is how long a line about an observed refusal holds.
-const observedInterval = 10 * time.Second
-
 // maxObserved bounds the kinds of refusals that are told apart.
 const maxObserved = 1000
 
 // observedLog tells of refusals that doors in observe mode did not carry out:
-// of each kind one line an interval.
+// of each kind one line every so often.
 type observedLog struct {
 	logger *slog.Logger
-	now    func() time.Time
 
 	mu    sync.Mutex
-	kinds map[observedKind]*observedRefusals
+	kinds map[observedKind]*ration.Line
 }
 
 // observedKind is what one line stands for: a door, and the rule that would
@@ -56,13 +52,8 @@ type observedKind struct {
 	rule           int64 // 0 without one
 }
 
-type observedRefusals struct {
-	said   time.Time
-	unsaid int // since then
-}
-
 func newObservedLog(logger *slog.Logger) *observedLog {
-	return &observedLog{logger: logger, now: time.Now, kinds: make(map[observedKind]*observedRefusals)}
+	return &observedLog{logger: logger, kinds: make(map[observedKind]*ration.Line)}
 }
 
 // tell logs what of a decision was overruled.
@@ -76,13 +67,17 @@ func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
 		if a.Decider != nil {
 			kind.rule = a.Decider.Return
 		}
-		if unsaid, due := l.due(kind); due {
+		line := l.line(kind)
+		if line == nil {
+			continue
+		}
+		if unsaid, due := line.Due(); due {
 			l.logger.Info("a refusal is observed, not carried out", l.words(kind, c, unsaid)...)
 		}
 	}
 }
 
-func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int) []any {
+func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int64) []any {
 	words := []any{"door", kind.door, "decision", kind.decision}
 	if kind.rule != 0 {
 		words = append(words, "rule", kind.rule)
@@ -93,23 +88,12 @@ func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int) []any
 	return append(words, "unsaid", unsaid)
 }
 
-// due tells whether a refusal is to be logged, and how many like it were not.
-func (l *observedLog) due(kind observedKind) (unsaid int, due bool) {
+// line is that of a kind, nil where there are too many.
+func (l *observedLog) line(kind observedKind) *ration.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
-	known := l.kinds[kind]
-	switch {
-	case known == nil && len(l.kinds) >= maxObserved:
-		return 0, false
-	case known == nil:
-		known = new(observedRefusals)
-		l.kinds[kind] = known
-	case now.Sub(known.said) < observedInterval:
-		known.unsaid++
-		return 0, false
+	if l.kinds[kind] == nil && len(l.kinds) < maxObserved {
+		l.kinds[kind] = new(ration.Line)
 	}
-	unsaid = known.unsaid
-	known.said, known.unsaid = now, 0
-	return unsaid, true
+	return l.kinds[kind]
 }

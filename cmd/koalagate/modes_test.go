@@ -6,46 +6,48 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/ration"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // Each kind of observed refusal is one line an interval, however many there
 // are; the next line says how many were not told.
 func TestObservedRefusalsAreToldOnceAnInterval(t *testing.T) {
-	var text bytes.Buffer
-	l := newObservedLog(slog.New(slog.NewTextHandler(&text, nil)))
-	now := time.Unix(1_780_286_400, 0)
-	l.now = func() time.Time { return now }
-	refusal := func(rule int64) *engine.Decision {
-		return &engine.Decision{Sets: []engine.Answer{
-			{Mode: engine.ModeObserve}, // allowed: no matter for the log
-			{Mode: engine.ModeObserve, Observed: rules.Deny, Decider: &rules.Rule{Return: rule}},
-		}}
-	}
-	call := &engine.Call{Door: "koala"}
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		l := newObservedLog(slog.New(slog.NewTextHandler(&text, nil)))
+		refusal := func(rule int64) *engine.Decision {
+			return &engine.Decision{Sets: []engine.Answer{
+				{Mode: engine.ModeObserve}, // allowed: no matter for the log
+				{Mode: engine.ModeObserve, Observed: rules.Deny, Decider: &rules.Rule{Return: rule}},
+			}}
+		}
+		call := &engine.Call{Door: "koala"}
+		for range 5 {
+			l.tell(call, refusal(201))
+			l.tell(call, refusal(202))
+		}
+		l.tell(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Sets: []engine.Answer{{Observed: rules.Deny}}})
+		time.Sleep(ration.Every)
 		l.tell(call, refusal(201))
-		l.tell(call, refusal(202))
-	}
-	l.tell(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Sets: []engine.Answer{{Observed: rules.Deny}}})
-	now = now.Add(observedInterval)
-	l.tell(call, refusal(201))
 
-	const line = `level=INFO msg="a refusal is observed, not carried out" `
-	want := []string{
-		line + "door=koala decision=observed-deny rule=201 unsaid=0",
-		line + "door=koala decision=observed-deny rule=202 unsaid=0",
-		line + `door=accel decision=observed-deny fault="malformed path" unsaid=0`,
-		line + "door=koala decision=observed-deny rule=201 unsaid=4",
-	}
-	got := strings.Split(strings.TrimSpace(text.String()), "\n")
-	for i := range got {
-		_, got[i], _ = strings.Cut(got[i], " ") // the time
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+		const line = `level=INFO msg="a refusal is observed, not carried out" `
+		want := []string{
+			line + "door=koala decision=observed-deny rule=201 unsaid=0",
+			line + "door=koala decision=observed-deny rule=202 unsaid=0",
+			line + `door=accel decision=observed-deny fault="malformed path" unsaid=0`,
+			line + "door=koala decision=observed-deny rule=201 unsaid=4",
+		}
+		got := strings.Split(strings.TrimSpace(text.String()), "\n")
+		for i := range got {
+			_, got[i], _ = strings.Cut(got[i], " ") // the time
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
 }
