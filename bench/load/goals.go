@@ -8,8 +8,8 @@ import (
 // goal is what was promised, beside what came of it.
 type goal struct {
 	what       string
-	got        *value // nil where it was not measured
-	must, more float64
+	got        *value  // nil where it was not measured
+	must, more float64 // 0 where nothing was promised: it is told for what it says about the others
 	atMost     bool
 	unit       string
 }
@@ -27,7 +27,13 @@ func (r *run) goals() string {
 		if g.got != nil {
 			got = g.got.String() + g.unit
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s %.4g%s | %s %.4g%s | %s |\n", g.what, got, sign, g.must, g.unit, sign, g.more, g.unit, g.verdict())
+		bound := func(n float64) string {
+			if n == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%s %.4g%s", sign, n, g.unit)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", g.what, got, bound(g.must), bound(g.more), g.verdict())
 	}
 	return b.String()
 }
@@ -40,7 +46,7 @@ func (g *goal) verdict() string {
 		return g.got.median >= bound
 	}
 	switch {
-	case g.got == nil:
+	case g.got == nil, g.must == 0:
 		return ""
 	case meets(g.more):
 		return "met, stretch too"
@@ -67,9 +73,10 @@ func (r *run) goalsAlone() []goal {
 	list := []goal{
 		{what: "in process, calls/s of the constant answer's", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.6, more: 0.75},
 		{what: "Redis, calls/s of the constant answer's", got: ratio(at(calm, withRedis), at(calm, constantly), rate), must: 0.45, more: 0.55},
-		{what: "90 % over the limit, Redis CPU of the calm case's, 4000 calls/s each", got: medianRatio(at(equalRate+attack.name, withRedis), at(equalRate+plain.name, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
-		{what: "… 64 callers each in a closed loop", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
+		{what: "90 % over the limit on top of what is calm, Redis CPU of the calm case's", got: medianRatio(at(onTop, withRedis), at(beforeAttack, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
 		{what: "… 64 callers of the stores alone", got: medianRatio(at(storesSection+attack.name, bareRedis), at(storesSection+plain.name, bareRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
+		{what: "… in place of nine tenths of what is calm, 4000 calls/s each", got: medianRatio(at(equalRate+attack.name, withRedis), at(equalRate+plain.name, withRedis), redisCPU)},
+		{what: "… 64 callers of the service, closed loops", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU)},
 		{what: "one lone caller, time of that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
 	list = append(list, goal{

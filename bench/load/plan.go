@@ -124,6 +124,8 @@ func (r *run) rateLimits(t traffic) []*subject {
 const (
 	rateLimitSection = "Rate limit service: "
 	equalRate        = "Rate limit service, 4000 calls a second: "
+	beforeAttack     = "Rate limit service, 800 calm calls a second"
+	onTop            = "Rate limit service, 7200 calls a second over the limit on top of them"
 	storesSection    = "The stores: "
 	loneSection      = "Rate limit service: one lone caller"
 	batchingSection  = "Without batches, one lone caller"
@@ -147,6 +149,13 @@ func (r *run) rateLimit(ctx context.Context) error {
 		failed = append(failed, r.section(ctx, &section{
 			name: fmt.Sprintf("%s%.0f calls a second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
 		}))
+	}
+	for _, s := range []section{
+		{name: beforeAttack, traffic: plain, load: load{callers: manyCallers, rate: 800}},
+		{name: onTop, traffic: attack, load: load{callers: 256, rate: 8_000}},
+	} {
+		s.subjects = []*subject{r.redis.rateLimit()}
+		failed = append(failed, r.section(ctx, &s))
 	}
 	for _, t := range []traffic{plain, attack} {
 		failed = append(failed, r.section(ctx, &section{
