@@ -27,7 +27,7 @@ func (p *parser) check(sources []Source) *Set {
 		return set
 	}
 	set.Hash = hash(set)
-	set.index = newIndex(set.Rules)
+	set.index = newIndex(set.Rules, p.numbers)
 	p.warn(set)
 	return set
 }
@@ -134,21 +134,21 @@ func (p *parser) checkResults(set *Set) {
 
 // checkRules checks what the rules refer to, and that their numbers differ.
 func (p *parser) checkRules(set *Set) {
-	numbers := make(map[int64]*ruleDecl, len(p.rules))
-	for _, d := range p.rules {
-		set.Rules = append(set.Rules, d.Rule)
+	p.numbers, set.Rules = make(map[int64]int32, len(p.rules)), make([]*Rule, len(p.rules))
+	for i, d := range p.rules {
+		set.Rules[i] = d.Rule
 		if d.Return > 0 {
-			if first := numbers[d.Return]; first != nil {
-				p.reportf(d.returns.value, errReturnTwice, "give it another number: counters and reports are kept by it", "return=%d stands at %s already", d.Return, first.returns.value.position())
+			if first, twice := p.numbers[d.Return]; twice {
+				p.reportf(d.returns, errReturnTwice, "give it another number: counters and reports are kept by it", "return=%d stands at %s already", d.Return, p.rules[first].returns.position())
 			} else {
-				numbers[d.Return] = d
+				p.numbers[d.Return] = int32(i)
 			}
 		}
-		if d.result.value.line == nil || !hasIntegerForm(d.result.value.text()) || !p.seen[resultSection] {
+		if d.result.line == nil || !hasIntegerForm(d.result.text()) || !p.seen[resultSection] {
 			continue // reported
 		}
 		if d.Result = set.Results[int(d.resultNo)]; d.Result == nil {
-			p.reportf(d.result.value, errNoResult, "write it, or choose another", "[result] has no entry %d", d.resultNo)
+			p.reportf(d.result, errNoResult, "write it, or choose another", "[result] has no entry %d", d.resultNo)
 		}
 	}
 }

@@ -108,7 +108,9 @@ func classifyIntegers(text, left, right string) (element, *slip) {
 	if low > high {
 		return element{}, &slip{errReversed, fmt.Sprintf("the range %s is reversed", text), fmt.Sprintf("write %d-%d, or quote it if it is a word", high, low)}
 	}
-	return element{kind: integerRange, text: fmt.Sprintf("%d-%d", low, high), low: low, high: high}, nil
+	var short [2*len("-9223372036854775808") + 1]byte
+	spelling := strconv.AppendInt(append(strconv.AppendInt(short[:0], low, 10), '-'), high, 10)
+	return element{kind: integerRange, text: same(text, spelling), low: low, high: high}, nil
 }
 
 func beyond64(text string) *slip {
@@ -131,7 +133,8 @@ func onlyOctets(text string) bool {
 
 func classifyAddress(text string) (element, *slip) {
 	if a, ok := parseAddress(text); ok {
-		return element{kind: addressElement, text: a.String(), from: a, to: a}, nil
+		var short [maxAddress]byte
+		return element{kind: addressElement, text: same(text, a.AppendTo(short[:0])), from: a, to: a}, nil
 	}
 	_, _, p, s := octets(text)
 	return element{kind: patternElement, text: text, pattern: p}, s
@@ -201,7 +204,8 @@ func classifyBlock(text string) (element, *slip) {
 		warning = &slip{warnHostBits, fmt.Sprintf("the block of %s is %s", text, prefix.Masked()), "write that, or another prefix if fewer addresses are meant"}
 	}
 	all := netipx.RangeOfPrefix(prefix.Masked())
-	return element{kind: addressRange, text: prefix.String(), from: all.From(), to: all.To()}, warning
+	var short [maxAddress + len("/128")]byte
+	return element{kind: addressRange, text: same(text, prefix.AppendTo(short[:0])), from: all.From(), to: all.To()}, warning
 }
 
 // parseBlock reads a CIDR block. One of IPv4 addresses mapped into IPv6 is the

@@ -78,7 +78,7 @@ func (f *formatter) read() []laidLine {
 // ruleCells are a rule's brackets.
 func (f *formatter) ruleCells(d *ruleDecl, s span) []string {
 	body, _ := f.ruleBody(s) // without a finding: they were all made before
-	brackets, _ := f.brackets(body)
+	brackets, _ := f.brackets(nil, body)
 	conditions := make([]string, len(d.Conditions))
 	for i, c := range d.Conditions {
 		conditions[i] = c.String()
@@ -95,7 +95,7 @@ func (f *formatter) ruleCells(d *ruleDecl, s span) []string {
 // semicolons.
 func assignments(s span) string {
 	var list []string
-	for _, piece := range s.statements() {
+	for _, piece := range s.statements(nil) {
 		if !piece.empty() {
 			name, value, _ := piece.cut('=')
 			list = append(list, name.text()+"="+value.text())

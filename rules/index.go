@@ -11,15 +11,46 @@ import (
 // fewest other rules share, so that a request meets few rules that it does not
 // match.
 type index struct {
-	slots   map[string]int // by the parameter's name
-	reads   []reading      // by slot
-	rules   []indexed      // in the order of Set.Rules
-	numbers map[int64]*Rule
+	slots   map[string]int  // by the parameter's name
+	reads   []reading       // by slot
+	rules   []indexed       // in the order of Set.Rules
+	numbers map[int64]int32 // the places in rules, by the numbers of `return`
 
-	ways   []ways               // by slot
-	words  map[slotWord][]int32 // the rules that want this word, by their places in rules
-	always []int32              // the rules that ask for nothing that a request must have
+	ways   []ways             // by slot
+	words  map[slotWord]int32 // the numbers of all words that a rule wants
+	wanted lists              // by the number of a word: the rules that stand under it
+	always []int32            // the rules that ask for nothing that a request must have
 }
+
+// lists are many lists of rules, by their places in index.rules, without a
+// pointer in them: the garbage collector need not look at each.
+type lists struct {
+	starts []uint32 // where each list begins in rules, and where the last one ends
+	rules  []int32
+}
+
+// entry is a rule in one of the lists.
+type entry struct{ list, rule int32 }
+
+// newLists makes so many lists of entries that are in the order of their rules.
+func newLists(number int, entries []entry) lists {
+	l := lists{make([]uint32, number+1), make([]int32, len(entries))}
+	for _, e := range entries {
+		l.starts[e.list+1]++
+	}
+	for i := 1; i <= number; i++ {
+		l.starts[i] += l.starts[i-1]
+	}
+	filled := slices.Clone(l.starts)
+	for _, e := range entries {
+		l.rules[filled[e.list]] = e.rule
+		filled[e.list]++
+	}
+	return l
+}
+
+// of is one of the lists.
+func (l *lists) of(number int32) []int32 { return l.rules[l.starts[number]:l.starts[number+1]] }
 
 // reading says in what ways conditions compare a slot's value.
 type reading struct{ integers, addresses bool }
@@ -60,34 +91,46 @@ type test struct {
 	slot      int
 }
 
-func newIndex(list []*Rule) index {
-	x := index{slots: make(map[string]int), rules: make([]indexed, len(list)), numbers: make(map[int64]*Rule, len(list))}
+func newIndex(list []*Rule, numbers map[int64]int32) index {
+	x := index{slots: make(map[string]int), rules: make([]indexed, len(list)), numbers: numbers}
+	tests := 0
+	for _, r := range list {
+		tests += len(r.Conditions)
+	}
+	room := make([]test, 0, 2*tests) // for all rules at once
 	for i, r := range list {
-		x.rules[i] = x.add(r)
-		x.numbers[r.Return] = r
+		x.rules[i], room = x.add(r, room)
 		breathe(i)
 	}
 	x.arrange()
 	return x
 }
 
-func (x *index) add(r *Rule) indexed {
-	in := indexed{rule: r, tests: make([]test, len(r.Conditions)), cost: -1}
-	for i, c := range r.Conditions {
+// add makes a rule ready to match. Its tests are behind those in room.
+func (x *index) add(r *Rule, room []test) (indexed, []test) {
+	in := indexed{rule: r, cost: -1}
+	start := len(room)
+	for _, c := range r.Conditions {
 		slot := x.slot(c.Name)
 		x.reads[slot].integers = x.reads[slot].integers || c.comparesIntegers()
 		x.reads[slot].addresses = x.reads[slot].addresses || c.comparesAddresses()
-		in.tests[i] = test{c, slot}
-		if c.identifies() && r.Counts() {
-			in.identity = append(in.identity, in.tests[i])
-		}
+		room = append(room, test{c, slot})
 	}
-	slices.SortFunc(in.identity, func(a, b test) int { return cmp.Compare(a.condition.Name, b.condition.Name) })
+	in.tests = slices.Clip(room[start:])
+	if r.Counts() {
+		for _, t := range in.tests {
+			if t.condition.identifies() {
+				room = append(room, t)
+			}
+		}
+		in.identity = slices.Clip(room[start+len(in.tests):])
+		slices.SortFunc(in.identity, func(a, b test) int { return cmp.Compare(a.condition.Name, b.condition.Name) })
+	}
 	if r.Cost != "" {
 		in.cost = x.slot(r.Cost)
 		x.reads[in.cost].integers = true
 	}
-	return in
+	return in, room
 }
 
 func (x *index) slot(name string) int {
@@ -102,8 +145,9 @@ func (x *index) slot(name string) int {
 
 // arrange puts every rule under one of its conditions.
 func (x *index) arrange() {
-	x.words, x.ways = make(map[slotWord][]int32), make([]ways, len(x.reads))
 	crowd := newCrowd(x)
+	x.words, x.ways = crowd.words, make([]ways, len(x.reads))
+	var wanted []entry
 	integers, addresses := make([][]ruleRange, len(x.reads)), make([][]ruleRange, len(x.reads))
 	for i := range x.rules {
 		breathe(i)
@@ -113,15 +157,14 @@ func (x *index) arrange() {
 			continue
 		}
 		w := &x.ways[t.slot]
-		switch want := t.condition.want(); want.kind {
+		switch want := crowd.want(t); want.kind {
 		case wantValue:
 			w.present = append(w.present, rule)
 		case wantListed:
 			w.list(t.condition.dict, rule)
 		case wantOne:
 			for _, word := range want.words {
-				key := slotWord{t.slot, word}
-				x.words[key], w.words = append(x.words[key], rule), true
+				wanted, w.words = append(wanted, entry{x.words[slotWord{t.slot, word}], rule}), true
 			}
 			for _, r := range want.integers {
 				integers[t.slot] = append(integers[t.slot], ruleRange{r, rule})
@@ -131,6 +174,7 @@ func (x *index) arrange() {
 			}
 		}
 	}
+	x.wanted = newLists(len(crowd.wanting), wanted)
 	for slot := range x.ways {
 		x.ways[slot].integers, x.ways[slot].addresses = newRangeTree(integers[slot]), newRangeTree(addresses[slot])
 	}

@@ -11,6 +11,9 @@ type interval[T any] struct{ low, high T }
 // merge sorts intervals and joins those that overlap, so that contains can
 // search in them.
 func merge[T any](list []interval[T], compare func(a, b T) int) []interval[T] {
+	if len(list) < 2 {
+		return list
+	}
 	slices.SortFunc(list, func(a, b interval[T]) int { return compare(a.low, b.low) })
 	merged := list[:0]
 	for _, i := range list {

@@ -71,35 +71,36 @@ func (s span) mention() string {
 	return text[:cut] + "…"
 }
 
-// scan calls visit for the bytes of s that are no blanks and stand outside
-// quoted values, until visit returns false or s ends. A quote opens a value
-// where a value may begin: behind `=` or `,`, or at the beginning of s. The
+// scan calls visit for the places of two characters in s, outside quoted
+// values, until visit returns false or s ends. A quote opens a value where a
+// value may begin: behind `=`, `,`, `;` or `[`, or at the beginning of s. The
 // result is the place of a quote that is not closed, or -1.
-func (s span) scan(visit func(i int, b byte) bool) int {
+func (s span) scan(one, other byte, visit func(i int) bool) int {
 	text := s.text()
-	begins := true
 	for i := 0; i < len(text); i++ {
-		b := text[i]
-		if b == '"' && begins {
+		switch text[i] {
+		case one, other:
+			if !visit(i) {
+				return -1
+			}
+		case '"':
+			if !opensValue(text[:i]) {
+				continue
+			}
 			end := closingQuote(text, i)
 			if end < 0 {
 				return i
 			}
-			i, begins = end, false
-			continue
+			i = end
 		}
-		if !isInk(b) {
-			if c, size := utf8.DecodeRuneInString(text[i:]); unicode.IsSpace(c) {
-				i += size - 1
-				continue
-			}
-		}
-		if !visit(i, b) {
-			return -1
-		}
-		begins = b == '=' || b == ',' || b == ';' || b == '['
 	}
 	return -1
+}
+
+// opensValue tells whether a quote behind this text opens a value.
+func opensValue(before string) bool {
+	before = strings.TrimRightFunc(before, unicode.IsSpace)
+	return before == "" || strings.IndexByte("=,;[", before[len(before)-1]) >= 0
 }
 
 // closingQuote is the place of the quote that closes the one at i, or -1.
@@ -116,27 +117,29 @@ func closingQuote(text string, i int) int {
 }
 
 // split cuts s at every separator outside quoted values, and trims the pieces.
-func (s span) split(separator byte) []span {
-	var pieces []span
+// It appends them to list: callers who read many lines hand it room.
+func (s span) split(list []span, separator byte) []span {
 	start := 0
-	s.scan(func(i int, b byte) bool {
-		if b == separator {
-			pieces = append(pieces, s.slice(start, i).trim())
-			start = i + 1
-		}
+	s.scan(separator, separator, func(i int) bool {
+		list = append(list, s.slice(start, i).trim())
+		start = i + 1
 		return true
 	})
-	return append(pieces, s.tail(start).trim())
+	return append(list, s.tail(start).trim())
 }
 
-// statements cuts s at semicolons. One at the end is optional.
-func (s span) statements() []span {
-	pieces := s.split(';')
-	if last := len(pieces) - 1; pieces[last].empty() {
-		pieces = pieces[:last]
+// statements is split at semicolons. One at the end is optional.
+func (s span) statements(list []span) []span {
+	before := len(list)
+	list = s.split(list, ';')
+	if last := len(list) - 1; last >= before && list[last].empty() {
+		list = list[:last]
 	}
-	return pieces
+	return list
 }
+
+// room is for the pieces of most statements, so that they need no allocation.
+type room [8]span
 
 // cut cuts s at the first separator and trims both pieces.
 func (s span) cut(separator byte) (before, after span, found bool) {
@@ -166,8 +169,8 @@ func (s span) fields() []span {
 func (s span) colons() []int {
 	text := s.text()
 	var places []int
-	s.scan(func(i int, b byte) bool {
-		if b == ':' && (i == 0 || isBlank(text[i-1])) && (i+1 == len(text) || isBlank(text[i+1])) {
+	s.scan(':', ':', func(i int) bool {
+		if (i == 0 || isBlank(text[i-1])) && (i+1 == len(text) || isBlank(text[i+1])) {
 			places = append(places, i)
 		}
 		return true
@@ -179,9 +182,9 @@ func (s span) colons() []int {
 // quoted values.
 func (s span) uncomment() span {
 	text, end := s.text(), s.to-s.from
-	s.scan(func(i int, b byte) bool {
+	s.scan('#', '#', func(i int) bool {
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		if b == '#' && (i == 0 || unicode.IsSpace(before)) {
+		if i == 0 || unicode.IsSpace(before) {
 			end = i
 			return false
 		}

@@ -19,7 +19,12 @@ func (s *Set) Match(p *Params, m *Matches) {
 }
 
 // Rule returns the rule whose return is number, nil if there is none.
-func (s *Set) Rule(number int64) *Rule { return s.index.numbers[number] }
+func (s *Set) Rule(number int64) *Rule {
+	if place, ok := s.index.numbers[number]; ok {
+		return s.index.rules[place].rule
+	}
+	return nil
+}
 
 // Uses tells whether a rule names a parameter, in a condition or as its cost.
 func (s *Set) Uses(name string) bool {
@@ -69,7 +74,9 @@ func (m *Matches) look(x *index) {
 		}
 		m.lists = append(m.lists, w.present)
 		if w.words {
-			m.lists = append(m.lists, x.words[slotWord{slot, v.text}])
+			if number, ok := x.words[slotWord{slot, v.text}]; ok {
+				m.lists = append(m.lists, x.wanted.of(number))
+			}
 		}
 		if v.isInteger {
 			m.lists = w.integers.appendLists(m.lists, integerKey(v.integer))

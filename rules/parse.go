@@ -45,6 +45,7 @@ type parser struct {
 
 	dicts    []*dictDecl
 	rules    []*ruleDecl
+	numbers  map[int64]int32 // the places in rules, by `return`
 	results  []*resultDecl
 	params   []*paramDecl
 	routes   Routes

@@ -20,14 +20,14 @@ const (
 	oldJointMark = "{*}"
 )
 
-// parseCondition reads `name op value`. It returns nil for what it reports.
-func (p *parser) parseCondition(d *ruleDecl, s span) *Condition {
+// parseCondition reads `name op value` into c. It returns nil for what it reports.
+func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	name := s.name()
 	if name.empty() {
 		p.reportf(s, errName, wantName, "%q begins with no name of a parameter", s.mention())
 		return nil
 	}
-	c := &Condition{Name: name.text(), Pos: s.position()}
+	c.Name, c.Pos = name.text(), s.position()
 	rest := s.tail(name.to - name.from).trim()
 	if old := p.oldList(c, name, rest); old != nil {
 		return p.parseListed(d, c, *old)
@@ -135,7 +135,7 @@ func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition
 	}
 	c.form = formDict
 	d.listed = append(d.listed, listedDict{c, name})
-	return c.spelt(not(c, "@"), " "+name.text())
+	return spelt(c, operand, not(c, "@"), name.text())
 }
 
 // parseBound reads what follows `<` and `>`.
@@ -169,7 +169,7 @@ func (p *parser) parseBound(c *Condition, operator byte, operand span) *Conditio
 	if operator == '<' {
 		c.form = formBelow
 	}
-	return c.spelt(not(c, string(operator)), strconv.FormatInt(n, 10))
+	return spelt(c, operand, not(c, string(operator)), strconv.FormatInt(n, 10))
 }
 
 // parseEqual reads what follows `=`.
@@ -191,7 +191,7 @@ func (p *parser) parseEqual(c *Condition, operand span) *Condition {
 				p.reportf(operand.tail(1), warnNoEffect, "take it out: a parameter that is absent is no part of the identity", "{~} has no effect here")
 			}
 		}
-		return c.spelt(not(c, "="), "+")
+		return spelt(c, operand, not(c, "="), "+")
 	}
 	return p.parseList(c, operand)
 }
@@ -204,20 +204,36 @@ func not(c *Condition, operator string) string {
 	return operator
 }
 
-// spelt sets the canonical text of the condition.
-func (c *Condition) spelt(operator, operand string) *Condition {
-	if operator == "@" || operator == "!@" {
-		operator = " " + operator
+// spelt sets the canonical text of the condition, whose operand stands there.
+func spelt[T string | []byte](c *Condition, at span, operator string, operand T) *Condition {
+	var few [96]byte
+	text := append(few[:0], c.Name...)
+	if c.form == formDict {
+		operator = " " + operator + " "
 	}
-	c.written = c.Name + operator + operand
+	text = append(append(text, operator...), operand...)
 	if c.Joint {
-		c.written += jointMark
+		text = append(text, jointMark...)
 	}
+	line := at.line.text[:at.to]
+	c.written = same(line[max(0, len(line)-len(text)):], text)
 	return c
+}
+
+// same is the spelling as a string: the text itself if it is spelt so, as most
+// are, since that takes no memory.
+func same(text string, spelling []byte) string {
+	if text == string(spelling) {
+		return text
+	}
+	return string(spelling)
 }
 
 // misplacedJoint reports a mark inside a value.
 func (p *parser) misplacedJoint(s span) bool {
+	if strings.IndexByte(s.text(), '{') < 0 && strings.IndexByte(s.text(), '}') < 0 {
+		return false // as nearly always
+	}
 	for _, mark := range []string{jointMark, oldJointMark, "{~", "~}"} {
 		if i := strings.Index(s.text(), mark); i >= 0 {
 			p.reportf(s.slice(i, i+len(mark)), errJoint, "put {~} behind the value, or quote the value if it holds this", "%s stands inside a value", mark)
@@ -229,8 +245,10 @@ func (p *parser) misplacedJoint(s span) bool {
 
 // parseList reads values that are joined by commas.
 func (p *parser) parseList(c *Condition, operand span) *Condition {
-	places := operand.split(',')
-	elements := make([]element, 0, len(places))
+	var pieces room
+	places := operand.split(pieces[:0], ',')
+	var few [4]element
+	elements := few[:0]
 	for _, s := range places {
 		e, ok := p.parseElement(c, s)
 		if !ok {
@@ -241,10 +259,14 @@ func (p *parser) parseList(c *Condition, operand span) *Condition {
 	}
 	c.form = formList
 	faultless := true
-	written := make([]string, len(elements))
-	for i, e := range elements {
-		faultless = p.list(c, e, places[i]) && faultless
-		written[i] = e.spelling()
+	var short [96]byte
+	written := short[:0]
+	for i := range elements {
+		faultless = p.list(c, &elements[i], places[i]) && faultless
+		if i > 0 {
+			written = append(written, ',')
+		}
+		written = elements[i].appendSpelling(written)
 	}
 	if !faultless {
 		return nil
@@ -253,11 +275,11 @@ func (p *parser) parseList(c *Condition, operand span) *Condition {
 	c.texts = slices.Clip(slices.Compact(c.texts))
 	c.integers = merge(c.integers, cmp.Compare)
 	c.addresses = merge(c.addresses, netip.Addr.Compare)
-	return c.spelt(not(c, "="), strings.Join(written, ","))
+	return spelt(c, operand, not(c, "="), written)
 }
 
 // list takes an element into the condition, as the list's kind compares it.
-func (p *parser) list(c *Condition, e element, at span) bool {
+func (p *parser) list(c *Condition, e *element, at span) bool {
 	switch e.kind {
 	case wordElement:
 		if c.ranged {
@@ -349,6 +371,9 @@ func (p *parser) parseQuoted(s span) (element, bool) {
 
 // forgottenSemicolon reports a value that goes on with another condition.
 func (p *parser) forgottenSemicolon(s span) bool {
+	if strings.IndexByte(s.text(), '=') < 0 {
+		return false // as nearly always
+	}
 	words := s.fields()
 	for i := 1; i < len(words); i++ {
 		name := words[i].name()
@@ -364,10 +389,10 @@ func (p *parser) forgottenSemicolon(s span) bool {
 // quoter spells what stands between quotes.
 var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// spelling is the element in canonical text.
-func (e element) spelling() string {
+// appendSpelling appends the element in canonical text.
+func (e *element) appendSpelling(to []byte) []byte {
 	if e.kind == quotedElement {
-		return `"` + quoter.Replace(e.text) + `"`
+		return append(append(append(to, '"'), quoter.Replace(e.text)...), '"')
 	}
-	return e.text
+	return append(to, e.text...)
 }

@@ -150,7 +150,7 @@ func (p *parser) parseConstants(e *route, pattern []patternSegment, s span) bool
 		names[segment.variable] = "a variable of the path"
 	}
 	faultless := true
-	for _, piece := range s.statements() {
+	for _, piece := range s.statements(nil) {
 		if piece.empty() {
 			p.reportf(piece, warnNoEffect, "take it out", "a semicolon too many")
 			continue

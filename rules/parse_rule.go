@@ -10,9 +10,9 @@ import (
 type ruleDecl struct {
 	*Rule
 	at       span
-	result   word
-	returns  word
-	cost     word
+	result   span // the value, as of the next two
+	returns  span
+	cost     span
 	resultNo int64
 	places   []span // of the conditions
 	listed   []listedDict
@@ -37,7 +37,8 @@ func (p *parser) parseRule(s span) {
 		return
 	}
 	faults := p.found.count[Error]
-	brackets, ok := p.brackets(body)
+	var pieces room
+	brackets, ok := p.brackets(pieces[:0], body)
 	if !ok {
 		return
 	}
@@ -51,8 +52,9 @@ func (p *parser) parseRule(s span) {
 	d := &ruleDecl{Rule: &Rule{Pos: s.position()}, at: s}
 	methodKnown := p.parseMethod(d, brackets[0].trim())
 	p.parseConditions(d, brackets[1])
-	p.parseThresholds(d, p.words(brackets[2], thresholdWords, outcomeWords), brackets[2].end(), methodKnown)
-	p.parseOutcome(d, p.words(brackets[3], outcomeWords, thresholdWords), brackets[3].end(), methodKnown)
+	var list [8]word
+	p.parseThresholds(d, p.words(list[:0], brackets[2], thresholdWords, outcomeWords), brackets[2].end(), methodKnown)
+	p.parseOutcome(d, p.words(list[:0], brackets[3], outcomeWords, thresholdWords), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)
 }
 
@@ -79,27 +81,24 @@ func (p *parser) exchange(brackets []span) {
 	}
 }
 
-// named is the number of words in a bracket, and of those with one of the names.
-func (s span) named(names []string) (words, named int) {
-	pieces := s.statements()
-	for _, piece := range pieces {
-		if name, _, _ := piece.cut('='); slices.Contains(names, name.text()) {
-			named++
-		}
-	}
-	return len(pieces), named
-}
-
 // allNamed tells whether a bracket has words, all with one of these names.
 func (s span) allNamed(names []string) bool {
-	words, named := s.named(names)
-	return words > 0 && named == words
+	return s.allWords(func(name string) bool { return slices.Contains(names, name) })
 }
 
 // noneNamed tells whether a bracket has words, none with one of these names.
 func (s span) noneNamed(names []string) bool {
-	words, named := s.named(names)
-	return words > 0 && named == 0
+	return s.allWords(func(name string) bool { return !slices.Contains(names, name) })
+}
+
+// allWords tells whether a bracket has words, all with a name that will do.
+func (s span) allWords(will func(name string) bool) bool {
+	var pieces room
+	words := s.statements(pieces[:0])
+	return len(words) > 0 && !slices.ContainsFunc(words, func(word span) bool {
+		name, _, _ := word.cut('=')
+		return !will(name.text())
+	})
 }
 
 // ruleBody is what follows `rule :`.
@@ -132,32 +131,25 @@ func (p *parser) ruleBody(s span) (span, bool) {
 	return s.tail(bracket), bracket < len(text)
 }
 
-// brackets cuts the body of a rule into what its brackets hold. It returns
-// false if a quote is not closed: then nothing behind it can be told.
-func (p *parser) brackets(body span) ([]span, bool) {
-	var list []span
+// brackets cuts the body of a rule into what its brackets hold, and appends it
+// to list. It returns false if a quote is not closed: then nothing behind it
+// can be told.
+func (p *parser) brackets(list []span, body span) ([]span, bool) {
 	text := body.text()
-	opened, outside := -1, -1 // where the bracket, or text outside them, began
-	leave := func(i int) {
-		if outside >= 0 {
-			p.reportText(body.slice(outside, i).trim())
-		}
-		outside = -1
-	}
-	quote := body.scan(func(i int, b byte) bool {
+	opened, closed := -1, 0 // where the bracket began, and behind which the last one ended
+	quote := body.scan('[', ']', func(i int) bool {
 		switch {
-		case b == '[':
+		case text[i] == '[':
 			if opened >= 0 {
 				p.reportf(body.slice(opened, opened+1), errUnclosed, "put a ] before the next [, or quote the value if it holds one", "the bracket is not closed")
 				list = append(list, body.slice(opened+1, i))
+			} else {
+				p.reportText(body.slice(closed, i).trim())
 			}
-			leave(i)
 			opened = i
-		case opened >= 0 && b == ']':
+		case opened >= 0:
 			list = append(list, body.slice(opened+1, i))
-			opened = -1
-		case opened < 0 && outside < 0 && !isBlank(b):
-			outside = i
+			opened, closed = -1, i+1
 		}
 		return true
 	})
@@ -167,9 +159,9 @@ func (p *parser) brackets(body span) ([]span, bool) {
 	}
 	if opened >= 0 {
 		p.reportf(body.slice(opened, opened+1), errUnclosed, "close it with a ]", "the bracket is not closed")
-		list = append(list, body.tail(opened+1))
+		return append(list, body.tail(opened+1)), true
 	}
-	leave(len(text))
+	p.reportText(body.tail(closed).trim())
 	return list, true
 }
 
@@ -203,7 +195,8 @@ func (p *parser) parseMethod(d *ruleDecl, s span) bool {
 
 // parseConditions reads the second bracket.
 func (p *parser) parseConditions(d *ruleDecl, s span) {
-	pieces := s.statements()
+	var all room
+	pieces := s.statements(all[:0])
 	if len(pieces) == 0 {
 		p.reportf(s, warnNoCondition, "write door=+{~} if every request is meant", "the rule has no condition and matches every request")
 	}
@@ -211,20 +204,20 @@ func (p *parser) parseConditions(d *ruleDecl, s span) {
 		p.reportf(pieces[maxConditions], errConditions, fmt.Sprintf("want at most %d", maxConditions), "the rule has %d conditions", len(pieces))
 		return
 	}
-	names := make(map[string]bool, len(pieces))
-	for _, piece := range pieces {
+	d.Conditions, d.places = make([]*Condition, 0, len(pieces)), make([]span, 0, len(pieces))
+	conditions := make([]Condition, len(pieces)) // together: they live as long as each other
+	for i, piece := range pieces {
 		if piece.empty() {
 			p.reportf(piece, warnNoEffect, "take it out", "a semicolon too many")
 			continue
 		}
-		c := p.parseCondition(d, piece)
+		c := p.parseCondition(d, &conditions[i], piece)
 		if c == nil {
 			continue
 		}
-		if names[c.Name] {
+		if slices.ContainsFunc(d.Conditions, func(other *Condition) bool { return other.Name == c.Name }) {
 			p.reportf(piece, errNameTwice, "join its values in one condition, or write two rules", "the parameter %s stands twice in this rule", c.Name)
 		}
-		names[c.Name] = true
 		d.Conditions, d.places = append(d.Conditions, c), append(d.places, piece)
 	}
 }

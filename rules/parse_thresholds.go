@@ -96,7 +96,7 @@ func (p *parser) parseCost(d *ruleDecl, w word) {
 	case d.Method == Direct:
 		p.noUse(d, w)
 	default:
-		d.Cost, d.cost = w.value.text(), w
+		d.Cost, d.cost = w.value.text(), w.value
 	}
 }
 

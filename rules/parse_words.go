@@ -33,10 +33,11 @@ func (ws words) find(name string) (word, bool) {
 	return word{}, false
 }
 
-// words cuts a bracket into words. Others are those of the other bracket.
-func (p *parser) words(s span, known, others []string) words {
-	var ws words
-	for _, piece := range s.statements() {
+// words cuts a bracket into words, and appends them to ws. Others are those of
+// the other bracket.
+func (p *parser) words(ws words, s span, known, others []string) words {
+	var pieces room
+	for _, piece := range s.statements(pieces[:0]) {
 		if piece.empty() {
 			p.reportf(piece, warnNoEffect, "take it out", "a semicolon too many")
 			continue
@@ -69,6 +70,9 @@ func (p *parser) words(s span, known, others []string) words {
 // have no values: it is the semicolon that is reported.
 func swallowed(value span, known []string) words {
 	var ws words
+	if strings.IndexByte(value.text(), '=') < 0 {
+		return nil // as nearly always
+	}
 	for _, name := range known {
 		if strings.Contains(value.text(), name+"=") {
 			ws = append(ws, word{value.end(), value.end(), name})
@@ -113,14 +117,13 @@ func (w word) numberHint() string {
 
 // parseOutcome reads the fourth bracket, which ends at end.
 func (p *parser) parseOutcome(d *ruleDecl, ws words, end span, methodKnown bool) {
-	var given bool
-	if d.result, given = ws.find("result"); given {
-		d.resultNo = p.number(d.result, 0, maxReturn)
+	if w, given := ws.find("result"); given {
+		d.result, d.resultNo = w.value, p.number(w, 0, maxReturn)
 	} else {
 		p.reportf(end, errMissing, "write result=N, the entry of [result] that answers when the rule decides", "result is missing")
 	}
-	if d.returns, given = ws.find("return"); given {
-		d.Return = p.number(d.returns, 1, maxReturn)
+	if w, given := ws.find("return"); given {
+		d.returns, d.Return = w.value, p.number(w, 1, maxReturn)
 	} else {
 		p.reportf(end, errMissing, "write return=N, a number that no other rule has", "return is missing")
 	}

@@ -18,7 +18,10 @@ type rangeTree struct {
 
 // compare orders keys as numbers of 128 bits.
 func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k.high, other.high), cmp.Compare(k.low, other.low))
+	if c := cmp.Compare(k.high, other.high); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.low, other.low)
 }
 
 // next is the key behind k; {0, 0} behind the last one.
@@ -69,7 +72,7 @@ func newRangeTree(list []ruleRange) rangeTree {
 	if len(list) == 0 {
 		return rangeTree{}
 	}
-	var t rangeTree
+	t := rangeTree{starts: make([]key, 0, 2*len(list))}
 	for _, r := range list {
 		t.starts = append(t.starts, r.low)
 		if behind := r.high.next(); behind != (key{}) {

@@ -25,23 +25,26 @@ const (
 	wantOne                     // one of few
 )
 
-// want tells what the condition wants.
-func (c *Condition) want() want {
+// want tells what the condition wants. Its ranges are appended to room.
+func (c *Condition) want(room []interval[key]) want {
 	switch {
 	case c.form == formAbsent:
 		return want{}
 	case c.form == formDict && !c.Negated:
 		return want{kind: wantListed}
 	case c.form == formAbove || c.form == formBelow:
-		return want{kind: wantOne, integers: c.beyond()}
+		return want{kind: wantOne, integers: c.appendBeyond(room)}
 	case c.form == formList && !c.Negated:
-		return want{wantOne, c.texts, integerKeys(c.integers), addressKeys(c.addresses, c.patterns)}
+		integers := appendIntegers(room, c.integers)
+		addresses := appendAddresses(integers[len(integers):], c.addresses, c.patterns)
+		return want{wantOne, c.texts, integers, addresses}
 	}
 	return want{kind: wantValue}
 }
 
-// beyond are the integers for which a comparison holds; there may be none.
-func (c *Condition) beyond() []interval[key] {
+// appendBeyond appends the integers for which a comparison holds; there may be
+// none.
+func (c *Condition) appendBeyond(to []interval[key]) []interval[key] {
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	switch above := c.form == formAbove; {
 	case above && c.Negated:
@@ -49,31 +52,29 @@ func (c *Condition) beyond() []interval[key] {
 	case c.Negated:
 		low = c.bound
 	case above && c.bound == high, !above && c.bound == low:
-		return nil
+		return to
 	case above:
 		low = c.bound + 1
 	default:
 		high = c.bound - 1
 	}
-	return integerKeys([]interval[int64]{{low, high}})
+	return append(to, interval[key]{integerKey(low), integerKey(high)})
 }
 
 // integerKey is an integer as a key; keys are in the order of the integers.
 func integerKey(n int64) key { return key{0, uint64(n) ^ 1<<63} }
 
-func integerKeys(list []interval[int64]) []interval[key] {
-	keys := make([]interval[key], len(list))
-	for i, n := range list {
-		keys[i] = interval[key]{integerKey(n.low), integerKey(n.high)}
+func appendIntegers(to []interval[key], list []interval[int64]) []interval[key] {
+	for _, n := range list {
+		to = append(to, interval[key]{integerKey(n.low), integerKey(n.high)})
 	}
-	return keys
+	return to
 }
 
-// addressKeys are ranges and patterns of addresses; of a pattern all between
-// the least and the greatest address that it matches. Those that overlap as
-// keys are joined: a rule stands once in a list.
-func addressKeys(list []interval[netip.Addr], patterns []pattern) []interval[key] {
-	keys := make([]interval[key], 0, len(list)+len(patterns))
+// appendAddresses appends ranges and patterns of addresses to an empty list; of
+// a pattern all between the least and the greatest address that it matches.
+// Those that overlap as keys are joined: a rule stands once in a list.
+func appendAddresses(keys []interval[key], list []interval[netip.Addr], patterns []pattern) []interval[key] {
 	for _, a := range list {
 		keys = append(keys, interval[key]{addressKey(a.low), addressKey(a.high)})
 	}
@@ -87,10 +88,12 @@ func addressKeys(list []interval[netip.Addr], patterns []pattern) []interval[key
 // crowd counts how many rules want the same, to tell which condition of a rule
 // is met by the fewest requests in vain.
 type crowd struct {
-	words  map[slotWord]int
-	listed map[slotDict]int
-	value  []int // by slot
-	ranges []ends
+	words   map[slotWord]int32 // the number of each word that is wanted,
+	wanting []int32            // and by it how many rules want the word
+	listed  map[slotDict]int
+	value   []int // by slot
+	ranges  []ends
+	room    [16]interval[key] // of the want that was made last
 }
 
 type slotDict struct {
@@ -102,7 +105,7 @@ type slotDict struct {
 type ends struct{ lows, highs []key }
 
 func newCrowd(x *index) *crowd {
-	c := &crowd{words: make(map[slotWord]int, len(x.rules)), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
+	c := &crowd{words: make(map[slotWord]int32, len(x.rules)), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
 	for i := range x.rules {
 		breathe(i)
 		for _, t := range x.rules[i].tests {
@@ -116,20 +119,29 @@ func newCrowd(x *index) *crowd {
 	return c
 }
 
+// want tells what a test wants. It lasts until the next one is made.
+func (c *crowd) want(t test) want {
+	return t.condition.want(c.room[:0])
+}
+
 func (c *crowd) count(t test) {
-	switch want := t.condition.want(); want.kind {
+	switch want := c.want(t); want.kind {
 	case wantValue:
 		c.value[t.slot]++
 	case wantListed:
 		c.listed[slotDict{t.slot, t.condition.dict}]++
 	case wantOne:
 		for _, word := range want.words {
-			c.words[slotWord{t.slot, word}]++
+			key := slotWord{t.slot, word}
+			number, known := c.words[key]
+			if !known {
+				number = int32(len(c.wanting))
+				c.words[key], c.wanting = number, append(c.wanting, 0)
+			}
+			c.wanting[number]++
 		}
-		r := &c.ranges[t.slot]
-		for _, i := range slices.Concat(want.integers, want.addresses) {
-			r.lows, r.highs = append(r.lows, i.low), append(r.highs, i.high)
-		}
+		c.ranges[t.slot].add(want.integers)
+		c.ranges[t.slot].add(want.addresses)
 	}
 }
 
@@ -140,7 +152,7 @@ func (c *crowd) rarest(tests []test) test {
 	var least int
 	var kind wantKind
 	for _, t := range tests {
-		want := t.condition.want()
+		want := c.want(t)
 		if want.kind == wantNothing {
 			continue
 		}
@@ -161,10 +173,24 @@ func (c *crowd) sharing(t test, want want) int {
 	}
 	most := 0
 	for _, word := range want.words {
-		most = max(most, c.words[slotWord{t.slot, word}])
+		most = max(most, int(c.wanting[c.words[slotWord{t.slot, word}]]))
 	}
-	for _, i := range slices.Concat(want.integers, want.addresses) {
-		most = max(most, c.ranges[t.slot].meeting(i))
+	r := &c.ranges[t.slot]
+	return max(most, r.most(want.integers), r.most(want.addresses))
+}
+
+func (e *ends) add(list []interval[key]) {
+	for _, i := range list {
+		e.lows, e.highs = append(e.lows, i.low), append(e.highs, i.high)
+	}
+}
+
+// most is the greatest number of ranges that have a value in common with one of
+// the list.
+func (e *ends) most(list []interval[key]) int {
+	most := 0
+	for _, i := range list {
+		most = max(most, e.meeting(i))
 	}
 	return most
 }

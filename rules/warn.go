@@ -42,7 +42,7 @@ func (p *parser) warnDays() {
 func (p *parser) warnRefusals() {
 	for _, d := range p.rules {
 		if d.Counts() && d.Result.Verdict() == Allow {
-			p.reportf(d.result.value, warnNoRefusal, "name an entry that denies or challenges",
+			p.reportf(d.result, warnNoRefusal, "name an entry that denies or challenges",
 				"the rule never refuses: entry %d allows, so beyond the limit a request passes, and passes the rules below as well", d.Result.Number)
 		}
 	}
@@ -109,7 +109,7 @@ func (p *parser) warnSupply() {
 			p.warnUnsupplied(c.Name, d.places[i], supplied, names)
 		}
 		if d.Cost != "" {
-			p.warnUnsupplied(d.Cost, d.cost.value, supplied, names)
+			p.warnUnsupplied(d.Cost, d.cost, supplied, names)
 		}
 	}
 }
