@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"sync"
 
@@ -14,19 +13,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// codec is grpc's own for protobuf, but for texts that are no UTF-8 (anybytes.go)
-// and for what each call has: the questions and answers of the rate limit service,
-// as most of them are, and the metadata of a check. The library goes through all messages by reflection, through the
+// codec is grpc's own for protobuf, but for texts that are no UTF-8 (anybytes.go),
+// for replies that are in wire form already, []byte, and for what each call has:
+// the questions of the rate limit service, as most of them are, and the metadata
+// of a check. The library goes through all messages by reflection, through the
 // map of a Struct twice, and gives each message and text memory of its own.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(encodingproto.Name)} }
 
-// The numbers of the field dynamic_metadata.
-const (
-	metadataOfRateLimit = 6
-	metadataOfCheck     = 4
-)
+// metadataOfCheck is the number of the field dynamic_metadata.
+const metadataOfCheck = 4
 
 // Unmarshal reads a message. What it cannot do faster, the library does.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -46,15 +43,12 @@ var writers = sync.Pool{New: func() any { return &writer{bytes: make([]byte, 0, 
 
 // Marshal writes a message. What it cannot do faster, the library does.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	w := writers.Get().(*writer)
-	defer w.release()
 	switch m := v.(type) {
-	case *rlsv3.RateLimitResponse:
-		if w.rateLimit(m); w.failed {
-			break
-		}
-		return mem.BufferSlice{mem.SliceBuffer(bytes.Clone(w.bytes))}, nil
+	case []byte:
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
 	case *authv3.CheckResponse:
+		w := writers.Get().(*writer)
+		defer w.release()
 		if w.known(m); m.GetDynamicMetadata() == nil || w.failed {
 			break
 		}

@@ -34,8 +34,11 @@ func (g *guard) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 }
 
 // isMessage tells whether reply is a message and not a nil pointer, which
-// would be sent as an empty one.
+// would be sent as an empty one, or a message in wire form that says anything.
 func isMessage(reply any) bool {
+	if wire, ok := reply.([]byte); ok {
+		return len(wire) > 0
+	}
 	m, ok := reply.(proto.Message)
 	return ok && m.ProtoReflect().IsValid()
 }

@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/store"
 )
 
-// BenchmarkShouldRateLimit is one call from the handler to the store in
-// process and back, without grpc.
+// BenchmarkShouldRateLimit is one call from the request in wire form to the
+// store in process and back to a reply in wire form, without grpc's transport.
 func BenchmarkShouldRateLimit(b *testing.B) {
 	for name, test := range map[string]struct {
 		descriptors int
@@ -27,19 +25,19 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.ReplaceAll(outcomes, "count=2;", "count="+test.limit+";"))
-			server := ratelimit.New(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
-			requests := make([]*rlsv3.RateLimitRequest, 1024)
+			door := directly(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
+			requests := make([][]byte, 1024)
 			for i := range requests {
 				var list []string
 				for j := range test.descriptors {
 					list = append(list, one("uid", fmt.Sprint(i, j)))
 				}
-				requests[i] = request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`)
+				requests[i] = wireOf(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
 			}
 			ctx := context.Background()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := server.ShouldRateLimit(ctx, requests[i%len(requests)]); err != nil {
+				if _, err := door.call(ctx, requests[i%len(requests)]); err != nil {
 					b.Fatal(err)
 				}
 			}

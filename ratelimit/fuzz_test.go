@@ -25,24 +25,26 @@ func FuzzShouldRateLimit(f *testing.F) {
 		`{"domain": "other", "descriptors": [` + one("day", "a\nb", `"limit": {"requests_per_unit": 1, "unit": "YEAR"}`) + `]}`,
 		`{"domain": "lab", "descriptors": [` + one("x", "y", `"limit": {"unit": 77, "unit_multiplier": 4294967295}`) + `]}`,
 	} {
-		wire, err := proto.Marshal(request(f, seed))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(wire)
+		f.Add(wireOf(f, request(f, seed)))
 	}
-	server := ratelimit.New(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))})
+	door := directly(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		r := new(rlsv3.RateLimitRequest)
+		r, reply := new(rlsv3.RateLimitRequest), new(rlsv3.RateLimitResponse)
 		if proto.Unmarshal(wire, r) != nil {
 			return // grpc refuses it before the door
 		}
-		reply, err := server.ShouldRateLimit(context.Background(), r)
+		answered, err := door.call(context.Background(), wire)
 		if err != nil {
-			if reply != nil || status.Code(err) != codes.InvalidArgument {
-				t.Fatalf("got %v, %v; want a decision or InvalidArgument", reply, err)
+			if answered != nil || status.Code(err) != codes.InvalidArgument {
+				t.Fatalf("got %x, %v; want a decision or InvalidArgument", answered, err)
 			}
 			return
+		}
+		if err := proto.Unmarshal(answered, reply); err != nil {
+			t.Fatalf("%x cannot be read: %v", answered, err)
+		}
+		if want := proto.Size(reply); len(answered) != want {
+			t.Fatalf("%x takes %d bytes; the library's would take %d", answered, len(answered), want)
 		}
 		if fault := malformed(r, reply); fault != "" {
 			t.Fatalf("%s: %v", fault, reply)

@@ -32,6 +32,7 @@ type question struct {
 	room    engine.Room
 	alone   engine.Decision // about one of the sets
 	told    [1]engine.Answer
+	reply   []byte // in wire form
 }
 
 // read makes one parameter set of each descriptor. The generated validation
@@ -156,7 +157,8 @@ func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 // was uncommonly large.
 func (q *question) forget() {
 	const common = 64
-	if len(q.sets) > common || cap(q.request.Entries) > common {
+	const commonReply = 64 << 10
+	if len(q.sets) > common || cap(q.request.Entries) > common || cap(q.reply) > commonReply {
 		*q = question{}
 		return
 	}

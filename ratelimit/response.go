@@ -5,27 +5,28 @@ import (
 	"net/http"
 	"strconv"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// answer puts a decision into Envoy's words: one status for each descriptor,
-// in order, and the overall code, which alone decides at Envoy.
-func (s *Server) answer(q *question, d *engine.Decision) *rlsv3.RateLimitResponse {
-	r := newRoom(len(d.Sets))
-	r.reply.OverallCode, r.reply.Statuses, r.reply.DynamicMetadata = code(d.Verdict), r.statuses(d), r.told.dynamicMetadata(d)
-	if d.Verdict != rules.Allow {
-		s.refuse(r, q.single(d, d.Refuser))
-	} else if s.options.SendHeaders {
-		told := q.single(d, telling(d))
-		r.reply.ResponseHeadersToAdd = r.headers.values(told.ClientHeaders(nil, s.options.Presentation))
+// appendAnswer puts a decision into Envoy's words: one status for each
+// descriptor, in order, and the overall code, which alone decides at Envoy. It
+// appends a RateLimitResponse as it travels: the generated messages would be a
+// dozen for four descriptors, to be gone through and dropped.
+func (s *Server) appendAnswer(b []byte, q *question, d *engine.Decision) []byte {
+	b = appendNumber(b, replyCode, uint64(code(d.Verdict)))
+	for i := range d.Sets {
+		b = appendStatus(b, &d.Sets[i])
 	}
-	return &r.reply
+	if d.Verdict != rules.Allow {
+		b = s.appendRefusal(b, q.single(d, d.Refuser))
+	} else if s.options.SendHeaders {
+		var room [12]rules.Header
+		b = appendHeaders(b, q.single(d, telling(d)).ClientHeaders(room[:0], s.options.Presentation))
+	}
+	return appendMetadata(b, d)
 }
 
 // code is OVER_LIMIT for whatever does not allow: the status that the client
@@ -37,9 +38,9 @@ func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OVER_LIMIT
 }
 
-// refuse adds what the client gets in place of what it asked for.
-func (s *Server) refuse(r *room, told *engine.Decision) {
-	var buffer [12]rules.Header
+// appendRefusal appends what the client gets in place of what it asked for.
+func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
+	var room [12]rules.Header
 	result := told.Sets[0].Result
 	refusal := told.Refusal()
 	if refusal.Status != http.StatusTooManyRequests {
@@ -51,20 +52,23 @@ func (s *Server) refuse(r *room, told *engine.Decision) {
 		refusal = told.Refusal()
 	}
 
-	headers := append(buffer[:0], result.Headers...)
+	headers := append(room[:0], result.Headers...)
 	if s.options.SendHeaders {
-		headers = told.ClientHeaders(buffer[:0], s.options.Presentation)
+		headers = told.ClientHeaders(room[:0], s.options.Presentation)
 	}
-	headers = append(headers, rules.Header{Name: "Content-Type", Value: refusal.ContentType})
-	r.reply.ResponseHeadersToAdd = r.headers.values(headers)
-	r.reply.RawBody = refusal.Body
+	b = appendHeaders(b, append(headers, rules.Header{Name: "Content-Type", Value: refusal.ContentType}))
+	if len(refusal.Body) == 0 {
+		return b
+	}
+	return appendMessage(b, replyBody, refusal.Body)
 }
 
 // single is the decision about one of the descriptors, as a decision of its
-// own. Its refusal is not kept for another call, since the reply holds it.
+// own. It holds until the next, and what its Refusal needs is kept for that.
 func (q *question) single(d *engine.Decision, i int) *engine.Decision {
 	q.told = [1]engine.Answer{d.Sets[i]}
-	q.alone = engine.Decision{Verdict: d.Sets[i].Verdict, Refuser: -1, Sets: q.told[:], Degraded: d.Degraded}
+	q.alone.Verdict, q.alone.Refuser = d.Sets[i].Verdict, -1
+	q.alone.Sets, q.alone.Degraded = q.told[:], d.Degraded
 	if q.alone.Verdict != rules.Allow {
 		q.alone.Refuser = 0
 	}
@@ -86,84 +90,30 @@ func telling(d *engine.Decision) int {
 	return max(least, 0)
 }
 
-// standing is the status of a descriptor, its four messages in one piece.
-type standing struct {
-	status     rlsv3.RateLimitResponse_DescriptorStatus
-	limit      rlsv3.RateLimitResponse_RateLimit
-	multiplier wrapperspb.UInt32Value
-	reset      durationpb.Duration
-	nameEnd    int // of limit.Name in the names of all; 0 without a limit
-}
-
-// room is a reply in one piece. It has room for the statuses of its
-// descriptors where there are few of them: most calls have one, some have four.
-type room struct {
-	reply   rlsv3.RateLimitResponse
-	told    metadataRoom
-	headers headerRoom
-	made    []standing
-	list    []*rlsv3.RateLimitResponse_DescriptorStatus
-}
-
-func newRoom(descriptors int) *room {
-	switch {
-	case descriptors == 1:
-		r := new(struct {
-			room
-			made [1]standing
-			list [1]*rlsv3.RateLimitResponse_DescriptorStatus
-		})
-		r.room.made, r.room.list = r.made[:], r.list[:]
-		return &r.room
-	case descriptors <= 4:
-		r := new(struct {
-			room
-			made [4]standing
-			list [4]*rlsv3.RateLimitResponse_DescriptorStatus
-		})
-		r.room.made, r.room.list = r.made[:descriptors], r.list[:descriptors]
-		return &r.room
-	}
-	return &room{
-		made: make([]standing, descriptors),
-		list: make([]*rlsv3.RateLimitResponse_DescriptorStatus, descriptors),
-	}
-}
-
-// statuses are the descriptors' own answers.
-func (r *room) statuses(d *engine.Decision) []*rlsv3.RateLimitResponse_DescriptorStatus {
-	var buffer [128]byte
-	names := buffer[:0]
-	for i := range d.Sets {
-		a, s := &d.Sets[i], &r.made[i]
-		r.list[i] = &s.status
-		s.status.Code = code(a.Verdict)
-		if !a.TellsQuota() {
-			continue
-		}
-		names = appendLimitName(names, &a.Quota)
-		s.nameEnd = len(names)
-		s.limit.RequestsPerUnit = clamp(a.Quota.Limit)
-		s.limit.Unit, s.multiplier.Value = window(a.Quota.Window)
-		s.limit.UnitMultiplier = &s.multiplier
-		s.status.CurrentLimit = &s.limit
-		s.status.LimitRemaining = clamp(a.Quota.Remaining)
+// appendStatus appends a descriptor's own answer.
+func appendStatus(b []byte, a *engine.Answer) []byte {
+	var room [96]byte // a limit and three numbers fit
+	status := appendNumber(room[:0], statusCode, uint64(code(a.Verdict)))
+	if a.TellsQuota() {
+		status = appendLimit(status, &a.Quota)
+		status = appendNumber(status, statusRemaining, uint64(clamp(a.Quota.Remaining)))
+		var seconds [16]byte
 		// Envoy cuts fractions off, and a client would come back too early.
-		s.reset.Seconds = engine.Seconds(a.Quota.Reset)
-		s.status.DurationUntilReset = &s.reset
+		reset := appendNumber(seconds[:0], durationSeconds, uint64(engine.Seconds(a.Quota.Reset)))
+		status = appendMessage(status, statusReset, reset)
 	}
-	r.name(string(names))
-	return r.list
+	return appendMessage(b, replyStatuses, status)
 }
 
-// name gives the limits their names, which are parts of one text.
-func (r *room) name(all string) {
-	from := 0
-	for i := range r.made {
-		if s := &r.made[i]; s.nameEnd > 0 {
-			s.limit.Name, from = all[from:s.nameEnd], s.nameEnd
-		}
-	}
+func appendLimit(b []byte, q *engine.Quota) []byte {
+	var room [64]byte // a name of twenty digits and three numbers fit
+	var digits, number [20]byte
+	unit, multiplier := window(q.Window)
+	limit := appendNumber(room[:0], limitRequests, uint64(clamp(q.Limit)))
+	limit = appendNumber(limit, limitUnit, uint64(unit))
+	limit = appendMessage(limit, limitName, appendLimitName(digits[:0], q))
+	limit = appendMessage(limit, limitMultiplier, appendNumber(number[:0], wrapperValue, uint64(multiplier)))
+	return appendMessage(b, statusLimit, limit)
 }
 
 // appendLimitName appends the rule's number, which cannot hold the quote that
@@ -190,22 +140,12 @@ func window(seconds int64) (rlsv3.RateLimitResponse_RateLimit_Unit, uint32) {
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// headerRoom is room for as many headers as most refusals have.
-type headerRoom struct {
-	made [2]corev3.HeaderValue
-	list [2]*corev3.HeaderValue
-}
-
-// values are headers in Envoy's form, safe to send.
-func (r *headerRoom) values(list []rules.Header) []*corev3.HeaderValue {
-	list = engine.Sendable(list)
-	made, values := r.made[:], r.list[:]
-	if len(list) > len(made) {
-		made, values = make([]corev3.HeaderValue, len(list)), make([]*corev3.HeaderValue, len(list))
+// appendHeaders appends headers that are safe to send. It changes list.
+func appendHeaders(b []byte, list []rules.Header) []byte {
+	var room [128]byte
+	for _, h := range engine.Sendable(list) {
+		header := appendText(appendText(room[:0], headerKey, h.Name), headerValue, h.Value)
+		b = appendMessage(b, replyHeaders, header)
 	}
-	for i, h := range list {
-		made[i].Key, made[i].Value = h.Name, h.Value
-		values[i] = &made[i]
-	}
-	return values[:len(list):len(list)]
+	return b
 }

@@ -144,10 +144,10 @@ func TestAStoreThatIsAwayIsUnavailable(t *testing.T) {
 }
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
-	server := ratelimit.New(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))})
+	door := directly(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	reply, err := server.ShouldRateLimit(ctx, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`))
+	reply, err := door.call(ctx, wireOf(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))
 	if reply != nil || status.Code(err) != codes.Canceled {
 		t.Errorf("got %v, %v; want Canceled", reply, err)
 	}

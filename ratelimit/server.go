@@ -3,11 +3,13 @@
 package ratelimit
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"sync"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,10 +34,9 @@ type Options struct {
 // Server is the door. It is safe for concurrent use.
 type Server struct {
 	options   Options
+	info      *grpc.UnaryServerInfo // of every call
 	questions sync.Pool
 }
-
-var _ rlsv3.RateLimitServiceServer = (*Server)(nil)
 
 // New returns the door to an engine.
 func New(o Options) *Server {
@@ -43,29 +44,57 @@ func New(o Options) *Server {
 		o.Logger = slog.Default()
 	}
 	s := &Server{options: o}
+	s.info = &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
 	s.questions.New = func() any { return new(question) }
 	return s
 }
 
-// ShouldRateLimit decides all descriptors of a request in one atomic step: if
-// one of them is refused, none is counted.
-func (s *Server) ShouldRateLimit(ctx context.Context, request *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+// Register puts the door on a front. The front must send a reply that is []byte
+// as it is, which envoy.Server does and grpc.Server by itself does not: the
+// replies are in wire form already.
+func (s *Server) Register(front grpc.ServiceRegistrar) { front.RegisterService(&description, s) }
+
+// description is the generated one, but for the handler: the generated handler
+// replies with a message.
+var description = grpc.ServiceDesc{
+	ServiceName: rlsv3.RateLimitService_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: shouldRateLimit}},
+	Metadata:    rlsv3.RateLimitService_ServiceDesc.Metadata,
+}
+
+// shouldRateLimit is how grpc calls the door.
+func shouldRateLimit(door any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc gives the order
+	s, request := door.(*Server), new(rlsv3.RateLimitRequest)
+	if err := decode(request); err != nil {
+		return nil, err
+	}
+	if intercept == nil {
+		return s.handle(ctx, request)
+	}
+	return intercept(ctx, request, s.info, s.handle)
+}
+
+// handle decides all descriptors of a request in one atomic step: if one of them
+// is refused, none is counted. It replies with a RateLimitResponse in wire form.
+func (s *Server) handle(ctx context.Context, request any) (any, error) {
 	set := s.options.Engine.Rules()
 	q := s.questions.Get().(*question)
 	defer s.release(q)
-	fault := q.read(set, request, &s.options.Mapping)
+	fault := q.read(set, request.(*rlsv3.RateLimitRequest), &s.options.Mapping)
 	d, err := s.options.Engine.Decide(ctx, q.ask(set, fault))
 	if err != nil {
-		return s.undecided(err)
+		return nil, s.undecided(err)
 	}
 	if d.Unavailable {
 		return nil, status.Error(codes.Unavailable, "no store can answer, and the rules leave the decision to the gateway")
 	}
-	return s.answer(q, d), nil
+	q.reply = s.appendAnswer(q.reply[:0], q, d)
+	return bytes.Clone(q.reply), nil
 }
 
-// undecided answers a request that has no decision.
-func (s *Server) undecided(err error) (*rlsv3.RateLimitResponse, error) {
+// undecided is what the caller is told of a request that has no decision.
+func (s *Server) undecided(err error) error {
 	if engine.IsInvalid(err) {
 		err = status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -75,7 +104,7 @@ func (s *Server) undecided(err error) (*rlsv3.RateLimitResponse, error) {
 	if status.Code(err) == codes.InvalidArgument {
 		s.options.Logger.Debug("refused a call", "door", mapping.RateLimit, "reason", status.Convert(err).Message())
 	}
-	return nil, err
+	return err
 }
 
 // release keeps q for another call, without what it holds of this one.

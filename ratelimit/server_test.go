@@ -13,9 +13,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 	"github.com/koalagate/koalagate/store"
@@ -63,8 +64,8 @@ func open(t testing.TB, text string, change func(*ratelimit.Options)) *door {
 	if change != nil {
 		change(&o)
 	}
-	server := grpc.NewServer()
-	rlsv3.RegisterRateLimitServiceServer(server, ratelimit.New(o))
+	server := envoy.NewServer(envoy.Options{})
+	ratelimit.New(o).Register(server)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -137,8 +138,8 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 	if len(reply.Statuses) != len(r.Descriptors) {
 		return "not one status a descriptor"
 	}
-	if _, err := proto.Marshal(reply); err != nil {
-		return "the reply cannot be sent: " + err.Error()
+	if hasUnknown(reply.ProtoReflect()) {
+		return "fields that no caller knows"
 	}
 	refused := false
 	for _, s := range reply.Statuses {
@@ -174,6 +175,28 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 		}
 	}
 	return ""
+}
+
+// hasUnknown tells whether a message, or one in it, was sent with a field that
+// it has not.
+func hasUnknown(m protoreflect.Message) (found bool) {
+	found = len(m.GetUnknown()) > 0
+	look := func(v protoreflect.Value) { found = found || hasUnknown(v.Message()) }
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap():
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { look(v); return true })
+		case f.Message() == nil:
+		case f.IsList():
+			for i := range v.List().Len() {
+				look(v.List().Get(i))
+			}
+		default:
+			look(v)
+		}
+		return true
+	})
+	return found
 }
 
 // away is a store that answers nothing.

@@ -3,6 +3,7 @@
 package allocations
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
@@ -58,16 +60,23 @@ var quiet = slog.New(slog.DiscardHandler)
 // decisions are those of every door.
 var decisions = []decision{
 	{"ratelimit", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
-		door := ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet})
-		request := &rlsv3.RateLimitRequest{Domain: "shop"}
+		var front grpcFront
+		ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet}).Register(&front)
+		message := &rlsv3.RateLimitRequest{Domain: "shop"}
 		for _, name := range names {
-			request.Descriptors = append(request.Descriptors, &ratelimitv3.RateLimitDescriptor{
+			message.Descriptors = append(message.Descriptors, &ratelimitv3.RateLimitDescriptor{
 				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: name, Value: "1000000001"}},
 			})
 		}
+		admitted := []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)} // overall_code, with which a reply begins
+		decode := func(request any) error {
+			r := request.(*rlsv3.RateLimitRequest)
+			r.Domain, r.Descriptors = message.Domain, message.Descriptors
+			return nil
+		}
 		return func() bool {
-			reply, err := door.ShouldRateLimit(context.Background(), request)
-			return checked(t, err) && reply.GetOverallCode() == rlsv3.RateLimitResponse_OK
+			reply, err := front.description.Methods[0].Handler(front.door, context.Background(), decode, nil)
+			return checked(t, err) && bytes.HasPrefix(reply.([]byte), admitted)
 		}
 	}},
 	{"extauthz", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
@@ -104,6 +113,17 @@ var decisions = []decision{
 		wrap := middleware.New(middleware.Options{Engine: e, Presentation: presentation, Logger: quiet, Params: func(*http.Request) map[string]string { return about }})
 		return web(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/", nil)
 	}},
+}
+
+// grpcFront is told what grpc is to call.
+type grpcFront struct {
+	description *grpc.ServiceDesc
+	door        any
+}
+
+// RegisterService takes the door.
+func (f *grpcFront) RegisterService(description *grpc.ServiceDesc, door any) {
+	f.description, f.door = description, door
 }
 
 var presentation = engine.Presentation{Quota: "both"}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/admin"
@@ -154,9 +153,9 @@ func grpcDoors(c *config.Config, e *engine.Engine, certificates *envoy.Certifica
 	authv3.RegisterAuthorizationServer(front, extauthz.New(extauthz.Options{
 		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Logger: logger,
 	}))
-	rlsv3.RegisterRateLimitServiceServer(front, ratelimit.New(ratelimit.Options{
+	ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Logger: logger,
-	}))
+	}).Register(front)
 	return front
 }
 

@@ -1,0 +1,48 @@
+package ratelimit_test
+
+import (
+	"context"
+	"testing"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/koalagate/koalagate/ratelimit"
+)
+
+// direct is a front without a connection: it calls the door as grpc does.
+type direct struct {
+	description *grpc.ServiceDesc
+	door        any
+}
+
+func directly(o ratelimit.Options) *direct {
+	d := new(direct)
+	ratelimit.New(o).Register(d)
+	return d
+}
+
+// RegisterService takes the door.
+func (d *direct) RegisterService(description *grpc.ServiceDesc, door any) {
+	d.description, d.door = description, door
+}
+
+// call takes a request in wire form and returns the reply in wire form.
+func (d *direct) call(ctx context.Context, request []byte) ([]byte, error) {
+	decode := func(v any) error { return proto.Unmarshal(request, v.(proto.Message)) }
+	reply, err := d.description.Methods[0].Handler(d.door, ctx, decode, nil)
+	if err != nil {
+		return nil, err
+	}
+	return reply.([]byte), nil
+}
+
+func wireOf(t testing.TB, m *rlsv3.RateLimitRequest) []byte {
+	t.Helper()
+	wire, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire
+}
