@@ -174,7 +174,6 @@ func (b *bundle) number(logs bool) {
 			}
 			if same := b.slots[at]; same != nil {
 				n.number = same.number
-				b.counts = b.counts && same.tag == n.tag
 				continue
 			}
 			b.names = append(b.names, n)

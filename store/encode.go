@@ -23,7 +23,7 @@ type call struct {
 	keys   []keys  // one a rule, set by set
 	texts  []byte  // those of the names, one behind the other
 	daily  bool    // a rule asks for the calendar
-	counts bool    // it takes, on one count rule a subject
+	counts bool    // it takes, on count rules alone
 	answer outcome
 	known  known
 	begin  string    // of the keys
@@ -49,7 +49,6 @@ type name struct {
 	text   []byte
 	end    int // of the text among its call's
 	hash   uint64
-	tag    int64 // of the rule that it was first met with
 	log    bool
 	number int // among the KEYS of the script call, from 1
 }
@@ -181,11 +180,10 @@ func (c *call) name(r, before *Rule) {
 	var k keys
 	if before != nil && bytes.Equal(before.Subject, r.Subject) {
 		k.subject = c.keys[len(c.keys)-1].subject
-		c.counts = c.counts && c.names[k.subject].tag == r.tag()
 	} else {
 		k.subject = len(c.names)
 		c.texts = appendKey(c.texts, c.begin, r.Subject)
-		c.names = append(c.names, name{end: len(c.texts), tag: r.tag()})
+		c.names = append(c.names, name{end: len(c.texts)})
 	}
 	c.logs = c.logs || r.Method == Leak
 	switch {
@@ -195,7 +193,7 @@ func (c *call) name(r, before *Rule) {
 		k.log = len(c.names)
 		c.texts = appendKey(c.texts, c.begin, r.Subject)
 		c.texts = strconv.AppendInt(append(c.texts, ':'), r.tag(), 10)
-		c.names = append(c.names, name{end: len(c.texts), tag: r.tag(), log: true})
+		c.names = append(c.names, name{end: len(c.texts), log: true})
 	}
 	c.keys = append(c.keys, k)
 }

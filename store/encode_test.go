@@ -106,9 +106,9 @@ func TestOnlyCountsAreCounts(t *testing.T) {
 		"a browse":                            {[]Plan{{Op: Browse, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}}, false},
 		"a leak rule":                         {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), leak}}}}}, false},
 		"a set that refunds":                  {[]Plan{{Op: Take, Sets: []Set{{Refund: true, Rules: []Rule{count("a", 1)}}}}}, false},
-		"two rules of one subject":            {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("a", 2)}}}}}, false},
-		"two rules of one subject, apart":     {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("b", 1), count("a", 2)}}}}}, false},
-		"two rules of one subject, two calls": {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}, {Op: Take, Sets: []Set{{Rules: []Rule{count("a", 2)}}}}}, false},
+		"two rules of one subject":            {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("a", 2)}}}}}, true},
+		"two rules of one subject, apart":     {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1), count("b", 1), count("a", 2)}}}}}, true},
+		"two rules of one subject, two calls": {[]Plan{{Op: Take, Sets: []Set{{Rules: []Rule{count("a", 1)}}}}, {Op: Take, Sets: []Set{{Rules: []Rule{count("a", 2)}}}}}, true},
 	} {
 		b := new(bundle)
 		for i := range c.plans {

@@ -135,3 +135,13 @@ func (r *Redis) ForgetNames() {
 		n.named = time.Time{}
 	}
 }
+
+// CountPath are the words of a call that has the script take a plan on its count
+// path; in place of the general way it answers with a text.
+func CountPath(prefix string, p *Plan, general string) []any {
+	b, c := new(bundle), new(call)
+	c.pack(keyBegin(prefix, false), p)
+	b.add(c)
+	b.pack(true, 1000, func(*time.Location, int64) days { return days{} })
+	return b.command("eval", luaPlan+luaSeveral+luaCounts+"return '"+general+"'")
+}

@@ -73,7 +73,7 @@ type RedisOptions struct {
 	// BatchScript.
 	Batching Batching
 	// NoCountPath has the script take its general way for calls that only take,
-	// on one count rule a subject. The answers are the same; they cost Redis more.
+	// on count rules alone. The answers are the same; they cost Redis more.
 	NoCountPath bool
 	// Refusals is how many refusals the store remembers, for a second at most:
 	// calls that Redis would refuse again are not sent. 0 means DefaultRefusals,

@@ -7,6 +7,8 @@ import _ "embed"
 var (
 	//go:embed lua/plan.lua
 	luaPlan string
+	//go:embed lua/several.lua
+	luaSeveral string
 	//go:embed lua/counts.lua
 	luaCounts string
 	//go:embed lua/windows.lua
@@ -25,4 +27,4 @@ var (
 
 // script is what Redis carries out, in one call: lua/plan.lua tells what it is
 // given and what it answers.
-var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite
+var script = luaPlan + luaSeveral + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite

@@ -1,27 +1,32 @@
 -- Counts alone ----------------------------------------------------------------
 
--- Most rules count, and most calls take. Where that is all, and each subject's
--- value holds that one counter, no states are made: a counter is its hits and
--- the instant at which it closes, by the number of its key. Whatever is
--- otherwise is left to what follows; nothing is written then.
+-- Most rules count, and most calls take. Where that is all, no states are made: a
+-- counter is its hits and the instant at which it closes, by its number (see
+-- several.lua). Only values that are damaged, or seem to be, are left to what
+-- follows; nothing is written then.
 
--- The stored counters, nil if a value holds anything else. Tag 0 is none. What
--- has changed of a counter is 1 for its hits, 2 for its window too.
-local function read_counts(values, n, far)
-  local hits, closes, tags, expires, unpack = {}, {}, {}, {}, struct.unpack
+-- The stored counters, nil if a value is damaged. Tag 0 is none, and -1 one of
+-- several. What has changed of a counter is 1 for its hits, 2 for its window too.
+local function read_counts(values, n, now, far)
+  local hits, closes, tags, expires, several, unpack = {}, {}, {}, {}, {}, struct.unpack
   for k = 1, n do
     local value = values[k]
     if not value then
       hits[k], closes[k], tags[k], expires[k] = 0, 0, 0, 0
-    else
-      if #value ~= 27 then return end
+    elseif #value == 27 then
       local head, tag, till, length, used = unpack('>I7I5I6I2I7', value)
       head = head - 281474976710656 -- 2^48: behind LAYOUT, which is 1, is the expiry
-      if head < 0 or head >= far or length ~= 7 or till >= far then return end
+      if head < 0 or head >= far or length ~= 7 or till > head then return end
       hits[k], closes[k], tags[k], expires[k] = used, till, tag, head
+    else
+      if #value < 7 then return end
+      local head = unpack('>I7', value) - 281474976710656
+      local found = head >= 0 and head < far and places(value, head, now)
+      if not found then return end
+      hits[k], closes[k], tags[k], expires[k], several[k] = 0, 0, -1, head, {places = found}
     end
   end
-  return {hits = hits, closes = closes, tags = tags, expires = expires, changed = {}, before = {}}
+  return {hits = hits, closes = closes, tags = tags, expires = expires, several = several, changed = {}, before = {}}
 end
 
 -- Counts the first n rules of a set but the refusals.
@@ -56,15 +61,11 @@ local function report_counts(set, refusals, plan, at, now, book)
 end
 
 -- Answers a set, and counts it if taking and it allows. Returns the answer and
--- whether it allows; nil where a value holds another rule's counter.
+-- whether it allows.
 local function decide_counts(set, plan, at, now, book, taking)
-  local hits, closes, tags, refusals = book.hits, book.closes, book.tags, nil
+  local hits, closes, refusals = book.hits, book.closes, nil
   for j = 1, #set do
     local r, k = set[j], plan[at + j]
-    if tags[k] ~= r.tag then
-      if tags[k] ~= 0 then return end
-      tags[k] = r.tag
-    end
     local used, till = hits[k], closes[k]
     if now >= till then used, till = 0, r.closes end
     if used + r.weight > r.count then
@@ -82,10 +83,18 @@ local function decide_counts(set, plan, at, now, book, taking)
 end
 
 -- A request of any sets: all is counted if each of them allows. Returns where
--- the next request begins, nil as above.
-local function take_counts(shape, plan, begin, now, book, answers, n)
-  local hits, closes, changed, upto = book.hits, book.closes, book.changed, begin
-  for i = 1, #shape do upto = upto + #shape[i] end
+-- the next request begins. In plan, numbers of counters take the place of those
+-- of keys: nobody reads it after this.
+local function take_counts(shape, plan, begin, now, book, answers, n, values)
+  local hits, closes, tags, changed, upto = book.hits, book.closes, book.tags, book.changed, begin
+  for i = 1, #shape do
+    local set = shape[i]
+    for j = 1, #set do
+      upto = upto + 1
+      local tag, k = set[j].tag, plan[upto]
+      if tags[k] ~= tag then plan[upto] = number(book, values[k], k, tag) end
+    end
+  end
   local before = {}
   if #shape > 1 then -- only another set's refusal undoes what was counted
     for i = begin + 1, upto do
@@ -96,7 +105,6 @@ local function take_counts(shape, plan, begin, now, book, answers, n)
   local at, allowed, refused = begin, {}, false
   for i = 1, #shape do
     answers[n + i], allowed[i] = decide_counts(shape[i], plan, at, now, book, true)
-    if not answers[n + i] then return end
     refused = refused or not allowed[i]
     at = at + #shape[i]
   end
@@ -123,25 +131,29 @@ end
 
 -- The same as take_counts for a plain request that is admitted, as most are: no
 -- set needs anything but its place in the loop. One that is refused is left as
--- it was; then, and as above, nil is returned.
-local function admit(shape, plan, at, now, book, answers, n)
+-- it was, and nil returned.
+local function admit(shape, plan, at, now, book, answers, n, values)
   local hits, closes, tags, changed, before = book.hits, book.closes, book.tags, book.changed, book.before
   for i = 1, #shape do
     local r, k = shape[i][1], plan[at + i]
+    if tags[k] ~= r.tag then
+      k = number(book, values[k], k, r.tag)
+      plan[at + i] = k
+    end
     local used, till, mark = hits[k], closes[k], changed[k]
     local b = 3 * i
     before[b], before[b + 1], before[b + 2] = used, till, mark
     mark = mark or 1
     if now >= till then used, till, mark = 0, r.closes, 2 end
     used = used + r.weight
-    if used > r.count or tags[k] ~= r.tag and tags[k] ~= 0 then
+    if used > r.count then
       for j = i - 1, 1, -1 do
         k = plan[at + j]
         hits[k], closes[k], changed[k] = before[3 * j], before[3 * j + 1], before[3 * j + 2]
       end
       return
     end
-    hits[k], closes[k], tags[k], changed[k] = used, till, r.tag, mark
+    hits[k], closes[k], changed[k] = used, till, mark
     answers[n + i] = struct.pack('>Bi2I6I7', 0, 0, r.count - used, till - now)
   end
   return at + #shape + 1
@@ -149,12 +161,16 @@ end
 
 -- Writes what was counted, and returns the keys where a value of another type
 -- was in the way.
-local function write_counts(n, book, now, linger, LAYOUT)
+local function write_counts(n, book, values, now, linger, LAYOUT)
   local damaged, keys, call, pack = '', KEYS, redis.call, struct.pack
-  local hits, closes, expires, changed = book.hits, book.closes, book.expires, book.changed
+  local hits, closes, expires, changed, several = book.hits, book.closes, book.expires, book.changed, book.several
   for k = 1, n do
     local what = changed[k]
-    if what then
+    if several[k] then
+      if write_several(book, values[k], several[k], keys[k], expires[k], now, linger, LAYOUT) then
+        damaged = damaged .. pack('>I2', k)
+      end
+    elseif what then
       if closes[k] > expires[k] then
         local absent, till = expires[k] == 0, expiry(closes[k], now, linger)
         local left = string.format('%.0f', till - now)
@@ -173,22 +189,22 @@ local function write_counts(n, book, now, linger, LAYOUT)
   return damaged
 end
 
--- The whole reply, nil as above.
+-- The whole reply, nil where a value is damaged.
 local function count_all(at)
-  local book = read_counts(values, plan[4], far)
+  local book = read_counts(values, plan[4], now, far)
   if not book then return end
-  local plan, shapes, now, answers, n = plan, shapes, now, {struct.pack('>BI6', 1, now)}, 1
+  local plan, shapes, values, now, answers, n = plan, shapes, values, now, {struct.pack('>BI6', 1, now)}, 1
   for i = 1, #shapes do shapes[i].plain = is_plain(shapes[i]) end
   for _ = 1, plan[7] do
     local shape = shapes[plan[at]]
-    at = shape.plain and admit(shape, plan, at, now, book, answers, n) or take_counts(shape, plan, at, now, book, answers, n)
-    if not at then return end
+    at = shape.plain and admit(shape, plan, at, now, book, answers, n, values) or take_counts(shape, plan, at, now, book, answers, n, values)
     n = n + #shape
   end
-  return table.concat(answers) .. write_counts(plan[4], book, now, linger, LAYOUT)
+  return table.concat(answers) .. write_counts(plan[4], book, values, now, linger, LAYOUT)
 end
 
 if plan[3] == 1 then
   local reply = count_all(at)
   if reply then return reply end
 end
+

@@ -9,8 +9,7 @@
 -- ARGV[1]  A msgpack array of integers:
 --            now          ms since the epoch; 0 asks for the clock of Redis
 --            linger       how long keys are kept beyond their end, in ms
---            counts       1 if all that is asked for is to take, on one count
---                         rule a subject
+--            counts       1 if all that is asked for is to take, on count rules
 --            subjects, zones, shapes, requests: how many of each there are. The
 --                         first so many KEYS are subjects
 --            for each zone four instants, ascending: the first is the begin of
