@@ -145,8 +145,7 @@ func (b *batches) run(ctx context.Context, c *call) (lost bool, err error) {
 	case err != nil:
 		return false, err
 	case alone:
-		b.sendLone(ctx, c)
-		b.landed() //nolint:contextcheck // as above
+		b.flyAlone(ctx, c)
 		<-c.done
 		return false, c.err
 	}
@@ -189,6 +188,13 @@ func (b *batches) ask(ctx context.Context, c *call) error {
 	b.sendLone(ctx, c)
 	<-c.done
 	return c.err
+}
+
+// flyAlone sends c by itself, as the only call under way. A panic on the way is
+// its caller's, who may live on: it leaves nothing behind that others wait for.
+func (b *batches) flyAlone(ctx context.Context, c *call) {
+	defer b.landed() //nolint:contextcheck // what it sends is others'
+	b.sendLone(ctx, c)
 }
 
 // sendLone sends c by itself.

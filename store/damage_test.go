@@ -119,3 +119,20 @@ func TestVersionsSideBySide(t *testing.T) {
 		}
 	}
 }
+
+// TestAPanicThatIsToldOfDamageHarmsNoCall has whoever is told of damage panic:
+// the call is many callers', and is answered.
+func TestAPanicThatIsToldOfDamageHarmsNoCall(t *testing.T) {
+	told := 0
+	s := openShelf(t, storetest.StartServer(t), func(o *store.RedisOptions) {
+		o.OnDamage = func(string) { told++; panic("told of damage") }
+	})
+	s.put("garbage")
+	plans, got := []*store.Plan{oneCount("u", 5), oneCount("other", 5)}, make([]store.Answers, 2)
+	if err := s.EvaluateTogether(plans, got); err != nil {
+		t.Fatal(err)
+	}
+	if told != 1 || got[0].Sets[0].Remaining != 4 || got[1].Sets[0].Remaining != 4 {
+		t.Errorf("told %d times, answers %+v; want once, and both counted", told, got)
+	}
+}

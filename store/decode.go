@@ -29,6 +29,17 @@ const (
 	answerHits     = 8
 )
 
+// unharmed is f without its panics; nil stays nil.
+func unharmed(f func(key string)) func(key string) {
+	if f == nil {
+		return nil
+	}
+	return func(key string) {
+		defer func() { _ = recover() }()
+		f(key)
+	}
+}
+
 // deliver hands every call of the bundle its part of the reply, and tells of
 // damaged values. Where the script met a fault it wrote nothing, and the calls
 // are left to be made again one by one, unless there is one only.

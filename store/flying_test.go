@@ -319,3 +319,33 @@ func TestWithoutBatchesNobodyWaits(t *testing.T) {
 	}
 	h.end()
 }
+
+// TestAPanicOfALoneCallLeavesNothingBehind has a call panic on its way, which its
+// caller survives: those that wait behind it are sent, the next one goes alone
+// again, and close ends.
+func TestAPanicOfALoneCallLeavesNothingBehind(t *testing.T) {
+	h := newHeld(BatchScript)
+	send := h.batches.send
+	h.batches.send = func(_ context.Context, bundles []*bundle) {
+		h.batches.send = send // nobody else sends meanwhile
+		h.sent <- 1
+		<-h.let
+		panic("on its way")
+	}
+	h.callers.Go(func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the caller is not told of the panic")
+			}
+		}()
+		_, _ = h.batches.run(context.Background(), new(call))
+	})
+	h.wantSent(t, 1)
+	h.call(t, 2, 2)
+	h.let <- struct{}{}
+	h.wantSent(t, 2)
+	h.land(0)
+	h.call(t, 1, 0)
+	h.wantSent(t, 1)
+	h.end()
+}

@@ -27,9 +27,9 @@ type shelf struct {
 	key    string // of the subject u
 }
 
-func openShelf(t *testing.T, server *storetest.Server) *shelf {
+func openShelf(t *testing.T, server *storetest.Server, change ...func(*store.RedisOptions)) *shelf {
 	t.Helper()
-	r := server.Open(t)
+	r := server.Open(t, change...)
 	s := &shelf{Redis: r, t: t, client: server.Client(), key: store.Key(r.Prefix(), "u")}
 	t.Cleanup(func() { s.client.Close() })
 	return s

@@ -82,7 +82,8 @@ type RedisOptions struct {
 	// OnDamage is told of a key that held no counters: it was tampered with, or
 	// is somebody else's. What is counted there was taken for absent. It is
 	// called with every script call that meets such a key, by many goroutines,
-	// and must return at once.
+	// and must return at once. A panic of it is dropped: the call is many
+	// callers', and none of them can be handed it.
 	OnDamage func(key string)
 	// Linger is how long Redis keeps a counter beyond its end; 0 means a second.
 	// More is needed only where plans bring a clock that is slower than that
@@ -107,7 +108,7 @@ const (
 // NewRedis returns a store in the Redis that o names. It does not wait for it:
 // Check tells whether it is there.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	r := &Redis{client: o.Client, script: redis.NewScript(script), prefix: o.Prefix, budget: o.Budget, linger: 1000, shortcut: !o.NoCountPath, onDamage: o.OnDamage}
+	r := &Redis{client: o.Client, script: redis.NewScript(script), prefix: o.Prefix, budget: o.Budget, linger: 1000, shortcut: !o.NoCountPath, onDamage: unharmed(o.OnDamage)}
 	if r.prefix == "" {
 		r.prefix = DefaultPrefix
 	}
