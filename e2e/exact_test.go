@@ -25,19 +25,22 @@ rule : [count] [act=comment; uid=+] [time=3600; count=25;] [result=2; return=201
 // A limit of N lets exactly N of many requests at once through: whichever
 // gateway they come by, and whichever instance it asks.
 func TestExactlyTheLimitPassesTwoInstances(t *testing.T) {
-	h := newHouse(t)
-	instances := h.pair(h.file("rules.conf", exactRules))
-	app := h.app()
-	envoy, nginx := h.envoy(app, instances...), h.nginx(app, instances...)
-
 	rounds := 2
 	if *long {
 		rounds = 10
 	}
-	for round := range rounds {
-		crowd(t, app, "envoy-"+strconv.Itoa(round), envoy.URL)
-		crowd(t, app, "nginx-"+strconv.Itoa(round), nginx.URL)
-		crowd(t, app, "both-"+strconv.Itoa(round), envoy.URL, nginx.URL)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			h := newHouse(t)
+			instances := h.pairWith(way, h.file("rules.conf", exactRules))
+			app := h.app()
+			envoy, nginx := h.envoy(app, instances...), h.nginx(app, instances...)
+			for round := range rounds {
+				crowd(t, app, "envoy-"+strconv.Itoa(round), envoy.URL)
+				crowd(t, app, "nginx-"+strconv.Itoa(round), nginx.URL)
+				crowd(t, app, "both-"+strconv.Itoa(round), envoy.URL, nginx.URL)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
 )
 
 const koalaRules = `
@@ -118,15 +120,17 @@ var koalaDialogue = []struct{ ask, want string }{
 func TestKoalaAPIAnswersWordForWord(t *testing.T) {
 	h := newHouse(t)
 	rules := h.file("rules.conf", koalaRules)
-	alone := []string{h.koalagate("--rules", rules).HTTP}
-	var shared []string
-	for _, k := range h.pair(rules) {
-		shared = append(shared, k.HTTP)
+	houses := map[string][]*e2e.Koalagate{
+		"in process":          {h.koalagate("--rules", rules)},
+		"in process, all off": {h.koalagateWith(slow, "--rules", rules)},
 	}
-	for name, instances := range map[string][]string{"in process": alone, "two on one Redis": shared} {
+	for _, way := range ways {
+		houses["two on one Redis, "+way.name] = h.pairWith(way, rules)
+	}
+	for name, instances := range houses {
 		t.Run(name, func(t *testing.T) {
 			for i, q := range koalaDialogue {
-				if got := ask(t, "GET", "http://"+instances[i%len(instances)]+q.ask); got.status != 200 || got.body != q.want {
+				if got := ask(t, "GET", "http://"+instances[i%len(instances)].HTTP+q.ask); got.status != 200 || got.body != q.want {
 					t.Errorf("%s answers\n%d %s\nwant\n200 %s", q.ask, got.status, got.body, q.want)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,14 +70,50 @@ var unhurried = []string{"KOALAGATE_REDIS_BUDGET=5s", "KOALAGATE_DRAIN_WAIT=0s"}
 
 func (h *house) koalagate(args ...string) *e2e.Koalagate {
 	h.Helper()
-	return must(h.stage.Koalagate(binary, unhurried, args...))(h.T)
+	return h.koalagateWith(nil, args...)
+}
+
+// koalagateWith starts an instance with settings of its own.
+func (h *house) koalagateWith(env []string, args ...string) *e2e.Koalagate {
+	h.Helper()
+	return must(h.stage.Koalagate(binary, slices.Concat(unhurried, env), args...))(h.T)
 }
 
 // pair is two instances on one Redis.
 func (h *house) pair(rules string) []*e2e.Koalagate {
 	h.Helper()
+	return h.pairWith(ways[0], rules)
+}
+
+// way is what the instances of a pair have on of what makes them quick.
+type way struct {
+	name     string
+	settings [2][]string
+}
+
+// slow has all of that off.
+var slow = []string{
+	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
+	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
+}
+
+// ways are those that the stories of exactness are told in. What is answered is
+// the same in all of them, and while a change rolls from one instance to the next.
+var ways = []way{
+	{"all on", [2][]string{}},
+	{"all off", [2][]string{slow, slow}},
+	{"one on and one off", [2][]string{nil, slow}},
+}
+
+// pairWith is two instances that go a way on one Redis.
+func (h *house) pairWith(w way, rules string) []*e2e.Koalagate {
+	h.Helper()
 	redis := h.redis().URL()
-	return []*e2e.Koalagate{h.koalagate("--rules", rules, "--redis", redis), h.koalagate("--rules", rules, "--redis", redis)}
+	var list []*e2e.Koalagate
+	for _, env := range w.settings {
+		list = append(list, h.koalagateWith(env, "--rules", rules, "--redis", redis))
+	}
+	return list
 }
 
 func (h *house) envoy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -58,6 +59,9 @@ var operations = map[string]engine.Op{
 	"take": engine.Take, "browse": engine.Browse, "update": engine.Update, "refund": engine.Refund,
 }
 
+// long asks for every way to Redis.
+var long = flag.Bool("long", false, "go every way to Redis")
+
 func TestConformance(t *testing.T) {
 	stores := map[string]func(*testing.T) store.Store{
 		"memory": func(t *testing.T) store.Store {
@@ -65,8 +69,12 @@ func TestConformance(t *testing.T) {
 			t.Cleanup(func() { m.Close() })
 			return m
 		},
-		"redis": storetest.Redis(t), "plain redis": storetest.Redis(t, storetest.Plain),
 	}
+	server := storetest.StartServer(t)
+	for _, way := range storetest.Ways(*long) {
+		stores["redis, "+way.Name] = func(t *testing.T) store.Store { return server.Open(t, way.Set) }
+	}
+	stores["redis, on and off in turn"] = func(t *testing.T) store.Store { return server.OpenInTurn(t) }
 	for _, file := range []string{"named", "random"} {
 		for _, sc := range scenarios(t, "testdata/"+file+".jsonl") {
 			for name, open := range stores {

@@ -82,8 +82,8 @@ func TestAScriptFlushReachesEveryCallOfABatchOnce(t *testing.T) {
 
 func TestAPlanThatTheScriptFailsAtSpoilsNoOthers(t *testing.T) {
 	server := storetest.StartServer(t)
-	for name, way := range ways {
-		r := server.Open(t, way)
+	for _, way := range storetest.Ways(true) {
+		name, r := way.Name, server.Open(t, way.Set)
 		good, bad := oneCount("good", 2), oneCount("bad", 2)
 		bad.Sets[0].Rules[0].Method = 7 // that Evaluate would not send
 		answers := make([]store.Answers, 5)

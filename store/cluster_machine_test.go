@@ -21,38 +21,44 @@ import (
 // refusal, and may refuse what the model would not, but never the reverse.
 func TestClusterAnswersAsTheModel(t *testing.T) {
 	cluster := storetest.StartCluster(t, 3, false)
-	dialogues(t, 100, 10_000)
-	zones := zones(t, "Asia/Shanghai", "America/New_York")
-	r := openCluster(t, cluster, store.RedisOptions{Linger: time.Hour})
 	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		n++ // each dialogue has subjects of its own
-		model := newModel()
-		zone := rapid.SampledFrom(zones).Draw(rt, "zone")
-		now := int64(1_793_505_600_000) + rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
-		for i := range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 50), rapid.Int64Range(0, 5000), rapid.Int64Range(0, 40_000_000)).Draw(rt, "move")
-			p := apartPlan(rt, n, now, zone)
-			var got store.Answers
-			if err := r.Evaluate(context.Background(), p, &got); err != nil {
-				rt.Fatalf("step %d: %s: %v", i, describe(p), err)
-			}
-			r.Settle()
-			before := model.copy()
-			want := model.evaluate(p)
-			takes := p.Op == store.Take || p.Op == store.CompleteTake
-			switch {
-			case alike(want, got.Sets):
-			case takes && len(p.Sets) > 1 && counts(p, got.Sets) && !counts(p, want):
-				rt.Fatalf("step %d: %s: admitted one too many (-model +store):\n%s", i, describe(p), cmp.Diff(want, settle(&got).Sets))
-			case takes && len(p.Sets) > 1 && !counts(p, got.Sets):
-				model.tallies = before
-			case takes && len(p.Sets) > 1 && sameDeciders(want, got.Sets): // one that allows tells of its counter before the others counted
-			default:
-				rt.Fatalf("step %d: %s: the store differs from the model (-model +store):\n%s", i, describe(p), cmp.Diff(want, settle(&got).Sets))
-			}
-		}
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		dialogues(t, 50, way.Of(10_000))
+		r := openCluster(t, cluster, store.RedisOptions{Linger: time.Hour}, way)
+		zones := zones(t, "Asia/Shanghai", "America/New_York")
+		rapid.Check(t, func(rt *rapid.T) {
+			n++ // each dialogue has subjects of its own
+			converseApart(rt, r, n, rapid.SampledFrom(zones).Draw(rt, "zone"))
+		})
 	})
+}
+
+// converseApart has a dialogue with the store in a Cluster and with the model.
+func converseApart(rt *rapid.T, r *store.Redis, dialogue int, zone *time.Location) {
+	model := newModel()
+	now := int64(1_793_505_600_000) + rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
+	for i := range rapid.IntRange(1, 30).Draw(rt, "steps") {
+		now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 50), rapid.Int64Range(0, 5000), rapid.Int64Range(0, 40_000_000)).Draw(rt, "move")
+		p := apartPlan(rt, dialogue, now, zone)
+		var got store.Answers
+		if err := r.Evaluate(context.Background(), p, &got); err != nil {
+			rt.Fatalf("step %d: %s: %v", i, describe(p), err)
+		}
+		r.Settle()
+		before := model.copy()
+		want := model.evaluate(p)
+		takes := p.Op == store.Take || p.Op == store.CompleteTake
+		switch {
+		case alike(want, got.Sets):
+		case takes && len(p.Sets) > 1 && counts(p, got.Sets) && !counts(p, want):
+			rt.Fatalf("step %d: %s: admitted one too many (-model +store):\n%s", i, describe(p), cmp.Diff(want, settle(&got).Sets))
+		case takes && len(p.Sets) > 1 && !counts(p, got.Sets):
+			model.tallies = before
+		case takes && len(p.Sets) > 1 && sameDeciders(want, got.Sets): // one that allows tells of its counter before the others counted
+		default:
+			rt.Fatalf("step %d: %s: the store differs from the model (-model +store):\n%s", i, describe(p), cmp.Diff(want, settle(&got).Sets))
+		}
+	}
 }
 
 func sameDeciders(a, b []store.Answer) bool {

@@ -15,14 +15,16 @@ import (
 func TestRedisCluster(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false)
 	opened := 0
-	for name, fixed := range map[string]bool{"a slot a subject": false, "one slot": true} {
-		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) store.Store {
-				opened++
-				return openCluster(t, c, store.RedisOptions{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)})
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		for name, fixed := range map[string]bool{"a slot a subject": false, "one slot": true} {
+			t.Run(name, func(t *testing.T) {
+				storetest.Run(t, func(t *testing.T) store.Store {
+					opened++
+					return openCluster(t, c, store.RedisOptions{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)
+				})
 			})
-		})
-	}
+		}
+	})
 	clocks, err := openCluster(t, c, store.RedisOptions{}).Clocks(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -40,9 +42,12 @@ func TestRedisCluster(t *testing.T) {
 }
 
 // openCluster opens a store in the Cluster.
-func openCluster(t *testing.T, c *storetest.Cluster, o store.RedisOptions) *store.Redis {
+func openCluster(t *testing.T, c *storetest.Cluster, o store.RedisOptions, ways ...storetest.Way) *store.Redis {
 	t.Helper()
 	o.URL = c.URL()
+	for _, way := range ways {
+		way.Set(&o)
+	}
 	if o.Budget == 0 {
 		o.Budget = time.Minute
 	}

@@ -16,8 +16,12 @@ import (
 // done, and the counters are right when the slot is found.
 func TestClusterThatIsDown(t *testing.T) {
 	t.Parallel()
+	storetest.InWays(t, storetest.Ways(*long), clusterIsDown)
+}
+
+func clusterIsDown(t *testing.T, way storetest.Way) {
 	c := storetest.StartCluster(t, 3, false)
-	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits, Refusals: -1})
+	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits}, way)
 	x := &troubled{t: t, load: startLoad(t, r)}
 	const slot = 100
 	for _, s := range append(x.load.subjects, "free") {

@@ -46,16 +46,16 @@ func costRule(method, subject int, limit int64) store.Rule {
 func BenchmarkRedisCost(b *testing.B) {
 	for name, sets := range costs {
 		for _, callers := range []int{1, 8, 64} {
-			for way, change := range ways {
-				b.Run(fmt.Sprintf("%s/%d callers/%s", name, callers, way), func(b *testing.B) {
-					cost(b, callers, change, func(i int) []store.Set { return sets(i%1000, 1<<30) })
+			for _, way := range storetest.Ways(true) {
+				b.Run(fmt.Sprintf("%s/%d callers/%s", name, callers, way.Name), func(b *testing.B) {
+					cost(b, callers, way.Set, func(i int) []store.Set { return sets(i%1000, 1<<30) })
 				})
 			}
 		}
 	}
-	for way, change := range ways {
-		b.Run("count, nine in ten over the limit/64 callers/"+way, func(b *testing.B) {
-			cost(b, 64, change, func(i int) []store.Set {
+	for _, way := range storetest.Ways(true) {
+		b.Run("count, nine in ten over the limit/64 callers/"+way.Name, func(b *testing.B) {
+			cost(b, 64, way.Set, func(i int) []store.Set {
 				if i%10 > 0 {
 					return oneSet(costRule(0, i%100, 1))
 				}

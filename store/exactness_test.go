@@ -25,7 +25,7 @@ const takerJob = "KOALAGATE_TEST_TAKER"
 // job is what a taker does.
 type job struct {
 	URL, Prefix string
-	Plain       bool
+	Way         int // of storetest.Ways(true)
 	Takes       int // over all callers
 	Callers     int
 	Seed        uint64
@@ -59,9 +59,7 @@ func takeAway(text string, out io.Writer) error {
 		return err
 	}
 	o := store.RedisOptions{URL: j.URL, Prefix: j.Prefix, Budget: time.Minute}
-	if j.Plain {
-		storetest.Plain(&o)
-	}
+	storetest.Ways(true)[j.Way].Set(&o)
 	r, err := store.NewRedis(o)
 	if err != nil {
 		return err
@@ -133,29 +131,43 @@ func note(p *store.Plan, a *store.Answers) string {
 	return string(append(b, '\n'))
 }
 
-// TestFourProcessesNeverAdmitTooMuch does it with all that makes Redis quick,
-// and with none of it.
+// TestFourProcessesNeverAdmitTooMuch does it in every way, all processes the same
+// one, and in a mix of them, as while a change of settings rolls over instances.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
 	takes := 24_000
 	if *long {
 		takes = 1_000_000
 	}
-	t.Run("all on", func(t *testing.T) { fourProcesses(t, takes, false) })
-	t.Run("all off", func(t *testing.T) { fourProcesses(t, takes/4, true) })
+	for i, way := range storetest.Ways(*long) {
+		share := way.Of(takes / 4)
+		if i == 0 {
+			share = takes // the way that everybody goes
+		}
+		t.Run(way.Name, func(t *testing.T) { fourProcesses(t, share, i) })
+	}
+	mixes := [][]int{{0, 1, 2, 4}, {0, 1, 3, 5}} // of the ways: on and off with two of the others
+	if !*long {
+		mixes = mixes[:1]
+	}
+	for _, mix := range mixes {
+		t.Run(fmt.Sprint("mixed ", mix), func(t *testing.T) { fourProcesses(t, takes/4, mix...) })
+	}
 }
 
-// fourProcesses has four processes take from the same
-// counters of one Redis, by its clock, and goes through what they were given.
-func fourProcesses(t *testing.T, takes int, plain bool) {
+// fourProcesses has four processes take from the same counters of one Redis, by
+// its clock, and goes through what they were given. They go the ways in turn.
+func fourProcesses(t *testing.T, takes int, ways ...int) {
 	const processes, callers, prefix = 4, 16, "exact"
 	server := storetest.StartServer(t)
 	noon := time.Now().UTC()
-	j := job{URL: server.URL(), Plain: plain, Prefix: prefix, Takes: takes / processes, Callers: callers, Noon: (12 - noon.Hour()) * 3600}
+	j := job{URL: server.URL(), Prefix: prefix, Takes: takes / processes, Callers: callers, Noon: (12 - noon.Hour()) * 3600}
 	begin := time.Now()
 	outputs := make([]bytes.Buffer, processes)
 	var running sync.WaitGroup
 	for i := range processes {
-		running.Go(func() { runTaker(t, j, uint64(i), &outputs[i]) })
+		one := j
+		one.Way = ways[i%len(ways)]
+		running.Go(func() { runTaker(t, one, uint64(i), &outputs[i]) })
 	}
 	running.Wait()
 	took := time.Since(begin)

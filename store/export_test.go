@@ -23,8 +23,9 @@ func (r *Redis) SetRefusalClock(clock func() int64) { r.refusals.clock = clock }
 // Prefix begins r's keys.
 func (r *Redis) Prefix() string { return r.prefix }
 
-// EvaluateTogether carries out plans of one clock in one script call, in their
-// order, as if that many callers had gathered.
+// EvaluateTogether carries out plans of one clock in their order, as if that
+// many callers had gathered: in one script call, or in a round trip of as many,
+// or one after the other, as r does it.
 func (r *Redis) EvaluateTogether(plans []*Plan, answers []Answers) error {
 	return errors.Join(r.EvaluateEach(plans, answers)...)
 }
@@ -34,18 +35,24 @@ func (r *Redis) EvaluateEach(plans []*Plan, answers []Answers) []error {
 	if r.refusals != nil {
 		defer r.refusals.forget()
 	}
-	b := new(bundle)
+	var calls []*call
 	for _, p := range plans {
 		c := new(call)
 		c.done = make(chan struct{}, 1)
 		c.pack(r.begin, p)
-		if !b.takes(c) {
-			return []error{errors.New("these plans do not go in one script call")}
-		}
-		b.add(c)
+		calls = append(calls, c)
 	}
-	r.exchange(context.Background(), r.client, []*bundle{b})
-	calls := b.calls
+	bundles := r.batches.bundle(nil, calls)
+	switch {
+	case r.batches.batching == BatchScript && len(bundles) > 1:
+		return []error{errors.New("these plans do not go in one script call")}
+	case r.batches.batching == BatchOff:
+		for _, b := range bundles {
+			r.exchange(context.Background(), r.client, []*bundle{b})
+		}
+	default:
+		r.exchange(context.Background(), r.client, bundles)
+	}
 	faults := make([]error, len(calls))
 	for i, c := range calls {
 		<-c.done

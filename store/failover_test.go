@@ -47,9 +47,8 @@ type load struct {
 // longer.
 const envoyWaits = 20 * time.Millisecond
 
-// startLoad uses the limits of all subjects up, and then asks on.
-//
-// The store must not remember refusals: the load would hardly ask Redis.
+// startLoad uses the limits of all subjects up, and then asks on: of a store that
+// remembers refusals, about those that use up no limit, and each second anew.
 func startLoad(t *testing.T, r *store.Redis) *load {
 	t.Helper()
 	memory := store.NewMemory(store.MemoryOptions{})
@@ -155,12 +154,15 @@ func (l *load) back(t *testing.T) time.Duration {
 	begin := time.Now()
 	storetest.Eventually(t, func() error {
 		for _, s := range l.subjects {
-			var a store.Answers
-			if err := l.store.Evaluate(context.Background(), plan1(s), &a); err != nil {
-				return err
-			}
-			if a.Degraded {
-				return errors.New("the in-process store still answers")
+			p := plan1(s)
+			for _, p.Op = range []store.Op{store.Take, store.Browse} { // the first may be told from memory
+				var a store.Answers
+				if err := l.store.Evaluate(context.Background(), p, &a); err != nil {
+					return err
+				}
+				if a.Degraded {
+					return errors.New("the in-process store still answers")
+				}
 			}
 		}
 		return nil
@@ -187,50 +189,56 @@ func (l *load) judge(t *testing.T) {
 // replica master, and counting goes on there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
-	replicas := 1
-	if *long {
-		replicas = 2
-	}
-	w := startSentinels(t, 3, replicas, "")
-	r, err := store.NewRedis(store.RedisOptions{URL: w.url(), Budget: 5 * envoyWaits, Refusals: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	storetest.Eventually(t, func() error { return r.Check(context.Background()) })
-	l := startLoad(t, r)
-	w.master.MustDo("WAIT", replicas, 5000)
-	l.change()
-	w.master.Kill()
-	t.Logf("back on Redis %v after the master was killed", l.back(t).Round(time.Millisecond))
-	l.judge(t)
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		replicas := 1
+		if *long {
+			replicas = 2
+		}
+		w := startSentinels(t, 3, replicas, "")
+		o := store.RedisOptions{URL: w.url(), Budget: 5 * envoyWaits}
+		way.Set(&o)
+		r, err := store.NewRedis(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		storetest.Eventually(t, func() error { return r.Check(context.Background()) })
+		l := startLoad(t, r)
+		w.master.MustDo("WAIT", replicas, 5000)
+		l.change()
+		w.master.Kill()
+		t.Logf("back on Redis %v after the master was killed", l.back(t).Round(time.Millisecond))
+		l.judge(t)
+	})
 }
 
 // TestClusterFailover has a replica take over, and kills a master, under load.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
-	c := storetest.StartCluster(t, 3, true)
-	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits, Refusals: -1})
-	l := startLoad(t, r)
-	for _, n := range c.Nodes[:3] {
-		n.MustDo("WAIT", 1, 5000)
-	}
-	rounds := 1
-	if *long {
-		rounds = 5
-	}
-	for i := range rounds {
-		// A replica of the first master takes over, and gives back.
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		c := storetest.StartCluster(t, 3, true)
+		r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits}, way)
+		l := startLoad(t, r)
+		for _, n := range c.Nodes[:3] {
+			n.MustDo("WAIT", 1, 5000)
+		}
+		rounds := 1
+		if *long {
+			rounds = 5
+		}
+		for i := range rounds {
+			// A replica of the first master takes over, and gives back.
+			l.change()
+			c.TakeOver(c.Nodes[3*((i+1)%2)], 0)
+			l.back(t)
+		}
+		planned := l.degraded.Load()
+		t.Logf("%d of %d answers in process while a replica took over %d times", planned, l.calls.Load(), rounds)
 		l.change()
-		c.TakeOver(c.Nodes[3*((i+1)%2)], 0)
-		l.back(t)
-	}
-	planned := l.degraded.Load()
-	t.Logf("%d of %d answers in process while a replica took over %d times", planned, l.calls.Load(), rounds)
-	l.change()
-	c.Nodes[1].Kill()
-	t.Logf("back on Redis %v after a master was killed", l.back(t).Round(time.Millisecond))
-	l.judge(t)
+		c.Nodes[1].Kill()
+		t.Logf("back on Redis %v after a master was killed", l.back(t).Round(time.Millisecond))
+		l.judge(t)
+	})
 }
 
 // TestSlotsMoveUnderLoad moves the slots of counters while they are taken from,
@@ -238,12 +246,20 @@ func TestClusterFailover(t *testing.T) {
 // The books are exact afterwards, and no call failed.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
+	ways := storetest.Ways(*long)
+	if !*long {
+		ways = ways[:1]
+	}
+	storetest.InWays(t, ways, slotsMove)
+}
+
+func slotsMove(t *testing.T, way storetest.Way) {
 	size, rounds := 3, 2
 	if *long {
-		size, rounds = 6, 20
+		size, rounds = 6, way.Of(20)
 	}
 	c := storetest.StartCluster(t, size, false)
-	r := openCluster(t, c, store.RedisOptions{Prefix: "moves"})
+	r := openCluster(t, c, store.RedisOptions{Prefix: "moves"}, way)
 	b := &books{admitted: map[string]int64{}, faults: map[string]int{}}
 	stop := make(chan struct{})
 	var callers sync.WaitGroup

@@ -13,35 +13,37 @@ import (
 	"github.com/koalagate/koalagate/store/storetest"
 )
 
-// TestGatheredCallsAnswerAsTheModel has many plans carried out by one call of
-// the script, and the model carry them out one by one. They meet in few
-// counters: each has to see what those before it in the call did, and nothing
-// of those that were refused.
+// TestGatheredCallsAnswerAsTheModel has many plans carried out together, and the
+// model carry them out one by one. They meet in few counters: each has to see
+// what those before it did, and nothing of those that were refused.
 func TestGatheredCallsAnswerAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	dialogues(t, 50, 10_000)
-	for name, next := range map[string]func(*rapid.T, int64, *time.Location) *store.Plan{"anything": plan, "counts": countPlan} {
-		t.Run(name, func(t *testing.T) {
-			zones := zones(t, "Asia/Shanghai", "America/New_York")
-			n := 0
-			rapid.Check(t, func(rt *rapid.T) {
-				n++
-				prefix := fmt.Sprintf("%s%d", name, n)
-				r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Prefix: prefix, Budget: time.Minute, Linger: time.Hour})
-				if err != nil {
-					rt.Fatal(err)
-				}
-				defer r.Close()
-				defer func() {
-					server.CheckExpiries(t, prefix)
-					if err := r.Clear(context.Background()); err != nil {
-						t.Error(err)
+	zones := zones(t, "Asia/Shanghai", "America/New_York")
+	n := 0
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		dialogues(t, 30, way.Of(10_000))
+		for name, next := range map[string]func(*rapid.T, int64, *time.Location) *store.Plan{"anything": plan, "counts": countPlan} {
+			t.Run(name, func(t *testing.T) {
+				rapid.Check(t, func(rt *rapid.T) {
+					n++
+					o := store.RedisOptions{URL: server.URL(), Prefix: fmt.Sprintf("g%d", n), Budget: time.Minute, Linger: time.Hour}
+					way.Set(&o)
+					r, err := store.NewRedis(o)
+					if err != nil {
+						rt.Fatal(err)
 					}
-				}()
-				converse(rt, r, zones, next)
+					defer r.Close()
+					defer func() {
+						server.CheckExpiries(t, o.Prefix)
+						if err := r.Clear(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}()
+					converse(rt, r, zones, next)
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // converse has a dialogue of batches with the store and with the model.

@@ -53,35 +53,46 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 // busy machine makes no difference.
 func TestRedisAnswersAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	dialogues(t, 100, 10_000)
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			n, told := 0, int64(0)
-			o := store.RedisOptions{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
-			way(&o)
-			compare(t, func() (store.Store, func()) {
-				n++
-				o.Prefix = fmt.Sprintf("m%d", n)
-				r, err := store.NewRedis(o)
-				if err != nil {
-					t.Fatal(err)
+	n := 0
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		dialogues(t, 100, way.Of(10_000))
+		told := int64(0)
+		o := store.RedisOptions{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
+		way.Set(&o)
+		compare(t, func() (store.Store, func()) {
+			n++
+			o.Prefix = fmt.Sprintf("m%d", n)
+			r, err := store.NewRedis(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, func() {
+				told += r.Calls().Remembered
+				server.CheckExpiries(t, o.Prefix)
+				if err := r.Clear(context.Background()); err != nil {
+					t.Error(err)
 				}
-				return r, func() {
-					told += r.Calls().Remembered
-					server.CheckExpiries(t, o.Prefix)
-					if err := r.Clear(context.Background()); err != nil {
-						t.Error(err)
-					}
-					if err := r.Close(); err != nil {
-						t.Error(err)
-					}
+				if err := r.Close(); err != nil {
+					t.Error(err)
 				}
-			})
-			if (told > 0) != (o.Refusals >= 0) {
-				t.Errorf("%d refusals were told from memory", told)
 			}
 		})
-	}
+		if (told > 0) != (o.Refusals >= 0) {
+			t.Errorf("%d refusals were told from memory", told)
+		}
+	})
+	t.Run("on and off in turn", func(t *testing.T) {
+		dialogues(t, 50, 10_000)
+		in := server.OpenInTurn(t, func(o *store.RedisOptions) { o.Linger = time.Hour })
+		compare(t, func() (store.Store, func()) {
+			return in, func() {
+				server.CheckExpiries(t, in.Prefix)
+				if err := in.Clear(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	})
 }
 
 // compare has dialogues with a store and with the model. Few subjects, rules

@@ -29,11 +29,12 @@ const (
 	slack = 200 * time.Millisecond
 )
 
-func openRescue(t *testing.T, url string) *rescue {
+func openRescue(t *testing.T, url string, way storetest.Way) *rescue {
 	t.Helper()
-	// A refusal that is remembered would be told without Redis for a second more.
 	r := new(rescue)
-	r.Rescue = storetest.OpenRescue(t, store.RedisOptions{URL: url, Budget: budget, Refusals: -1}, store.RescueOptions{OnChange: func(s store.State) {
+	o := store.RedisOptions{URL: url, Budget: budget}
+	way.Set(&o)
+	r.Rescue = storetest.OpenRescue(t, o, store.RescueOptions{OnChange: func(s store.State) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.changes = append(r.changes, s)
@@ -77,8 +78,12 @@ func (r *rescue) until(t *testing.T, degraded bool, patience time.Duration) stor
 }
 
 func TestRescueWhenRedisIsKilled(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisIsKilled)
+}
+
+func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	if a, _ := r.take(t); a.Degraded || a.Sets[0].Remaining != 999 {
 		t.Fatalf("with Redis: %+v", a)
 	}
@@ -125,8 +130,12 @@ func (r *rescue) wantRemedies(t *testing.T, want ...string) {
 // Each fault that Redis is found away with is told of once, whatever the number
 // of calls and probes.
 func TestRescueTellsOfEachFaultOnce(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueTellsOfEachFaultOnce)
+}
+
+func rescueTellsOfEachFaultOnce(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	client := server.Client()
 	defer client.Close()
 	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
@@ -160,8 +169,12 @@ func (r *rescue) waitFor(t *testing.T, what string, isSo func() bool) {
 
 // A Redis that returns gets some of the calls first, then all.
 func TestRescueComesBackInStages(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueComesBackInStages)
+}
+
+func rescueComesBackInStages(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	server.Kill()
 	r.take(t)
 	server.Start()
@@ -182,8 +195,12 @@ func TestRescueComesBackInStages(t *testing.T) {
 }
 
 func TestRescueWhenRedisHangs(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisHangs)
+}
+
+func rescueWhenRedisHangs(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	r.take(t)
 	server.Pause()
 	a, _ := r.take(t)
@@ -199,9 +216,13 @@ func TestRescueWhenRedisHangs(t *testing.T) {
 }
 
 func TestRescueWithoutRedisAtStart(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWithoutRedisAtStart)
+}
+
+func rescueWithoutRedisAtStart(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	server.Kill()
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
 		t.Errorf("degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
 	}
@@ -210,8 +231,12 @@ func TestRescueWithoutRedisAtStart(t *testing.T) {
 }
 
 func TestRescueWhenRedisRefuses(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisRefuses)
+}
+
+func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	client := server.Client()
 	defer client.Close()
 	ctx := context.Background()
@@ -232,8 +257,12 @@ func TestRescueWhenRedisRefuses(t *testing.T) {
 }
 
 func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisForbidsWhatTheScriptDoes)
+}
+
+func rescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	client := server.Client()
 	defer client.Close()
 	forbid := func(rule string) {
@@ -254,8 +283,12 @@ func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
 }
 
 func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueLeavesACallerThatIsGoneAlone)
+}
+
+func rescueLeavesACallerThatIsGoneAlone(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	server.Pause()
 	defer server.Resume()
 	for range 10 {
@@ -273,8 +306,12 @@ func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
 }
 
 func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueLeavesHurriedCallersAlone)
+}
+
+func rescueLeavesHurriedCallersAlone(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	server.Pause()
 	defer server.Resume()
 	for range 10 {
@@ -292,8 +329,12 @@ func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
 
 // Callers that bring 10 ms count, as the manual says: they leave Redis 5.
 func TestRescueHeedsCallersWithLittleTime(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueHeedsCallersWithLittleTime)
+}
+
+func rescueHeedsCallersWithLittleTime(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), way)
 	server.Pause()
 	defer server.Resume()
 	r.waitForAbsence(t, func() {
@@ -357,7 +398,7 @@ func TestTheClientsOwnLog(t *testing.T) {
 	})
 	defer store.LogClient(func(string) {}) // as TestMain has it
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL())
+	r := openRescue(t, server.URL(), storetest.On)
 	server.Kill()
 	r.take(t)
 	mu.Lock()
@@ -371,7 +412,7 @@ func TestRescueEndsItsGoroutines(t *testing.T) {
 	server := storetest.StartServer(t)
 	ignore := goleak.IgnoreCurrent()
 	t.Run("use", func(t *testing.T) {
-		r := openRescue(t, server.URL())
+		r := openRescue(t, server.URL(), storetest.On)
 		r.take(t)
 		server.Kill()
 		r.take(t)

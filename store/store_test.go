@@ -7,15 +7,6 @@ import (
 	"github.com/koalagate/koalagate/store/storetest"
 )
 
-// ways are the ways to Redis: with all that makes it quick, without any of it,
-// and between. What is answered is the same.
-var ways = map[string]func(*store.RedisOptions){
-	"all on":       func(*store.RedisOptions) {},
-	"all off":      storetest.Plain,
-	"no short way": func(o *store.RedisOptions) { o.NoCountPath = true },
-	"pipeline":     func(o *store.RedisOptions) { o.Batching = store.BatchPipeline },
-}
-
 func TestBehaviour(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store {
@@ -24,9 +15,11 @@ func TestBehaviour(t *testing.T) {
 			return m
 		})
 	})
-	for name, way := range ways {
-		t.Run("redis, "+name, func(t *testing.T) {
-			storetest.Run(t, storetest.Redis(t, way))
-		})
+	for _, way := range storetest.Ways(true) { // each takes less than a second
+		t.Run("redis, "+way.Name, func(t *testing.T) { storetest.Run(t, storetest.Redis(t, way.Set)) })
 	}
+	t.Run("redis, on and off in turn", func(t *testing.T) {
+		server := storetest.StartServer(t)
+		storetest.Run(t, func(t *testing.T) store.Store { return server.OpenInTurn(t) })
+	})
 }

@@ -111,12 +111,16 @@ var troubles = []trouble{
 // caller an answer, and no limit is passed, since Redis still has its counters
 // afterwards.
 func TestTroubleInTheMiddle(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), troubleInTheMiddle)
+}
+
+func troubleInTheMiddle(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	x.node = storetest.StartNode(t, redis.Options{}, "--lua-time-limit", "100", "--repl-diskless-sync-delay", "0")
 	x.replica = storetest.StartNode(t, redis.Options{}, "--replicaof", "127.0.0.1", x.node.Port(), "--repl-diskless-sync-delay", "0")
 	x.follows(x.replica)
 	x.grant("on", ">secret", "~*", "+@all")
-	x.startLoad("koalagate:secret@", 5*envoyWaits)
+	x.startLoad("koalagate:secret@", 5*envoyWaits, way)
 	for range 5 {
 		x.node.MustDo("SCRIPT", "FLUSH")
 		x.load.back(t)
@@ -134,11 +138,15 @@ func TestTroubleInTheMiddle(t *testing.T) {
 // Redis is killed and starts with so much on its disk that it answers LOADING
 // for a while. What was in its snapshot counts afterwards.
 func TestRedisThatLoads(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), redisThatLoads)
+}
+
+func redisThatLoads(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	// It looks after its clients each 2 MB alone.
 	x.node = storetest.StartNode(t, redis.Options{}, "--key-load-delay", "350", "--rdbcompression", "no")
 	x.node.MustDo("EVAL", "for i = 1, 4000 do redis.call('SET', 'other:' .. i, string.rep('x', 8192)) end return 'OK'", 0)
-	x.startLoad("", time.Second)
+	x.startLoad("", time.Second, way)
 	x.node.MustDo("SAVE")
 	x.node.Kill()
 	x.isAwayWith("nothing listens there")
@@ -152,10 +160,14 @@ func TestRedisThatLoads(t *testing.T) {
 
 // A Redis that has no connection left says so to new ones alone.
 func TestRedisWithoutConnections(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), redisWithoutConnections)
+}
+
+func redisWithoutConnections(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	x.node = storetest.StartNode(t, redis.Options{})
 	x.grant("on", ">secret", "~*", "+@all")
-	x.startLoad("koalagate:secret@", 5*envoyWaits)
+	x.startLoad("koalagate:secret@", 5*envoyWaits, way)
 	client := x.node.Client() // one that stays
 	defer client.Close()
 	ctx := context.Background()
@@ -175,9 +187,11 @@ func TestRedisWithoutConnections(t *testing.T) {
 
 // startLoad has Redis asked for a user. Calls have the deadlines of the load,
 // probes the budget.
-func (x *troubled) startLoad(user string, budget time.Duration) {
+func (x *troubled) startLoad(user string, budget time.Duration, way storetest.Way) {
 	x.t.Helper()
-	r, err := store.NewRedis(store.RedisOptions{URL: "redis://" + user + x.node.Address, Budget: budget, Refusals: -1})
+	o := store.RedisOptions{URL: "redis://" + user + x.node.Address, Budget: budget}
+	way.Set(&o)
+	r, err := store.NewRedis(o)
 	if err != nil {
 		x.t.Fatal(err)
 	}

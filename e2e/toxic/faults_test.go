@@ -53,10 +53,29 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-func open(t *testing.T, url string) *store.Rescue {
+func open(t *testing.T, url string, way storetest.Way) *store.Rescue {
 	t.Helper()
-	// Remembered refusals would keep calls from a Redis that is in trouble.
-	return storetest.OpenRescue(t, store.RedisOptions{URL: url, Refusals: -1}, store.RescueOptions{})
+	o := store.RedisOptions{URL: url}
+	way.Set(&o)
+	return storetest.OpenRescue(t, o, store.RescueOptions{})
+}
+
+// eachFault has every fault happen to what start starts: in the long form with
+// all on that makes Redis quick and with all off, in the short one as short says.
+func eachFault(t *testing.T, short storetest.Way, start func(*testing.T, *scene, storetest.Way) observed) {
+	t.Helper()
+	ways := []storetest.Way{short}
+	if *long {
+		ways = storetest.Ways(false)
+	}
+	storetest.InWays(t, ways, func(t *testing.T, way storetest.Way) {
+		for _, fault := range faults {
+			t.Run(fault.name, func(t *testing.T) {
+				s := newScene(t)
+				fault.happen(t, s, start(t, s, way))
+			})
+		}
+	})
 }
 
 // poison spoils what Redis answers.
@@ -159,13 +178,10 @@ func until(t *testing.T, o observed, degraded bool) time.Duration {
 // passed by more than what instances without Redis may, and the counters are in
 // use again when it is back.
 func TestFaultsUnderLoad(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.name, func(t *testing.T) {
-			s := newScene(t)
-			r := open(t, s.url())
-			fault.happen(t, s, observedStore{theStore{r}, r})
-		})
-	}
+	eachFault(t, storetest.Off, func(t *testing.T, s *scene, way storetest.Way) observed {
+		r := open(t, s.url(), way)
+		return observedStore{theStore{r}, r}
+	})
 }
 
 // bounds are how long a fault lasts, and what may come of it at most: of so many
@@ -305,7 +321,7 @@ func countsAgain(t *testing.T, s subject) {
 
 // A name that is not found is said to be that.
 func TestANameThatIsNotFound(t *testing.T) {
-	r := open(t, "redis://no-such-host.invalid:6379")
+	r := open(t, "redis://no-such-host.invalid:6379", storetest.On)
 	var a store.Answers
 	if err := r.Evaluate(context.Background(), plan("u", 1), &a); err != nil || !a.Degraded {
 		t.Errorf("degraded %v, %v; want an answer in process", a.Degraded, err)

@@ -5,14 +5,20 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/koalagate/koalagate/store/storetest"
 )
 
 // Redis is about as slow as callers are patient: some of its answers come in
 // time and some too late. None reaches another caller, and what was answered is
 // what was counted: a call that was given up may have been counted, once.
 func TestAnswersAfterTheDeadline(t *testing.T) {
+	storetest.InWays(t, storetest.Ways(*long), answersAfterTheDeadline)
+}
+
+func answersAfterTheDeadline(t *testing.T, way storetest.Way) {
 	s := newScene(t)
-	r := open(t, s.url())
+	r := open(t, s.url(), way)
 	l := newLoad(observedStore{theStore{r}, r})
 	defer l.stop()
 	for begin := time.Now(); time.Since(begin) < 2*time.Second; {

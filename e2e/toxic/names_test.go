@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/store/storetest"
 )
 
 // What a name server may do.
@@ -102,7 +103,7 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := open(t, "redis://redis.koalagate.test:"+port)
+			r := open(t, "redis://redis.koalagate.test:"+port, storetest.On)
 			o := observedStore{theStore{r}, r}
 			l := newLoad(o)
 			defer l.stop()

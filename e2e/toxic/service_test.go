@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/store/storetest"
 )
 
 // serviceRules give each descriptor the limit that its key says.
@@ -39,16 +40,25 @@ type theService struct {
 	client  rlsv3.RateLimitServiceClient
 }
 
-// startService starts the service as it is released, but that it asks Redis
-// about everything: refusals that it remembers would keep load from a Redis that
-// is in trouble.
-func startService(t *testing.T, s *scene, binary string) *theService {
+// plain has the service do nothing for speed.
+var plain = []string{
+	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
+	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
+}
+
+// startService starts the service as it is released, or with all off that makes
+// it quick.
+func startService(t *testing.T, s *scene, binary string, off bool) *theService {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.conf")
 	if err := os.WriteFile(file, fmt.Appendf(nil, serviceRules, limit, noLimit, smallLimit), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	process, err := s.stage.Koalagate(binary, []string{"KOALAGATE_REDIS_REFUSALS=0", "KOALAGATE_DRAIN_WAIT=0s"}, "--rules", file, "--redis", s.url())
+	env := []string{"KOALAGATE_DRAIN_WAIT=0s"}
+	if off {
+		env = append(env, plain...)
+	}
+	process, err := s.stage.Koalagate(binary, env, "--rules", file, "--redis", s.url())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +127,13 @@ func TestFaultsUnderLoadOfTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range faults {
-		t.Run(fault.name, func(t *testing.T) {
-			s := newScene(t)
-			o := startService(t, s, binary)
-			fault.happen(t, s, o)
+	eachFault(t, storetest.On, func(t *testing.T, s *scene, way storetest.Way) observed {
+		o := startService(t, s, binary, way.Name == storetest.Off.Name)
+		t.Cleanup(func() {
 			if !strings.Contains(o.process.Log(), `"remedy"`) {
 				t.Errorf("the log says nothing of what to do:\n%s", o.process.Log())
 			}
 		})
-	}
+		return o
+	})
 }

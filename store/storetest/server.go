@@ -102,19 +102,12 @@ func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1})
 }
 
-// Plain has a store do nothing for speed: each call is sent, by itself. What it
-// answers is what a store with all of it answers.
-func Plain(o *store.RedisOptions) {
-	o.Batching, o.NoCountPath, o.Refusals = store.BatchOff, true, -1
-}
-
 // Open returns a store in the server under a prefix of its own. When the test
 // ends, every key of it must carry an expiry.
 func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.Redis {
 	t.Helper()
-	prefix := fmt.Sprintf("t%d", s.opened.Add(1))
 	// The budget is a minute, since the machine of a test may be busy.
-	o := store.RedisOptions{URL: s.URL(), Prefix: prefix, Budget: time.Minute}
+	o := store.RedisOptions{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute}
 	for _, f := range change {
 		f(&o)
 	}
@@ -123,7 +116,7 @@ func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.CheckExpiries(t, prefix)
+		s.CheckExpiries(t, o.Prefix)
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
