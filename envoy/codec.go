@@ -1,12 +1,12 @@
 package envoy
 
 import (
+	"encoding"
 	"encoding/binary"
 	"sync"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/encoding"
+	grpcencoding "google.golang.org/grpc/encoding"
 	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,25 +14,24 @@ import (
 )
 
 // codec is grpc's own for protobuf, but for texts that are no UTF-8 (anybytes.go),
-// for replies that are in wire form already, []byte, and for what each call has:
-// the questions of the rate limit service, as most of them are, and the metadata
-// of a check. The library goes through all messages by reflection, through the
-// map of a Struct twice, and gives each message and text memory of its own.
-type codec struct{ encoding.CodecV2 }
+// for the metadata that each reply to a check has, and for doors that know their
+// messages in wire form: requests that are encoding.BinaryUnmarshaler read
+// themselves, and replies that are []byte are sent as they are. The library goes
+// through all messages by reflection, through the map of a Struct twice, and gives
+// each message and text memory of its own.
+type codec struct{ grpcencoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(encodingproto.Name)} }
+func newCodec() codec { return codec{grpcencoding.GetCodecV2(encodingproto.Name)} }
 
 // metadataOfCheck is the number of the field dynamic_metadata.
 const metadataOfCheck = 4
 
-// Unmarshal reads a message. What it cannot do faster, the library does.
+// Unmarshal reads a message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if m, ok := v.(*rlsv3.RateLimitRequest); ok {
+	if m, ok := v.(encoding.BinaryUnmarshaler); ok {
 		whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 		defer whole.Free()
-		if readRateLimit(whole.ReadOnlyData(), m) {
-			return nil
-		}
+		return m.UnmarshalBinary(whole.ReadOnlyData())
 	}
 	return c.unmarshal(data, v)
 }

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"encoding"
 	"testing"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -30,7 +31,7 @@ func (d *direct) RegisterService(description *grpc.ServiceDesc, door any) {
 
 // call takes a request in wire form and returns the reply in wire form.
 func (d *direct) call(ctx context.Context, request []byte) ([]byte, error) {
-	decode := func(v any) error { return proto.Unmarshal(request, v.(proto.Message)) }
+	decode := func(v any) error { return v.(encoding.BinaryUnmarshaler).UnmarshalBinary(request) }
 	reply, err := d.description.Methods[0].Handler(d.door, ctx, decode, nil)
 	if err != nil {
 		return nil, err

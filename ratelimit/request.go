@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"slices"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,6 +23,7 @@ const (
 // question is what one call needs on its way to the engine, kept for the
 // next.
 type question struct {
+	asked   asked
 	request mapping.Request
 	params  []rules.Params // one for each descriptor
 	sets    []engine.Input
@@ -35,32 +34,37 @@ type question struct {
 	reply   []byte // in wire form
 }
 
+// UnmarshalBinary reads a RateLimitRequest in wire form.
+func (q *question) UnmarshalBinary(wire []byte) error { return q.asked.read(wire) }
+
 // read makes one parameter set of each descriptor. The generated validation
 // is not asked: descriptors without entries, empty values and duplicates do
 // occur, and mean something.
-func (q *question) read(set *rules.Set, r *rlsv3.RateLimitRequest, o *mapping.Options) error {
-	descriptors := r.GetDescriptors()
-	// A door that lets faulty requests pass answers each descriptor too.
-	q.sets = slices.Grow(q.sets, setCount(descriptors))[:setCount(descriptors)]
+func (q *question) read(set *rules.Set, o *mapping.Options) error {
+	a := &q.asked
+	// A door that lets faulty requests pass answers each descriptor too, and one
+	// that has none, or too many.
+	count := min(max(a.count, 1), maxDescriptors)
+	q.sets = slices.Grow(q.sets, count)[:count]
 	switch {
-	case r.GetDomain() == "":
+	case a.domain == "":
 		return invalid("the domain is empty; set `domain` in Envoy's filter")
-	case len(descriptors) == 0:
+	case a.count == 0:
 		return invalid("there are no descriptors; want at least one")
-	case len(descriptors) > maxDescriptors:
-		return invalid("%d descriptors; want at most %d", len(descriptors), maxDescriptors)
-	case r.GetHitsAddend() > engine.MaxHits:
-		return invalid("hits_addend is %d; want at most %d", r.GetHitsAddend(), int64(engine.MaxHits))
+	case a.count > maxDescriptors:
+		return invalid("%d descriptors; want at most %d", a.count, maxDescriptors)
+	case a.hits > engine.MaxHits:
+		return invalid("hits_addend is %d; want at most %d", a.hits, int64(engine.MaxHits))
 	}
-	for len(q.params) < len(descriptors) {
+	for len(q.params) < len(a.descriptors) {
 		q.params = append(q.params, rules.Params{})
 	}
-	for i, d := range descriptors {
-		in, err := q.input(r, i)
+	for i := range a.descriptors {
+		in, err := q.input(i)
 		if err != nil {
 			return err
 		}
-		q.readEntries(r.GetDomain(), d)
+		q.request = mapping.Request{Door: mapping.RateLimit, Domain: a.domain, Entries: a.entriesOf(i)}
 		if err := mapping.Params(set, &q.request, o, in.Params); err != nil {
 			return invalid("descriptors[%d]: %v", i, err)
 		}
@@ -69,55 +73,41 @@ func (q *question) read(set *rules.Set, r *rlsv3.RateLimitRequest, o *mapping.Op
 	return nil
 }
 
-// setCount is how many parameter sets a request has, with a bound for one that
-// is refused for having too many, or none.
-func setCount(d []*ratelimitv3.RateLimitDescriptor) int { return min(max(len(d), 1), maxDescriptors) }
-
-func (q *question) readEntries(domain string, d *ratelimitv3.RateLimitDescriptor) {
-	entries := q.request.Entries[:0]
-	for _, e := range d.GetEntries() {
-		entries = append(entries, mapping.Entry{Key: e.GetKey(), Value: e.GetValue()})
-	}
-	q.request = mapping.Request{Door: mapping.RateLimit, Domain: domain, Entries: entries}
-}
-
 // input is what a descriptor weighs, and the limit that it brings.
-func (q *question) input(r *rlsv3.RateLimitRequest, i int) (engine.Input, error) {
-	d := r.GetDescriptors()[i]
-	in := engine.Input{Params: &q.params[i], Hits: hits(r, d), Refund: d.GetIsNegativeHits()}
+func (q *question) input(i int) (engine.Input, error) {
+	d := &q.asked.descriptors[i]
+	in := engine.Input{Params: &q.params[i], Hits: q.asked.hitsOf(d), Refund: d.isNegative}
 	if in.Hits > engine.MaxHits {
 		return in, invalid("descriptors[%d]: hits_addend is %d; want at most %d", i, in.Hits, int64(engine.MaxHits))
 	}
-	if limit := d.GetLimit(); limit != nil {
-		seconds := windowSeconds(limit)
+	if d.hasLimit {
+		seconds := d.limit.seconds()
 		if seconds < 1 || seconds > maxSeconds {
 			return in, invalid("descriptors[%d]: a limit of unit %v times %d; want a unit, and 1 … %d seconds",
-				i, limit.GetUnit(), multiplier(limit), maxSeconds)
+				i, d.limit.unit, d.limit.times(), maxSeconds)
 		}
 		in.Override = &engine.Override{
-			Count:   int64(limit.GetRequestsPerUnit()),
+			Count:   int64(d.limit.requests),
 			Seconds: seconds,
-			Entries: subject(r.GetDomain(), d),
+			Entries: q.asked.subject(i),
 		}
 	}
 	return in, nil
 }
 
-// hits is what a descriptor weighs. On the request 0 is unset and means 1; a
+// hitsOf is what a descriptor weighs. On the request 0 is unset and means 1; a
 // descriptor's own is a wrapper, and its 0 looks without counting.
-func hits(r *rlsv3.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
-	if own := d.GetHitsAddend(); own != nil {
-		return own.GetValue()
+func (a *asked) hitsOf(d *descriptor) uint64 {
+	if d.hasHits {
+		return d.hits
 	}
-	return max(1, uint64(r.GetHitsAddend()))
+	return max(1, uint64(a.hits))
 }
 
-// windowSeconds is the window of a descriptor's own limit; 0 for a unit that
+// seconds is the window of a descriptor's own limit; 0 for a unit that
 // is none. 86400 is the calendar day, however it came about (24 HOUR is 1
 // DAY): in the rule language too the number alone says so.
-func windowSeconds(limit *ratelimitv3.RateLimitDescriptor_RateLimitOverride) int64 {
-	return unitSeconds[limit.GetUnit()] * multiplier(limit)
-}
+func (l *limit) seconds() int64 { return unitSeconds[l.unit] * l.times() }
 
 var unitSeconds = map[typev3.RateLimitUnit]int64{
 	typev3.RateLimitUnit_SECOND: 1,
@@ -128,23 +118,30 @@ var unitSeconds = map[typev3.RateLimitUnit]int64{
 	typev3.RateLimitUnit_YEAR:   365 * rules.Day,
 }
 
-// multiplier is 1 where it is not said. 0 stays 0, and makes no window.
-func multiplier(limit *ratelimitv3.RateLimitDescriptor_RateLimitOverride) int64 {
-	if m := limit.GetUnitMultiplier(); m != nil {
-		return int64(m.GetValue())
+// times is 1 where it is not said. 0 stays 0, and makes no window.
+func (l *limit) times() int64 {
+	if l.hasMultiplier {
+		return int64(l.multiplier)
 	}
 	return 1
 }
 
 // subject is what a limit that meets no rule counts by: the entries as they
 // came, within their domain, since domains never share a counter.
-func subject(domain string, d *ratelimitv3.RateLimitDescriptor) []string {
-	s := make([]string, 0, 1+2*len(d.GetEntries()))
-	s = append(s, domain)
-	for _, e := range d.GetEntries() {
-		s = append(s, e.GetKey(), e.GetValue())
+func (a *asked) subject(i int) []string {
+	entries := a.entriesOf(i)
+	s := make([]string, 0, 1+2*len(entries))
+	s = append(s, a.domain)
+	for _, e := range entries {
+		s = append(s, e.Key, e.Value)
 	}
 	return s
+}
+
+// entriesOf are a descriptor's own.
+func (a *asked) entriesOf(i int) []mapping.Entry {
+	d := &a.descriptors[i]
+	return a.entries[d.from:d.to:d.to]
 }
 
 // ask is the call that puts the question; fault is what is wrong with it.
@@ -158,7 +155,7 @@ func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 func (q *question) forget() {
 	const common = 64
 	const commonReply = 64 << 10
-	if len(q.sets) > common || cap(q.request.Entries) > common || cap(q.reply) > commonReply {
+	if len(q.sets) > common || cap(q.asked.entries) > common || cap(q.reply) > commonReply {
 		*q = question{}
 		return
 	}
@@ -166,9 +163,9 @@ func (q *question) forget() {
 		q.params[i].Reset()
 	}
 	clear(q.sets)
-	clear(q.request.Entries[:cap(q.request.Entries)])
 	q.sets = q.sets[:0]
-	q.request = mapping.Request{Entries: q.request.Entries[:0]}
+	q.asked.forget()
+	q.request = mapping.Request{}
 	q.call = engine.Call{}
 }
 

@@ -26,6 +26,15 @@ func request(t testing.TB, json string) *rlsv3.RateLimitRequest {
 	return r
 }
 
+// readQuestion has q read a request as it travels.
+func readQuestion(t testing.TB, q *question, json string) error {
+	t.Helper()
+	if err := q.UnmarshalBinary(wireOf(t, request(t, json))); err != nil {
+		t.Fatal(err)
+	}
+	return q.read(noRules, &mapping.Options{})
+}
+
 // noRules is a rule set in which nothing is named.
 var noRules = &rules.Set{Routes: new(rules.Routes)}
 
@@ -34,7 +43,7 @@ var noRules = &rules.Set{Routes: new(rules.Routes)}
 func read(t testing.TB, json string) ([]map[string]string, []engine.Input, error) {
 	t.Helper()
 	var q question
-	if err := q.read(noRules, request(t, json), &mapping.Options{}); err != nil {
+	if err := readQuestion(t, &q, json); err != nil {
 		return nil, nil, err
 	}
 	var params []map[string]string
@@ -193,7 +202,7 @@ func TestAQuestionKeepsNothingOfTheLastCall(t *testing.T) {
 	const json = `{"domain": "lab", "descriptors": [
 		{"entries": [{"key": "uid", "value": "ann"}], "limit": {"requests_per_unit": 1, "unit": "DAY"}}, {"is_negative_hits": true}]}`
 	var q question
-	if err := q.read(noRules, request(t, json), &mapping.Options{}); err != nil {
+	if err := readQuestion(t, &q, json); err != nil {
 		t.Fatal(err)
 	}
 	q.ask(noRules, nil)
@@ -201,15 +210,15 @@ func TestAQuestionKeepsNothingOfTheLastCall(t *testing.T) {
 	if len(q.sets) != 0 || q.call.Sets != nil || q.request.Domain != "" || q.params[0].Len() != 0 {
 		t.Errorf("it holds %+v", q)
 	}
-	if e := q.request.Entries[:1]; e[0] != (mapping.Entry{}) {
-		t.Errorf("it holds the entry %v", e)
+	if e := q.asked.entries[:1]; q.asked.text != "" || q.asked.domain != "" || q.asked.count != 0 || e[0] != (mapping.Entry{}) {
+		t.Errorf("it holds %v and %+v", e, q.asked)
 	}
 	// A call that failed half-way must leave nothing either.
-	if err := q.read(noRules, request(t, `{"domain": "lab", "descriptors": [{}, {"limit": {}}]}`), &mapping.Options{}); err == nil {
+	if err := readQuestion(t, &q, `{"domain": "lab", "descriptors": [{}, {"limit": {}}]}`); err == nil {
 		t.Fatal("a limit without a unit was read")
 	}
 	q.forget()
-	if err := q.read(noRules, request(t, `{"domain": "lab", "descriptors": [{}]}`), &mapping.Options{}); err != nil || len(q.sets) != 1 {
+	if err := readQuestion(t, &q, `{"domain": "lab", "descriptors": [{}]}`); err != nil || len(q.sets) != 1 {
 		t.Fatalf("%d sets, %v; want the one of this call", len(q.sets), err)
 	}
 	if in := q.sets[0]; in.Override != nil || in.Refund || in.Hits != 1 {

@@ -49,13 +49,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Register puts the door on a front. The front must send a reply that is []byte
-// as it is, which envoy.Server does and grpc.Server by itself does not: the
-// replies are in wire form already.
+// Register puts the door on a front. The front must have a request read itself,
+// by encoding.BinaryUnmarshaler, and send a reply that is []byte as it is, which
+// envoy.Server does and grpc.Server by itself does not.
 func (s *Server) Register(front grpc.ServiceRegistrar) { front.RegisterService(&description, s) }
 
-// description is the generated one, but for the handler: the generated handler
-// replies with a message.
+// description is the generated one, but for the handler, which is called with
+// generated messages.
 var description = grpc.ServiceDesc{
 	ServiceName: rlsv3.RateLimitService_ServiceDesc.ServiceName,
 	HandlerType: (*any)(nil),
@@ -65,23 +65,24 @@ var description = grpc.ServiceDesc{
 
 // shouldRateLimit is how grpc calls the door.
 func shouldRateLimit(door any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc gives the order
-	s, request := door.(*Server), new(rlsv3.RateLimitRequest)
-	if err := decode(request); err != nil {
+	s := door.(*Server)
+	q := s.questions.Get().(*question)
+	defer s.release(q)
+	if err := decode(q); err != nil {
 		return nil, err
 	}
 	if intercept == nil {
-		return s.handle(ctx, request)
+		return s.handle(ctx, q)
 	}
-	return intercept(ctx, request, s.info, s.handle)
+	return intercept(ctx, q, s.info, s.handle)
 }
 
-// handle decides all descriptors of a request in one atomic step: if one of them
+// handle decides all descriptors of a question in one atomic step: if one of them
 // is refused, none is counted. It replies with a RateLimitResponse in wire form.
-func (s *Server) handle(ctx context.Context, request any) (any, error) {
+func (s *Server) handle(ctx context.Context, asked any) (any, error) {
 	set := s.options.Engine.Rules()
-	q := s.questions.Get().(*question)
-	defer s.release(q)
-	fault := q.read(set, request.(*rlsv3.RateLimitRequest), &s.options.Mapping)
+	q := asked.(*question)
+	fault := q.read(set, &s.options.Mapping)
 	d, err := s.options.Engine.Decide(ctx, q.ask(set, fault))
 	if err != nil {
 		return nil, s.undecided(err)

@@ -5,6 +5,7 @@ package allocations
 import (
 	"bytes"
 	"context"
+	"encoding"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
@@ -68,12 +70,10 @@ var decisions = []decision{
 				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: name, Value: "1000000001"}},
 			})
 		}
+		wire, err := proto.Marshal(message)
+		checked(t, err)
+		decode := func(request any) error { return request.(encoding.BinaryUnmarshaler).UnmarshalBinary(wire) }
 		admitted := []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)} // overall_code, with which a reply begins
-		decode := func(request any) error {
-			r := request.(*rlsv3.RateLimitRequest)
-			r.Domain, r.Descriptors = message.Domain, message.Descriptors
-			return nil
-		}
 		return func() bool {
 			reply, err := front.description.Methods[0].Handler(front.door, context.Background(), decode, nil)
 			return checked(t, err) && bytes.HasPrefix(reply.([]byte), admitted)
