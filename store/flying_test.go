@@ -326,7 +326,7 @@ func TestWithoutBatchesNobodyWaits(t *testing.T) {
 func TestAPanicOfALoneCallLeavesNothingBehind(t *testing.T) {
 	h := newHeld(BatchScript)
 	send := h.batches.send
-	h.batches.send = func(_ context.Context, bundles []*bundle) {
+	h.batches.send = func(_ context.Context, _ []*bundle) {
 		h.batches.send = send // nobody else sends meanwhile
 		h.sent <- 1
 		<-h.let
