@@ -177,7 +177,7 @@ func (f *fields) next() bool {
 		return f.fail(errNumber)
 	}
 	rest = rest[n:]
-	size := 0
+	var size int
 	switch f.tag, f.from = tag, f.at+n; protowire.Type(tag & 7) {
 	case protowire.VarintType:
 		f.number, size = protowire.ConsumeVarint(rest)
