@@ -50,17 +50,39 @@ func (m *Matches) read(x *index, p *Params) {
 	m.List, m.arena = m.List[:0], m.arena[:0]
 	if m.of != x {
 		m.of, m.slots, m.filled = x, make([]value, len(x.reads)), m.filled[:0]
+		m.door, m.domain = x.find("door"), x.find("domain")
 	}
 	for _, slot := range m.filled {
 		m.slots[slot] = value{}
 	}
 	m.filled = m.filled[:0]
 	for i := range p.list {
-		if slot, ok := x.slots[p.list[i].Name]; ok {
+		if slot := m.slot(p.list[i].Name); slot >= 0 {
 			m.slots[slot].read(p.list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
 			m.filled = append(m.filled, slot)
 		}
 	}
+}
+
+// slot is that of a parameter, -1 if no rule names it. Every request of a gateway
+// brings a door, and every descriptor of one a domain: they are not looked for
+// each time.
+func (m *Matches) slot(name string) int {
+	switch name {
+	case "door":
+		return m.door
+	case "domain":
+		return m.domain
+	}
+	return m.of.find(name)
+}
+
+// find is the slot of a parameter, -1 if no rule names it.
+func (x *index) find(name string) int {
+	if slot, ok := x.slots[name]; ok {
+		return slot
+	}
+	return -1
 }
 
 // look finds the lists of rules that the request may meet. Each is in the order

@@ -59,6 +59,8 @@ type Matches struct {
 	List   []Match
 	arena  []byte
 	of     *index  // that the slots are of
+	door   int     // its slot, -1 without one
+	domain int     // the same
 	slots  []value // by slot
 	filled []int   // the slots that the request has a value for
 	lists  [][]int32
