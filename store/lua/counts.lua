@@ -7,20 +7,23 @@
 
 -- The stored counters, nil if a value is damaged. Tag 0 is none, and -1 one of
 -- several. What has changed of a counter is 1 for its hits, 2 for its window too.
-local function read_counts(values, n, now, far)
-  local hits, closes, tags, expires, several, unpack = {}, {}, {}, {}, {}, struct.unpack
+local function read_counts(values, n, now, far, unpack)
+  -- Each is made of values, all of which are overwritten, so that it has its size
+  -- from the start: to grow is to be copied each time that it doubles.
+  local hits, closes, tags, expires = {unpack(values, 1, n)}, {unpack(values, 1, n)}, {unpack(values, 1, n)}, {unpack(values, 1, n)}
+  local several, read = {}, struct.unpack
   for k = 1, n do
     local value = values[k]
     if not value then
       hits[k], closes[k], tags[k], expires[k] = 0, 0, 0, 0
     elseif #value == 27 then
-      local head, tag, till, length, used = unpack('>I7I5I6I2I7', value)
+      local head, tag, till, length, used = read('>I7I5I6I2I7', value)
       head = head - 281474976710656 -- 2^48: behind LAYOUT, which is 1, is the expiry
       if head < 0 or head >= far or length ~= 7 or till > head then return end
       hits[k], closes[k], tags[k], expires[k] = used, till, tag, head
     else
       if #value < 7 then return end
-      local head = unpack('>I7', value) - 281474976710656
+      local head = read('>I7', value) - 281474976710656
       local found = head >= 0 and head < far and places(value, head, now)
       if not found then return end
       hits[k], closes[k], tags[k], expires[k], several[k] = 0, 0, -1, head, {places = found}
@@ -191,7 +194,7 @@ end
 
 -- The whole reply, nil where a value is damaged.
 local function count_all(at)
-  local book = read_counts(values, plan[4], now, far)
+  local book = read_counts(values, plan[4], now, far, unpack)
   if not book then return end
   local plan, shapes, values, now, answers, n = plan, shapes, values, now, {struct.pack('>BI6', 1, now)}, 1
   for i = 1, #shapes do shapes[i].plain = is_plain(shapes[i]) end
