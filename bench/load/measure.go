@@ -32,6 +32,7 @@ type sample struct {
 	p50, p90, p99, p999  float64 // µs
 	service, redis, ours float64 // CPU µs a call; ours is that of the callers
 	in, out              float64 // bytes of Redis's network a call
+	scripts              float64 // calls of a script a call
 }
 
 // cpu is what a call costs the service and its Redis, in µs.
@@ -151,6 +152,7 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 		redis:   micro(after.redis-before.redis) / calls,
 		ours:    micro(after.ours-before.ours) / calls,
 		in:      float64(after.state.in-before.state.in) / calls,
+		scripts: float64(after.state.scripts-before.state.scripts) / calls,
 		out:     float64(after.state.out-before.state.out) / calls,
 	}, nil
 }
@@ -168,6 +170,7 @@ var (
 	redisCPU   metric = func(s *sample) float64 { return s.redis }
 	callerCPU  metric = func(s *sample) float64 { return s.ours }
 	totalCPU   metric = (*sample).cpu
+	scripts    metric = func(s *sample) float64 { return s.scripts }
 	bytesIn    metric = func(s *sample) float64 { return s.in }
 	bytesOut   metric = func(s *sample) float64 { return s.out }
 )

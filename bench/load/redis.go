@@ -59,6 +59,7 @@ func (c *redisConn) bulk(command string) (string, error) {
 type redisState struct {
 	memory  int64 // bytes, but for the buffers of connections
 	in, out int64 // bytes from and to the network so far
+	scripts int64 // calls of a script so far
 }
 
 // stateOf asks the Redis at an address; "" has none.
@@ -78,6 +79,11 @@ func stateOf(ctx context.Context, address string) (redisState, error) {
 		return n
 	}
 	s.memory, s.in, s.out = number("used_memory")-number("mem_clients_normal"), number("total_net_input_bytes"), number("total_net_output_bytes")
+	for _, name := range []string{"cmdstat_evalsha", "cmdstat_eval"} {
+		n, _, _ := strings.Cut(strings.TrimPrefix(field(text, name), "calls="), ",")
+		calls, _ := strconv.ParseInt(n, 10, 64) // as above
+		s.scripts += calls
+	}
 	return s, err
 }
 

@@ -33,12 +33,12 @@ func (r *report) print(format string, args ...any) {
 func (r *report) add(s *section, all []*figures) {
 	r.sections[s.name] = all
 	r.print("\n### %s\n\n%s: %s.\n\n", s.name, capital(s.traffic.name), s.load)
-	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs a call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out |\n")
-	r.print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs a call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out | calls a script call |\n")
+	r.print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
-		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).median,
+		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).median,
 			micro(f.of(p50)), micro(f.of(p90)), micro(f.of(p99)), micro(f.of(p999)),
-			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f))
+			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f), together(f))
 	}
 	if len(all) < 2 {
 		return
@@ -92,6 +92,16 @@ func network(f *figures) string {
 		return ""
 	}
 	return fmt.Sprintf("%.0f, %.0f", f.of(bytesIn).median, f.of(bytesOut).median)
+}
+
+// together is how many calls went in one of a script; those that were refused from
+// memory count for it.
+func together(f *figures) string {
+	scripts := f.of(scripts).median
+	if scripts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", 1/scripts)
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
