@@ -147,30 +147,48 @@ func (f *CertificateFiles) config(c *certificateContent) (*tls.Config, error) {
 	return config, nil
 }
 
-// readPEM reads a file of a sensible size. A pipe or a device would hold the
-// handshake up.
+// readPEM reads a file of a sensible size. One that is written to meanwhile is
+// read again: the beginning of one certificate and the end of the next, of one
+// length, would be a certificate with a broken signature.
 func readPEM(path string) ([]byte, error) {
+	for range 5 {
+		text, isWhole, err := readOnce(path)
+		if isWhole || err != nil {
+			return text, err
+		}
+	}
+	return nil, fmt.Errorf("%s changes while it is read", path)
+}
+
+// readOnce reads a file, and tells whether nobody wrote to it meanwhile. A pipe
+// or a device would hold the handshake up.
+func readOnce(path string) (text []byte, isWhole bool, err error) {
 	const most = 1 << 20
-	info, err := os.Stat(path)
+	before, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
+		return nil, false, err
+	case !before.Mode().IsRegular():
+		return nil, false, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path) //nolint:gosec // the path is the operator's own
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if text, err = io.ReadAll(io.LimitReader(file, most+1)); err != nil {
+		return nil, false, err
+	}
+	after, err := file.Stat()
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
+	case !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) || before.Size() != after.Size():
+		return nil, false, nil
 	case len(text) == 0:
-		return nil, errors.New(path + " is empty")
+		return nil, false, errors.New(path + " is empty")
 	case len(text) > most:
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+		return nil, false, fmt.Errorf("%s is larger than %d bytes", path, most)
 	}
-	return text, nil
+	return text, true, nil
 }
