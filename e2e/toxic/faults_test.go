@@ -120,7 +120,7 @@ var faults = []fault{
 	{name: "silent (timeout)", spoil: func(s *scene) { s.poison("timeout", `"timeout":0`) }, mend: (*scene).cure},
 	{name: "slow (latency 300 ms)", spoil: func(s *scene) { s.poison("latency", `"latency":300`) }, mend: (*scene).cure},
 	{name: "resetting (reset_peer)", spoil: func(s *scene) { s.poison("reset_peer", `"timeout":0`) }, mend: (*scene).cure},
-	{name: "in crumbs (slicer, 20 ms a byte)", spoil: func(s *scene) { s.poison("slicer", `"average_size":1,"size_variation":0,"delay":20000`) }, mend: (*scene).cure},
+	{name: "in crumbs (20 ms a byte)", spoil: func(s *scene) { s.poison("crumbs", "") }, mend: (*scene).cure},
 	{name: "cut in a reply (limit_data)", spoil: func(s *scene) { s.poison("limit_data", `"bytes":3`) }, mend: (*scene).cure},
 }
 
@@ -139,8 +139,8 @@ type observedStore struct {
 
 func (o observedStore) degraded() bool { return o.rescue.State().Degraded }
 
-// goroutines leaves out those of the proxy: it keeps some of connections that
-// were cut in crumbs for ever.
+// goroutines leaves out those of the proxy, which keeps some of connections that
+// were cut.
 func (observedStore) goroutines() (n int) {
 	for one := range strings.SplitSeq(stacks(), "\n\n") {
 		if !strings.Contains(one, "github.com/Shopify/toxiproxy") {
