@@ -101,6 +101,7 @@ func (s *keySet) place(k key) bool {
 func (s *keySet) grow() {
 	before := s.lines
 	s.lines = make([]cacheLine, max(4, 2*len(before)))
+	inHugePages(s.lines)
 	for i := range before {
 		for _, k := range before[i] {
 			if k != (key{}) {

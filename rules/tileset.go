@@ -128,6 +128,7 @@ func (s *tileSet) slot(tile uint64) *key {
 func (s *tileSet) grow() {
 	before := s.lines
 	s.lines = make([]cacheLine, max(4, 2*len(before)))
+	inHugePages(s.lines)
 	for i := range before {
 		for _, k := range before[i] {
 			if k.high != 0 {
