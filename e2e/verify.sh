@@ -22,7 +22,7 @@ show() {
   local begin=$SECONDS word=passed
   echo "## $*"
   printf '\n## %s\n\n~~~\n' "$*" >>"$report"
-  if ! "$@" 2>&1 | tee /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d' >>"$report"; then
+  if ! "$@" 2>&1 | tee -a /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d' >>"$report"; then
     word=FAILED failed=1
   fi
   echo '~~~' >>"$report"
