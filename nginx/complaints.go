@@ -2,7 +2,6 @@ package nginx
 
 import (
 	"log/slog"
-	"sync"
 
 	"github.com/koalagate/koalagate/ration"
 )
@@ -11,26 +10,12 @@ import (
 // at every request: each kind of complaint is one line every so often.
 type complaints struct {
 	logger *slog.Logger
-
-	mu    sync.Mutex
-	kinds map[string]*ration.Line // by their messages, which hold nothing that a client wrote: there are few
+	// kinds are those of messages, which hold nothing that a client wrote.
+	kinds ration.Lines[string]
 }
 
 func (c *complaints) warn(message string, arguments ...any) {
-	if unsaid, due := c.line(message).Due(); due {
+	if unsaid, due := c.kinds.Due(message); due {
 		c.logger.Warn(message, append(arguments, "unsaid", unsaid)...)
 	}
-}
-
-// line is that of a message.
-func (c *complaints) line(message string) *ration.Line {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kinds == nil {
-		c.kinds = make(map[string]*ration.Line)
-	}
-	if c.kinds[message] == nil {
-		c.kinds[message] = new(ration.Line)
-	}
-	return c.kinds[message]
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 
 	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
@@ -40,9 +39,7 @@ const maxObserved = 1000
 // of each kind one line every so often.
 type observedLog struct {
 	logger *slog.Logger
-
-	mu    sync.Mutex
-	kinds map[observedKind]*ration.Line
+	kinds  ration.Lines[observedKind]
 }
 
 // observedKind is what one line stands for: a door, and the rule that would
@@ -53,7 +50,7 @@ type observedKind struct {
 }
 
 func newObservedLog(logger *slog.Logger) *observedLog {
-	return &observedLog{logger: logger, kinds: make(map[observedKind]*ration.Line)}
+	return &observedLog{logger: logger, kinds: ration.Lines[observedKind]{Most: maxObserved}}
 }
 
 // tell logs what of a decision was overruled.
@@ -67,11 +64,7 @@ func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
 		if a.Decider != nil {
 			kind.rule = a.Decider.Return
 		}
-		line := l.line(kind)
-		if line == nil {
-			continue
-		}
-		if unsaid, due := line.Due(); due {
+		if unsaid, due := l.kinds.Due(kind); due {
 			l.logger.Info("a refusal is observed, not carried out", l.words(kind, c, unsaid)...)
 		}
 	}
@@ -86,14 +79,4 @@ func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int64) []a
 		words = append(words, "fault", fmt.Sprint(c.Fault))
 	}
 	return append(words, "unsaid", unsaid)
-}
-
-// line is that of a kind, nil where there are too many.
-func (l *observedLog) line(kind observedKind) *ration.Line {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.kinds[kind] == nil && len(l.kinds) < maxObserved {
-		l.kinds[kind] = new(ration.Line)
-	}
-	return l.kinds[kind]
 }
