@@ -64,6 +64,21 @@ func askFirst[T any](ctx context.Context, k *nodes, list []*node, f func(context
 	return none, faults
 }
 
+// eachOwning has f look at each node that had slots at the last look, and joins
+// what they met with.
+func (k *nodes) eachOwning(f func(*node) error) error {
+	var faults nodeFaults
+	for _, n := range *k.owning.Load() {
+		if err := f(n); err != nil {
+			faults = append(faults, &nodeError{addr: n.addr, err: err})
+		}
+	}
+	if faults == nil {
+		return nil
+	}
+	return faults
+}
+
 // nodeFaults are what several nodes have met with.
 type nodeFaults []error
 

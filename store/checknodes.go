@@ -84,10 +84,5 @@ func (r *Redis) clearNodes(ctx context.Context) error {
 	if err := r.nodes.learn(ctx); err != nil {
 		return err
 	}
-	for _, n := range *r.nodes.owning.Load() {
-		if err := r.clear(ctx, n.client); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.nodes.eachOwning(func(n *node) error { return r.clear(ctx, n.client) })
 }

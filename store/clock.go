@@ -30,27 +30,21 @@ func (r *Redis) Clocks(ctx context.Context) ([]Clock, error) {
 		}
 		return []Clock{c}, nil
 	}
-	owning := r.nodes.owning.Load()
-	if owning == nil {
+	if r.nodes.owning.Load() == nil {
 		return nil, errors.New("redis: reading the clocks: the nodes of the Cluster are not known")
 	}
 	var all []Clock
-	var faults nodeFaults
-	for _, n := range *owning {
+	err := r.nodes.eachOwning(func(n *node) error {
 		if n.away.Load() {
-			continue
+			return nil
 		}
 		c, err := r.clock(ctx, n.addr, n.client)
-		if err != nil {
-			faults = append(faults, &nodeError{addr: n.addr, err: err})
-			continue
+		if err == nil {
+			all = append(all, c)
 		}
-		all = append(all, c)
-	}
-	if faults != nil {
-		return all, faults
-	}
-	return all, nil
+		return err
+	})
+	return all, err
 }
 
 func (r *Redis) clock(ctx context.Context, server string, client redis.UniversalClient) (Clock, error) {

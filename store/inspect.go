@@ -27,24 +27,18 @@ func (r *Redis) Inspect(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	var all []Finding
-	var faults nodeFaults
 	seen := make(map[string]bool)
-	for _, n := range *r.nodes.owning.Load() {
+	err := r.nodes.eachOwning(func(n *node) error {
 		list, err := inspect(ctx, n.client)
-		if err != nil {
-			faults = append(faults, &nodeError{addr: n.addr, err: err})
-		}
 		for _, f := range list {
 			if !seen[f.Text] { // most say the same
 				seen[f.Text] = true
 				all = append(all, Finding{"node " + n.addr + ": " + f.Text, f.Warning})
 			}
 		}
-	}
-	if faults != nil {
-		return all, faults
-	}
-	return all, nil
+		return err
+	})
+	return all, err
 }
 
 func inspect(ctx context.Context, client redis.UniversalClient) ([]Finding, error) {
