@@ -71,13 +71,13 @@ func knock(ctx context.Context, client *redis.Client) error {
 // before it is asked anything.
 const farewellWait = 20 * time.Millisecond
 
-// farewell is what a server said before it hung up.
-type farewell string
+// saying is an error of Redis that came by another way than as a reply.
+type saying string
 
-func (f farewell) Error() string { return string(f) }
+func (s saying) Error() string { return string(s) }
 
 // RedisError makes it a reply of Redis.
-func (farewell) RedisError() {}
+func (saying) RedisError() {}
 
 // turnedAway is err, or what Redis says to a new connection before it is cut:
 // that it has none left. The client meets that with a password, and then knows
@@ -98,7 +98,7 @@ func turnedAway(ctx context.Context, client *redis.Client, err error) error {
 	// A Redis that takes the connection says nothing, and then err holds.
 	said, _ := bufio.NewReaderSize(connection, 256).ReadSlice('\n')
 	if text, is := bytes.CutPrefix(bytes.TrimSpace(said), []byte("-")); is {
-		return farewell(text)
+		return saying(text)
 	}
 	return err
 }

@@ -130,12 +130,7 @@ func isOwned(r redis.ClusterSlot) bool {
 
 // clusterDown is what the map of the slots says where a node would say
 // CLUSTERDOWN.
-type clusterDown string
-
-func (c clusterDown) Error() string { return "CLUSTERDOWN " + string(c) }
-
-// RedisError makes it a reply of Redis.
-func (clusterDown) RedisError() {}
+func clusterDown(text string) error { return saying("CLUSTERDOWN " + text) }
 
 // believe takes the slots to be as a node tells.
 func (k *nodes) believe(told slotMap) {
