@@ -118,6 +118,18 @@ func (h *held) land(flying int) {
 	}
 }
 
+// flyTwo has a batch of one call leave, and another one since the first is
+// overdue.
+func (h *held) flyTwo(t *testing.T) {
+	t.Helper()
+	h.call(t, 1, 0)
+	h.wantSent(t, 1)
+	h.call(t, 1, 1)
+	h.clock.Add(overdue.Milliseconds())
+	h.watch.goesOff(t, overdue)
+	h.wantSent(t, 1)
+}
+
 // end lets every batch go, and waits for all callers.
 func (h *held) end() {
 	close(h.let)
@@ -171,12 +183,7 @@ func TestASecondBatchLeavesWhenTheFirstIsOverdue(t *testing.T) {
 // A batch is overdue by when it left, not by when a sender found nothing to send.
 func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
 	h := newHeld(BatchScript)
-	h.call(t, 1, 0)
-	h.wantSent(t, 1)
-	h.call(t, 1, 1)
-	h.clock.Add(overdue.Milliseconds())
-	h.watch.goesOff(t, overdue)
-	h.wantSent(t, 1)
+	h.flyTwo(t)
 	h.land(1)
 	h.clock.Add(overdue.Milliseconds())
 	h.call(t, 1, 1)
@@ -263,12 +270,7 @@ func TestCallsThatAreLostTogetherShareARoundTrip(t *testing.T) {
 // Who looks whether Redis is there does not wait for batches that hang.
 func TestALookPassesTheBatches(t *testing.T) {
 	h := newHeld(BatchScript)
-	h.call(t, 1, 0)
-	h.wantSent(t, 1)
-	h.call(t, 1, 1)
-	h.clock.Add(overdue.Milliseconds())
-	h.watch.goesOff(t, overdue)
-	h.wantSent(t, 1)
+	h.flyTwo(t)
 	h.callers.Go(func() {
 		if err := h.batches.ask(context.Background(), new(call)); err != nil {
 			t.Error(err)

@@ -221,10 +221,8 @@ func (r *Redis) evaluate(ctx context.Context, p *Plan, a *Answers) (w way, err e
 	if r.refusals != nil {
 		r.refusals.keep(c, p, a, err, r.dayEnd)
 	}
-	w.asked = true
-	if r.nodes == nil {
-		w.trip = c.trip
-	} else { // each of which has breaker and numbers of its own
+	w = way{asked: true, trip: c.trip}
+	if r.nodes != nil { // each has a breaker and numbers of its own
 		w.trip = lookOf(err)
 	}
 	if c.time.finish() && !lost {

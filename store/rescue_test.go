@@ -42,6 +42,16 @@ func openRescue(t *testing.T, url string, way storetest.Way) *rescue {
 	return r
 }
 
+// openHanging opens one over a server that is there and says nothing.
+func openHanging(t *testing.T, way storetest.Way) *rescue {
+	t.Helper()
+	server := storetest.StartServer(t)
+	r := openRescue(t, server.URL(), way)
+	server.Pause()
+	t.Cleanup(server.Resume)
+	return r
+}
+
 // take takes one of ten hits a minute and returns the answer and how long it
 // took. Whatever Redis does, there is one.
 func (r *rescue) take(t *testing.T) (store.Answers, time.Duration) {
@@ -287,10 +297,7 @@ func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
 }
 
 func rescueLeavesACallerThatIsGoneAlone(t *testing.T, way storetest.Way) {
-	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
-	server.Pause()
-	defer server.Resume()
+	r := openHanging(t, way)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		p := &store.Plan{Op: store.Browse, Zone: time.UTC}
@@ -310,10 +317,7 @@ func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
 }
 
 func rescueLeavesHurriedCallersAlone(t *testing.T, way storetest.Way) {
-	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
-	server.Pause()
-	defer server.Resume()
+	r := openHanging(t, way)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Millisecond)
 		var a store.Answers
@@ -333,10 +337,7 @@ func TestRescueHeedsCallersWithLittleTime(t *testing.T) {
 }
 
 func rescueHeedsCallersWithLittleTime(t *testing.T, way storetest.Way) {
-	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
-	server.Pause()
-	defer server.Resume()
+	r := openHanging(t, way)
 	r.waitForAbsence(t, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 11*time.Millisecond)
 		defer cancel()

@@ -274,8 +274,8 @@ func (s *step) look(i, j int) reading {
 	return c.look(r, s.at)
 }
 
-// change returns the counter to be changed, which is learnt no more, and saves it if the change may
-// have to be undone: only a later set's refusal undoes one.
+// change returns the counter to be changed, which is learnt no more, and saves
+// it if the change may have to be undone: only a later set's refusal undoes one.
 func (s *step) change(i, j int) counter {
 	c := s.own(i, j)
 	if c == nil {
