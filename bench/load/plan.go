@@ -153,14 +153,11 @@ func (r *run) rateLimit(ctx context.Context) error {
 	for _, s := range []section{
 		{name: beforeAttack, traffic: plain, load: load{callers: manyCallers, rate: 800}},
 		{name: onTop, traffic: attack, load: load{callers: 256, rate: 8_000}},
+		{name: equalRate + plain.name, traffic: plain, load: load{callers: 256, rate: 4_000}},
+		{name: equalRate + attack.name, traffic: attack, load: load{callers: 256, rate: 4_000}},
 	} {
 		s.subjects = []*subject{r.redis.rateLimit()}
 		failed = append(failed, r.section(ctx, &s))
-	}
-	for _, t := range []traffic{plain, attack} {
-		failed = append(failed, r.section(ctx, &section{
-			name: equalRate + t.name, traffic: t, load: load{callers: 256, rate: 4_000}, subjects: []*subject{r.redis.rateLimit()},
-		}))
 	}
 	return errors.Join(failed...)
 }
