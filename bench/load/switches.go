@@ -39,15 +39,21 @@ func (r *run) optimisations(ctx context.Context) error {
 		if !r.only.MatchString(name) {
 			continue
 		}
-		base := r.memory
+		base := inProcess
 		if o.redis {
-			base = r.redis
+			base = withRedis
+		}
+		// Two new instances: one that has counted before has more memory to look
+		// after.
+		on, err := r.scene.koalagate(base, o.redis)
+		if err != nil {
+			return err
 		}
 		off, err := r.scene.koalagate(o.off, o.redis, o.off)
 		if err != nil {
 			return err
 		}
-		err = r.section(ctx, &section{name, o.traffic, o.load, []*subject{base.rateLimit(), off.rateLimit()}})
+		err = r.section(ctx, &section{name, o.traffic, o.load, []*subject{on.rateLimit(), off.rateLimit()}})
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.off, err)
 		}
