@@ -1,12 +1,11 @@
 package ratelimit
 
 import (
-	"errors"
-
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/wire"
 )
 
 // The tags of a RateLimitRequest and what is in it, a field's number times eight
@@ -14,23 +13,23 @@ import (
 // envoy/extensions/common/ratelimit/v3/ratelimit.proto and
 // google/protobuf/wrappers.proto.
 const (
-	tagDomain     = 1<<3 | uint64(protowire.BytesType)
-	tagDescriptor = 2<<3 | uint64(protowire.BytesType)
-	tagHits       = 3<<3 | uint64(protowire.VarintType)
+	tagDomain     = 1<<3 | wire.Bytes
+	tagDescriptor = 2<<3 | wire.Bytes
+	tagHits       = 3<<3 | wire.Varint
 
-	tagEntry          = 1<<3 | uint64(protowire.BytesType)
-	tagLimit          = 2<<3 | uint64(protowire.BytesType)
-	tagDescriptorHits = 3<<3 | uint64(protowire.BytesType)
-	tagIsNegative     = 4<<3 | uint64(protowire.VarintType)
+	tagEntry          = 1<<3 | wire.Bytes
+	tagLimit          = 2<<3 | wire.Bytes
+	tagDescriptorHits = 3<<3 | wire.Bytes
+	tagIsNegative     = 4<<3 | wire.Varint
 
-	tagKey   = 1<<3 | uint64(protowire.BytesType)
-	tagValue = 2<<3 | uint64(protowire.BytesType)
+	tagKey   = 1<<3 | wire.Bytes
+	tagValue = 2<<3 | wire.Bytes
 
-	tagRequests   = 1<<3 | uint64(protowire.VarintType)
-	tagUnit       = 2<<3 | uint64(protowire.VarintType)
-	tagMultiplier = 3<<3 | uint64(protowire.BytesType)
+	tagRequests   = 1<<3 | wire.Varint
+	tagUnit       = 2<<3 | wire.Varint
+	tagMultiplier = 3<<3 | wire.Bytes
 
-	tagWrapped = 1<<3 | uint64(protowire.VarintType)
+	tagWrapped = 1<<3 | wire.Varint
 )
 
 // asked is a RateLimitRequest: what the generated messages, a dozen for four
@@ -66,83 +65,83 @@ type limit struct {
 
 // read reads a request as the library does: of a field that comes twice the last
 // counts, messages are merged, and what is unknown is passed over.
-func (a *asked) read(wire []byte) error {
-	a.text = string(wire)
-	f := fields{wire: wire, end: len(wire)}
-	for f.next() {
-		switch f.tag {
+func (a *asked) read(request []byte) error {
+	a.text = string(request)
+	f := wire.Read(request)
+	for f.Next() {
+		switch f.Tag {
 		case tagDomain:
-			a.domain = a.text[f.from:f.at]
+			a.domain = f.Text(a.text)
 		case tagHits:
-			a.hits = uint32(f.number)
+			a.hits = uint32(f.Number)
 		case tagDescriptor:
 			if a.count++; a.count <= maxDescriptors { // with more it is refused, whatever they say
-				f.err = a.readDescriptor(f.inner())
+				f.Err = a.readDescriptor(f.Inner())
 			}
 		}
 	}
-	return f.err
+	return f.Err
 }
 
-func (a *asked) readDescriptor(f fields) error {
+func (a *asked) readDescriptor(f wire.Fields) error {
 	d := descriptor{from: len(a.entries)}
-	for f.next() {
-		switch f.tag {
+	for f.Next() {
+		switch f.Tag {
 		case tagEntry:
-			f.err = a.readEntry(f.inner())
+			f.Err = a.readEntry(f.Inner())
 		case tagLimit:
 			d.hasLimit = true
-			f.err = d.limit.read(f.inner())
+			f.Err = d.limit.read(f.Inner())
 		case tagDescriptorHits:
 			d.hasHits = true
-			d.hits, f.err = readWrapped(f.inner(), d.hits)
+			d.hits, f.Err = readWrapped(f.Inner(), d.hits)
 		case tagIsNegative:
-			d.isNegative = protowire.DecodeBool(f.number)
+			d.isNegative = protowire.DecodeBool(f.Number)
 		}
 	}
 	d.to = len(a.entries)
 	a.descriptors = append(a.descriptors, d)
-	return f.err
+	return f.Err
 }
 
-func (a *asked) readEntry(f fields) error {
+func (a *asked) readEntry(f wire.Fields) error {
 	var e mapping.Entry
-	for f.next() {
-		switch f.tag {
+	for f.Next() {
+		switch f.Tag {
 		case tagKey:
-			e.Key = a.text[f.from:f.at]
+			e.Key = f.Text(a.text)
 		case tagValue:
-			e.Value = a.text[f.from:f.at]
+			e.Value = f.Text(a.text)
 		}
 	}
 	a.entries = append(a.entries, e)
-	return f.err
+	return f.Err
 }
 
-func (l *limit) read(f fields) error {
-	for f.next() {
-		switch f.tag {
+func (l *limit) read(f wire.Fields) error {
+	for f.Next() {
+		switch f.Tag {
 		case tagRequests:
-			l.requests = uint32(f.number)
+			l.requests = uint32(f.Number)
 		case tagUnit:
-			l.unit = typev3.RateLimitUnit(f.number)
+			l.unit = typev3.RateLimitUnit(f.Number)
 		case tagMultiplier:
 			var multiplier uint64
-			multiplier, f.err = readWrapped(f.inner(), uint64(l.multiplier))
+			multiplier, f.Err = readWrapped(f.Inner(), uint64(l.multiplier))
 			l.hasMultiplier, l.multiplier = true, uint32(multiplier)
 		}
 	}
-	return f.err
+	return f.Err
 }
 
 // readWrapped reads the number of a wrapper, which is v where it says none.
-func readWrapped(f fields, v uint64) (uint64, error) {
-	for f.next() {
-		if f.tag == tagWrapped {
-			v = f.number
+func readWrapped(f wire.Fields, v uint64) (uint64, error) {
+	for f.Next() {
+		if f.Tag == tagWrapped {
+			v = f.Number
 		}
 	}
-	return v, f.err
+	return v, f.Err
 }
 
 // forget drops the texts and keeps the memory.
@@ -150,58 +149,3 @@ func (a *asked) forget() {
 	clear(a.entries)
 	*a = asked{descriptors: a.descriptors[:0], entries: a.entries[:0]}
 }
-
-// fields goes over the fields of a message, which lies in wire up to end.
-type fields struct {
-	wire    []byte
-	at, end int
-	err     error
-
-	// The field that next came to; it ends at at.
-	tag    uint64
-	from   int    // where its content begins
-	number uint64 // a varint's
-}
-
-// next goes to the next field, and tells whether there is one.
-func (f *fields) next() bool {
-	if f.err != nil || f.at == f.end {
-		return false
-	}
-	rest := f.wire[f.at:f.end]
-	tag, n := protowire.ConsumeVarint(rest)
-	switch {
-	case n < 0:
-		return f.fail(protowire.ParseError(n))
-	case tag>>3 < uint64(protowire.MinValidNumber) || tag>>3 > uint64(protowire.MaxValidNumber):
-		return f.fail(errNumber)
-	}
-	rest = rest[n:]
-	var size int
-	switch f.tag, f.from = tag, f.at+n; protowire.Type(tag & 7) {
-	case protowire.VarintType:
-		f.number, size = protowire.ConsumeVarint(rest)
-	case protowire.BytesType:
-		var content []byte
-		content, size = protowire.ConsumeBytes(rest)
-		f.from += size - len(content)
-	default:
-		size = protowire.ConsumeFieldValue(protowire.Number(tag>>3), protowire.Type(tag&7), rest)
-	}
-	if size < 0 {
-		return f.fail(protowire.ParseError(size))
-	}
-	f.at += n + size
-	return true
-}
-
-var errNumber = errors.New("a field has a number that is none")
-
-// fail ends the walk.
-func (f *fields) fail(err error) bool {
-	f.err = err
-	return false
-}
-
-// inner are the fields of the message that the field is.
-func (f *fields) inner() fields { return fields{wire: f.wire, at: f.from, end: f.at} }

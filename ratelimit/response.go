@@ -6,9 +6,37 @@ import (
 	"strconv"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/wire"
+)
+
+// The fields of a RateLimitResponse and what is in it:
+// envoy/service/ratelimit/v3/rls.proto, envoy/config/core/v3/base.proto and
+// google/protobuf/{duration,wrappers}.proto.
+const (
+	replyCode     = 1
+	replyStatuses = 2
+	replyHeaders  = 3
+	replyBody     = 5
+	replyMetadata = 6
+
+	statusCode      = 1
+	statusLimit     = 2
+	statusRemaining = 3
+	statusReset     = 4
+
+	limitRequests   = 1
+	limitUnit       = 2
+	limitName       = 3
+	limitMultiplier = 4
+
+	headerKey   = 1
+	headerValue = 2
+
+	wrappedNumber = 1 // of a wrapper, and a Duration's seconds
 )
 
 // appendAnswer puts a decision into Envoy's words: one status for each
@@ -16,7 +44,7 @@ import (
 // appends a RateLimitResponse as it travels: the generated messages would be a
 // dozen for four descriptors, to be gone through and dropped.
 func (s *Server) appendAnswer(b []byte, q *question, d *engine.Decision) []byte {
-	b = appendNumber(b, replyCode, uint64(code(d.Verdict)))
+	b = wire.AppendNumber(b, replyCode, uint64(code(d.Verdict)))
 	for i := range d.Sets {
 		b = appendStatus(b, &d.Sets[i])
 	}
@@ -60,7 +88,7 @@ func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
 	if len(refusal.Body) == 0 {
 		return b
 	}
-	return appendMessage(b, replyBody, refusal.Body)
+	return wire.AppendBytes(b, replyBody, refusal.Body)
 }
 
 // single is the decision about one of the descriptors, as a decision of its
@@ -92,28 +120,33 @@ func telling(d *engine.Decision) int {
 
 // appendStatus appends a descriptor's own answer.
 func appendStatus(b []byte, a *engine.Answer) []byte {
-	var room [96]byte // a limit and three numbers fit
-	status := appendNumber(room[:0], statusCode, uint64(code(a.Verdict)))
+	b, from := wire.Begin(b, replyStatuses)
+	b = wire.AppendNumber(b, statusCode, uint64(code(a.Verdict)))
 	if a.TellsQuota() {
-		status = appendLimit(status, &a.Quota)
-		status = appendNumber(status, statusRemaining, uint64(clamp(a.Quota.Remaining)))
-		var seconds [16]byte
+		b = appendLimit(b, &a.Quota)
+		b = wire.AppendNumber(b, statusRemaining, uint64(clamp(a.Quota.Remaining)))
 		// Envoy cuts fractions off, and a client would come back too early.
-		reset := appendNumber(seconds[:0], durationSeconds, uint64(engine.Seconds(a.Quota.Reset)))
-		status = appendMessage(status, statusReset, reset)
+		b = appendWrapped(b, statusReset, uint64(engine.Seconds(a.Quota.Reset)))
 	}
-	return appendMessage(b, replyStatuses, status)
+	return wire.End(b, from)
 }
 
 func appendLimit(b []byte, q *engine.Quota) []byte {
-	var room [64]byte // a name of twenty digits and three numbers fit
-	var digits, number [20]byte
+	var digits [20]byte
 	unit, multiplier := window(q.Window)
-	limit := appendNumber(room[:0], limitRequests, uint64(clamp(q.Limit)))
-	limit = appendNumber(limit, limitUnit, uint64(unit))
-	limit = appendMessage(limit, limitName, appendLimitName(digits[:0], q))
-	limit = appendMessage(limit, limitMultiplier, appendNumber(number[:0], wrapperValue, uint64(multiplier)))
-	return appendMessage(b, statusLimit, limit)
+	b, from := wire.Begin(b, statusLimit)
+	b = wire.AppendNumber(b, limitRequests, uint64(clamp(q.Limit)))
+	b = wire.AppendNumber(b, limitUnit, uint64(unit))
+	b = wire.AppendBytes(b, limitName, appendLimitName(digits[:0], q))
+	b = appendWrapped(b, limitMultiplier, uint64(multiplier))
+	return wire.End(b, from)
+}
+
+// appendWrapped appends a message that is a number: a wrapper, or a Duration of
+// whole seconds.
+func appendWrapped(b []byte, field protowire.Number, n uint64) []byte {
+	b, from := wire.Begin(b, field)
+	return wire.End(wire.AppendNumber(b, wrappedNumber, n), from)
 }
 
 // appendLimitName appends the rule's number, which cannot hold the quote that
@@ -142,10 +175,11 @@ func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // appendHeaders appends headers that are safe to send. It changes list.
 func appendHeaders(b []byte, list []rules.Header) []byte {
-	var room [128]byte
 	for _, h := range engine.Sendable(list) {
-		header := appendText(appendText(room[:0], headerKey, h.Name), headerValue, h.Value)
-		b = appendMessage(b, replyHeaders, header)
+		var from int
+		b, from = wire.Begin(b, replyHeaders)
+		b = wire.AppendText(wire.AppendText(b, headerKey, h.Name), headerValue, h.Value)
+		b = wire.End(b, from)
 	}
 	return b
 }
