@@ -6,35 +6,34 @@ import (
 	"strings"
 	"testing"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/store"
 )
 
-// BenchmarkCheck is one decision from the handler to the store in process and
-// back, without grpc.
+// BenchmarkCheck is one check from the request in wire form to the store in
+// process and back to a reply in wire form, without grpc's transport.
 func BenchmarkCheck(b *testing.B) {
 	for name, act := range map[string]string{"admitted": "vote", "refused": "post", "unmatched": "other", "direct": "black"} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.Replace(outcomes, "time=90; count=1;", "time=90; count=1000000000;", 1)) // act=vote
-			server := extauthz.New(extauthz.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
-			checks := make([]*authv3.CheckRequest, 1024)
+			door := directly(extauthz.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
+			checks := make([][]byte, 1024)
 			for i := range checks {
-				checks[i] = about(act, map[string]string{
+				check := about(act, map[string]string{
 					":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "http", "accept": "*/*",
 					"user-agent": "curl/7.88.1", "x-forwarded-for": "192.0.2.2", "x-forwarded-proto": "http",
 					"x-request-id": "21122033-bafb-4964-838a-9b60fba400f1",
 				})
 				if act != "post" { // one caller alone is refused from the second on
-					checks[i].Attributes.ContextExtensions["uid"] = strconv.Itoa(i)
+					check.Attributes.ContextExtensions["uid"] = strconv.Itoa(i)
 				}
+				checks[i] = wireOf(b, check)
 			}
 			ctx := context.Background()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := server.Check(ctx, checks[i%len(checks)]); err != nil {
+				if _, err := door.call(ctx, checks[i%len(checks)]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -47,21 +47,24 @@ func FuzzCheck(f *testing.F) {
 		`{"attributes": {"context_extensions": {"act": "view", "id": "a\nb", "weight": "999999999"}}}`,
 		`{"attributes": {"metadata_context": {"filter_metadata": {"jwt": {"payload": {"sub": 1e300}}}}}}`,
 	} {
-		wire, err := proto.Marshal(request(f, seed))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(wire)
+		f.Add(wireOf(f, request(f, seed)))
 	}
-	server := extauthz.New(extauthz.Options{Engine: engine.New(fixedStore(), parse(f, everySource))})
+	f.Add([]byte("\x0a\x16\x22\x14\x12\x12\x1a\x10\x0a\x0ax-koala-\xffa\x12\x02\xff\xfe"))
+	door := directly(extauthz.Options{Engine: engine.New(fixedStore(), parse(f, everySource))})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		check := new(authv3.CheckRequest)
-		if proto.Unmarshal(wire, check) != nil {
+		answered, err := door.call(context.Background(), wire)
+		if err != nil {
+			if err := proto.Unmarshal(wire, new(authv3.CheckRequest)); err == nil {
+				t.Fatalf("no decision, but the error %v", err)
+			}
 			return // grpc refuses it before the door
 		}
-		reply, err := server.Check(context.Background(), check)
-		if err != nil {
-			t.Fatalf("no decision, but the error %v", err)
+		reply := new(authv3.CheckResponse)
+		if err := proto.Unmarshal(answered, reply); err != nil {
+			t.Fatalf("%x cannot be read: %v", answered, err)
+		}
+		if want := proto.Size(reply); len(answered) != want {
+			t.Fatalf("%x takes %d bytes; the library's would take %d", answered, len(answered), want)
 		}
 		if fault := malformed(reply); fault != "" {
 			t.Fatalf("%s: %v", fault, reply)

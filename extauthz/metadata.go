@@ -1,132 +1,167 @@
 package extauthz
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/wire"
 )
 
-// gatewayMetadata is what Envoy's filters and routes say of a request beyond
-// HTTP, such as the claims of a token.
-type gatewayMetadata struct{ *authv3.AttributeContext }
+// The tags of what Envoy's filters and routes say of a request beyond HTTP, such
+// as the claims of a token: envoy/config/core/v3/base.proto and
+// google/protobuf/struct.proto.
+const (
+	tagEntry = 1<<3 | wire.Bytes // of Metadata's filter_metadata, and of a Struct's fields
 
-func hasMetadata(a *authv3.AttributeContext) bool {
-	return len(a.GetMetadataContext().GetFilterMetadata()) > 0 ||
-		len(a.GetRouteMetadataContext().GetFilterMetadata()) > 0
-}
+	tagNull   = 1<<3 | wire.Varint
+	tagNumber = 2<<3 | wire.Fixed64
+	tagString = 3<<3 | wire.Bytes
+	tagBool   = 4<<3 | wire.Varint
+	tagStruct = 5<<3 | wire.Bytes
+	tagList   = 6<<3 | wire.Bytes
+)
 
-// lookup finds the value at a dotted path. The request's own metadata goes
-// before the route's.
-func (m gatewayMetadata) lookup(namespace, path string) (string, bool) {
-	if v, ok := find(m.GetMetadataContext().GetFilterMetadata()[namespace], path); ok {
+// lookup finds the value at a dotted path in the gateway's metadata. The
+// request's own goes before the route's.
+func (a *asked) lookup(namespace, path string) (string, bool) {
+	if v, ok := find(entry(a.metadata, namespace), path); ok {
 		return v, true
 	}
-	return find(m.GetRouteMetadataContext().GetFilterMetadata()[namespace], path)
+	return find(entry(a.routeMetadata, namespace), path)
 }
 
 // find walks down to the value at path. Names may hold dots themselves, as
 // those of many claims do, so at each level the longest name that leads to a
 // value counts.
-func find(s *structpb.Struct, path string) (string, bool) {
-	fields := s.GetFields()
-	if v, ok := text(fields[path]); ok {
+func find(fields []byte, path string) (string, bool) {
+	if v, ok := readValue(entry(fields, path)).text(); ok {
 		return v, true
 	}
 	for end := strings.LastIndexByte(path, '.'); end >= 0; end = strings.LastIndexByte(path[:end], '.') {
-		inner := fields[path[:end]].GetStructValue()
-		if inner == nil {
+		inner := readValue(entry(fields, path[:end]))
+		if inner.kind != tagStruct {
 			continue
 		}
-		if v, ok := find(inner, path[end+1:]); ok {
+		if v, ok := find(inner.content, path[end+1:]); ok {
 			return v, true
 		}
 	}
 	return "", false
 }
 
+// entry is the message under a key of a map, nil if there is none: the last
+// entry with that key counts.
+func entry(m []byte, key string) (found []byte) {
+	for f := wire.Read(m); f.Next(); {
+		if f.Tag != tagEntry {
+			continue
+		}
+		var name, value []byte
+		for e := f.Inner(); e.Next(); {
+			switch e.Tag {
+			case tagKey:
+				name = e.Content()
+			case tagValue:
+				value = join(value, e.Content())
+			}
+		}
+		if string(name) == key {
+			found = value
+		}
+	}
+	return found
+}
+
+// value is a Value of metadata: a number, true or false by their bits, else the
+// content of a text, a list or a Struct.
+type value struct {
+	kind    uint64 // its tag, 0 for none
+	number  uint64
+	content []byte
+}
+
+// readValue reads one of six kinds, of which the last that comes counts.
+func readValue(message []byte) (v value) {
+	for f := wire.Read(message); f.Next(); {
+		switch f.Tag {
+		case tagNull, tagNumber, tagBool:
+			v = value{kind: f.Tag, number: f.Number}
+		case tagString, tagList:
+			v = value{kind: f.Tag, content: f.Content()}
+		case tagStruct:
+			if v.kind != tagStruct {
+				v = value{kind: tagStruct}
+			}
+			v.content = join(v.content, f.Content())
+		}
+	}
+	return v
+}
+
 // text is a value as a parameter: strings as they stand, numbers without an
 // exponent, true and false. Lists, objects and null are none.
-func text(v *structpb.Value) (string, bool) {
-	switch kind := v.GetKind().(type) {
-	case *structpb.Value_StringValue:
-		return kind.StringValue, true
-	case *structpb.Value_NumberValue:
-		return strconv.FormatFloat(kind.NumberValue, 'f', -1, 64), true
-	case *structpb.Value_BoolValue:
-		return strconv.FormatBool(kind.BoolValue), true
+func (v value) text() (string, bool) {
+	switch v.kind {
+	case tagString:
+		return string(v.content), true
+	case tagNumber:
+		return strconv.FormatFloat(math.Float64frombits(v.number), 'f', -1, 64), true
+	case tagBool:
+		return strconv.FormatBool(protowire.DecodeBool(v.number)), true
 	}
 	return "", false
 }
 
-// dynamicMetadata is the decision for Envoy's access log and later filters,
+// join puts a message together that comes in parts: it is the parts in a row.
+func join(before, part []byte) []byte {
+	if before == nil {
+		return part // which has no room behind it, and so is never written to
+	}
+	return append(before, part...)
+}
+
+// appendMetadata appends the decision for Envoy's access log and later filters,
 // which find it in the namespace envoy.filters.http.ext_authz. It goes to the
 // gateway alone and so holds quotas that clients are not told of.
-func (r *metadataRoom) dynamicMetadata(d *engine.Decision) *structpb.Struct {
+func appendMetadata(b []byte, d *engine.Decision) []byte {
 	a := &d.Sets[0]
-	facts := make([]fact, 0, 5)
+	b, from := wire.Begin(b, replyMetadata)
+	b = wire.AppendTextFact(b, "verdict", a.DecisionWord())
 	if a.Result.Number >= 0 { // no entry where the door's mode lets pass what was not decided
-		facts = append(facts, fact{"result", int64(a.Result.Number)})
+		b = wire.AppendNumberFact(b, "result", int64(a.Result.Number))
 	}
 	if a.Decider != nil {
-		facts = append(facts, fact{"rule", a.Decider.Return})
+		b = wire.AppendNumberFact(b, "rule", a.Decider.Return)
 	}
 	if a.Limited {
-		facts = append(facts,
-			fact{"limit", a.Quota.Limit},
-			fact{"remaining", a.Quota.Remaining},
-			fact{"reset", engine.Seconds(a.Quota.Reset)})
+		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)
+		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
+		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
 	}
-	told := r.metadata(a.DecisionWord(), facts...)
 	if len(a.Shadow) > 0 {
-		told.Fields["shadow"] = ruleNumbers(a.Shadow)
+		b = wire.AppendNumbersFact(b, "shadow", ruleNumbers(a.Shadow))
 	}
 	if d.Degraded {
-		told.Fields["degraded"] = structpb.NewBoolValue(true)
+		b = wire.AppendTrueFact(b, "degraded")
 	}
-	return told
-}
-
-// fact is a number that a decision is told by.
-type fact struct {
-	name   string
-	number int64
-}
-
-// metadataRoom is room for a verdict and its facts: a value of structpb is two
-// messages, and every decision has half a dozen.
-type metadataRoom struct {
-	whole   structpb.Struct
-	verdict structpb.Value
-	word    structpb.Value_StringValue
-	numbers [5]struct {
-		value structpb.Value
-		kind  structpb.Value_NumberValue
-	}
-}
-
-// metadata is a verdict and its facts, five of them at most.
-func (r *metadataRoom) metadata(verdict string, facts ...fact) *structpb.Struct {
-	r.word.StringValue, r.verdict.Kind = verdict, &r.word
-	fields := make(map[string]*structpb.Value, 1+len(facts))
-	fields["verdict"] = &r.verdict
-	for i, f := range facts {
-		n := &r.numbers[i]
-		n.kind.NumberValue, n.value.Kind = float64(f.number), &n.kind
-		fields[f.name] = &n.value
-	}
-	r.whole.Fields = fields
-	return &r.whole
+	return wire.End(b, from)
 }
 
 // ruleNumbers are the shadow rules that would have refused.
-func ruleNumbers(shadow []engine.Shadow) *structpb.Value {
-	list := &structpb.ListValue{Values: make([]*structpb.Value, len(shadow))}
+func ruleNumbers(shadow []engine.Shadow) []int64 {
+	numbers := make([]int64, len(shadow))
 	for i, s := range shadow {
-		list.Values[i] = structpb.NewNumberValue(float64(s.Rule.Return))
+		numbers[i] = s.Rule.Return
 	}
-	return structpb.NewListValue(list)
+	return numbers
+}
+
+// appendVerdict appends metadata of which a verdict is all.
+func appendVerdict(b []byte, verdict string) []byte {
+	b, from := wire.Begin(b, replyMetadata)
+	return wire.End(wire.AppendTextFact(b, "verdict", verdict), from)
 }

@@ -3,75 +3,59 @@ package extauthz
 import (
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/rules"
 )
 
-// read takes from a check what the mapping needs. Every part of a check may
-// be missing: Envoy's TCP filter sends no request at all.
-//
-// The request's own fields are read and never its pseudo headers, which
-// Envoy's allowed_headers takes away. source.address is the peer of the
-// connection, whatever X-Forwarded-For says.
-func (q *question) read(check *authv3.CheckRequest) {
-	a := check.GetAttributes()
-	http := a.GetRequest().GetHttp()
+// question is what one check needs on its way to the engine, kept for the
+// next.
+type question struct {
+	asked   asked
+	request mapping.Request
+	params  rules.Params
+	sets    [1]engine.Input
+	call    engine.Call
+	room    engine.Room
+	reply   []byte // in wire form
+}
+
+// UnmarshalBinary reads a CheckRequest in wire form.
+func (q *question) UnmarshalBinary(request []byte) error { return q.asked.read(request) }
+
+// read takes from a check what the mapping needs.
+func (q *question) read() {
+	a := &q.asked
 	q.request = mapping.Request{
-		Door:      mapping.ExtAuthz,
-		Method:    http.GetMethod(),
-		Path:      http.GetPath(),
-		Host:      http.GetHost(),
-		Scheme:    http.GetScheme(),
-		Peer:      a.GetSource().GetAddress().GetSocketAddress().GetAddress(),
-		Headers:   headersOf(http),
-		Context:   a.GetContextExtensions(),
-		Principal: a.GetSource().GetPrincipal(),
-		SNI:       a.GetTlsSession().GetSni(),
+		Door: mapping.ExtAuthz, Method: a.method, Path: a.path, Host: a.host, Scheme: a.scheme, Peer: a.peer,
+		Headers: a, Context: a.context, Principal: a.principal, SNI: a.sni,
 	}
-	if hasMetadata(a) {
-		q.request.Metadata = gatewayMetadata{a}.lookup
+	if len(a.metadata)+len(a.routeMetadata) > 0 {
+		q.request.Metadata = a.lookup
 	}
 }
 
-// headersOf are the headers in the form in which Envoy sent them: a map, or
-// with encode_raw_headers a list of raw ones.
-func headersOf(http *authv3.AttributeContext_HttpRequest) mapping.Headers {
-	if list := http.GetHeaderMap(); list != nil {
-		return rawHeaders{list}
-	}
-	return mapping.MapHeaders(http.GetHeaders())
+// isGRPC tells whether the client speaks gRPC, as Envoy does.
+func (a *asked) isGRPC() bool {
+	kind, _ := a.Header("content-type")
+	return kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
 }
 
-// rawHeaders are headers as they came: a name stands as often as it was sent,
-// and values are any bytes.
-type rawHeaders struct{ *corev3.HeaderMap }
-
-// Header returns the value of the header with this lower-case name, as Envoy
-// would put it into the map: several values joined by a comma, and those of
-// Cookie by "; ".
-func (h rawHeaders) Header(name string) (string, bool) {
-	value, found := "", false
-	for _, header := range h.GetHeaders() {
-		if !strings.EqualFold(header.GetKey(), name) {
-			continue
-		}
-		switch {
-		case !found:
-			value, found = rawValue(header), true
-		case name == "cookie":
-			value += "; " + rawValue(header)
-		default:
-			value += "," + rawValue(header)
-		}
-	}
-	return value, found
+// ask is the call that puts the question; fault is what the mapping found wrong
+// with it.
+func (q *question) ask(set *rules.Set, fault error) *engine.Call {
+	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
+	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	return &q.call
 }
 
-func rawValue(h *corev3.HeaderValue) string {
-	if raw := h.GetRawValue(); len(raw) > 0 {
-		return string(raw)
+// forget drops what q holds of a check and keeps the memory.
+func (q *question) forget() {
+	const commonReply = 64 << 10
+	if cap(q.reply) > commonReply {
+		q.reply = nil
 	}
-	return h.GetValue()
+	q.params.Reset()
+	q.asked.forget()
+	q.request, q.call = mapping.Request{}, engine.Call{}
 }

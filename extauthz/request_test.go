@@ -1,30 +1,52 @@
 package extauthz
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/mapping"
 )
 
 // captured is a check as Envoy 1.40 sent it, from testdata.
-func captured(t testing.TB, name string) *authv3.CheckRequest {
+func captured(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return fromJSON(t, string(text))
+}
+
+// fromJSON is a check in wire form.
+func fromJSON(t testing.TB, text string) []byte {
+	t.Helper()
 	check := new(authv3.CheckRequest)
-	if err := protojson.Unmarshal(text, check); err != nil {
-		t.Fatalf("testdata/%s.json: %v", name, err)
+	if err := protojson.Unmarshal([]byte(text), check); err != nil {
+		t.Fatalf("%v in %s", err, text)
 	}
-	return check
+	message, err := proto.Marshal(check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message
+}
+
+// questionOf is what the door makes of a check.
+func questionOf(t testing.TB, message []byte) *question {
+	t.Helper()
+	q := new(question)
+	if err := q.UnmarshalBinary(message); err != nil {
+		t.Fatal(err)
+	}
+	q.read()
+	return q
 }
 
 func TestACheckIsReadFromItsFields(t *testing.T) {
@@ -71,8 +93,7 @@ func TestACheckIsReadFromItsFields(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var q question
-			q.read(captured(t, name))
+			q := questionOf(t, captured(t, name))
 			test.want.Door = mapping.ExtAuthz
 			if diff := cmp.Diff(test.want, q.request, cmpopts.IgnoreFields(mapping.Request{}, "Headers", "Metadata")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -91,17 +112,15 @@ func TestACheckIsReadFromItsFields(t *testing.T) {
 }
 
 func TestMissingPartsOfACheckAreEmpty(t *testing.T) {
-	for name, check := range map[string]*authv3.CheckRequest{
-		"nothing":        nil,
-		"no attributes":  {},
-		"no source":      {Attributes: &authv3.AttributeContext{}},
-		"no http":        {Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{}}},
-		"a unix socket":  {Attributes: &authv3.AttributeContext{Source: pipePeer}},
-		"empty metadata": {Attributes: &authv3.AttributeContext{MetadataContext: &corev3.Metadata{}}},
+	for name, check := range map[string]string{
+		"nothing":        `{}`,
+		"no source":      `{"attributes": {}}`,
+		"no http":        `{"attributes": {"request": {}}}`,
+		"a unix socket":  `{"attributes": {"source": {"address": {"pipe": {"path": "/run/envoy.sock"}}}}}`,
+		"empty metadata": `{"attributes": {"metadata_context": {}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var q question
-			q.read(check)
+			q := questionOf(t, fromJSON(t, check))
 			q.request.Headers = nil
 			if diff := cmp.Diff(mapping.Request{Door: mapping.ExtAuthz}, q.request); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -110,46 +129,49 @@ func TestMissingPartsOfACheckAreEmpty(t *testing.T) {
 	}
 }
 
-var pipePeer = &authv3.AttributeContext_Peer{
-	Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: "/run/envoy.sock"}}},
-}
-
-func TestRawHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
-	raw := func(key, value string) *corev3.HeaderValue {
-		return &corev3.HeaderValue{Key: key, RawValue: []byte(value)}
-	}
-	headers := rawHeaders{&corev3.HeaderMap{Headers: []*corev3.HeaderValue{
-		raw("x-a", "1"), raw("cookie", "a=1"), raw("X-A", "2"), raw("cookie", "b=2"), raw("x-a", ""),
-		{Key: "x-text", Value: "plain"},
-		raw("x-empty", ""),
-	}}}
-	for name, want := range map[string]string{
-		"x-a": "1,2,", "cookie": "a=1; b=2", "x-text": "plain", "x-empty": "",
+func TestHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
+	raw := &asked{isRaw: true, raw: []mapping.Entry{
+		{Key: "x-a", Value: "1"},
+		{Key: "cookie", Value: "a=1"},
+		{Key: "X-A", Value: "2"},
+		{Key: "cookie", Value: "b=2,c=3"},
+		{Key: "x-a"},
+		{Key: "x-empty"},
+	}}
+	joined := &asked{headers: []mapping.Entry{
+		{Key: "x-a", Value: "1,2,"}, {Key: "x-empty", Value: "before"}, {Key: "cookie", Value: "a=1,b=2"}, {Key: "x-empty"},
+	}}
+	for _, test := range []struct {
+		headers    *asked
+		name, want string
+	}{
+		{raw, "x-a", "1,2,"},
+		{raw, "cookie", "a=1; b=2,c=3"},
+		{raw, "x-empty", ""},
+		{joined, "x-a", "1,2,"},
+		{joined, "cookie", "a=1; b=2"}, // no cookie hides behind another
+		{joined, "x-empty", ""},
 	} {
-		if got, found := headers.Header(name); !found || got != want {
-			t.Errorf("%s is %q, %v; want %q", name, got, found, want)
+		if got, found := test.headers.Header(test.name); !found || got != test.want {
+			t.Errorf("%s is %q, %v; want %q", test.name, got, found, test.want)
 		}
 	}
-	if got, found := headers.Header("x-none"); found {
-		t.Errorf("a header that was not sent is %q", got)
+	for _, headers := range []*asked{raw, joined, {}, {isRaw: true}} {
+		if got, found := headers.Header("x-none"); found {
+			t.Errorf("a header that was not sent is %q", got)
+		}
 	}
 }
 
 func TestMetadataIsFoundByItsDottedPath(t *testing.T) {
-	check := new(authv3.CheckRequest)
-	err := protojson.Unmarshal([]byte(`{"attributes": {
+	q := questionOf(t, fromJSON(t, `{"attributes": {
 		"metadata_context": {"filter_metadata": {"jwt": {
 			"payload": {"sub": "ann", "level": 3, "share": 0.25, "big": 12345678901, "staff": true, "guest": false,
 				"aud": ["a"], "none": null, "example.com/org": "koalas", "empty": ""},
 			"a.b": {"c": "long name"}, "a": {"b": {"c": "short names", "d": "only here"}}
 		}}},
 		"route_metadata_context": {"filter_metadata": {"jwt": {"tier": "gold", "payload": {"sub": "route"}}, "my.route": {"plan": "basic"}}}
-	}}`), check)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var q question
-	q.read(check)
+	}}`))
 	for _, test := range []struct {
 		namespace, path, want string // "-" for one that is not found
 	}{
@@ -185,13 +207,30 @@ func TestMetadataIsFoundByItsDottedPath(t *testing.T) {
 }
 
 func TestAQuestionKeepsNothingOfTheLastCheck(t *testing.T) {
-	s := New(Options{})
-	q := s.questions.Get().(*question)
-	q.read(captured(t, "headers_as_a_map"))
-	q.params.Set("uid", "ann")
-	q.ask(nil, nil)
-	s.release(q)
-	if q.params.Len() != 0 || q.request.Context != nil || q.request.Headers != nil || q.call.Sets != nil {
-		t.Errorf("a released question holds %+v", q)
+	for name, checks := range map[string][]byte{
+		"an ordinary check": fromText(t, whole),
+		"raw headers":       fromText(t, raw),
+		"a large check":     bytes.Repeat(fromText(t, whole), 300),
+	} {
+		s := New(Options{})
+		q := questionOf(t, checks)
+		q.params.Set("uid", "ann")
+		q.ask(nil, nil)
+		q.reply = make([]byte, 1<<20)
+		s.release(q)
+		a := &q.asked
+		if q.params.Len() != 0 || q.request.Context != nil || q.request.Headers != nil || q.call.Sets != nil || cap(q.reply) > 1<<16 {
+			t.Errorf("%s: a released question holds %+v", name, q)
+		}
+		// The memory stays, without the texts, which are parts of the whole check.
+		for _, header := range append(a.headers[:cap(a.headers)], a.raw[:cap(a.raw)]...) {
+			if header != (mapping.Entry{}) {
+				t.Errorf("%s: %q is kept", name, header)
+			}
+		}
+		got := cmp.Diff(&asked{}, a, cmp.AllowUnexported(asked{}), cmpopts.EquateEmpty())
+		if got != "" || cap(a.headers) > 128 || cap(a.metadata) > 16<<10 {
+			t.Errorf("%s: %d headers, %d bytes of metadata and this are kept:\n%s", name, cap(a.headers), cap(a.metadata), got)
+		}
 	}
 }

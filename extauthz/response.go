@@ -1,124 +1,130 @@
 package extauthz
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/wire"
 )
 
-// answer puts a decision into Envoy's words. Status and the kind of response
-// are always both set: Envoy takes a reply without them for leave to pass.
-func (s *Server) answer(check *authv3.CheckRequest, d *engine.Decision) *authv3.CheckResponse {
+// The fields of a CheckResponse and what is in it:
+// envoy/service/auth/v3/external_auth.proto, envoy/config/core/v3/base.proto,
+// envoy/type/v3/http_status.proto and google/rpc/status.proto.
+const (
+	replyStatus   = 1
+	replyDenied   = 2
+	replyOK       = 3
+	replyMetadata = 4
+	replyError    = 5
+
+	okHeaders       = 2
+	okRemove        = 5
+	okClientHeaders = 6
+
+	deniedStatus  = 1
+	deniedHeaders = 2
+	deniedBody    = 3
+
+	statusCode = 1 // of both kinds
+
+	optionHeader = 1
+	optionAction = 3
+
+	headerKey   = 1
+	headerValue = 2
+)
+
+// appendAnswer puts a decision into Envoy's words. Status and the kind of response
+// are always both set: Envoy takes a reply without them for leave to pass, and also
+// one that it cannot read, so that every text is UTF-8, whatever clients and rule
+// files say. It appends a CheckResponse as it travels: the generated messages would
+// be several dozen, to be gone through and dropped.
+func (s *Server) appendAnswer(b []byte, a *asked, d *engine.Decision) []byte {
 	switch {
 	case d.Unavailable:
-		return unavailable(d)
+		// The decision is left to Envoy's failure mode. Where that denies, the
+		// client gets a 503.
+		b = appendRefusal(b, replyError, codes.Unavailable, d.Refusal(), nil)
+		return appendVerdict(b, "unavailable")
 	case d.Verdict == rules.Allow:
-		return s.allowed(check, d)
+		b = s.appendAllowed(b, a, d)
+	default:
+		b = s.appendDenied(b, a, d)
 	}
-	return s.denied(check, d)
+	return appendMetadata(b, d)
 }
 
-// room is what every answer consists of, in one piece.
-type room struct {
-	reply   authv3.CheckResponse
-	status  rpcstatus.Status
-	headers headerRoom
-	told    metadataRoom
-}
-
-// allowed lets the request through: the upstream hears of the decision, the
+// appendAllowed lets the request through: the upstream hears of the decision, the
 // client of its quota.
-func (s *Server) allowed(check *authv3.CheckRequest, d *engine.Decision) *authv3.CheckResponse {
+func (s *Server) appendAllowed(b []byte, a *asked, d *engine.Decision) []byte {
 	var up, down [12]rules.Header
 	upstream := d.DecisionHeaders(up[:0])
-	client := engine.Sendable(d.ClientHeaders(down[:0], s.presentation))
-	r := new(struct {
-		room
-		kind authv3.CheckResponse_OkResponse
-		ok   authv3.OkHttpResponse
-	})
-	r.status.Code = int32(codes.OK)
-	r.ok.Headers, r.ok.ResponseHeadersToAdd = r.headers.options(upstream, client)
-	r.ok.HeadersToRemove = forged(check.GetAttributes().GetRequest().GetHttp(), upstream)
-	r.kind.OkResponse = &r.ok
-	r.reply.Status, r.reply.HttpResponse, r.reply.DynamicMetadata = &r.status, &r.kind, r.told.dynamicMetadata(d)
-	return &r.reply
+	b = appendStatus(b, replyStatus, int(codes.OK))
+	b, from := wire.Begin(b, replyOK)
+	b = appendHeaders(b, okHeaders, upstream)
+	b = a.appendForged(b, upstream)
+	b = appendHeaders(b, okClientHeaders, engine.Sendable(d.ClientHeaders(down[:0], s.options.Presentation)))
+	return wire.End(b, from)
 }
 
-// denied refuses the request with what its client is to get.
-func (s *Server) denied(check *authv3.CheckRequest, d *engine.Decision) *authv3.CheckResponse {
-	var buffer [16]rules.Header
-	result := d.Sets[d.Refuser].Result
-	headers := d.ClientHeaders(buffer[:0], s.presentation)
-	if result.GRPCStatus != 0 && isGRPC(check) {
-		// Envoy keeps a grpc-status that is there, and else makes one of the
-		// HTTP status.
-		headers = append(headers, rules.Header{Name: "grpc-status", Value: strconv.Itoa(result.GRPCStatus)})
+// appendDenied refuses the request with what its client is to get.
+func (s *Server) appendDenied(b []byte, a *asked, d *engine.Decision) []byte {
+	var room [16]rules.Header
+	headers := d.ClientHeaders(room[:0], s.options.Presentation)
+	refusal := d.Refusal()
+	code := grpcCode(refusal.Status)
+	if own := d.Sets[d.Refuser].Result.GRPCStatus; own != 0 {
+		code = codes.Code(own)
+		if a.isGRPC() {
+			// Envoy keeps a grpc-status that is there, and else makes one of the
+			// HTTP status.
+			headers = append(headers, rules.Header{Name: "grpc-status", Value: strconv.Itoa(own)})
+		}
 	}
-	r := refuse(d.Refusal(), headers)
-	if result.GRPCStatus != 0 {
-		r.status.Code = int32(result.GRPCStatus)
-	}
-	r.reply.DynamicMetadata = r.told.dynamicMetadata(d)
-	return &r.reply
+	return appendRefusal(b, replyDenied, code, refusal, headers)
 }
 
-// problem refuses a request that cannot be decided.
-func problem(status int, detail string) *authv3.CheckResponse {
-	r := refuse(engine.Problem(status, detail), nil)
-	r.reply.DynamicMetadata = r.told.metadata("invalid")
-	return &r.reply
+// appendProblem refuses a request that cannot be decided.
+func appendProblem(b []byte, status int, detail string) []byte {
+	b = appendRefusal(b, replyDenied, grpcCode(status), engine.Problem(status, detail), nil)
+	return appendVerdict(b, "invalid")
 }
 
-// unavailable leaves the decision to Envoy's failure mode. Where that denies,
-// the client gets a 503.
-func unavailable(d *engine.Decision) *authv3.CheckResponse {
-	r := new(denial)
-	r.tell(d.Refusal(), nil)
-	r.status.Code = int32(codes.Unavailable)
-	r.reply.Status, r.reply.DynamicMetadata = &r.status, r.told.metadata("unavailable")
-	r.reply.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: &r.response}
-	return &r.reply
-}
-
-// refuse is a denial without metadata.
-func refuse(told engine.Refusal, headers []rules.Header) *denial {
-	r := new(denial)
-	r.tell(told, headers)
-	r.status.Code = int32(grpcCode(told.Status))
-	r.kind.DeniedResponse = &r.response
-	r.reply.Status, r.reply.HttpResponse = &r.status, &r.kind
-	return r
-}
-
-// denial is an answer that refuses.
-type denial struct {
-	room
-	kind     authv3.CheckResponse_DeniedResponse
-	response authv3.DeniedHttpResponse
-	http     typev3.HttpStatus
-}
-
-// tell makes the response of what the client is to get.
-func (d *denial) tell(r engine.Refusal, headers []rules.Header) {
+// appendRefusal appends an answer of that kind which refuses: the code, and what
+// the client is to get. It changes headers.
+func appendRefusal(b []byte, kind protowire.Number, code codes.Code, r engine.Refusal, headers []rules.Header) []byte {
 	if r.Status < 200 || r.Status > 599 {
 		r.Status = http.StatusForbidden // Envoy breaks the connection on others
 	}
-	d.http.Code = typev3.StatusCode(r.Status)
-	d.response.Status = &d.http
-	if r.Status != http.StatusNoContent && r.Status != http.StatusNotModified {
-		d.response.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
+	if r.Status == http.StatusNoContent || r.Status == http.StatusNotModified {
+		r.Body = nil
+	} else {
 		headers = append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})
 	}
-	d.response.Headers, _ = d.headers.options(engine.Sendable(headers), nil)
+	if !utf8.Valid(r.Body) {
+		r.Body = bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))
+	}
+	b = appendStatus(b, replyStatus, int(code))
+	b, from := wire.Begin(b, kind)
+	b = appendStatus(b, deniedStatus, r.Status)
+	b = appendHeaders(b, deniedHeaders, engine.Sendable(headers))
+	if len(r.Body) > 0 {
+		b = wire.AppendBytes(b, deniedBody, r.Body)
+	}
+	return wire.End(b, from)
+}
+
+// appendStatus appends a status of gRPC or HTTP.
+func appendStatus(b []byte, field protowire.Number, code int) []byte {
+	b, from := wire.Begin(b, field)
+	return wire.End(wire.AppendNumber(b, statusCode, uint64(code)), from)
 }
 
 // grpcCode is the code of a refusal. Envoy only tells it from OK; other
@@ -133,10 +139,4 @@ func grpcCode(status int) codes.Code {
 		return codes.ResourceExhausted
 	}
 	return codes.PermissionDenied
-}
-
-// isGRPC tells whether the client speaks gRPC, as Envoy does.
-func isGRPC(check *authv3.CheckRequest) bool {
-	kind, _ := headersOf(check.GetAttributes().GetRequest().GetHttp()).Header("content-type")
-	return kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
 }

@@ -229,10 +229,10 @@ func TestTheRescueIsToldOf(t *testing.T) {
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	s := &slow{}
-	server := extauthz.New(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))})
+	door := directly(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	reply, err := server.Check(ctx, about("vote", nil))
+	reply, err := door.call(ctx, wireOf(t, about("vote", nil)))
 	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.asked.Load() != 1 {
 		t.Errorf("got %v, %v after %d asks; want DeadlineExceeded", reply, err, s.asked.Load())
 	}

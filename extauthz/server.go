@@ -3,6 +3,7 @@
 package extauthz
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,11 +11,11 @@ import (
 	"sync"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Options are what the door works with.
@@ -29,77 +30,83 @@ type Options struct {
 
 // Server is the door. It is safe for concurrent use.
 type Server struct {
-	engine       *engine.Engine
-	mapping      mapping.Options
-	presentation engine.Presentation
-	logger       *slog.Logger
-	questions    sync.Pool
+	options   Options
+	info      *grpc.UnaryServerInfo // of every call
+	questions sync.Pool
 }
-
-var _ authv3.AuthorizationServer = (*Server)(nil)
 
 // New returns the door to an engine.
 func New(o Options) *Server {
-	s := &Server{engine: o.Engine, mapping: o.Mapping, presentation: o.Presentation, logger: o.Logger}
-	if s.logger == nil {
-		s.logger = slog.Default()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
+	s := &Server{options: o}
+	s.info = &grpc.UnaryServerInfo{Server: s, FullMethod: authv3.Authorization_Check_FullMethodName}
 	s.questions.New = func() any { return new(question) }
 	return s
 }
 
-// Check answers whether a request may pass. An error means that the question
-// has no answer, and leaves what then holds to Envoy's failure mode; a
-// decision always travels in the message.
-func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	set := s.engine.Rules()
+// Register puts the door on a front. The front must have a request read itself,
+// by encoding.BinaryUnmarshaler, and send a reply that is []byte as it is, which
+// envoy.Server does and grpc.Server by itself does not.
+func (s *Server) Register(front grpc.ServiceRegistrar) { front.RegisterService(&description, s) }
+
+// description is the generated one, but for the handler, which is called with
+// generated messages.
+var description = grpc.ServiceDesc{
+	ServiceName: authv3.Authorization_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods:     []grpc.MethodDesc{{MethodName: "Check", Handler: check}},
+	Metadata:    authv3.Authorization_ServiceDesc.Metadata,
+}
+
+// check is how grpc calls the door.
+func check(door any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc gives the order
+	s := door.(*Server)
 	q := s.questions.Get().(*question)
 	defer s.release(q)
-	q.read(check)
-	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
-	d, err := s.engine.Decide(ctx, q.ask(set, fault))
+	if err := decode(q); err != nil {
+		return nil, err
+	}
+	if intercept == nil {
+		return s.handle(ctx, q)
+	}
+	return intercept(ctx, q, s.info, s.handle)
+}
+
+// handle answers whether a request may pass, by a CheckResponse in wire form. An
+// error means that the question has no answer, and leaves what then holds to
+// Envoy's failure mode; a decision always travels in the message.
+func (s *Server) handle(ctx context.Context, asked any) (any, error) {
+	set := s.options.Engine.Rules()
+	q := asked.(*question)
+	q.read()
+	fault := mapping.Params(set, &q.request, &s.options.Mapping, &q.params)
+	d, err := s.options.Engine.Decide(ctx, q.ask(set, fault))
 	if err != nil {
 		return s.undecided(err)
 	}
-	return s.answer(check, d), nil
+	q.reply = s.appendAnswer(q.reply[:0], &q.asked, d)
+	return bytes.Clone(q.reply), nil
 }
 
 // undecided answers a check that has no decision: what is wrong with the
 // request is the client's to hear, anything else Envoy's.
-func (s *Server) undecided(err error) (*authv3.CheckResponse, error) {
+func (s *Server) undecided(err error) (any, error) {
 	var refusal *mapping.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		s.logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", refusal.Reason)
-		return problem(refusal.Status, refusal.Reason), nil
+		s.options.Logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", refusal.Reason)
+		return appendProblem(nil, refusal.Status, refusal.Reason), nil
 	case engine.IsInvalid(err):
-		s.logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", err)
-		return problem(http.StatusBadRequest, err.Error()), nil
+		s.options.Logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", err)
+		return appendProblem(nil, http.StatusBadRequest, err.Error()), nil
 	}
 	return nil, status.FromContextError(err).Err()
 }
 
-// question is what one check needs on its way to the engine, kept for the
-// next.
-type question struct {
-	request mapping.Request
-	params  rules.Params
-	sets    [1]engine.Input
-	call    engine.Call
-	room    engine.Room
-}
-
-// ask is the call that puts the question; fault is what the mapping found wrong
-// with it.
-func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
-	return &q.call
-}
-
 // release keeps q for another check, without what it holds of this one.
 func (s *Server) release(q *question) {
-	q.params.Reset()
-	q.request, q.call = mapping.Request{}, engine.Call{}
+	q.forget()
 	s.questions.Put(q)
 }

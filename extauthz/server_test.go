@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/rules"
 	"github.com/koalagate/koalagate/store"
@@ -51,8 +52,8 @@ func openOn(t testing.TB, s engine.Evaluator, text string, change func(*extauthz
 	if change != nil {
 		change(&o)
 	}
-	server := grpc.NewServer()
-	authv3.RegisterAuthorizationServer(server, extauthz.New(o))
+	server := envoy.NewServer(envoy.Options{})
+	extauthz.New(o).Register(server)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -32,7 +32,7 @@ func BenchmarkParams(b *testing.B) {
 		{"extauthz", &Request{
 			Door: ExtAuthz, Method: "GET", Path: "/api/videos/42?page=3&sort=new", Host: "shop.example",
 			Scheme: "https", Peer: "203.0.113.9",
-			Headers: MapHeaders{
+			Headers: mapHeaders{
 				":authority": "shop.example", ":method": "GET", ":path": "/api/videos/42?page=3&sort=new",
 				":scheme": "https", "accept": "*/*", "user-agent": "Mozilla/5.0", "x-request-id": "5135930604681415019",
 				"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https", "x-tenant": "acme",
@@ -68,7 +68,7 @@ func BenchmarkParams(b *testing.B) {
 func BenchmarkManyParams(b *testing.B) {
 	for _, n := range []int{8, 64, 256} {
 		var declared strings.Builder
-		headers := MapHeaders{":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "https"}
+		headers := mapHeaders{":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "https"}
 		for i := range n {
 			fmt.Fprintf(&declared, "parameter%d : header X-Parameter-%d\n", i, i)
 			headers[fmt.Sprintf("x-parameter-%d", i)] = "value"

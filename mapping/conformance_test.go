@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,20 +71,13 @@ func (c *mappingCase) request() *Request {
 	return r
 }
 
-// headers are the case's headers in the form that its door has them in.
+// headers are the case's headers.
 func (c *mappingCase) headers() Headers {
 	web := http.Header{}
 	for _, h := range c.Request.Headers {
 		web.Add(h[0], h[1])
 	}
-	if c.Door != ExtAuthz {
-		return HTTPHeaders(web)
-	}
-	joined := make(MapHeaders)
-	for name, values := range web {
-		joined[strings.ToLower(name)] = strings.Join(values, ",")
-	}
-	return joined
+	return HTTPHeaders(web)
 }
 
 // parse makes a rule set of a rule file's text.

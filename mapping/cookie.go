@@ -26,12 +26,12 @@ func cookieValue(header, name string) string {
 	return ""
 }
 
-// cookiesApart undoes what Envoy does to several Cookie headers: it joins them
+// CookiesApart undoes what Envoy does to several Cookie headers: it joins them
 // by a comma, as it does all headers, where an application reads each of them.
 // A client could hide a cookie from the rules behind another one. The comma
 // ends a cookie if a name and an equals sign follow; values hold commas too,
 // against the standard.
-func cookiesApart(joined string) string {
+func CookiesApart(joined string) string {
 	if strings.IndexByte(joined, ',') < 0 {
 		return joined
 	}

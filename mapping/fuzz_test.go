@@ -40,7 +40,7 @@ func FuzzParams(f *testing.F) {
 	}
 	set := with(f, fuzzParams, fuzzRoutes)
 	f.Fuzz(func(t *testing.T, door uint8, method, path, host, peer, lines string, keep bool) {
-		headers, entries := MapHeaders{}, []Entry(nil)
+		headers, entries := mapHeaders{}, []Entry(nil)
 		for line := range strings.SplitSeq(lines, "\n") {
 			name, value, _ := strings.Cut(line, ":")
 			headers[strings.ToLower(name)] = value

@@ -14,13 +14,7 @@ type Headers interface {
 // HTTPHeaders are the headers of a net/http request.
 type HTTPHeaders http.Header
 
-// MapHeaders are headers by lower-case name, as Envoy sends them.
-type MapHeaders map[string]string
-
-var (
-	_ Headers = HTTPHeaders(nil)
-	_ Headers = MapHeaders(nil)
-)
+var _ Headers = HTTPHeaders(nil)
 
 // Header returns the value of the header with this lower-case name. Several
 // values are joined by a comma, as Envoy does, and those of Cookie by "; ",
@@ -54,13 +48,4 @@ func appendCanonical(b []byte, name string) []byte {
 		start = c == '-'
 	}
 	return b
-}
-
-// Header returns the value of the header with this lower-case name.
-func (h MapHeaders) Header(name string) (string, bool) {
-	value, ok := h[name]
-	if name == "cookie" {
-		value = cookiesApart(value)
-	}
-	return value, ok
 }

@@ -39,12 +39,10 @@ func TestHTTPHeadersDoNotAllocate(t *testing.T) {
 	}
 }
 
-func TestMapHeaders(t *testing.T) {
-	h := MapHeaders{"x-user-id": "ann"}
-	if got, ok := h.Header("x-user-id"); got != "ann" || !ok {
-		t.Errorf("Header = %q, %v, want ann", got, ok)
-	}
-	if _, ok := MapHeaders(nil).Header("x-user-id"); ok {
-		t.Error("no headers have a header")
-	}
+// mapHeaders are headers by lower-case name.
+type mapHeaders map[string]string
+
+func (h mapHeaders) Header(name string) (string, bool) {
+	value, ok := h[name]
+	return value, ok
 }

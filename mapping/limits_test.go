@@ -52,7 +52,7 @@ func TestLongValues(t *testing.T) {
 		name string
 		call *Request
 	}{
-		{"header", &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: MapHeaders{"x-long": long}}},
+		{"header", &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}},
 		{"path", &Request{Door: ExtAuthz, Method: "GET", Path: "/" + long}},
 		{"context", &Request{Door: ExtAuthz, Context: map[string]string{"v": long}}},
 		{"argument", &Request{Door: Koala, Args: []Entry{{"v", long}}}},
@@ -64,7 +64,7 @@ func TestLongValues(t *testing.T) {
 		})
 	}
 	// A digest is of the whole value, not of the shortened one.
-	r := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: MapHeaders{"x-long": long}}
+	r := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}
 	wantParam(t, set, r, &Options{}, "h", digest(long))
 }
 

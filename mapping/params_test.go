@@ -32,7 +32,7 @@ func with(t testing.TB, params, routes string) *rules.Set {
 
 // nginxCall is a check as nginx sends it, with more headers or others.
 func nginxCall(changes map[string]string) *Request {
-	headers := MapHeaders{
+	headers := mapHeaders{
 		"x-original-method": "POST", "x-original-uri": "/a?q=1", "x-real-ip": "198.51.100.7",
 		"x-forwarded-host": "Shop.Example:443", "x-forwarded-proto": "https",
 	}
@@ -44,7 +44,7 @@ func nginxCall(changes map[string]string) *Request {
 
 // caddyCall is a check as Caddy sends it, with more headers or others.
 func caddyCall(changes map[string]string) *Request {
-	headers := MapHeaders{
+	headers := mapHeaders{
 		"x-forwarded-method": "POST", "x-forwarded-uri": "/a?q=1", "x-forwarded-for": "198.51.100.7",
 		"x-forwarded-host": "shop.example", "x-forwarded-proto": "https",
 	}
@@ -60,12 +60,12 @@ func envoyWebCall(changes map[string]string) *Request {
 	return &Request{
 		Door: ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
 		Scheme: "http", Peer: "127.0.0.1:5000",
-		Headers: change(MapHeaders{"x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https"}, changes),
+		Headers: change(mapHeaders{"x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https"}, changes),
 	}
 }
 
 // change puts headers in and, where the value is "-", takes them out.
-func change(headers MapHeaders, changes map[string]string) MapHeaders {
+func change(headers mapHeaders, changes map[string]string) mapHeaders {
 	for name, value := range changes {
 		if value == "-" {
 			delete(headers, name)
@@ -97,7 +97,7 @@ func TestDerived(t *testing.T) {
 			"extauthz: the fields of the message",
 			&Request{
 				Door: ExtAuthz, Method: "GET", Path: "/a?b", Host: "Shop.Example:80", Scheme: "HTTPS",
-				Peer: "198.51.100.7", Headers: MapHeaders(forged),
+				Peer: "198.51.100.7", Headers: mapHeaders(forged),
 			},
 			map[string]string{
 				"door": "extauthz", "method": "GET", "path": "/a", "host": "shop.example",
@@ -201,7 +201,7 @@ func TestDerived(t *testing.T) {
 			"middleware: the request itself and its peer",
 			&Request{
 				Door: Middleware, Method: "GET", Path: "/a", Host: "[::1]:80", Scheme: "http",
-				Peer: "[2001:db8::9]:5000", Headers: MapHeaders(forged),
+				Peer: "[2001:db8::9]:5000", Headers: mapHeaders(forged),
 			},
 			map[string]string{
 				"door": "middleware", "method": "GET", "path": "/a", "host": "::1",
@@ -212,7 +212,7 @@ func TestDerived(t *testing.T) {
 			"koala: the door and what the application says",
 			&Request{
 				Door: Koala, Method: "GET", Path: "/rule/browse?act=ask", Host: "koala", Scheme: "http",
-				Peer: "127.0.0.1:5000", Headers: MapHeaders(forged),
+				Peer: "127.0.0.1:5000", Headers: mapHeaders(forged),
 				Args: []Entry{{"act", "ask"}, {"_hits", "2"}, {"qid", ""}, {"act", "list"}, {"", "x"}},
 			},
 			map[string]string{"door": "koala", "act": "ask"},
@@ -254,13 +254,13 @@ func TestPrecedence(t *testing.T) {
 	get := func(door Door, path string, headers map[string]string) *Request {
 		switch door {
 		case AuthRequest:
-			return nginxCall(change(MapHeaders{"x-original-uri": path}, headers))
+			return nginxCall(change(mapHeaders{"x-original-uri": path}, headers))
 		case ExtAuthzWeb:
 			r := envoyWebCall(headers)
 			r.Path = extAuthzPrefix + path
 			return r
 		}
-		return &Request{Door: door, Method: "GET", Path: path, Headers: MapHeaders(headers)}
+		return &Request{Door: door, Method: "GET", Path: path, Headers: mapHeaders(headers)}
 	}
 	check := func(r *Request, query string) *Request { r.Path += query; return r }
 	context := func(r *Request, act string) *Request { r.Context = map[string]string{"act": act}; return r }
@@ -344,7 +344,7 @@ func TestMissingHeaders(t *testing.T) {
 		{caddyCall(map[string]string{"x-forwarded-for": "192.0.2.66,"}), []string{"X-Forwarded-For"}},
 		{envoyWebCall(map[string]string{"x-forwarded-for": "-"}), []string{"X-Forwarded-For"}},
 		{
-			&Request{Door: Accel, Headers: MapHeaders(nil)},
+			&Request{Door: Accel, Headers: mapHeaders(nil)},
 			[]string{"X-Original-Method", "X-Original-URI", "X-Real-IP"},
 		},
 		{
@@ -397,7 +397,7 @@ func TestTrustedHops(t *testing.T) {
 	middleware := func(list string) *Request {
 		return &Request{
 			Door: Middleware, Method: "GET", Path: "/", Peer: "10.0.0.1:5000",
-			Headers: MapHeaders{"x-forwarded-for": list},
+			Headers: mapHeaders{"x-forwarded-for": list},
 		}
 	}
 	for _, c := range []struct {

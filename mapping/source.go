@@ -33,7 +33,7 @@ func (q *original) source(s *rules.ParamSource) string {
 	case rules.FromCookie:
 		cookies := q.header("cookie")
 		if q.call.Door == ExtAuthzWeb {
-			cookies = cookiesApart(cookies)
+			cookies = CookiesApart(cookies)
 		}
 		return cookieValue(cookies, s.Name)
 	case rules.FromQuery:

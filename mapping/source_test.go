@@ -3,7 +3,7 @@ package mapping
 import "testing"
 
 func TestSources(t *testing.T) {
-	envoy := func(headers MapHeaders) *Request {
+	envoy := func(headers mapHeaders) *Request {
 		return &Request{
 			Door: ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
 			Principal: "spiffe://mesh/app", SNI: "shop.example",
@@ -19,7 +19,7 @@ func TestSources(t *testing.T) {
 	limit := &Request{Door: RateLimit, Domain: "edge", Entries: []Entry{{"user", "ann"}, {"user", "eve"}, {"empty", ""}}}
 	koala := &Request{
 		Door: Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
-		Headers: MapHeaders{"x-user": "ann", "x-koala-param-v": "forged"},
+		Headers: mapHeaders{"x-user": "ann", "x-koala-param-v": "forged"},
 		Args:    []Entry{{"user", "ann"}, {"user", "eve"}},
 	}
 
@@ -30,19 +30,18 @@ func TestSources(t *testing.T) {
 		call         *Request
 		want         string
 	}{
-		{"header", "header X-User", envoy(MapHeaders{"x-user": "ann"}), "ann"},
-		{"header as it arrived", "header X-User", envoy(MapHeaders{"x-user": " ann "}), " ann "},
-		{"header, not UTF-8 and a NUL", "header X-User", envoy(MapHeaders{"x-user": "\xff\x00"}), "\xff\x00"},
+		{"header", "header X-User", envoy(mapHeaders{"x-user": "ann"}), "ann"},
+		{"header as it arrived", "header X-User", envoy(mapHeaders{"x-user": " ann "}), " ann "},
+		{"header, not UTF-8 and a NUL", "header X-User", envoy(mapHeaders{"x-user": "\xff\x00"}), "\xff\x00"},
 		{"header, absent", "header X-User", plainCall(), ""},
-		{"header, blank", "header X-User else sni", envoy(MapHeaders{"x-user": "\t "}), "shop.example"},
+		{"header, blank", "header X-User else sni", envoy(mapHeaders{"x-user": "\t "}), "shop.example"},
 		{"header Host is the request's own", "header Host", nginxCall(nil), "shop.example"},
-		{"cookie", "cookie uid", envoy(MapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
-		{"cookie behind another Cookie header", "cookie uid", envoy(MapHeaders{"cookie": "a=b,uid=ann"}), "ann"},
-		{"cookie behind another Cookie header, over HTTP", "cookie uid", &Request{
+		{"cookie", "cookie uid", envoy(mapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
+		{"cookie behind another Cookie header", "cookie uid", &Request{
 			Door: ExtAuthzWeb, Path: "/v1/ext-authz/",
 			Headers: HTTPHeaders{"Cookie": {"a=b,uid=ann"}, "X-Forwarded-For": {"198.51.100.7"}},
 		}, "ann"},
-		{"cookie, empty", "cookie uid else sni", envoy(MapHeaders{"cookie": "uid="}), "shop.example"},
+		{"cookie, empty", "cookie uid else sni", envoy(mapHeaders{"cookie": "uid="}), "shop.example"},
 		{"query", "query q", plainCall(), "a b"},
 		{"query, a broken escape", "query e", plainCall(), "%zz"},
 		{"query, empty", "query empty else sni", plainCall(), "shop.example"},
@@ -66,10 +65,10 @@ func TestSources(t *testing.T) {
 		{"gateway at koala", "gateway", koala, ""},
 		{"gateway", "gateway", nginxCall(map[string]string{"x-koala-param-v": "ann"}), "ann"},
 		{"gateway, hashed", "gateway hashed", nginxCall(map[string]string{"x-koala-param-v": "ann"}), annHashed},
-		{"hashed", "header X-User hashed", envoy(MapHeaders{"x-user": "ann"}), annHashed},
-		{"hashed without the blanks around it", "header X-User hashed", envoy(MapHeaders{"x-user": " ann\t"}), annHashed},
+		{"hashed", "header X-User hashed", envoy(mapHeaders{"x-user": "ann"}), annHashed},
+		{"hashed without the blanks around it", "header X-User hashed", envoy(mapHeaders{"x-user": " ann\t"}), annHashed},
 		{"hashed belongs to its source", "header X-User hashed else sni", plainCall(), "shop.example"},
-		{"hashed nothing is absent", "header X-User hashed", envoy(MapHeaders{"x-user": " "}), ""},
+		{"hashed nothing is absent", "header X-User hashed", envoy(mapHeaders{"x-user": " "}), ""},
 		{"a placeholder", "header X-User else query q", caddyCall(map[string]string{"x-user": "{http.auth.user.id}"}), "1"},
 		{"a placeholder among blanks", "header X-User else query q", caddyCall(map[string]string{"x-user": " {user} "}), "1"},
 		{"a placeholder and more", "header X-User else query q", caddyCall(map[string]string{"x-user": "{a}{b}"}), "{a}{b}"},

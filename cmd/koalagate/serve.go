@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/admin"
@@ -150,9 +149,9 @@ func grpcDoors(c *config.Config, e *engine.Engine, certificates *envoy.Certifica
 		Certificates:          certificates,
 		Logger:                logger,
 	})
-	authv3.RegisterAuthorizationServer(front, extauthz.New(extauthz.Options{
+	extauthz.New(extauthz.Options{
 		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Logger: logger,
-	}))
+	}).Register(front)
 	ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Logger: logger,
 	}).Register(front)
