@@ -59,15 +59,15 @@ func kindInWords(t reflect.Type) string {
 // unknownKey words the complaint about a key that does not exist.
 func unknownKey(key string, known []string) string {
 	text := "unknown key " + quoted(key)
-	if near := nearest(key, known); near != "" {
+	if near := Nearest(key, known); near != "" {
 		text += "; did you mean " + quoted(near) + "?"
 	}
 	return text
 }
 
-// nearest is the word of known that key is most likely a slip of, "" if none
+// Nearest is the word of known that key is most likely a slip of, "" if none
 // is near.
-func nearest(key string, known []string) string {
+func Nearest(key string, known []string) string {
 	best, least := "", 1+max(2, len(key)/3)
 	for _, k := range known {
 		if d := distance(key, k); d < least {

@@ -65,6 +65,33 @@ func (s *settings) load(environ []string) (*config.Loaded, error) {
 	return loaded, checkRedis(loaded)
 }
 
+// unknownFlag words the complaint about a flag that a command does not have.
+// Most options have no flag, and are told of as what they are.
+func unknownFlag(c *cobra.Command, name string) error {
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	if c.Flags().Lookup(configFlag) == nil {
+		return fmt.Errorf("there is no flag --%s%s", name, meant("--", config.Nearest(name, flags)))
+	}
+	keys := config.Keys()
+	if key := strings.ReplaceAll(name, "-", "_"); slices.Contains(keys, key) {
+		return fmt.Errorf("there is no flag --%s; set %s, or %s in the file of --config", name, config.EnvName(key), key)
+	}
+	if near := config.Nearest(name, flags); near != "" {
+		return fmt.Errorf("there is no flag --%s%s", name, meant("--", near))
+	}
+	near := config.Nearest(strings.ReplaceAll(name, "-", "_"), keys)
+	return fmt.Errorf("there is no flag --%s%s", name, meant("the option ", near))
+}
+
+// meant asks whether a word was meant, if there is one.
+func meant(kind, word string) string {
+	if word == "" {
+		return ""
+	}
+	return "; did you mean " + kind + word + "?"
+}
+
 // keyOf is the key that a flag sets.
 func keyOf(f *pflag.Flag) string { return strings.ReplaceAll(f.Name, "-", "_") }
 

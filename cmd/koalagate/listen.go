@@ -32,10 +32,22 @@ func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
 		}
 		if err != nil {
 			l.close()
-			return nil, fmt.Errorf("%s: %w", one.key, err)
+			return nil, fmt.Errorf("%s: %w%s", one.key, err, listenRemedy(err))
 		}
 	}
 	return l, nil
+}
+
+// listenRemedy says what to do about an address that cannot be listened at, ""
+// where the error says it all.
+func listenRemedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; another program listens there, another koalagate perhaps: end it, or choose another address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "; want an address of this machine, or :PORT for all of them"
+	}
+	return ""
 }
 
 // close closes what is open. A server may have done so before.

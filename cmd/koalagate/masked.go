@@ -41,7 +41,7 @@ func (m *maskedValues) look(line int, c *engine.Call) {
 	for name, rule := range m.compared {
 		for i := range c.Sets {
 			if value, _ := c.Sets[i].Params.Get(name); trace.IsPseudonym(value) {
-				fmt.Fprintf(m.out, "koalagate: line %d: the value of %s is masked, and rule %d goes by it; write it down with decision_log_params: [%s]\n", line, name, rule.Return, name)
+				fmt.Fprintf(m.out, "koalagate: line %d: the value of %s is masked, and rule %d goes by it; have the service write it down by adding %s to decision_log_params\n", line, name, rule.Return, name)
 				delete(m.compared, name)
 				break
 			}

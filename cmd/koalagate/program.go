@@ -58,13 +58,17 @@ func (p *program) run() int {
 		}
 		return exitFailed
 	}
-	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", worded(err), ran.CommandPath())
+	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", worded(ran, err), ran.CommandPath())
 	return exitUsage
 }
 
 // worded is a fault of the command line in our words: of what cannot be read,
 // pflag says what strconv does.
-func worded(err error) error {
+func worded(ran *cobra.Command, err error) error {
+	var absent *pflag.NotExistError
+	if errors.As(err, &absent) && len(absent.GetSpecifiedName()) > 1 {
+		return unknownFlag(ran, absent.GetSpecifiedName())
+	}
 	var invalid *pflag.InvalidValueError
 	var unread *strconv.NumError
 	if !errors.As(err, &invalid) || !errors.As(err, &unread) {

@@ -30,8 +30,14 @@ func (p *program) serveCommand() *cobra.Command {
 		Short: "Answer gateways",
 		Long: "Answer gateways by the rules until SIGTERM, which drains; a second one ends at once.\n" +
 			"SIGHUP reads the rules again; changes of the files are seen without.\n" +
-			"Every flag is also KOALAGATE_…: KOALAGATE_RULES for --rules.",
-		Args: noArguments,
+			"Every flag is also KOALAGATE_…: KOALAGATE_RULES for --rules. The other options, most of them,\n" +
+			"are KOALAGATE_… and keys of the --config file; `koalagate config print` shows all.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q means nothing here; rule files are given by --rules PATH", args[0])
+			}
+			return nil
+		},
 	}
 	s := addSettings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/config"
+)
+
+// TestListenRemedies has addresses that cannot be listened at, and wants the
+// error to name the setting and what to do.
+func TestListenRemedies(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, test := range []struct{ name, address, want string }{
+		{"taken", taken.Addr().String(), "another program listens there"},
+		{"of another machine", "192.0.2.1:0", "want an address of this machine"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := config.Default()
+			c.GRPCAddr, c.HTTPAddr = "127.0.0.1:0", test.address
+			l, err := listenAll(t.Context(), &c)
+			if err == nil {
+				l.close()
+				t.Fatal("no error")
+			}
+			if text := err.Error(); !strings.HasPrefix(text, "http_addr: ") || !strings.Contains(text, test.want) {
+				t.Errorf("%q; want http_addr and %q", text, test.want)
+			}
+		})
+	}
+}
