@@ -95,7 +95,7 @@ func (a *asked) readAttributes(f wire.Fields) error {
 		case tagRouteMetadata:
 			a.routeMetadata = append(a.routeMetadata, f.Content()...)
 		case tagTLS:
-			f.Err = a.readTLS(f.Inner())
+			f.Err = a.readText(f.Inner(), tagSNI, &a.sni)
 		}
 	}
 	return f.Err
@@ -118,7 +118,7 @@ func (a *asked) readAddress(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagSocketAddress:
-			f.Err = a.readSocketAddress(f.Inner())
+			f.Err = a.readText(f.Inner(), tagSocketHost, &a.peer)
 		case tagPipe, tagInternalAddress:
 			a.peer = ""
 		}
@@ -126,19 +126,11 @@ func (a *asked) readAddress(f wire.Fields) error {
 	return f.Err
 }
 
-func (a *asked) readSocketAddress(f wire.Fields) error {
+// readText reads a message of which one text is all that is needed.
+func (a *asked) readText(f wire.Fields, tag uint64, text *string) error {
 	for f.Next() {
-		if f.Tag == tagSocketHost {
-			a.peer = f.Text(a.text)
-		}
-	}
-	return f.Err
-}
-
-func (a *asked) readTLS(f wire.Fields) error {
-	for f.Next() {
-		if f.Tag == tagSNI {
-			a.sni = f.Text(a.text)
+		if f.Tag == tag {
+			*text = f.Text(a.text)
 		}
 	}
 	return f.Err

@@ -305,3 +305,27 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message []byte) { compare(t, "fuzz", message) })
 }
+
+func BenchmarkRead(b *testing.B) {
+	for name, text := range map[string]string{"headers as a map": "headers_as_a_map", "raw headers": "raw_headers"} {
+		message := captured(b, text)
+		b.Run(name+"/ours", func(b *testing.B) {
+			var a asked
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := a.read(message); err != nil {
+					b.Fatal(err)
+				}
+				a.forget()
+			}
+		})
+		b.Run(name+"/library", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := proto.Unmarshal(message, new(authv3.CheckRequest)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package extauthz_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/koalagate/koalagate/engine"
@@ -200,6 +202,29 @@ func TestAMalformedPathIsTheClientsFault(t *testing.T) {
 	keep := open(t, outcomes, func(o *extauthz.Options) { o.Mapping = mapping.Options{KeepMalformed: true} })
 	if reply := ask(t, keep, check); reply.GetOkResponse() == nil {
 		t.Errorf("with malformed paths kept: %v; want a decision", reply)
+	}
+}
+
+// Envoy cannot read a reply with a text that is no UTF-8, and would let pass.
+func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
+	const odd = "\xffa\xc0\xafz"
+	for name, test := range map[string]struct{ act, path string }{
+		"admitted": {"vote", "/BYTES"}, "refused": {"black", "/BYTES"}, "for a gRPC client": {"own", "/BYTES"}, "malformed": {"vote", "/%zzBYTES"},
+	} {
+		check := about(test.act, map[string]string{"x-koala-BYTES": "BYTES", "x-koala-rule": "BYTES", "content-type": "application/grpc+BYTES"})
+		check.Attributes.Request.Http.Path = test.path
+		door := directly(extauthz.Options{Engine: engine.New(fixedStore(), parse(t, outcomes))})
+		answered, err := door.call(deadline(t), bytes.ReplaceAll(wireOf(t, check), []byte("BYTES"), []byte(odd)))
+		reply := new(authv3.CheckResponse)
+		if err != nil || proto.Unmarshal(answered, reply) != nil {
+			t.Fatalf("%s: %q, %v; want a reply that can be read", name, answered, err)
+		}
+		if fault := malformed(reply); fault != "" {
+			t.Errorf("%s: %s: %v", name, fault, reply)
+		}
+		if isOK := reply.GetOkResponse() != nil; isOK != (name == "admitted") {
+			t.Errorf("%s: the reply is %v", name, reply)
+		}
 	}
 }
 
