@@ -17,7 +17,7 @@ import (
 func Sendable(headers []rules.Header) []rules.Header {
 	kept := headers[:0]
 	for i, h := range headers {
-		isSaidAgain := slices.ContainsFunc(headers[i+1:], func(later rules.Header) bool { return strings.EqualFold(later.Name, h.Name) })
+		isSaidAgain := slices.ContainsFunc(headers[i+1:], func(later rules.Header) bool { return isSame(later.Name, h.Name) })
 		if !isSaidAgain && !framesMessage(h.Name) {
 			kept = append(kept, rules.Header{Name: h.Name, Value: oneLine(h.Value)})
 		}
@@ -28,9 +28,13 @@ func Sendable(headers []rules.Header) []rules.Header {
 // framesMessage tells whether a header is the transport's own, such as a
 // pseudo header, or cannot be one at all.
 func framesMessage(name string) bool {
-	isName := func(transport string) bool { return strings.EqualFold(transport, name) }
+	isName := func(transport string) bool { return isSame(transport, name) }
 	return slices.ContainsFunc(transportHeaders, isName) || !httpguts.ValidHeaderFieldName(name)
 }
+
+// isSame tells whether two names are one header's. Names that are of any use are
+// ASCII, where lengths are quicker told apart than letters.
+func isSame(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
 
 var transportHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
 
