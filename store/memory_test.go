@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,32 @@ func TestMemoryForgetsWhatIsOver(t *testing.T) {
 	}
 	if kept := subjectsOf(m); kept > each*3/2 {
 		t.Errorf("%d subjects are kept after four waves of %d, want about one wave", kept, each)
+	}
+}
+
+// A flood of identities that is over leaves no memory behind, of the tables
+// that held them either.
+func TestMemoryOfAFloodIsGivenBack(t *testing.T) {
+	s := newTaking(0)
+	defer s.Close()
+	inUse := func() int64 {
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return int64(now.HeapAlloc)
+	}
+	begin := inUse()
+	for i := range 200_000 {
+		s.admits(t, Take, perMinute(fmt.Sprintf("flood-%d", i), 1))
+	}
+	flooded := inUse() - begin
+	s.now += 10 * 60_000
+	for range 30_000 {
+		s.now += sweepEvery
+		s.admits(t, Browse, perMinute("somebody", 1))
+	}
+	if left := inUse() - begin; left > flooded/20 {
+		t.Errorf("%d of %d bytes are kept when all identities are gone", left, flooded)
 	}
 }
 
