@@ -88,3 +88,12 @@ func BenchmarkManyParams(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHostileCookies measures what a client can make of the longest header
+// that Envoy takes.
+func BenchmarkHostileCookies(b *testing.B) {
+	header := MapHeaders{"cookie": strings.Repeat(",", 60<<10)}
+	for b.Loop() {
+		header.Header("cookie")
+	}
+}

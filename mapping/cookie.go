@@ -42,7 +42,10 @@ func CookiesApart(joined string) string {
 		if !found {
 			return apart.String()
 		}
-		name, _, isPair := strings.Cut(rest, "=")
+		// Up to the next comma alone, which no name holds: else a header of commas
+		// would be read again for each of them.
+		next, _, _ := strings.Cut(rest, ",")
+		name, _, isPair := strings.Cut(next, "=")
 		if isPair && httpguts.ValidHeaderFieldName(trim(name)) {
 			apart.WriteString("; ")
 		} else {
