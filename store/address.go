@@ -3,8 +3,10 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -57,6 +59,9 @@ func parseAddress(text string) (*address, error) {
 		return nil, errors.New("want " + wantURL)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") {
+		return nil, errors.New("there is a @ behind the first ?: write a ? in a user or password as %3F")
+	}
 	authority, path, _ := strings.Cut(rest, "/")
 	if a.network == "unix" {
 		path = "/" + path
@@ -109,7 +114,8 @@ func (a *address) setHosts(list, path string) error {
 	return nil
 }
 
-// host is an entry of the list with its port.
+// host is an entry of the list with its port. Where there is no @ the port may be
+// a password, and is not quoted.
 func (a *address) host(entry string) (string, error) {
 	port := redisPort
 	if a.shape == sentinel {
@@ -123,13 +129,13 @@ func (a *address) host(entry string) (string, error) {
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if host == "" && a.shape != single || strings.ContainsAny(host, " \t[]") {
-		return "", fmt.Errorf("host %q: want host:port", entry)
+		return "", fmt.Errorf("host %q: want host:port", host)
 	}
 	if host == "" {
 		host = "localhost"
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("host %q: its port is no number from 1 to 65535", entry)
+		return "", fmt.Errorf("host %q: its port is no number from 1 to 65535", host)
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -178,14 +184,14 @@ func (a *address) setQuery(text string) error {
 		return errors.New("what follows the ? cannot be read: want name=value")
 	}
 	var faults []error
-	for name, value := range values {
-		switch name {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch value := values.Get(name); name {
 		case "db":
-			faults = append(faults, a.setDatabase(value[0]))
+			faults = append(faults, a.setDatabase(value))
 		case "pool_size":
-			n, err := strconv.Atoi(value[0])
+			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > maxPoolSize {
-				faults = append(faults, fmt.Errorf("pool_size %q: want 1 … %d", value[0], maxPoolSize))
+				faults = append(faults, fmt.Errorf("pool_size %q: want 1 … %d", value, maxPoolSize))
 			}
 			a.poolSize = n
 		default:

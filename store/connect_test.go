@@ -163,6 +163,8 @@ func TestWrongPlaces(t *testing.T) {
 		"a database below 0":           {store.RedisOptions{URL: "redis://h/-1"}, "URL", `the database "-1" is no number`},
 		"a long path":                  {store.RedisOptions{URL: "redis://h/1/2"}, "URL", "too many parts"},
 		"a slash in a password":        {store.RedisOptions{URL: "redis://:1/s3cret@h"}, "URL", "as %2F"},
+		"a question mark in one":       {store.RedisOptions{URL: "redis://u:s3cret?s3cret@h/0"}, "URL", "as %3F"},
+		"a password without a host":    {store.RedisOptions{URL: "redis://:s3cret"}, "URL", "its port is no number"},
 		"a percent in a password":      {store.RedisOptions{URL: "redis://:s3cret%@h"}, "URL", "as %25"},
 		"two hosts":                    {store.RedisOptions{URL: "redis://:s3cret@one:1,two:2"}, "URL", "several hosts"},
 		"an option that there is not":  {store.RedisOptions{URL: "redis://h?max_retries=3"}, "URL", `unknown option "max_retries"`},
