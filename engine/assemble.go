@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/koalagate/koalagate/rules"
@@ -57,7 +58,7 @@ func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {
 		a.Limited = true
 		a.Quota = quota(k.counting[from.Reporter], &plan.Rules[from.Reporter], from)
 		if from.Retry >= 0 {
-			a.Retry = time.Duration(from.Retry) * time.Millisecond
+			a.Retry = milliseconds(from.Retry)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 		Rule:      rule,
 		Limit:     from.Limit,
 		Remaining: from.Remaining,
-		Reset:     time.Duration(from.Reset) * time.Millisecond,
+		Reset:     milliseconds(from.Reset),
 		Window:    plan.Time,
 	}
 	switch {
@@ -142,4 +143,10 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 		q.Window = (plan.Burst*plan.Time + plan.Count - 1) / plan.Count
 	}
 	return q
+}
+
+// milliseconds is n of them, or the most that a Duration holds, 292 years: a
+// large bucket may take longer to fill.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

@@ -67,7 +67,7 @@ type Quota struct {
 	Rule      *rules.Rule   // nil for a limit that the call itself brought
 	Limit     int64         // hits
 	Remaining int64         // hits
-	Reset     time.Duration // until the counter is as new, whole milliseconds
+	Reset     time.Duration // until the counter is as new, whole milliseconds; 292 years at most
 	Window    int64         // the seconds that Limit belongs to
 }
 

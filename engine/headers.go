@@ -186,5 +186,9 @@ func (q *Quota) appendPolicyName(b []byte) []byte {
 // Seconds is d in whole seconds, rounded up: a client that waits so long has
 // waited long enough.
 func Seconds(d time.Duration) int64 {
-	return int64((d + time.Second - 1) / time.Second)
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }

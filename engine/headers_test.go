@@ -55,6 +55,23 @@ func TestClientHeaders(t *testing.T) {
 	}
 }
 
+// A bucket may take longer to fill than a time.Duration holds, by a rule that
+// check lets pass: what is told then is the longest, and never a time that has
+// gone round.
+func TestTimesBeyondWhatADurationHolds(t *testing.T) {
+	e := newEngine(t, `rule : [token] [k=+] [time=31622400; count=1; burst=280000] [result=2; return=1]`)
+	decide(t, e, engine.Take, input(280_000, "k", "a"))
+	d := decide(t, e, engine.Take, input(1000, "k", "a"))
+	var lines []string
+	for _, h := range d.ClientHeaders(nil, engine.Presentation{Quota: engine.QuotaLegacy, HideDecision: true}) {
+		lines = append(lines, h.Name+": "+h.Value)
+	}
+	const want = "RateLimit-Limit: 280000|RateLimit-Remaining: 0|RateLimit-Reset: 9223372037|Retry-After: 9223372037"
+	if got := strings.Join(lines, "|"); got != want {
+		t.Errorf("headers %s; want %s", got, want)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		name, param string
