@@ -43,7 +43,7 @@ func (w *work) answer(set *rules.Set, c *Call, i int, a *Answer) {
 		a.Verdict = a.Result.Verdict()
 		a.Shadow = k.shadows(from)
 	case Complete, CompleteTake:
-		a.Refusing = k.refusing(from)
+		a.Refusing = k.refusing(plan, from, w.answers.Degraded)
 		a.Result = set.Results[0]
 		for _, r := range a.Refusing {
 			if v := r.Result.Verdict(); v != rules.Allow {
@@ -105,13 +105,15 @@ func (k *walk) appendShadow(list []Shadow, i int) []Shadow {
 	return append(list, Shadow{k.counting[i], k.counting[i].Result.Verdict()})
 }
 
-// refusing are the rules in force that would decide, in the order of the file.
-func (k *walk) refusing(from *store.Answer) []*rules.Rule {
+// refusing are the rules in force that would decide, in the order of the file;
+// lenient ones do not in rescue.
+func (k *walk) refusing(plan *store.Set, from *store.Answer, degraded bool) []*rules.Rule {
 	var list []*rules.Rule
 	refusals := from.Refusals
 	next := func(before int) {
 		for len(refusals) > 0 && refusals[0] < before {
-			if rule := k.counting[refusals[0]]; rule != nil && !rule.Shadow {
+			rule, isLenient := k.counting[refusals[0]], degraded && plan.Rules[refusals[0]].Lenient
+			if rule != nil && !rule.Shadow && !isLenient {
 				list = append(list, rule)
 			}
 			refusals = refusals[1:]

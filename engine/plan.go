@@ -130,6 +130,7 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token}
 
 func (w *work) count(plan *store.Set, k *walk, m *rules.Match, weight int64, o *Override) {
+	fail := w.failOf(m.Rule)
 	r := store.Rule{
 		Subject: m.Identity,
 		Return:  m.Rule.Return,
@@ -141,7 +142,8 @@ func (w *work) count(plan *store.Set, k *walk, m *rules.Match, weight int64, o *
 		Burst:   m.Rule.Burst,
 		Shadow:  m.Rule.Shadow,
 		Allows:  m.Rule.Result.Verdict() == rules.Allow,
-		Lenient: w.failOf(m.Rule) == rules.FailAllow,
+		Lenient: fail == rules.FailAllow,
+		Strict:  fail == rules.FailGateway || fail == rules.FailDeny,
 	}
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
@@ -154,7 +156,7 @@ func (w *work) count(plan *store.Set, k *walk, m *rules.Match, weight int64, o *
 // adHoc plans an override that met no rule: a count rule of its own for
 // exactly its entries.
 func (w *work) adHoc(plan *store.Set, in *Input) {
-	o := in.Override
+	o, fail := in.Override, w.failOf(nil)
 	var identity []byte
 	for _, e := range o.Entries {
 		identity = binary.AppendUvarint(identity, uint64(len(e)))
@@ -166,7 +168,8 @@ func (w *work) adHoc(plan *store.Set, in *Input) {
 		Method:  store.Count,
 		Time:    o.Seconds,
 		Count:   o.Count,
-		Lenient: w.failOf(nil) == rules.FailAllow,
+		Lenient: fail == rules.FailAllow,
+		Strict:  fail == rules.FailGateway || fail == rules.FailDeny,
 	})
 }
 

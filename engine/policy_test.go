@@ -44,6 +44,7 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 	}{
 		{"allow lets pass beyond the limit", []string{"a", "1"}, [2]string{allow, allow}},
 		{"rescue counts in process", []string{"b", "1"}, [2]string{allow, deny}},
+		{"a rule below the decider is not walked", []string{"b", "1", "g", "1"}, [2]string{deny, deny}},
 		{"none said is rescue", []string{"f", "1"}, [2]string{allow, deny}},
 		{"gateway leaves it to the gateway", []string{"c", "1"}, [2]string{gateway, gateway}},
 		{"deny refuses", []string{"d", "1"}, [2]string{away, away}},
@@ -51,7 +52,6 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 		{"rescue is stricter than allow", []string{"a", "2", "b", "2"}, [2]string{allow, deny}},
 		{"deny is stricter than gateway", []string{"c", "3", "d", "3"}, [2]string{away, away}},
 		{"allow opens no way past a black list", []string{"a", "4", "black", "1"}, [2]string{deny, deny}},
-		{"a rule below the decider is not walked", []string{"b", "5", "g", "5"}, [2]string{away, deny}},
 		{"requests without a counter need no store", []string{"none", "1"}, [2]string{allow, allow}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,6 +154,49 @@ func TestFailPoliciesOfCompleteAnswers(t *testing.T) {
 		for door, want := range map[string]string{"": "allow", "D": "503", "G": "gateway"} {
 			if got := outcomeOf(t, e, &engine.Call{Door: door, Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
 				t.Errorf("operation %d at door %q: %s; want %s", op, door, got, want)
+			}
+		}
+	}
+}
+
+// A rule that lets pass while Redis is away refuses in no operation.
+func TestALenientRuleRefusesInNoAnswer(t *testing.T) {
+	e := rescued(t, `
+rule : [count] [x=+] [time=60; count=1;] [result=2; return=1; fail=allow]
+rule : [count] [x=+] [time=60; count=3;] [result=2; return=2]`)
+	for i, want := range []string{"allow", "allow", "allow", "deny"} {
+		for _, op := range []engine.Op{engine.Browse, engine.Complete, engine.CompleteTake} {
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+				t.Errorf("request %d, operation %d: %s; want %s", i+1, op, got, want)
+			}
+		}
+	}
+}
+
+// What is refused since Redis is away counts nowhere, as what a limit refuses.
+func TestWhatAPolicyRefusesIsNotCounted(t *testing.T) {
+	for _, op := range []engine.Op{engine.Take, engine.CompleteTake} {
+		e := rescued(t, `
+rule : [count] [x=+]         [time=60; count=2;] [result=2; return=1]
+rule : [count] [x=+]         [time=60; count=2;] [result=2; return=2; shadow=1]
+rule : [count] [x=+; away=g] [time=60; count=9;] [result=2; return=3; fail=gateway]
+rule : [count] [x=+; away=d] [time=60; count=9;] [result=2; return=4; fail=deny]
+rule : [count] [x=+]         [time=60; count=9;] [result=2; return=5; fail=deny; shadow=1]`)
+		refused := []engine.Input{input(1, "x", "1", "away", "g"), input(1, "x", "1", "away", "d")}
+		for range 3 {
+			for i, want := range []string{"gateway", "503"} {
+				if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: refused[i : i+1]}); got != want {
+					t.Errorf("operation %d: %s; want %s", op, got, want)
+				}
+			}
+			// Of several sets none is counted if one is refused.
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1"), refused[1]}}); got != "503" {
+				t.Errorf("operation %d over two sets: %s; want 503", op, got)
+			}
+		}
+		for i, want := range []string{"allow", "allow", "deny"} {
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+				t.Errorf("operation %d, request %d after the refused ones: %s; want %s", op, i+1, got, want)
 			}
 		}
 	}

@@ -3,15 +3,16 @@ package store
 import "slices"
 
 // standIn is the plan as the in-process store carries it out in place of Redis:
-// with rules that do not decide in rescue as shadow rules, and with the share of
-// each limit that holds then.
+// with rules that do not decide in rescue as shadow rules, with the share of each
+// limit that holds then, and marked, so that strict rules have nothing counted.
 func (r *Rescue) standIn(p *Plan) *Plan {
 	if r.share == 1 && !slices.ContainsFunc(p.Sets, func(s Set) bool {
-		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Lenient })
+		return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Lenient || r.Strict })
 	}) {
 		return p
 	}
 	changed := *p
+	changed.standsIn = true
 	changed.Sets = slices.Clone(p.Sets)
 	for i := range changed.Sets {
 		rules := slices.Clone(p.Sets[i].Rules)
@@ -24,6 +25,21 @@ func (r *Rescue) standIn(p *Plan) *Plan {
 		changed.Sets[i].Rules = rules
 	}
 	return &changed
+}
+
+// isStrict tells whether a strict rule in force was walked over: one of all
+// where none decided, which is -1.
+func (s *Set) isStrict(decider int) bool {
+	walked := s.Rules
+	if decider >= 0 {
+		walked = walked[:decider+1]
+	}
+	for j := range walked {
+		if walked[j].Strict && !walked[j].Shadow {
+			return true
+		}
+	}
+	return false
 }
 
 // shared leaves the rule its share of each limit, rounded down. Where that is

@@ -195,6 +195,8 @@ func (s *step) allows(i int, a *Answer) bool {
 	switch {
 	case set.Refund:
 		return true
+	case s.plan.standsIn && set.isStrict(a.Decider):
+		return false
 	case a.Decider < 0:
 		return set.Allows
 	case s.plan.Op == Take:

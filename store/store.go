@@ -56,6 +56,8 @@ type Plan struct {
 	Now  int64          // ms since the epoch; 0: the store's own clock
 	Zone *time.Location // of the calendar days; never nil
 	Sets []Set
+
+	standsIn bool // it is carried out in place of Redis
 }
 
 // Set is one parameter set of a plan: the counting rules that it meets, in
@@ -84,7 +86,10 @@ type Rule struct {
 	// Lenient rules do not decide while another store stands in for Redis;
 	// they are still counted.
 	Lenient bool
-	Allows  bool // the answer allows where this rule decides: it ends the walk, and those above it are counted
+	// Strict rules have nothing counted of a take that walks over them while
+	// another store stands in for Redis: it is refused then, whatever they hold.
+	Strict bool
+	Allows bool // the answer allows where this rule decides: it ends the walk, and those above it are counted
 }
 
 // Answers is what Evaluate fills. Used again, it allocates nothing.
