@@ -111,6 +111,7 @@ func (p *parser) openDict(d *dictDecl) *Dict {
 		p.reportf(d.path, errDictRead, hint, "the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)
 		return nil
 	}
+	p.warnDictSlips(d, dict)
 	return dict
 }
 

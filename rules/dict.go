@@ -27,6 +27,7 @@ type Dict struct {
 	hash   [sha256.Size]byte
 	words  keySet
 	blocks blockSet
+	slips  dictSlips
 }
 
 // ParseDict reads a word list, one entry a line. Entries are trimmed, blank
@@ -50,7 +51,7 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 			}
 			text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 		}
-		if fault := d.add(bytes.TrimSpace(text)); fault != nil {
+		if fault := d.add(number, bytes.TrimSpace(text)); fault != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, fault)
 		}
 		breathe(number)
@@ -61,8 +62,8 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 	}
 }
 
-// add takes one trimmed line.
-func (d *Dict) add(entry []byte) error {
+// add takes one trimmed line, and its number.
+func (d *Dict) add(line int, entry []byte) error {
 	switch {
 	case len(entry) == 0 || entry[0] == '#':
 		return nil
@@ -76,7 +77,7 @@ func (d *Dict) add(entry []byte) error {
 		return fmt.Errorf("the list has more than %d entries", maxEntries)
 	}
 	if !hasAddressForm(entry) && bytes.IndexByte(entry, '/') < 0 {
-		d.words.insert(wordKey(string(entry)))
+		d.word(line, entry)
 		return nil
 	}
 	text := string(entry)
@@ -87,13 +88,19 @@ func (d *Dict) add(entry []byte) error {
 	if left, _, ok := strings.Cut(text, "/"); ok && addressLike(left) {
 		block, err := parseBlock(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32", text)
+			return fmt.Errorf("%q is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32, alone on its line", text)
 		}
 		d.blocks.insert(block.Masked())
 		return nil
 	}
-	d.words.insert(wordKey(string(entry)))
+	d.word(line, entry)
 	return nil
+}
+
+// word takes an entry that is no address and no block.
+func (d *Dict) word(line int, entry []byte) {
+	d.words.insert(wordKey(string(entry)))
+	d.slips.look(line, entry)
 }
 
 // Name is the name that the list was parsed under.

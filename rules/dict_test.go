@@ -30,6 +30,33 @@ func TestParseDict(t *testing.T) {
 	}
 }
 
+// TestDictSlips has entries that people write who mean something else than a
+// word, and words that are none of their slips.
+func TestDictSlips(t *testing.T) {
+	for entry, want := range map[string]string{
+		"192.0.2.1-192.0.2.9":  "write a range as blocks",
+		"2001:db8::1-2001::9":  "write a range as blocks",
+		"10.0.*.*":             "write a range as blocks",
+		"*.0.0.1":              "write a range as blocks",
+		"192.0.2.300":          "it is no address",
+		"192.0.2.7 # mallory":  "one entry a line",
+		"192.0.2.7, 192.0.2.8": "one entry a line",
+		"::1;":                 "one entry a line",
+		"ann,":                 "one entry a line",
+		"ann # of sales":       "one entry a line",
+		`"ann"`:                "without quotes",
+		`'ann'`:                "without quotes",
+
+		"ann": "", "7": "", "ann smith": "", "ann#1": "", "3-4": "", "*": "", "a*b": "", `"`: "", `""`: "", "'tis": "",
+		"00:1b:44:11:3a:b7": "", "550e8400-e29b-41d4-a716-446655440000": "", "2026-11-22": "", "1.2.3": "", "v1.2.3.4": "",
+		"10.0.0.1:8080": "", "192.0.2.7.example.org": "", "192.0.2.7_ann": "", "dead:beef": "", "1.2.3.4/x": "",
+	} {
+		if hint := dictSlip([]byte(entry)); (hint == "") != (want == "") || !strings.Contains(hint, want) {
+			t.Errorf("%q: %q; want %q", entry, hint, want)
+		}
+	}
+}
+
 // finds tells whether a value of a request is in the list.
 func finds(d *Dict, text string) bool {
 	var v value

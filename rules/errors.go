@@ -134,5 +134,6 @@ var (
 	warnHeaderSize  = define("W018", "the headers of an entry are large")
 	warnRenumbered  = define("W019", "the number of a rule has changed its meaning")
 	warnDerived     = define("W020", "what doors make of a request never has this value")
+	warnDictEntry   = define("W021", "an entry of a word list looks like something else")
 	warnMore        = define("W099", "there are more warnings than are shown")
 )
