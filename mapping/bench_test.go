@@ -92,8 +92,8 @@ func BenchmarkManyParams(b *testing.B) {
 // BenchmarkHostileCookies measures what a client can make of the longest header
 // that Envoy takes.
 func BenchmarkHostileCookies(b *testing.B) {
-	header := MapHeaders{"cookie": strings.Repeat(",", 60<<10)}
+	header := strings.Repeat(",", 60<<10)
 	for b.Loop() {
-		header.Header("cookie")
+		CookiesApart(header)
 	}
 }
