@@ -103,9 +103,13 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 			return status(loader.State(), store, draining.Load())
 		}), c, profileTimeout, logger),
 	}
+	stop := make(chan os.Signal, 2)
+	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(stop)
+	// Now that a signal drains: whoever waits for this line may send one at once.
 	logger.Info("serving", "grpc", addressOf(l.grpc), "http", addressOf(l.http), "admin", addressOf(l.admin),
 		"store", store.kind(), "redis", c.Redis.String(), "generation", loader.State().Generation, "version", b.version)
-	return s.run(ctx)
+	return s.run(ctx, stop)
 }
 
 // ruleFiles says where the rules are.

@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/koalagate/koalagate/envoy"
@@ -39,12 +37,10 @@ type service struct {
 // lastResort is what the parts get to end in after the drain's time is over.
 const lastResort = 500 * time.Millisecond
 
-// run serves until a signal, or until a part fails, which ends the others. It
-// returns drainTimeout and a little after that, whatever callers keep open.
-func (s *service) run(ctx context.Context) error {
-	stop := make(chan os.Signal, 2)
-	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	defer signal.Stop(stop)
+// run serves until a signal comes by stop, or until a part fails, which ends the
+// others. It returns drainTimeout and a little after that, whatever callers keep
+// open.
+func (s *service) run(ctx context.Context, stop <-chan os.Signal) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 
