@@ -73,15 +73,13 @@ func (c *call) value() {
 	if !ok {
 		return
 	}
-	for _, rule := range c.rules.Rules {
-		if rule.Return == number {
-			if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: number}); ok {
-				c.reply(http.StatusOK, cacheValue(d.Sets[0].Hits))
-			}
-			return
-		}
+	if c.rules.Rule(number) == nil {
+		c.reply(http.StatusBadRequest, unknownRule)
+		return
 	}
-	c.reply(http.StatusBadRequest, unknownRule)
+	if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: number}); ok {
+		c.reply(http.StatusOK, cacheValue(d.Sets[0].Hits))
+	}
 }
 
 // multiBrowse looks for several parameter sets. Each is a question of its own.

@@ -62,7 +62,7 @@ func subject(r *Rule) string {
 func countedBy(r *Rule) []string {
 	var names []string
 	for _, c := range r.Conditions {
-		if !c.Joint && c.form != formAbsent {
+		if c.identifies() {
 			names = append(names, c.Name)
 		}
 	}

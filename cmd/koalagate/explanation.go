@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
-	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
@@ -134,10 +132,7 @@ func (x *explainer) fail(e *explainedRule, r *rules.Rule) {
 
 // met says what a rule that is met does.
 func (x *explainer) met(e *explainedRule, m *rules.Match, decided bool) {
-	e.Cost = m.Cost
-	if m.Rule.Counts() {
-		e.CountedFor = identity(x.params, m)
-	}
+	e.Cost, e.CountedFor = m.Cost, identity(m)
 	switch {
 	case decided:
 		e.Outcome = outcomeNotReached
@@ -155,35 +150,15 @@ func (x *explainer) met(e *explainedRule, m *rules.Match, decided bool) {
 	}
 }
 
-// identity is what the counter of a rule that counts belongs to. Its values are
-// those that the rule counts by, which may be spelt otherwise than the
-// request's.
-func identity(params *rules.Params, m *rules.Match) []explainedParam {
-	var names []string
-	for _, c := range m.Rule.Conditions {
-		// A condition that holds for an absent value adds nothing.
-		if value, _ := params.Get(c.Name); !c.Joint && strings.TrimSpace(value) != "" {
-			names = append(names, c.Name)
-		}
-	}
-	slices.Sort(names)
+// identity is what the counter of a rule belongs to, nil for a rule that counts
+// nothing. Its values are those that the rule counts by, which may be spelt
+// otherwise than the request's.
+func identity(m *rules.Match) []explainedParam {
 	var parts []explainedParam
-	for i, value := range identityValues(m.Identity) {
-		parts = append(parts, explainedParam{Name: names[i], Value: value})
+	for _, p := range m.Values() {
+		parts = append(parts, explainedParam{Name: p.Name, Value: p.Value})
 	}
 	return parts
-}
-
-// identityValues takes an identity apart: after their number, values with
-// their lengths before them.
-func identityValues(identity []byte) []string {
-	var values []string
-	for rest := identity[1:]; len(rest) > 0; {
-		length, n := binary.Uvarint(rest)
-		values = append(values, string(rest[n:n+int(length)]))
-		rest = rest[n+int(length):]
-	}
-	return values
 }
 
 // decision is the outcome of all rules.

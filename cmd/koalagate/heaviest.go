@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -41,12 +40,12 @@ func newHeaviest(room int) *heaviest {
 }
 
 // add counts the hits that an identity asked for.
-func (h *heaviest) add(m *rules.Match, in *engine.Input, hits int64, refused bool) {
+func (h *heaviest) add(m *rules.Match, hits int64, refused bool) {
 	h.key = append(append(strconv.AppendInt(h.key[:0], m.Rule.Return, 10), ' '), m.Identity...)
 	w := h.known[string(h.key)]
 	if w == nil {
 		w = h.admit(string(h.key))
-		w.rule, w.words = m.Rule.Return, identityText(identity(in.Params, m))
+		w.rule, w.words = m.Rule.Return, identityText(identity(m))
 	}
 	w.hits += hits
 	if refused {

@@ -3,10 +3,7 @@
 // other gateways.
 package main
 
-import (
-	"os"
-	_ "time/tzdata" // calendar days need zones wherever the service runs
-)
+import "os"
 
 func main() {
 	p := program{args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}

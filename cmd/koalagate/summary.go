@@ -75,7 +75,7 @@ func (s *summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 		asks := op == engine.Take || op == engine.Update || op == engine.CompleteTake
 		if m.Rule.Counts() && asks && !in.Refund {
 			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
-			s.heaviest.add(m, in, int64(in.Hits)*m.Cost, refused)
+			s.heaviest.add(m, int64(in.Hits)*m.Cost, refused)
 		}
 	}
 	if a.Decider != nil && a.Verdict != rules.Allow {
