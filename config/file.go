@@ -1,11 +1,13 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -23,9 +25,16 @@ func readFile(path string) (layer, error) {
 	if err != nil {
 		return l, fmt.Errorf("reading the configuration: %w", err)
 	}
+	if !utf8.Valid(text) {
+		return l, fmt.Errorf("%s: the file is not UTF-8; save it as UTF-8; is it GBK or UTF-16 now?", path)
+	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return l, fmt.Errorf("%s: %w", path, err)
+		hint := ""
+		if bytes.HasPrefix(text, []byte("\t")) || bytes.Contains(text, []byte("\n\t")) {
+			hint = "; begin lines with blanks, since YAML takes no tabs there"
+		}
+		return l, fmt.Errorf("%s: %w%s", path, err, hint)
 	}
 	if len(document.Content) == 0 {
 		return l, nil // an empty file says nothing

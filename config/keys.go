@@ -56,6 +56,18 @@ func kindInWords(t reflect.Type) string {
 	return "a whole number"
 }
 
+// valueInWords says what kind of value was written.
+func valueInWords(value any) string {
+	t := reflect.TypeOf(value)
+	if t != nil && t.Kind() == reflect.Map {
+		return "a mapping"
+	}
+	if t == nil {
+		return "nothing"
+	}
+	return kindInWords(t)
+}
+
 // unknownKey words the complaint about a key that does not exist.
 func unknownKey(key string, known []string) string {
 	text := "unknown key " + quoted(key)

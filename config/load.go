@@ -91,7 +91,7 @@ func (l *Loaded) decode(merged *koanf.Koanf) error {
 			err = d.Decode(value)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], plain(err), kindInWords(field.Type())))
+			faults = append(faults, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], plain(err, value), kindInWords(field.Type())))
 		}
 	})
 	return errors.Join(faults...)
@@ -126,11 +126,15 @@ func oneIsAList(_, to reflect.Type, value any) (any, error) {
 	return value, nil
 }
 
-// plain takes the decoder's frame off its error.
-func plain(err error) error {
+// plain takes the decoder's frame off its error about a value, and says in our
+// words that the value is of another kind.
+func plain(err error, value any) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {
+			if text := err.Error(); strings.Contains(text, "unconvertible type") || strings.Contains(text, "must be an array or slice") {
+				return errors.New(valueInWords(value) + " does not do")
+			}
 			return errors.New(strings.TrimSpace(strings.TrimPrefix(err.Error(), "''")))
 		}
 		err = inner

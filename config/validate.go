@@ -93,6 +93,11 @@ func shown(fault validator.FieldError) string {
 	switch v := fault.Value().(type) {
 	case Secret:
 		return "the secret does not do"
+	case RedisURL:
+		if !strings.Contains(v.Reveal(), "://") { // all of it would be masked
+			return "it does not begin as a URL does"
+		}
+		return quoted(v.String()) + " does not do"
 	case string:
 		return quoted(v) + " does not do"
 	default:

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,7 @@ func TestRemedyOfReplies(t *testing.T) {
 		{"BUSY Redis is busy running a script.", "SCRIPT KILL"},
 		{"MISCONF Redis is configured to save RDB snapshots", "disk"},
 		{"ERR max number of clients reached", "maxclients"},
+		{"ERR DB index is out of range", "database"},
 		{"ERR unknown command 'EVALSHA'", "6.2"},
 	} {
 		if got := Remedy(fmt.Errorf("redis: evaluate: %w", replyError(c.reply))); !strings.Contains(got, c.want) {
@@ -114,6 +116,9 @@ func TestRemedyOfReplies(t *testing.T) {
 	}
 	if got := Remedy(fmt.Errorf("redis: evaluate: %w", errWaiting)); !strings.Contains(got, "SLOWLOG") {
 		t.Errorf("too many calls wait: %q; want something with SLOWLOG", got)
+	}
+	if got := Remedy(fmt.Errorf("redis: evaluate: %w", io.EOF)); !strings.Contains(got, "rediss://") {
+		t.Errorf("a connection that is cut, as by a Redis that wants TLS: %q; want something with rediss://", got)
 	}
 	if got := Remedy(errors.New("something else")); got != "" {
 		t.Errorf("an error that nobody knows: %q; want nothing", got)

@@ -46,6 +46,25 @@ func (f *TLSFiles) dialer(timeout time.Duration) dial {
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return (&tls.Dialer{NetDialer: netDialer(timeout), Config: c}).DialContext(ctx, network, addr)
+		plain, err := netDialer(timeout).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(plain, c)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = plain.Close()
+			return nil, &handshakeError{err}
+		}
+		return conn, nil
 	}
 }
+
+// handshakeError tells a TLS handshake that fails from a call that does: a Redis
+// without TLS says nothing to either, and the remedies differ.
+type handshakeError struct{ err error }
+
+// Error is the error of the handshake by that name.
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
+
+// Unwrap is the error of the handshake itself.
+func (e *handshakeError) Unwrap() error { return e.err }

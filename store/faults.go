@@ -101,11 +101,14 @@ func untrusted(err error) bool {
 func Remedy(err error) string {
 	var reply redis.Error
 	var dns *net.DNSError
+	var handshake *handshakeError
 	switch {
 	case err == nil:
 		return ""
 	case denied(err):
 		return deniedRemedy
+	case Misplaced(err) != nil:
+		return "correct the database in redis"
 	case errors.As(err, &reply):
 		if remedy := unableWith(err); remedy != "" {
 			return remedy
@@ -115,8 +118,8 @@ func Remedy(err error) string {
 		return "more is asked of it than it answers: look at its load and its SLOWLOG, or spread the counters over a Cluster"
 	case errors.As(err, &dns):
 		return "its name is not found: correct redis, or look at the DNS"
-	case untrusted(err):
-		return "TLS does not come about: are its certificate and its name right, and does it speak TLS there?"
+	case untrusted(err), errors.As(err, &handshake):
+		return "TLS does not come about: does it speak TLS there, is its name that of its certificate, and does the system or redis_tls_ca trust that?"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
 		return "nothing listens there: start it, or correct redis"
 	case errors.Is(err, os.ErrPermission):
@@ -124,7 +127,7 @@ func Remedy(err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "there is no way to it: look at the network"
 	case cut(err):
-		return "the connection was cut: did it end, or does a proxy in between cut it?"
+		return "the connection was cut: did it end, does a proxy in between cut it, or does it want TLS (rediss://)?"
 	case timedOut(err):
 		return "it does not answer in time: look at its SLOWLOG, its load and the network, or raise redis_budget"
 	}

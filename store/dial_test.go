@@ -1,0 +1,41 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSilenceAtTheHandshake has rediss:// call what listens and does not speak
+// TLS, as a Redis without it: what is missing is TLS, not speed.
+func TestSilenceAtTheHandshake(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := listener.Accept()
+		if err == nil {
+			_, _ = io.Copy(io.Discard, conn) // until the caller gives up
+			_ = conn.Close()
+		}
+	}()
+	conn, err := new(TLSFiles).dialer(50*time.Millisecond)(t.Context(), "tcp", listener.Addr().String())
+	if err == nil {
+		_ = conn.Close()
+	}
+	_ = listener.Close()
+	<-ended
+	var failed *handshakeError
+	if !errors.As(err, &failed) || !timedOut(err) {
+		t.Errorf("%v; want a handshake that was not answered in time", err)
+	}
+	if got := Remedy(err); !strings.Contains(got, "does it speak TLS there") {
+		t.Errorf("the remedy is %q; want the question whether it speaks TLS", got)
+	}
+}
