@@ -237,6 +237,8 @@ func oddWord(text string) *slip {
 	switch {
 	case strings.Contains(text, "*"):
 		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a * stands for an octet of an IPv4 address only, and + for any value; quote it if it is a word"}
+	case strings.Contains(text, "；"):
+		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), halfWidthHint(text, ";") + " before another condition, or quote it"}
 	case strings.Contains(text, "="):
 		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "put a ; before it if it is another condition, or quote it"}
 	case strings.HasPrefix(text, "'") && strings.HasSuffix(text, "'") || strings.ContainsAny(text, "“”‘’"):

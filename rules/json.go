@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -45,6 +46,9 @@ func (p *parser) object(s span) ([]member, bool) {
 		return list, j.end()
 	}
 	for {
+		if j.skip(); j.at == len(s.text()) {
+			return nil, j.notClosed()
+		}
 		m, ok := j.member()
 		if !ok {
 			return nil, false
@@ -58,11 +62,17 @@ func (p *parser) object(s span) ([]member, bool) {
 		case j.take('}'):
 			return list, j.end()
 		case j.at == len(s.text()): // take passed over the blanks
-			return nil, j.fault("close it with a }: an entry is one line", "the object is not closed")
+			return nil, j.notClosed()
 		default:
 			return nil, j.fault("want a comma or a }", "a comma is missing")
 		}
 	}
+}
+
+// notClosed reports an object that goes on behind the end of the line, or
+// nowhere.
+func (j *jsonScanner) notClosed() bool {
+	return j.fault("write all of the entry on one line, up to its }", "the object is not closed")
 }
 
 // skip passes over blanks.
@@ -84,7 +94,8 @@ func (j *jsonScanner) take(sign byte) bool {
 
 func (j *jsonScanner) fault(hint, message string) bool {
 	j.skip()
-	j.reportf(j.object.tail(j.at), errJSON, hint, "%s", message)
+	rest := j.object.tail(j.at)
+	j.reportf(rest, errJSON, cmp.Or(halfWidthHint(firstRune(rest.text()), ""), hint), "%s", message)
 	return false
 }
 
@@ -121,7 +132,7 @@ func (j *jsonScanner) member() (m member, ok bool) {
 	}
 	if m.kind != jsonObject && !json.Valid([]byte(m.value.text())) {
 		j.at = m.value.from - j.object.from
-		return m, j.fault("want a number, or text between quotes", "this is no JSON value")
+		return m, j.fault(cmp.Or(halfWidthHint(m.value.text(), ""), "want a number, or text between quotes"), "this is no JSON value")
 	}
 	return m, true
 }

@@ -57,7 +57,7 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	if strings.HasPrefix(rest.text(), "~") {
 		hint += "; there are no regular expressions"
 	}
-	p.reportf(operator, errOperator, hint, "%q is no operator", firstWord(operator))
+	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), "=!<>@"), hint), "%q is no operator", firstWord(operator))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ const (
 func (p *parser) parseParam(s span) {
 	colons := s.colons()
 	if len(colons) == 0 {
-		p.reportf(s, errStatement, "want name : source, with blanks around the colon", "%q has no colon between blanks", s.mention())
+		p.reportf(s, errStatement, cmp.Or(halfWidthHint(s.text(), ":"), "want name : source, with blanks around the colon"), "%q has no colon between blanks", s.mention())
 		return
 	}
 	name, rest := s.slice(0, colons[0]).trim(), s.tail(colons[0]+1).trim()

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -67,8 +68,11 @@ func (p *parser) parseResult(s span) {
 	number, object, found := s.cut(':')
 	n, ok := parseInteger(number.text())
 	if brace := strings.IndexByte(number.text(), '{'); brace > 0 {
-		p.reportf(number.slice(brace, brace), errStatement, "want N : {json}", "a colon is missing behind the number of the entry")
+		p.reportf(number.slice(brace, brace), errStatement, cmp.Or(halfWidthHint(number.slice(0, brace).text(), ":"), "want N : {json}"), "a colon is missing behind the number of the entry")
 		number, object, found = s.slice(0, brace).trim(), s.tail(brace), true
+		if digits := strings.TrimSpace(strings.TrimSuffix(number.text(), "：")); len(digits) < len(number.text()) {
+			number = number.slice(0, len(digits))
+		}
 		n, ok = parseInteger(number.text())
 	}
 	switch {

@@ -21,7 +21,7 @@ const exactEnd = "{$}"
 func (p *parser) parseRoute(s span) {
 	colons := s.colons()
 	if len(colons) == 0 {
-		p.reportf(s, errStatement, "want METHOD /path : name=value, with blanks around the colon", "%q has no colon between blanks", s.mention())
+		p.reportf(s, errStatement, cmp.Or(halfWidthHint(s.text(), ":"), "want METHOD /path : name=value, with blanks around the colon"), "%q has no colon between blanks", s.mention())
 		return
 	}
 	at := colons[len(colons)-1]

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,10 +121,7 @@ func (p *parser) ruleBody(s span) (span, bool) {
 		p.reportf(keyword, errStatement, "want rule : "+strings.Join(bracketNames, " "), "rule : is missing before the brackets")
 		return s.tail(bracket), true
 	}
-	hint := "want rule : " + strings.Join(bracketNames, " ")
-	if strings.Contains(keyword.text(), "：") {
-		hint = "the colon is a full-width one, write :"
-	}
+	hint := cmp.Or(halfWidthHint(keyword.text(), ":[]"), "want rule : "+strings.Join(bracketNames, " "))
 	p.found.add(errStatement, keyword, Finding{
 		Message: fmt.Sprintf("%q is no statement of [rules]", keyword.mention()), Hint: hint,
 		Suggestion: suggest(keyword.text(), []string{ruleKeyword}),
@@ -176,7 +174,7 @@ func (p *parser) reportText(s span) {
 	case strings.ContainsAny(s.text()[:1], "({<"):
 		p.reportf(s, errOutside, "the brackets of a rule are square: "+strings.Join(bracketNames, " "), "text outside the brackets: %q", s.mention())
 	default:
-		p.reportf(s, errOutside, "put it into a bracket, or take it out", "text outside the brackets: %q", s.mention())
+		p.reportf(s, errOutside, cmp.Or(halfWidthHint(s.text(), "[]"), "put it into a bracket, or take it out"), "text outside the brackets: %q", s.mention())
 	}
 }
 

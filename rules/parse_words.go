@@ -103,8 +103,8 @@ func (p *parser) number(w word, least, most int64) int64 {
 // numberHint says what the value of a word wants to be.
 func (w word) numberHint() string {
 	switch text := w.value.text(); {
-	case strings.Contains(text, "；"):
-		return "want digits alone; the semicolon is a full-width one, write ;"
+	case halfWidthHint(text, "") != "":
+		return "want digits alone; " + halfWidthHint(text, "")
 	case strings.ContainsAny(text, ",="):
 		return "want digits alone; put a ; before the next word"
 	case w.name.text() == "time":
