@@ -62,8 +62,8 @@ type Room struct {
 // empty is a decision about n sets, in the call's room if it brings one.
 func (c *Call) empty(n int) *Decision {
 	if r := c.Room; r != nil {
+		clear(r.sets) // as they were: what is behind them was cleared before
 		r.sets = resize(r.sets, n)
-		clear(r.sets)
 		r.decision = Decision{Refuser: -1, Sets: r.sets, document: r.decision.document}
 		return &r.decision
 	}

@@ -84,6 +84,11 @@ func (e *Engine) decide(ctx context.Context, c *Call, w *work) (*Decision, error
 	if set == nil {
 		set = e.Rules()
 	}
+	if w.rules != set {
+		// What stands behind the parameter sets of this call, of one before it
+		// that had more, would keep all of a former generation.
+		*w = work{rules: set}
+	}
 	w.door = e.policies[c.Door]
 	if err := w.plan(set, c); err != nil {
 		return nil, err

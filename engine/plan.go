@@ -9,6 +9,7 @@ import (
 
 // work is what one decision needs, kept for the next.
 type work struct {
+	rules   *rules.Set // of the decision
 	store   store.Plan
 	answers store.Answers
 	sets    []walk

@@ -1,0 +1,43 @@
+package engine_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/store"
+)
+
+// Rules that are not in force any more are let go, though the calls that they
+// decided had more parameter sets than those that come now.
+func TestAFormerGenerationIsLetGo(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what is pooled is met again
+	const lines = `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`
+	former := parse(t, withResults(lines), rules.Options{})
+	gone := make(chan struct{})
+	runtime.AddCleanup(former.Rules[0], func(gone chan struct{}) { close(gone) }, gone)
+	m := store.NewMemory(store.MemoryOptions{})
+	defer m.Close()
+	e := engine.New(m, former)
+	var room engine.Room
+	ask := func(sets ...engine.Input) {
+		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Sets: sets, Room: &room}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(input(1, "k", "a"), input(1, "k", "b"))
+	e.Swap(parse(t, withResults(lines), rules.Options{}))
+	former = nil
+	for range 100 {
+		ask(input(1, "k", "a"))
+		runtime.GC()
+		select {
+		case <-gone:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.Error("the rules of a former generation are kept")
+}
