@@ -42,7 +42,7 @@ func authorized(next http.Handler, token string, exposed bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case token == "" && exposed:
-			http.Error(w, "beyond loopback this needs an admin_token", http.StatusForbidden)
+			http.Error(w, "beyond loopback this needs the service's option admin_token, and the token as a bearer token", http.StatusForbidden)
 		case token != "" && !hasToken(r, wanted):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "this needs the admin_token as a bearer token", http.StatusUnauthorized)

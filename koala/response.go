@@ -107,7 +107,7 @@ func (c *call) fault(status int, message string) {
 }
 
 func (c *call) forbid() {
-	c.fault(http.StatusForbidden, "koala_api is "+string(c.server.access)+", which does not allow this call")
+	c.fault(http.StatusForbidden, "koala_api is "+string(c.server.access)+", which does not allow this call; the service's option koala_api: full does")
 }
 
 // quote is s as JSON has it, and as a client of any charset reads it.

@@ -99,7 +99,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.recover()
 	switch {
 	case !s.trusts(r):
-		s.complaints.warn("refused the check of a peer that is not in trusted_proxies", "peer", r.RemoteAddr)
+		s.complaints.warn("refused the check of a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if it is a gateway of yours, add its address there")
 		a.problem(http.StatusForbidden, "")
 	case a.door == "":
 		a.problem(http.StatusNotFound, "")
