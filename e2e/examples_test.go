@@ -38,6 +38,21 @@ var stories = map[string]func(*scene){
 		wantStatus(s.T, 429, "POST", s.envoy.URL+"/login") // one counter for both
 		wantStatus(s.T, 200, "GET", s.envoy.URL+"/login")
 	},
+	"envoy-descriptors.conf": func(s *scene) {
+		for range 10 {
+			wantStatus(s.T, 200, "GET", s.envoy.URL+"/") // the sample sends remote_address alone
+		}
+		wantStatus(s.T, 429, "GET", s.envoy.URL+"/")
+		wantStatus(s.T, 200, "GET", s.nginx.URL+"/") // no descriptors there
+		// What other configurations send comes through Koala's API.
+		for range 3 {
+			s.take("domain=public&remote_address=203.0.113.7&path=/login", "0")
+		}
+		s.take("domain=public&remote_address=203.0.113.7&path=/login", "10")
+		s.take("domain=public&remote_address=203.0.113.7&path=/", "0")
+		s.take("domain=public&remote_address=203.0.113.7&path=/login&tier=gold", "0")
+		s.take("domain=other&remote_address=203.0.113.7&path=/login", "0")
+	},
 	"one-vote-per-post.conf": func(s *scene) {
 		wantStatus(s.T, 200, "POST", s.envoy.URL+"/posts/1/votes", "X-User-Id: ann")
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
