@@ -80,6 +80,7 @@ func parseLine(text []byte) (*Line, error) {
 // inWords says what is wrong with JSON without naming types of Go.
 func inWords(err error) error {
 	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
 		what := kind.Value
@@ -89,6 +90,8 @@ func inWords(err error) error {
 		return fmt.Errorf("%s does not do; want %s", what, wanted(kind.Type.Kind()))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is cut off")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%w; want a JSON object, as a line of decision_log is one", err)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -17,7 +17,7 @@ var pseudonym = regexp.MustCompile(`"#[0-9a-f]{16}"`)
 func TestReaderNamesTheLine(t *testing.T) {
 	const good = `{"t":1,"params":{}}`
 	for name, c := range map[string]struct{ text, want string }{
-		"no JSON":            {"\n\n" + good + "\nx", "line 4: invalid character 'x' looking for beginning of value"},
+		"no JSON":            {"\n\n" + good + "\nx", "line 4: invalid character 'x' looking for beginning of value; want a JSON object, as a line of decision_log is one"},
 		"cut off":            {good[:9], "line 1: the JSON object is cut off"},
 		"two on a line":      {good + good, "line 1: there is more behind the JSON object; want one object a line"},
 		"no time":            {`{"params":{}}`, "line 1: t is missing; want the time of the call in ms since the epoch"},

@@ -203,7 +203,7 @@ func (w *walk) trueStatus(passed, refusal *sight) bool {
 			"nginx makes a 500 of every answer to auth_request but 2xx, 401 and 403: leave `_deny=native` away,\n"+
 				"  or turn it into 403 inside the auth location (docs/gateways/nginx.md);\n"+
 				"any gateway: it fails closed, and koalagate cannot be reached from it or has no store: see /readyz;\n"+
-				"or the application itself fails.")
+				"or the application itself fails, or is not there: gateways make 502 to 504 of that.")
 	case refusal.status == http.StatusForbidden || refusal.status == http.StatusUnauthorized:
 		w.report.fault("status", after+" is answered with "+statusText(refusal.status)+" and nothing of koalagate's: no true status, no Retry-After, no reason",
 			"nginx: `error_page 401 403 = @refused` with the headers of koalagate's answer is missing (nginx/nginx.conf);\n"+
@@ -213,7 +213,8 @@ func (w *walk) trueStatus(passed, refusal *sight) bool {
 				"or the application itself refuses.")
 	default:
 		w.report.fault("status", after+" is answered with "+statusText(refusal.status),
-			"That is not koalagate's: is this a URL that the application serves?")
+			"That is no refusal: is this a URL that the application serves, behind a gateway? The address of\n"+
+				"koalagate itself is probed as grpc://HOST:PORT.")
 	}
 	return false
 }
