@@ -9,6 +9,7 @@
 package nginx
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -154,11 +155,11 @@ func (s *server) suspect(r *http.Request, door mapping.Door, target string) {
 	if query == "" || door == mapping.ExtAuthzWeb {
 		return
 	}
-	name := "X-Original-Uri"
+	about := cmp.Or(r.Header.Get("X-Original-Uri"), r.Header.Get("X-Original-Url"))
 	if door == mapping.ForwardAuth {
-		name = "X-Forwarded-Uri"
+		about = r.Header.Get("X-Forwarded-Uri")
 	}
-	if _, asked, _ := strings.Cut(r.Header.Get(name), "?"); asked == query {
+	if _, asked, _ := strings.Cut(about, "?"); asked == query {
 		s.complaints.warn("a check has the query of its request; if the gateway appends it, clients choose parameters: end the URL of the check with a question mark",
 			"door", door, "peer", r.RemoteAddr)
 	}

@@ -354,18 +354,27 @@ func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
 
 func TestTheLogNamesAGatewayThatAppendsTheClientsQuery(t *testing.T) {
 	var log bytes.Buffer
-	o := options(t)
-	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s := serve(t, nginx.New(o))
+	logged := func() *httptest.Server {
+		o := options(t)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		return serve(t, nginx.New(o))
+	}
+	s := logged()
 	check(t, s, "GET", "/v1/forward-auth?act=once", viaCaddy("GET", "/?q=1")...)
 	check(t, s, "GET", "/v1/auth-request?act=once", viaNginx("GET", "/?act=")...)
 	check(t, s, "GET", "/v1/ext-authz/?a=1", append(viaCaddy("GET", "/?a=1"), viaNginx("GET", "/?a=1")...)...)
 	if log.Len() != 0 {
 		t.Errorf("it complains without a reason:\n%s", log.String())
 	}
-	check(t, s, "GET", "/v1/forward-auth?a=1", viaCaddy("GET", "/?a=1")...)
-	if !strings.Contains(log.String(), "clients choose parameters") {
-		t.Errorf("the log does not name it:\n%s", log.String())
+	byURL := []string{"X-Original-Method", "GET", "X-Original-URL", "http://shop.example/?a=1", "X-Real-IP", "198.51.100.7"}
+	for path, headers := range map[string][]string{
+		"/v1/forward-auth?a=1": viaCaddy("GET", "/?a=1"), "/v1/auth-request?a=1": viaNginx("GET", "/?a=1"), "/v1/accel?a=1": byURL,
+	} {
+		log.Reset()
+		check(t, logged(), "GET", path, headers...)
+		if !strings.Contains(log.String(), "clients choose parameters") {
+			t.Errorf("%s: the log does not name it:\n%s", path, log.String())
+		}
 	}
 }
 
