@@ -15,8 +15,8 @@ import (
 func TestAFormerGenerationIsLetGo(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what is pooled is met again
 	const lines = `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`
-	former := parse(t, withResults(lines), rules.Options{})
 	gone := make(chan struct{})
+	former := parse(t, withResults(lines), rules.Options{})
 	runtime.AddCleanup(former.Rules[0], func(gone chan struct{}) { close(gone) }, gone)
 	m := store.NewMemory(store.MemoryOptions{})
 	defer m.Close()
@@ -29,7 +29,6 @@ func TestAFormerGenerationIsLetGo(t *testing.T) {
 	}
 	ask(input(1, "k", "a"), input(1, "k", "b"))
 	e.Swap(parse(t, withResults(lines), rules.Options{}))
-	former = nil
 	for range 100 {
 		ask(input(1, "k", "a"))
 		runtime.GC()
