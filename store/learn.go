@@ -35,28 +35,30 @@ func (m *Memory) learnRefusal(p *Plan, r *Rule, a *Answer) {
 	if r.daily() {
 		t.dayEnd = m.calendar.days(p.Zone, t.now).begins[2]
 	}
-	s := &m.shards[maphash.Bytes(m.seed, r.Subject)%shards]
+	subject, _ := m.keptUnder(r.Subject, nil)
+	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
 	s.Lock()
 	defer s.Unlock()
-	c := s.cell(r)
+	c := s.cell(subject, r)
 	if c == nil {
 		s.sweep(t.now) // first, lest it drops what is new and has not learnt yet
 		if len(s.subjects) >= maxLearnt {
 			s.grown++
 			return
 		}
-		if s.make(r) == nil {
+		if s.make(subject, r) == nil {
 			return
 		}
-		c = s.cell(r)
+		c = s.cell(subject, r)
 	}
 	c.counter.learn(r, a, t)
 	c.learnt, s.learns = true, true
 }
 
-// counted notes that the rule's counter is not only what was learnt any more.
-func (s *shard) counted(r *Rule) {
-	if c := s.cell(r); c != nil {
+// counted notes that the rule's counter for a subject is not only what was learnt
+// any more.
+func (s *shard) counted(subject []byte, r *Rule) {
+	if c := s.cell(subject, r); c != nil {
 		c.learnt = false
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -22,7 +23,8 @@ const shards = 64
 type Memory struct {
 	clock    func() int64
 	calendar calendar
-	seed     maphash.Seed
+	seed     maphash.Seed    // of the shards
+	long     [2]maphash.Seed // of long subjects
 	shards   [shards]shard
 	steps    sync.Pool
 	onFull   func()
@@ -48,13 +50,13 @@ type MemoryOptions struct {
 }
 
 // DefaultMaxIdentities is how many identities have counters of their own unless
-// it is said. With a counter each they take some 150 MB, with several, long
-// names or leak counters more.
+// it is said. With a counter each they take some 150 MB, with several or leak
+// counters more.
 const DefaultMaxIdentities = 1_000_000
 
 // NewMemory returns a store without any counters.
 func NewMemory(o MemoryOptions) *Memory {
-	m := &Memory{clock: o.Clock, seed: maphash.MakeSeed(), onFull: o.OnFull}
+	m := &Memory{clock: o.Clock, seed: maphash.MakeSeed(), long: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, onFull: o.OnFull}
 	if o.MaxIdentities <= 0 {
 		o.MaxIdentities = DefaultMaxIdentities
 	}
@@ -111,13 +113,27 @@ func (m *Memory) evaluate(p *Plan, a *Answers) {
 	}
 }
 
+// keptUnder is what the counters of a subject are kept under: itself, or of a long
+// one 128 bits of hash, which go behind those in hashes, since callers choose how
+// long a subject is. Nobody knows the seeds, and so can make none meet another.
+func (m *Memory) keptUnder(subject, hashes []byte) (key, all []byte) {
+	if len(subject) <= maxSubject {
+		return subject, hashes
+	}
+	begin := len(hashes)
+	for _, seed := range m.long {
+		hashes = binary.NativeEndian.AppendUint64(hashes, maphash.Bytes(seed, subject))
+	}
+	return hashes[begin:], hashes
+}
+
 // shard is the counters under one lock.
 type shard struct {
 	sync.Mutex
-	subjects map[string][]cell
-	room     int // for how many subjects
-	grown    int // subjects that came, or found no room, since the last sweep
-	peak     int // the most subjects since the map was made
+	subjects map[string][]cell // by what they are kept under
+	room     int               // for how many subjects
+	grown    int               // subjects that came, or found no room, since the last sweep
+	peak     int               // the most subjects since the map was made
 	spilled  map[place]counter
 	learns   bool // some counters are learnt, or were
 }
@@ -133,10 +149,10 @@ type cell struct {
 // Redis.
 func (r *Rule) tag() int64 { return r.Return*8 + int64(r.Method) }
 
-// cell returns where the rule's counter is, nil if none is kept. It holds until
-// the next counter is made.
-func (s *shard) cell(r *Rule) *cell {
-	tag, cells := r.tag(), s.subjects[string(r.Subject)]
+// cell returns where the rule's counter for a subject is, nil if none is kept. It
+// holds until the next counter is made.
+func (s *shard) cell(subject []byte, r *Rule) *cell {
+	tag, cells := r.tag(), s.subjects[string(subject)]
 	for i := range cells {
 		if cells[i].tag == tag {
 			return &cells[i]
@@ -145,18 +161,18 @@ func (s *shard) cell(r *Rule) *cell {
 	return nil
 }
 
-// find returns the rule's counter, nil if none is kept.
-func (s *shard) find(r *Rule) counter {
-	if c := s.cell(r); c != nil {
+// find returns the rule's counter for a subject, nil if none is kept.
+func (s *shard) find(subject []byte, r *Rule) counter {
+	if c := s.cell(subject, r); c != nil {
 		return c.counter
 	}
 	return nil
 }
 
-// make keeps a new counter for the rule, nil if there is no room for its
-// subject.
-func (s *shard) make(r *Rule) counter {
-	cells, known := s.subjects[string(r.Subject)]
+// make keeps a new counter for the rule and a subject, nil if there is no room
+// for that.
+func (s *shard) make(subject []byte, r *Rule) counter {
+	cells, known := s.subjects[string(subject)]
 	if !known {
 		s.grown++
 		if len(s.subjects) >= s.room {
@@ -165,17 +181,17 @@ func (s *shard) make(r *Rule) counter {
 		s.peak = max(s.peak, len(s.subjects)+1)
 	}
 	c := newCounter(r.Method)
-	s.subjects[string(r.Subject)] = append(cells, cell{tag: r.tag(), counter: c})
+	s.subjects[string(subject)] = append(cells, cell{tag: r.tag(), counter: c})
 	return c
 }
 
-// forget drops the rule's counter.
-func (s *shard) forget(r *Rule) {
-	subject, tag := string(r.Subject), r.tag()
-	cells := slices.DeleteFunc(s.subjects[subject], func(c cell) bool { return c.tag == tag })
+// forget drops the rule's counter for a subject.
+func (s *shard) forget(subject []byte, r *Rule) {
+	tag := r.tag()
+	cells := slices.DeleteFunc(s.subjects[string(subject)], func(c cell) bool { return c.tag == tag })
 	if len(cells) == 0 {
-		delete(s.subjects, subject)
+		delete(s.subjects, string(subject))
 		return
 	}
-	s.subjects[subject] = cells
+	s.subjects[string(subject)] = cells
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -41,25 +42,56 @@ func TestMemoryForgetsWhatIsOver(t *testing.T) {
 func TestMemoryOfAFloodIsGivenBack(t *testing.T) {
 	s := newTaking(0)
 	defer s.Close()
-	inUse := func() int64 {
-		runtime.GC()
-		var now runtime.MemStats
-		runtime.ReadMemStats(&now)
-		return int64(now.HeapAlloc)
-	}
-	begin := inUse()
+	begin := heapInUse()
 	for i := range 200_000 {
 		s.admits(t, Take, perMinute(fmt.Sprintf("flood-%d", i), 1))
 	}
-	flooded := inUse() - begin
+	flooded := heapInUse() - begin
 	s.now += 10 * 60_000
 	for range 30_000 {
 		s.now += sweepEvery
 		s.admits(t, Browse, perMinute("somebody", 1))
 	}
-	if left := inUse() - begin; left > flooded/20 {
+	if left := heapInUse() - begin; left > flooded/20 {
 		t.Errorf("%d of %d bytes are kept when all identities are gone", left, flooded)
 	}
+}
+
+// Callers choose how long their names are, and not what an identity takes: those
+// of 4 kB differ in their last bytes, and each has a counter of its own.
+func TestLongNamesTakeNoMoreMemory(t *testing.T) {
+	const identities = 5000
+	s := newTaking(0)
+	defer s.Close()
+	before := heapInUse()
+	name := bytes.Repeat([]byte("x"), 4<<10)
+	for range 2 {
+		for i := range identities {
+			s.admits(t, Take, Rule{Subject: fmt.Append(name[:len(name):len(name)], i), Return: 1, Weight: 1, Time: 60, Count: 9, Method: Count})
+		}
+	}
+	if each := (heapInUse() - before) / identities; each > 400 {
+		t.Errorf("an identity takes %d bytes; want as few as one with a short name", each)
+	}
+	for _, i := range []int{0, identities - 1} {
+		r := Rule{Subject: fmt.Append(name, i), Return: 1, Time: 60, Count: 9, Method: Count}
+		s.admits(t, Peek, r)
+		if hits := s.a.Sets[0].Hits; hits != 2 {
+			t.Errorf("identity %d has %d hits; want 2", i, hits)
+		}
+		s.admits(t, Reset, r)
+		if s.own(r) {
+			t.Errorf("identity %d has a counter though it was reset", i)
+		}
+	}
+}
+
+// heapInUse is the heap after a collection, in bytes.
+func heapInUse() int64 {
+	runtime.GC()
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return int64(now.HeapAlloc)
 }
 
 func TestMemoryAdmitsExactlyTheLimitAtOnce(t *testing.T) {

@@ -38,7 +38,7 @@ func partOf(hash uint64) uint8 { return uint8(hash / shards % parts) }
 func (s *step) make(i, j int) counter {
 	slot, r := &s.slots[s.first[i]+j], &s.plan.Sets[i].Rules[j]
 	shared := slot.shard.spill(r, slot.part, s.at.now)
-	slot.counter = slot.shard.make(r)
+	slot.counter = slot.shard.make(slot.subject, r)
 	if slot.counter == nil {
 		s.shares++
 		return slot.shard.share(r, slot.part, s.at.now)

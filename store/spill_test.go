@@ -169,8 +169,9 @@ func TestSharedCountersAreTakenAlong(t *testing.T) {
 
 // own tells whether the rule's subject has a counter of its own.
 func (s *taking) own(r Rule) bool {
+	subject, _ := s.keptUnder(r.Subject, nil)
 	for i := range s.shards {
-		if s.shards[i].find(&r) != nil {
+		if s.shards[i].find(subject, &r) != nil {
 			return true
 		}
 	}

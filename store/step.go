@@ -13,6 +13,7 @@ type step struct {
 	at      moment
 	locked  uint64 // the shards whose locks are held, a bit each
 	slots   []slot // one a rule, set by set
+	hashes  []byte // of long subjects
 	first   []int  // where a set's slots begin
 	journal []saved
 	shares  int // what was counted on shared counters
@@ -20,6 +21,7 @@ type step struct {
 
 // slot is where a rule's counter is.
 type slot struct {
+	subject []byte // as it is kept
 	shard   *shard
 	counter counter // nil until one is found or made
 	part    uint8   // for where there is no room for the subject
@@ -30,13 +32,15 @@ type slot struct {
 // counts is never older than what the step before it saw.
 func (s *step) begin(p *Plan) {
 	s.plan, s.locked, s.shares = p, 0, 0
-	s.slots, s.first, s.journal = s.slots[:0], s.first[:0], s.journal[:0]
+	s.slots, s.first, s.journal, s.hashes = s.slots[:0], s.first[:0], s.journal[:0], s.hashes[:0]
 	for i := range p.Sets {
 		s.first = append(s.first, len(s.slots))
 		for j := range p.Sets[i].Rules {
-			hash := maphash.Bytes(s.memory.seed, p.Sets[i].Rules[j].Subject)
+			var subject []byte
+			subject, s.hashes = s.memory.keptUnder(p.Sets[i].Rules[j].Subject, s.hashes)
+			hash := maphash.Bytes(s.memory.seed, subject)
 			s.locked |= 1 << (hash % shards)
-			s.slots = append(s.slots, slot{shard: &s.memory.shards[hash%shards], part: partOf(hash)})
+			s.slots = append(s.slots, slot{subject: subject, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
 		}
 	}
 	for left := s.locked; left != 0; left &= left - 1 {
@@ -93,8 +97,9 @@ func (s *step) answer(i int, a *Answer) {
 		s.refund(i)
 	case Reset:
 		for j := range set.Rules {
-			s.slots[s.first[i]+j].shard.forget(&set.Rules[j])
-			s.slots[s.first[i]+j].counter = nil
+			slot := &s.slots[s.first[i]+j]
+			slot.shard.forget(slot.subject, &set.Rules[j])
+			slot.counter = nil
 		}
 	}
 	s.report(i, a)
@@ -258,7 +263,7 @@ func (s *step) own(i, j int) counter {
 	slot := &s.slots[s.first[i]+j]
 	if slot.counter == nil {
 		// Looked up until found: a rule before it may have made it.
-		slot.counter = slot.shard.find(&s.plan.Sets[i].Rules[j])
+		slot.counter = slot.shard.find(slot.subject, &s.plan.Sets[i].Rules[j])
 	}
 	return slot.counter
 }
@@ -282,8 +287,8 @@ func (s *step) change(i, j int) counter {
 	c := s.own(i, j)
 	if c == nil {
 		c = s.make(i, j)
-	} else if shard := s.slots[s.first[i]+j].shard; shard.learns {
-		shard.counted(&s.plan.Sets[i].Rules[j])
+	} else if slot := &s.slots[s.first[i]+j]; slot.shard.learns {
+		slot.shard.counted(slot.subject, &s.plan.Sets[i].Rules[j])
 	}
 	if len(s.plan.Sets) > 1 {
 		s.journal = append(s.journal, saved{})
