@@ -13,8 +13,9 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// probe runs `koalagate probe`, and wants its exit status and what it says.
-func probe(t *testing.T, code int, says []string, args ...string) {
+// probe runs `koalagate probe`, and wants its exit status and what it says. It
+// returns all of that.
+func probe(t *testing.T, code int, says []string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, append([]string{"probe"}, args...)...).CombinedOutput()
 	got := 0
@@ -36,6 +37,7 @@ func probe(t *testing.T, code int, says []string, args ...string) {
 	if t.Failed() {
 		t.Logf("koalagate probe %s\n%s", strings.Join(args, " "), out)
 	}
+	return string(out)
 }
 
 // showFact runs the test of a fact of docs/gateways/facts-http.md.
@@ -66,8 +68,16 @@ func TestProbeOfNginx(t *testing.T) {
 			"ok    body         a problem document of status 429\n",
 			"ok    connections  kept over refusals",
 			"forged requests are refused like their own\n",
+			"note  choosing     with another X-User-Id the request passes",
 			"all is well\n",
 		}, comments(with(), "sample")...)
+	})
+	t.Run("a user that the gateway names", func(t *testing.T) {
+		g := with([2]string{"      proxy_set_header X-Real-IP         $remote_addr;", "      proxy_set_header X-Real-IP         $remote_addr;\n      proxy_set_header X-User-Id         named;"})
+		args := append(comments(g, "chosen"), "--header", "X-Trace: 1")
+		if out := probe(t, 0, []string{"all is well\n"}, args...); strings.Contains(out, "choosing") {
+			t.Errorf("it notes headers that clients cannot choose, or that nobody goes by:\n%s", out)
+		}
 	})
 	t.Run("a captcha", func(t *testing.T) {
 		probe(t, 0, []string{"request 1 is refused with 403, by rule 102"}, with().URL+"/api/captcha")

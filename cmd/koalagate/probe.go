@@ -153,7 +153,13 @@ func (r *report) line(kind, topic, format string, args ...any) {
 func (r *report) ok(topic, format string, args ...any) { r.line("ok", topic, format, args...) }
 
 // note tells of something that may be meant.
-func (r *report) note(topic, text string) { r.line("note", topic, "%s", text) }
+func (r *report) note(topic, text string) {
+	text, more, _ := strings.Cut(text, "\n")
+	r.line("note", topic, "%s", text)
+	if more != "" {
+		r.line("", "", "%s", more)
+	}
+}
 
 // fault tells of something that is wrong, and what to do about it.
 func (r *report) fault(topic, what, mend string) {

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,6 +90,24 @@ func (w *walk) forging(ctx context.Context, first *sight) {
 	}
 	if believed == 0 {
 		w.report.ok("forging", "%d forged requests are refused like their own", len(list))
+	}
+	w.choosing(ctx, first)
+}
+
+// choosing sends other values of the headers that the probe was told to send.
+// Whether a client may choose them is not for us to know: a key or a session
+// proves itself, and a user's name does not.
+func (w *walk) choosing(ctx context.Context, first *sight) {
+	for _, name := range slices.Sorted(maps.Keys(w.header)) {
+		if name == "Host" {
+			continue
+		}
+		s, err := w.send(ctx, "", http.Header{name: {"koalagate-probe"}})
+		if err != nil || s.isRefusal() || s.status >= 400 || first.status < 400 && s.status != first.status {
+			continue
+		}
+		w.report.note("choosing", "with another "+name+" the request passes: whoever may choose the header has a limit for each value;\n"+
+			"unless it proves who asks, have the gateway overwrite it")
 	}
 }
 
