@@ -40,5 +40,6 @@
 // the one of the header, as gateways rewrite it. `OPTIONS *` has the path `*`
 // and meets no route. A CONNECT to `host:port` has neither path nor route. A
 // target that is none of these and lacks its first slash is read as if it had
-// one.
+// one. One with a fragment is malformed: applications differ in where it leaves
+// the path.
 package mapping

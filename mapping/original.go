@@ -174,6 +174,11 @@ func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	switch {
 	case q.target == "":
 		return nil, nil // Envoy's TCP checks and CONNECT
+	case !keep && strings.IndexByte(q.target, '#') >= 0:
+		// No target may have one. Some programs end the path or the query there,
+		// others go on behind it: a client could tell the rules one path, and the
+		// application another.
+		return nil, malformed("it holds a fragment; a number sign is written %23")
 	case path == "*":
 		q.path = path
 		return nil, nil

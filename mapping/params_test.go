@@ -445,7 +445,7 @@ func TestTargets(t *testing.T) {
 		{"no first slash", "GET", "a/b", "/a/b", "routed", ""},
 		{"a query alone", "GET", "?q=1", "/", "routed", "1"},
 		{"two slashes are no authority", "GET", "//other.example/a", "/other.example/a", "routed", ""},
-		{"a fragment", "GET", "/a#?q=1", "/a", "routed", ""},
+		{"an encoded number sign", "GET", "/a%23/../b?q=1", "/b", "routed", "1"},
 		{"a query that looks like a path", "GET", "/a?/../q=%2e&q=/../b", "/a", "routed", "/../b"},
 		{"no target", "", "", "", "", ""},
 	} {
@@ -470,6 +470,8 @@ func TestMalformedRequest(t *testing.T) {
 		{Door: Middleware, Method: "GET", Path: "/a%00"},
 		nginxCall(map[string]string{"x-original-uri": "/a%zz"}),
 		caddyCall(map[string]string{"x-forwarded-uri": "/a%zz"}),
+		nginxCall(map[string]string{"x-original-uri": "/a#zz"}),
+		caddyCall(map[string]string{"x-forwarded-uri": "/a?#&uid=zz"}),
 	} {
 		refusal := wantRefusal(t, call, &Options{}, http.StatusBadRequest)
 		if strings.Contains(refusal.Error(), "zz") {
@@ -478,6 +480,8 @@ func TestMalformedRequest(t *testing.T) {
 	}
 	kept := &Request{Door: ExtAuthz, Method: "GET", Path: "/a%zz/%61"}
 	wantParam(t, plain(t), kept, &Options{KeepMalformed: true}, "path", "/a%25zz/a")
+	keptWhole := &Request{Door: ExtAuthz, Method: "GET", Path: "/a#/../b"}
+	wantParam(t, plain(t), keptWhole, &Options{KeepMalformed: true}, "path", "/b")
 	query := &Request{Door: ExtAuthz, Method: "GET", Path: "/a?b=%zz%00"}
 	wantParam(t, plain(t), query, &Options{}, "path", "/a")
 }

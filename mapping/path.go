@@ -6,10 +6,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// cutTarget splits a request target into its path and its query; the fragment
-// is of no concern to a server.
+// cutTarget splits a request target into its path and its query.
 func cutTarget(target string) (path, query string) {
-	target, _, _ = strings.Cut(target, "#")
 	path, query, _ = strings.Cut(target, "?")
 	return path, query
 }

@@ -102,8 +102,6 @@ func TestCutTarget(t *testing.T) {
 	for _, c := range []struct{ target, path, query string }{
 		{"/a?b=1", "/a", "b=1"},
 		{"/a?b?c", "/a", "b?c"},
-		{"/a#f?b", "/a", ""},
-		{"/a?b#f", "/a", "b"},
 		{"?b", "", "b"},
 		{"", "", ""},
 	} {
