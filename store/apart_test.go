@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,5 +150,45 @@ func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
 	there.Kill()
 	if a := answer(t, s, store.Take, allows(full)); !a.Degraded || a.Sets[0].Decider < 0 {
 		t.Errorf("in process the answer is %+v; want a refusal", a)
+	}
+}
+
+// TestCloseUnderRefusedTakes has a Cluster's store closed while takes are
+// refused, which have something given back beside them: that is waited for, or
+// never begins.
+func TestCloseUnderRefusedTakes(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false)
+	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
+	for range 5 {
+		r, err := store.NewRedis(store.RedisOptions{URL: c.URL(), Budget: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer(t, r, store.Update, allows(about("full", rule)))
+		var callers, busy sync.WaitGroup
+		for i := range 8 {
+			busy.Add(1)
+			callers.Go(func() {
+				set := allows(about("full", rule), about(fmt.Sprint("other-", i), rule))
+				n := 0
+				for r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{set}}, new(store.Answers)) == nil {
+					if n++; n == 20 {
+						busy.Done()
+					}
+				}
+				if n < 20 {
+					t.Errorf("a caller was answered %d times before the store was closed; want 20 or more", n)
+					busy.Done()
+				}
+			})
+		}
+		busy.Wait()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		callers.Wait()
+		if n := r.GivingBack(); n != 0 {
+			t.Errorf("%d parts are given back after the end", n)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func askFirst[T any](ctx context.Context, k *nodes, list []*node, f func(context
 		case <-due:
 			n := list[asked]
 			asked++
-			if !k.spawn(func() {
+			if !k.spawn(&k.running, func() {
 				ctx, cancel := context.WithTimeout(ctx, k.budget)
 				defer cancel()
 				answer, err := f(ctx, n)

@@ -35,6 +35,7 @@ type nodes struct {
 
 	wake    chan struct{} // asks for a look at the slots
 	running sync.WaitGroup
+	backing sync.WaitGroup  // of what is given back, which close does not cut off
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc
 }
@@ -68,11 +69,13 @@ func (k *nodes) start() {
 	k.running.Go(k.watch)
 }
 
-// close ends the calls under way and the connections.
+// close waits for what is being given back, and ends the calls under way and the
+// connections.
 func (k *nodes) close() error {
 	k.mu.Lock()
 	k.closed = true // nothing begins any more
 	k.mu.Unlock()
+	k.backing.Wait()
 	k.cancel()
 	var faults []error
 	for _, n := range k.known {
@@ -90,13 +93,13 @@ func (n *node) close() error {
 	return err
 }
 
-// spawn runs f, which close waits for. It tells whether it does: after close
-// nothing begins.
-func (k *nodes) spawn(f func()) bool {
+// spawn runs f in one of the groups that close waits for. It tells whether it
+// does: after close nothing begins.
+func (k *nodes) spawn(group *sync.WaitGroup, f func()) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.closed {
-		k.running.Go(f)
+		group.Go(f)
 	}
 	return !k.closed
 }

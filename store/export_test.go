@@ -65,7 +65,7 @@ func (r *Redis) EvaluateEach(plans []*Plan, answers []Answers) []error {
 }
 
 // Settle waits until what was taken in vain is given back.
-func (r *Redis) Settle() { r.background.Wait() }
+func (r *Redis) Settle() { r.nodes.backing.Wait() }
 
 // SlotOf is the slot of a key.
 func SlotOf(key string) int { return int(slotOf([]byte(key))) }
@@ -152,3 +152,6 @@ func CountPath(prefix string, p *Plan, general string) []any {
 	b.pack(true, 1000, func(*time.Location, int64) days { return days{} })
 	return b.command("eval", luaPlan+luaSeveral+luaCounts+"return '"+general+"'")
 }
+
+// GivingBack is how many parts are being given back.
+func (r *Redis) GivingBack() int64 { return r.givingBack.Load() }

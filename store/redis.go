@@ -33,7 +33,6 @@ type Redis struct {
 	plans    atomic.Int64
 	scripts  atomic.Int64
 
-	background sync.WaitGroup // what is given back
 	givingBack atomic.Int64
 	stranded   atomic.Int64
 }
@@ -161,7 +160,6 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 // caller's.
 func (r *Redis) Close() error {
 	if r.nodes != nil {
-		r.background.Wait()
 		return r.nodes.close()
 	}
 	r.batches.close()

@@ -143,8 +143,8 @@ func (f *refusals) describe(c *call) {
 // keep takes note of what became of a call that was sent: where it may have
 // counted, what is remembered of its counters is void, before its caller hears
 // of it; where it was refused, and nothing but time changes what it was told
-// until a known end, that is remembered. A lost call is another's to read: of it
-// only the plan is touched.
+// until a known end, that is remembered. A lost call may still be in a batch: of
+// it only the plan and the hashes of its names are looked at, which do not change.
 func (f *refusals) keep(c *call, p *Plan, a *Answers, err error, dayEnd func(*Plan, int64) int64) {
 	switch p.Op {
 	case Browse, Complete, Peek:

@@ -209,18 +209,19 @@ func (r *Redis) giveBack(parts []*part) <-chan *part {
 			over <- p
 			continue
 		}
-		if r.givingBack.Add(1) > maxGivingBack {
-			r.givingBack.Add(-1)
-			r.stranded.Add(1)
-			over <- p
-			continue
+		if r.givingBack.Add(1) <= maxGivingBack {
+			p.plan.own()
+			if r.nodes.spawn(&r.nodes.backing, func() {
+				defer r.givingBack.Add(-1)
+				r.giveBackPart(p)
+				over <- p
+			}) {
+				continue
+			}
 		}
-		p.plan.own()
-		r.background.Go(func() {
-			defer r.givingBack.Add(-1)
-			r.giveBackPart(p)
-			over <- p
-		})
+		r.givingBack.Add(-1)
+		r.stranded.Add(1)
+		over <- p
 	}
 	return over
 }
