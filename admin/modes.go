@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
@@ -39,6 +40,15 @@ func (m modes) post(w http.ResponseWriter, r *http.Request) {
 	m.get(w, r)
 }
 
+// doorNames are the doors in a list for people.
+func doorNames() string {
+	var names []string
+	for _, d := range mapping.Doors() {
+		names = append(names, string(d))
+	}
+	return strings.Join(names, ", ")
+}
+
 // readModes reads a change, and refuses it as a whole if a part is faulty.
 func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	changes := make(map[string]engine.Mode)
@@ -47,7 +57,7 @@ func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	}
 	for door, mode := range changes {
 		if !slices.Contains(mapping.Doors(), mapping.Door(door)) {
-			return nil, fmt.Errorf("%q is no door; want one of %v", door, mapping.Doors())
+			return nil, fmt.Errorf("%q is no door; want one of %s", door, doorNames())
 		}
 		if _, err := engine.ParseMode(string(mode)); err != nil {
 			return nil, fmt.Errorf("%s: %w", door, err)

@@ -80,6 +80,7 @@ func (p *program) explain(ctx context.Context, files reload.Files, q *inquiry) (
 	if findings.HasErrors() {
 		return nil, errTold
 	}
+	q.tellSlips(p.stderr, set)
 	params, origins, err := q.params(set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {

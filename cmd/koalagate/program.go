@@ -71,8 +71,14 @@ func worded(ran *cobra.Command, err error) error {
 	}
 	var invalid *pflag.InvalidValueError
 	var unread *strconv.NumError
-	if !errors.As(err, &invalid) || !errors.As(err, &unread) {
+	if !errors.As(err, &invalid) {
 		return err
+	}
+	if invalid.GetFlag().Value.Type() == "duration" {
+		return fmt.Errorf("--%s is %q; want a duration with its unit, like 250ms or 5s", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	if !errors.As(err, &unread) {
+		return fmt.Errorf("--%s is %q; %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
 	}
 	want := "a whole number"
 	switch kind := invalid.GetFlag().Value.Type(); {
