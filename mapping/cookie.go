@@ -7,23 +7,42 @@ import (
 )
 
 // cookieValue returns the value of the first cookie with this name in a Cookie
-// header. What is no cookie is passed over. A pair of quotes around the value
+// header. What is no cookie is passed over, and a value that no cookie may have
+// counts only where there is no other: applications in Go read the next one, and
+// a client could keep the rules at the first. A pair of quotes around the value
 // is taken off, as applications do: else each caller would have two names.
-func cookieValue(header, name string) string {
+func cookieValue(header, name string) (faulty string) {
 	for header != "" {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, found := strings.Cut(pair, "=")
-		if !found || trim(key) != name {
+		// A blank beyond ASCII would be part of the name.
+		if !found || strings.Trim(key, " \t") != name {
 			continue
 		}
 		value = trim(value)
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 			value = value[1 : len(value)-1]
 		}
-		return value
+		switch {
+		case isCookieValue(value):
+			return value
+		case faulty == "":
+			faulty = value
+		}
 	}
-	return ""
+	return faulty
+}
+
+// isCookieValue tells whether net/http takes a value for a cookie's. Blanks and
+// commas are in many, against the standard.
+func isCookieValue(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // CookiesApart undoes what Envoy does to several Cookie headers: it joins them

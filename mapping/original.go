@@ -198,6 +198,9 @@ func (q *original) header(key string) string {
 		return ""
 	}
 	value, _ := q.call.Headers.Header(key)
+	if key == "cookie" && q.call.Door == ExtAuthzWeb {
+		value = CookiesApart(value) // Envoy has joined them
+	}
 	return q.said(value)
 }
 

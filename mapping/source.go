@@ -3,6 +3,7 @@ package mapping
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"strings"
 
 	"github.com/koalagate/koalagate/rules"
@@ -31,11 +32,12 @@ func (q *original) source(s *rules.ParamSource) string {
 		}
 		return q.header(s.Name)
 	case rules.FromCookie:
-		cookies := q.header("cookie")
-		if q.call.Door == ExtAuthzWeb {
-			cookies = CookiesApart(cookies)
+		if q.call.Door == Middleware {
+			if value := q.programsCookie(s.Name); value != "" {
+				return value
+			}
 		}
-		return cookieValue(cookies, s.Name)
+		return cookieValue(q.header("cookie"), s.Name)
 	case rules.FromQuery:
 		if q.call.Door == Koala {
 			return firstEntry(q.call.Args, s.Name)
@@ -59,6 +61,20 @@ func (q *original) source(s *rules.ParamSource) string {
 		return networkText(q.address, s)
 	}
 	return ""
+}
+
+// programsCookie is the cookie with this name that the program behind the
+// middleware reads, by net/http; "" if it reads none.
+func (q *original) programsCookie(name string) string {
+	headers, ok := q.call.Headers.(HTTPHeaders)
+	if !ok {
+		return ""
+	}
+	cookie, err := (&http.Request{Header: http.Header(headers)}).Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
 }
 
 // gatewayValue is what the gateway's X-Koala-Param header says of a parameter

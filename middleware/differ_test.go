@@ -42,6 +42,27 @@ func TestTheRulesReadWhatTheProgramReads(t *testing.T) {
 	}
 }
 
+// A client that can show the rules another cookie than the program's has a new
+// limit with each request.
+func TestTheRulesReadTheProgramsCookie(t *testing.T) {
+	o := options(t, nil, engine.ModeEnforce)
+	var session string
+	s := httptest.NewServer(middleware.New(o)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if cookie, err := r.Cookie("session"); err == nil {
+			session = cookie.Value
+		}
+	})))
+	t.Cleanup(s.Close)
+	for i, before := range []string{
+		"", "session; ", `session= "1"; `, `session=2\; `, "session=\xff; ", "\u00a0session=3; ", `session="4; `, `session="5\"; `, "Session=6; ", "\u2003session =7; ",
+	} {
+		session = "none"
+		if res, _ := ask(t, s, "GET /", "Cookie", before+"session=s; session=t"); (res.StatusCode == http.StatusOK) != (i == 0) {
+			t.Errorf("the cookie %q before the program's: %d, and the program read %q", before, res.StatusCode, session)
+		}
+	}
+}
+
 // sendTarget asks for a target as it is written, and returns the status.
 func sendTarget(t *testing.T, s *httptest.Server, target string) int {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 const ruleFile = `
 [params]
 uid : header X-User-Id else client-ip
+session : cookie session
 [routes]
 POST /comments : act=comment
 *    /black    : act=black
