@@ -98,7 +98,7 @@ func (p *program) explain(ctx context.Context, files reload.Files, q *inquiry) (
 		return nil, failure{err}
 	}
 	x := explainer{set: set, params: params, answer: &d.Sets[0]}
-	e := &explanation{Request: q.told(), Params: listed(params, origins), Rules: x.rules(), Decision: x.decision(d)}
+	e := &explanation{Request: q.told(), Params: listed(params, origins), Rules: x.rules(), Decision: x.decision(d), absent: absent(set, params)}
 	return e, nil
 }
 
@@ -107,6 +107,24 @@ func listed(params *rules.Params, origins map[string]string) []explainedParam {
 	list := make([]explainedParam, 0, params.Len())
 	for _, p := range params.List() {
 		list = append(list, explainedParam{p.Name, p.Value, origins[p.Name]})
+	}
+	return list
+}
+
+// absent are the declared parameters that a request lacks, with where each would
+// have come from: most rules that are not met are those of a header that the
+// gateway does not send.
+func absent(set *rules.Set, params *rules.Params) []explainedParam {
+	var list []explainedParam
+	for _, d := range set.Params {
+		if _, there := params.Get(d.Name); there {
+			continue
+		}
+		sources := make([]string, len(d.Sources))
+		for i := range d.Sources {
+			sources[i] = d.Sources[i].String()
+		}
+		list = append(list, explainedParam{d.Name, "", strings.Join(sources, " else ")})
 	}
 	return list
 }

@@ -64,7 +64,7 @@ func (c colours) verdict(word string) string {
 func printExplanation(w io.Writer, e *explanation, all bool, c colours) {
 	if e.Request != nil {
 		fmt.Fprintln(w, strings.TrimSpace(rules.Printable(e.Request.Method+" "+e.Request.Target)+" at "+e.Request.Door))
-		printParams(w, e.Params)
+		printParams(w, e.Params, e.absent)
 	}
 	if e.Refused != nil {
 		fmt.Fprintf(w, "verdict: %s before any rule, HTTP status %d: %s\n", c.verdict("deny"), e.Refused.Status, e.Refused.Reason)
@@ -84,11 +84,14 @@ func printExplanation(w io.Writer, e *explanation, all bool, c colours) {
 	printDecision(w, e.Decision, c)
 }
 
-// printParams writes the parameters as a table.
-func printParams(w io.Writer, params []explainedParam) {
+// printParams writes the parameters as a table, and those that are not there.
+func printParams(w io.Writer, params, absent []explainedParam) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range params {
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", shownValue(p.Name), shownValue(p.Value), rules.Printable(p.From))
+	}
+	for _, p := range absent {
+		fmt.Fprintf(table, "  %s\t(absent)\t%s\n", shownValue(p.Name), rules.Printable(p.From))
 	}
 	// What it is written to is the standard output, where every other line
 	// goes without a look too.

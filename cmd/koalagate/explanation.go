@@ -15,6 +15,8 @@ type explanation struct {
 	Rules    []explainedRule    `json:"rules"`              // all, in the order in which they are tried
 	Refused  *explainedRefusal  `json:"refused,omitempty"`  // no rule was asked
 	Decision *explainedDecision `json:"decision,omitempty"` // unless refused
+
+	absent []explainedParam // what [params] declares and the request does not bring; for people
 }
 
 type explainedRequest struct {
