@@ -68,8 +68,8 @@ func checkSet(t *testing.T, set *Set) {
 		}
 	}
 	for _, r := range set.Rules {
-		if failed := r.Explain(p); (failed == nil) != matched[r] {
-			t.Fatalf("rule %d matches: %v, and explains %v", r.Return, matched[r], failed)
+		if failed := r.failed(p); (failed == nil) != matched[r] {
+			t.Fatalf("rule %d matches: %v, and fails by %v", r.Return, matched[r], failed)
 		}
 	}
 	set.Routes.Match("GET", []string{"a", "b%/c", ""}, p)

@@ -32,17 +32,6 @@ func (s *Set) Uses(name string) bool {
 	return ok
 }
 
-// Explain returns the first condition of the rule, in the order of the file,
-// that does not hold for a request; nil if the rule matches.
-func (r *Rule) Explain(p *Params) (failed *Condition) {
-	for _, c := range r.Conditions {
-		if !c.Holds(p) {
-			return c
-		}
-	}
-	return nil
-}
-
 // read fills the slots with the request's values, and empties the rest of m.
 // It touches no slot that neither this request nor the one before has a value
 // for: rules may name thousands of parameters.
