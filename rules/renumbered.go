@@ -16,8 +16,8 @@ func Renumbered(before, now *Set) Findings {
 	}
 	homes := make(map[string]int64, len(now.Rules)) // numbers by what they are about
 	for _, r := range now.Rules {
-		if _, taken := homes[subject(r)]; !taken {
-			homes[subject(r)] = r.Return
+		if about := subject(r); homes[about] == 0 {
+			homes[about] = r.Return
 		}
 	}
 	var found collector
@@ -36,7 +36,8 @@ func Renumbered(before, now *Set) Findings {
 // changedMeaning says what has become of a number; "" if it means the same.
 func changedMeaning(was, is *Rule, homes map[string]int64) (message, hint string) {
 	const another = "give the rule another number, unless this is meant"
-	if moved := homes[subject(was)]; moved != 0 && subject(was) != subject(is) {
+	former := subject(was)
+	if moved := homes[former]; moved != 0 && former != subject(is) {
 		return fmt.Sprintf("return=%d was the number of the rule that is %d now", is.Return, moved), "let a rule keep its number: counters and reports are kept by it"
 	}
 	if was.Method != is.Method {
