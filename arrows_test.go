@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"extauthz":        append([]string{"wire"}, doorImports...),
 	"ratelimit":       append([]string{"wire"}, doorImports...),
 	"nginx":           append([]string{"ration"}, doorImports...),
-	"koala":           doorImports,
+	"koala":           append([]string{"ration"}, doorImports...),
 	"middleware":      doorImports,
 	"admin":           {"engine", "mapping", "metrics", "publish", "reload"},
 	".":               {"engine", "ration", "reload", "rules", "store"}, // wires for programs what cmd wires for the service

@@ -17,6 +17,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/ration"
 )
 
 // Access says how much of the API is open.
@@ -54,6 +55,7 @@ type server struct {
 	redisAway func() bool
 	logger    *slog.Logger
 	endpoints map[string]endpoint
+	unknown   ration.Line // a path that is none of ours
 	calls     sync.Pool
 }
 
@@ -120,6 +122,7 @@ func (c *call) endpoint() (endpoint, bool) {
 	case !c.server.admits(c.http):
 		c.fault(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
 	case !known:
+		c.server.tellUnknown(c.http)
 		c.fault(http.StatusNotFound, "not found")
 	case !c.server.opens(e.writes):
 		c.forbid()
@@ -130,6 +133,16 @@ func (c *call) endpoint() (endpoint, bool) {
 		return e, c.read()
 	}
 	return e, false
+}
+
+// tellUnknown logs a call of a path that is none of ours: most are a gateway's,
+// which then fails as it is set to, open perhaps, and says nothing.
+func (s *server) tellUnknown(r *http.Request) {
+	if unsaid, due := s.unknown.Due(); due {
+		path := r.URL.Path
+		s.logger.Warn("refused a call of a path that does not exist", "path", path[:min(len(path), 100)], "peer", r.RemoteAddr,
+			"remedy", "gateways ask at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…, Envoy over HTTP by path_prefix: /v1/ext-authz", "unsaid", unsaid)
+	}
 }
 
 // admits tells whether a call brings the token, if one is asked for.

@@ -1,6 +1,7 @@
 package koala_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -68,6 +69,22 @@ func options(t testing.TB) koala.Options {
 	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
 	return koala.Options{Engine: engine.New(m, parse(t, ruleFile)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// TestTheLogNamesAPathThatDoesNotExist: most who call one are gateways, which
+// fail open perhaps, and say nothing.
+func TestTheLogNamesAPathThatDoesNotExist(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c := dial(t, o)
+	for range 5 {
+		c.ask("GET /auth")
+	}
+	c.server.Close()
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "path=/auth ") || !strings.Contains(log.String(), "path_prefix") {
+		t.Errorf("the log has %d lines; want one that names the path and the doors:\n%s", lines, log.String())
+	}
 }
 
 // caller is an application that talks to a real server on loopback.

@@ -103,6 +103,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.complaints.warn("refused the check of a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if it is a gateway of yours, add its address there")
 		a.problem(http.StatusForbidden, "")
 	case a.door == "":
+		s.complaints.warn("refused a check at a path that is none of a door", "path", r.URL.Path[:min(len(r.URL.Path), 100)], "peer", r.RemoteAddr,
+			"remedy", "have the gateway ask /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…")
 		a.problem(http.StatusNotFound, "")
 	default:
 		q := s.questions.Get().(*question)

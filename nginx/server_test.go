@@ -352,6 +352,19 @@ func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
 	}
 }
 
+func TestTheLogNamesAPathThatIsNoDoor(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := serve(t, nginx.New(o))
+	for range 5 {
+		check(t, s, "GET", "/v1/authrequest", viaNginx("GET", "/")...)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "path=/v1/authrequest") || !strings.Contains(log.String(), "/v1/auth-request,") {
+		t.Errorf("the log has %d lines; want one that names the path and the doors:\n%s", lines, log.String())
+	}
+}
+
 func TestTheLogNamesAGatewayThatAppendsTheClientsQuery(t *testing.T) {
 	var log bytes.Buffer
 	logged := func() *httptest.Server {
