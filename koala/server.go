@@ -161,9 +161,11 @@ func (s *server) opens(writes bool) bool {
 	return s.access == Full || s.access == Read && !writes
 }
 
-// end keeps c for another call, without what it holds of this one. A panic
-// ends here too, and its call is not used again.
+// end keeps c for another call, without what it holds of this one, and without
+// its memory if the call was uncommonly large. A panic ends here too, and its call
+// is not used again.
 func (s *server) end(c *call) {
+	const common = 64 // arguments
 	if v := recover(); v != nil {
 		s.logger.Error("a call panicked", "door", mapping.Koala, "panic", v, "stack", string(debug.Stack()))
 		if !c.begun {
@@ -172,7 +174,10 @@ func (s *server) end(c *call) {
 		return
 	}
 	c.params.Reset()
-	clear(c.request.Args)
+	if cap(c.request.Args) > common {
+		c.request.Args = nil
+	}
+	clear(c.request.Args[:cap(c.request.Args)]) // a job of /multi/browse has fewer than the call itself
 	*c = call{params: c.params, request: mapping.Request{Args: c.request.Args[:0]}, room: c.room, body: c.body[:0]}
 	s.calls.Put(c)
 }
