@@ -71,8 +71,8 @@ func (k *nodes) learn(ctx context.Context) error {
 func (k *nodes) lookNow(look *slotLook) {
 	var told slotMap
 	told, look.err = askFirst(k.ctx, k, k.tellers(), askSlots)
-	if look.err == nil {
-		k.believe(told)
+	if look.err == nil && !k.believe(told) {
+		look.err = redis.ErrClosed
 	}
 	k.mu.Lock()
 	k.looking = nil
@@ -132,8 +132,9 @@ func isOwned(r redis.ClusterSlot) bool {
 // CLUSTERDOWN.
 func clusterDown(text string) error { return saying("CLUSTERDOWN " + text) }
 
-// believe takes the slots to be as a node tells.
-func (k *nodes) believe(told slotMap) {
+// believe takes the slots to be as a node tells. It tells whether it does: after
+// close there is no node to believe it of.
+func (k *nodes) believe(told slotMap) bool {
 	var owning []*node
 	for _, r := range told.ranges {
 		if !isOwned(r) {
@@ -141,7 +142,7 @@ func (k *nodes) believe(told slotMap) {
 		}
 		owner := k.at(told.by.near(r.Nodes[0].Addr))
 		if owner == nil {
-			return // closed
+			return false
 		}
 		if !slices.Contains(owning, owner) {
 			owning = append(owning, owner)
@@ -153,6 +154,7 @@ func (k *nodes) believe(told slotMap) {
 		}
 	}
 	k.owning.Store(&owning)
+	return true
 }
 
 // near is an address as a node tells it, which may leave its own host out. The

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -38,5 +41,40 @@ func TestAddressesAsNodesTellThem(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// closing answers a question for the slots, and has its nodes closed at once.
+type closing struct{ of *nodes }
+
+func (c closing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c closing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c closing) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		cmd.(*redis.ClusterSlotsCmd).SetVal([]redis.ClusterSlot{{Start: 0, End: slots - 1, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:2"}}}})
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		c.of.closed = true
+		return nil
+	}
+}
+
+// A store may be closed while it looks for the first time who has which slot.
+func TestCloseDuringTheFirstLook(t *testing.T) {
+	k := &nodes{seeds: []string{"127.0.0.1:1"}, budget: time.Second, known: make(map[string]*node), ctx: t.Context(), cancel: func() {}}
+	k.connect = func(addr string) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		client.AddHook(closing{k})
+		return client
+	}
+	if err := k.learn(t.Context()); !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("the look ends with %v; want that the nodes are closed", err)
+	}
+	if err := k.close(); err != nil {
+		t.Error(err)
 	}
 }
