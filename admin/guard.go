@@ -16,7 +16,7 @@ import (
 func hosts(next http.Handler, names []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isOurs(r.Host, names) {
-			http.Error(w, "this name is not one of admin_hosts", http.StatusMisdirectedRequest)
+			http.Error(w, "this name is not one of admin_hosts: add it to that option of the service, or call it by its address", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
