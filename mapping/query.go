@@ -7,22 +7,36 @@ import "strings"
 // have it, so that a client gains nothing by sending one.
 func nextArgument(query string) (name, value, rest string) {
 	pair, rest, _ := strings.Cut(query, "&")
-	name, value, _ = strings.Cut(pair, "=")
-	name, _ = decodeEscapes(name, true)
-	value, _ = decodeEscapes(value, true)
+	name, value, _ = decodeArgument(pair)
 	return name, value, rest
 }
 
-// queryValue returns the value of the first argument with this name.
-func queryValue(query, name string) string {
+// decodeArgument takes an argument apart; isPlain is false for one that net/url
+// passes over.
+func decodeArgument(pair string) (name, value string, isPlain bool) {
+	name, value, _ = strings.Cut(pair, "=")
+	name, isName := decodeEscapes(name, true)
+	value, isValue := decodeEscapes(value, true)
+	return name, value, isName && isValue && strings.IndexByte(pair, ';') < 0
+}
+
+// queryValue returns the value of the first argument with this name. One with a
+// broken escape or a semicolon counts only where there is no other: applications
+// in Go read the next one, and a client could keep the rules at the first.
+func queryValue(query, name string) (faulty string) {
 	for query != "" {
-		var key, value string
-		key, value, query = nextArgument(query)
-		if key == name {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, value, isPlain := decodeArgument(pair)
+		switch {
+		case key != name:
+		case isPlain:
 			return value
+		case faulty == "":
+			faulty = value
 		}
 	}
-	return ""
+	return faulty
 }
 
 // firstEntry returns the value of the first entry with this key.

@@ -1,6 +1,9 @@
 package mapping
 
-import "testing"
+import (
+	"net/url"
+	"testing"
+)
 
 func TestQueryValue(t *testing.T) {
 	for _, c := range []struct{ name, query, want string }{
@@ -16,6 +19,9 @@ func TestQueryValue(t *testing.T) {
 		{"a broken escape before it", "%=1&q=go", "go"},
 		{"an equals sign in the value", "q=a=b", "a=b"},
 		{"a semicolon separates nothing", "q=a;b", "a;b"},
+		{"what net/url passes over goes behind what it reads", "q=%zz&q=a;b&q=%&q=go&q=2", "go"},
+		{"of several that it passes over the first", "q=%zz&q=a;b", "%zz"},
+		{"an empty one counts as well", "q=%zz&q=&q=go", ""},
 		{"arguments without a value", "&x&&q=go", "go"},
 		{"without a value", "q", ""},
 		{"a NUL and no UTF-8", "q=%00%ff", "\x00\xff"},
@@ -28,4 +34,18 @@ func TestQueryValue(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program in Go counts by the argument that it reads.
+func FuzzQuery(f *testing.F) {
+	for _, query := range []string{"q=go&q=2", "a=b&q=%61+b", "q=%zz&q=a;b&q=go", "&;q=1&=2&q"} {
+		f.Add(query, "q")
+	}
+	f.Fuzz(func(t *testing.T, query, name string) {
+		got := queryValue(query, name)
+		values, _ := url.ParseQuery(query) // has what could be read
+		if all, ok := values[name]; ok && got != all[0] {
+			t.Fatalf("the argument %q of %q is %q, net/url says %q", name, query, got, all[0])
+		}
+	})
 }

@@ -63,6 +63,23 @@ func TestTheRulesReadTheProgramsCookie(t *testing.T) {
 	}
 }
 
+// The same for an argument of the query: net/url passes over those that it cannot
+// read.
+func TestTheRulesReadTheProgramsArgument(t *testing.T) {
+	o := options(t, nil, engine.ModeEnforce)
+	var key string
+	s := httptest.NewServer(middleware.New(o)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		key = r.URL.Query().Get("key")
+	})))
+	t.Cleanup(s.Close)
+	for i, before := range []string{"", "key=%zz&", "key=1;2&", "key=%&", "key=3%f&", "a=b;c&key=;&", "k%65y=4%zz&"} {
+		key = "none"
+		if got := sendTarget(t, s, "/?"+before+"k%65y=k&key=l"); (got == http.StatusOK) != (i == 0) {
+			t.Errorf("%q before the program's argument: %d, and the program read %q", before, got, key)
+		}
+	}
+}
+
 // sendTarget asks for a target as it is written, and returns the status.
 func sendTarget(t *testing.T, s *httptest.Server, target string) int {
 	t.Helper()

@@ -22,6 +22,7 @@ const ruleFile = `
 [params]
 uid : header X-User-Id else client-ip
 session : cookie session
+key : query key
 [routes]
 POST /comments : act=comment
 *    /black    : act=black
@@ -35,6 +36,7 @@ rule : [direct] [act=teapot]  [] [result=4; return=102]
 rule : [direct] [act=nothing] [] [result=5; return=103]
 rule : [count]  [act=comment; uid=+] [time=90; count=2;] [result=2; return=201]
 rule : [count]  [session=+]          [time=90; count=1;] [result=2; return=202]
+rule : [count]  [key=+]              [time=90; count=1;] [result=2; return=203]
 [result]
 0 : {"Err_no":0, "Str_reason":"Allow"}
 1 : {"Err_no":0, "Str_reason":"Allow"}
