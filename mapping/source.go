@@ -33,7 +33,7 @@ func (q *original) source(s *rules.ParamSource) string {
 		return q.header(s.Name)
 	case rules.FromCookie:
 		if q.call.Door == Middleware {
-			if value := q.programsCookie(s.Name); value != "" {
+			if value := trim(q.programsCookie(s.Name)); value != "" {
 				return value
 			}
 		}
