@@ -135,7 +135,21 @@ func look(path string) stamp {
 		s, _ := readFile(path, maxSummed, func(io.Reader) error { return nil })
 		return s
 	}
+	// Their content is not looked at; whether they can be opened is, as it was
+	// when they were read.
+	if err := openable(path); err != nil {
+		return failed(err)
+	}
 	return stamp{info: info}
+}
+
+// openable tells whether path can be opened, as readFile would.
+func openable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func (s stamp) same(t stamp) bool {
