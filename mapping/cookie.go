@@ -51,25 +51,30 @@ func isCookieValue(value string) bool {
 // ends a cookie if a name and an equals sign follow; values hold commas too,
 // against the standard.
 func CookiesApart(joined string) string {
-	if strings.IndexByte(joined, ',') < 0 {
+	var apart []byte
+	from := 0
+	for i := range len(joined) {
+		if joined[i] == ',' && beginsCookie(joined[i+1:]) {
+			apart = append(append(apart, joined[from:i]...), "; "...)
+			from = i + 1
+		}
+	}
+	if apart == nil {
 		return joined
 	}
-	var apart strings.Builder
-	for {
-		value, rest, found := strings.Cut(joined, ",")
-		apart.WriteString(value)
-		if !found {
-			return apart.String()
+	return string(append(apart, joined[from:]...))
+}
+
+// beginsCookie tells whether a name and an equals sign stand before the next
+// comma, which no name holds.
+func beginsCookie(s string) bool {
+	for i := range len(s) {
+		switch s[i] {
+		case ',':
+			return false
+		case '=':
+			return httpguts.ValidHeaderFieldName(trim(s[:i]))
 		}
-		// Up to the next comma alone, which no name holds: else a header of commas
-		// would be read again for each of them.
-		next, _, _ := strings.Cut(rest, ",")
-		name, _, isPair := strings.Cut(next, "=")
-		if isPair && httpguts.ValidHeaderFieldName(trim(name)) {
-			apart.WriteString("; ")
-		} else {
-			apart.WriteByte(',')
-		}
-		joined = rest
 	}
+	return false
 }
