@@ -51,9 +51,11 @@ func doorNames() string {
 
 // readModes reads a change, and refuses it as a whole if a part is faulty.
 func readModes(body io.Reader) (map[string]engine.Mode, error) {
-	changes := make(map[string]engine.Mode)
-	if err := json.NewDecoder(body).Decode(&changes); err != nil {
-		return nil, errors.New(`want a JSON object of doors and modes, like {"ratelimit":"observe"}`)
+	var changes map[string]engine.Mode
+	d := json.NewDecoder(body)
+	err := d.Decode(&changes)
+	if _, rest := d.Token(); err != nil || changes == nil || !errors.Is(rest, io.EOF) {
+		return nil, errors.New(`want one JSON object of doors and modes, like {"ratelimit":"observe"}`)
 	}
 	for door, mode := range changes {
 		if !slices.Contains(mapping.Doors(), mapping.Door(door)) {
