@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/DeRuina/timberjack"
 
@@ -53,17 +54,25 @@ const (
 )
 
 // openRotated opens the file, which moves aside when it is full. The library
-// opens it with the first line, so it is tried here whether it can be.
+// opens it with the first line, so it is tried here whether it can be. What is
+// no file, such as the pipe that /dev/stdout leads to, is written to as it is;
+// of a link the file behind it moves, since to rename /dev/stdout itself would
+// take it from everybody.
 func openRotated(c *config.Config) (io.WriteCloser, error) {
 	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_RDWR, decisionMode)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(cutBrokenLine(f), f.Close()); err != nil {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		return f, nil
+	}
+	path, unresolved := filepath.EvalSymlinks(c.DecisionLog)
+	if err := errors.Join(err, unresolved, cutBrokenLine(f), f.Close()); err != nil {
 		return nil, err
 	}
 	return &timberjack.Logger{
-		Filename: c.DecisionLog, FileMode: decisionMode,
+		Filename: path, FileMode: decisionMode,
 		MaxSize: c.DecisionLogMaxSize / megabyte, MaxBackups: c.DecisionLogKeep,
 	}, nil
 }
