@@ -19,11 +19,11 @@ const entries = `
 func ruleSet(t testing.TB, conditions ...string) *Set {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("[dicts]\nvip : vip\nnets : nets\n[rules]\n")
+	b.WriteString("[dicts]\nvip : vip\nnets : nets\n貴賓 : guests\n[rules]\n")
 	for i, c := range conditions {
 		fmt.Fprintf(&b, "rule : [count] [%s] [time=60; count=1] [result=2; return=%d]\n", c, i+1)
 	}
-	lists := map[string]string{"vip": "7\nann smith\n007x\n", "nets": "10.0.0.0/8\n192.0.2.7\n2001:db8::/32\n::ffff:198.51.100.0/120\nunknown\n"}
+	lists := map[string]string{"guests": "9\n", "vip": "7\nann smith\n007x\n", "nets": "10.0.0.0/8\n192.0.2.7\n2001:db8::/32\n::ffff:198.51.100.0/120\nunknown\n"}
 	set, findings := Parse([]Source{{"rules.conf", []byte(b.String() + entries)}}, Options{
 		Timezone: "UTC",
 		OpenDict: func(_, path string) (*Dict, error) { return ParseDict(path, strings.NewReader(lists[path])) },
@@ -81,6 +81,10 @@ func TestConditions(t *testing.T) {
 		{"x @ nets", []string{"10.1.2.3", "::ffff:10.1.2.3", "192.0.2.7", "198.51.100.200", "unknown", "2001:db8:1::"}, []string{"11.0.0.0", "192.0.2.8", "198.51.101.0", "10", "Unknown"}},
 		{"x !@ nets", []string{"11.0.0.0", "word"}, []string{"::FFFF:10.1.2.3", "unknown"}},
 		{"x-IN-vip", []string{"7"}, []string{"8"}},
+		{"x-IN- vip", []string{"7"}, []string{"8"}},
+		{"x-IN-貴賓", []string{"9"}, []string{"7"}},
+		{"x -NOTIN- 貴賓{~}", []string{"7"}, []string{"9", absent}},
+		{"x-IN-vip=7", nil, []string{"7", absent}},
 		{"x-NOTIN-vip{*}", []string{"8"}, []string{"7", absent}},
 
 		{`x="a;b]"`, []string{"a;b]", " a;b] "}, []string{"a", `"a;b]"`}},

@@ -82,10 +82,14 @@ func firstRune(text string) string {
 // `@` and `!@`, and returns the name of the list and what stands behind it.
 // The hyphens may be part of a name, so the whole may have been read as one.
 func (p *parser) oldList(c *Condition, name, rest span) *span {
-	if !rest.empty() && rest.text()[0] != '-' && rest.text()[0] != '{' {
-		return nil
-	}
 	all := span{name.line, name.from, rest.to}
+	switch {
+	case rest.empty(), rest.text()[0] == '-', rest.text()[0] == '{':
+	case strings.IndexByte("!=<>@", rest.text()[0]) >= 0:
+		return nil // the hyphens are a part of the name
+	case rest.from > name.to && !strings.HasSuffix(name.text(), "IN-"):
+		return nil // a word too many
+	}
 	for _, old := range []struct {
 		mark, now string
 		negated   bool
