@@ -32,6 +32,7 @@ func TestStories(t *testing.T) {
 			"put":     put,
 			"hold":    hold,
 			"signal":  signalServer,
+			"deafen":  deafen,
 			"later":   later,
 			"ended":   ended,
 		},

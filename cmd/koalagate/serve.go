@@ -57,6 +57,8 @@ func (p *program) serveCommand() *cobra.Command {
 func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	c := &loaded.Config
 	logger := newLogger(p.stderr, c)
+	// Else the next line of the log would end the process once its reader is gone.
+	signal.Ignore(syscall.SIGPIPE)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

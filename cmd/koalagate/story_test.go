@@ -33,6 +33,7 @@ type server struct {
 	done    chan struct{} // closed once it has ended
 	code    int
 	log     *journal
+	stderr  io.Closer // the end that its log is read at
 	asked   time.Time // when it was last sent a signal
 }
 
@@ -81,12 +82,16 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	s.log = new(journal)
 	c := exec.Command(path, args...)
-	c.Dir, c.Stderr = ts.MkAbs("."), s.log
+	c.Dir = ts.MkAbs(".")
+	stderr, err := c.StderrPipe()
+	ts.Check(err)
+	s.stderr = stderr
 	c.Env = []string{"PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	ts.Check(c.Start())
 	s.process, s.done = c.Process, make(chan struct{})
 	go func() {
 		defer close(s.done)
+		_, _ = io.Copy(s.log, stderr) // it ends with the process, or with deafen
 		// The code says all that the error does.
 		_ = c.Wait()
 		s.code = c.ProcessState.ExitCode()
@@ -250,6 +255,9 @@ func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 	s.asked = time.Now()
 	ts.Check(s.process.Signal(signals[args[0]]))
 }
+
+// deafen has nobody read the log any more, as if its collector had crashed.
+func deafen(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(serverOf(ts).stderr.Close()) }
 
 // later waits until so long after the last signal.
 func later(ts *testscript.TestScript, _ bool, args []string) {
