@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/rules"
@@ -75,4 +76,18 @@ type Quota struct {
 type Shadow struct {
 	Rule    *rules.Rule
 	Verdict rules.Verdict
+}
+
+// ShadowRules are the numbers of all rules that are the Shadow of a set, each
+// once; nil if there are none.
+func (d *Decision) ShadowRules() []int64 {
+	var numbers []int64
+	for i := range d.Sets {
+		for _, s := range d.Sets[i].Shadow {
+			if !slices.Contains(numbers, s.Rule.Return) {
+				numbers = append(numbers, s.Rule.Return)
+			}
+		}
+	}
+	return numbers
 }

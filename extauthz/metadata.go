@@ -142,22 +142,13 @@ func appendMetadata(b []byte, d *engine.Decision) []byte {
 		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
 		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
 	}
-	if len(a.Shadow) > 0 {
-		b = wire.AppendNumbersFact(b, "shadow", ruleNumbers(a.Shadow))
+	if shadow := d.ShadowRules(); shadow != nil {
+		b = wire.AppendNumbersFact(b, "shadow", shadow)
 	}
 	if d.Degraded {
 		b = wire.AppendTrueFact(b, "degraded")
 	}
 	return wire.End(b, from)
-}
-
-// ruleNumbers are the shadow rules that would have refused.
-func ruleNumbers(shadow []engine.Shadow) []int64 {
-	numbers := make([]int64, len(shadow))
-	for i, s := range shadow {
-		numbers[i] = s.Rule.Return
-	}
-	return numbers
 }
 
 // appendVerdict appends metadata of which a verdict is all.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -45,6 +46,21 @@ func TestTheReplyAsAWholeTellsOfTheOneThatDecides(t *testing.T) {
 	reply = d.ask(one("other", "x"), one("uid", "ann"), one("day", "x"))
 	if got := reply.DynamicMetadata.Fields["descriptor"].GetNumberValue(); got != 2 {
 		t.Errorf("the metadata is of descriptor %v; want the one with the least remaining, 2", got)
+	}
+}
+
+// What shadow rules would have decided is told of every descriptor, whichever the
+// reply as a whole tells of.
+func TestShadowRulesOfAllDescriptorsAreTold(t *testing.T) {
+	d := open(t, outcomes, nil)
+	for i, want := range [][]any{{14.0}, {207.0, 14.0}} {
+		reply := d.ask(one("uid", "ann"), one("trial", "x"), one("trial", "y"))
+		if got := reply.DynamicMetadata.AsMap()["shadow"]; reply.OverallCode != ok || !cmp.Equal(got, any(want)) {
+			t.Errorf("call %d: %v, the shadow rules %v; want %v", i, reply.OverallCode, got, want)
+		}
+	}
+	if got, is := d.ask(one("other", "x")).DynamicMetadata.AsMap()["shadow"]; is {
+		t.Errorf("without shadow rules %v are told", got)
 	}
 }
 

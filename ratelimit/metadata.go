@@ -7,7 +7,8 @@ import (
 
 // appendMetadata appends the decision for Envoy's access log and later filters,
 // which find it in the namespace envoy.filters.http.ratelimit. It goes to the
-// gateway alone and so holds quotas that clients are not told of.
+// gateway alone and so holds quotas that clients are not told of. Shadow rules are
+// those of all descriptors.
 func appendMetadata(b []byte, d *engine.Decision) []byte {
 	i := telling(d)
 	a := &d.Sets[i]
@@ -24,6 +25,9 @@ func appendMetadata(b []byte, d *engine.Decision) []byte {
 		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)
 		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
 		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
+	}
+	if shadow := d.ShadowRules(); shadow != nil {
+		b = wire.AppendNumbersFact(b, "shadow", shadow)
 	}
 	if d.Degraded {
 		b = wire.AppendTrueFact(b, "degraded")

@@ -31,6 +31,8 @@ rule : [count] [dear=+] [time=90; count=10; cost=dear] [result=2; return=203]
 rule : [count] [day=+] [time=86400; count=1;] [result=2; return=204]
 rule : [count] [post=+] [time=90; count=1;] [result=3; return=205]
 rule : [count] [domain=other; tenant=+] [time=90; count=1;] [result=2; return=206]
+rule : [count] [trial=+] [time=90; count=1;] [result=2; return=207; shadow=1]
+rule : [direct] [trial=+] [time=1; count=0;] [result=3; return=14; shadow=1]
 [result]
 0 : {"Err_no":0}
 1 : {"Err_no":0}
