@@ -11,6 +11,11 @@ func Key(prefix, subject string) string {
 	return string(appendKey(nil, keyBegin(prefix, false), []byte(subject)))
 }
 
+// FixedKey is the key of a subject where all keys have one tag.
+func FixedKey(prefix, subject string) string {
+	return string(appendKey(nil, keyBegin(prefix, true), []byte(subject)))
+}
+
 // SetSkew makes r believe that Redis's clock is that far ahead, in ms.
 func (r *Redis) SetSkew(ms int64) { r.skew.Store(ms) }
 

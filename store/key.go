@@ -18,10 +18,14 @@ const (
 	// MaxKey is the most bytes that a key has, prefix included.
 	MaxKey = 256
 
-	// maxSubject is the most bytes that S has, unless S is a hash. It leaves
-	// room for the prefix and a tag within MaxKey, and keeps the identities
-	// that people choose legible: two UUIDs still fit.
+	// maxSubject is the most bytes that S has, unless S is a hash. It keeps the
+	// identities that people choose legible: two UUIDs still fit. Within MaxKey
+	// it leaves room for any prefix and a tag, but not for a long prefix twice,
+	// as keys with a fixed tag have it: then S has less.
 	maxSubject = 128
+	// aroundSubject is what a key has beside its begin and S: the braces, and
+	// the longest tag of a log.
+	aroundSubject = len("{}") + len(":17179869183")
 )
 
 // checkPrefix tells what is wrong with a prefix. Braces would move the hash
@@ -51,20 +55,20 @@ func keyBegin(prefix string, fixed bool) string {
 func appendKey(b []byte, begin string, subject []byte) []byte {
 	b = append(b, begin...)
 	b = append(b, '{')
-	b = appendSubject(b, subject)
+	b = appendSubject(b, subject, min(maxSubject, MaxKey-aroundSubject-len(begin)))
 	return append(b, '}')
 }
 
-// appendSubject appends S: the subject with its odd bytes as %XX if that is
-// short, else # and the first 128 bits of its SHA-256. Both are printable, and
+// appendSubject appends S: the subject with its odd bytes as %XX if that has at
+// most so many bytes, else # and the first 128 bits of its SHA-256. Both are printable, and
 // no two subjects share one: # itself is an odd byte.
-func appendSubject(b, subject []byte) []byte {
+func appendSubject(b, subject []byte, most int) []byte {
 	begin := len(b)
 	if len(subject) == 0 {
 		return append(b, '#') // Redis Cluster does not go by empty braces
 	}
 	for _, c := range subject {
-		if len(b)-begin > maxSubject {
+		if len(b)-begin > most {
 			break
 		}
 		if plain(c) {
@@ -73,7 +77,7 @@ func appendSubject(b, subject []byte) []byte {
 			b = append(b, '%', digits[c>>4], digits[c&15])
 		}
 	}
-	if len(b)-begin <= maxSubject {
+	if len(b)-begin <= most {
 		return b
 	}
 	sum := sha256.Sum256(subject)

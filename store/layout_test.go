@@ -114,6 +114,31 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestNoKeyIsTooLong has the prefixes and identities that make the longest keys,
+// and the log of the rule with the highest return, whose key is longest.
+func TestNoKeyIsTooLong(t *testing.T) {
+	for _, length := range []int{1, 53, 54, 55, store.MaxPrefix} {
+		prefix := strings.Repeat("p", length)
+		known := make(map[string]int)
+		for n := range 200 {
+			subject := strings.Repeat("x", n)
+			for _, key := range []string{store.Key(prefix, subject), store.FixedKey(prefix, subject)} {
+				if size := len(key + ":17179869183"); size > store.MaxKey {
+					t.Errorf("a prefix of %d bytes and an identity of %d make a key of %d", length, n, size)
+				}
+				if other, twice := known[key]; twice {
+					t.Errorf("identities of %d and %d bytes have the key %s", other, n, key)
+				}
+				known[key] = n
+			}
+		}
+	}
+	legible := strings.Repeat("x", 128)
+	if key := store.FixedKey(strings.Repeat("p", 54), legible); !strings.Contains(key, legible) {
+		t.Errorf("there is room for the identity in %s", key)
+	}
+}
+
 func FuzzKeys(f *testing.F) {
 	f.Add("a|b", "a%7Cb")
 	f.Add("#", "%23")
