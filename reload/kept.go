@@ -1,9 +1,12 @@
 package reload
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -58,7 +61,7 @@ var errMoved = errors.New("a word list changed meanwhile")
 // save keeps a set that was read by r, unless it is kept already.
 func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error {
 	before, beforeDir, err := k.manifest()
-	if err == nil && before.Hash == set.Hash && before.isOf(files) {
+	if err == nil && before.Hash == set.Hash && before.isOf(files) && before.isWhole(beforeDir, set, r) {
 		return nil
 	}
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
@@ -123,8 +126,13 @@ func (f *keptFile) copyList(seen stamp, dir string, before *manifest, beforeDir 
 		at := slices.IndexFunc(before.Lists, func(o keptFile) bool {
 			return o.Path == f.Path && o.Size == f.Size && o.ModTime.Equal(f.ModTime)
 		})
-		if at >= 0 && os.Link(filepath.Join(beforeDir, before.Lists[at].File), to) == nil {
-			return nil
+		// Its time and size may be those of another content: packages give all
+		// their files one time.
+		if at >= 0 {
+			old := filepath.Join(beforeDir, filepath.Base(before.Lists[at].File))
+			if isSameContent(old, f.Path) && os.Link(old, to) == nil {
+				return nil
+			}
 		}
 	}
 	from, err := os.Open(f.Path)
@@ -158,6 +166,41 @@ func (k kept) removeBut(name string) {
 // isOf tells whether the set was read from these files.
 func (m *manifest) isOf(files Files) bool {
 	return slices.Equal(m.Paths, files.Paths) && m.DictRoot == files.DictRoot
+}
+
+// isWhole tells whether the folder still holds the set that r has read. Of word
+// lists the size has to do: they may be large.
+func (m *manifest) isWhole(dir string, set *rules.Set, r *reader) bool {
+	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(r.lists) {
+		return false
+	}
+	for i, f := range m.Sources {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.Base(f.File)))
+		if err != nil || !bytes.Equal(text, set.Sources[i].Text) {
+			return false
+		}
+	}
+	for _, f := range m.Lists {
+		info, err := os.Lstat(filepath.Join(dir, filepath.Base(f.File)))
+		if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size || r.lists[f.Path] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isSameContent tells whether two files can be read and hold the same.
+func isSameContent(a, b string) bool {
+	sums := [2]hash.Hash{sha256.New(), sha256.New()}
+	for i, path := range []string{a, b} {
+		if _, err := readFile(path, maxDict, func(text io.Reader) error {
+			_, err := io.Copy(sums[i], text)
+			return err
+		}); err != nil {
+			return false
+		}
+	}
+	return bytes.Equal(sums[0].Sum(nil), sums[1].Sum(nil))
 }
 
 // manifest reads what is kept, and tells in which folder.

@@ -218,3 +218,62 @@ func TestWithoutAStateDirNothingIsKept(t *testing.T) {
 		t.Errorf("%v, %v; want the rule file alone", entries, err)
 	}
 }
+
+// What was kept and has been damaged since is found at the next good start, not
+// at the one that needs it.
+func TestDamagedRulesAreKeptAgain(t *testing.T) {
+	for name, damage := range map[string]func(dir string) error{
+		"a rule file that is gone":     func(dir string) error { return os.Remove(filepath.Join(dir, "000.conf")) },
+		"a rule file that is cut off":  func(dir string) error { return os.Truncate(filepath.Join(dir, "000.conf"), 10) },
+		"a word list that is gone":     func(dir string) error { return os.Remove(filepath.Join(dir, "000.list")) },
+		"a word list that is cut off":  func(dir string) error { return os.Truncate(filepath.Join(dir, "000.list"), 4) },
+		"a folder that is gone":        os.RemoveAll,
+		"a manifest without its lists": func(dir string) error { return cutLists(filepath.Join(dir, manifestFile)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeping(t)
+			_, before := k.good(t)
+			dirs, err := filepath.Glob(filepath.Join(k.path("state"), setPrefix+"*"))
+			if err != nil || len(dirs) != 1 {
+				t.Fatalf("%v, %v; want one folder", dirs, err)
+			}
+			if err := damage(dirs[0]); err != nil {
+				t.Fatal(err)
+			}
+			k.good(t)
+			k.put(t, "rules.conf", badText)
+			if r, after := k.good(t); after.Hash != before.Hash || !r.State().Restored {
+				t.Errorf("state %+v; want the rules of before, restored", r.State())
+			}
+		})
+	}
+}
+
+func cutLists(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin, _, _ := strings.Cut(string(text), `  "lists"`)
+	return os.WriteFile(path, []byte(begin+`  "lists": []}`), 0o600)
+}
+
+// Packages and images give all their files one time, so that a word list can
+// change and keep its time and size.
+func TestAWordListOfTheSameTimeAndSizeIsKeptAnew(t *testing.T) {
+	k := newKeeping(t)
+	place := func(words string) {
+		k.put(t, "friends.txt", words)
+		if err := os.Chtimes(k.path("friends.txt"), k.start, k.start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("ann\nbob\n")
+	k.good(t)
+	place("ann\neve\n")
+	_, before := k.good(t)
+	k.put(t, "rules.conf", badText)
+	if r, after := k.good(t); after.Hash != before.Hash || !r.State().Restored {
+		t.Errorf("state %+v; want the newer rules, restored", r.State())
+	}
+}
