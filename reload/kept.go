@@ -175,7 +175,7 @@ func (m *manifest) isWhole(dir string, set *rules.Set, r *reader) bool {
 		return false
 	}
 	for i, f := range m.Sources {
-		text, err := os.ReadFile(filepath.Join(dir, filepath.Base(f.File)))
+		text, err := readWhole(filepath.Join(dir, filepath.Base(f.File)), maxRuleFile)
 		if err != nil || !bytes.Equal(text, set.Sources[i].Text) {
 			return false
 		}
@@ -205,7 +205,7 @@ func isSameContent(a, b string) bool {
 
 // manifest reads what is kept, and tells in which folder.
 func (k kept) manifest() (*manifest, string, error) {
-	name, err := readBounded(filepath.Join(k.dir, currentFile))
+	name, err := readWhole(filepath.Join(k.dir, currentFile), maxManifest)
 	if err != nil {
 		return nil, "", err
 	}
@@ -214,7 +214,7 @@ func (k kept) manifest() (*manifest, string, error) {
 		return nil, "", fmt.Errorf("%s: it names no folder of ours", filepath.Join(k.dir, currentFile))
 	}
 	dir := filepath.Join(k.dir, folder)
-	text, err := readBounded(filepath.Join(dir, manifestFile))
+	text, err := readWhole(filepath.Join(dir, manifestFile), maxManifest)
 	if err != nil {
 		return nil, "", err
 	}
@@ -238,10 +238,7 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	sources := make([]rules.Source, len(m.Sources))
 	for i, f := range m.Sources {
 		sources[i].Name = f.Path
-		if _, err := readFile(filepath.Join(dir, filepath.Base(f.File)), maxRuleFile, func(text io.Reader) (err error) {
-			sources[i].Text, err = io.ReadAll(text)
-			return err
-		}); err != nil {
+		if sources[i].Text, err = readWhole(filepath.Join(dir, filepath.Base(f.File)), maxRuleFile); err != nil {
 			return nil, time.Time{}, err
 		}
 	}
@@ -269,9 +266,9 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	return set, m.SavedAt, nil
 }
 
-// readBounded reads a small file whole.
-func readBounded(path string) (text []byte, err error) {
-	_, err = readFile(path, maxManifest, func(r io.Reader) (err error) {
+// readWhole reads a file of at most limit bytes.
+func readWhole(path string, limit int64) (text []byte, err error) {
+	_, err = readFile(path, limit, func(r io.Reader) (err error) {
 		text, err = io.ReadAll(r)
 		return err
 	})

@@ -158,7 +158,8 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		case <-r.trigger:
 			forced = true
 		}
-		if forced || r.last.changed() {
+		// Files that moved may have come to rest as they were before.
+		if forced || r.last.changed() || r.State().LastError == moving {
 			r.load(ctx, apply, forced)
 		}
 		w.follow(r.watched())
@@ -196,7 +197,20 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 		}
 		return
 	}
-	r.options.Logger.Warn("the rule files keep changing; the rules in force stay until they rest")
+	r.await()
+}
+
+// moving is the fault of files that are written to again and again.
+const moving = "the rule files keep changing; the rules in force stay until they rest"
+
+// await notes that the files do not rest, so that what they say is not in force.
+func (r *Reloader) await() {
+	if r.State().LastError == moving {
+		return
+	}
+	r.refused = [sha256.Size]byte{} // at rest, the same fault is worth telling again
+	r.change(func(s *State) { s.LastError, s.LastErrorAt = moving, r.options.Clock() })
+	r.options.Logger.Warn(moving)
 }
 
 // accept notes a new generation.
