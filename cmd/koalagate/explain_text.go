@@ -17,7 +17,11 @@ type colours bool
 
 // colours are on if the output is a terminal and nobody minds.
 func (p *program) colours() colours {
-	file, ok := p.stdout.(*os.File)
+	to := p.stdout
+	if out, isOurs := to.(*output); isOurs {
+		to = out.Writer
+	}
+	file, ok := to.(*os.File)
 	if !ok || variable(p.environ, "NO_COLOR") != "" || variable(p.environ, "TERM") == "dumb" {
 		return false
 	}

@@ -41,8 +41,26 @@ func failed(format string, args ...any) error { return failure{fmt.Errorf(format
 // errTold is a failure that needs no further word.
 var errTold = failure{errors.New("")}
 
+// output is the standard output, and the first fault of writing to it: most of
+// what prints has nobody to tell.
+type output struct {
+	io.Writer
+	fault error
+}
+
+// Write writes on.
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if o.fault == nil {
+		o.fault = err
+	}
+	return n, err
+}
+
 // run carries out the command and returns its exit code.
 func (p *program) run() int {
+	out := &output{Writer: p.stdout}
+	p.stdout = out
 	root := p.root()
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -50,6 +68,9 @@ func (p *program) run() int {
 	ran, err := root.ExecuteC()
 	var f failure
 	switch {
+	case out.fault != nil: // whatever was found, whoever asked has not got it
+		fmt.Fprintf(p.stderr, "koalagate: writing the output: %v\n", out.fault)
+		return exitFailed
 	case err == nil:
 		return exitOK
 	case errors.As(err, &f):
