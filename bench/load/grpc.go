@@ -15,7 +15,7 @@ import (
 
 // connections is how many connections callers share: an Envoy has one for each
 // of its workers.
-const connections = 4
+const connections = 1
 
 // dialAll opens the connections to a gRPC server.
 func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientConn, func(), error) {
