@@ -137,19 +137,17 @@ func look(path string) stamp {
 	}
 	// Their content is not looked at; whether they can be opened is, as it was
 	// when they were read.
-	if err := openable(path); err != nil {
+	f, err := open(path)
+	if err != nil {
 		return failed(err)
 	}
+	f.Close()
 	return stamp{info: info}
 }
 
-// openable tells whether path can be opened, as readFile would.
-func openable(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is the operator's own
-	if err != nil {
-		return err
-	}
-	return f.Close()
+// open opens a file, and waits for nobody where it is a pipe.
+func open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is the operator's own
 }
 
 func (s stamp) same(t stamp) bool {
@@ -178,7 +176,7 @@ var errMoving = errors.New("changed while it was read")
 // block or never end: it is opened without waiting, and refused before the
 // first byte is read.
 func readFile(path string, limit int64, take func(io.Reader) error) (stamp, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is the operator's own
+	f, err := open(path)
 	if err != nil {
 		return failed(err), err
 	}
