@@ -158,7 +158,7 @@ func (a *asked) readHTTP(f wire.Fields) error {
 			a.scheme = f.Text(a.text)
 		case tagHeaders:
 			var header mapping.Entry
-			header, f.Err = a.readEntry(f.Inner())
+			header.Key, header.Value, f.Err = f.Inner().Pair(a.text)
 			a.headers = append(a.headers, header)
 		case tagHeaderMap:
 			a.isRaw = true
@@ -198,25 +198,12 @@ func (a *asked) readRawHeader(f wire.Fields) (h mapping.Entry, err error) {
 
 // readContext reads an entry of context_extensions.
 func (a *asked) readContext(f wire.Fields) error {
-	e, err := a.readEntry(f)
+	key, value, err := f.Pair(a.text)
 	if a.context == nil {
 		a.context = make(map[string]string)
 	}
-	a.context[e.Key] = e.Value
+	a.context[key] = value
 	return err
-}
-
-// readEntry reads an entry of a map of texts.
-func (a *asked) readEntry(f wire.Fields) (e mapping.Entry, err error) {
-	for f.Next() {
-		switch f.Tag {
-		case tagKey:
-			e.Key = f.Text(a.text)
-		case tagValue:
-			e.Value = f.Text(a.text)
-		}
-	}
-	return e, f.Err
 }
 
 // Header returns the value of the header with this lower-case name: several

@@ -22,9 +22,6 @@ const (
 	tagDescriptorHits = 3<<3 | wire.Bytes
 	tagIsNegative     = 4<<3 | wire.Varint
 
-	tagKey   = 1<<3 | wire.Bytes
-	tagValue = 2<<3 | wire.Bytes
-
 	tagRequests   = 1<<3 | wire.Varint
 	tagUnit       = 2<<3 | wire.Varint
 	tagMultiplier = 3<<3 | wire.Bytes
@@ -88,7 +85,9 @@ func (a *asked) readDescriptor(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagEntry:
-			f.Err = a.readEntry(f.Inner())
+			var e mapping.Entry
+			e.Key, e.Value, f.Err = f.Inner().Pair(a.text)
+			a.entries = append(a.entries, e)
 		case tagLimit:
 			d.hasLimit = true
 			f.Err = d.limit.read(f.Inner())
@@ -101,20 +100,6 @@ func (a *asked) readDescriptor(f wire.Fields) error {
 	}
 	d.to = len(a.entries)
 	a.descriptors = append(a.descriptors, d)
-	return f.Err
-}
-
-func (a *asked) readEntry(f wire.Fields) error {
-	var e mapping.Entry
-	for f.Next() {
-		switch f.Tag {
-		case tagKey:
-			e.Key = f.Text(a.text)
-		case tagValue:
-			e.Value = f.Text(a.text)
-		}
-	}
-	a.entries = append(a.entries, e)
 	return f.Err
 }
 

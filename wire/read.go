@@ -47,6 +47,21 @@ func (f *Fields) Content() []byte { return f.whole[f.from:f.at:f.at] }
 // are parts of one.
 func (f *Fields) Text(text string) string { return text[f.from:f.at] }
 
+// Pair reads a message of two texts, numbered 1 and 2, as the entries of maps and
+// descriptors are.
+func (f Fields) Pair(text string) (key, value string, err error) {
+	const tagKey, tagValue = 1<<3 | Bytes, 2<<3 | Bytes
+	for f.Next() {
+		switch f.Tag {
+		case tagKey:
+			key = f.Text(text)
+		case tagValue:
+			value = f.Text(text)
+		}
+	}
+	return key, value, f.Err
+}
+
 // Next goes to the next field, and tells whether there is one.
 func (f *Fields) Next() bool {
 	if f.Err != nil || f.at == f.last {
