@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"ration":          nil,
 	"envoy":           nil,
 	"wire":            nil,
+	"wire/wiretest":   nil,
 	"engine":          {"rules", "store"},
 	"mapping":         {"rules"},
 	"trace":           {"engine", "rules"},

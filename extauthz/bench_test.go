@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // BenchmarkCheck is one check from the request in wire form to the store in
@@ -17,7 +18,7 @@ func BenchmarkCheck(b *testing.B) {
 	for name, act := range map[string]string{"admitted": "vote", "refused": "post", "unmatched": "other", "direct": "black"} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.Replace(outcomes, "time=90; count=1;", "time=90; count=1000000000;", 1)) // act=vote
-			door := directly(extauthz.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
+			door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)}))
 			checks := make([][]byte, 1024)
 			for i := range checks {
 				check := about(act, map[string]string{
@@ -28,12 +29,12 @@ func BenchmarkCheck(b *testing.B) {
 				if act != "post" { // one caller alone is refused from the second on
 					check.Attributes.ContextExtensions["uid"] = strconv.Itoa(i)
 				}
-				checks[i] = wireOf(b, check)
+				checks[i] = wiretest.Of(b, check)
 			}
 			ctx := context.Background()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := door.call(ctx, checks[i%len(checks)]); err != nil {
+				if _, err := door.Call(ctx, checks[i%len(checks)]); err != nil {
 					b.Fatal(err)
 				}
 			}

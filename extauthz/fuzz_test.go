@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // everySource has rules that look at all that a check can bring.
@@ -47,12 +48,12 @@ func FuzzCheck(f *testing.F) {
 		`{"attributes": {"context_extensions": {"act": "view", "id": "a\nb", "weight": "999999999"}}}`,
 		`{"attributes": {"metadata_context": {"filter_metadata": {"jwt": {"payload": {"sub": 1e300}}}}}}`,
 	} {
-		f.Add(wireOf(f, request(f, seed)))
+		f.Add(wiretest.Of(f, request(f, seed)))
 	}
 	f.Add([]byte("\x0a\x16\x22\x14\x12\x12\x1a\x10\x0a\x0ax-koala-\xffa\x12\x02\xff\xfe"))
-	door := directly(extauthz.Options{Engine: engine.New(fixedStore(), parse(f, everySource))})
+	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(fixedStore(), parse(f, everySource))}))
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		answered, err := door.call(context.Background(), wire)
+		answered, err := door.Call(context.Background(), wire)
 		if err != nil {
 			if err := proto.Unmarshal(wire, new(authv3.CheckRequest)); err == nil {
 				t.Fatalf("no decision, but the error %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // present has a rule for each thing that a check can bring, and tells in the
@@ -52,13 +53,13 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 		strings.Replace(rich, "HEADERS", `"headers": {"x-head": "h", "cookie": "c=1", "x-koala-forged": "1"}`, 1),
 		strings.Replace(rich, "HEADERS", `"header_map": {"headers": [{"key": "x-head", "raw_value": "YQ=="}, {"key": "cookie", "raw_value": "Yz0x"}, {"key": "x-koala-raw", "raw_value": "YQ=="}]}`, 1),
 	} {
-		checks = append(checks, wireOf(t, request(t, text)))
+		checks = append(checks, wiretest.Of(t, request(t, text)))
 	}
 	var replies [][]byte
 	for _, check := range checks {
 		alone := fixedStore()
 		defer alone.Close()
-		replies = append(replies, reply(t, directly(extauthz.Options{Engine: engine.New(alone, parse(t, present()))}), check))
+		replies = append(replies, reply(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(alone, parse(t, present()))})), check))
 	}
 	whole := checks[4]
 	if len(replies[4]) < 200 {
@@ -69,7 +70,7 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 	}
 	counters := fixedStore()
 	defer counters.Close()
-	used := directly(extauthz.Options{Engine: engine.New(counters, parse(t, present()))})
+	used := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(counters, parse(t, present()))}))
 	for i, check := range checks {
 		for j, want := range replies {
 			reply(t, used, check)
@@ -81,8 +82,8 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 }
 
 // reply is nil for a check that cannot be read.
-func reply(t *testing.T, door *direct, check []byte) []byte {
-	answer, err := door.call(t.Context(), check)
+func reply(t *testing.T, door *wiretest.Front, check []byte) []byte {
+	answer, err := door.Call(t.Context(), check)
 	if err != nil {
 		return nil
 	}

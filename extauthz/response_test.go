@@ -23,6 +23,7 @@ import (
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/mapping"
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 const outcomes = `
@@ -213,8 +214,8 @@ func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
 	} {
 		check := about(test.act, map[string]string{"x-koala-BYTES": "BYTES", "x-koala-rule": "BYTES", "content-type": "application/grpc+BYTES"})
 		check.Attributes.Request.Http.Path = test.path
-		door := directly(extauthz.Options{Engine: engine.New(fixedStore(), parse(t, outcomes))})
-		answered, err := door.call(deadline(t), bytes.ReplaceAll(wireOf(t, check), []byte("BYTES"), []byte(odd)))
+		door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(fixedStore(), parse(t, outcomes))}))
+		answered, err := door.Call(deadline(t), bytes.ReplaceAll(wiretest.Of(t, check), []byte("BYTES"), []byte(odd)))
 		reply := new(authv3.CheckResponse)
 		if err != nil || proto.Unmarshal(answered, reply) != nil {
 			t.Fatalf("%s: %q, %v; want a reply that can be read", name, answered, err)
@@ -254,10 +255,10 @@ func TestTheRescueIsToldOf(t *testing.T) {
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	s := &slow{}
-	door := directly(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))})
+	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	reply, err := door.call(ctx, wireOf(t, about("vote", nil)))
+	reply, err := door.Call(ctx, wiretest.Of(t, about("vote", nil)))
 	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.asked.Load() != 1 {
 		t.Errorf("got %v, %v after %d asks; want DeadlineExceeded", reply, err, s.asked.Load())
 	}

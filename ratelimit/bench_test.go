@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // BenchmarkShouldRateLimit is one call from the request in wire form to the
@@ -25,19 +26,19 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.ReplaceAll(outcomes, "count=2;", "count="+test.limit+";"))
-			door := directly(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)})
+			door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), set)}))
 			requests := make([][]byte, 1024)
 			for i := range requests {
 				var list []string
 				for j := range test.descriptors {
 					list = append(list, one("uid", fmt.Sprint(i, j)))
 				}
-				requests[i] = wireOf(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
+				requests[i] = wiretest.Of(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
 			}
 			ctx := context.Background()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := door.call(ctx, requests[i%len(requests)]); err != nil {
+				if _, err := door.Call(ctx, requests[i%len(requests)]); err != nil {
 					b.Fatal(err)
 				}
 			}

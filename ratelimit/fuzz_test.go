@@ -11,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // FuzzShouldRateLimit sends whatever is a RateLimitRequest: it must be
@@ -25,15 +26,15 @@ func FuzzShouldRateLimit(f *testing.F) {
 		`{"domain": "other", "descriptors": [` + one("day", "a\nb", `"limit": {"requests_per_unit": 1, "unit": "YEAR"}`) + `]}`,
 		`{"domain": "lab", "descriptors": [` + one("x", "y", `"limit": {"unit": 77, "unit_multiplier": 4294967295}`) + `]}`,
 	} {
-		f.Add(wireOf(f, request(f, seed)))
+		f.Add(wiretest.Of(f, request(f, seed)))
 	}
-	door := directly(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))})
+	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))}))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		r, reply := new(rlsv3.RateLimitRequest), new(rlsv3.RateLimitResponse)
 		if proto.Unmarshal(wire, r) != nil {
 			return // grpc refuses it before the door
 		}
-		answered, err := door.call(context.Background(), wire)
+		answered, err := door.Call(context.Background(), wire)
 		if err != nil {
 			if answered != nil || status.Code(err) != codes.InvalidArgument {
 				t.Fatalf("got %x, %v; want a decision or InvalidArgument", answered, err)

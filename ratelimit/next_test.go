@@ -6,6 +6,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // A question is used again for another call: whatever the one before brought, and
@@ -23,15 +24,15 @@ func TestAReplyHoldsNothingOfTheCallBefore(t *testing.T) {
 		`{"domain": "other", "descriptors": [` + one("tenant", "t", look) + `, ` + one("act", "robot", look) + `, ` + one("uid", "ann", look, `"is_negative_hits": true`) + `]}`,
 		`{"domain": "lab", "descriptors": [` + one("x", "y", look, `"limit": {"requests_per_unit": 7, "unit": "HOUR", "unit_multiplier": 2}`) + `, ` + one("act", "black", look) + `, ` + one("uid", "ann", look) + `]}`,
 	} {
-		calls = append(calls, wireOf(t, request(t, text)))
+		calls = append(calls, wiretest.Of(t, request(t, text)))
 	}
-	door := func() *direct {
+	door := func() *wiretest.Front {
 		counters := newClock().store()
 		t.Cleanup(counters.Close)
-		return directly(ratelimit.Options{Engine: engine.New(counters, parse(t, outcomes)), SendHeaders: true})
+		return wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(counters, parse(t, outcomes)), SendHeaders: true}))
 	}
-	reply := func(d *direct, call []byte) []byte {
-		answer, err := d.call(t.Context(), call)
+	reply := func(d *wiretest.Front, call []byte) []byte {
+		answer, err := d.Call(t.Context(), call)
 		if err != nil {
 			return []byte(err.Error())
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // askedBy is what a message says.
@@ -66,15 +67,6 @@ func requestOf(descriptors, entries int) *rlsv3.RateLimitRequest {
 	return m
 }
 
-func wireOf(t testing.TB, m proto.Message) []byte {
-	t.Helper()
-	wire, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wire
-}
-
 // wires are requests as they come, and as nobody sends them.
 func wires(t testing.TB) map[string][]byte {
 	own := requestOf(2, 1)
@@ -82,15 +74,15 @@ func wires(t testing.TB) map[string][]byte {
 	own.Descriptors[0].IsNegativeHits, own.Descriptors[0].HitsAddend = true, wrapperspb.UInt64(1<<63)
 	own.Descriptors[1].HitsAddend = wrapperspb.UInt64(0)
 	own.Descriptors[1].Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: -1, UnitMultiplier: wrapperspb.UInt32(7)}
-	plain := wireOf(t, requestOf(1, 1))
+	plain := wiretest.Of(t, requestOf(1, 1))
 	return map[string][]byte{
 		"one descriptor":               plain,
-		"four descriptors":             wireOf(t, requestOf(4, 2)),
-		"no entries":                   wireOf(t, requestOf(3, 0)),
+		"four descriptors":             wiretest.Of(t, requestOf(4, 2)),
+		"no entries":                   wiretest.Of(t, requestOf(3, 0)),
 		"nothing":                      nil,
-		"as many as are answered":      wireOf(t, requestOf(maxDescriptors, 1)),
-		"more":                         wireOf(t, requestOf(maxDescriptors+1, 1)),
-		"of all fields":                wireOf(t, own),
+		"as many as are answered":      wiretest.Of(t, requestOf(maxDescriptors, 1)),
+		"more":                         wiretest.Of(t, requestOf(maxDescriptors+1, 1)),
+		"of all fields":                wiretest.Of(t, own),
 		"a field of the future":        append(bytes.Clone(plain), 0xf8, 0x07, 0x01),
 		"a group":                      append(bytes.Clone(plain), 0x33, 0x08, 0x01, 0x34),
 		"a group without an end":       append(bytes.Clone(plain), 0x33, 0x08, 0x01),
@@ -122,7 +114,7 @@ func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
 }
 
 func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
-	wire := bytes.ReplaceAll(wireOf(t, &rlsv3.RateLimitRequest{Domain: "BYTES", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
+	wire := bytes.ReplaceAll(wiretest.Of(t, &rlsv3.RateLimitRequest{Domain: "BYTES", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
 		Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "BYTES", Value: "BYTES"}},
 	}}}), []byte("BYTES"), []byte("\xffa\xc0\xafz"))
 	got, ok := compare(t, "no UTF-8", wire)
@@ -157,7 +149,7 @@ func FuzzRead(f *testing.F) {
 
 func BenchmarkRead(b *testing.B) {
 	for _, n := range []int{1, 4} {
-		wire := wireOf(b, requestOf(n, 1))
+		wire := wiretest.Of(b, requestOf(n, 1))
 		b.Run(fmt.Sprint(n, " descriptors/ours"), func(b *testing.B) {
 			var a asked
 			b.ReportAllocs()

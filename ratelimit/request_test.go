@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
 	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 func request(t testing.TB, json string) *rlsv3.RateLimitRequest {
@@ -29,7 +30,7 @@ func request(t testing.TB, json string) *rlsv3.RateLimitRequest {
 // readQuestion has q read a request as it travels.
 func readQuestion(t testing.TB, q *question, json string) error {
 	t.Helper()
-	if err := q.UnmarshalBinary(wireOf(t, request(t, json))); err != nil {
+	if err := q.UnmarshalBinary(wiretest.Of(t, request(t, json))); err != nil {
 		t.Fatal(err)
 	}
 	return q.read(noRules, &mapping.Options{})

@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 const outcomes = `
@@ -146,10 +147,10 @@ func TestAStoreThatIsAwayIsUnavailable(t *testing.T) {
 }
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
-	door := directly(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))})
+	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	reply, err := door.call(ctx, wireOf(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))
+	reply, err := door.Call(ctx, wiretest.Of(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))
 	if reply != nil || status.Code(err) != codes.Canceled {
 		t.Errorf("got %v, %v; want Canceled", reply, err)
 	}

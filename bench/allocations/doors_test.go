@@ -5,7 +5,6 @@ package allocations
 import (
 	"bytes"
 	"context"
-	"encoding"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/engine"
@@ -25,6 +23,7 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // ruleFile has a limit that nobody reaches, by four names, and one that
@@ -69,7 +68,7 @@ var decisions = []decision{
 			})
 		}
 		// A reply begins with overall_code.
-		return overGRPC(t, ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet}), message, []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)})
+		return overGRPC(t, wiretest.Open(ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet})), message, []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)})
 	}},
 	{"extauthz", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
 		about := map[string]string{}
@@ -84,7 +83,7 @@ var decisions = []decision{
 			ContextExtensions: about,
 		}}
 		// A reply begins with its status, whose code OK is not sent.
-		return overGRPC(t, extauthz.New(extauthz.Options{Engine: e, Presentation: presentation, Logger: quiet}), message, []byte{1<<3 | 2, 0})
+		return overGRPC(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: e, Presentation: presentation, Logger: quiet})), message, []byte{1<<3 | 2, 0})
 	}},
 	{"nginx", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
 		door := nginx.New(nginx.Options{Engine: e, Presentation: presentation, Logger: quiet})
@@ -104,34 +103,14 @@ var decisions = []decision{
 	}},
 }
 
-// grpcDoor is a door of Envoy's.
-type grpcDoor interface {
-	Register(front grpc.ServiceRegistrar)
-}
-
 // overGRPC calls a door as grpc does, with a message as it travels. A reply that
 // lets through begins with those bytes.
-func overGRPC(t *testing.T, door grpcDoor, message proto.Message, admitted []byte) func() bool {
-	var front grpcFront
-	door.Register(&front)
-	wire, err := proto.Marshal(message)
-	checked(t, err)
-	decode := func(request any) error { return request.(encoding.BinaryUnmarshaler).UnmarshalBinary(wire) }
+func overGRPC(t *testing.T, front *wiretest.Front, message proto.Message, admitted []byte) func() bool {
+	ask := front.Asking(wiretest.Of(t, message))
 	return func() bool {
-		reply, err := front.description.Methods[0].Handler(front.door, context.Background(), decode, nil)
-		return checked(t, err) && bytes.HasPrefix(reply.([]byte), admitted)
+		reply, err := ask(context.Background())
+		return checked(t, err) && bytes.HasPrefix(reply, admitted)
 	}
-}
-
-// grpcFront is told what grpc is to call.
-type grpcFront struct {
-	description *grpc.ServiceDesc
-	door        any
-}
-
-// RegisterService takes the door.
-func (f *grpcFront) RegisterService(description *grpc.ServiceDesc, door any) {
-	f.description, f.door = description, door
 }
 
 var presentation = engine.Presentation{Quota: "both"}
