@@ -371,13 +371,12 @@ func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
 	})
 	server.Pause()
 	defer server.Resume()
-	for i := range 3 {
-		if r.State().Degraded {
-			t.Fatalf("Redis is left alone after %d calls without an answer", i)
+	for range 3 {
+		// A caller without a deadline of its own is never gone before its answer is
+		// judged, however busy the machine.
+		if err := r.Evaluate(context.Background(), oneCount("other", 1000), new(store.Answers)); err != nil {
+			t.Error(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-		_ = r.Evaluate(ctx, oneCount("other", 1000), new(store.Answers)) // its time may be over
-		cancel()
 		for range 10 {
 			if err := r.Evaluate(context.Background(), oneCount("refused", 1), new(store.Answers)); err != nil {
 				t.Error(err)
