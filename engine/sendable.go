@@ -28,15 +28,12 @@ func Sendable(headers []rules.Header) []rules.Header {
 // framesMessage tells whether a header is the transport's own, such as a
 // pseudo header, or cannot be one at all.
 func framesMessage(name string) bool {
-	isName := func(transport string) bool { return isSame(transport, name) }
-	return slices.ContainsFunc(transportHeaders, isName) || !httpguts.ValidHeaderFieldName(name)
+	return rules.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
 }
 
 // isSame tells whether two names are one header's. Names that are of any use are
 // ASCII, where lengths are quicker told apart than letters.
 func isSame(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
-
-var transportHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 // oneLine is value with blanks for what would break the client's response:
 // control characters, and bytes that are no text.

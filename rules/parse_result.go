@@ -156,8 +156,14 @@ func (p *parser) parseIntegerField(d *resultDecl, f *resultField, m member) {
 	}
 }
 
-// reservedHeaders are the connection's own: to send one breaks the answer.
-var reservedHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
+var reservedHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// IsReservedHeader tells whether a header is the transport's own, so that no
+// result entry can set it: to send one breaks the answer around it, and Host is a
+// request's (RFC 9110).
+func IsReservedHeader(name string) bool {
+	return slices.ContainsFunc(reservedHeaders, func(r string) bool { return len(r) == len(name) && strings.EqualFold(r, name) })
+}
 
 // muchHeader is the size of all headers of an answer beyond which nginx makes
 // a fault of it, in bytes. Ours beside those of the entry take up to 600.
@@ -176,8 +182,8 @@ func (p *parser) parseHeaders(d *resultDecl, m member) {
 		switch {
 		case !isToken(h.name):
 			p.reportf(h.at, errHeader, "want letters, digits and - alone", "%q is not the name of a header", h.name)
-		case slices.ContainsFunc(reservedHeaders, func(r string) bool { return strings.EqualFold(r, h.name) }):
-			p.reportf(h.at, errHeader, "take it out: it belongs to the connection", "the header %s cannot be set", h.name)
+		case IsReservedHeader(h.name):
+			p.reportf(h.at, errHeader, "take it out: it belongs to the transport", "the header %s cannot be set", h.name)
 		case seen[lower]:
 			p.reportf(h.at, errFieldTwice, "join the values", "the header %s stands twice", h.name)
 		case h.kind != jsonString:
