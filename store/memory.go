@@ -101,11 +101,7 @@ func (m *Memory) Evaluate(ctx context.Context, p *Plan, a *Answers) error {
 func (m *Memory) evaluate(p *Plan, a *Answers) {
 	s := m.steps.Get().(*step)
 	defer m.steps.Put(s)
-	s.begin(p)
-	a.reset(len(p.Sets))
-	a.Now = s.at.now
-	s.decide(a)
-	if shares := s.end(); shares > 0 {
+	if shares := s.carryOut(p, a); shares > 0 {
 		m.shared.Add(uint64(shares))
 		if m.onFull != nil {
 			m.onFull()

@@ -119,6 +119,38 @@ func TestMemoryAdmitsExactlyTheLimitAtOnce(t *testing.T) {
 	}
 }
 
+// Whoever asks for a counter waits for its lock: a fault in one step must not
+// keep it.
+func TestPanicInAStepKeepsNoLock(t *testing.T) {
+	broken := true
+	m := NewMemory(MemoryOptions{Clock: func() int64 {
+		if broken {
+			panic("no clock")
+		}
+		return 1_000_000
+	}})
+	defer m.Close()
+	p, a := one(Take, 0, perMinute("u", 10)), new(Answers)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic did not reach the caller")
+			}
+		}()
+		_ = m.Evaluate(context.Background(), p, a)
+	}()
+	broken = false
+	for i := range m.shards {
+		if !m.shards[i].TryLock() {
+			t.Fatalf("the lock of shard %d is held still", i)
+		}
+		m.shards[i].Unlock()
+	}
+	if err := m.Evaluate(context.Background(), p, a); err != nil || a.Sets[0].Remaining != 9 {
+		t.Errorf("the next step: %+v, %v; want 9 remaining", a.Sets[0], err)
+	}
+}
+
 func BenchmarkMemory(b *testing.B) {
 	m := NewMemory(MemoryOptions{})
 	defer m.Close()

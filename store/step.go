@@ -27,9 +27,21 @@ type slot struct {
 	part    uint8   // for where there is no room for the subject
 }
 
+// carryOut answers the plan, and returns how much it counted on shared counters.
+// A panic on the way is the caller's: the locks are given back, since others wait
+// for them.
+func (s *step) carryOut(p *Plan, a *Answers) (shares int) {
+	s.begin(p)
+	defer s.end()
+	s.readClock()
+	a.reset(len(p.Sets))
+	a.Now = s.at.now
+	s.decide(a)
+	return s.shares
+}
+
 // begin takes the locks of the plan's counters, in the order of the shards so
-// that no two steps wait for each other, and then reads the clock: what a step
-// counts is never older than what the step before it saw.
+// that no two steps wait for each other.
 func (s *step) begin(p *Plan) {
 	s.plan, s.locked, s.shares = p, 0, 0
 	s.slots, s.first, s.journal, s.hashes = s.slots[:0], s.first[:0], s.journal[:0], s.hashes[:0]
@@ -46,6 +58,12 @@ func (s *step) begin(p *Plan) {
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Lock()
 	}
+}
+
+// readClock reads the clock once the locks are held: what a step counts is never
+// older than what the step before it saw.
+func (s *step) readClock() {
+	p := s.plan
 	s.at = moment{now: p.Now}
 	if p.Now == 0 {
 		s.at.now = s.memory.clock()
@@ -60,16 +78,14 @@ func (s *step) begin(p *Plan) {
 	}
 }
 
-// end gives the locks back and lets go of what the step held. It returns how
-// much was counted on shared counters.
-func (s *step) end() (shares int) {
+// end gives the locks back and lets go of what the step held.
+func (s *step) end() {
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
 	}
 	clear(s.slots)
 	clear(s.journal)
 	s.plan = nil
-	return s.shares
 }
 
 // decide answers every set of the plan.
