@@ -53,6 +53,7 @@ func (s *service) run(ctx context.Context, stop <-chan os.Signal) error {
 	start(func() error { s.loader.Run(running, s.apply); return nil })
 
 	fault := s.wait(stop, ended)
+	asked := time.Now() // before anybody can see that it drains
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -60,7 +61,7 @@ func (s *service) run(ctx context.Context, stop <-chan os.Signal) error {
 		cancel()
 		parts.Wait()
 	}()
-	if err := s.awaitEnd(stop, over); err != nil {
+	if err := s.awaitEnd(asked, stop, over); err != nil {
 		return err
 	}
 	s.logger.Info("ended")
@@ -71,10 +72,9 @@ func (s *service) run(ctx context.Context, stop <-chan os.Signal) error {
 // timeout(1) and some supervisors signal a process and then its group.
 const sameSignal = 100 * time.Millisecond
 
-// awaitEnd returns once the service is over, or has had its time; with an
-// error if somebody is in a hurry and signals again.
-func (s *service) awaitEnd(stop <-chan os.Signal, over <-chan struct{}) error {
-	asked := time.Now()
+// awaitEnd returns once the service, which was asked to end, is over, or has had
+// its time; with an error if somebody is in a hurry and signals again.
+func (s *service) awaitEnd(asked time.Time, stop <-chan os.Signal, over <-chan struct{}) error {
 	limit := time.NewTimer(s.drainTimeout + lastResort)
 	defer limit.Stop()
 	for {

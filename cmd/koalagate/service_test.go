@@ -1,0 +1,53 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/koalagate/koalagate/config"
+)
+
+// A signal at the same moment as the first is its echo: timeout(1) signals a
+// process and its group. A later one is somebody's who is in a hurry.
+func TestASecondSignalIsNoEcho(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		at          []time.Duration // when further signals come
+		endedAfter  time.Duration
+		isEndedHard bool
+	}{
+		{"none", nil, 3 * time.Second, false},
+		{"echoes", []time.Duration{0, sameSignal - 1}, 3 * time.Second, false},
+		{"a second one", []time.Duration{sameSignal}, sameSignal, true},
+		{"an echo and a second one", []time.Duration{0, time.Second}, time.Second, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{logger: slog.New(slog.NewTextHandler(io.Discard, nil)), drainTimeout: 8 * time.Second}
+				stop, over := make(chan os.Signal, 2), make(chan struct{})
+				begin := time.Now()
+				for _, at := range c.at {
+					time.AfterFunc(at, func() { stop <- syscall.SIGTERM })
+				}
+				time.AfterFunc(3*time.Second, func() { close(over) })
+				err := s.awaitEnd(begin, stop, over)
+				if took := time.Since(begin); (err != nil) != c.isEndedHard || took != c.endedAfter {
+					t.Errorf("it ended after %v, %v; want %v, and an error: %t", took, err, c.endedAfter, c.isEndedHard)
+				}
+			})
+		})
+	}
+}
+
+// A supervisor kills what is still there ten seconds after it asked: by default
+// the service has ended by then, whatever its callers keep open.
+func TestTheDrainLeavesASupervisorNoReasonToKill(t *testing.T) {
+	if d := config.Default().DrainTimeout + lastResort; d > 9*time.Second {
+		t.Errorf("by default the end may take %v; want 9 s at most", d)
+	}
+}
