@@ -59,8 +59,8 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 				listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
 				listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }`)}, rateLimit: limits},
 				listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
-				listener{name: "web-closed", filters: []string{httpAuthz("status_on_error: { code: 503 }")}},
-				listener{name: "web-open", filters: []string{httpAuthz("failure_mode_allow: true")}},
+				listener{name: "web-closed", filters: []string{slowly(httpAuthz("status_on_error: { code: 503 }"))}},
+				listener{name: "web-open", filters: []string{slowly(httpAuthz("failure_mode_allow: true"))}},
 			)))(t)
 			for on, status := range want {
 				url := "http://" + g.Listeners[on] + "/"

@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/middleware"
+	"github.com/koalagate/koalagate/store"
 )
 
 // A program in whose process the rules are decided, and the gateways before
@@ -15,7 +17,10 @@ func TestMiddlewareSharesCountersWithGateways(t *testing.T) {
 	h := newHouse(t)
 	rules, redis := h.file("rules.conf", doorRules), h.redis()
 	gateway := h.nginx(h.app(), h.koalagate("--rules", rules, "--redis", redis.URL()))
-	gate, err := koalagate.Open(koalagate.Options{Rules: []string{rules}, Redis: redis.URL()})
+	gate, err := koalagate.Open(koalagate.Options{
+		Rules: []string{rules}, Redis: redis.URL(),
+		RedisOptions: store.RedisOptions{Budget: 5 * time.Second}, // as unhurried says
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

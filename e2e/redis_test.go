@@ -14,8 +14,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	if err := gone.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	k := must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s"},
-		"--rules", h.file("rules.conf", limitedTo(1)), "--redis", gone.URL()))(t)
+	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(1)), "--redis", gone.URL())
 	if !strings.Contains(k.Log(), "Redis is away") {
 		t.Errorf("it does not say that Redis is away:\n%s", k.Log())
 	}
@@ -46,8 +45,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 func TestRedisKilledWhileRunning(t *testing.T) {
 	h := newHouse(t)
 	redis := h.redis()
-	k := must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s"},
-		"--rules", h.file("rules.conf", limitedTo(2)), "--redis", redis.URL()))(t)
+	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(2)), "--redis", redis.URL())
 	nginx := h.nginx(h.app(), k)
 	wantStatus(t, 200, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
 	if err := redis.Kill(); err != nil {
