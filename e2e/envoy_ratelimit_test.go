@@ -209,8 +209,8 @@ func (f *rateLimitFacts) defaultDeadline(t *testing.T) {
 		f.get(t, "default", "deadline", limitReply(okCode))
 		return len(f.stub.heard("deadline")) > 0
 	})
-	if left := f.stub.last(t, "deadline").left; left > 20*time.Millisecond {
-		t.Errorf("the call came with %v left; want 20 ms at most", left)
+	if c := f.stub.last(t, "deadline"); !c.hurried || c.left > 20*time.Millisecond {
+		t.Errorf("the call came with %v left, and a deadline: %t; want 20 ms at most", c.left, c.hurried)
 	}
 }
 

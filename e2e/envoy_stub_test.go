@@ -39,8 +39,10 @@ type (
 type call struct {
 	check *authv3.CheckRequest
 	limit *rlsv3.RateLimitRequest
-	left  time.Duration // until the caller's deadline
-	at    time.Time
+	// hurried tells that the caller has a deadline, and left is the time until it,
+	// less than nothing once it has passed.
+	hurried bool
+	left    time.Duration
 }
 
 func newStub(t *testing.T) *stub {
@@ -79,9 +81,8 @@ func (c counted) Accept() (net.Conn, error) {
 }
 
 func (s *stub) note(ctx context.Context, name string, c call) {
-	c.at = time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
-		c.left = time.Until(deadline)
+		c.hurried, c.left = true, time.Until(deadline)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,11 +1,9 @@
 package e2e_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -55,15 +53,6 @@ func mutualTLS(h *house) string {
 	h.authorities = map[string]authority{"server": server, "clients": clients}
 	return fmt.Sprintf(`transport_socket: { name: tls, typed_config: { "@type": %stransport_sockets.tls.v3.DownstreamTlsContext, require_client_certificate: true, common_tls_context: { tls_certificates: [ { certificate_chain: { filename: %q }, private_key: { filename: %q } } ], validation_context: { trusted_ca: { filename: %q } } } } }`,
 		typeURL, cert, key, clients.file)
-}
-
-// countingClient is a client that counts the connections that it opens.
-func countingClient(opened *int) *http.Client {
-	var d net.Dialer
-	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		*opened++
-		return d.DialContext(ctx, network, address)
-	}}}
 }
 
 func (f *extAuthzFacts) principal(t *testing.T, h *house) {

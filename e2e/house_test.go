@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +33,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.BePatient(true)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -190,6 +194,38 @@ func wantStatus(t *testing.T, want int, method, url string, headers ...string) r
 	return r
 }
 
+// overOneConnection posts the same to a path so many times over one connection,
+// as its server lets it: a client of the library would open another where it is
+// not sure on a busy machine.
+func overOneConnection(t *testing.T, address, path string, times int) (replies []reply) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Repeat("x", 1000)
+	for answers := bufio.NewReader(conn); len(replies) < times; {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", path, address, len(body), body); err != nil {
+			t.Fatalf("request %d over one connection: %v", len(replies)+1, err)
+		}
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("answer %d over one connection: %v", len(replies)+1, err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.Close {
+			t.Fatalf("answer %d ends its connection, %v; want it kept", len(replies)+1, err)
+		}
+		replies = append(replies, reply{resp.StatusCode, resp.Header, string(text)})
+	}
+	return replies
+}
+
 // together runs do n times at once.
 func together(n int, do func(i int)) {
 	var ready, done sync.WaitGroup
@@ -207,12 +243,13 @@ func together(n int, do func(i int)) {
 	done.Wait()
 }
 
-// until asks again and again until it is so, for ten seconds at most.
+// until asks again and again until it is so, for half a minute at most.
 func until(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !isSo(); time.Sleep(10 * time.Millisecond) {
+	const most = 30 * time.Second
+	for deadline := time.Now().Add(most); !isSo(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not happened after 10 s: %s", what)
+			t.Fatalf("it has not happened after %v: %s", most, what)
 		}
 	}
 }
