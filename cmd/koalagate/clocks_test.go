@@ -62,7 +62,7 @@ func TestTheClockOfRedisIsLookedAt(t *testing.T) {
 	log := new(bytes.Buffer)
 	w := newClocks(slog.New(slog.NewTextHandler(log, nil)), time.Now())
 	w.bases["Redis"] = time.Duration(w.begin.Add(-time.Hour).UnixNano()) // as if it had been an hour behind
-	for begin := time.Now(); log.Len() == 0; { // a look that a busy machine drew out says nothing
+	for begin := time.Now(); log.Len() == 0; {                           // a look that a busy machine drew out says nothing
 		if time.Since(begin) > patience {
 			t.Fatalf("no look at the clock of Redis was exact within %v", patience)
 		}
