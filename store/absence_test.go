@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/koalagate/koalagate/store"
 	"github.com/koalagate/koalagate/store/storetest"
@@ -16,7 +15,7 @@ import (
 func takeBy(t *testing.T, s store.Store, r store.Rule) (admitted, degraded bool) {
 	t.Helper()
 	var a store.Answers
-	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}
+	p := &store.Plan{Op: store.Take, Zone: storetest.Noon(), Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}
 	if err := s.Evaluate(context.Background(), p, &a); err != nil {
 		t.Error(err)
 	}
@@ -31,7 +30,7 @@ func TestRescueKnowsWhoIsRefused(t *testing.T) {
 
 func rescueKnowsWhoIsRefused(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	methods := []store.Rule{
 		{Return: 1, Method: store.Count, Time: 3600, Count: 3, Weight: 1},
 		{Return: 2, Method: store.Count, Time: store.Day, Count: 3, Weight: 1},

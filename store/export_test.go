@@ -25,6 +25,15 @@ func (r *Redis) Skew() int64 { return r.skew.Load() }
 // SetRefusalClock has r's memory of refusals go by that clock, in ms.
 func (r *Redis) SetRefusalClock(clock func() int64) { r.refusals.clock = clock }
 
+// SetStages has each stage of a return to Redis end when stage, which is called
+// at its begin, says so. It is for a Rescue whose Redis was never away.
+func (r *Rescue) SetStages(stage func() <-chan time.Time) { r.stage = stage }
+
+// Deadline is when a call that begins then has to be over.
+func (r *Redis) Deadline(ctx context.Context, begin time.Time) time.Time {
+	return r.deadline(ctx, begin)
+}
+
 // Prefix begins r's keys.
 func (r *Redis) Prefix() string { return r.prefix }
 

@@ -47,7 +47,7 @@ func (r *Rescue) probe() {
 // tells whether they all have.
 func (r *Rescue) find() bool {
 	fault, seen := "", 0
-	for r.pause(probeEvery*3/4 + rand.N(probeEvery/2)) { //nolint:gosec // to be out of step needs no secrets
+	for r.pause(time.After(probeEvery*3/4 + rand.N(probeEvery/2))) { //nolint:gosec // to be out of step needs no secrets
 		err := r.redis.Check(r.ctx)
 		if err == nil {
 			return r.comeBack()
@@ -66,19 +66,19 @@ func (r *Rescue) find() bool {
 func (r *Rescue) comeBack() bool {
 	absences, _ := r.gate.look()
 	for share := uint32(1); share < everyCall; share *= 2 {
-		if !r.gate.widen(absences, share) || !r.pause(stageFor) {
+		if !r.gate.widen(absences, share) || !r.pause(r.stage()) {
 			return false
 		}
 	}
 	return r.back(absences)
 }
 
-// pause waits, and tells whether it did so to the end.
-func (r *Rescue) pause(d time.Duration) bool {
+// pause waits for the end, and tells whether it came before that of r.
+func (r *Rescue) pause(end <-chan time.Time) bool {
 	select {
 	case <-r.ctx.Done():
 		return false
-	case <-time.After(d):
+	case <-end:
 		return true
 	}
 }

@@ -26,7 +26,8 @@ type Rescue struct {
 	state State
 	told  map[string]bool // the remedies that this absence was told of with
 
-	wake   chan struct{} // tells the probe that Redis went away
+	stage  func() <-chan time.Time // when a stage of the return that begins is over
+	wake   chan struct{}           // tells the probe that Redis went away
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -85,6 +86,7 @@ func NewRescue(redis *Redis, memory *Memory, o RescueOptions) *Rescue {
 		share:    o.Share,
 		breaker:  breaker{now: time.Now},
 		state:    State{Since: time.Now()},
+		stage:    func() <-chan time.Time { return time.After(stageFor) },
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 	}

@@ -24,12 +24,16 @@ type rescue struct {
 }
 
 const (
+	// budget is that of calls which use it up, since Redis hangs.
 	budget = 100 * time.Millisecond
-	// slack is what a busy machine may add.
-	slack = 200 * time.Millisecond
+	// ample is that of all others: a machine that stands still for a moment takes
+	// no answer from them.
+	ample = time.Minute
+	// patience is how long a test waits for what has to happen.
+	patience = 30 * time.Second
 )
 
-func openRescue(t *testing.T, url string, way storetest.Way) *rescue {
+func openRescue(t *testing.T, url string, way storetest.Way, budget time.Duration) *rescue {
 	t.Helper()
 	r := new(rescue)
 	o := store.RedisOptions{URL: url, Budget: budget}
@@ -46,7 +50,7 @@ func openRescue(t *testing.T, url string, way storetest.Way) *rescue {
 func openHanging(t *testing.T, way storetest.Way) *rescue {
 	t.Helper()
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	server.Pause()
 	t.Cleanup(server.Resume)
 	return r
@@ -71,12 +75,12 @@ func (r *rescue) take(t *testing.T) (store.Answers, time.Duration) {
 }
 
 // until waits for an answer that is or is not degraded.
-func (r *rescue) until(t *testing.T, degraded bool, patience time.Duration) store.Answers {
+func (r *rescue) until(t *testing.T, degraded bool) store.Answers {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		a, took := r.take(t)
-		if took > budget+slack {
-			t.Errorf("an answer took %v with a budget of %v", took, budget)
+		if took > patience {
+			t.Errorf("an answer took %v", took)
 		}
 		if a.Degraded == degraded && r.State().Degraded == degraded {
 			return a
@@ -93,7 +97,7 @@ func TestRescueWhenRedisIsKilled(t *testing.T) {
 
 func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	if a, _ := r.take(t); a.Degraded || a.Sets[0].Remaining != 999 {
 		t.Fatalf("with Redis: %+v", a)
 	}
@@ -106,16 +110,31 @@ func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 	}
 	// As long as a pool needs to give Redis up.
 	for begin := time.Now(); time.Since(begin) < 1500*time.Millisecond; time.Sleep(10 * time.Millisecond) {
-		if a, took := r.take(t); !a.Degraded || took > budget/2 {
-			t.Errorf("while Redis is away: degraded %v after %v", a.Degraded, took)
-		}
+		r.answersAtOnce(t)
 	}
 	server.Start()
 	r.counted = 0
-	if a := r.until(t, false, 2*time.Second); a.Sets[0].Remaining != 1000-r.counted {
+	if a := r.until(t, false); a.Sets[0].Remaining != 1000-r.counted {
 		t.Errorf("%d calls were counted in the new Redis: %+v", r.counted, a)
 	}
 	r.wantRemedies(t, "nothing listens there", "")
+}
+
+// answersAtOnce looks that calls are answered in process and do not wait for
+// Redis: a busy machine may hold some of them up, and not each.
+func (r *rescue) answersAtOnce(t *testing.T) {
+	t.Helper()
+	least := patience
+	for range 20 {
+		a, took := r.take(t)
+		if !a.Degraded {
+			t.Error("while Redis is away it has answered")
+		}
+		if least = min(least, took); least <= budget/2 {
+			return
+		}
+	}
+	t.Errorf("while Redis is away each of 20 answers takes %v or more", least)
 }
 
 // wantRemedies compares the changes that were told of with what the operator
@@ -145,7 +164,7 @@ func TestRescueTellsOfEachFaultOnce(t *testing.T) {
 
 func rescueTellsOfEachFaultOnce(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
 	defer client.Close()
 	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
@@ -157,7 +176,7 @@ func rescueTellsOfEachFaultOnce(t *testing.T, way storetest.Way) {
 	server.Kill()
 	r.waitFor(t, "the second fault is told of", func() bool { return len(r.changes) == 2 })
 	server.Start()
-	r.until(t, false, 2*time.Second)
+	r.until(t, false)
 	r.wantRemedies(t, "maxmemory", "nothing listens there", "")
 }
 
@@ -171,8 +190,8 @@ func (r *rescue) waitFor(t *testing.T, what string, isSo func() bool) {
 		if is {
 			return
 		}
-		if time.Since(begin) > 10*time.Second {
-			t.Fatalf("it has not happened after 10 s: %s", what)
+		if time.Since(begin) > patience {
+			t.Fatalf("it has not happened after %v: %s", patience, what)
 		}
 	}
 }
@@ -184,21 +203,31 @@ func TestRescueComesBackInStages(t *testing.T) {
 
 func rescueComesBackInStages(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
+	begun, over := make(chan struct{}, 100), make(chan time.Time)
+	r.SetStages(func() <-chan time.Time {
+		begun <- struct{}{}
+		return over // when the test says so, however slow the machine is
+	})
 	server.Kill()
 	r.take(t)
 	server.Start()
-	degradedAfter := 0
-	r.counted = 0
-	for r.State().Degraded {
-		if a, _ := r.take(t); a.Degraded && r.counted > 0 {
-			degradedAfter++
+	for _, share := range []int64{1, 2, 4, 8} {
+		select {
+		case <-begun:
+		case <-time.After(patience):
+			t.Fatalf("no stage has begun in which Redis gets %d calls of 16", share)
 		}
-		time.Sleep(time.Millisecond / 2)
+		r.counted = 0
+		for range 32 {
+			r.take(t)
+		}
+		if r.counted != 2*share || !r.State().Degraded {
+			t.Errorf("Redis got %d calls of 32, degraded is %v; want %d, and that it still is", r.counted, r.State().Degraded, 2*share)
+		}
+		over <- time.Time{}
 	}
-	if r.counted == 0 || degradedAfter == 0 {
-		t.Errorf("while it returned, Redis answered %d calls, and the in-process store %d more after the first of them; want some each", r.counted, degradedAfter)
-	}
+	r.until(t, false)
 	if a, _ := r.take(t); a.Degraded {
 		t.Error("a call after the return is degraded")
 	}
@@ -210,19 +239,17 @@ func TestRescueWhenRedisHangs(t *testing.T) {
 
 func rescueWhenRedisHangs(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
-	r.take(t)
+	r := openRescue(t, server.URL(), way, budget)
+	r.until(t, false) // the machine may be busy
 	server.Pause()
 	a, _ := r.take(t)
 	if !a.Degraded || r.State().Degraded {
 		t.Errorf("one timeout: answered in process %v, breaker open %v; want true, false", a.Degraded, r.State().Degraded)
 	}
-	r.until(t, true, 2*time.Second)
-	if a, took := r.take(t); !a.Degraded || took > budget/2 {
-		t.Errorf("with the breaker open: degraded %v after %v", a.Degraded, took)
-	}
+	r.until(t, true)
+	r.answersAtOnce(t)
 	server.Resume()
-	r.until(t, false, 2*time.Second)
+	r.until(t, false)
 }
 
 func TestRescueWithoutRedisAtStart(t *testing.T) {
@@ -232,12 +259,12 @@ func TestRescueWithoutRedisAtStart(t *testing.T) {
 func rescueWithoutRedisAtStart(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	server.Kill()
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
 		t.Errorf("degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
 	}
 	server.Start()
-	r.until(t, false, 2*time.Second)
+	r.until(t, false)
 }
 
 func TestRescueWhenRedisRefuses(t *testing.T) {
@@ -246,7 +273,7 @@ func TestRescueWhenRedisRefuses(t *testing.T) {
 
 func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
 	defer client.Close()
 	ctx := context.Background()
@@ -263,7 +290,7 @@ func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	r.until(t, false, 2*time.Second)
+	r.until(t, false)
 }
 
 func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
@@ -272,7 +299,7 @@ func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
 
 func rescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), way)
+	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
 	defer client.Close()
 	forbid := func(rule string) {
@@ -283,13 +310,13 @@ func rescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T, way storetest.Way) {
 	}
 	forbid("-time") // an error of the script's, not of the connection's
 	r.take(t)
-	r.until(t, true, 2*time.Second)
+	r.until(t, true)
 	time.Sleep(300 * time.Millisecond) // some probes
 	if !r.State().Degraded {
 		t.Error("a Redis that forbids what the script does was taken to be back")
 	}
 	forbid("+time")
-	r.until(t, false, 2*time.Second)
+	r.until(t, false)
 }
 
 func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
@@ -349,7 +376,7 @@ func rescueHeedsCallersWithLittleTime(t *testing.T, way storetest.Way) {
 func (r *rescue) waitForAbsence(t *testing.T, call func()) {
 	t.Helper()
 	for begin := time.Now(); !r.State().Degraded; call() {
-		if time.Since(begin) > 10*time.Second {
+		if time.Since(begin) > patience {
 			t.Fatal("Redis is not left alone")
 		}
 	}
@@ -398,7 +425,7 @@ func TestTheClientsOwnLog(t *testing.T) {
 	})
 	defer store.LogClient(func(string) {}) // as TestMain has it
 	server := storetest.StartServer(t)
-	r := openRescue(t, server.URL(), storetest.On)
+	r := openRescue(t, server.URL(), storetest.On, ample)
 	server.Kill()
 	r.take(t)
 	mu.Lock()
@@ -412,12 +439,12 @@ func TestRescueEndsItsGoroutines(t *testing.T) {
 	server := storetest.StartServer(t)
 	ignore := goleak.IgnoreCurrent()
 	t.Run("use", func(t *testing.T) {
-		r := openRescue(t, server.URL(), storetest.On)
+		r := openRescue(t, server.URL(), storetest.On, ample)
 		r.take(t)
 		server.Kill()
 		r.take(t)
 		server.Start()
-		r.until(t, false, 2*time.Second)
+		r.until(t, false)
 	})
 	goleak.VerifyNone(t, ignore)
 }

@@ -25,7 +25,7 @@ func crowd(t *testing.T, s store.Store) {
 		for range 400 {
 			callers.Go(func() {
 				var a store.Answers
-				p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(r, numbered(2, count(3600, 1000)))}
+				p := &store.Plan{Op: store.Take, Zone: Noon(), Sets: one(r, numbered(2, count(3600, 1000)))}
 				if err := s.Evaluate(context.Background(), p, &a); err != nil {
 					t.Error(err)
 					return

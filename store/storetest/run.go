@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	_ "time/tzdata" // the cases do not depend on the machine's zones
@@ -73,6 +74,12 @@ func (b *behaviour) run(t *testing.T, s store.Store) {
 		}
 	}
 }
+
+// Noon is a zone in which it is about noon as the tests begin: plans by the
+// machine's clock meet no midnight in it. It is the same one each time.
+var Noon = sync.OnceValue(func() *time.Location {
+	return time.FixedZone("noon", (12-time.Now().UTC().Hour())*3600)
+})
 
 // say words an answer: "ok" or the rule that refused; then, of the rule that
 // is reported, what remains of the limit and when it is as new; when the
