@@ -58,12 +58,16 @@ func startLoad(t *testing.T, r *store.Redis) *load {
 		l.subjects = append(l.subjects, fmt.Sprintf("s%d", i))
 	}
 	for _, s := range l.subjects {
-		var a store.Answers
-		for range 3 {
+		storetest.Eventually(t, func() error { // a call may take longer than the budget
+			var a store.Answers
 			if err := r.Evaluate(context.Background(), plan1(s), &a); err != nil {
-				t.Fatal(err)
+				return err
 			}
-		}
+			if a.Sets[0].Decider < 0 {
+				return fmt.Errorf("%s has hits left", s)
+			}
+			return nil
+		})
 	}
 	for c := range 4 {
 		l.callers.Go(func() { l.ask(c) })
@@ -75,6 +79,16 @@ func startLoad(t *testing.T, r *store.Redis) *load {
 	})
 	return l
 }
+
+// waits is a caller's time: the store has until its deadline, and is waited for
+// beyond. Where a machine stands still while a deadline passes, the store cannot
+// answer before it, and the answer is late, not missing.
+type waits struct {
+	context.Context // that ends with the caller's patience
+	deadline        time.Time
+}
+
+func (w waits) Deadline() (time.Time, bool) { return w.deadline, true }
 
 // changed notes what is told of.
 func (l *load) changed(s store.State) {
@@ -107,7 +121,7 @@ func (l *load) ask(n int) {
 		case <-time.After(time.Millisecond):
 		}
 		begin := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*envoyWaits)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		p, writes := plan1(l.subjects[i%len(l.subjects)]), i%5 == 0
 		if writes { // what is refused is not written
 			p = plan1("free")
@@ -115,7 +129,7 @@ func (l *load) ask(n int) {
 				p.Sets[0].Rules[j].Count = 1 << 30
 			}
 		}
-		err := l.store.Evaluate(ctx, p, &a)
+		err := l.store.Evaluate(waits{ctx, begin.Add(5 * envoyWaits)}, p, &a)
 		cancel()
 		l.calls.Add(1)
 		switch {
@@ -173,11 +187,17 @@ func (l *load) back(t *testing.T) time.Duration {
 // judge ends the load and looks at what its callers were told.
 func (l *load) judge(t *testing.T) {
 	t.Helper()
+	storetest.Eventually(t, func() error {
+		if calls := l.calls.Load(); calls < 100 {
+			return fmt.Errorf("%d calls; want 100 or more", calls)
+		}
+		return nil
+	})
 	l.end()
 	t.Logf("%d calls: %d without an answer, %d answered late, %d in process, %d admitted by Redis beyond the limits",
 		l.calls.Load(), l.faults.Load(), l.late.Load(), l.degraded.Load(), l.tooMany.Load())
-	if calls := l.calls.Load(); calls < 100 || l.faults.Load()*100 > calls || l.tooMany.Load() > 0 {
-		t.Errorf("want at most 1 in 100 without an answer, and none beyond the limits")
+	if l.faults.Load() > 0 || l.tooMany.Load() > 0 {
+		t.Errorf("want none without an answer, and none beyond the limits")
 	}
 	// A machine that stands still for as long as a deadline is forgiven now and then.
 	if calls := l.calls.Load(); *long && (l.late.Load()*100 > calls || l.lateThen.Load()*1000 > calls) {
