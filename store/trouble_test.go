@@ -145,16 +145,21 @@ func redisThatLoads(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	// It looks after its clients after each pair of keys: after 2 MB, as it does by
 	// itself, a slow machine would be silent for longer than a budget.
-	x.node = storetest.StartNode(t, redis.Options{}, "--key-load-delay", "350", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "16384")
+	x.node = storetest.StartNode(t, redis.Options{}, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "16384")
 	x.node.MustDo("EVAL", "for i = 1, 4000 do redis.call('SET', 'other:' .. i, string.rep('x', 8192)) end return 'OK'", 0)
 	x.startLoad("", time.Second, way)
 	x.node.MustDo("SAVE")
 	x.node.Kill()
 	x.isAwayWith("nothing listens there")
-	x.node.Start() // and is ready
-	if !x.load.wasToldOf("it is reading its data") {
-		t.Error("nobody was told that Redis was loading")
-	}
+	x.node.Launch()
+	storetest.Eventually(t, func() error {
+		if !x.load.wasToldOf("it is reading its data") {
+			return errors.New("nobody was told that Redis is loading")
+		}
+		return nil
+	})
+	x.set("key-load-delay", "0") // it would take 40 s, longer than the wait for it
+	x.node.Await()
 	t.Logf("back on Redis %v after it had loaded", x.load.back(t).Round(time.Millisecond))
 	x.load.judge(t)
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,9 +48,11 @@ func NewNode(t testing.TB) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{process: process{t: t}, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	port := freePort(t)
+	n := &Node{process: process{t: t}, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", port)}
 	t.Cleanup(func() {
 		n.Kill()
+		given.Delete(port)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -57,16 +60,23 @@ func NewNode(t testing.TB) *Node {
 	return n
 }
 
+// given are the ports of this process's nodes, whether these listen yet or not.
+var given sync.Map
+
 // freePort is a port that nobody listens on, nor on the one 10000 above, which
 // nodes of a Cluster talk to each other on. Both are below the ports that
-// connections are given.
+// connections are given. It is nobody else's in this process.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
 		port := 12000 + rand.IntN(9000)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
 		if listens(port) && listens(port+10000) {
 			return port
 		}
+		given.Delete(port)
 	}
 	t.Fatal("no port is free")
 	return 0
@@ -86,8 +96,16 @@ func (n *Node) Port() string {
 	return port
 }
 
-// Start starts the node, after Kill with what it has on disk.
+// Start starts the node, after Kill with what it has on disk, and waits until it
+// answers.
 func (n *Node) Start() {
+	n.t.Helper()
+	n.Launch()
+	n.Await()
+}
+
+// Launch starts the node, after Kill with what it has on disk.
+func (n *Node) Launch() {
 	n.t.Helper()
 	args := []string{"--port", n.Port()}
 	for _, a := range n.args {
@@ -107,9 +125,10 @@ func (n *Node) StartSentinel(client redis.Options, lines ...string) {
 		n.t.Fatal(err)
 	}
 	n.run(file, "--sentinel")
+	n.Await()
 }
 
-// run runs redis-server and waits until it answers.
+// run runs redis-server.
 func (n *Node) run(args ...string) {
 	n.t.Helper()
 	n.cmd = exec.Command(find(n.t, "redis-server"), args...)
@@ -122,6 +141,11 @@ func (n *Node) run(args ...string) {
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+// Await waits until the node answers.
+func (n *Node) Await() {
+	n.t.Helper()
 	client := n.Client()
 	defer client.Close()
 	Eventually(n.t, func() error { return client.Ping(context.Background()).Err() })
@@ -139,7 +163,7 @@ func (n *Node) Log() string {
 // Client returns a plain client of the node. The caller closes it.
 func (n *Node) Client() *redis.Client {
 	o := n.options
-	o.Addr, o.DialerRetries = n.Address, 1
+	o.Addr, o.DialerRetries, o.ReadTimeout = n.Address, 1, patience
 	return redis.NewClient(&o)
 }
 

@@ -74,7 +74,6 @@ func (s *Server) Start() {
 	}
 	client := s.Client()
 	defer client.Close()
-	const patience = 10 * time.Second
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := client.Ping(context.Background()).Err()
 		if err == nil {
@@ -99,7 +98,7 @@ func (s *Server) URL() string { return "unix://" + s.socket }
 // Client returns a plain client of the server, for a test to look behind the
 // store. The caller closes it.
 func (s *Server) Client() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1})
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1, ReadTimeout: patience})
 }
 
 // Open returns a store in the server under a prefix of its own. When the test
