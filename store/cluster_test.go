@@ -44,7 +44,7 @@ func TestRedisCluster(t *testing.T) {
 // openCluster opens a store in the Cluster.
 func openCluster(t *testing.T, c *storetest.Cluster, o store.RedisOptions, ways ...storetest.Way) *store.Redis {
 	t.Helper()
-	o.URL = c.URL()
+	o.URL, o.Linger = c.URL(), time.Hour // plans of their own clock come when the machine has time
 	for _, way := range ways {
 		way.Set(&o)
 	}

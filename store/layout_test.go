@@ -29,7 +29,8 @@ type shelf struct {
 
 func openShelf(t *testing.T, server *storetest.Server, change ...func(*store.RedisOptions)) *shelf {
 	t.Helper()
-	r := server.Open(t, change...)
+	usual := func(o *store.RedisOptions) { o.Linger = 0 } // which is part of the layout
+	r := server.Open(t, append([]func(*store.RedisOptions){usual}, change...)...)
 	s := &shelf{Redis: r, t: t, client: server.Client(), key: store.Key(r.Prefix(), "u")}
 	t.Cleanup(func() { s.client.Close() })
 	return s

@@ -105,8 +105,9 @@ func (s *Server) Client() *redis.Client {
 // ends, every key of it must carry an expiry.
 func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.Redis {
 	t.Helper()
-	// The budget is a minute, since the machine of a test may be busy.
-	o := store.RedisOptions{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute}
+	// The machine of a test may be busy: the budget is a minute, and what plans with
+	// clocks of their own have counted outlives the time that passes between them.
+	o := store.RedisOptions{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute, Linger: time.Hour}
 	for _, f := range change {
 		f(&o)
 	}
