@@ -106,7 +106,7 @@ func TestGiveBacksThatFailAreCounted(t *testing.T) {
 // in-process store learns of it.
 func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
-	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: 5 * time.Second}, store.RescueOptions{})
+	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: ample}, store.RescueOptions{})
 	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
 	there, away := c.Nodes[0], c.Nodes[1]
 	on := func(n *storetest.Node) (subject string) {
@@ -160,7 +160,7 @@ func TestCloseUnderRefusedTakes(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false)
 	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
 	for range 5 {
-		r, err := store.NewRedis(store.RedisOptions{URL: c.URL(), Budget: 5 * time.Second})
+		r, err := store.NewRedis(store.RedisOptions{URL: c.URL(), Budget: ample})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestClusterThatIsDown(t *testing.T) {
 }
 
 func clusterIsDown(t *testing.T, way storetest.Way) {
-	c := storetest.StartCluster(t, 3, false)
+	c := storetest.StartCluster(t, 3, false, "--cluster-node-timeout", "1000") // the nodes tell each other sooner
 	r := openCluster(t, c, store.RedisOptions{Budget: 5 * envoyWaits}, way)
 	x := &troubled{t: t, load: startLoad(t, r)}
 	const slot = 100

@@ -27,7 +27,7 @@ func TestOneHungNodeLeavesTheOthers(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false, partly...)
 	c.Nodes[0].Pause()
 	defer c.Nodes[0].Resume()
-	const budget = 500 * time.Millisecond
+	const budget = 2 * time.Second
 	r, err := store.NewRedis(store.RedisOptions{URL: c.URL(), Budget: budget})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestSlotThatNobodyHas(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
 	nobodys, others := subjectIn(100), subjectIn(200)
-	before, faults := openPartly(t, c)
+	before, faults := openPartly(t, c, ample)
 	slot := store.SlotOf(store.Key(store.DefaultPrefix, string(nobodys)))
 	storetest.Eventually(t, func() error {
 		for _, n := range c.Nodes {
@@ -174,10 +174,10 @@ func TestSlotThatNobodyHas(t *testing.T) {
 		}
 		return nil
 	})
-	after, more := openPartly(t, c)
+	after, more := openPartly(t, c, ample)
 	for name, s := range map[string]*store.Rescue{"its node says so": before, "the map says so": after} {
-		looks := looksAtSlots(c)
-		const calls = 50
+		begin, looks := time.Now(), looksAtSlots(c)
+		const calls = 200
 		for range calls {
 			if _, degraded := takeBy(t, s, store.Rule{Subject: nobodys, Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
 				t.Fatalf("%s: a slot that nobody has was counted in", name)
@@ -189,8 +189,12 @@ func TestSlotThatNobodyHas(t *testing.T) {
 		if state := s.State(); state.Degraded {
 			t.Errorf("%s: Redis is away with %v", name, state.Err)
 		}
-		if looks = looksAtSlots(c) - looks; looks > calls/2 {
-			t.Errorf("%s: %d calls looked at the slots %d times", name, calls, looks)
+		looks = looksAtSlots(c) - looks
+		// Each 50 ms a call and the watch may have a look, for which a busy machine
+		// asks all nodes.
+		took := time.Since(begin)
+		if most := 2 * len(c.Nodes) * int(2+took/(50*time.Millisecond)); looks > most {
+			t.Errorf("%s: %d calls looked at the slots %d times in %v; want at most %d", name, calls, looks, took, most)
 		}
 	}
 	for _, told := range []*faultList{faults, more} {
@@ -222,10 +226,10 @@ func (f *faultList) last() error {
 }
 
 // openPartly opens a store that has to count in the Cluster.
-func openPartly(t *testing.T, c *storetest.Cluster) (*store.Rescue, *faultList) {
+func openPartly(t *testing.T, c *storetest.Cluster, budget time.Duration) (*store.Rescue, *faultList) {
 	t.Helper()
 	told := new(faultList)
-	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: time.Second}, store.RescueOptions{OnRescue: told.add})
+	s := storetest.OpenRescue(t, store.RedisOptions{URL: c.URL(), Budget: budget}, store.RescueOptions{OnRescue: told.add})
 	if state := s.State(); state.Degraded {
 		t.Fatalf("Redis is away with %v", state.Err)
 	}
@@ -253,7 +257,7 @@ func looksAtSlots(c *storetest.Cluster) (n int) {
 func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
-	s, _ := openPartly(t, c)
+	s, _ := openPartly(t, c, time.Second)
 	from, to := c.Nodes[0], c.Nodes[1]
 	key, slot := firstProbe()
 	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID())
@@ -295,7 +299,7 @@ func TestAbsenceOfANodeIsToldWithItsCause(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
 	r := openNodes(t, c.URL())
-	s, told := openPartly(t, c)
+	s, told := openPartly(t, c, ample)
 	c.Nodes[1].Kill()
 	for i := range 5 {
 		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(9000), Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
