@@ -277,7 +277,7 @@ func readWhole(path string, limit int64) (text []byte, err error) {
 
 // writeWhole writes a file that is on the disk when it returns.
 func writeWhole(path string, text []byte) error {
-	return writeFrom(path, strings.NewReader(string(text)))
+	return writeFrom(path, bytes.NewReader(text))
 }
 
 func writeFrom(path string, from io.Reader) error {

@@ -77,6 +77,7 @@ type Reloader struct {
 	last    *reader           // what the newest attempt saw
 	inForce *rules.Set        // nil before the first
 	refused [sha256.Size]byte // the content that was refused last
+	moving  bool              // the files did not rest when they were last read
 }
 
 // New returns a Reloader that has not read anything yet.
@@ -159,7 +160,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 			forced = true
 		}
 		// Files that moved may have come to rest as they were before.
-		if forced || r.last.changed() || r.State().LastError == moving {
+		if forced || r.moving || r.last.changed() {
 			r.load(ctx, apply, forced)
 		}
 		w.follow(r.watched())
@@ -185,7 +186,7 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 		if seen.changed() {
 			continue
 		}
-		r.last = seen
+		r.last, r.moving = seen, false
 		switch {
 		case err != nil || findings.HasErrors():
 			r.refuse(findings, err, forced)
@@ -200,17 +201,16 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 	r.await()
 }
 
-// moving is the fault of files that are written to again and again.
-const moving = "the rule files keep changing; the rules in force stay until they rest"
-
 // await notes that the files do not rest, so that what they say is not in force.
 func (r *Reloader) await() {
-	if r.State().LastError == moving {
-		return
+	if r.moving {
+		return // that was told
 	}
+	const fault = "the rule files keep changing; the rules in force stay until they rest"
+	r.moving = true
 	r.refused = [sha256.Size]byte{} // at rest, the same fault is worth telling again
-	r.change(func(s *State) { s.LastError, s.LastErrorAt = moving, r.options.Clock() })
-	r.options.Logger.Warn(moving)
+	r.change(func(s *State) { s.LastError, s.LastErrorAt = fault, r.options.Clock() })
+	r.options.Logger.Warn(fault)
 }
 
 // accept notes a new generation.
