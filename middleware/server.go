@@ -14,6 +14,7 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -82,9 +83,13 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 		problem(w, r, refusal.Status, refusal.Reason)
 	case engine.IsInvalid(err):
 		problem(w, r, http.StatusBadRequest, err.Error())
-	case r.Context().Err() != nil: // nobody reads it
 	default:
-		s.Logger.Error("a request was not decided", "door", mapping.Middleware, "error", err)
+		// A client that has gone reads no answer and is no fault. One whose time a
+		// handler before this one has bounded still waits, and would take silence
+		// for a 200.
+		if !errors.Is(err, context.Canceled) {
+			s.Logger.Error("a request was not decided", "door", mapping.Middleware, "error", err)
+		}
 		problem(w, r, http.StatusServiceUnavailable, "")
 	}
 	return false

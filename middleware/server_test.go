@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/mapping"
@@ -224,6 +226,30 @@ func TestWithoutAStore(t *testing.T) {
 		}
 		if res, _ := ask(t, s, "GET /black"); res.StatusCode != 403 {
 			t.Errorf("fail open %v, a black list: %d; want 403", failOpen, res.StatusCode)
+		}
+	}
+}
+
+// A request whose time is over before it is decided is not let through, and its
+// client, who waits if another handler has bounded the time, hears of it.
+func TestWithoutTime(t *testing.T) {
+	late, stop := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	defer stop()
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		logged bool
+	}{"a deadline that has passed": {late, true}, "a client that has gone": {gone, false}} {
+		var log bytes.Buffer
+		o := options(t, nil, engine.ModeEnforce)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		reached := false
+		h := middleware.New(o)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(c.ctx, http.MethodPost, "/comments", http.NoBody))
+		if w.Code != http.StatusServiceUnavailable || reached || (log.Len() > 0) != c.logged {
+			t.Errorf("%s: %d, reached %v, log %q; want 503, false, logged %v", name, w.Code, reached, &log, c.logged)
 		}
 	}
 }
