@@ -94,7 +94,7 @@ func (k *Koalagate) Readyz() (Readiness, error) {
 
 // get fetches a page of any status.
 func get(url string) ([]byte, error) {
-	client := http.Client{Timeout: 2 * time.Second}
+	client := http.Client{Timeout: 10 * time.Second}
 	resp, err := client.Get(url)
 	if err != nil {
 		return nil, err

@@ -103,9 +103,11 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := open(t, "redis://redis.koalagate.test:"+port, storetest.On)
+			// A second: on a busy machine calls must not give connections up.
+			options := store.RedisOptions{URL: "redis://redis.koalagate.test:" + port, Budget: time.Second}
+			r := storetest.OpenRescue(t, options, store.RescueOptions{})
 			o := observedStore{theStore{r}, r}
-			l := newLoad(o)
+			l := newLoad(o, 2*time.Second)
 			defer l.stop()
 			time.Sleep(100 * time.Millisecond)
 			names.mood.Store(mood)
