@@ -44,7 +44,7 @@ func TestServeRefusesBadRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
 			k := must(h.stage.Serve(binary, nil, "--rules", h.file("rules.conf", c.rules)))(t)
-			if !k.Ended(10 * time.Second) {
+			if !k.Ended(30 * time.Second) {
 				t.Fatal("it serves by a faulty rule file")
 			}
 			finding := regexp.MustCompile(`rules\.conf:` + c.at + `: error E[0-9]+: .*\n.*\n +\^`).FindString(k.Log())

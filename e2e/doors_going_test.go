@@ -31,8 +31,8 @@ func TestHTTPGatewaysWhileInstancesGo(t *testing.T) {
 
 			stop := load(t, g.URL+"/api/comments")
 			signal(t, going, syscall.SIGTERM)
-			if !going.Ended(10 * time.Second) {
-				t.Error("it still runs 10 s after SIGTERM")
+			if !going.Ended(20 * time.Second) {
+				t.Error("it still runs 20 s after SIGTERM")
 			}
 			sent := stop()
 			if sent < 10 {

@@ -142,8 +142,8 @@ func TestEnvoyWhileInstancesGo(t *testing.T) {
 		stop := load(t, g.URL+"/api/comments")
 		for _, going := range []*e2e.Koalagate{first, second} {
 			signal(t, going, syscall.SIGTERM)
-			if !going.Ended(10 * time.Second) {
-				t.Error("it still runs 10 s after SIGTERM")
+			if !going.Ended(20 * time.Second) {
+				t.Error("it still runs 20 s after SIGTERM")
 			}
 		}
 		if n := stop(); n < 10 {

@@ -2,9 +2,10 @@ package e2e_test
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
 )
 
 // policyRules say for each path, and each user of the rate limit service, what
@@ -63,15 +64,11 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 	})
 }
 
-// nobody is an address of loopback where nothing answers.
+// nobody is an address of loopback where nothing answers: one that no other
+// program of the tests is given.
 func nobody(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return must(e2e.FreeAddress())(t)
 }
 
 // slowly gives a filter the time that a busy machine needs.

@@ -119,6 +119,7 @@ var koalaDialogue = []struct{ ask, want string }{
 // that counts for itself, and in two that share a Redis, asked in turn.
 func TestKoalaAPIAnswersWordForWord(t *testing.T) {
 	h := newHouse(t)
+	wholeDay(t)
 	rules := h.file("rules.conf", koalaRules)
 	houses := map[string][]*e2e.Koalagate{
 		"in process":          {h.koalagate("--rules", rules)},

@@ -176,6 +176,7 @@ func TestExamples(t *testing.T) {
 				t.Errorf("check --strict: %v\n%s", err, out)
 			}
 			h := newHouse(t)
+			wholeDay(t)
 			k := h.koalagate("--rules", file, "--redis", h.redis().URL())
 			app := h.app()
 			tell(&scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // house is the stage of one test: what it starts is ended with it.
@@ -251,6 +252,19 @@ func until(t *testing.T, what string, isSo func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it has not happened after %v: %s", most, what)
 		}
+	}
+}
+
+// wholeDay waits for the next day where this one is over in a minute, in the time
+// zone of the rules: what counts by days would begin anew in the middle of a story.
+func wholeDay(t *testing.T) {
+	t.Helper()
+	zone := must(time.LoadLocation(rules.DefaultTimezone))(t)
+	now := time.Now().In(zone)
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, zone)
+	if left := midnight.Sub(now); left < time.Minute {
+		t.Logf("waiting %v for midnight in %v", left, zone)
+		time.Sleep(left)
 	}
 }
 

@@ -128,7 +128,10 @@ rule : [direct] [uid @ blocked] [] [result=2; return=101]
 	nginx := h.nginx(h.app(), k)
 	wantStatus(t, 403, "GET", nginx.URL+"/", "X-User-Id: mallory")
 	wantStatus(t, 200, "GET", nginx.URL+"/", "X-User-Id: trudy")
-	h.file("blocked.dat", "mallory\ntrudy\n")
+	// At once: a list that is empty for a moment would be a generation of its own.
+	if err := os.Rename(h.file("blocked.new", "mallory\ntrudy\n"), filepath.Join(h.dir, "blocked.dat")); err != nil {
+		t.Fatal(err)
+	}
 	wantGeneration(t, k, 2)
 	wantStatus(t, 403, "GET", nginx.URL+"/", "X-User-Id: trudy")
 }
