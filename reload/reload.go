@@ -163,7 +163,11 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		if forced || r.moving || r.last.changed() {
 			r.load(ctx, apply, forced)
 		}
-		w.follow(r.watched())
+		// A folder that is new among them reported nothing to us until now.
+		if w.follow(r.watched()) && !gathering {
+			gathering = true
+			due.Reset(gather)
+		}
 	}
 }
 

@@ -326,6 +326,28 @@ func TestChangesBehindALinkAreSeen(t *testing.T) {
 	waitFor(t, func() bool { return number.Load() == 3 })
 }
 
+// TestChangesBeforeAFolderIsWatchedAreSeen writes to a file between its first
+// reading and the watch of the folder that a link has led to.
+func TestChangesBeforeAFolderIsWatchedAreSeen(t *testing.T) {
+	path, far := filepath.Join(t.TempDir(), "rules.conf"), filepath.Join(t.TempDir(), "far.conf")
+	write(t, path, ruleText(1))
+	write(t, far, ruleText(2))
+	r := New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	if _, _, err := r.First(); err != nil {
+		t.Fatal(err)
+	}
+	r.options.Notify = func(s State) {
+		if s.Generation == 3 {
+			write(t, far, ruleText(3))
+		}
+	}
+	number := runIn(t, r)
+	write(t, path, ruleText(4)) // what is in force from now on, Run itself has seen
+	waitFor(t, func() bool { return number.Load() == 4 })
+	link(t, far, path)
+	waitFor(t, func() bool { return number.Load() == 3 })
+}
+
 func TestLooksAtIntervalsSeeWhatNobodyReports(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.conf")

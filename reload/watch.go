@@ -56,15 +56,18 @@ func (w *watch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// follow watches what these paths depend on now, and nothing else.
-func (w *watch) follow(paths []string) {
+// follow watches what these paths depend on now, and nothing else. It tells
+// whether it watches a folder that it did not before: of what changed there until
+// now there is no report.
+func (w *watch) follow(paths []string) (isNew bool) {
 	if w.notify == nil {
-		return
+		return false
 	}
 	wanted := make(map[string]bool)
 	for _, path := range paths {
 		for _, folder := range folders(path) {
 			wanted[folder] = true
+			isNew = isNew || !w.folders[folder]
 			// Also for folders that are followed already: one that was
 			// replaced by another of its name is not the one we watch.
 			if err := w.notify.Add(folder); err != nil {
@@ -79,6 +82,7 @@ func (w *watch) follow(paths []string) {
 		}
 	}
 	w.folders = wanted
+	return isNew
 }
 
 // close ends the watch. Its error is of no use to anyone.
