@@ -23,6 +23,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/koalagate/koalagate/envoy"
 )
@@ -54,18 +55,30 @@ type front struct {
 // themselves do no harm.
 func start(t *testing.T, o envoy.Options, h handler) *front {
 	t.Helper()
-	f := &front{log: &syncBuffer{}}
-	o.Logger = slog.New(slog.NewTextHandler(f.log, nil))
-	f.Server = envoy.NewServer(o)
-	authv3.RegisterAuthorizationServer(f.Server, h)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.addr = l.Addr().String()
+	return startOn(t, l, dial(t, l.Addr().String()), o, h)
+}
+
+// startInMemory does the same without the system's network, so that a bubble of
+// synctest knows when nothing is under way.
+func startInMemory(t *testing.T, o envoy.Options, h handler) *front {
+	t.Helper()
+	l := bufconn.Listen(1 << 20)
+	conn := dial(t, "passthrough:front", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	return startOn(t, l, conn, o, h)
+}
+
+func startOn(t *testing.T, l net.Listener, conn *grpc.ClientConn, o envoy.Options, h handler) *front {
+	t.Helper()
+	f := &front{addr: l.Addr().String(), conn: conn, log: &syncBuffer{}}
+	o.Logger = slog.New(slog.NewTextHandler(f.log, nil))
+	f.Server = envoy.NewServer(o)
+	authv3.RegisterAuthorizationServer(f.Server, h)
 	served := make(chan error, 1)
 	go func() { served <- f.Serve(l) }()
-	f.conn = dial(t, f.addr)
 	t.Cleanup(func() {
 		f.Stop()
 		if err := <-served; err != nil {
@@ -75,9 +88,9 @@ func start(t *testing.T, o envoy.Options, h handler) *front {
 	return f
 }
 
-func dial(t *testing.T, addr string) *grpc.ClientConn {
+func dial(t *testing.T, target string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
