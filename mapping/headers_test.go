@@ -34,7 +34,7 @@ func TestHTTPHeaders(t *testing.T) {
 
 func TestHTTPHeadersDoNotAllocate(t *testing.T) {
 	h := HTTPHeaders{"X-Koala-Param-Act": {"view"}}
-	if allocs := testing.AllocsPerRun(10, func() { h.Header("x-koala-param-act") }); allocs != 0 {
+	if allocs := testing.AllocsPerRun(100, func() { h.Header("x-koala-param-act") }); allocs != 0 {
 		t.Errorf("a look-up allocates %v times, want none", allocs)
 	}
 }
