@@ -180,7 +180,7 @@ func TestAClientOfTheCallers(t *testing.T) {
 	o := server.Client().Options()
 	client := redis.NewClient(&redis.Options{Network: o.Network, Addr: o.Addr, MaxRetries: -1})
 	defer client.Close()
-	r, err := store.NewRedis(store.RedisOptions{Client: client})
+	r, err := store.NewRedis(store.RedisOptions{Client: client, Budget: ample})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestAClientOfTheCallers(t *testing.T) {
 
 func TestCheckSaysWhatIsInTheWay(t *testing.T) {
 	server := storetest.StartServer(t)
-	r, err := store.NewRedis(store.RedisOptions{URL: server.URL()})
+	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Budget: ample})
 	if err != nil {
 		t.Fatal(err)
 	}
