@@ -37,7 +37,7 @@ func StartNode(t testing.TB, client redis.Options, args ...string) *Node {
 	n := NewNode(t)
 	n.options = client
 	n.args = append([]string{"--save", "", "--appendonly", "no"}, args...)
-	n.Start()
+	n.startAtFreePort(n.Launch)
 	return n
 }
 
@@ -48,11 +48,10 @@ func NewNode(t testing.TB) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
-	n := &Node{process: process{t: t}, Dir: dir, Address: fmt.Sprintf("127.0.0.1:%d", port)}
+	n := &Node{process: process{t: t}, Dir: dir, Address: freeAddress(t)}
 	t.Cleanup(func() {
 		n.Kill()
-		given.Delete(port)
+		given.Delete(n.Address)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -60,26 +59,53 @@ func NewNode(t testing.TB) *Node {
 	return n
 }
 
-// given are the ports of this process's nodes, whether these listen yet or not.
+// given are the addresses of this process's nodes, whether these listen yet or
+// not.
 var given sync.Map
 
-// freePort is a port that nobody listens on, nor on the one 10000 above, which
+// freeAddress has a port that nobody listens on, nor on the one 10000 above, which
 // nodes of a Cluster talk to each other on. Both are below the ports that
 // connections are given. It is nobody else's in this process.
-func freePort(t testing.TB) int {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := 12000 + rand.IntN(9000)
-		if _, taken := given.LoadOrStore(port, true); taken {
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		if _, taken := given.LoadOrStore(address, true); taken {
 			continue
 		}
 		if listens(port) && listens(port+10000) {
-			return port
+			return address
 		}
-		given.Delete(port)
+		given.Delete(address)
 	}
 	t.Fatal("no port is free")
-	return 0
+	return ""
+}
+
+// startAtFreePort starts the node for the first time. Where another process has
+// taken its port since that was found free, it gets another one.
+func (n *Node) startAtFreePort(launch func()) {
+	n.t.Helper()
+	for {
+		launch()
+		late := false
+		Eventually(n.t, func() error {
+			if late = strings.Contains(n.Log(), "Address already in use"); late {
+				return nil
+			}
+			return n.answers()
+		})
+		if !late {
+			return
+		}
+		n.Kill()
+		if err := os.Remove(filepath.Join(n.Dir, "log")); err != nil {
+			n.t.Fatal(err)
+		}
+		given.Delete(n.Address)
+		n.Address = freeAddress(n.t)
+	}
 }
 
 func listens(port int) bool {
@@ -119,13 +145,31 @@ func (n *Node) Launch() {
 func (n *Node) StartSentinel(client redis.Options, lines ...string) {
 	n.t.Helper()
 	n.options = client
+	n.startAtFreePort(func() { n.launchSentinel(lines) })
+}
+
+// answers tells what keeps the node from answering; that another process answers
+// at its address is such a thing.
+func (n *Node) answers() error {
+	o := n.options
+	o.Addr, o.DialerRetries, o.ReadTimeout, o.MaxRetries = n.Address, 1, time.Second, -1
+	client := redis.NewClient(&o)
+	defer client.Close()
+	info, err := client.Info(context.Background(), "server").Result()
+	if own := fmt.Sprintf("process_id:%d\r", n.cmd.Process.Pid); err == nil && !strings.Contains(info, own) {
+		return fmt.Errorf("%s is not the %s that was started: %s", n.Address, own, info)
+	}
+	return err
+}
+
+func (n *Node) launchSentinel(lines []string) {
+	n.t.Helper()
 	file := filepath.Join(n.Dir, "sentinel.conf")
 	text := strings.Join(append([]string{"port " + n.Port(), "bind 127.0.0.1", "dir " + n.Dir}, lines...), "\n") + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		n.t.Fatal(err)
 	}
 	n.run(file, "--sentinel")
-	n.Await()
 }
 
 // run runs redis-server.
