@@ -2,6 +2,7 @@ package toxic
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -103,17 +104,23 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A second: on a busy machine calls must not give connections up.
-			options := store.RedisOptions{URL: "redis://redis.koalagate.test:" + port, Budget: time.Second}
+			options := store.RedisOptions{URL: "redis://redis.koalagate.test:" + port, Budget: 2 * time.Second}
 			r := storetest.OpenRescue(t, options, store.RescueOptions{})
 			o := observedStore{theStore{r}, r}
+			// One call after the other has the connection of the first.
+			for i := range 50 {
+				a, err := o.ask(context.Background(), asked{fmt.Sprintf("before-%d", i), noLimit})
+				if err != nil || a.degraded || o.degraded() {
+					t.Fatalf("call %d has no answer of Redis, %v: a connection that was there was given up, %v", i, err, r.State().Err)
+				}
+				names.mood.Store(mood)
+			}
 			l := newLoad(o, 2*time.Second)
 			defer l.stop()
-			time.Sleep(100 * time.Millisecond)
-			names.mood.Store(mood)
-			time.Sleep(100 * time.Millisecond)
-			if o.degraded() {
-				t.Errorf("connections that are there were given up: %v", r.State().Err)
+			for begin := time.Now(); l.admitted.Load() < limit; time.Sleep(time.Millisecond) {
+				if time.Since(begin) > patience {
+					t.Fatalf("%d were admitted within %v; want the limit of %d", l.admitted.Load(), patience, limit)
+				}
 			}
 			if err := s.redis.Kill(); err != nil {
 				t.Fatal(err)
