@@ -59,7 +59,7 @@ func TestRedisAnswersAsTheModel(t *testing.T) {
 		told := int64(0)
 		o := store.RedisOptions{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
 		way.Set(&o)
-		compare(t, func() (store.Store, func()) {
+		open := func() (store.Store, func()) {
 			n++
 			o.Prefix = fmt.Sprintf("m%d", n)
 			r, err := store.NewRedis(o)
@@ -76,7 +76,11 @@ func TestRedisAnswersAsTheModel(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		})
+		}
+		compare(t, open)
+		for more := 0; o.Refusals >= 0 && told == 0 && more < 10 && !t.Failed(); more++ {
+			compare(t, open) // dialogues at random may have had none
+		}
 		if (told > 0) != (o.Refusals >= 0) {
 			t.Errorf("%d refusals were told from memory", told)
 		}
