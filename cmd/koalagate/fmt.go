@@ -103,8 +103,8 @@ func (f *formatting) file(source rules.Source) error {
 }
 
 // replaceFile puts a new content in the place of a file at once: whoever reads
-// it, the service among them, sees the old or the new one whole. The mode
-// stays, and a symbolic link stays one.
+// it, the service among them, sees the old or the new one whole. Owner, group and
+// mode stay, and a symbolic link stays one.
 func replaceFile(path string, content []byte) (err error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -125,7 +125,7 @@ func replaceFile(path string, content []byte) (err error) {
 		}
 	}()
 	_, err = next.Write(content)
-	if err = errors.Join(err, next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
+	if err = errors.Join(err, keepOwner(next, info), next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
 		return err
 	}
 	return os.Rename(next.Name(), target)

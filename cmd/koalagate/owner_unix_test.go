@@ -1,0 +1,44 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// TestReplacedFilesKeepTheirGroup has a file of a group that this process may give
+// files to and does not make them in: any for root, another of its own for others.
+func TestReplacedFilesKeepTheirGroup(t *testing.T) {
+	groups, err := os.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		groups = []int{4242}
+	}
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	if err := os.WriteFile(path, []byte("before"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	want := os.Getegid() // that of who is in no other
+	if at := slices.IndexFunc(groups, func(g int) bool { return g != want }); at >= 0 {
+		want = groups[at]
+	}
+	if err := os.Chown(path, -1, want); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(path, []byte("after")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Sys().(*syscall.Stat_t); int(got.Gid) != want || int(got.Uid) != os.Geteuid() || info.Mode() != 0o640 {
+		t.Errorf("uid %d, gid %d, %v; want %d, %d, -rw-r-----", got.Uid, got.Gid, info.Mode(), os.Geteuid(), want)
+	}
+}
