@@ -113,3 +113,32 @@ func TestOneFileUnderTwoNamesIsParsedOnce(t *testing.T) {
 		t.Error("the file was parsed twice")
 	}
 }
+
+// A list that several names stand for has one content in a set, even if its file
+// is another one when the second name comes, and again what it was in the set
+// before: that it changed while it was read would not be seen.
+func TestAListIsReadOnceForAllItsNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vip.dat")
+	write(t, path, "7\n")
+	before := newReader(nil)
+	former, err := before.list(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := path + ".aside"
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "7\n8\n")
+	r := newReader(before)
+	first, err := r.list(path)
+	if err != nil || first == former {
+		t.Fatalf("the changed list: %v, or that of the set before", err)
+	}
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := r.list(path); err != nil || second != first || !r.changed() {
+		t.Errorf("for another name: %v, the same list %v, seen to have changed %v; want both", err, second == first, r.changed())
+	}
+}

@@ -1,7 +1,6 @@
 package reload
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -61,10 +60,13 @@ func (r *reader) file(path string, limit int64, take func(io.Reader) error) erro
 // list parses the word list at path, unless that was done before: for another
 // name in this generation, or for the one before.
 func (r *reader) list(path string) (*rules.Dict, error) {
-	if list := cmp.Or(r.lists[path], r.known(path)); list != nil {
+	list := r.lists[path]
+	if list == nil { // else its file may have changed by now, and a set has one content of it
+		list = r.known(path)
+	}
+	if list != nil {
 		return list, nil
 	}
-	var list *rules.Dict
 	err := r.file(path, maxDict, func(text io.Reader) (err error) {
 		list, err = rules.ParseDict(path, text)
 		return err
