@@ -131,6 +131,8 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"a word for a share", "", "KOALAGATE_RESCUE_SHARE=half", `"half" is not a number`},
 		{"no policy", "fail_policies: [extauthz=open]\n", "", "and rescue, allow, deny or gateway"},
 		{"a policy of no door", "fail_policies: [nginx=deny]\n", "", "door=policy: one of extauthz"},
+		{"two policies of a door", "fail_policies: [koala=deny, accel=deny, koala=allow]\n", "", `"koala=deny" and "koala=allow" are of one door`},
+		{"two modes of a door", "modes: [koala=enforce, koala=observe]\n", "", `"koala=enforce" and "koala=observe" are of one door`},
 		{"no Redis URL", "redis: localhost:6379\n", "", "it does not begin as a URL does; want redis://host:port/db"},
 		{"waits longer than it lives", "drain_wait: 9s\n", "", "want at most drain_timeout"},
 		{"no accel target", "accel_targets: []\n", "", "want at least 1 entries"},

@@ -77,15 +77,29 @@ func isRedisURL(s string) bool {
 func (l *Loaded) validate() error {
 	err := newValidator().Struct(&l.Config)
 	var list validator.ValidationErrors
-	if !errors.As(err, &list) {
+	if err != nil && !errors.As(err, &list) {
 		return err
 	}
-	var faults []error
+	faults := []error{l.doorTwice("modes", l.Modes), l.doorTwice("fail_policies", l.FailPolicies)}
 	for _, fault := range list {
 		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
 		faults = append(faults, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], shown(fault), wanted(fault)))
 	}
 	return errors.Join(faults...)
+}
+
+// doorTwice tells of a door that a list says two things of: which of them was
+// meant, nobody can tell.
+func (l *Loaded) doorTwice(key string, list []string) error {
+	seen := make(map[string]string)
+	for _, text := range list {
+		door, _, _ := strings.Cut(text, "=")
+		if before, twice := seen[door]; twice {
+			return fmt.Errorf("%s (%s): %s and %s are of one door; leave one of them out", key, l.Sources[key], quoted(before), quoted(text))
+		}
+		seen[door] = text
+	}
+	return nil
 }
 
 // shown is the value as it may be printed.
