@@ -37,7 +37,8 @@ type Options struct {
 	Params func(*http.Request) map[string]string
 	// Refuse answers a request that a rule refuses, in place of the status,
 	// headers and body of the rule's [result] entry; the headers of the quota
-	// are set already. Nil for the entry's own.
+	// are set already. The decision holds until it returns. Nil for the entry's
+	// own.
 	Refuse func(http.ResponseWriter, *http.Request, *engine.Decision)
 	// FailOpen lets requests through while no store can answer; else they get
 	// a 503. An engine that counts in process always answers.
