@@ -182,7 +182,10 @@ func fourProcesses(t *testing.T, takes int, ways ...int) {
 		t.Error(fault)
 	}
 	t.Logf("%d takes by %d processes in %v: %d admitted, %d counters, %d over a limit", takes, processes, took.Round(time.Millisecond), given, len(l), len(over))
-	if given < takes/100 || given > takes*99/100 {
+	// Where a machine makes less than 500 takes a second, windows of a second close
+	// before many limits are met.
+	slow := took > time.Duration(takes)*2*time.Millisecond
+	if given < takes/100 || given > takes*99/100 && !slow {
 		t.Errorf("%d of %d takes were admitted: the limits are hardly met", given, takes)
 	}
 	l.compareWith(t, server, &j)
