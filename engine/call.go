@@ -35,7 +35,7 @@ type Call struct {
 	// Door is where the call came in, for metrics and policies.
 	Door string
 	Op   Op
-	Sets []Input
+	Sets []Input // one at least
 	// Rule is the number of the rule that Peek and Reset are about.
 	Rule int64
 	// Erase makes a Refund give back the hits that this feedback type of
@@ -80,8 +80,8 @@ func (c *Call) empty(n int) *Decision {
 
 // Input is one parameter set of a call.
 type Input struct {
-	Params *rules.Params
-	Hits   uint64 // 1 for an ordinary request; 0 looks without counting
+	Params *rules.Params // nil for none
+	Hits   uint64        // 1 for an ordinary request; 0 looks without counting
 	// Refund makes this set of a Take give its hits back; it is carried out
 	// only if no other set is refused.
 	Refund bool

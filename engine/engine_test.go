@@ -262,3 +262,17 @@ func TestWindowIsWhatTheLimitBelongsTo(t *testing.T) {
 		t.Errorf("1001 ms are %d s; want 2: a client that waits so long has waited long enough", s)
 	}
 }
+
+// A call of a Go program may have no parameters, and is met by the rules that ask
+// for none; one without any set asks nothing, and is not let through for it.
+func TestCallsWithoutParameters(t *testing.T) {
+	e := newEngine(t, `rule : [count] [uid!=+] [time=60; count=1;] [result=2; return=7]`)
+	for i, want := range []rules.Verdict{rules.Allow, rules.Deny} {
+		if d := decide(t, e, engine.Take, engine.Input{Hits: 1}); d.Verdict != want {
+			t.Errorf("call %d without parameters: %v; want %v", i+1, d.Verdict, want)
+		}
+	}
+	if d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take}); !engine.IsInvalid(err) {
+		t.Errorf("a call without a set: %+v, %v; want an invalid call", d, err)
+	}
+}

@@ -45,6 +45,9 @@ const (
 
 // plan makes the store's plan for the call.
 func (w *work) plan(set *rules.Set, c *Call) error {
+	if len(c.Sets) == 0 {
+		return invalid("it has no parameter set; want one at least")
+	}
 	w.store.Op, w.store.Now, w.store.Zone = c.Op, c.Now, set.Zone
 	w.sets = resize(w.sets, len(c.Sets))
 	w.store.Sets = resize(w.store.Sets, len(c.Sets))

@@ -6,7 +6,7 @@ import "slices"
 const maxCost = 999_999_999
 
 // Match puts into m every rule that the request meets, highest priority first.
-// What m held before is gone.
+// What m held before is gone. Nil stands for no parameters.
 func (s *Set) Match(p *Params, m *Matches) {
 	m.read(&s.index, p)
 	m.look(&s.index)
@@ -45,9 +45,10 @@ func (m *Matches) read(x *index, p *Params) {
 		m.slots[slot] = value{}
 	}
 	m.filled = m.filled[:0]
-	for i := range p.list {
-		if slot := m.slot(p.list[i].Name); slot >= 0 {
-			m.slots[slot].read(p.list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
+	list := p.List()
+	for i := range list {
+		if slot := m.slot(list[i].Name); slot >= 0 {
+			m.slots[slot].read(list[i].Value, x.reads[slot].integers, x.reads[slot].addresses)
 			m.filled = append(m.filled, slot)
 		}
 	}

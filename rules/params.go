@@ -99,8 +99,14 @@ func (p *Params) Delete(name string) {
 func (p *Params) Len() int { return len(p.list) }
 
 // List returns the parameters in the order in which they were first set. The
-// caller must not change it, and must not keep it beyond the next change.
-func (p *Params) List() []Param { return p.list }
+// caller must not change it, and must not keep it beyond the next change. Nil
+// Params have none.
+func (p *Params) List() []Param {
+	if p == nil {
+		return nil
+	}
+	return p.list
+}
 
 // Reset empties p and keeps its memory.
 func (p *Params) Reset() {
