@@ -25,7 +25,8 @@ const (
 type LogOptions struct {
 	// Open opens what is written to: at the start, and at every Reopen.
 	Open func() (io.WriteCloser, error)
-	// Every has one in so many calls written down, taken at random; 1 for all.
+	// Every has one in so many calls written down, taken at random; 0 and 1 for
+	// all.
 	Every int
 	// Mask says which values are written as they are.
 	Mask *Mask
@@ -62,6 +63,7 @@ type Log struct {
 
 // NewLog opens a log. The caller closes it.
 func NewLog(o LogOptions) (*Log, error) {
+	o.Every = max(o.Every, 1)
 	out, err := o.Open()
 	if err != nil {
 		return nil, err

@@ -78,9 +78,6 @@ func loggingTo(t *testing.T, o trace.LogOptions, files *[]*file) (*engine.Engine
 		*files = (*files)[1:]
 		return f, nil
 	}
-	if o.Every == 0 {
-		o.Every = 1
-	}
 	if o.Mask == nil {
 		o.Mask = trace.NewMask([]string{trace.ShowAll})
 	}
