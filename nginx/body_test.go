@@ -171,3 +171,17 @@ func TestHeadersStayBelowTwoKilobytes(t *testing.T) {
 		}
 	}
 }
+
+// What an entry adds may leave no room for other headers, but the body has a type.
+func TestMuchHeaderLeavesTheType(t *testing.T) {
+	o := options(t)
+	o.Engine.Swap(parse(t, strings.Replace(ruleFile, `"Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short", "X-Accel-Redirect":"@app"}, "Body":"{\n  \"stout\": true\n}"`,
+		`"Http_status":418, "Headers":{"X-Pot":"`+strings.Repeat("x", 1700)+`"}`, 1)))
+	s := serve(t, nginx.New(o))
+	for _, c := range []struct{ target, want string }{{"/teapot", "application/problem+json"}, {"/black", "application/problem+json"}} {
+		res := check(t, s, "GET", "/v1/forward-auth", viaCaddy("GET", c.target)...)
+		if got := res.Header["Content-Type"]; len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: the type is %q; want %q", c.target, got, c.want)
+		}
+	}
+}

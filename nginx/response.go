@@ -134,10 +134,13 @@ func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Heade
 	if a.door == mapping.AuthRequest && len(r.Body) > maxHeaderBody {
 		r = engine.Problem(r.Status, "") // half a document is none
 	}
-	headers = append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})
-	headers = slices.DeleteFunc(engine.Sendable(headers), func(h rules.Header) bool {
+	headers = slices.DeleteFunc(engine.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
 		return strings.EqualFold(h.Name, headerAccelRedirect) // it would let the request through
 	})
+	// The type was said last, lest the entry's own is another one, and goes first:
+	// of headers that do not all fit it is not the one to be left out.
+	last := len(headers) - 1
+	headers = slices.Insert(headers[:last], 0, headers[last])
 	if a.door == mapping.AuthRequest {
 		a.refuseAuthRequest(v, r, headers)
 		return
