@@ -137,6 +137,14 @@ func TestProbeOfNginx(t *testing.T) {
 		g := with([2]string{"{ return 429 $koala_body; }", "{ return 429; }"})
 		probe(t, 1, []string{"FAULT body         the body is a page of HTML", "FAULT headers      Content-Type stands there 2 times"}, comments(g, "body")...)
 	})
+	t.Run("connections that end", func(t *testing.T) {
+		g := with([2]string{"    # Not asked about.\n", "    keepalive_timeout 0;\n"})
+		probe(t, 1, []string{"FAULT connections  8 refused requests cost 8 connections", "Is keepalive switched off"}, comments(g, "closing")...)
+	})
+	t.Run("connections that end now and then", func(t *testing.T) {
+		g := with([2]string{"    # Not asked about.\n", "    keepalive_requests 4;\n"})
+		probe(t, 0, []string{"note  connections  2 connections ended over 8 refused requests: most were kept", "all is well"}, comments(g, "some")...)
+	})
 	t.Run("a status that is not in the list", func(t *testing.T) {
 		g := with([2]string{"      if ($koala_status = 429) { return 429 $koala_body; }\n", ""})
 		probe(t, 1, []string{"the problem document speaks of status 429 Too Many Requests, the client sees 403 Forbidden"}, comments(g, "status")...)
