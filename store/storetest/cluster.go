@@ -84,14 +84,17 @@ func (c *Cluster) Join() *Node {
 	return n
 }
 
-// wait waits until every node knows so many, and that all is well.
+// wait waits until every node knows so many, who has each slot, and that all is
+// well: a Cluster that goes on with the slots that it has finds that sooner.
 func (c *Cluster) wait(size int) {
 	c.t.Helper()
 	for _, n := range c.Nodes {
 		Eventually(c.t, func() error {
 			info := fmt.Sprint(n.MustDo("CLUSTER", "INFO"))
-			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(size)) {
-				return errors.New(info)
+			for _, line := range []string{"cluster_state:ok", "cluster_slots_ok:" + strconv.Itoa(slots), "cluster_known_nodes:" + strconv.Itoa(size)} {
+				if !strings.Contains(info, line+"\r") {
+					return fmt.Errorf("%s has no line %s: %s", n.Address, line, info)
+				}
 			}
 			return nil
 		})
