@@ -311,14 +311,22 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestChangesBehindALinkAreSeen(t *testing.T) {
-	path, far := filepath.Join(t.TempDir(), "rules.conf"), filepath.Join(t.TempDir(), "far.conf")
+// twoFolders has the rules 1 in force from a file at path, and the rules 2 in a file
+// of another folder. Nobody looks at intervals.
+func twoFolders(t *testing.T) (r *Reloader, path, far string) {
+	t.Helper()
+	path, far = filepath.Join(t.TempDir(), "rules.conf"), filepath.Join(t.TempDir(), "far.conf")
 	write(t, path, ruleText(1))
 	write(t, far, ruleText(2))
-	r := New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	r = New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	if _, _, err := r.First(); err != nil {
 		t.Fatal(err)
 	}
+	return r, path, far
+}
+
+func TestChangesBehindALinkAreSeen(t *testing.T) {
+	r, path, far := twoFolders(t)
 	number := runIn(t, r)
 	link(t, far, path)
 	waitFor(t, func() bool { return number.Load() == 2 })
@@ -329,13 +337,7 @@ func TestChangesBehindALinkAreSeen(t *testing.T) {
 // TestChangesBeforeAFolderIsWatchedAreSeen writes to a file between its first
 // reading and the watch of the folder that a link has led to.
 func TestChangesBeforeAFolderIsWatchedAreSeen(t *testing.T) {
-	path, far := filepath.Join(t.TempDir(), "rules.conf"), filepath.Join(t.TempDir(), "far.conf")
-	write(t, path, ruleText(1))
-	write(t, far, ruleText(2))
-	r := New(Options{Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	if _, _, err := r.First(); err != nil {
-		t.Fatal(err)
-	}
+	r, path, far := twoFolders(t)
 	r.options.Notify = func(s State) {
 		if s.Generation == 3 {
 			write(t, far, ruleText(3))
