@@ -5,31 +5,24 @@ import (
 	"strings"
 )
 
-// patient are the times that the samples give koalagate, and those that it gets
-// on a patient stage: by the sample, each as it stands there. A sample may say
-// one several times.
+// The times that the samples give koalagate, and those that it gets on a patient
+// stage.
+var (
+	envoysTimes = [][2]string{{" timeout: 0.5s", " timeout: 10s"}, {"connect_timeout: 0.25s", "connect_timeout: 5s"}}
+	retryTimes  = append([][2]string{{"max_interval: 0.5s", "max_interval: 10s"}}, envoysTimes...)
+	nginxTimes  = [][2]string{{"proxy_connect_timeout 250ms;", "proxy_connect_timeout 5s;"}, {"proxy_read_timeout 1s;", "proxy_read_timeout 10s;"}}
+)
+
+// patient are these times by the sample, each as it stands there. A sample may
+// say one several times.
 var patient = map[string][][2]string{
-	"envoy/envoy.yaml": {
-		{" timeout: 0.5s", " timeout: 10s"}, {"max_interval: 0.5s", "max_interval: 10s"}, {"connect_timeout: 0.25s", "connect_timeout: 5s"},
-	},
-	"envoy/envoy-tcp.yaml": {
-		{" timeout: 0.5s", " timeout: 10s"}, {"max_interval: 0.5s", "max_interval: 10s"}, {"connect_timeout: 0.25s", "connect_timeout: 5s"},
-	},
-	"envoy/envoy-http.yaml": {
-		{" timeout: 0.5s", " timeout: 10s"}, {"connect_timeout: 0.25s", "connect_timeout: 5s"},
-	},
-	"nginx/nginx.conf": {
-		{"proxy_connect_timeout 250ms;", "proxy_connect_timeout 5s;"}, {"proxy_read_timeout 1s;", "proxy_read_timeout 10s;"},
-	},
-	"nginx/accel.conf": {
-		{"proxy_connect_timeout 250ms;", "proxy_connect_timeout 5s;"}, {"proxy_read_timeout 1s;", "proxy_read_timeout 10s;"},
-	},
-	"deploy/caddy/Caddyfile": {
-		{"dial_timeout 250ms\n", "dial_timeout 5s\n"}, {"response_header_timeout 1s\n", "response_header_timeout 10s\n"},
-	},
-	"deploy/haproxy/haproxy.cfg": {
-		{"timeout connect 250ms\n", "timeout connect 5s\n"}, {"timeout server 1s\n", "timeout server 10s\n"},
-	},
+	"envoy/envoy.yaml":           retryTimes,
+	"envoy/envoy-tcp.yaml":       retryTimes,
+	"envoy/envoy-http.yaml":      envoysTimes,
+	"nginx/nginx.conf":           nginxTimes,
+	"nginx/accel.conf":           nginxTimes,
+	"deploy/caddy/Caddyfile":     {{"dial_timeout 250ms\n", "dial_timeout 5s\n"}, {"response_header_timeout 1s\n", "response_header_timeout 10s\n"}},
+	"deploy/haproxy/haproxy.cfg": {{"timeout connect 250ms\n", "timeout connect 5s\n"}, {"timeout server 1s\n", "timeout server 10s\n"}},
 }
 
 // BePatient has the gateways that are started from now on give koalagate ten

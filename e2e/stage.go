@@ -125,31 +125,23 @@ func moduleRoot() (string, error) {
 
 // given are the ports that freePort has given: their programs may not listen yet,
 // or have ended, so that others are to find nobody there.
-var given struct {
-	mu    sync.Mutex
-	ports map[int]bool
-}
+var given sync.Map
 
 // freePort is a port that nobody listens at, below those that outgoing
 // connections are given, so that none of them takes it before its program does.
 // It gives each port once.
 func freePort() (int, error) {
 	const first, count = 20_000, 10_000
-	given.mu.Lock()
-	defer given.mu.Unlock()
 	for range 200 {
 		port := first + rand.IntN(count)
-		if given.ports[port] {
+		if _, taken := given.LoadOrStore(port, true); taken {
 			continue
 		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
+			given.Delete(port)
 			continue
 		}
-		if given.ports == nil {
-			given.ports = make(map[int]bool)
-		}
-		given.ports[port] = true
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", first, first+count)
