@@ -95,7 +95,7 @@ func TestDoorsAreBuiltAlike(t *testing.T) {
 }
 
 func TestNamesSayWhatAPackageIsAbout(t *testing.T) {
-	vague := map[string]bool{"internal": true, "pkg": true, "util": true, "utils": true, "common": true, "helper": true, "helpers": true, "base": true, "misc": true}
+	vague := map[string]bool{"pkg": true, "util": true, "utils": true, "common": true, "helper": true, "helpers": true, "base": true, "misc": true}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,70 +17,89 @@ const (
 	redis  = "github.com/redis/go-redis"
 )
 
-// doorImports is what every door may know of ours.
-var doorImports = []string{"engine", "mapping", "rules"}
+// programs are the folders whose packages may import everything and that no
+// other package may import.
+var programs = []string{"cmd", "e2e", "bench", "examples"}
 
-// arrows says for each room which other rooms it may import. A room that is
-// missing here fails the test: whoever builds one decides its arrows.
-var arrows = map[string][]string{
-	"rules":           nil,
-	"store":           nil,
-	"store/storetest": {"store"},
-	"config":          nil,
-	"metrics":         nil,
-	"ration":          nil,
-	"envoy":           nil,
-	"wire":            nil,
-	"wire/wiretest":   nil,
-	"engine":          {"rules", "store"},
-	"mapping":         {"rules"},
-	"trace":           {"engine", "rules"},
-	"reload":          {"rules"},
-	"publish":         {"rules"},
-	"extauthz":        append([]string{"wire"}, doorImports...),
-	"ratelimit":       append([]string{"wire"}, doorImports...),
-	"nginx":           append([]string{"ration"}, doorImports...),
-	"koala":           append([]string{"ration"}, doorImports...),
-	"middleware":      doorImports,
-	"admin":           {"engine", "mapping", "metrics", "publish", "reload"},
-	".":               {"engine", "ration", "reload", "rules", "store"}, // wires for programs what cmd wires for the service
-}
+// redisUsers are the folders, beside those of tests and measurements, whose
+// packages may import the Redis client.
+var redisUsers = []string{"internal/store", "e2e", "bench"}
 
-// apart are the packages that no room imports: programs, tests and
-// measurements, which may know all.
-var apart = []string{"cmd", "e2e", "bench", "examples"}
-
-// speaksRedis are the rooms that may import the Redis client.
-var speaksRedis = []string{"store", "publish", "e2e", "bench"}
-
-func TestArrowsBetweenTheRooms(t *testing.T) {
-	imports := importsOfRooms(t)
-	if len(imports) < 8 {
-		t.Fatalf("found %d rooms; the module has more", len(imports))
+// TestArrowsBetweenPackages holds the imports to the table in ARCHITECTURE.md,
+// which is the only place that lists them.
+func TestArrowsBetweenPackages(t *testing.T) {
+	arrows := arrowsOfTable(t)
+	imports := importsOfPackages(t)
+	for name := range arrows {
+		if _, ok := imports[name]; !ok {
+			t.Errorf("ARCHITECTURE.md: the table has a row for %s, which is not a package", name)
+		}
 	}
-	for room, paths := range imports {
-		allowed, known := arrows[room]
-		free := slices.Contains(apart, firstOf(room))
-		if !known && !free {
-			t.Errorf("%s: a room without arrows; say in arrows_test.go and .golangci.yml what it may import", room)
+	for name, paths := range imports {
+		allowed, listed := arrows[name]
+		free := isBelow(name, programs)
+		if !listed && !free {
+			t.Errorf("%s: add a row to the table of packages in ARCHITECTURE.md", name)
 			continue
 		}
 		for _, path := range paths {
-			imported, ours := strings.CutPrefix(path, module+"/")
-			if ours && !free && !slices.Contains(allowed, imported) {
-				t.Errorf("%s imports %s; of ours it may import %q (ARCHITECTURE.md, Rooms)", room, imported, allowed)
+			imported, ours := strings.CutPrefix(path, module)
+			imported = strings.TrimPrefix(imported, "/")
+			if imported == "" {
+				imported = "."
 			}
-			if strings.HasPrefix(path, redis) && !slices.Contains(speaksRedis, firstOf(room)) {
-				t.Errorf("%s imports %s; only the store talks to Redis", room, path)
+			if ours && isBelow(imported, programs) && !free {
+				t.Errorf("%s imports %s, which is a program", name, imported)
+			} else if ours && !free && !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %s; the table in ARCHITECTURE.md allows %q", name, imported, allowed)
+			}
+			if strings.HasPrefix(path, redis) && !isBelow(name, redisUsers) {
+				t.Errorf("%s imports %s; only the stores talk to Redis", name, path)
+			}
+		}
+		for _, row := range allowed {
+			if !slices.Contains(paths, filepath.ToSlash(filepath.Join(module, row))) {
+				t.Errorf("%s does not import %s; drop it from its row in ARCHITECTURE.md", name, row)
 			}
 		}
 	}
 }
 
-// importsOfRooms reads what the packages below the root import, tests apart:
-// those may reach over. It reads the files itself, not through `go list`, so
-// that the cache of go test knows what the result depends on.
-func importsOfRooms(t *testing.T) map[string][]string {
+var (
+	packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)`([^|]*)\\|[^|]*\\|([^|]*)\\|$")
+	quoted     = regexp.MustCompile("`([a-z0-9/]+)`")
+)
+
+// arrowsOfTable reads the table of packages in ARCHITECTURE.md: for each
+// package, the packages of this module that it imports.
+func arrowsOfTable(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Packages\n")
+	arrows := make(map[string][]string)
+	for _, row := range packageRow.FindAllStringSubmatch(table, -1) {
+		name, allowed := row[1], []string{}
+		if strings.Contains(row[2], "at the root") {
+			name = "."
+		}
+		for _, m := range quoted.FindAllStringSubmatch(row[3], -1) {
+			allowed = append(allowed, m[1])
+		}
+		arrows[name] = allowed
+	}
+	if len(arrows) < 10 {
+		t.Fatalf("ARCHITECTURE.md: the table of packages has %d rows that can be read", len(arrows))
+	}
+	return arrows
+}
+
+// importsOfPackages reads the imports of every package of the module, without
+// those of its tests. It reads the files itself rather than through `go list`,
+// so that the test cache knows which files the result depends on.
+func importsOfPackages(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
@@ -95,13 +115,14 @@ func importsOfRooms(t *testing.T) map[string][]string {
 		if err != nil {
 			return err
 		}
-		room := filepath.ToSlash(filepath.Dir(path))
+		name := filepath.ToSlash(filepath.Dir(path))
+		imports[name] = append(imports[name], []string{}...)
 		for _, spec := range file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				return err
 			}
-			imports[room] = append(imports[room], imported)
+			imports[name] = append(imports[name], imported)
 		}
 		return nil
 	})
@@ -111,7 +132,9 @@ func importsOfRooms(t *testing.T) map[string][]string {
 	return imports
 }
 
-func firstOf(room string) string {
-	first, _, _ := strings.Cut(room, "/")
-	return first
+// isBelow reports whether name is one of the folders or lies below one.
+func isBelow(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		return name == folder || strings.HasPrefix(name, folder+"/")
+	})
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // RedisOptions say of Redis what its URL does not. Nothing listens here, and so

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 

@@ -16,10 +16,10 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/ration"
-	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // Options are what a Gate decides by. Only Rules is required.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
 )
 
 const gateRules = `

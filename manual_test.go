@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // block is a fenced example of the manual: what it is, and what stands in it.

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The packages whose benchmarks are kept.
-readonly packages=(./engine ./envoy ./extauthz ./koala ./mapping ./nginx ./ratelimit ./rules ./store)
+readonly packages=(./engine ./envoy ./extauthz ./koala ./internal/mapping ./nginx ./ratelimit ./rules ./internal/store)
 
 peer=$(bench/peers.sh)
 if [[ ${1:-} == -short ]]; then

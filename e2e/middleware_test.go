@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/middleware"
-	"github.com/koalagate/koalagate/store"
 )
 
 // A program in whose process the rules are decided, and the gateways before

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // adHocResult answers where a limit that the call itself brought refuses.

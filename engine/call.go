@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // Op is what a caller asks for.

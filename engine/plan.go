@@ -3,8 +3,8 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // work is what one decision needs, kept for the next.

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
 )
 
 // rescued is an engine whose Redis is away.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
 // BenchmarkCheck is one check from the request in wire form to the store in

@@ -9,7 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
 // everySource has rules that look at all that a check can bring.

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/wire"
 )
 
 // appendHeaders appends headers to the field of a response. All of them overwrite:

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/wire"
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
 // The tags of what Envoy's filters and routes say of a request beyond HTTP, such

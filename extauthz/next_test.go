@@ -8,7 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
 // present has a rule for each thing that a check can bring, and tells in the

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/wire"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
 // The tags of a CheckRequest and of what is read in it:

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // askedBy is what a message says, its metadata apart.

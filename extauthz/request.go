@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
 

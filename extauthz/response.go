@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/wire"
 )
 
 // The fields of a CheckResponse and what is in it:

@@ -21,9 +21,9 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
 const outcomes = `

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // Options are what the door works with.

@@ -17,8 +17,8 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // noon is the time at which tests ask, ms since the epoch: half a day before

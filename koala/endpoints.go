@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // browse looks, and with _writeThrough=yes takes.

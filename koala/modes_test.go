@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/koala"
-	"github.com/koalagate/koalagate/store"
 )
 
 // inMode is a caller of an API that is in a mode.

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 // A call is used again: it keeps its memory, unless that is uncommonly large, and

@@ -16,8 +16,8 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/ration"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/ration"
 )
 
 // Access says how much of the API is open.

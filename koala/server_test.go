@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -21,7 +21,7 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // Options are what the middleware works with. Only Engine is required.

@@ -3,7 +3,7 @@ package nginx
 import (
 	"log/slog"
 
-	"github.com/koalagate/koalagate/ration"
+	"github.com/koalagate/koalagate/internal/ration"
 )
 
 // complaints log what is wrong with gateways. One that is set up wrongly is so

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/nginx"
-	"github.com/koalagate/koalagate/store"
 )
 
 // The status and X-Koala-Decision of every door in each mode, for what a rule

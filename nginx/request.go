@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // read takes from a check what the mapping needs. What of it is believed, the

@@ -22,10 +22,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

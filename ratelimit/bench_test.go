@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/ratelimit"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // BenchmarkShouldRateLimit is one call from the request in wire form to the

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/ratelimit"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // FuzzShouldRateLimit sends whatever is a RateLimitRequest: it must be

@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/wire"
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
 // appendMetadata appends the decision for Envoy's access log and later filters,

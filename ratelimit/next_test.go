@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/ratelimit"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // A question is used again for another call: whatever the one before brought, and

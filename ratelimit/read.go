@@ -4,8 +4,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/wire"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
 // The tags of a RateLimitRequest and what is in it, a field's number times eight

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
 // askedBy is what a message says.

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 func request(t testing.TB, json string) *rlsv3.RateLimitRequest {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/wire"
 )
 
 // The fields of a RateLimitResponse and what is in it:

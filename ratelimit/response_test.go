@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/ratelimit"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 const outcomes = `

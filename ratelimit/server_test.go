@@ -17,9 +17,9 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 const (

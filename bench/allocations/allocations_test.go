@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 var update = flag.Bool("update", false, "write what is measured to testdata")

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // measureTogether is what a call of the store alone allocates when 64 callers ask

@@ -18,12 +18,12 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/middleware"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/wire/wiretest"
 )
 
 // ruleFile has a limit that nobody reaches, by four names, and one that

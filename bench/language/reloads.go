@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 const (

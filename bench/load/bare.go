@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // bare is a store without a service, called in this process: its CPU time is

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // The names of subjects that goals look for.

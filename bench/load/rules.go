@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // limit is a rule that counts, for the requests that have its name.

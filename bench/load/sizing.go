@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // sizing measures what operators have to provide.

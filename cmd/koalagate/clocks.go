@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // A clock that jumps is told of once, one that drifts or that is merely wrong

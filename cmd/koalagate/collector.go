@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // goPercent is Go's own setting: a collection once there is as much garbage as

@@ -4,7 +4,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 func TestGarbageGathersToTheHeadroomOrToWhatIsInUse(t *testing.T) {

@@ -3,7 +3,7 @@ package main
 import (
 	"log/slog"
 
-	"github.com/koalagate/koalagate/ration"
+	"github.com/koalagate/koalagate/internal/ration"
 )
 
 // complaints are log lines about what may happen with every call: one every so

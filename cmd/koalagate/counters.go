@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
-	"github.com/koalagate/koalagate/metrics"
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // counters are the store in use, timed, and what is to be known of it.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/DeRuina/timberjack"
 
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/metrics"
-	"github.com/koalagate/koalagate/trace"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/trace"
 )
 
 // decisionLog is where decisions are written down, if that is configured.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // fill writes half as much again as a decision log may hold.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // envoyFacts are what Envoy says of a request beyond HTTP, at the door

@@ -3,7 +3,7 @@ package main
 import (
 	"net/url"
 
-	"github.com/koalagate/koalagate/mapping"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
 

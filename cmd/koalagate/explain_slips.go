@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/rules"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // settings are the flags of the commands that need a configuration.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/koalagate/koalagate/trace"
+	"github.com/koalagate/koalagate/internal/trace"
 )
 
 // TestFormatsAreDescribed holds docs/formats.md to the documents that programs

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // listeners are the three addresses that the service is called at.

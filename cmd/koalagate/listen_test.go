@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // TestListenRemedies has addresses that cannot be listened at, and wants the

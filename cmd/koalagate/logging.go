@@ -4,7 +4,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // newLogger writes to w in the form and from the level that are configured.

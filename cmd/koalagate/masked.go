@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/trace"
 )
 
 // maskedValues tells whoever replays a trace of parameters that were masked when

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/metrics"
-	"github.com/koalagate/koalagate/ration"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/rules"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/ration"
+	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/rules"
 )
 

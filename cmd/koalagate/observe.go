@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/metrics"
-	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 

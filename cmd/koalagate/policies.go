@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/rules"
 )
 

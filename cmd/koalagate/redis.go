@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // redisOptions are what the configuration says of Redis.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/reload"
-	"github.com/koalagate/koalagate/trace"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/trace"
 )
 
 // replaying is what `replay` is told.

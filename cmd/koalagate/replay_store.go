@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/koalagate/koalagate/reload"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // recorded is a scenario of the conformance files, whose steps are lines of a

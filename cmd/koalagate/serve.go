@@ -13,14 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/koalagate/koalagate/admin"
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/metrics"
+	"github.com/koalagate/koalagate/internal/admin"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/ratelimit"
-	"github.com/koalagate/koalagate/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 

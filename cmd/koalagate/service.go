@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/envoy"
-	"github.com/koalagate/koalagate/reload"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // A signal at the same moment as the first is its echo: timeout(1) signals a

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/trace"
 )
 
 // summary is what a replay has to tell people. It takes as much memory as

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/koalagate/koalagate/admin"
+	"github.com/koalagate/koalagate/internal/admin"
 )
 
 // version is set by the linker in a release.

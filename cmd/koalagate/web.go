@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/koala"
-	"github.com/koalagate/koalagate/mapping"
 	"github.com/koalagate/koalagate/nginx"
 )
 

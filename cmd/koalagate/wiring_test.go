@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/koalagate/koalagate/config"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/koala"
-	"github.com/koalagate/koalagate/mapping"
-	"github.com/koalagate/koalagate/metrics"
-	"github.com/koalagate/koalagate/reload"
 	"github.com/koalagate/koalagate/rules"
-	"github.com/koalagate/koalagate/store"
 )
 
 func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {

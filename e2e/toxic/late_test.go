@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Redis is about as slow as callers are patient: some of its answers come in

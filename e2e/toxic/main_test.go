@@ -6,7 +6,7 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2/toxics"
 
-	"github.com/koalagate/koalagate/store"
+	"github.com/koalagate/koalagate/internal/store"
 )
 
 // TestMain gives the proxy the toxic that it lacks, and keeps what the Redis

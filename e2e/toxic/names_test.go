@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/koalagate/koalagate/store"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // What a name server may do.

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/koalagate/koalagate/e2e"
-	"github.com/koalagate/koalagate/store/storetest"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // serviceRules give each descriptor the limit that its key says.

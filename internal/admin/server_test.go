@@ -1,0 +1,147 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/admin"
+)
+
+func options() admin.Options {
+	return admin.Options{
+		Status: func() admin.Status {
+			return admin.Status{
+				Ready: true, Generation: 3, Hash: "abc", Rules: 5, LoadedAt: time.Unix(1780286400, 0).UTC(),
+				LastError: "rules.conf:1:1: error", Store: "redis",
+			}
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a_metric 1\n")) }),
+		Modes:   new(engine.Modes),
+		Version: admin.Version{Version: "1.2.3", Revision: "abc", Go: "go1.26"},
+		Hosts:   []string{"koala.example"},
+	}
+}
+
+// ask calls a page by a host name, with further headers as name and value.
+func ask(h http.Handler, method, path, host string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestPages(t *testing.T) {
+	h := admin.New(options())
+	for _, c := range []struct {
+		method, path string
+		code         int
+		holds        string
+	}{
+		{"GET", "/healthz", 200, "ok"},
+		{"HEAD", "/healthz", 200, ""},
+		{"GET", "/readyz", 200, `"store": "redis"`},
+		{"GET", "/metrics", 200, "a_metric 1"},
+		{"GET", "/version", 200, `"version": "1.2.3"`},
+		{"GET", "/debug/pprof/", 200, "goroutine"},
+		{"GET", "/debug/pprof/heap?debug=1", 200, "heap profile"},
+		{"POST", "/debug/pprof/symbol", 405, ""},
+		{"POST", "/readyz", 405, ""},
+		{"GET", "/nothing", 404, ""},
+	} {
+		w := ask(h, c.method, c.path, "localhost:9982")
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.holds) {
+			t.Errorf("%s %s: %d %s; want %d with %q", c.method, c.path, w.Code, w.Body, c.code, c.holds)
+		}
+	}
+}
+
+func TestReadyzTellsWhatIsInForce(t *testing.T) {
+	w := ask(admin.New(options()), "GET", "/readyz", "127.0.0.1:9982")
+	var got map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"ready": true, "generation": 3.0, "hash": "abc", "rules": 5.0, "loaded_at": "2026-06-01T04:00:00Z",
+		"last_error": "rules.conf:1:1: error", "store": "redis",
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v", got)
+	}
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("%s is %v; want %v", key, got[key], value)
+		}
+	}
+}
+
+func TestNotReadyIs503AndAliveAllTheSame(t *testing.T) {
+	o := options()
+	o.Status = func() admin.Status { return admin.Status{Reason: "draining"} }
+	h := admin.New(o)
+	if w := ask(h, "GET", "/readyz", ""); w.Code != 503 || !strings.Contains(w.Body.String(), `"reason": "draining"`) {
+		t.Errorf("/readyz: %d %s", w.Code, w.Body)
+	}
+	if w := ask(h, "GET", "/healthz", ""); w.Code != 200 {
+		t.Errorf("/healthz: %d", w.Code)
+	}
+}
+
+func TestOnlyNamesOfOurs(t *testing.T) {
+	h := admin.New(options())
+	for host, code := range map[string]int{
+		"": 200, "localhost": 200, "LOCALHOST.:1": 200, "127.0.0.1:9982": 200, "10.1.2.3": 200, "[::1]:9982": 200, "[fe80::1]": 200,
+		"koala.example": 200, "Koala.Example:9982": 200,
+		"evil.example": 421, "koala.example.evil": 421, "127.0.0.1.evil:9982": 421, "localhost.evil": 421,
+	} {
+		if w := ask(h, "GET", "/metrics", host); w.Code != code {
+			t.Errorf("by the name %q: %d; want %d", host, w.Code, code)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		token   string
+		exposed bool
+		header  string
+		code    int
+	}{
+		{"on loopback none is needed", "", false, "", 200},
+		{"beyond it nothing is shown without", "", true, "", 403},
+		{"nor for an empty one", "", true, "Bearer ", 403},
+		{"a missing one", "good-token", true, "", 401},
+		{"a wrong one", "good-token", true, "Bearer bad-token", 401},
+		{"a beginning of it", "good-token", true, "Bearer good", 401},
+		{"the wrong scheme", "good-token", true, "Basic good-token", 401},
+		{"the right one", "good-token", true, "Bearer good-token", 200},
+		{"the scheme in small letters", "good-token", true, "bearer good-token", 200},
+		{"a set one counts on loopback too", "good-token", false, "", 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := options()
+			o.Token, o.Exposed = c.token, c.exposed
+			h := admin.New(o)
+			for _, path := range []string{"/metrics", "/version", "/debug/pprof/", "/debug/pprof/heap"} {
+				if w := ask(h, "GET", path, "localhost", "Authorization", c.header); w.Code != c.code {
+					t.Errorf("%s: %d; want %d", path, w.Code, c.code)
+				}
+			}
+			for _, path := range []string{"/healthz", "/readyz"} {
+				if w := ask(h, "GET", path, "localhost"); w.Code != 200 {
+					t.Errorf("%s: %d; probes bring no token", path, w.Code)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package metrics_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/metrics"
+)
+
+func scrape(t testing.TB, m *metrics.Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text, err := io.ReadAll(w.Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d %v: %s", w.Code, err, text)
+	}
+	return string(text)
+}
+
+func TestWhatHappensIsScraped(t *testing.T) {
+	m := metrics.New(metrics.Build{Version: "1.2.3", Revision: "abc"})
+	m.Decided("extauthz", "deny")
+	m.Decided("extauthz", "deny")
+	m.Decided("koala", metrics.Unavailable)
+	m.RuleDecided(201, "deny")
+	m.ShadowDecided(301, "challenge")
+	m.Rescued()
+	m.Evaluated(3 * time.Millisecond)
+	m.Loaded(1, "before", 16, time.UnixMilli(1000))
+	m.Loaded(2, "abc", 17, time.UnixMilli(1500))
+	m.Refused(time.UnixMilli(2500))
+	m.Degraded(true)
+
+	got := scrape(t, m)
+	if strings.Contains(got, `hash="before"`) {
+		t.Error("the hash of the rules before is still told")
+	}
+	for _, want := range []string{
+		`koalagate_decisions_total{door="extauthz",verdict="deny"} 2`,
+		`koalagate_decisions_total{door="koala",verdict="unavailable"} 1`,
+		`koalagate_rule_decisions_total{rule="201",verdict="deny"} 1`,
+		`koalagate_rule_shadow_total{rule="301",verdict="challenge"} 1`,
+		`koalagate_store_errors_total 1`,
+		`koalagate_rescued_total 1`,
+		`koalagate_evaluate_seconds_bucket{le="0.0025"} 0`,
+		`koalagate_evaluate_seconds_bucket{le="0.005"} 1`,
+		`koalagate_rules_generation 2`,
+		`koalagate_rules_info{hash="abc"} 1`,
+		`koalagate_rules 17`,
+		`koalagate_rules_loaded_timestamp_seconds 1.5`,
+		`koalagate_rules_last_load_ok 0`,
+		`koalagate_rules_last_error_timestamp_seconds 2.5`,
+		`koalagate_rules_loads_total{outcome="refused"} 1`,
+		`koalagate_store_degraded 1`,
+		`revision="abc",version="1.2.3"} 1`,
+		"go_goroutines ",
+	} {
+		if !strings.Contains(got, want+"\n") && !strings.Contains(got, "\n"+want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	m.Restored()
+	if !strings.Contains(scrape(t, m), "koalagate_rules_last_load_ok 1") {
+		t.Error("the gauge does not come back when the files are good again")
+	}
+}
+
+func TestEveryMetricOfOursHasHelp(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	m.Decided("koala", "allow")
+	m.RuleDecided(1, "allow")
+	m.ShadowDecided(1, "deny")
+	m.Refused(time.Now())
+	text := scrape(t, m)
+	typed := regexp.MustCompile(`(?m)^# TYPE (koalagate_\S+)`).FindAllStringSubmatch(text, -1)
+	if len(typed) < 12 {
+		t.Fatalf("only %d metrics of ours in\n%s", len(typed), text)
+	}
+	for _, name := range typed {
+		if !regexp.MustCompile(`(?m)^# HELP ` + name[1] + ` \S.+\.$`).MatchString(text) {
+			t.Errorf("%s has no help that is a sentence", name[1])
+		}
+	}
+}
+
+func TestRulesBeyondTheBoundShareASeries(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	var callers sync.WaitGroup
+	for start := range 4 {
+		callers.Go(func() {
+			for n := range 1500 {
+				m.RuleDecided(int64(1+(n+start*375)%1500), "deny")
+			}
+		})
+	}
+	callers.Wait()
+	text := scrape(t, m)
+	if n := strings.Count(text, "koalagate_rule_decisions_total{"); n < 1000 || n > 1010 {
+		t.Errorf("%d series; want 1000 and the one for the others", n)
+	}
+	if !strings.Contains(text, `{rule="other",verdict="deny"}`) {
+		t.Error("the rules beyond the bound are not counted")
+	}
+}
+
+func TestCountingDoesNotAllocate(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	count := func() {
+		m.Decided("extauthz", "allow")
+		m.RuleDecided(201, "allow")
+		m.Evaluated(time.Millisecond)
+	}
+	count()
+	if n := testing.AllocsPerRun(100, count); n != 0 {
+		t.Errorf("%v allocations a decision", n)
+	}
+}
+
+func BenchmarkDecided(b *testing.B) {
+	m := metrics.New(metrics.Build{})
+	for b.Loop() {
+		m.Decided("extauthz", "allow")
+		m.RuleDecided(201, "allow")
+		m.Evaluated(time.Millisecond)
+	}
+}

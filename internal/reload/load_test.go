@@ -1,0 +1,56 @@
+package reload
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// TestReloadsUnderLoad swaps generations while others decide: each answer is
+// that of one generation, and none is older than the answer before it.
+func TestReloadsUnderLoad(t *testing.T) {
+	const generations = 100
+	b := newBench(t, ruleText(1))
+	first, _, err := b.options.Files.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	defer memory.Close()
+	e := engine.New(memory, first)
+
+	var stop atomic.Bool
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			newest := int64(0)
+			for !stop.Load() {
+				set := e.Rules()
+				number := set.Rules[0].Return
+				d, err := e.Decide(context.Background(), &engine.Call{Rules: set, Op: engine.Take, Sets: []engine.Input{{
+					Params: rules.MakeParams(map[string]string{"act": "a" + strconv.FormatInt(number, 10)}), Hits: 1,
+				}}})
+				if err != nil || d.Sets[0].Decider == nil || d.Sets[0].Decider.Return != number || number < newest {
+					t.Errorf("generation %d after %d decided %+v, %v", number, newest, d, err)
+					return
+				}
+				newest = number
+			}
+		})
+	}
+	for n := 2; n <= generations; n++ {
+		b.write(t, ruleText(n))
+		b.load(context.Background(), e.Swap, false)
+	}
+	stop.Store(true)
+	callers.Wait()
+	if got := b.State(); got.Generation != generations || got.Hash != e.Rules().Hash {
+		t.Errorf("the state is %+v; want generation %d", got, generations)
+	}
+}

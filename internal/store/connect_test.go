@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/e2e/certs"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// TestRedisInEveryShape counts in a real Redis of each shape.
+func TestRedisInEveryShape(t *testing.T) {
+	const password = "p@ss/word%21"
+	escaped := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40").Replace(password)
+	plain := storetest.StartNode(t, redis.Options{}, "--unixsocket", "DIR/redis.sock")
+	locked := storetest.StartNode(t, redis.Options{Password: password}, "--requirepass", password)
+	user := []any{"ACL", "SETUSER", "ann", "on", ">" + password, "~*", "+@all"}
+	locked.MustDo(user...)
+	files, secure := startTLS(t)
+	watched := startSentinels(t, 1, 1, password)
+	for name, o := range map[string]store.RedisOptions{
+		"a host and port":            {URL: "redis://" + plain.Address},
+		"a database":                 {URL: "redis://" + plain.Address + "/3"},
+		"a unix socket":              {URL: "unix://" + filepath.Join(plain.Dir, "redis.sock")},
+		"a database behind a socket": {URL: "unix://" + filepath.Join(plain.Dir, "redis.sock") + "?db=2"},
+		"a pool of two":              {URL: "redis://" + plain.Address + "?pool_size=2"},
+		"a password in the URL":      {URL: "redis://:" + escaped + "@" + locked.Address},
+		"a password beside the URL":  {URL: "redis://" + locked.Address, Password: password},
+		"a user in the URL":          {URL: "redis://ann:" + escaped + "@" + locked.Address},
+		"a user beside the URL":      {URL: "redis://" + locked.Address, Username: "ann", Password: password},
+		"TLS":                        {URL: "rediss://" + secure.Address, TLS: files},
+		"Sentinel": {
+			URL: watched.url(), Password: password, SentinelPassword: password,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Budget = time.Minute
+			r, err := store.NewRedis(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if err := r.Check(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				a, err := take(r, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if refused := a.Sets[0].Decider >= 0; refused != (i == 2) {
+					t.Errorf("take %d of a limit of 2: refused is %v", i, refused)
+				}
+			}
+		})
+	}
+}
+
+// take takes one of two hits.
+func take(s store.Store, subject string) (store.Answers, error) {
+	var a store.Answers
+	rule := store.Rule{Subject: []byte(subject), Return: 1, Method: store.Count, Weight: 1, Time: 3600, Count: 2}
+	err := s.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}, &a)
+	return a, err
+}
+
+// serverName is what the certificates of writeCertificates are for.
+const serverName = "redis.test"
+
+// writeCertificates writes a new authority, ca.pem, and certificates by it into
+// dir: server.pem, server.key, client.pem and client.key.
+func writeCertificates(t *testing.T, dir string) {
+	t.Helper()
+	ca, err := certs.NewAuthority("authority")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"ca.pem": ca.Cert}
+	for _, owner := range []string{"server", "client"} {
+		pair, err := ca.Sign(serverName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[owner+".pem"], files[owner+".key"] = pair.Cert, pair.Key
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startTLS starts a Redis that speaks TLS alone and wants a certificate.
+func startTLS(t *testing.T) (store.TLSFiles, *storetest.Node) {
+	dir := t.TempDir()
+	writeCertificates(t, dir)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	files := store.TLSFiles{CA: in("ca.pem"), Cert: in("client.pem"), Key: in("client.key"), ServerName: serverName}
+	node := storetest.StartNode(t, redis.Options{TLSConfig: tlsClient(t, files)}, "--tls-port", "PORT", "--port", "0",
+		"--tls-cert-file", in("server.pem"), "--tls-key-file", in("server.key"), "--tls-ca-cert-file", in("ca.pem"))
+	return files, node
+}
+
+// tlsClient is what a test's own client needs.
+func tlsClient(t *testing.T, files store.TLSFiles) *tls.Config {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
+}
+
+// TestTLSFilesAreReadAgain renews all certificates while the store is open.
+func TestTLSFilesAreReadAgain(t *testing.T) {
+	files, node := startTLS(t)
+	r, err := store.NewRedis(store.RedisOptions{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Check(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	node.Kill()
+	writeCertificates(t, filepath.Dir(files.CA))
+	node.SetClient(redis.Options{TLSConfig: tlsClient(t, files)})
+	node.Start()
+	// The connections that the old server closed fail a call each at most.
+	storetest.Eventually(t, func() error { return r.Check(context.Background()) })
+	files.ServerName = "another.test"
+	wrong, err := store.NewRedis(store.RedisOptions{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wrong.Close()
+	if err := wrong.Check(context.Background()); err == nil || !strings.Contains(err.Error(), serverName) {
+		t.Errorf("a certificate for another name: %v", err)
+	}
+}
+
+// TestWrongPlaces tells of each option what is wrong with it, and no password.
+func TestWrongPlaces(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "absent.pem")
+	for name, c := range map[string]struct {
+		options store.RedisOptions
+		option  string
+		want    string
+	}{
+		"nothing":                      {store.RedisOptions{}, "URL", "want redis://"},
+		"no scheme":                    {store.RedisOptions{URL: "localhost:6379"}, "URL", "want redis://"},
+		"another scheme":               {store.RedisOptions{URL: "http://h"}, "URL", "want redis://"},
+		"a port that is none":          {store.RedisOptions{URL: "redis://u:s3cret@h:port/0"}, "URL", "its port is no number"},
+		"a database that is none":      {store.RedisOptions{URL: "redis://u:s3cret@h/zero"}, "URL", `the database "zero" is no number`},
+		"a database below 0":           {store.RedisOptions{URL: "redis://h/-1"}, "URL", `the database "-1" is no number`},
+		"a long path":                  {store.RedisOptions{URL: "redis://h/1/2"}, "URL", "too many parts"},
+		"a slash in a password":        {store.RedisOptions{URL: "redis://:1/s3cret@h"}, "URL", "as %2F"},
+		"a question mark in one":       {store.RedisOptions{URL: "redis://u:s3cret?s3cret@h/0"}, "URL", "as %3F"},
+		"a password without a host":    {store.RedisOptions{URL: "redis://:s3cret"}, "URL", "its port is no number"},
+		"a percent in a password":      {store.RedisOptions{URL: "redis://:s3cret%@h"}, "URL", "as %25"},
+		"two hosts":                    {store.RedisOptions{URL: "redis://:s3cret@one:1,two:2"}, "URL", "several hosts"},
+		"an option that there is not":  {store.RedisOptions{URL: "redis://h?max_retries=3"}, "URL", `unknown option "max_retries"`},
+		"a pool of none":               {store.RedisOptions{URL: "redis://h?pool_size=0"}, "URL", "want 1 … 10000"},
+		"a socket without a path":      {store.RedisOptions{URL: "unix://"}, "URL", "three slashes"},
+		"a socket behind two slashes":  {store.RedisOptions{URL: "unix://run/redis.sock"}, "URL", "three slashes"},
+		"a Sentinel without a master":  {store.RedisOptions{URL: "redis-sentinel://one:1,two:2"}, "URL", "the master's name is missing"},
+		"a Sentinel without a host":    {store.RedisOptions{URL: "redis-sentinel://one,,two/m"}, "URL", "want host:port"},
+		"a Cluster with a database":    {store.RedisOptions{URL: "redis-cluster://one:1,two:2/3"}, "URL", "has database 0 alone"},
+		"a Cluster without a host":     {store.RedisOptions{URL: "redis-cluster:///"}, "URL", "want host:port"},
+		"a tag without a Cluster":      {store.RedisOptions{URL: "redis://h", FixedTag: true}, "FixedTag", "none of redis-cluster://"},
+		"two users":                    {store.RedisOptions{URL: "redis://ann:s3cret@h", Username: "bob"}, "Username", "names a user too"},
+		"two passwords":                {store.RedisOptions{URL: "redis://:s3cret@h", Password: "s3cret2"}, "Password", "holds a password too"},
+		"a user without a password":    {store.RedisOptions{URL: "redis://h", Username: "ann"}, "Password", "without a password"},
+		"a Sentinel's password beside": {store.RedisOptions{URL: "redis://h", SentinelPassword: "s3cret"}, "SentinelPassword", "none of redis-sentinel://"},
+		"files without TLS":            {store.RedisOptions{URL: "redis://h", TLS: store.TLSFiles{CA: "ca.pem"}}, "TLS", "want rediss://"},
+		"an authority that is not":     {store.RedisOptions{URL: "rediss://h", TLS: store.TLSFiles{CA: missing}}, "TLS.CA", "no such file"},
+		"an authority that is none":    {store.RedisOptions{URL: "rediss://h", TLS: store.TLSFiles{CA: "connect_test.go"}}, "TLS.CA", "want PEM"},
+		"a certificate without a key":  {store.RedisOptions{URL: "rediss://h", TLS: store.TLSFiles{Cert: missing}}, "TLS.Key", "is missing"},
+		"a key without a certificate":  {store.RedisOptions{URL: "rediss://h", TLS: store.TLSFiles{Key: missing}}, "TLS.Cert", "is missing"},
+		"a certificate that is not":    {store.RedisOptions{URL: "rediss://h", TLS: store.TLSFiles{Cert: missing, Key: missing}}, "TLS.Cert", "no such file"},
+		"a client that tries":          {store.RedisOptions{Client: redis.NewClient(&redis.Options{})}, "Client", "want MaxRetries -1"},
+		"a client of a Cluster":        {store.RedisOptions{Client: redis.NewClusterClient(&redis.ClusterOptions{})}, "Client", "repeats calls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := store.NewRedis(c.options)
+			var wrong *store.OptionError
+			if !errors.As(err, &wrong) || wrong.Option != c.option || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one of %s with %q", err, c.option, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error tells a password: %v", err)
+			}
+			if r != nil {
+				t.Error("a store beside the error")
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// crowd has 400 callers take at once where 10 are admitted, by the store's own
+// clock, with each method.
+func crowd(t *testing.T, s store.Store) {
+	for i, r := range []store.Rule{count(3600, 10), base(10, 3600, 1), leak(3600, 10), token(3600, 1, 10)} {
+		if r.Method == store.Base {
+			r.Base, r.Count = 5, 6 // the fifth hit is free and counts
+		}
+		var admitted atomic.Int64
+		var callers sync.WaitGroup
+		for range 400 {
+			callers.Go(func() {
+				var a store.Answers
+				p := &store.Plan{Op: store.Take, Zone: Noon(), Sets: one(r, numbered(2, count(3600, 1000)))}
+				if err := s.Evaluate(context.Background(), p, &a); err != nil {
+					t.Error(err)
+					return
+				}
+				if a.Sets[0].Decider < 0 {
+					admitted.Add(1)
+				}
+			})
+		}
+		callers.Wait()
+		if n := admitted.Load(); n != 10 {
+			t.Errorf("method %d: %d of 400 were admitted, want 10", r.Method, n)
+		}
+		var a store.Answers
+		p := &store.Plan{Op: store.Peek, Zone: time.UTC, Sets: one(numbered(2, count(3600, 1000)))}
+		if err := s.Evaluate(context.Background(), p, &a); err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(10 * (i + 1)); a.Sets[0].Hits != want {
+			t.Errorf("method %d: a rule that all callers met has %d hits, want %d", r.Method, a.Sets[0].Hits, want)
+		}
+	}
+}
+
+// giants are plans as large as they may be.
+func giants(t *testing.T, s store.Store) {
+	var rules []store.Rule
+	for i := range int64(store.MaxRules) {
+		rules = append(rules, about(strconv.FormatInt(i/2, 10), shadow(numbered(i, count(3600, 1)))))
+	}
+	for round := range 2 {
+		var a store.Answers
+		if err := s.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(rules...)}, &a); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(a.Sets[0].Refusals); n != round*store.MaxRules {
+			t.Errorf("round %d: %d of %d rules refuse", round, n, store.MaxRules)
+		}
+	}
+}
+
+// strangers are subjects that a careless key would take for one.
+func strangers(t *testing.T, s store.Store) {
+	long := strings.Repeat("x", 20_000)
+	subjects := []string{
+		"", "\x00", "a", "A", "a|b", "a%7Cb", "a%7cb", "%", "%25", "#", "##", "{", "}", "{a}", "a}", "a b", "a+b", "a\nb",
+		"é", "e\u0301", "\xff\xfe", "\xff", "a:b", "a:b:9", long, long + "y", "y" + long, long[:129], long[:128], long[:127],
+		"#2d711642b726b04401627ca9fbac32f5", strings.Repeat("\x00", 43), strings.Repeat("\x00", 42), strings.Repeat("%00", 42),
+	}
+	for i := range 256 {
+		subjects = append(subjects, "byte"+string([]byte{byte(i)}))
+	}
+	for round := range 2 {
+		for _, subject := range subjects {
+			for _, r := range []store.Rule{about(subject, count(3600, 1)), about(subject, numbered(2, leak(3600, 1)))} {
+				var a store.Answers
+				p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(r)}
+				if err := s.Evaluate(context.Background(), p, &a); err != nil {
+					t.Fatalf("subject %.40q: %v", subject, err)
+				}
+				if admitted := a.Sets[0].Decider < 0; admitted != (round == 0) {
+					t.Errorf("subject %.40q, round %d: admitted is %v", subject, round, admitted)
+				}
+			}
+		}
+	}
+}
+
+// faulty are plans that would damage counters. They are errors.
+func faulty(t *testing.T, s store.Store) {
+	good := count(60, 1)
+	plans := map[string]*store.Plan{
+		"no operation":          {Sets: one(good)},
+		"operation 9":           {Op: 9, Sets: one(good)},
+		"a time before 1970":    {Op: store.Take, Now: -1, Sets: one(good)},
+		"a weight below 0":      {Op: store.Take, Sets: one(weighing(-1, good))},
+		"a weight beyond 2^31":  {Op: store.Take, Sets: one(weighing(store.MaxWeight+1, good))},
+		"a time of 0":           {Op: store.Take, Sets: one(count(0, 1))},
+		"a count below 0":       {Op: store.Take, Sets: one(count(60, -1))},
+		"a return beyond 2^31":  {Op: store.Take, Sets: one(numbered(1<<31, good))},
+		"no method":             {Op: store.Take, Sets: one(rule(0, 1, 60, 1))},
+		"method 5":              {Op: store.Take, Sets: one(rule(5, 1, 60, 1))},
+		"a base of 0":           {Op: store.Take, Sets: one(base(0, 60, 1))},
+		"a burst of 0":          {Op: store.Take, Sets: one(token(60, 1, 0))},
+		"a bucket beyond 2^53":  {Op: store.Take, Sets: one(token(31_622_400, 1, 1_000_000))},
+		"a token count of 0":    {Op: store.Take, Sets: one(token(60, 0, 1))},
+		"the second set's rule": {Op: store.Take, Sets: []store.Set{of(good), of(weighing(-1, good))}},
+		"2049 rules":            {Op: store.Take, Sets: []store.Set{of(slices.Repeat([]store.Rule{good}, 2000)...), of(slices.Repeat([]store.Rule{good}, 49)...)}},
+	}
+	for name, p := range plans {
+		p.Zone = time.UTC
+		var a store.Answers
+		if err := s.Evaluate(context.Background(), p, &a); err == nil {
+			t.Errorf("%s was carried out: %+v", name, a)
+		}
+	}
+	var a store.Answers
+	if err := s.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(good)}, &a); err != nil || a.Sets[0].Decider >= 0 {
+		t.Errorf("after the faulty plans a good one gets %+v, %v; want admitted", a, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Evaluate(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(good)}, &a); err == nil {
+		t.Error("a caller that is gone was answered")
+	}
+}

@@ -1,0 +1,175 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// Server is a redis-server of a test's own, on a unix socket in a folder of
+// its own. It ends with the test.
+type Server struct {
+	process
+	program string
+	socket  string
+	opened  atomic.Int64
+}
+
+// StartServer starts a redis-server. The test fails if there is none.
+func StartServer(t testing.TB) *Server {
+	t.Helper()
+	// Not t.TempDir: a socket's path has 107 bytes at most.
+	dir, err := os.MkdirTemp("", "koala")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{process: process{t: t}, program: find(t, "redis-server"), socket: filepath.Join(dir, "redis.sock")}
+	t.Cleanup(func() {
+		s.Kill()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s.Start()
+	return s
+}
+
+// find returns the path of a program: that on PATH, else one that the project
+// fetched for its tests into .tools beside go.mod.
+func find(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	dir, err := os.Getwd()
+	for err == nil && dir != filepath.Dir(dir) {
+		for _, folder := range []string{"bin", "usr/bin", "*/bin", "*/usr/bin"} {
+			found, _ := filepath.Glob(filepath.Join(dir, ".tools", folder, name))
+			if len(found) > 0 {
+				return found[0]
+			}
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatalf("%s is not on PATH nor in .tools: install Redis 6.2 or newer (Debian: apt-get install redis-server), or run make tools", name)
+	return ""
+}
+
+// Start starts the server, after Kill with nothing that it knew.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.program, "--port", "0", "--unixsocket", s.socket,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", filepath.Dir(s.socket))
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	client := s.Client()
+	defer client.Close()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := client.Ping(context.Background()).Err()
+		if err == nil {
+			return
+		}
+		if time.Since(begin) > patience {
+			s.t.Fatalf("%s does not answer after %v: %v", s.program, patience, err)
+		}
+	}
+}
+
+// Kill ends the server at once, as a crash does.
+func (s *Server) Kill() {
+	s.process.Kill()
+	_ = os.Remove(s.socket) // what is not there need not go
+}
+
+// URL is where the server is, as store.RedisOptions and the command line take
+// it.
+func (s *Server) URL() string { return "unix://" + s.socket }
+
+// Client returns a plain client of the server, for a test to look behind the
+// store. The caller closes it.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1, ReadTimeout: patience})
+}
+
+// Open returns a store in the server under a prefix of its own. When the test
+// ends, every key of it must carry an expiry.
+func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.Redis {
+	t.Helper()
+	// The machine of a test may be busy: the budget is a minute, and what plans with
+	// clocks of their own have counted outlives the time that passes between them.
+	o := store.RedisOptions{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute, Linger: time.Hour}
+	for _, f := range change {
+		f(&o)
+	}
+	r, err := store.NewRedis(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.CheckExpiries(t, o.Prefix)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// CheckExpiries fails the test for every key under the prefix that Redis would
+// keep for ever.
+func (s *Server) CheckExpiries(t testing.TB, prefix string) {
+	t.Helper()
+	client := s.Client()
+	defer client.Close()
+	ctx := context.Background()
+	keys := client.Scan(ctx, 0, prefix+":*", 1000).Iterator()
+	for keys.Next(ctx) {
+		ttl, err := client.PTTL(ctx, keys.Val()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ttl == -1 { // -2: it expired meanwhile
+			t.Errorf("the key %q has no expiry", keys.Val())
+		}
+	}
+	if err := keys.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Redis starts a redis-server and returns a function that opens stores in it,
+// each under a prefix of its own.
+func Redis(t testing.TB, change ...func(*store.RedisOptions)) func(t *testing.T) store.Store {
+	t.Helper()
+	server := StartServer(t)
+	return func(t *testing.T) store.Store { return server.Open(t, change...) }
+}
+
+// OpenRescue returns a rescue store over Redis, which need not be there, and
+// counters in process. All of them are closed when the test ends.
+func OpenRescue(t testing.TB, redis store.RedisOptions, rescue store.RescueOptions) *store.Rescue {
+	t.Helper()
+	shared, err := store.NewRedis(redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := store.NewMemory(store.MemoryOptions{})
+	r := store.NewRescue(shared, memory, rescue)
+	t.Cleanup(func() {
+		r.Close()
+		memory.Close()
+		if err := shared.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}

@@ -1,0 +1,102 @@
+package trace_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/trace"
+)
+
+var pseudonym = regexp.MustCompile(`"#[0-9a-f]{16}"`)
+
+func TestReaderNamesTheLine(t *testing.T) {
+	const good = `{"t":1,"params":{}}`
+	for name, c := range map[string]struct{ text, want string }{
+		"no JSON":            {"\n\n" + good + "\nx", "line 4: invalid character 'x' looking for beginning of value; want a JSON object, as a line of decision_log is one"},
+		"cut off":            {good[:9], "line 1: the JSON object is cut off"},
+		"two on a line":      {good + good, "line 1: there is more behind the JSON object; want one object a line"},
+		"no time":            {`{"params":{}}`, "line 1: t is missing; want the time of the call in ms since the epoch"},
+		"no parameters":      {`{"t":1}`, `line 1: params are missing; want "params":{"name":"value"}, or "sets"`},
+		"params and sets":    {`{"t":1,"params":{},"sets":[{}]}`, "line 1: sets stand beside params; want the one or the other"},
+		"no set":             {`{"t":1,"sets":[]}`, "line 1: there is no set in sets"},
+		"an unknown op":      {`{"t":1,"op":"x","params":{}}`, `line 1: unknown op "x"; want take, browse, update, refund, browse-complete, take-complete, peek or reset`},
+		"a peek at nothing":  {`{"t":1,"op":"peek","params":{}}`, "line 1: rule is missing; want the number of the rule that peek is about"},
+		"an unknown erase":   {`{"t":1,"op":"refund","erase":3,"params":{}}`, "line 1: erase is 3; want 1 or 2"},
+		"a name that is off": {`{"t":1,"parms":{}}`, `line 1: unknown field "parms"`},
+		"a text for t":       {`{"t":"1","params":{}}`, "line 1: t: string does not do; want a whole number that is not negative"},
+		"a fraction":         {`{"t":1,"params":{},"hits":1.5}`, "line 1: hits: number 1.5 does not do; want a whole number that is not negative"},
+		"a list of params":   {`{"t":1,"params":[]}`, "line 1: params: array does not do; want an object"},
+		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: it has more than 1048576 bytes"},
+		"a time in µs":       {`{"t":1780286400000000,"params":{}}`, "line 1: t is 1780286400000000, which is no time that a store counts with; want ms since the epoch, 1 … 70368744177664"},
+		"a limit below 0":    {`{"t":1,"params":{},"limit":{"count":-1,"seconds":1}}`, "line 1: limit.count is -1; want 0 … 4294967295"},
+		"a limit of no time": {`{"t":1,"sets":[{},{"limit":{"count":1}}]}`, "line 1: set 2: limit.seconds is 0; want 1 … 31622400"},
+		"a reader that ails": {"", "line 1: it is ill"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := io.Reader(strings.NewReader(c.text))
+			if c.text == "" {
+				in = ill{}
+			}
+			r := trace.NewReader(in)
+			var err error
+			for err == nil {
+				_, err = r.Next()
+			}
+			if err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+type ill struct{}
+
+func (ill) Read(b []byte) (int, error) { return copy(b, "{"), errors.New("it is ill") }
+
+func TestDefaults(t *testing.T) {
+	r := trace.NewReader(strings.NewReader("\ufeff \r\n" + `{"t":5,"params":{"a":"b"}}` + "\r\n" + `{"t":6,"sets":[{"hits":0},{"params":{"c":""}}]}`))
+	line, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := line.Call()
+	if value, _ := c.Sets[0].Params.Get("a"); r.Number() != 2 || c.Op != engine.Take || c.Now != 5 || c.Sets[0].Hits != 1 || value != "b" || line.Several() {
+		t.Errorf("line %d: %+v", r.Number(), c)
+	}
+	if line, err = r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	c = line.Call()
+	if !line.Several() || len(c.Sets) != 2 || c.Sets[0].Hits != 0 || c.Sets[0].Params.Len() != 0 || c.Sets[1].Hits != 1 {
+		t.Errorf("%+v", c)
+	}
+	if _, err = r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// FuzzReader holds that no line crashes the reader, and that what it takes can
+// be asked.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte(`{"t":1,"params":{"uid":"7"},"hits":2}`))
+	f.Add([]byte(`{"t":1,"op":"reset","rule":201,"sets":[{"params":{"a":"b"},"limit":{"count":1,"seconds":60,"entries":["k"]}}]}`))
+	f.Add([]byte("\n\n{}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := trace.NewReader(bytes.NewReader(text))
+		for {
+			line, err := r.Next()
+			if err != nil {
+				return
+			}
+			c := line.Call()
+			if c.Now <= 0 || len(c.Sets) == 0 || c.Op < engine.Take || c.Op > engine.Reset {
+				t.Errorf("%q became %+v", text, c)
+			}
+		}
+	})
+}
