@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/internal/jsontext"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -91,11 +90,11 @@ func (p *problem) refusal(b []byte) Refusal {
 // appendTo appends the document. encoding/json would take four allocations more
 // for each refusal, and refusals come in floods.
 func (p *problem) appendTo(b []byte) []byte {
-	b = appendText(append(b, `{"type":`...), p.kind)
-	b = appendText(append(b, `,"title":`...), p.title)
+	b = jsontext.AppendString(append(b, `{"type":`...), p.kind)
+	b = jsontext.AppendString(append(b, `,"title":`...), p.title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.status), 10)
 	if p.detail != "" {
-		b = appendText(append(b, `,"detail":`...), p.detail)
+		b = jsontext.AppendString(append(b, `,"detail":`...), p.detail)
 	}
 	if p.violated != nil {
 		b = p.violated.appendPolicyName(append(b, `,"violated-policies":["`...))
@@ -107,18 +106,6 @@ func (p *problem) appendTo(b []byte) []byte {
 		b = append(b, '}')
 	}
 	return append(b, '}')
-}
-
-// appendText appends s as a text of JSON: as it stands where it needs no
-// escape, which is nearly always.
-func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // cannot fail for a text
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
 }
 
 func title(status int) string {

@@ -1,10 +1,9 @@
 package rules
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
 // Entry is the result as Koala's clients read it, with retCode in place of
@@ -15,7 +14,7 @@ func (r *Result) Entry(retCode int64) []byte { return r.AppendEntry(nil, retCode
 // second, and encoding/json would take four allocations for each.
 func (r *Result) AppendEntry(b []byte, retCode int64) []byte {
 	number := func(name string, n int64) { b = strconv.AppendInt(append(b, name...), n, 10) }
-	text := func(name, s string) { b = appendJSONText(append(b, name...), s) }
+	text := func(name, s string) { b = jsontext.AppendStringRawHTML(append(b, name...), s) }
 	number(`{"Ret_type":`, r.RetType)
 	number(`,"Ret_code":`, retCode)
 	number(`,"Err_no":`, r.ErrNo)
@@ -27,19 +26,4 @@ func (r *Result) AppendEntry(b []byte, retCode int64) []byte {
 	text(`,"Other":`, r.Other)
 	number(`,"Version":`, r.Version)
 	return append(b, '}')
-}
-
-// appendJSONText appends s as a text of JSON: as it stands where it needs no
-// escape, which is nearly always.
-func appendJSONText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			var quoted bytes.Buffer
-			e := json.NewEncoder(&quoted)
-			e.SetEscapeHTML(false) // Koala does not
-			_ = e.Encode(s)        // a text is always encoded
-			return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
 }

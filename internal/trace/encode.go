@@ -1,10 +1,10 @@
 package trace
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
 // appendLine appends a call and its answer as a line of a trace, with values as
@@ -42,7 +42,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendText(b, p.Name)
+		b = jsontext.AppendString(b, p.Name)
 		b = m.appendTo(append(b, ':'), p.Name, p.Value)
 	}
 	b = strconv.AppendUint(append(b, `},"hits":`...), in.Hits, 10)
@@ -60,7 +60,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 			if i%2 == 1 { // keys and values in turn
 				b = m.appendTo(b, o.Entries[i-1], e)
 			} else {
-				b = appendText(b, e)
+				b = jsontext.AppendString(b, e)
 			}
 		}
 		b = append(b, `]}`...)
@@ -73,17 +73,5 @@ func appendWord(b []byte, field, word string) []byte {
 	if word == "" {
 		return b
 	}
-	return appendText(append(b, field...), word)
-}
-
-// appendText appends a text as JSON, on one line whatever is in it.
-func appendText(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(text) // a string is always JSON
-			return append(b, quoted...)
-		}
-	}
-	b = append(append(b, '"'), text...)
-	return append(b, '"')
+	return jsontext.AppendString(append(b, field...), word)
 }

@@ -8,6 +8,8 @@ import (
 	"hash"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
 // Mask hides the values of parameters in a log. A masked value is a pseudonym
@@ -81,7 +83,7 @@ func (m *Mask) hides(name, value string) bool {
 // appendTo appends the value as it may be written, as JSON.
 func (m *Mask) appendTo(b []byte, name, value string) []byte {
 	if !m.hides(name, value) {
-		return appendText(b, value)
+		return jsontext.AppendString(b, value)
 	}
 	h := m.hashers.Get().(*hasher)
 	h.Reset()
