@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
@@ -198,7 +199,7 @@ func runRequests(t *testing.T, set *rules.Set, text string) {
 			headers.Add(name, strings.TrimSpace(value))
 		}
 		params := new(rules.Params)
-		call := &mapping.Request{Door: mapping.ExtAuthz, Method: head[0], Path: head[1], Peer: "203.0.113.7", Headers: mapping.HTTPHeaders(headers)}
+		call := &mapping.Request{Door: doorname.ExtAuthz, Method: head[0], Path: head[1], Peer: "203.0.113.7", Headers: mapping.HTTPHeaders(headers)}
 		if err := mapping.Params(set, call, &mapping.Options{}, params); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}

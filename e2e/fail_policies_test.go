@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // withoutRedis is an instance whose Redis is away, with the same policy at every
@@ -15,7 +16,7 @@ func withoutRedis(h *house, policy string) *e2e.Koalagate {
 	if err := gone.Kill(); err != nil {
 		h.Fatal(err)
 	}
-	doors := []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"}
+	doors := doorname.Served()
 	said := strings.Join(doors, "="+policy+",") + "=" + policy
 	rules := h.file("away-"+policy+".conf", `
 [params]

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // refusing refuses every request at every door.
@@ -67,30 +67,30 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 	conn := must(grpc.NewClient("unix:"+sockets["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	k.GRPC = "unix:" + sockets["grpc"]
-	passes := map[mapping.Door]func() bool{
-		mapping.ExtAuthz: func() bool {
+	passes := map[string]func() bool{
+		doorname.ExtAuthz: func() bool {
 			return checkStatus(t, authv3.NewAuthorizationClient(conn), httpCheck("/a", nil)) == http.StatusOK
 		},
-		mapping.RateLimit: func() bool {
+		doorname.RateLimit: func() bool {
 			r, err := shouldRateLimit(rateLimiter(t, k), descriptors("k=v"))
 			return err == nil && r.GetOverallCode().String() == "OK"
 		},
-		mapping.Koala: func() bool {
+		doorname.Koala: func() bool {
 			_, body := call("http", "GET", "/rule/take?any=1", "")
 			return strings.Contains(body, `"Err_no":0`)
 		},
 	}
-	for _, door := range []mapping.Door{mapping.AuthRequest, mapping.ForwardAuth, mapping.Accel, mapping.ExtAuthzWeb} {
+	for _, door := range []string{doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.ExtAuthzWeb} {
 		passes[door] = func() bool {
-			return askRaw(t, "unix:"+sockets["http"], string(door), "/a", nil) == http.StatusOK
+			return askRaw(t, "unix:"+sockets["http"], door, "/a", nil) == http.StatusOK
 		}
 	}
-	for _, door := range mapping.Doors() {
+	for _, door := range doorname.Served() {
 		for _, step := range []struct {
 			mode   string
 			passes bool
 		}{{"enforce", false}, {"observe", true}, {"off", true}, {"enforce", false}} {
-			status, text := call("admin", "POST", "/modes", `{"`+string(door)+`":"`+step.mode+`"}`)
+			status, text := call("admin", "POST", "/modes", `{"`+door+`":"`+step.mode+`"}`)
 			if status != http.StatusOK {
 				t.Fatalf("%s in mode %s: %d %s", door, step.mode, status, text)
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -27,7 +28,7 @@ func (q *question) UnmarshalBinary(request []byte) error { return q.asked.read(r
 func (q *question) read() {
 	a := &q.asked
 	q.request = mapping.Request{
-		Door: mapping.ExtAuthz, Method: a.method, Path: a.path, Host: a.host, Scheme: a.scheme, Peer: a.peer,
+		Door: doorname.ExtAuthz, Method: a.method, Path: a.path, Host: a.host, Scheme: a.scheme, Peer: a.peer,
 		Headers: a, Context: a.context, Principal: a.principal, SNI: a.sni,
 	}
 	if len(a.metadata)+len(a.routeMetadata) > 0 {
@@ -45,7 +46,7 @@ func (a *asked) isGRPC() bool {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.ExtAuthz), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.ExtAuthz, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

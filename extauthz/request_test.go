@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -94,7 +95,7 @@ func TestACheckIsReadFromItsFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := questionOf(t, captured(t, name))
-			test.want.Door = mapping.ExtAuthz
+			test.want.Door = doorname.ExtAuthz
 			if diff := cmp.Diff(test.want, q.request, cmpopts.IgnoreFields(mapping.Request{}, "Headers", "Metadata")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -122,7 +123,7 @@ func TestMissingPartsOfACheckAreEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := questionOf(t, fromJSON(t, check))
 			q.request.Headers = nil
-			if diff := cmp.Diff(mapping.Request{Door: mapping.ExtAuthz}, q.request); diff != "" {
+			if diff := cmp.Diff(mapping.Request{Door: doorname.ExtAuthz}, q.request); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

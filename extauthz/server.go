@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -96,10 +97,10 @@ func (s *Server) undecided(err error) (any, error) {
 	var refusal *mapping.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		s.options.Logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", refusal.Reason)
+		s.options.Logger.Debug("refused a check", "door", doorname.ExtAuthz, "reason", refusal.Reason)
 		return appendProblem(nil, refusal.Status, refusal.Reason), nil
 	case engine.IsInvalid(err):
-		s.options.Logger.Debug("refused a check", "door", mapping.ExtAuthz, "reason", err)
+		s.options.Logger.Debug("refused a check", "door", doorname.ExtAuthz, "reason", err)
 		return appendProblem(nil, http.StatusBadRequest, err.Error()), nil
 	}
 	return nil, status.FromContextError(err).Err()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -123,13 +124,13 @@ func (c *call) decide(q engine.Call) (*engine.Decision, bool) {
 	}
 	c.sets[0] = engine.Input{Params: &c.params, Hits: hits}
 	c.question = q
-	c.question.Rules, c.question.Door, c.question.Sets, c.question.Room = c.rules, string(mapping.Koala), c.sets[:], &c.room
+	c.question.Rules, c.question.Door, c.question.Sets, c.question.Room = c.rules, doorname.Koala, c.sets[:], &c.room
 	d, err := c.server.engine.Decide(c.http.Context(), &c.question)
 	switch {
 	case engine.IsInvalid(err):
 		c.fault(http.StatusBadRequest, err.Error())
 	case err != nil:
-		c.server.logger.Debug("a call was not decided", "door", mapping.Koala, "error", err)
+		c.server.logger.Debug("a call was not decided", "door", doorname.Koala, "error", err)
 		c.fault(http.StatusServiceUnavailable, "the call was given up")
 	case d.Unavailable:
 		c.fault(http.StatusServiceUnavailable, "no store answers")

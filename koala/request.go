@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -42,7 +43,7 @@ type call struct {
 // read takes the arguments from the query, then from the form. If the form
 // cannot be read, it has said so.
 func (c *call) read() bool {
-	c.request.Door = mapping.Koala
+	c.request.Door = doorname.Koala
 	c.request.Args = appendArguments(c.request.Args[:0], c.http.URL.RawQuery)
 	if c.http.Method != http.MethodPost {
 		return true

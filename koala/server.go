@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/ration"
 )
@@ -167,7 +168,7 @@ func (s *server) opens(writes bool) bool {
 func (s *server) end(c *call) {
 	const common = 64 // arguments
 	if v := recover(); v != nil {
-		s.logger.Error("a call panicked", "door", mapping.Koala, "panic", v, "stack", string(debug.Stack()))
+		s.logger.Error("a call panicked", "door", doorname.Koala, "panic", v, "stack", string(debug.Stack()))
 		if !c.begun {
 			c.fault(http.StatusServiceUnavailable, "internal error; the service's log has the details")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -23,7 +24,7 @@ type question struct {
 // a router before this one may have cut r.URL, and has decoded it.
 func (q *question) read(r *http.Request) {
 	q.request = mapping.Request{
-		Door:    mapping.Middleware,
+		Door:    doorname.Middleware,
 		Method:  r.Method,
 		Path:    r.RequestURI,
 		Host:    r.Host,
@@ -43,7 +44,7 @@ func (q *question) read(r *http.Request) {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(mapping.Middleware), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.Middleware, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -13,7 +13,7 @@ import (
 // it goes on.
 func (s *server) carryOut(w http.ResponseWriter, r *http.Request, d *engine.Decision) bool {
 	if d.Unavailable {
-		s.Logger.Debug("no store answers", "door", mapping.Middleware, "cause", d.Cause, "passes", s.FailOpen)
+		s.Logger.Debug("no store answers", "door", doorname.Middleware, "cause", d.Cause, "passes", s.FailOpen)
 		if !s.FailOpen {
 			problem(w, r, http.StatusServiceUnavailable, "")
 		}

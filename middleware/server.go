@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -89,7 +90,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 		// handler before this one has bounded still waits, and would take silence
 		// for a 200.
 		if !errors.Is(err, context.Canceled) {
-			s.Logger.Error("a request was not decided", "door", mapping.Middleware, "error", err)
+			s.Logger.Error("a request was not decided", "door", doorname.Middleware, "error", err)
 		}
 		problem(w, r, http.StatusServiceUnavailable, "")
 	}

@@ -11,7 +11,7 @@ import (
 
 // read takes from a check what the mapping needs. What of it is believed, the
 // mapping decides by the door.
-func (q *question) read(r *http.Request, door mapping.Door, target string) {
+func (q *question) read(r *http.Request, door string, target string) {
 	q.request = mapping.Request{
 		Door:    door,
 		Method:  r.Method,

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -35,7 +36,7 @@ type answer struct {
 	w      http.ResponseWriter
 	check  *http.Request
 	target string
-	door   mapping.Door // "" where the path is none of ours
+	door   string // "" where the path is none of ours
 	begun  bool
 }
 
@@ -79,7 +80,7 @@ func (a *answer) decided(d *engine.Decision) {
 // taken for anything but a refusal, the document names the one that is sent.
 func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 	r := d.Refusal()
-	if sent := a.refusing(r.Status); a.door != mapping.AuthRequest && sent != r.Status {
+	if sent := a.refusing(r.Status); a.door != doorname.AuthRequest && sent != r.Status {
 		seen := *d.Sets[d.Refuser].Result
 		seen.HTTPStatus = sent
 		d.Sets[d.Refuser].Result = &seen
@@ -93,7 +94,7 @@ func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 func (a *answer) allow(d *engine.Decision) {
 	var room [14]rules.Header
 	headers := room[:0]
-	if a.door == mapping.Accel {
+	if a.door == doorname.Accel {
 		target, ok := a.accelTarget()
 		if !ok {
 			a.problem(http.StatusForbidden, "the gateway asks for a target that is not in accel_targets")
@@ -131,7 +132,7 @@ func (a *answer) problem(status int, detail string) {
 
 // refuse answers with what the client of the gateway is to get.
 func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Header) {
-	if a.door == mapping.AuthRequest && len(r.Body) > maxHeaderBody {
+	if a.door == doorname.AuthRequest && len(r.Body) > maxHeaderBody {
 		r = engine.Problem(r.Status, "") // half a document is none
 	}
 	headers = slices.DeleteFunc(engine.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
@@ -141,7 +142,7 @@ func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Heade
 	// of headers that do not all fit it is not the one to be left out.
 	last := len(headers) - 1
 	headers = slices.Insert(headers[:last], 0, headers[last])
-	if a.door == mapping.AuthRequest {
+	if a.door == doorname.AuthRequest {
 		a.refuseAuthRequest(v, r, headers)
 		return
 	}
@@ -176,8 +177,8 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 func (a *answer) refusing(status int) int {
 	switch {
 	case status < 200 || status > 599,
-		status < 300 && a.door != mapping.Accel,
-		status >= 500 && a.door == mapping.ExtAuthzWeb:
+		status < 300 && a.door != doorname.Accel,
+		status >= 500 && a.door == doorname.ExtAuthzWeb:
 		return http.StatusForbidden
 	}
 	return status
@@ -190,7 +191,7 @@ func (a *answer) fail() {
 	if a.begun {
 		return
 	}
-	if a.door == mapping.AuthRequest {
+	if a.door == doorname.AuthRequest {
 		a.send(http.StatusServiceUnavailable, nil, nil)
 		return
 	}

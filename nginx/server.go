@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -57,7 +58,7 @@ type server struct {
 type route struct {
 	path    string
 	subtree bool // what begins with the path is the door's too
-	door    mapping.Door
+	door    string
 }
 
 // New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel and
@@ -73,10 +74,10 @@ func New(o Options) http.Handler {
 		accelTargets: o.AccelTargets,
 		logger:       o.Logger,
 		routes: []route{
-			{path: "/v1/auth-request", door: mapping.AuthRequest},
-			{path: "/v1/forward-auth", door: mapping.ForwardAuth},
-			{path: "/v1/ext-authz", door: mapping.ExtAuthzWeb, subtree: true},
-			{path: "/v1/accel", door: mapping.Accel},
+			{path: "/v1/auth-request", door: doorname.AuthRequest},
+			{path: "/v1/forward-auth", door: doorname.ForwardAuth},
+			{path: "/v1/ext-authz", door: doorname.ExtAuthzWeb, subtree: true},
+			{path: "/v1/accel", door: doorname.Accel},
 		},
 	}
 	if s.trusted == nil {
@@ -114,7 +115,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // doorOf finds the door that a request target asks at, "" for none.
-func (s *server) doorOf(target string) mapping.Door {
+func (s *server) doorOf(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	for i := range s.routes {
 		t := &s.routes[i]
@@ -127,7 +128,7 @@ func (s *server) doorOf(target string) mapping.Door {
 
 // decide takes a check to the engine. The decision holds as long as q is not
 // released.
-func (s *server) decide(r *http.Request, door mapping.Door, target string, q *question) (*engine.Decision, error) {
+func (s *server) decide(r *http.Request, door string, target string, q *question) (*engine.Decision, error) {
 	set := s.engine.Rules()
 	q.read(r, door, target)
 	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
@@ -138,7 +139,7 @@ func (s *server) decide(r *http.Request, door mapping.Door, target string, q *qu
 
 // complain tells of a gateway that leaves out a header. A malformed path is
 // the client's doing, and no matter for the log.
-func (s *server) complain(r *http.Request, door mapping.Door, fault error) {
+func (s *server) complain(r *http.Request, door string, fault error) {
 	if fault == nil {
 		return
 	}
@@ -152,13 +153,13 @@ func (s *server) complain(r *http.Request, door mapping.Door, fault error) {
 // of its checks, as Caddy does where the URL has no question mark: the client
 // then chooses parameters. A request that happens to have the same query as the
 // check is why this is no more than a line in the log.
-func (s *server) suspect(r *http.Request, door mapping.Door, target string) {
+func (s *server) suspect(r *http.Request, door string, target string) {
 	_, query, _ := strings.Cut(target, "?")
-	if query == "" || door == mapping.ExtAuthzWeb {
+	if query == "" || door == doorname.ExtAuthzWeb {
 		return
 	}
 	about := cmp.Or(r.Header.Get("X-Original-Uri"), r.Header.Get("X-Original-Url"))
-	if door == mapping.ForwardAuth {
+	if door == doorname.ForwardAuth {
 		about = r.Header.Get("X-Forwarded-Uri")
 	}
 	if _, asked, _ := strings.Cut(about, "?"); asked == query {
@@ -190,7 +191,7 @@ type question struct {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: string(q.request.Door), Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: q.request.Door, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
 	return &q.call
 }
 

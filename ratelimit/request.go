@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -64,7 +65,7 @@ func (q *question) read(set *rules.Set, o *mapping.Options) error {
 		if err != nil {
 			return err
 		}
-		q.request = mapping.Request{Door: mapping.RateLimit, Domain: a.domain, Entries: a.entriesOf(i)}
+		q.request = mapping.Request{Door: doorname.RateLimit, Domain: a.domain, Entries: a.entriesOf(i)}
 		if err := mapping.Params(set, &q.request, o, in.Params); err != nil {
 			return invalid("descriptors[%d]: %v", i, err)
 		}
@@ -146,7 +147,7 @@ func (a *asked) entriesOf(i int) []mapping.Entry {
 
 // ask is the call that puts the question; fault is what is wrong with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.call = engine.Call{Rules: set, Door: string(mapping.RateLimit), Op: engine.Take, Sets: q.sets, Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.RateLimit, Op: engine.Take, Sets: q.sets, Fault: fault, Room: &q.room}
 	return &q.call
 }
 

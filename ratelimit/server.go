@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -103,7 +104,7 @@ func (s *Server) undecided(err error) error {
 		err = status.FromContextError(err).Err()
 	}
 	if status.Code(err) == codes.InvalidArgument {
-		s.options.Logger.Debug("refused a call", "door", mapping.RateLimit, "reason", status.Convert(err).Message())
+		s.options.Logger.Debug("refused a call", "door", doorname.RateLimit, "reason", status.Convert(err).Message())
 	}
 	return err
 }

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // doorNames are the values of the derived parameter `door`.
-var doorNames = []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala", "middleware"}
+var doorNames = doorname.All()
 
 var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -25,7 +26,7 @@ func (f *envoyFacts) say(call *mapping.Request) error {
 	if !f.any() {
 		return nil
 	}
-	if call.Door != mapping.ExtAuthz {
+	if call.Door != doorname.ExtAuthz {
 		return errors.New("metadata, a principal and an SNI are what Envoy says at the door extauthz; take them out, or --door")
 	}
 	call.Principal, call.SNI = f.principal, f.sni

@@ -3,6 +3,7 @@ package main
 import (
 	"net/url"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -67,12 +68,12 @@ func (o *origins) add(set *rules.Set, call *mapping.Request, newest string) erro
 func (o *origins) whole() *mapping.Request {
 	full := *o.call
 	switch full.Door {
-	case mapping.ExtAuthz, mapping.Middleware:
+	case doorname.ExtAuthz, doorname.Middleware:
 		full.Context = make(map[string]string, len(o.given))
 		for _, e := range o.given {
 			full.Context[e.Key] = e.Value
 		}
-	case mapping.RateLimit:
+	case doorname.RateLimit:
 		for _, e := range o.given {
 			if e.Key == "domain" {
 				full.Domain = e.Value
@@ -80,19 +81,19 @@ func (o *origins) whole() *mapping.Request {
 			}
 			full.Entries = append(full.Entries, e)
 		}
-	case mapping.Koala:
+	case doorname.Koala:
 		full.Args = o.given
-	case mapping.AuthRequest, mapping.ForwardAuth, mapping.Accel:
+	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
 		query := make(url.Values)
 		for _, e := range o.given {
 			query.Set(e.Key, e.Value)
 		}
-		full.Path = "/v1/" + string(full.Door) + "?" + query.Encode()
+		full.Path = "/v1/" + full.Door + "?" + query.Encode()
 	}
 	return &full
 }
 
-func givenAt(door mapping.Door) string {
+func givenAt(door string) string {
 	for _, d := range doors {
 		if d.door == door {
 			return d.given

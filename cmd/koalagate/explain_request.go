@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -35,23 +36,23 @@ type inquiry struct {
 // doors are the doors that a request can be explained at, and what NAME=VALUE
 // is there.
 var doors = []struct {
-	door  mapping.Door
+	door  string
 	given string
 }{
-	{mapping.ExtAuthz, "context extension"},
-	{mapping.ExtAuthzWeb, ""},
-	{mapping.AuthRequest, "argument of the check"},
-	{mapping.ForwardAuth, "argument of the check"},
-	{mapping.Accel, "argument of the check"},
-	{mapping.RateLimit, "descriptor"},
-	{mapping.Koala, "argument"},
-	{mapping.Middleware, "parameter of the program"},
+	{doorname.ExtAuthz, "context extension"},
+	{doorname.ExtAuthzWeb, ""},
+	{doorname.AuthRequest, "argument of the check"},
+	{doorname.ForwardAuth, "argument of the check"},
+	{doorname.Accel, "argument of the check"},
+	{doorname.RateLimit, "descriptor"},
+	{doorname.Koala, "argument"},
+	{doorname.Middleware, "parameter of the program"},
 }
 
 func doorNames() []string {
 	names := make([]string, len(doors))
 	for i, d := range doors {
-		names[i] = string(d.door)
+		names[i] = d.door
 	}
 	return names
 }
@@ -81,9 +82,9 @@ func (q *inquiry) read(args []string) error {
 
 // readCall makes the call that a gateway would make for the request.
 func (q *inquiry) readCall() error {
-	door := mapping.Door(q.door.value)
+	door := q.door.value
 	if door == "" {
-		door = mapping.ExtAuthz
+		door = doorname.ExtAuthz
 	}
 	headers, err := parseHeaders(q.headers)
 	if err != nil {
@@ -93,7 +94,7 @@ func (q *inquiry) readCall() error {
 	if err := q.envoy.say(q.call); err != nil {
 		return err
 	}
-	if door == mapping.RateLimit || door == mapping.Koala {
+	if door == doorname.RateLimit || door == doorname.Koala {
 		if q.request != "" || q.peer != "" || len(headers) > 0 || q.hops != 0 {
 			return fmt.Errorf("the door %s sees no request, no headers and no peer; give what it sees as NAME=VALUE", door)
 		}
@@ -105,7 +106,7 @@ func (q *inquiry) readCall() error {
 	if err := q.readLine(); err != nil {
 		return err
 	}
-	if door == mapping.ExtAuthzWeb && len(q.given) > 0 {
+	if door == doorname.ExtAuthzWeb && len(q.given) > 0 {
 		return errors.New("at ext-authz the gateway says parameters in headers; give -H 'X-Koala-Param-NAME: VALUE'")
 	}
 	call, target := q.call, q.target
@@ -129,7 +130,7 @@ func (q *inquiry) readPeer(headers http.Header) error {
 	case q.hops < 0 || q.hops > maxHops:
 		return fmt.Errorf("--trusted-hops %d is out of range; want 0 … %d", q.hops, maxHops)
 	case q.hops == 0:
-	case door != mapping.ForwardAuth && door != mapping.ExtAuthzWeb && door != mapping.Middleware:
+	case door != doorname.ForwardAuth && door != doorname.ExtAuthzWeb && door != doorname.Middleware:
 		return fmt.Errorf("at %s nobody reads X-Forwarded-For; take --trusted-hops out", door)
 	case headers.Get("X-Forwarded-For") == "":
 		return errors.New("trusted hops are passed over in X-Forwarded-For; give -H 'X-Forwarded-For: CLIENT, PROXY'")
@@ -162,15 +163,15 @@ func describe(call *mapping.Request, method, target string, headers http.Header)
 		}
 	}
 	switch call.Door {
-	case mapping.AuthRequest, mapping.Accel:
+	case doorname.AuthRequest, doorname.Accel:
 		say("X-Original-Method", method)
 		say("X-Original-URI", target)
 		say("X-Real-IP", call.Peer)
-	case mapping.ForwardAuth:
+	case doorname.ForwardAuth:
 		say("X-Forwarded-Method", method)
 		say("X-Forwarded-Uri", target)
 		say("X-Forwarded-For", call.Peer)
-	case mapping.ExtAuthzWeb:
+	case doorname.ExtAuthzWeb:
 		call.Method, call.Path = method, "/v1/ext-authz"+target
 		say("X-Forwarded-For", call.Peer)
 	default: // those that see the request and its connection
@@ -202,7 +203,7 @@ func (q *inquiry) told() *explainedRequest {
 	if q.call == nil {
 		return nil
 	}
-	return &explainedRequest{Door: string(q.call.Door), Method: q.method, Target: q.target}
+	return &explainedRequest{Door: q.call.Door, Method: q.method, Target: q.target}
 }
 
 // params are the parameters of the request, and what each was made of.

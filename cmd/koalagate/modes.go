@@ -7,7 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/rules"
@@ -20,8 +20,8 @@ func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engi
 		m.DoorMode(door, string(to))
 		logger.Warn("a door is in another mode", "door", door, "from", string(from), "to", string(to))
 	}}
-	for _, door := range mapping.Doors() {
-		m.DoorMode(string(door), string(modes.Of(string(door))))
+	for _, door := range doorname.Served() {
+		m.DoorMode(door, string(modes.Of(door)))
 	}
 	set := make(map[string]engine.Mode, len(c.Modes))
 	for _, text := range c.Modes {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store"
@@ -60,13 +60,13 @@ func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
 }
 
 func TestEveryDoorHasAMode(t *testing.T) {
-	for _, door := range mapping.Doors() {
-		loaded, err := config.Load(config.Input{Flags: map[string]any{"modes": []string{string(door) + "=off"}}})
+	for _, door := range doorname.Served() {
+		loaded, err := config.Load(config.Input{Flags: map[string]any{"modes": []string{door + "=off"}}})
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if got := startModes(&loaded.Config, metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler)).Of(string(door)); got != engine.ModeOff {
+		if got := startModes(&loaded.Config, metrics.New(metrics.Build{}), slog.New(slog.DiscardHandler)).Of(door); got != engine.ModeOff {
 			t.Errorf("%s is in mode %s; want off", door, got)
 		}
 	}

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // maxModes bounds a change of modes, in bytes.
@@ -22,9 +21,9 @@ const maxModes = 4 << 10
 type modes struct{ *engine.Modes }
 
 func (m modes) get(w http.ResponseWriter, _ *http.Request) {
-	all := make(map[mapping.Door]engine.Mode)
-	for _, door := range mapping.Doors() {
-		all[door] = m.Of(string(door))
+	all := make(map[string]engine.Mode)
+	for _, door := range doorname.Served() {
+		all[door] = m.Of(door)
 	}
 	reply(w, http.StatusOK, all)
 }
@@ -40,15 +39,6 @@ func (m modes) post(w http.ResponseWriter, r *http.Request) {
 	m.get(w, r)
 }
 
-// doorNames are the doors in a list for people.
-func doorNames() string {
-	var names []string
-	for _, d := range mapping.Doors() {
-		names = append(names, string(d))
-	}
-	return strings.Join(names, ", ")
-}
-
 // readModes reads a change, and refuses it as a whole if a part is faulty.
 func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	var changes map[string]engine.Mode
@@ -58,8 +48,8 @@ func readModes(body io.Reader) (map[string]engine.Mode, error) {
 		return nil, errors.New(`want one JSON object of doors and modes, like {"ratelimit":"observe"}`)
 	}
 	for door, mode := range changes {
-		if !slices.Contains(mapping.Doors(), mapping.Door(door)) {
-			return nil, fmt.Errorf("%q is no door; want one of %s", door, doorNames())
+		if !doorname.IsServed(door) {
+			return nil, fmt.Errorf("%q is no door; want one of %s", door, strings.Join(doorname.Served(), ", "))
 		}
 		if _, err := engine.ParseMode(string(mode)); err != nil {
 			return nil, fmt.Errorf("%s: %w", door, err)

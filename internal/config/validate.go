@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-playground/validator/v10"
+
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // unixScheme begins the address of a unix socket.
@@ -46,20 +48,17 @@ func isFileMode(s string) bool {
 	return err == nil && mode <= 0o777
 }
 
-// doors are what a mode can be said of.
-var doors = []string{"extauthz", "ext-authz", "ratelimit", "auth-request", "forward-auth", "accel", "koala"}
-
 // isMode tells whether s is a door and its mode.
 func isMode(s string) bool {
 	door, mode, _ := strings.Cut(s, "=")
-	return slices.Contains(doors, door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
+	return doorname.IsServed(door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
 }
 
 // isFailPolicy tells whether s is a door and what holds there while Redis is
 // away.
 func isFailPolicy(s string) bool {
 	door, policy, _ := strings.Cut(s, "=")
-	return slices.Contains(doors, door) && slices.Contains([]string{"rescue", "allow", "deny", "gateway"}, policy)
+	return doorname.IsServed(door) && slices.Contains([]string{"rescue", "allow", "deny", "gateway"}, policy)
 }
 
 // isRedisURL tells whether s begins as the URL of a Redis does. What follows is
@@ -135,9 +134,9 @@ func wanted(fault validator.FieldError) string {
 	case "required_with":
 		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
 	case "mode":
-		return "door=mode: one of " + strings.Join(doors, ", ") + ", and enforce, observe or off"
+		return "door=mode: one of " + strings.Join(doorname.Served(), ", ") + ", and enforce, observe or off"
 	case "failpolicy":
-		return "door=policy: one of " + strings.Join(doors, ", ") + ", and rescue, allow, deny or gateway"
+		return "door=policy: one of " + strings.Join(doorname.Served(), ", ") + ", and rescue, allow, deny or gateway"
 	case "gt", "lte":
 		return "a number above 0 and up to 1"
 	case "redisurl":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -25,12 +26,12 @@ func atEveryDoor(method, target, host, peer string, headers http.Header) []*Requ
 	}
 	asked := with("X-Original-Method", method, "X-Original-URI", target, "X-Forwarded-Host", host, "X-Forwarded-Proto", "https", "X-Real-IP", peer)
 	return []*Request{
-		{Door: ExtAuthz, Method: method, Path: target, Host: host, Scheme: "https", Peer: peer, Headers: with()},
-		{Door: Middleware, Method: method, Path: target, Host: host, Scheme: "https", Peer: peer, Headers: with()},
-		{Door: ExtAuthzWeb, Method: method, Path: extAuthzPrefix + target, Host: host, Headers: overHTTP},
-		{Door: AuthRequest, Method: "GET", Path: "/v1/auth-request", Headers: asked},
-		{Door: Accel, Method: method, Path: "/v1/accel", Headers: asked},
-		{Door: ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Headers: with("X-Forwarded-Method", method, "X-Forwarded-Uri", target,
+		{Door: doorname.ExtAuthz, Method: method, Path: target, Host: host, Scheme: "https", Peer: peer, Headers: with()},
+		{Door: doorname.Middleware, Method: method, Path: target, Host: host, Scheme: "https", Peer: peer, Headers: with()},
+		{Door: doorname.ExtAuthzWeb, Method: method, Path: extAuthzPrefix + target, Host: host, Headers: overHTTP},
+		{Door: doorname.AuthRequest, Method: "GET", Path: "/v1/auth-request", Headers: asked},
+		{Door: doorname.Accel, Method: method, Path: "/v1/accel", Headers: asked},
+		{Door: doorname.ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Headers: with("X-Forwarded-Method", method, "X-Forwarded-Uri", target,
 			"X-Forwarded-Host", host, "X-Forwarded-Proto", "https", "X-Forwarded-For", "192.0.2.66, "+peer)},
 	}
 }
@@ -66,7 +67,7 @@ func FuzzDoorsAreAlike(f *testing.F) {
 			if i == 0 {
 				first = got
 			} else if diff := cmp.Diff(first, got); diff != "" {
-				t.Fatalf("%s %s: %s and %s differ:\n%s", method, target, ExtAuthz, call.Door, diff)
+				t.Fatalf("%s %s: %s and %s differ:\n%s", method, target, doorname.ExtAuthz, call.Door, diff)
 			}
 		}
 	})

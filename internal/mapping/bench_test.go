@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkParams(b *testing.B) {
 		call *Request
 	}{
 		{"extauthz", &Request{
-			Door: ExtAuthz, Method: "GET", Path: "/api/videos/42?page=3&sort=new", Host: "shop.example",
+			Door: doorname.ExtAuthz, Method: "GET", Path: "/api/videos/42?page=3&sort=new", Host: "shop.example",
 			Scheme: "https", Peer: "203.0.113.9",
 			Headers: mapHeaders{
 				":authority": "shop.example", ":method": "GET", ":path": "/api/videos/42?page=3&sort=new",
@@ -41,7 +42,7 @@ func BenchmarkParams(b *testing.B) {
 			Context: map[string]string{"plan": "gold"},
 		}},
 		{"auth-request", &Request{
-			Door: AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala", Peer: "127.0.0.1:5000",
+			Door: doorname.AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala", Peer: "127.0.0.1:5000",
 			Headers: HTTPHeaders(http.Header{
 				"X-Original-Method": {"GET"}, "X-Original-Uri": {"/api/videos/42?page=3&sort=new"},
 				"X-Real-Ip": {"203.0.113.9"}, "X-Forwarded-Host": {"shop.example"}, "X-Forwarded-Proto": {"https"},
@@ -75,7 +76,7 @@ func BenchmarkManyParams(b *testing.B) {
 		}
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			set := with(b, declared.String(), "")
-			call := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Host: "shop.example", Scheme: "https", Peer: "203.0.113.9", Headers: headers}
+			call := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Host: "shop.example", Scheme: "https", Peer: "203.0.113.9", Headers: headers}
 			var p rules.Params
 			o := &Options{}
 			b.ReportAllocs()

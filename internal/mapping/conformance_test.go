@@ -17,7 +17,7 @@ import (
 type mappingCase struct {
 	Name    string
 	File    string
-	Door    Door
+	Door    string
 	Request struct {
 		Method  string
 		Path    string

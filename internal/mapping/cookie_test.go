@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 func TestCookieValue(t *testing.T) {
@@ -65,7 +67,7 @@ func TestNoCookieHidesBehindAnother(t *testing.T) {
 
 // A whole Cookie header is the same text at both doors of Envoy.
 func TestACookieHeaderOverHTTP(t *testing.T) {
-	call := &Request{Door: ExtAuthzWeb, Method: "GET", Path: "/v1/ext-authz/", Headers: HTTPHeaders{
+	call := &Request{Door: doorname.ExtAuthzWeb, Method: "GET", Path: "/v1/ext-authz/", Headers: HTTPHeaders{
 		"X-Forwarded-For": {"198.51.100.7"}, "Cookie": {"a=1,uid=x"},
 	}}
 	wantParam(t, with(t, "all : header Cookie", ""), call, &Options{}, "all", "a=1; uid=x")

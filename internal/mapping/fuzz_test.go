@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -26,7 +27,7 @@ GET /a/{x}/b      : kind=middle
 *   /             : kind=any
 `
 
-var fuzzDoors = []Door{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala, Middleware}
+var fuzzDoors = []string{doorname.ExtAuthz, doorname.ExtAuthzWeb, doorname.RateLimit, doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.Koala, doorname.Middleware}
 
 // FuzzParams holds for whatever arrives at whatever door: a request is refused
 // as one, or has bounded parameters, none blank, none twice, a clean path and
@@ -51,11 +52,11 @@ func FuzzParams(f *testing.F) {
 			Scheme: "http", Peer: peer, Headers: headers,
 		}
 		switch r.Door {
-		case ExtAuthz:
+		case doorname.ExtAuthz:
 			r.Context, r.Principal = headers, host
-		case RateLimit:
+		case doorname.RateLimit:
 			r.Domain, r.Entries = host, entries
-		case Koala:
+		case doorname.Koala:
 			r.Args = entries
 		}
 		o := &Options{KeepMalformed: keep, TrustedHops: int(door) / 100}
@@ -93,7 +94,7 @@ func checkRefusal(t *testing.T, r *Request, o *Options, err error) {
 	default:
 		t.Fatalf("refused with %d", refusal.Status)
 	}
-	if r.Door == Koala || r.Door == RateLimit {
+	if r.Door == doorname.Koala || r.Door == doorname.RateLimit {
 		t.Fatalf("%s has no original request, and yet: %v", r.Door, err)
 	}
 }
@@ -111,10 +112,10 @@ func checkParams(t *testing.T, r *Request, p *rules.Params) {
 		}
 		seen[name] = true
 	}
-	if r.Door == RateLimit || r.Door == Koala || r.Door == ExtAuthz {
+	if r.Door == doorname.RateLimit || r.Door == doorname.Koala || r.Door == doorname.ExtAuthz {
 		return // the call itself may name any parameter
 	}
-	if r.Door == AuthRequest || r.Door == ForwardAuth || r.Door == Accel {
+	if r.Door == doorname.AuthRequest || r.Door == doorname.ForwardAuth || r.Door == doorname.Accel {
 		if strings.ContainsAny(r.Path, "?") {
 			return
 		}

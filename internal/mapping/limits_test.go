@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -52,11 +53,11 @@ func TestLongValues(t *testing.T) {
 		name string
 		call *Request
 	}{
-		{"header", &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}},
-		{"path", &Request{Door: ExtAuthz, Method: "GET", Path: "/" + long}},
-		{"context", &Request{Door: ExtAuthz, Context: map[string]string{"v": long}}},
-		{"argument", &Request{Door: Koala, Args: []Entry{{"v", long}}}},
-		{"entry", &Request{Door: RateLimit, Entries: []Entry{{"v", long}}}},
+		{"header", &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}},
+		{"path", &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/" + long}},
+		{"context", &Request{Door: doorname.ExtAuthz, Context: map[string]string{"v": long}}},
+		{"argument", &Request{Door: doorname.Koala, Args: []Entry{{"v", long}}}},
+		{"entry", &Request{Door: doorname.RateLimit, Entries: []Entry{{"v", long}}}},
 		{"static argument", func() *Request { r := nginxCall(nil); r.Path += "?v=" + long; return r }()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestLongValues(t *testing.T) {
 		})
 	}
 	// A digest is of the whole value, not of the shortened one.
-	r := &Request{Door: ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}
+	r := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}
 	wantParam(t, set, r, &Options{}, "h", digest(long))
 }
 
@@ -82,12 +83,12 @@ func TestTooManyParameters(t *testing.T) {
 	static := nginxCall(nil)
 	static.Path += "?" + query
 	for _, r := range []*Request{
-		{Door: ExtAuthz, Method: "GET", Path: "/", Context: context},
-		{Door: RateLimit, Domain: "edge", Entries: entries},
-		{Door: Koala, Args: entries},
+		{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Context: context},
+		{Door: doorname.RateLimit, Domain: "edge", Entries: entries},
+		{Door: doorname.Koala, Args: entries},
 		static,
 	} {
-		t.Run(string(r.Door), func(t *testing.T) {
+		t.Run(r.Door, func(t *testing.T) {
 			var p rules.Params
 			if err := Params(plain(t), r, &Options{}, &p); err != nil {
 				t.Fatal(err)
@@ -118,9 +119,9 @@ func TestParametersThatRulesNameAllStay(t *testing.T) {
 	}
 	set := parse(t, strings.Replace(plainRules, "act=+", strings.Join(conditions, ";"), 1))
 	for _, r := range []*Request{
-		{Door: ExtAuthz, Method: "GET", Path: "/", Context: context},
-		{Door: RateLimit, Domain: "edge", Entries: arguments},
-		{Door: Koala, Args: arguments},
+		{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Context: context},
+		{Door: doorname.RateLimit, Domain: "edge", Entries: arguments},
+		{Door: doorname.Koala, Args: arguments},
 	} {
 		var p rules.Params
 		if err := Params(set, r, &Options{}, &p); err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // field is a header that a door reads: its key, and the name that the manual
@@ -50,15 +52,15 @@ type original struct {
 func (q *original) read(call *Request, o *Options) error {
 	q.call = call
 	switch call.Door {
-	case RateLimit, Koala:
+	case doorname.RateLimit, doorname.Koala:
 		return nil
-	case AuthRequest, Accel:
+	case doorname.AuthRequest, doorname.Accel:
 		q.readNginx()
-	case ForwardAuth:
+	case doorname.ForwardAuth:
 		q.readForwarded(o)
-	case ExtAuthzWeb:
+	case doorname.ExtAuthzWeb:
 		q.readExtAuthzWeb(o)
-	case Middleware:
+	case doorname.Middleware:
 		q.readFields()
 		q.readMiddlewareAddress(o)
 	default: // ExtAuthz
@@ -198,7 +200,7 @@ func (q *original) header(key string) string {
 		return ""
 	}
 	value, _ := q.call.Headers.Header(key)
-	if key == "cookie" && q.call.Door == ExtAuthzWeb {
+	if key == "cookie" && q.call.Door == doorname.ExtAuthzWeb {
 		value = CookiesApart(value) // Envoy has joined them
 	}
 	return q.said(value)
@@ -207,7 +209,7 @@ func (q *original) header(key string) string {
 // said is value, or "" where it says nothing: blanks, and at forward-auth a
 // placeholder that the gateway left as it found it.
 func (q *original) said(value string) string {
-	if isBlank(value) || q.call.Door == ForwardAuth && isPlaceholder(value) {
+	if isBlank(value) || q.call.Door == doorname.ForwardAuth && isPlaceholder(value) {
 		return ""
 	}
 	return value

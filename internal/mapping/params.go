@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -54,8 +55,8 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 
 // derive adds what every request of a door has.
 func (q *original) derive(set *rules.Set, p *rules.Params) {
-	add(p, "door", string(q.call.Door))
-	if q.call.Door == RateLimit {
+	add(p, "door", q.call.Door)
+	if q.call.Door == doorname.RateLimit {
 		add(p, "domain", q.call.Domain)
 		// A descriptor's entries stand beside these two, never in their place.
 		seen := once{set: set}
@@ -96,7 +97,7 @@ func (q *original) addContext(p *rules.Params) {
 func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 	seen := once{set: set}
 	switch q.call.Door {
-	case AuthRequest, ForwardAuth, Accel:
+	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
 		_, query := cutTarget(q.call.Path)
 		for query != "" {
 			var name, value string
@@ -105,7 +106,7 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 				add(p, name, q.said(value))
 			}
 		}
-	case Koala:
+	case doorname.Koala:
 		for i := range q.call.Args {
 			a := &q.call.Args[i]
 			if !isOurs(a.Key) && seen.first(a.Key) {
@@ -120,9 +121,9 @@ func isOurs(name string) bool { return name != "" && name[0] == '_' }
 
 // believesParamHeaders tells whether X-Koala-Param headers are the gateway's
 // word at a door. At the others they are the client's.
-func believesParamHeaders(d Door) bool {
+func believesParamHeaders(d string) bool {
 	switch d {
-	case AuthRequest, ForwardAuth, Accel, ExtAuthzWeb:
+	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.ExtAuthzWeb:
 		return true
 	}
 	return false

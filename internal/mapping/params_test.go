@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -37,7 +38,7 @@ func nginxCall(changes map[string]string) *Request {
 		"x-forwarded-host": "Shop.Example:443", "x-forwarded-proto": "https",
 	}
 	return &Request{
-		Door: AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala:9981",
+		Door: doorname.AuthRequest, Method: "GET", Path: "/v1/auth-request", Host: "koala:9981",
 		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes),
 	}
 }
@@ -49,7 +50,7 @@ func caddyCall(changes map[string]string) *Request {
 		"x-forwarded-host": "shop.example", "x-forwarded-proto": "https",
 	}
 	return &Request{
-		Door: ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Host: "koala:9981",
+		Door: doorname.ForwardAuth, Method: "GET", Path: "/v1/forward-auth", Host: "koala:9981",
 		Scheme: "http", Peer: "127.0.0.1:5000", Headers: change(headers, changes),
 	}
 }
@@ -58,7 +59,7 @@ func caddyCall(changes map[string]string) *Request {
 // others.
 func envoyWebCall(changes map[string]string) *Request {
 	return &Request{
-		Door: ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
+		Door: doorname.ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
 		Scheme: "http", Peer: "127.0.0.1:5000",
 		Headers: change(mapHeaders{"x-forwarded-for": "198.51.100.7", "x-forwarded-proto": "https"}, changes),
 	}
@@ -96,7 +97,7 @@ func TestDerived(t *testing.T) {
 		{
 			"extauthz: the fields of the message",
 			&Request{
-				Door: ExtAuthz, Method: "GET", Path: "/a?b", Host: "Shop.Example:80", Scheme: "HTTPS",
+				Door: doorname.ExtAuthz, Method: "GET", Path: "/a?b", Host: "Shop.Example:80", Scheme: "HTTPS",
 				Peer: "198.51.100.7", Headers: mapHeaders(forged),
 			},
 			map[string]string{
@@ -106,12 +107,12 @@ func TestDerived(t *testing.T) {
 		},
 		{
 			"extauthz: a TCP check has an address alone",
-			&Request{Door: ExtAuthz, Peer: "198.51.100.7"},
+			&Request{Door: doorname.ExtAuthz, Peer: "198.51.100.7"},
 			map[string]string{"door": "extauthz", "ip": "198.51.100.7"},
 		},
 		{
 			"extauthz: a peer on a unix socket has none",
-			&Request{Door: ExtAuthz, Method: "GET", Path: "/", Host: "a", Scheme: "http", Peer: "/run/app.sock"},
+			&Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Host: "a", Scheme: "http", Peer: "/run/app.sock"},
 			map[string]string{"door": "extauthz", "method": "GET", "path": "/", "host": "a", "scheme": "http"},
 		},
 		{
@@ -164,7 +165,7 @@ func TestDerived(t *testing.T) {
 		},
 		{
 			"accel: as auth-request",
-			func() *Request { r := nginxCall(nil); r.Door = Accel; return r }(),
+			func() *Request { r := nginxCall(nil); r.Door = doorname.Accel; return r }(),
 			map[string]string{
 				"door": "accel", "method": "POST", "path": "/a", "host": "shop.example",
 				"scheme": "https", "ip": "198.51.100.7",
@@ -200,7 +201,7 @@ func TestDerived(t *testing.T) {
 		{
 			"middleware: the request itself and its peer",
 			&Request{
-				Door: Middleware, Method: "GET", Path: "/a", Host: "[::1]:80", Scheme: "http",
+				Door: doorname.Middleware, Method: "GET", Path: "/a", Host: "[::1]:80", Scheme: "http",
 				Peer: "[2001:db8::9]:5000", Headers: mapHeaders(forged),
 			},
 			map[string]string{
@@ -211,7 +212,7 @@ func TestDerived(t *testing.T) {
 		{
 			"koala: the door and what the application says",
 			&Request{
-				Door: Koala, Method: "GET", Path: "/rule/browse?act=ask", Host: "koala", Scheme: "http",
+				Door: doorname.Koala, Method: "GET", Path: "/rule/browse?act=ask", Host: "koala", Scheme: "http",
 				Peer: "127.0.0.1:5000", Headers: mapHeaders(forged),
 				Args: []Entry{{"act", "ask"}, {"_hits", "2"}, {"qid", ""}, {"act", "list"}, {"", "x"}},
 			},
@@ -220,14 +221,14 @@ func TestDerived(t *testing.T) {
 		{
 			"ratelimit: domain and entries, the first of a key",
 			&Request{
-				Door: RateLimit, Domain: "edge", Peer: "127.0.0.1:5000",
+				Door: doorname.RateLimit, Domain: "edge", Peer: "127.0.0.1:5000",
 				Entries: []Entry{{"act", "ask"}, {"act", "list"}, {"a", ""}, {"a", "1"}, {"", "x"}},
 			},
 			map[string]string{"door": "ratelimit", "domain": "edge", "act": "ask"},
 		},
 		{
 			"ratelimit: an entry takes neither door nor domain",
-			&Request{Door: RateLimit, Domain: "edge", Entries: []Entry{{"door", "koala"}, {"domain", "x"}, {"path", "/"}}},
+			&Request{Door: doorname.RateLimit, Domain: "edge", Entries: []Entry{{"door", "koala"}, {"domain", "x"}, {"path", "/"}}},
 			map[string]string{"door": "ratelimit", "domain": "edge", "path": "/"},
 		},
 	} {
@@ -237,11 +238,11 @@ func TestDerived(t *testing.T) {
 	}
 }
 
-// TestDoorsAreKnownToTheRules: check warns of a door that does not exist, by a
-// list of its own.
-func TestDoorsAreKnownToTheRules(t *testing.T) {
-	for _, d := range append(Doors(), Middleware, "no-door") {
-		text := "[params]\nact : gateway\n[rules]\nrule : [direct] [act=a; door=" + string(d) + "] [] [result=1; return=1]\n[result]\n0 : {}\n1 : {}\n"
+// TestRulesWarnOfUnknownDoors checks that every door can be named in a condition
+// and that an unknown name gets a finding.
+func TestRulesWarnOfUnknownDoors(t *testing.T) {
+	for _, d := range append(doorname.All(), "no-door") {
+		text := "[params]\nact : gateway\n[rules]\nrule : [direct] [act=a; door=" + d + "] [] [result=1; return=1]\n[result]\n0 : {}\n1 : {}\n"
 		_, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
 		if (len(findings) > 0) != (d == "no-door") {
 			t.Errorf("door=%s: %v", d, findings)
@@ -251,11 +252,11 @@ func TestDoorsAreKnownToTheRules(t *testing.T) {
 
 func TestPrecedence(t *testing.T) {
 	set := with(t, "act : header X-Act else gateway\nkey : gateway hashed", "* /a : act=route\n* /{act} : kind=variable")
-	get := func(door Door, path string, headers map[string]string) *Request {
+	get := func(door string, path string, headers map[string]string) *Request {
 		switch door {
-		case AuthRequest:
+		case doorname.AuthRequest:
 			return nginxCall(change(mapHeaders{"x-original-uri": path}, headers))
-		case ExtAuthzWeb:
+		case doorname.ExtAuthzWeb:
 			r := envoyWebCall(headers)
 			r.Path = extAuthzPrefix + path
 			return r
@@ -269,47 +270,47 @@ func TestPrecedence(t *testing.T) {
 		call *Request
 		want string
 	}{
-		{"nothing", get(ExtAuthz, "/", nil), ""},
-		{"[params]", get(ExtAuthz, "/", map[string]string{"x-act": "param"}), "param"},
-		{"a route over [params]", get(ExtAuthz, "/a", map[string]string{"x-act": "param"}), "route"},
-		{"a variable over [params]", get(ExtAuthz, "/b", map[string]string{"x-act": "param"}), "b"},
-		{"a blank variable is absent", get(ExtAuthz, "/%20", nil), ""},
-		{"and overrides nothing", get(ExtAuthz, "/%20%09", map[string]string{"x-act": "param"}), "param"},
+		{"nothing", get(doorname.ExtAuthz, "/", nil), ""},
+		{"[params]", get(doorname.ExtAuthz, "/", map[string]string{"x-act": "param"}), "param"},
+		{"a route over [params]", get(doorname.ExtAuthz, "/a", map[string]string{"x-act": "param"}), "route"},
+		{"a variable over [params]", get(doorname.ExtAuthz, "/b", map[string]string{"x-act": "param"}), "b"},
+		{"a blank variable is absent", get(doorname.ExtAuthz, "/%20", nil), ""},
+		{"and overrides nothing", get(doorname.ExtAuthz, "/%20%09", map[string]string{"x-act": "param"}), "param"},
 		{
 			"the context over a route",
-			context(get(ExtAuthz, "/a", nil), "context"),
+			context(get(doorname.ExtAuthz, "/a", nil), "context"),
 			"context",
 		},
 		{
 			"an empty context overrides nothing",
-			context(get(ExtAuthz, "/a", nil), " "),
+			context(get(doorname.ExtAuthz, "/a", nil), " "),
 			"route",
 		},
-		{"a static argument over a route", check(get(AuthRequest, "/a", nil), "?act=static"), "static"},
-		{"the first static argument", check(get(AuthRequest, "/a", nil), "?act=static&act=second"), "static"},
-		{"an empty static argument overrides nothing", check(get(AuthRequest, "/a", nil), "?act=&act=second"), "route"},
-		{"a static argument is decoded", check(get(AuthRequest, "/a", nil), "?%61ct=sta%74ic+one"), "static one"},
+		{"a static argument over a route", check(get(doorname.AuthRequest, "/a", nil), "?act=static"), "static"},
+		{"the first static argument", check(get(doorname.AuthRequest, "/a", nil), "?act=static&act=second"), "static"},
+		{"an empty static argument overrides nothing", check(get(doorname.AuthRequest, "/a", nil), "?act=&act=second"), "route"},
+		{"a static argument is decoded", check(get(doorname.AuthRequest, "/a", nil), "?%61ct=sta%74ic+one"), "static one"},
 		{
 			"a gateway's header over a static argument",
-			check(get(AuthRequest, "/a", map[string]string{"x-koala-param-act": "gateway"}), "?act=static"),
+			check(get(doorname.AuthRequest, "/a", map[string]string{"x-koala-param-act": "gateway"}), "?act=static"),
 			"gateway",
 		},
 		{
 			"a gateway's header over [params]",
-			get(AuthRequest, "/", map[string]string{"x-koala-param-act": "gateway", "x-act": "param"}),
+			get(doorname.AuthRequest, "/", map[string]string{"x-koala-param-act": "gateway", "x-act": "param"}),
 			"gateway",
 		},
 		{
 			"an empty gateway's header overrides nothing",
-			check(get(AuthRequest, "/a", map[string]string{"x-koala-param-act": ""}), "?act=static"),
+			check(get(doorname.AuthRequest, "/a", map[string]string{"x-koala-param-act": ""}), "?act=static"),
 			"static",
 		},
-		{"ext-authz: the query is the client's", check(get(ExtAuthzWeb, "/a", nil), "?act=forged"), "route"},
-		{"ext-authz: the gateway's header", get(ExtAuthzWeb, "/a", map[string]string{"x-koala-param-act": "gateway"}), "gateway"},
-		{"extauthz: that header is the client's", get(ExtAuthz, "/a", map[string]string{"x-koala-param-act": "forged"}), "route"},
-		{"middleware: that header is the client's", get(Middleware, "/a", map[string]string{"x-koala-param-act": "forged"}), "route"},
-		{"koala: that header is no one's", get(Koala, "/a", map[string]string{"x-koala-param-act": "forged"}), ""},
-		{"koala: its path is no route", get(Koala, "/a", nil), ""},
+		{"ext-authz: the query is the client's", check(get(doorname.ExtAuthzWeb, "/a", nil), "?act=forged"), "route"},
+		{"ext-authz: the gateway's header", get(doorname.ExtAuthzWeb, "/a", map[string]string{"x-koala-param-act": "gateway"}), "gateway"},
+		{"extauthz: that header is the client's", get(doorname.ExtAuthz, "/a", map[string]string{"x-koala-param-act": "forged"}), "route"},
+		{"middleware: that header is the client's", get(doorname.Middleware, "/a", map[string]string{"x-koala-param-act": "forged"}), "route"},
+		{"koala: that header is no one's", get(doorname.Koala, "/a", map[string]string{"x-koala-param-act": "forged"}), ""},
+		{"koala: its path is no route", get(doorname.Koala, "/a", nil), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p rules.Params
@@ -344,11 +345,11 @@ func TestMissingHeaders(t *testing.T) {
 		{caddyCall(map[string]string{"x-forwarded-for": "192.0.2.66,"}), []string{"X-Forwarded-For"}},
 		{envoyWebCall(map[string]string{"x-forwarded-for": "-"}), []string{"X-Forwarded-For"}},
 		{
-			&Request{Door: Accel, Headers: mapHeaders(nil)},
+			&Request{Door: doorname.Accel, Headers: mapHeaders(nil)},
 			[]string{"X-Original-Method", "X-Original-URI", "X-Real-IP"},
 		},
 		{
-			&Request{Door: ForwardAuth},
+			&Request{Door: doorname.ForwardAuth},
 			[]string{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-For"},
 		},
 	} {
@@ -381,7 +382,7 @@ func TestPathsThatDisagreeAreRefused(t *testing.T) {
 		{"/a%2F", "https://shop.example/a/", true},
 		{"https://shop.example/a", "https://other.example/a", false}, // the host is not taken from either
 	} {
-		for _, door := range []Door{AuthRequest, Accel} {
+		for _, door := range []string{doorname.AuthRequest, doorname.Accel} {
 			r := nginxCall(map[string]string{"x-original-uri": c.uri, "x-original-url": c.url})
 			r.Door = door
 			err := Params(set, r, &Options{}, new(rules.Params))
@@ -396,7 +397,7 @@ func TestPathsThatDisagreeAreRefused(t *testing.T) {
 func TestTrustedHops(t *testing.T) {
 	middleware := func(list string) *Request {
 		return &Request{
-			Door: Middleware, Method: "GET", Path: "/", Peer: "10.0.0.1:5000",
+			Door: doorname.Middleware, Method: "GET", Path: "/", Peer: "10.0.0.1:5000",
 			Headers: mapHeaders{"x-forwarded-for": list},
 		}
 	}
@@ -451,7 +452,7 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p rules.Params
-			r := &Request{Door: ExtAuthz, Method: c.method, Path: c.target}
+			r := &Request{Door: doorname.ExtAuthz, Method: c.method, Path: c.target}
 			if err := Params(set, r, &Options{}, &p); err != nil {
 				t.Fatal(err)
 			}
@@ -466,8 +467,8 @@ func TestTargets(t *testing.T) {
 
 func TestMalformedRequest(t *testing.T) {
 	for _, call := range []*Request{
-		{Door: ExtAuthz, Method: "GET", Path: "/a%zz"},
-		{Door: Middleware, Method: "GET", Path: "/a%00"},
+		{Door: doorname.ExtAuthz, Method: "GET", Path: "/a%zz"},
+		{Door: doorname.Middleware, Method: "GET", Path: "/a%00"},
 		nginxCall(map[string]string{"x-original-uri": "/a%zz"}),
 		caddyCall(map[string]string{"x-forwarded-uri": "/a%zz"}),
 		nginxCall(map[string]string{"x-original-uri": "/a#zz"}),
@@ -478,11 +479,11 @@ func TestMalformedRequest(t *testing.T) {
 			t.Errorf("the error %q repeats what the client sent", refusal)
 		}
 	}
-	kept := &Request{Door: ExtAuthz, Method: "GET", Path: "/a%zz/%61"}
+	kept := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/a%zz/%61"}
 	wantParam(t, plain(t), kept, &Options{KeepMalformed: true}, "path", "/a%25zz/a")
-	keptWhole := &Request{Door: ExtAuthz, Method: "GET", Path: "/a#/../b"}
+	keptWhole := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/a#/../b"}
 	wantParam(t, plain(t), keptWhole, &Options{KeepMalformed: true}, "path", "/b")
-	query := &Request{Door: ExtAuthz, Method: "GET", Path: "/a?b=%zz%00"}
+	query := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/a?b=%zz%00"}
 	wantParam(t, plain(t), query, &Options{}, "path", "/a")
 }
 
@@ -494,7 +495,7 @@ func TestMissingComesBeforeMalformed(t *testing.T) {
 func TestParamsIsReset(t *testing.T) {
 	var p rules.Params
 	p.Set("left", "over")
-	if err := Params(plain(t), &Request{Door: Koala}, &Options{}, &p); err != nil {
+	if err := Params(plain(t), &Request{Door: doorname.Koala}, &Options{}, &p); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"door": "koala"}, asMap(&p)); diff != "" {

@@ -18,7 +18,7 @@ type Refusal struct {
 // Error says why the check is refused, and what to do about it.
 func (r *Refusal) Error() string { return r.Reason }
 
-func lacking(door Door, names []string) error {
+func lacking(door string, names []string) error {
 	return &Refusal{
 		Status: http.StatusForbidden,
 		Reason: fmt.Sprintf("%s: the check lacks a usable %s; have the gateway set it",
@@ -27,7 +27,7 @@ func lacking(door Door, names []string) error {
 	}
 }
 
-func disputed(door Door, a, b field) error {
+func disputed(door string, a, b field) error {
 	return &Refusal{
 		Status: http.StatusForbidden,
 		Reason: fmt.Sprintf("%s: %s and %s tell different paths; have the gateway set one and clear the other",

@@ -1,31 +1,10 @@
 package mapping
 
-// Door is an entry for callers. It is the parameter `door`, and a label in
-// metrics and settings.
-type Door string
-
-// The doors.
-const (
-	ExtAuthz    Door = "extauthz"     // Envoy ext_authz, gRPC
-	ExtAuthzWeb Door = "ext-authz"    // Envoy ext_authz, HTTP
-	RateLimit   Door = "ratelimit"    // Envoy rate limit service
-	AuthRequest Door = "auth-request" // nginx auth_request
-	ForwardAuth Door = "forward-auth" // Caddy, Traefik, HAProxy
-	Accel       Door = "accel"        // nginx, X-Accel-Redirect
-	Koala       Door = "koala"        // Koala's own API
-	Middleware  Door = "middleware"   // net/http in process
-)
-
-// Doors are all doors of the service, in the order of its manual.
-func Doors() []Door {
-	return []Door{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala}
-}
-
 // Request is what arrived at a door, before anything of it is believed. For
 // the HTTP doors it is the check call itself; Params finds the original
 // request in it, by the rules of its door.
 type Request struct {
-	Door    Door
+	Door    string // one of the names in doorname
 	Method  string
 	Path    string // with its query, as it came
 	Host    string

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -32,14 +33,14 @@ func (q *original) source(s *rules.ParamSource) string {
 		}
 		return q.header(s.Name)
 	case rules.FromCookie:
-		if q.call.Door == Middleware {
+		if q.call.Door == doorname.Middleware {
 			if value := trim(q.programsCookie(s.Name)); value != "" {
 				return value
 			}
 		}
 		return cookieValue(q.header("cookie"), s.Name)
 	case rules.FromQuery:
-		if q.call.Door == Koala {
+		if q.call.Door == doorname.Koala {
 			return firstEntry(q.call.Args, s.Name)
 		}
 		return queryValue(q.query, s.Name)

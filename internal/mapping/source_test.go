@@ -1,11 +1,13 @@
 package mapping
 
+import "github.com/koalagate/koalagate/internal/doorname"
+
 import "testing"
 
 func TestSources(t *testing.T) {
 	envoy := func(headers mapHeaders) *Request {
 		return &Request{
-			Door: ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
+			Door: doorname.ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
 			Principal: "spiffe://mesh/app", SNI: "shop.example",
 			Metadata: func(namespace, path string) (string, bool) {
 				if namespace == "envoy.filters.http.jwt_authn" && path == "payload.sub" {
@@ -16,9 +18,9 @@ func TestSources(t *testing.T) {
 		}
 	}
 	plainCall := func() *Request { return envoy(nil) }
-	limit := &Request{Door: RateLimit, Domain: "edge", Entries: []Entry{{"user", "ann"}, {"user", "eve"}, {"empty", ""}}}
+	limit := &Request{Door: doorname.RateLimit, Domain: "edge", Entries: []Entry{{"user", "ann"}, {"user", "eve"}, {"empty", ""}}}
 	koala := &Request{
-		Door: Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
+		Door: doorname.Koala, Path: "/rule/browse?user=x", Peer: "127.0.0.1:5000",
 		Headers: mapHeaders{"x-user": "ann", "x-koala-param-v": "forged"},
 		Args:    []Entry{{"user", "ann"}, {"user", "eve"}},
 	}
@@ -38,7 +40,7 @@ func TestSources(t *testing.T) {
 		{"header Host is the request's own", "header Host", nginxCall(nil), "shop.example"},
 		{"cookie", "cookie uid", envoy(mapHeaders{"cookie": "a=b; uid=ann"}), "ann"},
 		{"cookie behind another Cookie header", "cookie uid", &Request{
-			Door: ExtAuthzWeb, Path: "/v1/ext-authz/",
+			Door: doorname.ExtAuthzWeb, Path: "/v1/ext-authz/",
 			Headers: HTTPHeaders{"Cookie": {"a=b,uid=ann"}, "X-Forwarded-For": {"198.51.100.7"}},
 		}, "ann"},
 		{"cookie, empty", "cookie uid else sni", envoy(mapHeaders{"cookie": "uid="}), "shop.example"},

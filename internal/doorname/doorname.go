@@ -1,0 +1,33 @@
+// Package doorname lists the names of the doors. A name is the value of the rule
+// parameter `door` and of the `door` label in metrics and logs, and the key of a
+// door's settings. A new door is added to this list; settings, metrics, modes and
+// the warnings about rules read it.
+package doorname
+
+import "slices"
+
+// The names of the doors.
+const (
+	ExtAuthz    = "extauthz"     // Envoy ext_authz over gRPC
+	ExtAuthzWeb = "ext-authz"    // Envoy ext_authz over HTTP
+	RateLimit   = "ratelimit"    // Envoy's rate limit service
+	AuthRequest = "auth-request" // nginx auth_request
+	ForwardAuth = "forward-auth" // Caddy, Traefik, HAProxy
+	Accel       = "accel"        // nginx with X-Accel-Redirect
+	Koala       = "koala"        // Koala's own API
+	Middleware  = "middleware"   // net/http, in the program's process
+)
+
+// all lists every door; the doors that the service serves come first.
+var all = []string{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala, Middleware}
+
+// All returns the names of all doors in the order of the manual.
+func All() []string { return slices.Clone(all) }
+
+// Served returns the names of the doors that the service serves, in the order of
+// the manual: all but Middleware, which runs in the process of another program and
+// has no settings here.
+func Served() []string { return slices.Clone(all[:len(all)-1]) }
+
+// IsServed reports whether the service has a door with this name.
+func IsServed(name string) bool { return slices.Contains(all[:len(all)-1], name) }
