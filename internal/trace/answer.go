@@ -7,8 +7,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// AppendAnswer appends what was answered to a call, as JSON. Several tells
-// that the call has its parameters in sets: there is an answer for each then.
+// AppendAnswer appends the answer to a call as JSON. Several reports whether the
+// call has its parameters in "sets"; the answer then has an element for each.
 func AppendAnswer(b []byte, op engine.Op, d *engine.Decision, several bool) []byte {
 	switch {
 	case d.Unavailable:
@@ -67,13 +67,13 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 	return append(b, ']')
 }
 
-// appendDecider appends the verdict, and whose it is.
+// appendDecider appends the verdict and the rule that decided.
 func appendDecider(b []byte, a *engine.Answer) []byte {
 	b = append(append(append(b, `"verdict":"`...), a.Verdict.String()...), '"')
-	if a.Observed != rules.Allow { // the door's mode has overruled it
+	if a.Observed != rules.Allow { // the mode of the door overruled the refusal
 		b = append(append(append(b, `,"observed":"`...), a.Observed.String()...), '"')
 	}
-	if a.Result.Number >= 0 { // else it is no entry of the rule file
+	if a.Result.Number >= 0 { // negative numbers are not entries of the rule file
 		b = appendNumber(b, "result", int64(a.Result.Number))
 	}
 	decider := int64(0)
@@ -93,7 +93,7 @@ func appendRule(b []byte, i int, number int64, verdict string) []byte {
 	return append(b, `"}`...)
 }
 
-// appendNumber appends a field behind others.
+// appendNumber appends a field after other fields.
 func appendNumber(b []byte, name string, n int64) []byte {
 	b = append(append(append(b, `,"`...), name...), `":`...)
 	return strconv.AppendInt(b, n, 10)

@@ -10,13 +10,13 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// nowhere takes all that is written.
-type nowhere struct{ io.Writer }
+// discard is an output that discards all writes.
+type discard struct{ io.Writer }
 
-func (nowhere) Close() error { return nil }
+func (discard) Close() error { return nil }
 
-// BenchmarkObserve is what the decision log costs a decision, by one caller and
-// by all processors at a time: the log's lock is the only thing they share.
+// BenchmarkObserve measures the cost of the decision log per decision, with one
+// caller and with one per processor. Callers share only the lock of the log.
 func BenchmarkObserve(b *testing.B) {
 	p := new(rules.Params)
 	for _, name := range []string{"door", "method", "host", "path", "scheme", "ip", "act", "uid"} {
@@ -30,7 +30,7 @@ func BenchmarkObserve(b *testing.B) {
 	for _, shown := range []string{trace.ShowAll, trace.ShowNone} {
 		for _, every := range []int{1, 100} {
 			l, err := trace.NewLog(trace.LogOptions{
-				Open:  func() (io.WriteCloser, error) { return nowhere{io.Discard}, nil },
+				Open:  func() (io.WriteCloser, error) { return discard{io.Discard}, nil },
 				Every: every, Mask: trace.NewMask([]string{shown}),
 			})
 			if err != nil {
@@ -43,7 +43,7 @@ func BenchmarkObserve(b *testing.B) {
 					l.Observe(call, decision, nil)
 				}
 			})
-			b.Run(name+"together", func(b *testing.B) {
+			b.Run(name+"parallel", func(b *testing.B) {
 				b.ReportAllocs()
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {

@@ -7,12 +7,12 @@ import (
 	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
-// appendLine appends a call and its answer as a line of a trace, with values as
-// the mask has them.
+// appendLine appends a call and its answer as a line of a trace, with masked
+// values.
 func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask) []byte {
 	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
-	b = appendWord(b, `,"op":`, names[c.Op])
-	b = appendWord(b, `,"door":`, c.Door)
+	b = appendOptional(b, `,"op":`, names[c.Op])
+	b = appendOptional(b, `,"door":`, c.Door)
 	if len(c.Sets) == 1 {
 		b = appendInput(append(b, ','), &c.Sets[0], m)
 	} else {
@@ -57,7 +57,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if i%2 == 1 { // keys and values in turn
+			if i%2 == 1 { // keys and values alternate
 				b = m.appendTo(b, o.Entries[i-1], e)
 			} else {
 				b = jsontext.AppendString(b, e)
@@ -68,10 +68,10 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 	return b
 }
 
-// appendWord appends a field if there is something to say.
-func appendWord(b []byte, field, word string) []byte {
-	if word == "" {
+// appendOptional appends a field unless its value is empty.
+func appendOptional(b []byte, field, value string) []byte {
+	if value == "" {
 		return b
 	}
-	return jsontext.AppendString(append(b, field...), word)
+	return jsontext.AppendString(append(b, field...), value)
 }

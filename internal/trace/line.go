@@ -14,7 +14,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// names are the names of the operations on a line.
+// names has the names of the operations.
 var names = [...]string{
 	engine.Take:         "take",
 	engine.Browse:       "browse",
@@ -26,7 +26,7 @@ var names = [...]string{
 	engine.Reset:        "reset",
 }
 
-// operation is the one that a line names, take unless said.
+// operation returns the operation of a name; "" means take.
 func operation(name string) (op engine.Op, known bool) {
 	if name == "" {
 		return engine.Take, true
@@ -35,7 +35,7 @@ func operation(name string) (op engine.Op, known bool) {
 	return engine.Op(max(at, 0)), at >= 0
 }
 
-// Line is a call as it stands on a line of a trace.
+// Line is one line of a trace.
 type Line struct {
 	T    int64  `json:"t"` // ms since the epoch
 	Op   string `json:"op"`
@@ -48,7 +48,7 @@ type Line struct {
 	Want   json.RawMessage `json:"want"` // another name of Answer
 }
 
-// set is one parameter set of a call.
+// set is a parameter set of a call.
 type set struct {
 	Params map[string]string `json:"params"`
 	Hits   *uint64           `json:"hits"`
@@ -56,29 +56,29 @@ type set struct {
 	Limit  *limit            `json:"limit"`
 }
 
-// limit is one that the call itself brought.
+// limit is a limit that the call itself sets.
 type limit struct {
 	Count   int64    `json:"count"`
 	Seconds int64    `json:"seconds"`
 	Entries []string `json:"entries"`
 }
 
-// parseLine reads the text of a line.
+// parseLine parses a line.
 func parseLine(text []byte) (*Line, error) {
 	l := new(Line)
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields() // a slip in a name would change the answer silently
+	d.DisallowUnknownFields() // a misspelled field would silently change the answer
 	if err := d.Decode(l); err != nil {
-		return nil, inWords(err)
+		return nil, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the JSON object; want one object a line")
+		return nil, errors.New("unexpected text after the JSON object; want one object per line")
 	}
 	return l, l.fault()
 }
 
-// inWords says what is wrong with JSON without naming types of Go.
-func inWords(err error) error {
+// jsonError returns a JSON error in terms of the format, without Go types.
+func jsonError(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
@@ -87,60 +87,60 @@ func inWords(err error) error {
 		if kind.Field != "" {
 			what = strings.TrimPrefix(kind.Field, "set.") + ": " + what
 		}
-		return fmt.Errorf("%s does not do; want %s", what, wanted(kind.Type.Kind()))
+		return fmt.Errorf("%s is not valid here; want %s", what, kindName(kind.Type.Kind()))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the JSON object is cut off")
+		return errors.New("incomplete JSON object")
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w; want a JSON object, as a line of decision_log is one", err)
+		return fmt.Errorf("%w; want a JSON object such as a line of decision_log", err)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// wanted is what a field holds, in words.
-func wanted(kind reflect.Kind) string {
+// kindName returns what a field of a Go kind holds.
+func kindName(kind reflect.Kind) string {
 	switch kind {
 	case reflect.String:
-		return "a text"
+		return "a string"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
-		return "a list"
+		return "an array"
 	case reflect.Map, reflect.Struct:
 		return "an object"
 	default:
-		return "a whole number that is not negative"
+		return "a non-negative integer"
 	}
 }
 
-// fault says what is missing on the line, or too much.
+// fault returns what is missing or invalid on the line, or nil.
 func (l *Line) fault() error {
 	op, known := operation(l.Op)
 	switch {
 	case l.T <= 0:
-		return errors.New("t is missing; want the time of the call in ms since the epoch")
+		return errors.New("missing t; want the time of the call in ms since the epoch")
 	case l.T > maxT:
-		return fmt.Errorf("t is %d, which is no time that a store counts with; want ms since the epoch, 1 … %d", l.T, int64(maxT))
+		return fmt.Errorf("t is %d, out of range; want ms since the epoch, 1 … %d", l.T, int64(maxT))
 	case !known:
 		return fmt.Errorf("unknown op %q; want take, browse, update, refund, browse-complete, take-complete, peek or reset", l.Op)
 	case (op == engine.Peek || op == engine.Reset) && l.Rule == 0:
-		return fmt.Errorf("rule is missing; want the number of the rule that %s is about", l.Op)
+		return fmt.Errorf("missing rule; want the number of the rule for %s", l.Op)
 	case l.Erase < 0 || l.Erase > 2:
 		return fmt.Errorf("erase is %d; want 1 or 2", l.Erase)
 	}
 	return l.setsFault()
 }
 
-// setsFault says what is wrong with the parameters.
+// setsFault returns what is wrong with the parameter sets, or nil.
 func (l *Line) setsFault() error {
 	switch {
 	case l.Params == nil && l.Sets == nil:
-		return errors.New(`params are missing; want "params":{"name":"value"}, or "sets"`)
+		return errors.New(`missing params; want "params":{"name":"value"}, or "sets"`)
 	case l.Sets == nil:
 		return l.Limit.fault()
 	case l.Params != nil || l.Hits != nil || l.Refund || l.Limit != nil:
-		return errors.New("sets stand beside params; want the one or the other")
+		return errors.New("both sets and fields of a single set; want either")
 	case len(l.Sets) == 0:
-		return errors.New("there is no set in sets")
+		return errors.New("sets is empty; want one set at least")
 	}
 	for i := range l.Sets {
 		if err := l.Sets[i].Limit.fault(); err != nil {
@@ -150,15 +150,15 @@ func (l *Line) setsFault() error {
 	return nil
 }
 
-// The bounds of what a line may say. A store counts with no later time, and
-// callers' limits are those of the rate limit service.
+// The upper bounds of numbers on a line: of t, the latest time that a store
+// accepts; of limits, those of the rate limit service.
 const (
 	maxT       = 1 << 46
 	maxCount   = 1<<32 - 1
 	maxSeconds = 31_622_400
 )
 
-// fault says what is wrong with a limit; without one nothing is.
+// fault returns what is wrong with a limit; nil for no limit.
 func (l *limit) fault() error {
 	switch {
 	case l == nil:
@@ -171,12 +171,11 @@ func (l *limit) fault() error {
 	return nil
 }
 
-// Several tells whether the call has its parameters in sets. Its answer then
-// has one for each.
+// Several reports whether the call has its parameters in "sets". Its answer then
+// has an element for each set.
 func (l *Line) Several() bool { return l.Sets != nil }
 
-// Recorded is what was answered when the line was written; nil if the line
-// does not tell.
+// Recorded returns the answer that the line records; nil if it records none.
 func (l *Line) Recorded() json.RawMessage {
 	if l.Answer != nil {
 		return l.Answer
@@ -184,7 +183,7 @@ func (l *Line) Recorded() json.RawMessage {
 	return l.Want
 }
 
-// Call is the line as a question to the engine, under the line's own clock.
+// Call returns the line as a call of the engine at the time of the line.
 func (l *Line) Call() *engine.Call {
 	op, _ := operation(l.Op)
 	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T}

@@ -10,34 +10,35 @@ import (
 )
 
 const (
-	// maxPending bounds what waits to be written, in bytes: a disk that
-	// stands still costs lines, never memory and never a decision.
+	// maxPending bounds the bytes that wait to be written. A stalled disk costs
+	// lines, but no memory and no decision.
 	maxPending = 4 << 20
-	// writeFrom is how much is written without waiting for the timer.
-	writeFrom = 256 << 10
-	// flushInterval is how long a line waits at most.
+	// flushSize is the number of pending bytes that triggers a write before the
+	// timer does, and the size of one write.
+	flushSize = 256 << 10
+	// flushInterval is the longest time that a line waits.
 	flushInterval = time.Second
-	// closeTime is how long the end of the log waits for its disk.
-	closeTime = 5 * time.Second
+	// closeTimeout is how long Close waits for the disk.
+	closeTimeout = 5 * time.Second
 )
 
-// LogOptions are what a Log needs.
+// LogOptions configures a Log.
 type LogOptions struct {
-	// Open opens what is written to: at the start, and at every Reopen.
+	// Open opens the output, at the start and at every Reopen.
 	Open func() (io.WriteCloser, error)
-	// Every has one in so many calls written down, taken at random; 0 and 1 for
-	// all.
+	// Every is the sampling interval: on average, one in Every calls is logged,
+	// chosen at random. 0 and 1 log all calls.
 	Every int
-	// Mask says which values are written as they are.
+	// Mask selects the values that are logged as they are.
 	Mask *Mask
-	// OnDropped is told of lines that were not written, and of the fault: nil
-	// where there was no room, since the disk is slow or stands still. It is
-	// called once a second at most, never by two goroutines at a time.
+	// OnDropped receives the number of lines that were lost, and the error. The
+	// error is nil if the buffer was full because the disk is slow or stalled.
+	// It is called at most once per second, and never concurrently.
 	OnDropped func(lines int64, fault error)
 }
 
-// Log writes decisions down as a trace. It never keeps a decision waiting:
-// what cannot be written is dropped and counted.
+// Log writes decisions as a trace. It never delays a decision: lines that cannot
+// be written are dropped and counted.
 type Log struct {
 	options LogOptions
 	buffers sync.Pool
@@ -45,23 +46,24 @@ type Log struct {
 	mu      sync.Mutex
 	pending []byte
 	lines   int64 // in pending
-	writing int64 // lines that are on their way to the disk
-	dropped int64 // since OnDropped was called
-	fault   error // since OnDropped was called
+	writing int64 // lines in the current write
+	dropped int64 // lines since the last call of OnDropped
+	fault   error // the last one since then
 
-	// What the writing goroutine has for itself.
-	out   io.WriteCloser // nil if it could not be opened
-	rest  []byte         // of a line that was written in part
+	// Fields of the writing goroutine.
+	out   io.WriteCloser // nil if opening it failed
+	rest  []byte         // the rest of a line that was written partly
 	spare []byte
 
-	full    chan struct{} // there is much to write
-	reopen  chan struct{}
-	stop    chan struct{}
-	written chan struct{} // the writing goroutine has ended
-	told    chan struct{} // the telling one has
+	full     chan struct{} // wakes the writer before its timer
+	reopen   chan struct{}
+	stop     chan struct{}
+	written  chan struct{} // closed when run ends
+	reported chan struct{} // closed when report ends
 }
 
-// NewLog opens a log. The caller closes it.
+// NewLog opens the output and starts a log. The caller must close it. The error
+// is that of o.Open.
 func NewLog(o LogOptions) (*Log, error) {
 	o.Every = max(o.Every, 1)
 	out, err := o.Open()
@@ -71,7 +73,7 @@ func NewLog(o LogOptions) (*Log, error) {
 	l := &Log{
 		options: o, out: out,
 		full: make(chan struct{}, 1), reopen: make(chan struct{}, 1),
-		stop: make(chan struct{}), written: make(chan struct{}), told: make(chan struct{}),
+		stop: make(chan struct{}), written: make(chan struct{}), reported: make(chan struct{}),
 	}
 	l.buffers.New = func() any { return new([]byte) }
 	go l.run()
@@ -79,15 +81,15 @@ func NewLog(o LogOptions) (*Log, error) {
 	return l, nil
 }
 
-// Observe writes a decision down, if it is one and among the sample. It is
-// made for engine.Observe.
+// Observe logs a decision if the call decided or counted something and belongs
+// to the sample. It has the signature of engine.Observe.
 func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
-	if err != nil || !decided(c, d) || rand.IntN(l.options.Every) > 0 { //nolint:gosec // a sample is no secret
+	if err != nil || !decided(c, d) || rand.IntN(l.options.Every) > 0 { //nolint:gosec // a sample needs no cryptographic randomness
 		return
 	}
 	at := d.At
 	if at == 0 {
-		at = time.Now().UnixMilli() // nothing was counted, so no store was asked
+		at = time.Now().UnixMilli() // no store was involved, because nothing was counted
 	}
 	b := l.buffers.Get().(*[]byte)
 	*b = appendLine((*b)[:0], at, c, d, l.options.Mask)
@@ -95,14 +97,14 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 	l.buffers.Put(b)
 }
 
-// decided tells whether something was decided or counted: not for a look at a
-// counter, nor where the door's mode let a call through without asking.
+// decided reports whether a call decided or counted something. That excludes
+// reading a counter, and calls that the mode of the door let through undecided.
 func decided(c *engine.Call, d *engine.Decision) bool {
 	off := len(d.Sets) > 0 && d.Sets[0].Mode == engine.ModeOff
 	return c.Op != engine.Peek && c.Fault == nil && !off
 }
 
-// add puts a line behind those that wait.
+// add appends a line to the pending ones.
 func (l *Log) add(line []byte) {
 	l.mu.Lock()
 	fits := len(line) <= MaxLine && len(l.pending)+len(line) <= maxPending
@@ -112,14 +114,14 @@ func (l *Log) add(line []byte) {
 	} else {
 		l.dropped++
 	}
-	much := len(l.pending) >= writeFrom
+	full := len(l.pending) >= flushSize
 	l.mu.Unlock()
-	if much {
+	if full {
 		signal(l.full)
 	}
 }
 
-// signal wakes whoever waits on c, who may be awake already.
+// signal wakes the goroutine that waits on c, unless a signal is pending.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -127,24 +129,23 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Reopen makes the log close its file and open it anew, after somebody moved it
-// away.
+// Reopen makes the log close its output and open it again, for log rotation.
 func (l *Log) Reopen() { signal(l.reopen) }
 
-// Close writes what waits and ends the log. Nothing may be observed after. A
-// disk that stands still is given five seconds: then what waits is lost, and
-// the error says so.
+// Close writes the pending lines and ends the log; Observe must not be called
+// afterwards. If the disk does not take them within five seconds, the lines are
+// lost and Close returns an error.
 func (l *Log) Close() error {
 	close(l.stop)
-	<-l.told
-	defer l.tell()
+	<-l.reported
+	defer l.reportDropped()
 	select {
 	case <-l.written:
-	case <-time.After(closeTime):
+	case <-time.After(closeTimeout):
 		l.mu.Lock()
 		l.dropped += l.lines + l.writing
 		l.mu.Unlock()
-		return errStandsStill
+		return errStalled
 	}
 	if l.out == nil {
 		return nil
@@ -152,24 +153,24 @@ func (l *Log) Close() error {
 	return l.out.Close()
 }
 
-// report tells of what was dropped, once a second: by itself, since the writing
-// goroutine may hang with its disk.
+// report calls OnDropped every second if necessary. It has a goroutine of its
+// own, because the writing one may be stuck in a write.
 func (l *Log) report() {
-	defer close(l.told)
+	defer close(l.reported)
 	timer := time.NewTicker(flushInterval)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-			l.tell()
+			l.reportDropped()
 		case <-l.stop:
 			return
 		}
 	}
 }
 
-// tell reports what went wrong since it last did.
-func (l *Log) tell() {
+// reportDropped reports lost lines and errors since its last call.
+func (l *Log) reportDropped() {
 	l.mu.Lock()
 	dropped, fault := l.dropped, l.fault
 	l.dropped, l.fault = 0, nil

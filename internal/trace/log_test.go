@@ -28,7 +28,7 @@ rule : [leak] [uid=+] [time=60; count=1;] [result=2; return=202; shadow=1]
 2 : {"Err_no":10}
 `
 
-// file is what a log writes to. Closed, it takes no more.
+// file is the output of a log. Writing fails once it is closed.
 type file struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -43,7 +43,7 @@ func (f *file) Write(b []byte) (int, error) {
 		return 0, f.fault
 	}
 	if f.closed {
-		return 0, errors.New("it is closed")
+		return 0, errors.New("closed")
 	}
 	return f.text.Write(b)
 }
@@ -61,8 +61,8 @@ func (f *file) String() string {
 	return f.text.String()
 }
 
-// logging returns an engine whose decisions are written to the files, one after
-// the other as the log is opened anew.
+// logging returns an engine whose decisions are logged to files, and to the next
+// one after each Reopen.
 func logging(t *testing.T, o trace.LogOptions, files ...*file) (*engine.Engine, *trace.Log) {
 	t.Helper()
 	return loggingTo(t, o, &files)
@@ -117,9 +117,9 @@ func closeLog(t *testing.T, l *trace.Log) {
 	}
 }
 
-// TestLogIsATrace writes calls of every form down, and asks them again: the
-// answers are the recorded ones.
-func TestLogIsATrace(t *testing.T) {
+// TestReplayedLogGivesTheRecordedAnswers logs calls of every form and decides
+// them again.
+func TestReplayedLogGivesTheRecordedAnswers(t *testing.T) {
 	f := new(file)
 	e, l := logging(t, trace.LogOptions{}, f)
 	calls := []*engine.Call{
@@ -170,7 +170,7 @@ func TestLogIsATrace(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDecisionIsNotWritten(t *testing.T) {
+func TestLogOmitsCallsWithoutDecision(t *testing.T) {
 	f := new(file)
 	e, l := logging(t, trace.LogOptions{}, f)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -181,7 +181,7 @@ func TestWhatIsNoDecisionIsNotWritten(t *testing.T) {
 		{Op: engine.Take, Fault: errors.New("no parameters")},
 	} {
 		if _, err := e.Decide(ctx, c); err == nil {
-			t.Error("it was decided")
+			t.Error("the call was decided")
 		}
 	}
 	if _, err := e.Decide(context.Background(), &engine.Call{Op: engine.Peek, Rule: 201, Sets: input}); err != nil {
@@ -193,14 +193,14 @@ func TestWhatIsNoDecisionIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestLinesWaitASecondAtMost(t *testing.T) {
+func TestLinesAreWrittenWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(file)
 		e, l := logging(t, trace.LogOptions{}, f)
 		take(t, e, 1, "uid", "7")
 		synctest.Wait()
 		if f.String() != "" {
-			t.Error("a line is written on its own")
+			t.Error("a line was written immediately")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -213,42 +213,42 @@ func TestLinesWaitASecondAtMost(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := strings.Count(f.String(), "\n"); n != 5 {
-			t.Errorf("%d lines when much is waiting", n)
+			t.Errorf("%d lines when the buffer is large", n)
 		}
 		closeLog(t, l)
 	})
 }
 
-// TestAFullLogDropsAndCounts has a disk that stands still, and one that is full.
-func TestAFullLogDropsAndCounts(t *testing.T) {
+// TestLogCountsDroppedLines uses a full disk, and then a stalled one.
+func TestLogCountsDroppedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &file{fault: errors.New("no space left")}
 		var dropped []int64
 		var faults []error
 		e, l := logging(t, trace.LogOptions{OnDropped: func(n int64, fault error) { dropped, faults = append(dropped, n), append(faults, fault) }}, f)
 		take(t, e, 1, "uid", "7")
-		time.Sleep(2 * time.Second) // one to write, one to tell
+		time.Sleep(2 * time.Second) // one to write, one to report
 		synctest.Wait()
 		if !slices.Equal(dropped, []int64{1}) || !errors.Is(faults[0], f.fault) {
 			t.Errorf("dropped %v with %v, want the one line", dropped, faults)
 		}
-		f.mu.Lock() // it hangs in Write
+		f.mu.Lock() // Write blocks
 		f.fault = nil
 		long := strings.Repeat("x", 1<<19)
 		for range 40 {
 			take(t, e, 1, "uid", long)
 		}
-		take(t, e, 1, "uid", strings.Repeat("x", trace.MaxLine)) // no line that Reader would take
+		take(t, e, 1, "uid", strings.Repeat("x", trace.MaxLine)) // too long for Reader
 		f.mu.Unlock()
 		closeLog(t, l)
 		written := strings.Count(f.String(), "\n")
 		if len(dropped) != 2 || written < 7 || written > 16 || int64(written)+dropped[1] != 41 {
-			t.Errorf("%d lines are written, dropped %v; want 7 to 16, and 41 in all", written, dropped)
+			t.Errorf("%d lines written, %v dropped; want 7 to 16 written, and 41 in total", written, dropped)
 		}
 	})
 }
 
-// hanging is a disk that stands still until it is let go.
+// hanging is a disk that stalls until free is closed.
 type hanging struct {
 	file
 	free chan struct{}
@@ -259,9 +259,9 @@ func (h *hanging) Write(b []byte) (int, error) {
 	return h.file.Write(b)
 }
 
-// TestADiskThatStandsStill is told of every second while it does, keeps no
-// decision waiting, and the end of the service not for long.
-func TestADiskThatStandsStill(t *testing.T) {
+// TestStalledDiskDelaysNothing checks that lost lines are reported every second,
+// that decisions do not wait, and that Close waits five seconds only.
+func TestStalledDiskDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &hanging{free: make(chan struct{})}
 		dropped, calls := int64(0), 0
@@ -283,29 +283,29 @@ func TestADiskThatStandsStill(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		// 4 MiB of lines wait, and as many are on their way or less.
+		// 4 MiB of lines are pending, and up to 4 MiB are being written.
 		if took := time.Since(begin); took != seconds*time.Second || calls < seconds-2 || dropped < lines*seconds-32 {
-			t.Errorf("after %v %d lines are told of in %d calls", took, dropped, calls)
+			t.Errorf("after %v %d lines reported in %d calls", took, dropped, calls)
 		}
 		if err := l.Close(); err == nil || time.Since(begin) > (seconds+6)*time.Second {
-			t.Errorf("the log ended after %v with %v, want an error after five seconds", time.Since(begin)-seconds*time.Second, err)
+			t.Errorf("Close took %v and returned %v; want an error after five seconds", time.Since(begin)-seconds*time.Second, err)
 		}
 		if dropped != lines*seconds {
-			t.Errorf("%d lines are told of, want all %d", dropped, lines*seconds)
+			t.Errorf("%d lines reported; want all %d", dropped, lines*seconds)
 		}
 		close(disk.free)
 	})
 }
 
-// filling is a disk with room for some bytes.
+// filling is a disk with a number of free bytes.
 type filling struct {
 	file
-	room int
+	space int
 }
 
 func (f *filling) Write(b []byte) (int, error) {
-	n := min(len(b), f.room)
-	f.room -= n
+	n := min(len(b), f.space)
+	f.space -= n
 	_, _ = f.file.Write(b[:n])
 	if n < len(b) {
 		return n, errors.New("no space left")
@@ -313,12 +313,11 @@ func (f *filling) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestADiskThatFillsCutsNoLine has room come in small pieces, so that it ends
-// within lines: those that are there are whole all the same, and what is there
-// and what is told of are all.
-func TestADiskThatFillsCutsNoLine(t *testing.T) {
+// TestFullDiskTruncatesNoLine frees space in small amounts, so that the disk fills
+// within lines. All written lines must be complete, and the others reported.
+func TestFullDiskTruncatesNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := &filling{room: 100}
+		disk := &filling{space: 100}
 		dropped := int64(0)
 		l, err := trace.NewLog(trace.LogOptions{
 			Open: func() (io.WriteCloser, error) { return disk, nil }, Every: 1, Mask: trace.NewMask([]string{trace.ShowAll}),
@@ -336,13 +335,13 @@ func TestADiskThatFillsCutsNoLine(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
-			disk.room += 70
+			disk.space += 70
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 		text := disk.String()
-		text = text[:strings.LastIndexByte(text, '\n')+1] // the last line has lost its rest
+		text = text[:strings.LastIndexByte(text, '\n')+1] // the last line may be incomplete
 		in := trace.NewReader(strings.NewReader(text))
 		written := int64(0)
 		for {
@@ -355,12 +354,12 @@ func TestADiskThatFillsCutsNoLine(t *testing.T) {
 			written++
 		}
 		if written < rounds*70/150 || written+dropped != rounds*lines {
-			t.Errorf("%d lines are written and %d told of, want %d in all", written, dropped, rounds*lines)
+			t.Errorf("%d lines written and %d reported; want %d in total", written, dropped, rounds*lines)
 		}
 	})
 }
 
-func TestReopen(t *testing.T) {
+func TestReopenSwitchesFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, third := new(file), new(file), new(file)
 		more := &[]*file{first, second}
@@ -382,15 +381,15 @@ func TestReopen(t *testing.T) {
 			t.Errorf("first: %s\nsecond: %s", first.String(), second.String())
 		}
 		if len(faults) == 0 || faults[0] == nil {
-			t.Errorf("the third line was lost with %v", faults)
+			t.Errorf("the third line was lost; reported errors: %v", faults)
 		}
 		if strings.Contains(third.String(), "third") || !strings.Contains(third.String(), "fourth") {
-			t.Errorf("the file that can be opened again has: %s", third.String())
+			t.Errorf("the third file has: %s", third.String())
 		}
 	})
 }
 
-func TestSample(t *testing.T) {
+func TestLogSamples(t *testing.T) {
 	f := new(file)
 	e, l := logging(t, trace.LogOptions{Every: 10}, f)
 	for range 5000 {
@@ -398,11 +397,11 @@ func TestSample(t *testing.T) {
 	}
 	closeLog(t, l)
 	if n := strings.Count(f.String(), "\n"); n < 350 || n > 650 { // 7 standard deviations
-		t.Errorf("%d of 5000 are written, want about 500", n)
+		t.Errorf("%d of 5000 lines written; want about 500", n)
 	}
 }
 
-func TestMask(t *testing.T) {
+func TestMaskReplacesValues(t *testing.T) {
 	for _, c := range []struct {
 		setting []string
 		want    string
@@ -425,7 +424,7 @@ func TestMask(t *testing.T) {
 			shown = append(shown, line)
 		}
 		if shown[0] != shown[1] || shown[0] == shown[2] {
-			t.Errorf("%v: equal values must stay equal, and others others: %q", c.setting, shown)
+			t.Errorf("%v: equal values must stay equal and different values different: %q", c.setting, shown)
 		}
 		if got := pseudonym.ReplaceAllString(shown[0], `"#"`); got != c.want {
 			t.Errorf("%v: %s, want %s", c.setting, got, c.want)

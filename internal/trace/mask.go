@@ -12,34 +12,34 @@ import (
 	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
-// Mask hides the values of parameters in a log. A masked value is a pseudonym
-// of 64 bits: equal values have the same, so that a replay counts them as one,
-// and nobody can tell the value. The key is this process's own and kept nowhere,
-// so that pseudonyms of two runs have nothing to do with each other.
+// Mask replaces the values of parameters in a log by pseudonyms of 64 bits. Equal
+// values have equal pseudonyms, so that a replay counts them as one, but a
+// pseudonym does not reveal its value. The key is random and never stored, so
+// pseudonyms of two processes are unrelated.
 type Mask struct {
 	all     bool
 	shown   map[string]bool
 	hashers sync.Pool
 }
 
-// hasher makes pseudonyms, without an allocation.
+// hasher computes pseudonyms without allocating.
 type hasher struct {
 	hash.Hash
 	in  []byte
 	sum [sha256.Size]byte
 }
 
-// pseudonymBytes are enough for some hundred million values without two that
-// share one.
+// pseudonymBytes is the length of a pseudonym. It suffices for some hundred
+// million values without a collision.
 const pseudonymBytes = 8
 
-// The words of a mask's setting.
+// The special words in the setting of a mask.
 const (
 	ShowAll  = "all"    // no value is masked
-	ShowNone = "masked" // every value is
+	ShowNone = "masked" // all values are masked
 )
 
-// NewMask makes a mask of a setting: ShowAll, ShowNone, or the names of the
+// NewMask returns the mask for a setting: ShowAll, ShowNone, or the names of the
 // parameters whose values are shown.
 func NewMask(setting []string) *Mask {
 	m := &Mask{shown: make(map[string]bool)}
@@ -53,12 +53,12 @@ func NewMask(setting []string) *Mask {
 		}
 	}
 	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // never fails
 	m.hashers.New = func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }
 	return m
 }
 
-// IsPseudonym tells whether a value is what a mask made of another.
+// IsPseudonym reports whether a value has the form of a pseudonym.
 func IsPseudonym(value string) bool {
 	if len(value) != 1+2*pseudonymBytes || value[0] != '#' {
 		return false
@@ -71,16 +71,17 @@ func IsPseudonym(value string) bool {
 	return true
 }
 
-// hides tells whether a value is written as a pseudonym. An empty one is not,
-// since conditions tell it from others; the door is no caller's word. What is no
-// UTF-8 always is: JSON cannot say it, and with U+FFFD in place of its bytes two
-// callers would be one in a replay. No rule file names such a value.
+// hides reports whether a value is written as a pseudonym. Empty values are not,
+// because conditions distinguish them, and neither is the door, which is not
+// chosen by the caller. Values that are not UTF-8 always are: JSON cannot
+// represent them, and with U+FFFD instead of the invalid bytes a replay would
+// take two callers for one. No rule file contains such a value.
 func (m *Mask) hides(name, value string) bool {
 	shown := m.all || value == "" || name == "door" || m.shown[name]
 	return !shown || !utf8.ValidString(value)
 }
 
-// appendTo appends the value as it may be written, as JSON.
+// appendTo appends the value or its pseudonym as a JSON string.
 func (m *Mask) appendTo(b []byte, name, value string) []byte {
 	if !m.hides(name, value) {
 		return jsontext.AppendString(b, value)

@@ -8,25 +8,25 @@ import (
 	"io"
 )
 
-// MaxLine is the most bytes that a line has.
+// MaxLine is the maximum length of a line in bytes, including its newline.
 const MaxLine = 1 << 20
 
-// Reader reads a trace line by line, however long it is.
+// Reader parses a trace of any length line by line.
 type Reader struct {
 	in     *bufio.Reader
 	number int
 }
 
-// NewReader returns a Reader of what in holds.
+// NewReader returns a Reader of in.
 func NewReader(in io.Reader) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, MaxLine)}
 }
 
-// Number is the number of the line that Next returned, from 1.
+// Number returns the number of the line that Next returned, starting at 1.
 func (r *Reader) Number() int { return r.number }
 
-// Next returns the next line that is not blank; io.EOF when there is none. An
-// error of a line names its number. A byte order mark is skipped.
+// Next returns the next line that is not blank, or io.EOF at the end. Other
+// errors start with the number of the line. A byte order mark is skipped.
 func (r *Reader) Next() (*Line, error) {
 	for {
 		text, err := r.in.ReadSlice('\n')
@@ -36,7 +36,7 @@ func (r *Reader) Next() (*Line, error) {
 		r.number++
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, r.fault(fmt.Errorf("it has more than %d bytes", MaxLine))
+			return nil, r.fault(fmt.Errorf("longer than %d bytes", MaxLine))
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, r.fault(err)
 		}

@@ -14,33 +14,33 @@ import (
 
 var pseudonym = regexp.MustCompile(`"#[0-9a-f]{16}"`)
 
-func TestReaderNamesTheLine(t *testing.T) {
+func TestReaderErrorsNameTheLine(t *testing.T) {
 	const good = `{"t":1,"params":{}}`
 	for name, c := range map[string]struct{ text, want string }{
-		"no JSON":            {"\n\n" + good + "\nx", "line 4: invalid character 'x' looking for beginning of value; want a JSON object, as a line of decision_log is one"},
-		"cut off":            {good[:9], "line 1: the JSON object is cut off"},
-		"two on a line":      {good + good, "line 1: there is more behind the JSON object; want one object a line"},
-		"no time":            {`{"params":{}}`, "line 1: t is missing; want the time of the call in ms since the epoch"},
-		"no parameters":      {`{"t":1}`, `line 1: params are missing; want "params":{"name":"value"}, or "sets"`},
-		"params and sets":    {`{"t":1,"params":{},"sets":[{}]}`, "line 1: sets stand beside params; want the one or the other"},
-		"no set":             {`{"t":1,"sets":[]}`, "line 1: there is no set in sets"},
+		"no JSON":            {"\n\n" + good + "\nx", "line 4: invalid character 'x' looking for beginning of value; want a JSON object such as a line of decision_log"},
+		"incomplete":         {good[:9], "line 1: incomplete JSON object"},
+		"two objects":        {good + good, "line 1: unexpected text after the JSON object; want one object per line"},
+		"no time":            {`{"params":{}}`, "line 1: missing t; want the time of the call in ms since the epoch"},
+		"no parameters":      {`{"t":1}`, `line 1: missing params; want "params":{"name":"value"}, or "sets"`},
+		"params and sets":    {`{"t":1,"params":{},"sets":[{}]}`, "line 1: both sets and fields of a single set; want either"},
+		"no set":             {`{"t":1,"sets":[]}`, "line 1: sets is empty; want one set at least"},
 		"an unknown op":      {`{"t":1,"op":"x","params":{}}`, `line 1: unknown op "x"; want take, browse, update, refund, browse-complete, take-complete, peek or reset`},
-		"a peek at nothing":  {`{"t":1,"op":"peek","params":{}}`, "line 1: rule is missing; want the number of the rule that peek is about"},
+		"peek without rule":  {`{"t":1,"op":"peek","params":{}}`, "line 1: missing rule; want the number of the rule for peek"},
 		"an unknown erase":   {`{"t":1,"op":"refund","erase":3,"params":{}}`, "line 1: erase is 3; want 1 or 2"},
-		"a name that is off": {`{"t":1,"parms":{}}`, `line 1: unknown field "parms"`},
-		"a text for t":       {`{"t":"1","params":{}}`, "line 1: t: string does not do; want a whole number that is not negative"},
-		"a fraction":         {`{"t":1,"params":{},"hits":1.5}`, "line 1: hits: number 1.5 does not do; want a whole number that is not negative"},
-		"a list of params":   {`{"t":1,"params":[]}`, "line 1: params: array does not do; want an object"},
-		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: it has more than 1048576 bytes"},
-		"a time in µs":       {`{"t":1780286400000000,"params":{}}`, "line 1: t is 1780286400000000, which is no time that a store counts with; want ms since the epoch, 1 … 70368744177664"},
+		"a misspelled field": {`{"t":1,"parms":{}}`, `line 1: unknown field "parms"`},
+		"a string for t":     {`{"t":"1","params":{}}`, "line 1: t: string is not valid here; want a non-negative integer"},
+		"a fraction":         {`{"t":1,"params":{},"hits":1.5}`, "line 1: hits: number 1.5 is not valid here; want a non-negative integer"},
+		"an array of params": {`{"t":1,"params":[]}`, "line 1: params: array is not valid here; want an object"},
+		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: longer than 1048576 bytes"},
+		"a time in µs":       {`{"t":1780286400000000,"params":{}}`, "line 1: t is 1780286400000000, out of range; want ms since the epoch, 1 … 70368744177664"},
 		"a limit below 0":    {`{"t":1,"params":{},"limit":{"count":-1,"seconds":1}}`, "line 1: limit.count is -1; want 0 … 4294967295"},
-		"a limit of no time": {`{"t":1,"sets":[{},{"limit":{"count":1}}]}`, "line 1: set 2: limit.seconds is 0; want 1 … 31622400"},
-		"a reader that ails": {"", "line 1: it is ill"},
+		"a limit without s":  {`{"t":1,"sets":[{},{"limit":{"count":1}}]}`, "line 1: set 2: limit.seconds is 0; want 1 … 31622400"},
+		"a failing reader":   {"", "line 1: read failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := io.Reader(strings.NewReader(c.text))
 			if c.text == "" {
-				in = ill{}
+				in = failingReader{}
 			}
 			r := trace.NewReader(in)
 			var err error
@@ -54,11 +54,11 @@ func TestReaderNamesTheLine(t *testing.T) {
 	}
 }
 
-type ill struct{}
+type failingReader struct{}
 
-func (ill) Read(b []byte) (int, error) { return copy(b, "{"), errors.New("it is ill") }
+func (failingReader) Read(b []byte) (int, error) { return copy(b, "{"), errors.New("read failed") }
 
-func TestDefaults(t *testing.T) {
+func TestReaderAppliesDefaults(t *testing.T) {
 	r := trace.NewReader(strings.NewReader("\ufeff \r\n" + `{"t":5,"params":{"a":"b"}}` + "\r\n" + `{"t":6,"sets":[{"hits":0},{"params":{"c":""}}]}`))
 	line, err := r.Next()
 	if err != nil {
@@ -80,8 +80,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// FuzzReader holds that no line crashes the reader, and that what it takes can
-// be asked.
+// FuzzReader checks that no line panics and that every accepted line is a valid
+// call.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"t":1,"params":{"uid":"7"},"hits":2}`))
 	f.Add([]byte(`{"t":1,"op":"reset","rule":201,"sets":[{"params":{"a":"b"},"limit":{"count":1,"seconds":60,"entries":["k"]}}]}`))

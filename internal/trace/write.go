@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	errNotOpen     = errors.New("the file could not be opened")
-	errStandsStill = errors.New("the disk stands still; the last lines are lost")
+	errNotOpen = errors.New("the file could not be opened")
+	errStalled = errors.New("the disk is stalled; the last lines are lost")
 )
 
-// run writes until the log is closed.
+// run writes pending lines until the log is closed.
 func (l *Log) run() {
 	defer close(l.written)
 	timer := time.NewTicker(flushInterval)
@@ -24,7 +24,7 @@ func (l *Log) run() {
 			l.write()
 		case <-l.reopen:
 			l.write()
-			l.openAgain()
+			l.openOutput()
 		case <-l.stop:
 			l.write()
 			l.dropRest()
@@ -33,7 +33,7 @@ func (l *Log) run() {
 	}
 }
 
-// write writes what waits, and counts what could not be written.
+// write writes the pending lines and counts those that it could not write.
 func (l *Log) write() {
 	l.mu.Lock()
 	text, lines := l.pending, l.lines
@@ -54,13 +54,13 @@ func (l *Log) write() {
 
 var newline = []byte{'\n'}
 
-// writeLines writes whole lines, some at a time since a file that moves aside
-// at a size takes no more at once. It returns the lines that were not written.
-// A disk may fill within a line: its rest goes first when there is room again,
-// so that no line is ever cut off.
+// writeLines writes whole lines and returns those that it did not write. It
+// limits the size of a write, because a file that rotates by size does not
+// accept more at once. If the disk becomes full within a line, the rest of that
+// line is written first once there is space again, so that no line is truncated.
 func (l *Log) writeLines(text []byte) (left []byte, err error) {
 	if l.out == nil {
-		l.openAgain()
+		l.openOutput()
 	}
 	if l.out == nil {
 		return text, errNotOpen
@@ -73,7 +73,7 @@ func (l *Log) writeLines(text []byte) (left []byte, err error) {
 		}
 	}
 	for len(text) > 0 {
-		n, err := l.out.Write(text[:lineEnd(text, writeFrom)])
+		n, err := l.out.Write(text[:lineEnd(text, flushSize)])
 		if err != nil {
 			if n > 0 && text[n-1] != '\n' {
 				end := n + bytes.IndexByte(text[n:], '\n') + 1
@@ -87,19 +87,19 @@ func (l *Log) writeLines(text []byte) (left []byte, err error) {
 	return nil, nil
 }
 
-// lineEnd is the end of as many whole lines as fit into most bytes, of one at
-// least.
-func lineEnd(text []byte, most int) int {
-	if len(text) <= most {
+// lineEnd returns the length of as many whole lines as fit into size bytes, but
+// of one line at least.
+func lineEnd(text []byte, size int) int {
+	if len(text) <= size {
 		return len(text)
 	}
-	if end := bytes.LastIndexByte(text[:most], '\n'); end >= 0 {
+	if end := bytes.LastIndexByte(text[:size], '\n'); end >= 0 {
 		return end + 1
 	}
 	return bytes.IndexByte(text, '\n') + 1
 }
 
-// dropRest gives up what is left of a line that was written in part.
+// dropRest drops the rest of a line that was written partly.
 func (l *Log) dropRest() {
 	if len(l.rest) == 0 {
 		return
@@ -110,13 +110,13 @@ func (l *Log) dropRest() {
 	l.mu.Unlock()
 }
 
-// openAgain opens the file anew. Without it lines are dropped; it is tried again
-// with the next that are written.
-func (l *Log) openAgain() {
+// openOutput closes the output and opens it again. If that fails, lines are
+// dropped, and the next write tries again.
+func (l *Log) openOutput() {
 	if l.out != nil {
 		l.out.Close()
 	}
-	l.dropRest() // the other file has no begin of it
+	l.dropRest() // the new file does not contain its start
 	out, err := l.options.Open()
 	l.out = out
 	if err != nil {
