@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store"
@@ -49,11 +50,8 @@ func (p *program) explainCommand() *cobra.Command {
 	f.Uint64Var(&q.hits, "hits", 1, "number of `HITS` that the request stands for")
 	f.Var(&format, "format", "`FORMAT` of the explanation: text or json (docs/formats.md)")
 	all := f.Bool("all", false, "tell every rule; without it, where more than "+strconv.Itoa(maxNotMet)+" are not met, only the nearest of these (json has all)")
-	addFileFlags(c, &files)
+	addParserFlags(c, &files)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(files.Paths) == 0 {
-			return errors.New("there are no rules; give --rules PATH")
-		}
 		if err := q.read(args); err != nil {
 			return err
 		}
@@ -62,7 +60,7 @@ func (p *program) explainCommand() *cobra.Command {
 			return err
 		}
 		if format.value == "json" {
-			return writeJSON(p.stdout, e)
+			return display.JSON(p.stdout, e)
 		}
 		printExplanation(p.stdout, e, *all, p.colours())
 		return nil
@@ -72,13 +70,9 @@ func (p *program) explainCommand() *cobra.Command {
 
 // explain decides the question on its own, and words what was decided.
 func (p *program) explain(ctx context.Context, files reload.Files, q *inquiry) (*explanation, error) {
-	set, findings, err := files.Load()
+	set, err := p.loadRules(files)
 	if err != nil {
-		return nil, failure{err}
-	}
-	printFindings(p.stderr, findings)
-	if findings.HasErrors() {
-		return nil, errTold
+		return nil, err
 	}
 	q.tellSlips(p.stderr, set)
 	params, origins, err := q.params(set)

@@ -10,15 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// standardInput is the PATH that stands for the standard input.
+// standardInput is the PATH that means the standard input.
 const standardInput = "-"
 
-// formatting is one run of `koalagate fmt`.
-type formatting struct {
+// formatter is one run of `koalagate fmt`.
+type formatter struct {
 	*program
 	check, write bool
 }
@@ -26,44 +27,45 @@ type formatting struct {
 func (p *program) fmtCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fmt [--check | --write] PATH…",
-		Short: "Lay rule files out",
-		Long: "Print rule files in their canonical layout: files, folders of *.conf, and - for the standard input.\n" +
-			"Order, comments and meaning stay; old spellings become new ones. Word lists are not looked at.\n" +
-			"Exit code 0, or 1 if a file has errors (it is left as it is) or, with --check, differs.",
+		Short: "Format rule files",
+		Long: "Print rule files in canonical layout. PATH is a file, a folder of *.conf files, or - for the\n" +
+			"standard input. Order, comments and meaning stay the same; deprecated spellings are replaced.\n" +
+			"Word lists are not read. The exit code is 0, or 1 if a file has errors (it is left unchanged)\n" +
+			"or, with --check, differs from its layout.",
 		Example: "  koalagate fmt --check rules/\n  koalagate fmt --write rules.conf",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("there is nothing to lay out; give a rule file, a folder, or - for the standard input")
+				return errors.New("nothing to format; name a rule file, a folder, or - for the standard input")
 			}
 			return nil
 		},
 	}
-	f := formatting{program: p}
-	c.Flags().BoolVar(&f.check, "check", false, "print the names of files that differ from their layout, and nothing else")
+	f := formatter{program: p}
+	c.Flags().BoolVar(&f.check, "check", false, "print only the names of files that differ from their layout")
 	c.Flags().BoolVar(&f.write, "write", false, "replace files that differ from their layout, and print their names")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if f.check && f.write {
-			return errors.New("--check writes nothing and --write does; leave one of them out")
+			return errors.New("--check and --write exclude each other")
 		}
 		if f.write && slices.Contains(args, standardInput) {
-			return errors.New("the standard input cannot be written; take - or --write out")
+			return errors.New("--write cannot replace the standard input; remove - or --write")
 		}
 		return f.run(args)
 	}
 	return c
 }
 
-// run lays out every file, also behind one that cannot be.
-func (f *formatting) run(paths []string) error {
+// run formats every file, including those after a file that has errors.
+func (f *formatter) run(paths []string) error {
 	sources, err := reload.Files{Paths: paths, Stdin: f.stdin}.Sources()
 	if err != nil {
 		return failure{err}
 	}
 	var faults []error
-	told := false
+	reported := false
 	for _, source := range sources {
-		if err := f.file(source); errors.Is(err, errTold) {
-			told = true
+		if err := f.file(source); errors.Is(err, errReported) {
+			reported = true
 		} else {
 			faults = append(faults, err)
 		}
@@ -71,40 +73,41 @@ func (f *formatting) run(paths []string) error {
 	if err := errors.Join(faults...); err != nil {
 		return failure{err}
 	}
-	if told {
-		return errTold
+	if reported {
+		return errReported
 	}
 	return nil
 }
 
-// file lays out one file. It returns errTold for what it has told itself.
-func (f *formatting) file(source rules.Source) error {
-	laid, findings := rules.Format(source)
-	if findings.HasErrors() {
-		printFindings(f.stderr, findings)
-		return errTold
+// file formats one file. It returns errReported for problems that it has
+// printed.
+func (f *formatter) file(source rules.Source) error {
+	formatted, list := rules.Format(source)
+	if list.HasErrors() {
+		findings.WriteText(f.stderr, list)
+		return errReported
 	}
-	same := bytes.Equal(laid, source.Text)
+	same := bytes.Equal(formatted, source.Text)
 	switch {
 	case f.check && !same:
 		fmt.Fprintln(f.stdout, source.Name)
-		return errTold
+		return errReported
 	case f.write && !same:
-		if err := replaceFile(source.Name, laid); err != nil {
+		if err := replaceFile(source.Name, formatted); err != nil {
 			return err
 		}
 		fmt.Fprintln(f.stdout, source.Name)
 	case !f.check && !f.write:
-		if _, err := f.stdout.Write(laid); err != nil {
+		if _, err := f.stdout.Write(formatted); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replaceFile puts a new content in the place of a file at once: whoever reads
-// it, the service among them, sees the old or the new one whole. Owner, group and
-// mode stay, and a symbolic link stays one.
+// replaceFile replaces the content of a file atomically: a reader such as the
+// service sees either the old or the new content. Owner, group and mode stay the
+// same, and a symbolic link stays a link.
 func replaceFile(path string, content []byte) (err error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -114,7 +117,8 @@ func replaceFile(path string, content []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	// The name ends otherwise than a rule file's, so no folder takes it for one.
+	// The suffix is not .conf, so that no reader of the folder takes the temporary
+	// file for a rule file.
 	next, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*.new")
 	if err != nil {
 		return err

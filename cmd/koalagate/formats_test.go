@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/trace"
 )
 
@@ -17,7 +18,7 @@ func TestFormatsAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, v := range map[string]any{
-		"`koalagate check --format json`":   foundJSON{},
+		"`koalagate check --format json`":   findings.Document{},
 		"`koalagate explain --format json`": explanation{},
 		"A line of a trace":                 trace.Line{},
 	} {

@@ -74,7 +74,7 @@ func (p *program) probeCommand() *cobra.Command {
 		}
 		pr.run(c.Context())
 		if pr.report.faults > 0 {
-			return errTold
+			return errReported
 		}
 		return nil
 	}

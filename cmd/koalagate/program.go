@@ -38,8 +38,8 @@ func (f failure) Unwrap() error { return f.error }
 // more: what there is to say was written.
 func failed(format string, args ...any) error { return failure{fmt.Errorf(format, args...)} }
 
-// errTold is a failure that needs no further word.
-var errTold = failure{errors.New("")}
+// errReported is a failure that needs no further word.
+var errReported = failure{errors.New("")}
 
 // output is the standard output, and the first fault of writing to it: most of
 // what prints has nobody to tell.

@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/admin"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -125,12 +126,12 @@ func ruleFiles(c *config.Config) reload.Files {
 // firstRules loads the rules of the start. A service without them would let
 // everything through, so it does not start with faulty ones.
 func (p *program) firstRules(loader *reload.Reloader) (*rules.Set, error) {
-	set, findings, err := loader.First()
+	set, list, err := loader.First()
 	if err != nil {
 		return nil, failed("the rules cannot be read: %w", err)
 	}
-	if findings.HasErrors() {
-		printFindings(p.stderr, findings)
+	if list.HasErrors() {
+		findings.WriteText(p.stderr, list)
 		return nil, failed("the rules are faulty, so there is nothing to serve by")
 	}
 	return set, nil

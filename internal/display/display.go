@@ -1,0 +1,72 @@
+// Package display formats values for the output of commands: values that
+// clients sent as single words that no terminal interprets, words in color, and
+// JSON documents.
+package display
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Value returns a value as one printable word. It quotes values that are empty,
+// that are not valid UTF-8, or that contain spaces, quotes or characters that a
+// terminal may interpret.
+func Value(value string) string {
+	plain := value != "" && utf8.ValidString(value) && !strings.ContainsFunc(value, func(r rune) bool {
+		return r == ' ' || r == '"' || !unicode.IsPrint(r)
+	})
+	if plain {
+		return value
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// Identity returns the parameters that select a counter as "name=value" words,
+// or "all together" for the counter that all requests share.
+func Identity(values []rules.Param) string {
+	if len(values) == 0 {
+		return "all together"
+	}
+	parts := make([]string, len(values))
+	for i, p := range values {
+		parts[i] = p.Name + "=" + Value(p.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// JSON writes v as an indented JSON document that ends with a newline. It does
+// not escape HTML characters.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// Color is the parameter of an ANSI escape sequence that selects a style.
+type Color string
+
+// The styles that commands use.
+const (
+	Faint  Color = "2"
+	Red    Color = "31"
+	Green  Color = "32"
+	Yellow Color = "33"
+)
+
+// Painter colors text if it is true. The zero value returns text as it is.
+type Painter bool
+
+// Paint returns text in a color.
+func (p Painter) Paint(c Color, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}

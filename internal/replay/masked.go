@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// MaskedParam is a parameter whose value the trace masks although a rule
+// compares it. The answers are then those to other requests, and nothing else
+// would show it.
+type MaskedParam struct {
+	Line int    // the first line with a masked value
+	Name string // the parameter
+	Rule int64  // the number of the first rule that compares it
+}
+
+// String returns the problem and its fix in one sentence.
+func (m MaskedParam) String() string {
+	return fmt.Sprintf("line %d: the value of %s is masked, but rule %d compares it; add %s to decision_log_params of the service that writes the log",
+		m.Line, m.Name, m.Rule, m.Name)
+}
+
+// maskedParams finds masked parameters.
+type maskedParams struct {
+	found    func(MaskedParam)
+	compared map[string]*rules.Rule // by parameter, the first rule that compares it; without those already found
+}
+
+func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
+	m := &maskedParams{found: found, compared: make(map[string]*rules.Rule)}
+	if found == nil {
+		return m
+	}
+	note := func(name string, r *rules.Rule) {
+		if _, known := m.compared[name]; !known && name != "" {
+			m.compared[name] = r
+		}
+	}
+	for _, r := range set.Rules {
+		note(r.Cost, r)
+		for _, c := range r.Conditions {
+			// Conditions for any value also hold for a pseudonym.
+			if !strings.HasSuffix(strings.TrimSuffix(c.String(), "{~}"), "=+") {
+				note(c.Name, r)
+			}
+		}
+	}
+	return m
+}
+
+// check reports the parameters that are masked in a call, each once.
+func (m *maskedParams) check(line int, c *engine.Call) {
+	for name, rule := range m.compared {
+		for i := range c.Sets {
+			if value, _ := c.Sets[i].Params.Get(name); trace.IsPseudonym(value) {
+				m.found(MaskedParam{Line: line, Name: name, Rule: rule.Return})
+				delete(m.compared, name)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Report is the result of a replay.
+type Report struct {
+	// Calls is the number of calls.
+	Calls int
+	// From and To are the earliest and the latest time of a call in ms since the
+	// epoch.
+	From, To int64
+	// Zone is the time zone of the rule set, in which text shows times; nil means
+	// UTC.
+	Zone *time.Location
+	// Allowed, Denied, Challenged and Undecided add up to Calls. Undecided calls
+	// are operations that have no verdict, such as refunds.
+	Allowed, Denied, Challenged, Undecided int
+	// Comparison compares the recorded answers with the new ones.
+	Comparison Comparison
+	// Rules has an entry for each rule, in the order in which rules are tried.
+	Rules []RuleTotals
+	// Identities lists up to 10 identities with the most hits, most hits first.
+	Identities []IdentityTotals
+}
+
+// RuleTotals counts parameter sets for one rule.
+type RuleTotals struct {
+	Rule        int64 // its number
+	Shadow      bool  // whether it is a shadow rule
+	Matched     int
+	Refused     int
+	WouldRefuse int // refusals of a shadow rule, which are not enforced
+}
+
+// IdentityTotals counts the hits of one identity of a rule.
+type IdentityTotals struct {
+	Rule     int64
+	Identity []rules.Param
+	// Hits is the number of hits; Excess of these may belong to other identities,
+	// since only the 10000 heaviest are tracked. Excess is 0 where fewer occur.
+	Hits, Excess int64
+	// Refused is the number of calls that the rule refused to the identity.
+	Refused int
+}
+
+func (r *Report) count(v rules.Verdict) {
+	switch v {
+	case rules.Allow:
+		r.Allowed++
+	case rules.Deny:
+		r.Denied++
+	case rules.Challenge:
+		r.Challenged++
+	}
+}
+
+// WriteText writes the report for people. Errors of w are not reported.
+func (r *Report) WriteText(w io.Writer) {
+	if r.Calls == 0 {
+		fmt.Fprintln(w, "the trace has no calls")
+		return
+	}
+	fmt.Fprintf(w, "%d calls from %s to %s: %d allowed, %d denied, %d challenged, %d without a verdict\n",
+		r.Calls, r.clock(r.From), r.clock(r.To), r.Allowed, r.Denied, r.Challenged, r.Undecided)
+	if c := r.Comparison; c.Compared > 0 {
+		fmt.Fprintf(w, "%d of %d recorded answers had another verdict or another rule", c.Different, c.Compared)
+		if c.Different > 0 {
+			fmt.Fprintf(w, ", first in line %d", c.FirstDifferent)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+	r.writeRules(w)
+	r.writeIdentities(w)
+}
+
+func (r *Report) writeRules(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	defer t.Flush()
+	fmt.Fprintln(t, "rule\tmatched\trefused\twould refuse\t")
+	for _, n := range r.Rules {
+		would := "-"
+		if n.Shadow {
+			would = strconv.Itoa(n.WouldRefuse)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t\n", n.Rule, n.Matched, n.Refused, would)
+	}
+}
+
+func (r *Report) writeIdentities(w io.Writer) {
+	if len(r.Identities) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nidentities with the most hits")
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	defer t.Flush()
+	fmt.Fprintln(t, "rule\thits\trefused calls\tidentity")
+	for _, x := range r.Identities {
+		hits := strconv.FormatInt(x.Hits, 10)
+		if x.Excess > 0 {
+			hits = fmt.Sprintf("%d … %d", x.Hits-x.Excess, x.Hits)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", x.Rule, hits, x.Refused, display.Identity(x.Identity))
+	}
+}
+
+// clock returns a time in the zone of the rule set.
+func (r *Report) clock(ms int64) string {
+	zone := r.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	return time.UnixMilli(ms).In(zone).Format("2006-01-02 15:04:05 MST")
+}

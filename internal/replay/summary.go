@@ -1,0 +1,141 @@
+package replay
+
+import (
+	"bytes"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Comparison counts calls whose outcome differs between two rule sets, or
+// between a recorded answer and a new one.
+type Comparison struct {
+	// Compared is the number of calls with two outcomes.
+	Compared int
+	// Different is the number of these whose outcomes differ.
+	Different int
+	// FirstDifferent is the number of the first such call, as passed to Add; 0
+	// if there is none.
+	FirstDifferent int
+}
+
+// Add counts a call; number identifies it, such as the line of a trace.
+func (c *Comparison) Add(number int, before, after Outcome) {
+	c.Compared++
+	if before.Equal(after) {
+		return
+	}
+	if c.Different == 0 {
+		c.FirstDifferent = number
+	}
+	c.Different++
+}
+
+// Summary adds calls and their decisions up. Its memory depends on the number
+// of rules and not on the number of calls. It is not safe for concurrent use.
+type Summary struct {
+	set        *rules.Set
+	matches    rules.Matches
+	report     Report
+	byRule     map[*rules.Rule]*RuleTotals
+	identities *topIdentities
+}
+
+// NewSummary returns an empty summary of decisions by set.
+func NewSummary(set *rules.Set) *Summary {
+	s := &Summary{set: set, byRule: make(map[*rules.Rule]*RuleTotals, len(set.Rules)), identities: newTopIdentities(trackedIdentities)}
+	s.report.Zone = set.Zone
+	s.report.Rules = make([]RuleTotals, len(set.Rules))
+	for i, r := range set.Rules {
+		s.report.Rules[i] = RuleTotals{Rule: r.Return, Shadow: r.Shadow}
+		s.byRule[r] = &s.report.Rules[i]
+	}
+	return s
+}
+
+// Add counts a call and its decision.
+func (s *Summary) Add(c *engine.Call, d *engine.Decision) {
+	r := &s.report
+	if r.Calls == 0 || c.Now < r.From {
+		r.From = c.Now
+	}
+	r.To = max(r.To, c.Now)
+	r.Calls++
+	switch c.Op {
+	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
+		r.count(d.Verdict)
+	default: // the other operations have no verdict
+		r.Undecided++
+	}
+	for i := range d.Sets {
+		s.addSet(c.Op, &c.Sets[i], &d.Sets[i])
+	}
+}
+
+func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
+	counting := op == engine.Take || op == engine.Update || op == engine.CompleteTake
+	s.set.Match(in.Params, &s.matches)
+	for i := range s.matches.List {
+		m := &s.matches.List[i]
+		s.byRule[m.Rule].Matched++
+		if m.Rule.Counts() && counting && !in.Refund {
+			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
+			s.identities.add(m, int64(in.Hits)*m.Cost, refused)
+		}
+	}
+	if a.Decider != nil && a.Verdict != rules.Allow {
+		s.byRule[a.Decider].Refused++
+	}
+	for _, r := range a.Refusing {
+		s.byRule[r].Refused++
+	}
+	for i := range a.Shadow {
+		if a.Shadow[i].Verdict != rules.Allow {
+			s.byRule[a.Shadow[i].Rule].WouldRefuse++
+		}
+	}
+}
+
+// Compare counts whether a call has another outcome than before; number
+// identifies the call.
+func (s *Summary) Compare(number int, before, after Outcome) {
+	s.report.Comparison.Add(number, before, after)
+}
+
+// compareRecorded compares a decision with the answer that its line records.
+// Answer is the decision as trace.AppendAnswer writes it.
+func (s *Summary) compareRecorded(l parsedLine, op engine.Op, d *engine.Decision, answer []byte) {
+	recorded := l.line.Recorded()
+	if len(recorded) == 0 {
+		return
+	}
+	if !l.line.Several() && bytes.Equal(withoutQuota(recorded), withoutQuota(answer)) {
+		s.report.Comparison.Compared++ // identical text, as most answers are
+		return
+	}
+	before, ok := ParseOutcome(recorded)
+	if !ok {
+		return
+	}
+	if after, ok := OutcomeOf(op, d, l.line.Several()); ok {
+		s.Compare(l.number, before, after)
+	}
+}
+
+// withoutQuota returns the start of an answer to one parameter set, up to what
+// is left of its limit. All that Outcome compares is in this part, and comparing
+// it as text avoids parsing JSON, which would take most of the time of a summary.
+func withoutQuota(answer []byte) []byte {
+	if at := bytes.Index(answer, []byte(`,"limit":`)); at >= 0 {
+		return answer[:at]
+	}
+	return answer
+}
+
+// Report returns the totals so far. They do not change with later calls of Add.
+func (s *Summary) Report() *Report {
+	r := s.report
+	r.Rules = append([]RuleTotals(nil), s.report.Rules...)
+	r.Identities = s.identities.top(reportedIdentities)
+	return &r
+}

@@ -1,0 +1,98 @@
+// Package sandbox decides calls by a rule set with counters of its own, apart
+// from those of any service: for explanations, replays and trials of rules.
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/rules"
+)
+
+const (
+	// Memory is the Store of a sandbox that counts in process.
+	Memory = "memory"
+	// DefaultRedisPrefix starts the keys of sandboxes in Redis.
+	DefaultRedisPrefix = "koala-replay"
+)
+
+const (
+	// redisBudget limits one answer of Redis. It is generous because no client
+	// waits for a sandbox.
+	redisBudget = 10 * time.Second
+	// redisLinger is how long Redis keeps the counters. Expiry follows the clock
+	// of Redis, and deciding one busy second of a trace may take longer than one
+	// second.
+	redisLinger = 24 * time.Hour
+	// clearTimeout limits the removal of the keys.
+	clearTimeout = time.Minute
+)
+
+var errNoAnswer = errors.New("the store did not answer")
+
+// Options configures a Sandbox. The zero value counts in process.
+type Options struct {
+	// Store is Memory or the URL of a Redis; "" means Memory.
+	Store string
+	// RedisPrefix starts the keys in Redis. Each sandbox adds a random suffix,
+	// so that two sandboxes never share a key. "" means DefaultRedisPrefix.
+	RedisPrefix string
+}
+
+// Sandbox decides calls. It is safe for concurrent use.
+type Sandbox struct {
+	engine *engine.Engine
+	close  func(context.Context) error
+}
+
+// Open returns a sandbox that decides by set. The caller must close it. The
+// error reports an invalid Redis URL; Open does not connect.
+func Open(set *rules.Set, o Options) (*Sandbox, error) {
+	if o.Store == "" || o.Store == Memory {
+		m := store.NewMemory(store.MemoryOptions{})
+		return &Sandbox{engine: engine.New(m, set), close: func(context.Context) error { m.Close(); return nil }}, nil
+	}
+	if o.RedisPrefix == "" {
+		o.RedisPrefix = DefaultRedisPrefix
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	r, err := store.NewRedis(store.RedisOptions{
+		URL: o.Store, Prefix: o.RedisPrefix + "-" + hex.EncodeToString(random[:]), Budget: redisBudget, Linger: redisLinger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{engine: engine.New(r, set), close: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, clearTimeout)
+		defer cancel()
+		defer r.Close()
+		return r.Clear(ctx)
+	}}, nil
+}
+
+// Decide decides a call at the time that the call names, or at the current time
+// of the store. The error is that of engine.Decide, or the reason why the store
+// did not answer: a decision without counters has no use in a sandbox.
+func (s *Sandbox) Decide(ctx context.Context, c *engine.Call) (*engine.Decision, error) {
+	d, err := s.engine.Decide(ctx, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Cause != nil:
+		return nil, d.Cause
+	case d.Unavailable:
+		return nil, errNoAnswer
+	}
+	return d, nil
+}
+
+// Close removes the counters and releases the store. It also works with a ctx
+// that is already canceled, so that an interrupted command leaves no keys in
+// Redis. Removing the keys takes one minute at most.
+func (s *Sandbox) Close(ctx context.Context) error { return s.close(context.WithoutCancel(ctx)) }
