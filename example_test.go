@@ -35,7 +35,7 @@ func ExampleOpen_redis() {
 	params := new(rules.Params)
 	params.Set("act", "comment")
 	params.Set("uid", "ann")
-	d, err := gate.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params, Hits: 1}}})
+	d, err := gate.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params, Hits: 1}}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -87,7 +88,7 @@ func Open(o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.engine = engine.New(counters, set, engine.WithModes(o.Modes), engine.WithPolicies(o.FailPolicies))
+	g.engine = engine.New(set, wiring.CountIn(counters), engine.WithModes(o.Modes), engine.WithPolicies(o.FailPolicies))
 	watching, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	g.group.Go(func() { files.Run(watching, g.engine.Swap) })

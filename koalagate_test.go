@@ -38,7 +38,7 @@ func take(t *testing.T, g *koalagate.Gate, uid string) rules.Verdict {
 	t.Helper()
 	params := new(rules.Params)
 	params.Set("uid", uid)
-	d, err := g.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params, Hits: 1}}})
+	d, err := g.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params, Hits: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -97,7 +98,7 @@ var manualOperations = map[string]engine.Op{
 func runDialogue(t *testing.T, set *rules.Set, text string) {
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
-	e := engine.New(memory, set)
+	e := engine.New(set, wiring.CountIn(memory))
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		m := dialogueStep.FindStringSubmatch(line)
 		if m == nil {
@@ -109,7 +110,7 @@ func runDialogue(t *testing.T, set *rules.Set, text string) {
 			params.Set(name, value)
 		}
 		call := &engine.Call{Door: "koala", Op: manualOperations[m[4]], Now: manualClock(t, set, m[1], m[2]).UnixMilli()}
-		call.Sets = []engine.Input{{Params: params, Hits: uint64(number(t, m[5], 1))}}
+		call.Inputs = []engine.Input{{Params: params, Hits: uint64(number(t, m[5], 1))}}
 		for range number(t, m[3], 1) {
 			d, err := e.Decide(context.Background(), call)
 			if err != nil {
@@ -148,7 +149,7 @@ func number(t *testing.T, text string, otherwise int64) int64 {
 // checkOutcome holds an answer to what the line tells of it: `allow left 2 of
 // 4 reset 90s`. What it does not mention may be as it likes, but no shadow.
 func checkOutcome(t *testing.T, line string, want []string, op engine.Op, d *engine.Decision) {
-	a := &d.Sets[0]
+	a := &d.Answers[0]
 	got := map[string]string{
 		"by": "none", "left": strconv.FormatInt(a.Quota.Remaining, 10), "of": strconv.FormatInt(a.Quota.Limit, 10),
 		"reset": shortly(a.Quota.Reset), "retry": shortly(a.Retry),

@@ -4,116 +4,212 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Op is what a caller asks for.
-type Op = store.Op
+// Op is the operation of a Call. The zero value is invalid.
+type Op uint8
 
 // The operations, as the rule language names them.
 const (
-	Take         = store.Take         // decide, and count if every set allows: what gateways call
-	Browse       = store.Browse       // decide, count nothing
-	Update       = store.Update       // count on every matching rule, whatever the limits
-	Refund       = store.Refund       // give the weight back on every matching rule
-	Complete     = store.Complete     // every rule that would decide, count nothing
-	CompleteTake = store.CompleteTake // the same, and count if none refuses
-	Peek         = store.Peek         // the state of one rule for one identity
-	Reset        = store.Reset        // forget that state
+	Take         Op = iota + 1 // decide, and count if every input is allowed: the operation of gateways
+	Browse                     // decide, count nothing
+	Update                     // count on every matching rule, whatever the limits
+	Refund                     // give the hits back on every matching rule
+	Complete                   // list every rule that would refuse, count nothing
+	CompleteTake               // list every rule that would refuse, and count if none does
+	Peek                       // read the state of one rule for one identity
+	Reset                      // forget the state of one rule for one identity
 )
 
-// MaxHits bounds a weight, and so the hits of a set.
-const MaxHits = store.MaxWeight
+var opNames = [...]string{
+	Take:         "take",
+	Browse:       "browse",
+	Update:       "update",
+	Refund:       "refund",
+	Complete:     "browse-complete",
+	CompleteTake: "take-complete",
+	Peek:         "peek",
+	Reset:        "reset",
+}
 
-// Call is one question: an operation over one or more parameter sets, which
-// are one atomic step.
+// String returns the name of the operation in traces.
+func (op Op) String() string {
+	if op.known() {
+		return opNames[op]
+	}
+	return fmt.Sprintf("op(%d)", uint8(op))
+}
+
+func (op Op) known() bool { return op >= Take && op <= Reset }
+
+// decides reports whether the operation has a verdict.
+func (op Op) decides() bool {
+	return op == Take || op == Browse || op == Complete || op == CompleteTake
+}
+
+// MaxHits is the largest weight of an input for a rule, and so the largest
+// Hits.
+const MaxHits = 1 << 31
+
+// Call is one question to an engine: an operation over one or more inputs,
+// evaluated in one atomic step. Op and Inputs are required.
 type Call struct {
 	// Rules is the generation that the parameters were made with, from
-	// Engine.Rules: one call sees one generation. Nil takes the one in force.
+	// Engine.Rules, so that one call sees one generation. Nil uses the current
+	// one.
 	Rules *rules.Set
-	// Door is where the call came in, for metrics and policies.
+	// Door is the name of the entry point of the call, for Modes, Policies and
+	// metrics.
 	Door string
-	Op   Op
-	Sets []Input // one at least
-	// Rule is the number of the rule that Peek and Reset are about.
+	// Op is the operation. The zero value is an error.
+	Op Op
+	// Inputs are the parameter sets to decide, at least one. A Take counts all
+	// of them or, if one is refused, none.
+	Inputs []Input
+	// Rule is the number of the rule that Peek and Reset concern.
 	Rule int64
-	// Erase makes a Refund give back the hits that this feedback type of
-	// every matching leak rule names, 1 or 2; 0 for the plain weight.
+	// Erase makes a Refund give back the hits that every matching leak rule
+	// names for this type of feedback, 1 or 2. 0 gives back the weight. It is an
+	// error with any other operation.
 	Erase int
-	// Fault is why the door could make no parameters of the request, nil if it
-	// could. Decide returns it, unless the door's mode lets the request through.
+	// Fault is the reason why the door could make no parameters of the request,
+	// or nil. Decide returns it, unless the mode of the door lets the request
+	// through.
 	Fault error
 	// Now is the time of the decision in ms since the epoch, for replay and
-	// tests; 0 for the store's own clock.
+	// tests. 0 uses the clock of the store.
 	Now int64
-	// Room is where the decision is made, for callers that ask again and
-	// again; nil makes a new one.
-	Room *Room
+	// Scratch is memory that the decision is built in, for callers that decide
+	// often. Nil allocates.
+	Scratch *Scratch
 }
 
-// Room is memory for a decision. What Decide returns for a call that brings it
-// holds until the next call that does.
-type Room struct {
+// Scratch is reusable memory for decisions. A Decision built in it is valid until
+// the next call with the same Scratch. The zero value is ready for use.
+type Scratch struct {
 	decision Decision
-	sets     []Answer
+	answers  []Answer
 }
 
-// empty is a decision about n sets, in the call's room if it brings one.
+// empty returns a decision about n inputs without a verdict, in the scratch
+// memory of the call if it has any.
 func (c *Call) empty(n int) *Decision {
-	if r := c.Room; r != nil {
-		clear(r.sets) // as they were: what is behind them was cleared before
-		r.sets = resize(r.sets, n)
-		r.decision = Decision{Refuser: -1, Sets: r.sets, document: r.decision.document}
-		return &r.decision
+	if s := c.Scratch; s != nil {
+		clear(s.answers) // those behind its length were cleared before
+		s.answers = resize(s.answers, n)
+		s.decision = Decision{Refuser: -1, Answers: s.answers, document: s.decision.document}
+		return &s.decision
 	}
 	d := &struct {
 		Decision
-		one [1]Answer // a call of one set needs no second allocation
+		one [1]Answer // a call with one input needs no second allocation
 	}{}
-	d.Refuser, d.Sets = -1, d.one[:]
+	d.Refuser, d.Answers = -1, d.one[:]
 	if n != 1 {
-		d.Sets = make([]Answer, n)
+		d.Answers = make([]Answer, n)
 	}
 	return &d.Decision
 }
 
-// Input is one parameter set of a call.
+// check returns an InvalidError if the call asks for something that no request
+// can ask for. No mode of a door lets such a call through.
+func (c *Call) check() error {
+	switch {
+	case c == nil:
+		return invalid("it is nil")
+	case !c.Op.known():
+		return invalid("unknown operation %d; set Op to Take or another operation of this package", uint8(c.Op))
+	case c.Fault != nil:
+		return nil // the call has no parameters to check
+	case len(c.Inputs) == 0:
+		return invalid("no inputs; want at least one")
+	case c.Erase < 0 || c.Erase > 2:
+		return invalid("erase is %d; want 0, 1 or 2", c.Erase)
+	case c.Erase != 0 && c.Op != Refund:
+		return invalid("erase is set for %v; want it with refund only", c.Op)
+	}
+	for i := range c.Inputs {
+		switch in := &c.Inputs[i]; {
+		case in.Refund && c.Op != Take:
+			return invalid("input %d is a refund in a call of %v; want it in take only", i, c.Op)
+		case in.NoHits && in.Hits != 0:
+			return invalid("input %d has %d hits and NoHits; leave one of them out", i, in.Hits)
+		}
+	}
+	return nil
+}
+
+// Input is one parameter set of a call, and what it weighs. The zero value is one
+// hit without parameters.
 type Input struct {
-	Params *rules.Params // nil for none
-	Hits   uint64        // 1 for an ordinary request; 0 looks without counting
-	// Refund makes this set of a Take give its hits back; it is carried out
-	// only if no other set is refused.
+	// Params are the parameters of the request; nil for none.
+	Params *rules.Params
+	// Hits is the number of hits, 1 … MaxHits. 0 means 1.
+	Hits uint64
+	// NoHits makes the input weigh nothing: it is decided by the current
+	// counters, and nothing is counted. Hits must be 0.
+	NoHits bool
+	// Refund makes this input of a Take give its hits back, if no other input is
+	// refused. The input itself is never refused. It is an error with any other
+	// operation.
 	Refund bool
-	// Override is a limit that the call brings; nil for none.
+	// Override replaces the limits of the rules for this input; nil for none.
 	Override *Override
 }
 
-// Override is a limit of the call's own: every counting rule that the set
-// meets acts as a count rule with these numbers for this call, in a state of
-// its own. If none is met, an ad-hoc rule for exactly Entries applies.
+// Weight returns the number of hits that the engine decides by: 0 with NoHits,
+// else Hits, or 1 if Hits is 0.
+func (in *Input) Weight() uint64 {
+	if in.NoHits {
+		return 0
+	}
+	return max(in.Hits, 1)
+}
+
+// Override is a limit that comes with a call. Every counting rule that matches the
+// input acts as a count rule with these numbers for this call, with a counter of
+// its own. If no counting rule matches, an ad-hoc rule counts by Entries.
 type Override struct {
-	Count   int64 // hits, 0 … 4 294 967 295
-	Seconds int64 // 1 … 31 622 400; rules.Day is the calendar day
-	// Entries are what the ad-hoc rule counts by: keys and values in turn.
+	Count   int64 // hits per window, 0 … 4 294 967 295
+	Seconds int64 // length of the window, 1 … 31 622 400; rules.Day is the calendar day
+	// Entries are the keys and values that the ad-hoc rule counts by, in turn.
 	Entries []string
 }
 
-// InvalidError tells that a call cannot be decided as it stands. Nothing was
-// counted.
+// The bounds of an Override.
+const (
+	maxCount   = 1<<32 - 1
+	maxSeconds = 31_622_400
+)
+
+func (o *Override) check() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.Count < 0 || o.Count > maxCount:
+		return invalid("the count of an override is %d; want 0 … %d", o.Count, int64(maxCount))
+	case o.Seconds < 1 || o.Seconds > maxSeconds:
+		return invalid("the window of an override is %d s; want 1 … %d", o.Seconds, maxSeconds)
+	}
+	return nil
+}
+
+// InvalidError reports that a call cannot be decided because of its own
+// contents. Nothing was counted.
 type InvalidError struct{ Reason string }
 
-// Error says what is wrong with the call.
+// Error returns the reason after the words "invalid call".
 func (e *InvalidError) Error() string { return "invalid call: " + e.Reason }
 
 func invalid(format string, args ...any) error {
 	return &InvalidError{fmt.Sprintf(format, args...)}
 }
 
-// IsInvalid tells whether err says that the call itself is wrong.
+// IsInvalid reports whether err is or wraps an InvalidError.
 func IsInvalid(err error) bool {
 	if err == nil {
-		return false // before there is anything to allocate
+		return false // errors.As makes the target escape to the heap
 	}
 	var invalid *InvalidError
 	return errors.As(err, &invalid)

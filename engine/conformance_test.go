@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -114,7 +115,7 @@ func (sc *scenario) run(t *testing.T, s store.Store) {
 			return rules.ParseDict(path, strings.NewReader(strings.Join(sc.Dicts[name], "\n")))
 		},
 	})
-	e := engine.New(s, set)
+	e := engine.New(set, wiring.CountIn(s))
 	for i, st := range sc.Steps {
 		got := st.decide(t, e)
 		if diff := cmp.Diff(st.Want, got); diff != "" {
@@ -140,7 +141,7 @@ func (st *step) decide(t *testing.T, e *engine.Engine) want {
 		sets = []step{*st}
 	}
 	for _, s := range sets {
-		call.Sets = append(call.Sets, engine.Input{Params: rules.MakeParams(s.Params), Hits: s.Hits})
+		call.Inputs = append(call.Inputs, engine.Input{Params: rules.MakeParams(s.Params), Hits: s.Hits, NoHits: s.Hits == 0})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -155,11 +156,11 @@ func (st *step) decide(t *testing.T, e *engine.Engine) want {
 		return want{Verdict: "ok"}
 	}
 	if st.Sets == nil {
-		return answered(&d.Sets[0])
+		return answered(&d.Answers[0])
 	}
 	w := want{Verdict: d.Verdict.String()}
-	for i := range d.Sets {
-		w.Sets = append(w.Sets, answered(&d.Sets[i]))
+	for i := range d.Answers {
+		w.Sets = append(w.Sets, answered(&d.Answers[i]))
 	}
 	return w
 }

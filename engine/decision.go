@@ -7,83 +7,98 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Decision is what a door has to tell its caller. It knows no protocol.
+// Decision is the answer to a Call. The zero value does not allow.
 type Decision struct {
-	// Verdict is that of the first set that is refused, else Allow.
+	// Verdict is the verdict of the first input that is refused, or allow if
+	// none is. Operations that decide nothing have the verdict allow once they
+	// are carried out.
 	Verdict rules.Verdict
-	// Refuser is the index of the first set that is refused, -1 if none is.
+	// Refuser is the index of the first input that is refused, -1 if none is.
 	Refuser int
-	Sets    []Answer
-	// At is the time of the decision by the store's clock, in ms since the
-	// epoch; 0 where no counter was asked and the call brought no clock.
+	// Answers has one element per input, in order.
+	Answers []Answer
+	// At is the time of the decision by the clock of the store, in ms since the
+	// epoch. It is 0 if the call touched no counter and set no Now.
 	At int64
-	// Degraded tells that the rescue store answered: the counters are this
-	// instance's own until Redis is back.
+	// Degraded is true if the counters are those of this instance because Redis
+	// is unavailable.
 	Degraded bool
-	// Unavailable tells that no store could answer, or none but the rescue
-	// store and a rule says fail=gateway: the gateway is to decide what holds
-	// then. Sets is empty and Verdict is Deny.
+	// Unavailable is true if no store could answer, or if Redis is unavailable
+	// and a rule with fail=gateway matches. The gateway then decides what happens
+	// to the request. Answers is empty and Verdict is deny.
 	Unavailable bool
-	// Cause is the store's error behind Unavailable, for the log; nil where a
-	// rule's fail=gateway is.
+	// Cause is the error of the store behind Unavailable, for logs. It is nil if
+	// fail=gateway is the reason.
 	Cause error
 
-	document []byte // that of the last Refusal
+	document []byte // memory of the last Refusal
 }
 
-// Answer is the decision about one parameter set.
+// Allowed reports whether the request may pass. A nil Decision, such as that of
+// an error, allows nothing.
+func (d *Decision) Allowed() bool { return d != nil && d.Verdict == rules.Allow }
+
+// Answer is the decision about one input. The zero value does not allow.
 type Answer struct {
+	// Verdict is the verdict about this input.
 	Verdict rules.Verdict
-	// Mode is that of the call's door, "" for ModeEnforce. Any other has
-	// Verdict allow.
+	// Mode is ModeObserve or ModeOff if the mode of the door made Verdict allow;
+	// "" if the door enforces.
 	Mode Mode
-	// Observed is the verdict that ModeObserve has overruled; allow without one.
+	// Observed is the verdict that ModeObserve overruled: deny or challenge. It
+	// is rules.VerdictUnset if nothing was overruled.
 	Observed rules.Verdict
-	// Matched tells whether any rule matched.
+	// Matched is true if any rule matched.
 	Matched bool
-	// Decider is the rule that ended the walk, nil without one.
+	// Decider is the rule that decided, or nil.
 	Decider *rules.Rule
-	// Result is the entry that applies; never nil after take and browse. Its
-	// Number is below 0 where it is no entry of [result]: for a limit that the
-	// call itself brought, and where a mode lets pass what was not decided.
+	// Result is the entry of [result] that applies. It is never nil after Take
+	// and Browse. A negative Number means that it is no entry of the rule file:
+	// the refusal of an Override, or the answer of a mode.
 	Result *rules.Result
-	// Limited tells whether a counting rule decided or is reported, and so
-	// whether Quota says anything.
+	// Limited is true if a counting rule decided or is reported, and Quota is
+	// set.
 	Limited bool
-	Quota   Quota
-	// Retry is when the same weight would fit; negative where no time can be
-	// named or nothing was refused by a counting rule.
+	// Quota is the state of the reported counter.
+	Quota Quota
+	// Retry is the time after which the same weight would fit. It is negative if
+	// the input was not refused by a counting rule, or if it will never fit.
 	Retry time.Duration
-	// Shadow are the rules with shadow=1 that would have decided: a counting
-	// rule that refused the weight, a direct rule that matched.
+	// Shadow lists the rules with shadow=1 that would have decided: counting
+	// rules that refused the weight, and direct rules that matched.
 	Shadow []Shadow
-	// Hits is what is counted now, of a base rule the day's hits; peek only.
+	// Hits is the number of hits counted now; of a base rule, those of the day.
+	// Only Peek sets it.
 	Hits int64
-	// Refusing are the rules that would decide; browse-complete only.
+	// Refusing lists the rules that would decide. Only Complete and CompleteTake
+	// set it.
 	Refusing []*rules.Rule
 }
 
-// Quota is the state of the reported rule's counter after the decision.
+// Overruled reports whether ModeObserve let a refused input through.
+func (a *Answer) Overruled() bool { return a.Observed != rules.VerdictUnset }
+
+// Quota is the state of the reported counter after the decision.
 type Quota struct {
-	Rule      *rules.Rule   // nil for a limit that the call itself brought
-	Limit     int64         // hits
+	Rule      *rules.Rule   // nil for an Override that no rule matched
+	Limit     int64         // hits per window
 	Remaining int64         // hits
-	Reset     time.Duration // until the counter is as new, whole milliseconds; 292 years at most
-	Window    int64         // the seconds that Limit belongs to
+	Reset     time.Duration // until the counter is empty again; whole milliseconds, at most 292 years
+	Window    int64         // length of the window of Limit, in seconds
 }
 
-// Shadow is a rule that would have decided, had it been in force.
+// Shadow is a rule that would have decided if it did not have shadow=1.
 type Shadow struct {
 	Rule    *rules.Rule
 	Verdict rules.Verdict
 }
 
-// ShadowRules are the numbers of all rules that are the Shadow of a set, each
-// once; nil if there are none.
+// ShadowRules returns the numbers of all rules in the Shadow lists, each once, or
+// nil if there are none.
 func (d *Decision) ShadowRules() []int64 {
 	var numbers []int64
-	for i := range d.Sets {
-		for _, s := range d.Sets[i].Shadow {
+	for i := range d.Answers {
+		for _, s := range d.Answers[i].Shadow {
 			if !slices.Contains(numbers, s.Rule.Return) {
 				numbers = append(numbers, s.Rule.Return)
 			}

@@ -2,60 +2,121 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Evaluator is what the engine needs of a store.
-type Evaluator interface {
-	Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error
+// Engine decides calls by the current rules. It is safe for concurrent use.
+// Engines are built with New; one that was not returns an error for every call.
+type Engine struct {
+	settings
+	store       store.Store
+	rules       atomic.Pointer[rules.Set]
+	evaluations sync.Pool
 }
 
-// Engine decides calls by the rules in force. It is safe for concurrent use.
-type Engine struct {
-	store    Evaluator
-	rules    atomic.Pointer[rules.Set]
+// settings are the options of an engine that need no other package.
+type settings struct {
 	modes    *Modes
 	policies Policies
 	observe  func(*Call, *Decision, error)
-	work     sync.Pool
 }
 
-// Option changes an Engine.
-type Option func(*Engine)
+// options are all options of an engine.
+type options = wiring.EngineOptions
 
-// Observe has f called after every decision, in the caller's goroutine. It
-// must not keep what it is given.
+// Option is an option of New.
+type Option func(*options)
+
+// setting returns an option that changes the settings.
+func setting(change func(*settings)) Option {
+	return func(o *options) { change(o.Engine.(*settings)) }
+}
+
+// Observe calls f after each decision, in the goroutine of the caller of Decide.
+// f must not retain its arguments.
 func Observe(f func(*Call, *Decision, error)) Option {
-	return func(e *Engine) { e.observe = f }
+	return setting(func(s *settings) { s.observe = f })
 }
 
-// New returns an engine that counts in s and decides by set.
-func New(s Evaluator, set *rules.Set, options ...Option) *Engine {
-	e := &Engine{store: s, modes: new(Modes)}
-	e.rules.Store(set)
-	e.work.New = func() any { return new(work) }
-	for _, o := range options {
-		o(e)
+// New returns an engine that decides by rs and counts in process. A nil rs refuses
+// every call until Swap.
+func New(rs *rules.Set, opts ...Option) *Engine {
+	e := new(Engine)
+	o := options{Engine: &e.settings}
+	for _, apply := range opts {
+		if apply != nil {
+			apply(&o)
+		}
 	}
+	if e.store = o.Store; e.store == nil {
+		e.store = store.NewMemory(store.MemoryOptions{})
+	}
+	e.evaluations.New = func() any { return new(evaluation) }
+	e.Swap(rs)
 	return e
 }
 
-// Rules is the generation in force. A door takes it once a call, maps with it
-// and hands it to Decide.
-func (e *Engine) Rules() *rules.Set { return e.rules.Load() }
+// complete reports whether rs is what rules.Parse returns for rules without errors.
+func complete(rs *rules.Set) bool {
+	return rs.Zone != nil && rs.Results[0] != nil && rs.Results[1] != nil
+}
 
-// Swap puts a new generation in force. Calls under way end with the one that
-// they began with.
-func (e *Engine) Swap(set *rules.Set) { e.rules.Store(set) }
+// noRules returns the rule set of an engine without rules: it refuses everything
+// with 503.
+var noRules = sync.OnceValue(func() *rules.Set {
+	const text = `[rules]
+[result]
+0 : {"Err_no":503, "Err_msg":"no rules are loaded", "Str_reason":"Deny", "Http_status":503}
+1 : {"Err_no":503, "Err_msg":"no rules are loaded", "Str_reason":"Deny", "Http_status":503}
+`
+	none, findings := rules.Parse([]rules.Source{{Name: "no rules", Text: []byte(text)}}, rules.Options{AllowEmpty: true})
+	if findings.HasErrors() {
+		return &rules.Set{Routes: new(rules.Routes)} // Decide returns an error for it
+	}
+	return none
+})
 
-// Decide answers a call as the mode of its door says. The error is the call's
-// Fault, an InvalidError, or that of the caller's own context; a store that is
-// away is no error but a Decision.
+// Rules returns the current generation of rules, never nil. A door takes it once
+// per call, makes the parameters with it and passes it to Decide in Call.Rules.
+func (e *Engine) Rules() *rules.Set {
+	if e != nil {
+		if rs := e.rules.Load(); rs != nil {
+			return rs
+		}
+	}
+	return noRules()
+}
+
+// Swap makes rs the current generation of rules. Calls that have begun keep the
+// generation that they began with. A nil rs refuses every call.
+func (e *Engine) Swap(rs *rules.Set) {
+	if rs == nil {
+		rs = noRules()
+	}
+	e.rules.Store(rs)
+}
+
+var errNotBuilt = errors.New("engine: not built with engine.New")
+
+// Decide answers a call as the mode of its door requires. The error is the Fault
+// of the call, an InvalidError, or the error of ctx; the Decision is then nil. A
+// store that is unavailable is no error but a Decision.
 func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
+	if e == nil || e.store == nil {
+		return nil, errNotBuilt
+	}
+	if err := c.check(); err != nil {
+		if c != nil && e.observe != nil {
+			e.observe(c, nil, err)
+		}
+		return nil, err
+	}
 	d, err := e.decideIn(ctx, e.modes.Of(c.Door), c)
 	if e.observe != nil {
 		e.observe(c, d, err)
@@ -65,43 +126,46 @@ func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 
 func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, error) {
 	if mode == ModeOff && passes(c.Op) {
-		return pass(c, ModeOff, rules.Allow), nil
+		return pass(c, ModeOff, rules.VerdictUnset), nil
 	}
-	w := e.work.Get().(*work)
-	defer e.work.Put(w)
-	d, err := e.decide(ctx, c, w)
-	if mode == ModeObserve && decides(c.Op) {
+	v := e.evaluations.Get().(*evaluation)
+	defer e.evaluations.Put(v)
+	d, err := e.decide(ctx, c, v)
+	if mode == ModeObserve && c.Op.decides() {
 		return observed(c, d, err)
 	}
 	return d, err
 }
 
-func (e *Engine) decide(ctx context.Context, c *Call, w *work) (*Decision, error) {
+func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
-	set := c.Rules
-	if set == nil {
-		set = e.Rules()
+	rs := c.Rules
+	if rs == nil {
+		rs = e.Rules()
 	}
-	if w.rules != set {
-		// What stands behind the parameter sets of this call, of one before it
-		// that had more, would keep all of a former generation.
-		*w = work{rules: set}
+	if v.rules != rs {
+		if !complete(rs) {
+			return nil, invalid("the rule set was not made by rules.Parse")
+		}
+		// Inputs beyond those of this call would keep a former generation in
+		// memory.
+		*v = evaluation{rules: rs}
 	}
-	w.door = e.policies[c.Door]
-	if err := w.plan(set, c); err != nil {
+	v.door = e.policies[c.Door]
+	if err := v.build(c); err != nil {
 		return nil, err
 	}
-	if w.counts() {
-		if err := e.store.Evaluate(ctx, &w.store, &w.answers); err != nil {
+	if v.counts() {
+		if err := e.store.Evaluate(ctx, &v.plan, &v.answers); err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: err}, nil
 		}
 	} else {
-		w.answerUncounted()
+		v.answerUncounted()
 	}
-	return w.decision(set, c), nil
+	return v.decision(c), nil
 }

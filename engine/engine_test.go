@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -28,7 +29,7 @@ func newEngine(t testing.TB, lines string, more ...string) *engine.Engine {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{})
 	t.Cleanup(func() { m.Close() })
-	return engine.New(m, parse(t, withResults(lines, more...), rules.Options{}))
+	return engine.New(parse(t, withResults(lines, more...), rules.Options{}), wiring.CountIn(m))
 }
 
 // withResults makes a rule file of rule lines, and of what a test adds to the
@@ -42,12 +43,12 @@ func input(hits uint64, pairs ...string) engine.Input {
 	for i := 0; i < len(pairs); i += 2 {
 		p.Set(pairs[i], pairs[i+1])
 	}
-	return engine.Input{Params: p, Hits: hits}
+	return engine.Input{Params: p, Hits: hits, NoHits: hits == 0}
 }
 
 func decide(t testing.TB, e *engine.Engine, op engine.Op, sets ...engine.Input) *engine.Decision {
 	t.Helper()
-	d, err := e.Decide(context.Background(), &engine.Call{Op: op, Sets: sets, Now: noon})
+	d, err := e.Decide(context.Background(), &engine.Call{Op: op, Inputs: sets, Now: noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,20 +60,20 @@ func TestOverrideIsAStateOfItsOwn(t *testing.T) {
 	in := input(1, "k", "a")
 	in.Override = &engine.Override{Count: 1, Seconds: 10}
 
-	first := decide(t, e, engine.Take, in).Sets[0]
+	first := decide(t, e, engine.Take, in).Answers[0]
 	if first.Verdict != rules.Allow || first.Quota.Limit != 1 || first.Quota.Window != 10 {
 		t.Errorf("the first hit = %+v; want it allowed by a limit of 1 in 10 s", first)
 	}
-	second := decide(t, e, engine.Take, in).Sets[0]
+	second := decide(t, e, engine.Take, in).Answers[0]
 	if second.Verdict != rules.Challenge || second.Decider.Return != 7 {
 		t.Errorf("the second hit = %+v; want rule 7's own result", second)
 	}
-	plain := decide(t, e, engine.Browse, input(1, "k", "a")).Sets[0]
+	plain := decide(t, e, engine.Browse, input(1, "k", "a")).Answers[0]
 	if plain.Quota.Remaining != 9 {
 		t.Errorf("the rule's own counter holds %d hits; want none", 9-plain.Quota.Remaining)
 	}
 	in.Override = &engine.Override{Count: 2, Seconds: 10}
-	if other := decide(t, e, engine.Take, in).Sets[0]; other.Verdict != rules.Allow || other.Quota.Remaining != 1 {
+	if other := decide(t, e, engine.Take, in).Answers[0]; other.Verdict != rules.Allow || other.Quota.Remaining != 1 {
 		t.Errorf("another override = %+v; want a fresh state", other)
 	}
 }
@@ -81,12 +82,12 @@ func TestOverrideWithoutARuleCountsItsEntries(t *testing.T) {
 	e := newEngine(t, `rule : [count] [x=+] [time=60; count=9;] [result=2; return=7]`)
 	in := input(1, "k", "a")
 	in.Override = &engine.Override{Count: 1, Seconds: 10, Entries: []string{"k", "a"}}
-	if d := decide(t, e, engine.Take, in); d.Verdict != rules.Allow || d.Sets[0].Quota.Rule != nil {
-		t.Fatalf("the first hit = %+v; want it allowed by no rule's limit", d.Sets[0])
+	if d := decide(t, e, engine.Take, in); d.Verdict != rules.Allow || d.Answers[0].Quota.Rule != nil {
+		t.Fatalf("the first hit = %+v; want it allowed by no rule's limit", d.Answers[0])
 	}
 	d := decide(t, e, engine.Take, in)
-	if d.Verdict != rules.Deny || d.Sets[0].Decider != nil || d.Refusal().Status != 429 {
-		t.Errorf("the second hit = %+v, status %d; want 429 by no rule", d.Sets[0], d.Refusal().Status)
+	if d.Verdict != rules.Deny || d.Answers[0].Decider != nil || d.Refusal().Status != 429 {
+		t.Errorf("the second hit = %+v, status %d; want 429 by no rule", d.Answers[0], d.Refusal().Status)
 	}
 	in.Override.Entries = []string{"ka", ""}
 	if d := decide(t, e, engine.Take, in); d.Verdict != rules.Allow {
@@ -98,8 +99,8 @@ func TestOverrideOfZeroRefusesEveryHit(t *testing.T) {
 	e := newEngine(t, `rule : [count] [x=+] [time=60; count=9;] [result=2; return=7]`)
 	in := input(1, "k", "a")
 	in.Override = &engine.Override{Count: 0, Seconds: 10, Entries: []string{"k", "a"}}
-	if d := decide(t, e, engine.Take, in); d.Verdict != rules.Deny || d.Sets[0].Retry >= 0 {
-		t.Errorf("a hit on a limit of 0 = %+v; want it refused for good", d.Sets[0])
+	if d := decide(t, e, engine.Take, in); d.Verdict != rules.Deny || d.Answers[0].Retry >= 0 {
+		t.Errorf("a hit on a limit of 0 = %+v; want it refused for good", d.Answers[0])
 	}
 }
 
@@ -113,13 +114,13 @@ func TestWeightsOutOfBoundsAreInvalidAndCountNothing(t *testing.T) {
 		input(1<<31, "k", "a", "c", "999999999"),
 	} {
 		for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Update, engine.Refund} {
-			_, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Sets: []engine.Input{input(1, "k", "a"), in}})
+			_, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Inputs: []engine.Input{input(1, "k", "a"), in}})
 			if !engine.IsInvalid(err) {
 				t.Errorf("op %d of %d hits with %v: error %v; want an invalid call", op, in.Hits, in.Params.List(), err)
 			}
 		}
 	}
-	if a := decide(t, e, engine.Browse, input(1, "k", "a")).Sets[0]; a.Quota.Remaining != 9 {
+	if a := decide(t, e, engine.Browse, input(1, "k", "a")).Answers[0]; a.Quota.Remaining != 9 {
 		t.Errorf("%d remain; want 9: an invalid call counts nothing", a.Quota.Remaining)
 	}
 	if d := decide(t, e, engine.Take, input(1<<31, "k", "a")); d.Verdict != rules.Deny {
@@ -132,14 +133,14 @@ func TestRefundAmongTakes(t *testing.T) {
 	decide(t, e, engine.Take, input(3, "k", "a"))
 	refund := input(2, "k", "a")
 	refund.Refund = true
-	if d := decide(t, e, engine.Take, refund, input(9, "k", "b")); d.Verdict != rules.Deny || d.Refuser != 1 || d.Sets[0].Verdict != rules.Allow {
+	if d := decide(t, e, engine.Take, refund, input(9, "k", "b")); d.Verdict != rules.Deny || d.Refuser != 1 || d.Answers[0].Verdict != rules.Allow {
 		t.Fatalf("a refund beside a refusal = %+v; want the second set refused, the refund OK", d)
 	}
-	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Sets[0]; a.Quota.Remaining != 0 {
+	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Answers[0]; a.Quota.Remaining != 0 {
 		t.Errorf("%d remain; want 0: the refund beside a refusal is not carried out", a.Quota.Remaining)
 	}
 	decide(t, e, engine.Take, refund, input(1, "k", "b"))
-	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Sets[0]; a.Quota.Remaining != 2 {
+	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Answers[0]; a.Quota.Remaining != 2 {
 		t.Errorf("%d remain; want 2 after the refund", a.Quota.Remaining)
 	}
 }
@@ -153,7 +154,7 @@ rule : [count] [k=+] [time=60; count=1;] [result=2; return=4; shadow=1]
 rule : [count] [k=+] [time=70; count=1;] [result=3; return=5]`)
 	decide(t, e, engine.Update, input(1, "k", "a"))
 	var numbers []int64
-	for _, r := range decide(t, e, engine.Complete, input(1, "k", "a")).Sets[0].Refusing {
+	for _, r := range decide(t, e, engine.Complete, input(1, "k", "a")).Answers[0].Refusing {
 		numbers = append(numbers, r.Return)
 	}
 	if len(numbers) != 3 || numbers[0] != 1 || numbers[1] != 2 || numbers[2] != 5 {
@@ -167,22 +168,22 @@ rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]
 rule : [count] [k=+] [time=60; count=9;] [result=2; return=2]`)
 	decide(t, e, engine.Take, input(4, "k", "a"))
 	peek := func() int64 {
-		d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Peek, Rule: 2, Now: noon, Sets: []engine.Input{input(0, "k", "a")}})
+		d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Peek, Rule: 2, Now: noon, Inputs: []engine.Input{input(0, "k", "a")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return d.Sets[0].Hits
+		return d.Answers[0].Hits
 	}
 	if n := peek(); n != 4 {
 		t.Errorf("peek = %d; want 4", n)
 	}
-	if _, err := e.Decide(context.Background(), &engine.Call{Op: engine.Reset, Rule: 2, Now: noon, Sets: []engine.Input{input(0, "k", "a")}}); err != nil {
+	if _, err := e.Decide(context.Background(), &engine.Call{Op: engine.Reset, Rule: 2, Now: noon, Inputs: []engine.Input{input(0, "k", "a")}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := peek(); n != 0 {
 		t.Errorf("after the reset peek = %d; want 0", n)
 	}
-	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Sets[0]; a.Quota.Rule.Return != 1 || a.Quota.Remaining != 5 {
+	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Answers[0]; a.Quota.Rule.Return != 1 || a.Quota.Remaining != 5 {
 		t.Errorf("rule 1 = %+v; want its 4 hits kept", a.Quota)
 	}
 }
@@ -194,7 +195,7 @@ func (s away) Evaluate(context.Context, *store.Plan, *store.Answers) error { ret
 
 func TestAStoreThatIsAwayIsADecision(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
-	e := engine.New(away{errors.New("gone")}, set)
+	e := engine.New(set, wiring.CountIn(away{errors.New("gone")}))
 	d := decide(t, e, engine.Take, input(1, "k", "a"))
 	if !d.Unavailable || d.Verdict == rules.Allow || d.Refusal().Status != 503 {
 		t.Errorf("the decision = %+v; want it unavailable, and no permission", d)
@@ -208,8 +209,8 @@ func TestACallersEndIsItsOwn(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e := engine.New(away{context.Canceled}, set)
-	_, err := e.Decide(ctx, &engine.Call{Op: engine.Take, Sets: []engine.Input{input(1, "k", "a")}})
+	e := engine.New(set, wiring.CountIn(away{context.Canceled}))
+	_, err := e.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "k", "a")}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v; want the caller's own cancellation", err)
 	}
@@ -223,7 +224,7 @@ func TestSwapHoldsForTheNextCallAndKeepsCounters(t *testing.T) {
 	if d := decide(t, e, engine.Take, input(1, "k", "a")); d.Verdict != rules.Deny {
 		t.Error("a lowered count must hold at once for what is counted")
 	}
-	d, err := e.Decide(context.Background(), &engine.Call{Rules: old, Op: engine.Take, Now: noon, Sets: []engine.Input{input(1, "k", "a")}})
+	d, err := e.Decide(context.Background(), &engine.Call{Rules: old, Op: engine.Take, Now: noon, Inputs: []engine.Input{input(1, "k", "a")}})
 	if err != nil || d.Verdict != rules.Allow {
 		t.Errorf("a call that began with the old generation = %+v, %v; want the old limit", d, err)
 	}
@@ -233,7 +234,7 @@ func TestObserveSeesEveryDecision(t *testing.T) {
 	m := store.NewMemory(store.MemoryOptions{})
 	t.Cleanup(func() { m.Close() })
 	var seen []rules.Verdict
-	e := engine.New(m, parse(t, withResults(`rule : [count] [k=+] [time=60; count=1;] [result=2; return=1]`), rules.Options{}),
+	e := engine.New(parse(t, withResults(`rule : [count] [k=+] [time=60; count=1;] [result=2; return=1]`), rules.Options{}), wiring.CountIn(m),
 		engine.Observe(func(_ *engine.Call, d *engine.Decision, _ error) { seen = append(seen, d.Verdict) }))
 	for range 2 {
 		decide(t, e, engine.Take, input(1, "k", "a"))
@@ -253,7 +254,7 @@ func TestWindowIsWhatTheLimitBelongsTo(t *testing.T) {
 		{`rule : [base] [k=+] [base=4; time=90; count=4;] [result=2; return=1]`, 86400},
 		{`rule : [token] [k=+] [time=90; count=4; burst=5] [result=2; return=1]`, 113},
 	} {
-		a := decide(t, newEngine(t, c.line), engine.Take, input(1, "k", "a")).Sets[0]
+		a := decide(t, newEngine(t, c.line), engine.Take, input(1, "k", "a")).Answers[0]
 		if a.Quota.Window != c.seconds {
 			t.Errorf("%s: window %d s; want %d", c.line, a.Quota.Window, c.seconds)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -20,10 +21,10 @@ func TestAFormerGenerationIsLetGo(t *testing.T) {
 	runtime.AddCleanup(former.Rules[0], func(gone chan struct{}) { close(gone) }, gone)
 	m := store.NewMemory(store.MemoryOptions{})
 	defer m.Close()
-	e := engine.New(m, former)
-	var room engine.Room
+	e := engine.New(former, wiring.CountIn(m))
+	var room engine.Scratch
 	ask := func(sets ...engine.Input) {
-		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Sets: sets, Room: &room}); err != nil {
+		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: sets, Scratch: &room}); err != nil {
 			t.Fatal(err)
 		}
 	}

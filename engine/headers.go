@@ -7,10 +7,11 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// QuotaHeaders says in which form clients are told of their quota.
+// QuotaHeaders is the form of the quota headers of a response. An unknown form acts
+// as QuotaBoth.
 type QuotaHeaders string
 
-// The forms of the setting `headers`.
+// The forms of quota headers, as the setting `headers` names them.
 const (
 	QuotaDraft10 QuotaHeaders = "draft10" // RateLimit and RateLimit-Policy, draft-ietf-httpapi-ratelimit-headers-10
 	QuotaLegacy  QuotaHeaders = "legacy"  // RateLimit-Limit, -Remaining and -Reset
@@ -18,27 +19,28 @@ const (
 	QuotaNone    QuotaHeaders = "none"
 )
 
-// Presentation says what of a decision clients are told. The zero value tells
-// the quota in both forms, and the decision, the rule and the result.
+// Presentation selects the headers that clients receive. The zero value sends the
+// quota in both forms, the decision, the rule and the result.
 type Presentation struct {
-	Quota QuotaHeaders // "" is QuotaBoth
-	// HideDecision keeps X-Koala-Decision, X-Koala-Rule and X-Koala-Result
-	// from clients.
+	Quota QuotaHeaders // "" means QuotaBoth
+	// HideDecision leaves X-Koala-Decision, X-Koala-Rule and X-Koala-Result out
+	// of responses to clients.
 	HideDecision bool
 }
 
-// Header names of the project's own, and of the field's.
+// The names of the headers of this project.
 const (
-	HeaderDecision   = "X-Koala-Decision"
-	HeaderRule       = "X-Koala-Rule"
-	HeaderResult     = "X-Koala-Result"
-	HeaderDegraded   = "X-Koala-Degraded"
-	headerRetryAfter = "Retry-After"
+	HeaderDecision = "X-Koala-Decision" // the DecisionWord
+	HeaderRule     = "X-Koala-Rule"     // the number of the rule that decided
+	HeaderResult   = "X-Koala-Result"   // the number of the entry of [result]
+	HeaderDegraded = "X-Koala-Degraded" // 1 if Redis is unavailable
 )
 
-// DecisionWord is what X-Koala-Decision says: allow, deny, challenge, or none
-// where no rule matched and entry 0 allows; observed-deny or
-// observed-challenge where ModeObserve has overruled that, off in ModeOff.
+const headerRetryAfter = "Retry-After"
+
+// DecisionWord returns the value of X-Koala-Decision: allow, deny, challenge, or
+// none if no rule matched and entry 0 allows. It is observed-deny or
+// observed-challenge if ModeObserve overruled the verdict, and off in ModeOff.
 func (a *Answer) DecisionWord() string {
 	switch {
 	case a.Mode == ModeOff:
@@ -49,21 +51,23 @@ func (a *Answer) DecisionWord() string {
 		return "observed-challenge"
 	case a.Verdict == rules.Allow && !a.Matched:
 		return "none"
+	case a.Verdict == rules.Allow, a.Verdict == rules.Challenge:
+		return a.Verdict.String()
 	}
-	return a.Verdict.String()
+	return rules.Deny.String()
 }
 
-// DecisionHeaders are the X-Koala fields of a decision about one set: what an
-// upstream may know, and clients unless they are hidden from them.
+// DecisionHeaders appends the X-Koala headers of a decision about one input to
+// dst. Upstreams receive them, and clients unless Presentation hides them.
 func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
-	if d.Unavailable {
+	if d.Unavailable || len(d.Answers) == 0 {
 		return dst
 	}
-	return d.Sets[0].decisionHeaders(dst, quotaText{})
+	return d.Answers[0].decisionHeaders(dst, quotaText{})
 }
 
-// decisionHeaders are DecisionHeaders, with the rule's number out of t if it
-// stands there.
+// decisionHeaders appends the DecisionHeaders. The text of the rule's number is
+// taken from t if it is there.
 func (a *Answer) decisionHeaders(dst []rules.Header, t quotaText) []rules.Header {
 	dst = append(dst, rules.Header{Name: HeaderDecision, Value: a.DecisionWord()})
 	if a.Decider != nil {
@@ -73,22 +77,23 @@ func (a *Answer) decisionHeaders(dst []rules.Header, t quotaText) []rules.Header
 		}
 		dst = append(dst, rules.Header{Name: HeaderRule, Value: number})
 	}
-	if a.Result.Number < 0 {
-		return dst // it is no entry
+	if a.Result == nil || a.Result.Number < 0 {
+		return dst // no entry of the rule file
 	}
 	return append(dst, rules.Header{Name: HeaderResult, Value: strconv.Itoa(a.Result.Number)})
 }
 
-// ClientHeaders are the fields that the client of a gateway gets, whether it
-// is let through or refused; those of a refusal's body are not among them.
+// ClientHeaders appends the headers for the client of a gateway to dst, for
+// requests that pass and for refusals. It does not append the headers of the body
+// of a refusal. The decision is about one input.
 func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Header {
 	if d.Degraded {
 		dst = append(dst, rules.Header{Name: HeaderDegraded, Value: "1"})
 	}
-	if d.Unavailable {
+	if d.Unavailable || len(d.Answers) == 0 {
 		return dst
 	}
-	a := &d.Sets[0]
+	a := &d.Answers[0]
 	var t quotaText
 	if a.TellsQuota() {
 		t = a.Quota.text(a.Retry)
@@ -98,26 +103,26 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 	}
 	dst = t.quotaHeaders(dst, p.Quota)
 	if a.Verdict == rules.Deny && a.Retry >= 0 {
-		if t.retry == "" { // a quiet rule has no more to tell
+		if t.retry == "" { // a quiet rule has no quota text
 			t.retry = strconv.FormatInt(Seconds(a.Retry), 10)
 		}
 		dst = append(dst, rules.Header{Name: headerRetryAfter, Value: t.retry})
 	}
-	if a.Verdict != rules.Allow {
+	if a.Verdict != rules.Allow && a.Result != nil {
 		dst = append(dst, a.Result.Headers...)
 	}
 	return dst
 }
 
-// TellsQuota tells whether clients may know the reported quota: not on a
-// challenge, and not of a rule with quiet=1.
+// TellsQuota reports whether clients may see Quota: not with a challenge, and not
+// the quota of a rule with quiet=1.
 func (a *Answer) TellsQuota() bool {
 	return a.Limited && a.Verdict != rules.Challenge && a.Observed != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
 }
 
-// quotaText are the values of a quota's headers, and the numbers that stand
-// beside them. All are parts of one string: most responses carry them, and little
-// else that is made for them alone. The zero value tells nothing.
+// quotaText holds the values of the quota headers and the numbers that other
+// headers repeat. All are parts of one string, because most responses carry them
+// and each string costs an allocation. The zero value is empty.
 type quotaText struct{ policy, state, limit, remaining, reset, retry, rule string }
 
 func (t *quotaText) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.Header {
@@ -139,8 +144,8 @@ func (t *quotaText) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.
 }
 
 func (q *Quota) text(retry time.Duration) quotaText {
-	var room [192]byte
-	b := room[:0]
+	var buffer [192]byte
+	b := buffer[:0]
 	put := func(before string, n int64) (from, to int) {
 		b = append(b, before...)
 		from = len(b)
@@ -172,8 +177,8 @@ func (q *Quota) text(retry time.Duration) quotaText {
 	return t
 }
 
-// PolicyName is the quota policy's name for clients: "r" and the rule's
-// number, "limit" for one that the call brought.
+// PolicyName returns the name of the quota policy for clients: "r" and the number of
+// the rule, or "limit" for an Override that no rule matched.
 func (q *Quota) PolicyName() string { return string(q.appendPolicyName(nil)) }
 
 func (q *Quota) appendPolicyName(b []byte) []byte {
@@ -183,8 +188,8 @@ func (q *Quota) appendPolicyName(b []byte) []byte {
 	return strconv.AppendInt(append(b, 'r'), q.Rule.Return, 10)
 }
 
-// Seconds is d in whole seconds, rounded up: a client that waits so long has
-// waited long enough.
+// Seconds returns d in whole seconds, rounded up, so that a client that waits for
+// that long has waited long enough.
 func Seconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second > 0 {

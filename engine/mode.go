@@ -9,57 +9,65 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Mode says what becomes of the decisions of a door.
+// Mode is the effect of the decisions of a door.
 type Mode string
 
 // The modes of a door.
 const (
-	ModeEnforce Mode = "enforce" // what is decided holds
-	ModeObserve Mode = "observe" // decides, counts and tells, and lets everything through
-	ModeOff     Mode = "off"     // lets everything through, and counts nothing
+	ModeEnforce Mode = "enforce" // decisions take effect
+	ModeObserve Mode = "observe" // decide, count and report, but let every request through
+	ModeOff     Mode = "off"     // let every request through, and count nothing
 )
 
-// ParseMode reads the name of a mode.
+// ParseMode returns the mode with this name: enforce, observe or off.
 func ParseMode(name string) (Mode, error) {
-	switch m := Mode(name); m {
-	case ModeEnforce, ModeObserve, ModeOff:
+	if m := Mode(name); m.known() {
 		return m, nil
 	}
-	return "", fmt.Errorf("%q is no mode; want enforce, observe or off", name)
+	return "", fmt.Errorf("unknown mode %q; want enforce, observe or off", name)
 }
 
-// Modes are the modes of doors, which change while the doors work. In the zero
-// value every door enforces. It is safe for concurrent use.
+func (m Mode) known() bool { return m == ModeEnforce || m == ModeObserve || m == ModeOff }
+
+// Modes holds the modes of doors, which may change while the doors work. In the
+// zero value every door enforces. It is safe for concurrent use.
 type Modes struct {
-	// Changed hears of every change, one after the other; nil for nobody. It
-	// must be set before the first change, and change nothing itself.
+	// Changed is called after each change, one at a time; nil for none. It must
+	// be set before the first change, and must not call Set.
 	Changed func(door string, from, to Mode)
 
 	mu    sync.Mutex
-	modes atomic.Pointer[map[string]Mode] // never changed, replaced
+	modes atomic.Pointer[map[string]Mode] // replaced, never changed
 }
 
-// Of is the mode of a door.
+// Of returns the mode of a door: ModeEnforce unless Set gave it another.
 func (m *Modes) Of(door string) Mode {
-	if known := m.modes.Load(); known != nil {
-		if mode, ok := (*known)[door]; ok {
+	if m == nil {
+		return ModeEnforce
+	}
+	if current := m.modes.Load(); current != nil {
+		if mode, ok := (*current)[door]; ok {
 			return mode
 		}
 	}
 	return ModeEnforce
 }
 
-// Set puts doors into modes, all at once.
+// Set puts doors into modes, all at once. A door enforces if its mode is unknown.
 func (m *Modes) Set(changes map[string]Mode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	changes = maps.Clone(changes)
 	before := make(map[string]Mode, len(changes))
-	for door := range changes {
+	for door, mode := range changes {
 		before[door] = m.Of(door)
+		if !mode.known() {
+			changes[door] = ModeEnforce
+		}
 	}
 	after := make(map[string]Mode, len(changes))
-	if known := m.modes.Load(); known != nil {
-		maps.Copy(after, *known)
+	if current := m.modes.Load(); current != nil {
+		maps.Copy(after, *current)
 	}
 	maps.Copy(after, changes)
 	m.modes.Store(&after)
@@ -70,49 +78,49 @@ func (m *Modes) Set(changes map[string]Mode) {
 	}
 }
 
-// WithModes has m say what becomes of the decisions about calls of a door. An
-// engine without enforces all.
+// WithModes sets the modes of the doors of an engine. Without it, or with nil,
+// every door enforces.
 func WithModes(m *Modes) Option {
-	return func(e *Engine) { e.modes = m }
+	return setting(func(s *settings) { s.modes = m })
 }
 
-// passes tells whether a door that is off answers a call of this operation
-// itself: whatever decides or counts. Looks at a counter stay true.
+// passes reports whether ModeOff answers this operation itself. Peek and Reset
+// still go to the counters.
 func passes(op Op) bool { return op != Peek && op != Reset }
 
-// decides tells whether an operation has a verdict.
-func decides(op Op) bool {
-	return op == Take || op == Browse || op == Complete || op == CompleteTake
-}
-
-// unruled answers a set that no rule has decided about.
+// unruled answers an input that no rule decided.
 var unruled = &rules.Result{Number: -1, RetType: 1, StrReason: "Allow"}
 
-// pass is a decision that lets a call through that was not decided; observed
-// is what would have become of it.
-func pass(c *Call, mode Mode, observed rules.Verdict) *Decision {
-	d := c.empty(len(c.Sets))
-	for i := range d.Sets {
-		d.Sets[i] = Answer{Mode: mode, Observed: observed, Result: unruled, Retry: -1}
+// pass returns a decision that lets a call through without deciding it. overruled
+// is the verdict that it would have had in ModeEnforce.
+func pass(c *Call, mode Mode, overruled rules.Verdict) *Decision {
+	d := c.empty(len(c.Inputs))
+	d.Verdict = rules.Allow
+	for i := range d.Answers {
+		d.Answers[i] = Answer{Verdict: rules.Allow, Mode: mode, Observed: overruled, Result: unruled, Retry: -1}
 	}
 	return d
 }
 
-// observed is what a door in ModeObserve has to tell: that all is allowed, and
-// what was decided. An error that is the caller's own stays one.
+// observed returns the decision of a door in ModeObserve: everything is allowed,
+// and Observed holds what was refused. An error of the caller's context stays an
+// error.
 func observed(c *Call, d *Decision, err error) (*Decision, error) {
 	switch {
 	case c.Fault != nil, IsInvalid(err):
-		return pass(c, ModeObserve, rules.Deny), nil //nolint:nilerr // the error is what is observed: an enforcing door refuses for it
+		return pass(c, ModeObserve, rules.Deny), nil //nolint:nilerr // an enforcing door refuses because of the error: it is the observed refusal
 	case err != nil:
 		return nil, err
 	case d.Unavailable:
 		return pass(c, ModeObserve, rules.Deny), nil
 	}
 	d.Verdict, d.Refuser = rules.Allow, -1
-	for i := range d.Sets {
-		a := &d.Sets[i]
-		a.Mode, a.Observed, a.Verdict, a.Retry = ModeObserve, a.Verdict, rules.Allow, -1
+	for i := range d.Answers {
+		a := &d.Answers[i]
+		if a.Verdict != rules.Allow {
+			a.Observed = a.Verdict
+		}
+		a.Mode, a.Verdict, a.Retry = ModeObserve, rules.Allow, -1
 	}
 	return d, nil
 }

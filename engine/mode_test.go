@@ -8,6 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -17,7 +18,7 @@ rule : [direct] [act=captcha]     [time=1; count=0;]    [result=3; return=202]
 `
 
 // inMode is an engine whose door "d" is in a mode.
-func inMode(t *testing.T, s engine.Evaluator, mode engine.Mode) *engine.Engine {
+func inMode(t *testing.T, s store.Store, mode engine.Mode) *engine.Engine {
 	t.Helper()
 	if s == nil {
 		m := store.NewMemory(store.MemoryOptions{})
@@ -26,7 +27,7 @@ func inMode(t *testing.T, s engine.Evaluator, mode engine.Mode) *engine.Engine {
 	}
 	modes := new(engine.Modes)
 	modes.Set(map[string]engine.Mode{"d": mode})
-	return engine.New(s, parse(t, withResults(modeRules), rules.Options{}), engine.WithModes(modes))
+	return engine.New(parse(t, withResults(modeRules), rules.Options{}), wiring.CountIn(s), engine.WithModes(modes))
 }
 
 // The verdict, and what X-Koala-Decision says, of two posts and a captcha in
@@ -45,7 +46,7 @@ func TestModes(t *testing.T) {
 		t.Run(string(c.mode), func(t *testing.T) {
 			e := inMode(t, nil, c.mode)
 			ask := func(op engine.Op, act string) *engine.Decision {
-				d, err := e.Decide(context.Background(), &engine.Call{Door: "d", Op: op, Rule: 201, Sets: []engine.Input{input(1, "act", act, "uid", "a")}})
+				d, err := e.Decide(context.Background(), &engine.Call{Door: "d", Op: op, Rule: 201, Inputs: []engine.Input{input(1, "act", act, "uid", "a")}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,14 +54,14 @@ func TestModes(t *testing.T) {
 			}
 			for i, act := range []string{"post", "post", "captcha"} {
 				d := ask(engine.Take, act)
-				if d.Verdict != c.verdicts[i] || d.Sets[0].Verdict != c.verdicts[i] || (d.Refuser < 0) != (d.Verdict == rules.Allow) {
+				if d.Verdict != c.verdicts[i] || d.Answers[0].Verdict != c.verdicts[i] || (d.Refuser < 0) != (d.Verdict == rules.Allow) {
 					t.Errorf("request %d: %v of set %d; want %v", i+1, d.Verdict, d.Refuser, c.verdicts[i])
 				}
-				if word := d.Sets[0].DecisionWord(); word != c.words[i] {
+				if word := d.Answers[0].DecisionWord(); word != c.words[i] {
 					t.Errorf("request %d: the word is %q; want %q", i+1, word, c.words[i])
 				}
 			}
-			if hits := ask(engine.Peek, "post").Sets[0].Hits; hits != c.hits {
+			if hits := ask(engine.Peek, "post").Answers[0].Hits; hits != c.hits {
 				t.Errorf("%d hits are counted; want %d", hits, c.hits)
 			}
 			ask(engine.Update, "post")
@@ -68,7 +69,7 @@ func TestModes(t *testing.T) {
 			if c.mode == engine.ModeOff {
 				want = 0
 			}
-			if hits := ask(engine.Peek, "post").Sets[0].Hits; hits != want {
+			if hits := ask(engine.Peek, "post").Answers[0].Hits; hits != want {
 				t.Errorf("%d hits are counted after an update; want %d", hits, want)
 			}
 		})
@@ -82,7 +83,7 @@ func TestObservedRefusalsAreToldAsAllowed(t *testing.T) {
 	var d *engine.Decision
 	for range 2 {
 		var err error
-		if d, err = e.Decide(context.Background(), &engine.Call{Door: "d", Op: engine.Take, Now: noon, Sets: []engine.Input{input(1, "act", "post", "uid", "a")}}); err != nil {
+		if d, err = e.Decide(context.Background(), &engine.Call{Door: "d", Op: engine.Take, Now: noon, Inputs: []engine.Input{input(1, "act", "post", "uid", "a")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,9 +115,9 @@ func TestModesOfWhatCannotBeDecided(t *testing.T) {
 		name string
 		call engine.Call
 	}{
-		{"a fault that the door has found", engine.Call{Fault: fault, Sets: make([]engine.Input, 2)}},
-		{"a store that is away", engine.Call{Sets: twoSets}},
-		{"an absurd weight", engine.Call{Sets: []engine.Input{input(1 << 40), input(1)}}},
+		{"a fault that the door has found", engine.Call{Fault: fault, Inputs: make([]engine.Input, 2)}},
+		{"a store that is away", engine.Call{Inputs: twoSets}},
+		{"an absurd weight", engine.Call{Inputs: []engine.Input{input(1 << 40), input(1)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.call.Door, c.call.Op = "d", engine.Take
@@ -126,7 +127,7 @@ func TestModesOfWhatCannotBeDecided(t *testing.T) {
 			}
 			for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
 				d, err := inMode(t, absent{}, mode).Decide(context.Background(), &c.call)
-				if err != nil || d.Verdict != rules.Allow || len(d.Sets) != 2 || d.Sets[1].DecisionWord() != word {
+				if err != nil || d.Verdict != rules.Allow || len(d.Answers) != 2 || d.Answers[1].DecisionWord() != word {
 					t.Fatalf("%s: %+v, %v; want two sets, %s", mode, d, err, word)
 				}
 				want := []rules.Header{{Name: "X-Koala-Decision", Value: word}}
@@ -141,7 +142,7 @@ func TestModesOfWhatCannotBeDecided(t *testing.T) {
 func TestACallerWhoGoesAwayIsNotObserved(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	call := &engine.Call{Door: "d", Op: engine.Take, Sets: []engine.Input{input(1, "act", "post", "uid", "a")}}
+	call := &engine.Call{Door: "d", Op: engine.Take, Inputs: []engine.Input{input(1, "act", "post", "uid", "a")}}
 	if _, err := inMode(t, absent{}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want that the context is cancelled", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -16,7 +17,7 @@ func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engin
 	server := storetest.StartServer(t)
 	server.Kill()
 	rescue := storetest.OpenRescue(t, store.RedisOptions{URL: server.URL()}, store.RescueOptions{})
-	return engine.New(rescue, parse(t, withResults(lines), rules.Options{}), options...)
+	return engine.New(parse(t, withResults(lines), rules.Options{}), append(options, wiring.CountIn(rescue))...)
 }
 
 // While the store is away, the strictest policy of the walked rules holds, and
@@ -56,7 +57,7 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i, want := range c.want {
-				d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{input(1, c.pairs...)}})
+				d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, c.pairs...)}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,9 +101,9 @@ rule : [direct] [black=1] [time=1; count=0;]  [result=2; return=7]`, engine.With
 		"none":  {"allow", "allow", "allow", "allow", "allow"},
 	} {
 		for i, door := range []string{"", "A", "R", "G", "D"} {
-			call := &engine.Call{Door: door, Op: engine.Take, Sets: []engine.Input{input(1, name, "1", "door", door)}}
+			call := &engine.Call{Door: door, Op: engine.Take, Inputs: []engine.Input{input(1, name, "1", "door", door)}}
 			if name != "black" {
-				call.Sets[0] = input(1, name, "at "+door)
+				call.Inputs[0] = input(1, name, "at "+door)
 			}
 			got := ""
 			for range 2 {
@@ -135,8 +136,8 @@ func TestFailPolicyOfAnOverride(t *testing.T) {
 	e := rescued(t, `rule : [count] [x=+] [time=60; count=1;] [result=2; return=1]`,
 		engine.WithPolicies(engine.Policies{"A": rules.FailAllow, "D": rules.FailDeny}))
 	for door, want := range map[string]string{"": "deny", "A": "allow", "D": "503"} {
-		call := &engine.Call{Door: door, Op: engine.Take, Sets: []engine.Input{input(1, "y", "1")}}
-		call.Sets[0].Override = &engine.Override{Count: 1, Seconds: 60, Entries: []string{"door", door}}
+		call := &engine.Call{Door: door, Op: engine.Take, Inputs: []engine.Input{input(1, "y", "1")}}
+		call.Inputs[0].Override = &engine.Override{Count: 1, Seconds: 60, Entries: []string{"door", door}}
 		got := ""
 		for range 2 {
 			got = outcomeOf(t, e, call)
@@ -152,7 +153,7 @@ func TestFailPoliciesOfCompleteAnswers(t *testing.T) {
 	e := rescued(t, `rule : [count] [x=+] [time=60; count=9;] [result=2; return=1]`, engine.WithPolicies(engine.Policies{"D": rules.FailDeny, "G": rules.FailGateway}))
 	for _, op := range []engine.Op{engine.Complete, engine.CompleteTake} {
 		for door, want := range map[string]string{"": "allow", "D": "503", "G": "gateway"} {
-			if got := outcomeOf(t, e, &engine.Call{Door: door, Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+			if got := outcomeOf(t, e, &engine.Call{Door: door, Op: op, Inputs: []engine.Input{input(1, "x", "1")}}); got != want {
 				t.Errorf("operation %d at door %q: %s; want %s", op, door, got, want)
 			}
 		}
@@ -166,7 +167,7 @@ rule : [count] [x=+] [time=60; count=1;] [result=2; return=1; fail=allow]
 rule : [count] [x=+] [time=60; count=3;] [result=2; return=2]`)
 	for i, want := range []string{"allow", "allow", "allow", "deny"} {
 		for _, op := range []engine.Op{engine.Browse, engine.Complete, engine.CompleteTake} {
-			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Inputs: []engine.Input{input(1, "x", "1")}}); got != want {
 				t.Errorf("request %d, operation %d: %s; want %s", i+1, op, got, want)
 			}
 		}
@@ -185,17 +186,17 @@ rule : [count] [x=+]         [time=60; count=9;] [result=2; return=5; fail=deny;
 		refused := []engine.Input{input(1, "x", "1", "away", "g"), input(1, "x", "1", "away", "d")}
 		for range 3 {
 			for i, want := range []string{"gateway", "503"} {
-				if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: refused[i : i+1]}); got != want {
+				if got := outcomeOf(t, e, &engine.Call{Op: op, Inputs: refused[i : i+1]}); got != want {
 					t.Errorf("operation %d: %s; want %s", op, got, want)
 				}
 			}
 			// Of several sets none is counted if one is refused.
-			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1"), refused[1]}}); got != "503" {
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Inputs: []engine.Input{input(1, "x", "1"), refused[1]}}); got != "503" {
 				t.Errorf("operation %d over two sets: %s; want 503", op, got)
 			}
 		}
 		for i, want := range []string{"allow", "allow", "deny"} {
-			if got := outcomeOf(t, e, &engine.Call{Op: op, Sets: []engine.Input{input(1, "x", "1")}}); got != want {
+			if got := outcomeOf(t, e, &engine.Call{Op: op, Inputs: []engine.Input{input(1, "x", "1")}}); got != want {
 				t.Errorf("operation %d, request %d after the refused ones: %s; want %s", op, i+1, got, want)
 			}
 		}
@@ -207,7 +208,7 @@ func TestFailPoliciesOverSets(t *testing.T) {
 rule : [count] [g=+] [time=60; count=9;] [result=2; return=1; fail=gateway]
 rule : [count] [d=+] [time=60; count=9;] [result=2; return=2; fail=deny]
 rule : [count] [r=+] [time=60; count=9;] [result=2; return=3]`)
-	d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Sets: []engine.Input{input(1, "r", "1"), input(1, "g", "1"), input(1, "d", "1")}})
+	d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "r", "1"), input(1, "g", "1"), input(1, "d", "1")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestMoreCountersThanAPlanHoldsAreAnInvalidCall(t *testing.T) {
 	e := newEngine(t, `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`)
 	call := &engine.Call{Op: engine.Take, Now: noon}
 	for range store.MaxRules + 1 {
-		call.Sets = append(call.Sets, input(1, "k", "a"))
+		call.Inputs = append(call.Inputs, input(1, "k", "a"))
 	}
 	if _, err := e.Decide(context.Background(), call); !engine.IsInvalid(err) {
 		t.Errorf("error %v; want an invalid call that names the bound", err)

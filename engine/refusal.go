@@ -9,10 +9,10 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Refusal is what the client of a gateway gets in place of what it asked for.
+// Refusal is the HTTP response to the client of a refused request.
 type Refusal struct {
-	Status      int
-	ContentType string
+	Status      int    // HTTP status
+	ContentType string // of the body
 	Body        []byte
 }
 
@@ -26,28 +26,33 @@ type problem struct {
 	status    int
 	detail    string        // "" for none
 	violated  *Quota        // nil unless a counting rule refused
-	challenge *rules.Result // whose captcha is to be shown; nil for none
+	challenge *rules.Result // the entry with the captcha; nil for none
 }
 
-// Refusal is the answer to the client of a decision that does not allow. Its
-// body holds as long as the decision, and until the next call of Refusal.
+// Refusal returns the response to the client of a refused request. Its body is
+// valid as long as the decision, until the next call of Refusal. If no input is
+// refused, as in the zero Decision, it is a 503.
 func (d *Decision) Refusal() Refusal {
-	if d.Unavailable {
+	if d == nil || d.Unavailable || d.Refuser < 0 || d.Refuser >= len(d.Answers) {
 		return Problem(http.StatusServiceUnavailable, "")
 	}
-	r := d.Sets[d.Refuser].refusal(d.document[:0])
+	r := d.Answers[d.Refuser].refusal(d.document[:0])
 	d.document = r.Body
 	return r
 }
 
-// Problem is a refusal without a rule behind it: a request that cannot be
-// decided.
+// Problem returns the refusal of a request that no rule refused, for example
+// because it is malformed. The body is a problem document of RFC 9457; detail may
+// be empty.
 func Problem(status int, detail string) Refusal {
 	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail}
 	return p.refusal(nil)
 }
 
 func (a *Answer) refusal(b []byte) Refusal {
+	if a.Result == nil {
+		return Problem(http.StatusServiceUnavailable, "")
+	}
 	status := a.status()
 	if a.Result.Body != "" {
 		return Refusal{Status: status, ContentType: contentType(a.Result), Body: append(b, a.Result.Body...)}
@@ -62,8 +67,8 @@ func (a *Answer) refusal(b []byte) Refusal {
 	return doc.refusal(b)
 }
 
-// status is the HTTP status for the client: what the entry says, else 429 for
-// a counting rule's refusal and 403 for any other.
+// status returns the HTTP status for the client: that of the entry, else 429 if a
+// counting rule refused and 403 otherwise.
 func (a *Answer) status() int {
 	switch {
 	case a.Result.HTTPStatus != 0:
@@ -74,8 +79,8 @@ func (a *Answer) status() int {
 	return http.StatusForbidden
 }
 
-// overLimit tells whether a counter refused, and not a direct rule or an entry
-// that denies by itself.
+// overLimit reports whether a counter refused, rather than a direct rule or an entry
+// that always denies.
 func (a *Answer) overLimit() bool {
 	return a.Limited && (a.Decider != nil || a.Result == adHocResult)
 }
@@ -87,8 +92,8 @@ func (p *problem) refusal(b []byte) Refusal {
 	return Refusal{Status: p.status, ContentType: "application/problem+json", Body: p.appendTo(b)}
 }
 
-// appendTo appends the document. encoding/json would take four allocations more
-// for each refusal, and refusals come in floods.
+// appendTo appends the document. encoding/json would need four more allocations per
+// refusal, and refusals arrive in floods.
 func (p *problem) appendTo(b []byte) []byte {
 	b = jsontext.AppendString(append(b, `{"type":`...), p.kind)
 	b = jsontext.AppendString(append(b, `,"title":`...), p.title)
@@ -115,8 +120,8 @@ func title(status int) string {
 	return "Refused"
 }
 
-// contentType is the type of an entry's own body: as its headers say, else
-// plain text.
+// contentType returns the type of the body of an entry: the Content-Type of its
+// headers, or plain text.
 func contentType(r *rules.Result) string {
 	for _, h := range r.Headers {
 		if strings.EqualFold(h.Name, "Content-Type") {

@@ -10,33 +10,34 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Sendable makes of headers what a gateway can send to its client without
-// harm, in place: each name once, as said last, since Envoy appends the
-// headers of a denial; no name that would change the message around it; no
-// value that would end its line.
+// Sendable removes and repairs, in place, the headers that a gateway could not send
+// to its client safely, and returns the rest. Of several headers with one name the
+// last remains, because Envoy appends the headers of a denial. Names that would
+// change the framing of the message are removed. In values, control characters and
+// bytes that are not UTF-8 become blanks.
 func Sendable(headers []rules.Header) []rules.Header {
 	kept := headers[:0]
 	for i, h := range headers {
-		isSaidAgain := slices.ContainsFunc(headers[i+1:], func(later rules.Header) bool { return isSame(later.Name, h.Name) })
-		if !isSaidAgain && !framesMessage(h.Name) {
+		isRepeated := slices.ContainsFunc(headers[i+1:], func(later rules.Header) bool { return isSame(later.Name, h.Name) })
+		if !isRepeated && !framesMessage(h.Name) {
 			kept = append(kept, rules.Header{Name: h.Name, Value: oneLine(h.Value)})
 		}
 	}
 	return kept
 }
 
-// framesMessage tells whether a header is the transport's own, such as a
-// pseudo header, or cannot be one at all.
+// framesMessage reports whether a header belongs to the transport, such as a
+// pseudo-header, or has an invalid name.
 func framesMessage(name string) bool {
 	return rules.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
 }
 
-// isSame tells whether two names are one header's. Names that are of any use are
-// ASCII, where lengths are quicker told apart than letters.
+// isSame reports whether two names are those of one header. Valid names are ASCII,
+// so their lengths are equal, and are quicker to compare than letters.
 func isSame(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
 
-// oneLine is value with blanks for what would break the client's response:
-// control characters, and bytes that are no text.
+// oneLine returns value with blanks for control characters and bytes that are not
+// UTF-8, which would break the response to the client.
 func oneLine(value string) string {
 	isControl := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
 	if utf8.ValidString(value) && strings.IndexFunc(value, isControl) < 0 {

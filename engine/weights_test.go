@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -23,11 +24,11 @@ func onBothStores(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
 	t.Helper()
 	redis := storetest.Redis(t)
 	set := parse(t, withResults(everyMethod), rules.Options{})
-	t.Run("redis", func(t *testing.T) { test(t, engine.New(redis(t), set)) })
+	t.Run("redis", func(t *testing.T) { test(t, engine.New(set, wiring.CountIn(redis(t)))) })
 	t.Run("memory", func(t *testing.T) {
 		m := store.NewMemory(store.MemoryOptions{})
 		t.Cleanup(m.Close)
-		test(t, engine.New(m, set))
+		test(t, engine.New(set, wiring.CountIn(m)))
 	})
 }
 
@@ -43,8 +44,8 @@ func TestCostsThatAreNone(t *testing.T) {
 			for _, method := range []string{"count", "leak"} {
 				in := input(1, "m", method, "k", fmt.Sprintf("%q", cost), "c", cost) // a counter each
 				decide(t, e, engine.Update, in)
-				in.Hits = 0
-				if got := 10 - decide(t, e, engine.Browse, in).Sets[0].Quota.Remaining; got != min(weight, 10) {
+				in.Hits, in.NoHits = 0, true
+				if got := 10 - decide(t, e, engine.Browse, in).Answers[0].Quota.Remaining; got != min(weight, 10) {
 					t.Errorf("%s: a cost of %q weighs %d, want %d", method, cost, got, min(weight, 10))
 				}
 			}
@@ -57,7 +58,7 @@ func TestCostsThatAreNone(t *testing.T) {
 func TestTheHeaviestWeightsStickNowhere(t *testing.T) {
 	onBothStores(t, func(t *testing.T, e *engine.Engine) {
 		ask := func(op engine.Op, after int64, hits uint64, method, key string) rules.Verdict {
-			d, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon + after, Sets: []engine.Input{input(hits, "m", method, "k", key)}})
+			d, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon + after, Inputs: []engine.Input{input(hits, "m", method, "k", key)}})
 			if err != nil {
 				t.Fatal(err)
 			}

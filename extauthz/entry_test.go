@@ -8,6 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -94,7 +95,7 @@ func TestWhatAnEntrySaysCannotBreakTheReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := parse(t, outcomes)
 			test.change(set.Results[4])
-			door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = engine.New(fixedStore(), set) })
+			door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = engine.New(set, wiring.CountIn(fixedStore())) })
 			ask(t, door, about("teapot", nil))
 			denied := ask(t, door, about("teapot", nil)).GetDeniedResponse()
 			if denied == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 )
 
 // everySource has rules that look at all that a check can bring.
@@ -51,7 +52,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(wiretest.Of(f, request(f, seed)))
 	}
 	f.Add([]byte("\x0a\x16\x22\x14\x12\x12\x1a\x10\x0a\x0ax-koala-\xffa\x12\x02\xff\xfe"))
-	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(fixedStore(), parse(f, everySource))}))
+	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(f, everySource), wiring.CountIn(fixedStore()))}))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		answered, err := door.Call(context.Background(), wire)
 		if err != nil {

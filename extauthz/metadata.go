@@ -128,7 +128,7 @@ func join(before, part []byte) []byte {
 // which find it in the namespace envoy.filters.http.ext_authz. It goes to the
 // gateway alone and so holds quotas that clients are not told of.
 func appendMetadata(b []byte, d *engine.Decision) []byte {
-	a := &d.Sets[0]
+	a := &d.Answers[0]
 	b, from := wire.Begin(b, replyMetadata)
 	b = wire.AppendTextFact(b, "verdict", a.DecisionWord())
 	if a.Result.Number >= 0 { // no entry where the door's mode lets pass what was not decided

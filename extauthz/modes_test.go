@@ -10,6 +10,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/internal/wiring"
 )
 
 // A door that observes or is off answers OK to what it would refuse and to
@@ -19,7 +20,7 @@ func TestModes(t *testing.T) {
 		modes := new(engine.Modes)
 		modes.Set(map[string]engine.Mode{"extauthz": mode})
 		c := open(t, outcomes, func(o *extauthz.Options) {
-			o.Engine = engine.New(fixedStore(), parse(t, outcomes), engine.WithModes(modes))
+			o.Engine = engine.New(parse(t, outcomes), wiring.CountIn(fixedStore()), engine.WithModes(modes))
 		})
 		malformed := about("other", nil)
 		malformed.Attributes.Request.Http.Path = "/%zz"

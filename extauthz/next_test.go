@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 )
 
 // present has a rule for each thing that a check can bring, and tells in the
@@ -59,7 +60,7 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 	for _, check := range checks {
 		alone := fixedStore()
 		defer alone.Close()
-		replies = append(replies, reply(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(alone, parse(t, present()))})), check))
+		replies = append(replies, reply(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, present()), wiring.CountIn(alone))})), check))
 	}
 	whole := checks[4]
 	if len(replies[4]) < 200 {
@@ -70,7 +71,7 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 	}
 	counters := fixedStore()
 	defer counters.Close()
-	used := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(counters, parse(t, present()))}))
+	used := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, present()), wiring.CountIn(counters))}))
 	for i, check := range checks {
 		for j, want := range replies {
 			reply(t, used, check)

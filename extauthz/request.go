@@ -17,7 +17,7 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
-	room    engine.Room
+	room    engine.Scratch
 	reply   []byte // in wire form
 }
 
@@ -46,7 +46,7 @@ func (a *asked) isGRPC() bool {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: doorname.ExtAuthz, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.ExtAuthz, Op: engine.Take, Inputs: q.sets[:], Fault: fault, Scratch: &q.room}
 	return &q.call
 }
 

@@ -220,7 +220,7 @@ func TestAQuestionKeepsNothingOfTheLastCheck(t *testing.T) {
 		q.reply = make([]byte, 1<<20)
 		s.release(q)
 		a := &q.asked
-		if q.params.Len() != 0 || q.request.Context != nil || q.request.Headers != nil || q.call.Sets != nil || cap(q.reply) > 1<<16 {
+		if q.params.Len() != 0 || q.request.Context != nil || q.request.Headers != nil || q.call.Inputs != nil || cap(q.reply) > 1<<16 {
 			t.Errorf("%s: a released question holds %+v", name, q)
 		}
 		// The memory stays, without the texts, which are parts of the whole check.

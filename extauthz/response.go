@@ -80,7 +80,7 @@ func (s *Server) appendDenied(b []byte, a *asked, d *engine.Decision) []byte {
 	headers := d.ClientHeaders(room[:0], s.options.Presentation)
 	refusal := d.Refusal()
 	code := grpcCode(refusal.Status)
-	if own := d.Sets[d.Refuser].Result.GRPCStatus; own != 0 {
+	if own := d.Answers[d.Refuser].Result.GRPCStatus; own != 0 {
 		code = codes.Code(own)
 		if a.isGRPC() {
 			// Envoy keeps a grpc-status that is there, and else makes one of the

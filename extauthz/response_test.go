@@ -24,6 +24,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 )
 
 const outcomes = `
@@ -214,7 +215,7 @@ func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
 	} {
 		check := about(test.act, map[string]string{"x-koala-BYTES": "BYTES", "x-koala-rule": "BYTES", "content-type": "application/grpc+BYTES"})
 		check.Attributes.Request.Http.Path = test.path
-		door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(fixedStore(), parse(t, outcomes))}))
+		door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(fixedStore()))}))
 		answered, err := door.Call(deadline(t), bytes.ReplaceAll(wiretest.Of(t, check), []byte("BYTES"), []byte(odd)))
 		reply := new(authv3.CheckResponse)
 		if err != nil || proto.Unmarshal(answered, reply) != nil {
@@ -255,7 +256,7 @@ func TestTheRescueIsToldOf(t *testing.T) {
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	s := &slow{}
-	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(s, parse(t, outcomes))}))
+	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(s))}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	reply, err := door.Call(ctx, wiretest.Of(t, about("vote", nil)))
@@ -265,7 +266,7 @@ func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 }
 
 func TestAReloadHoldsForTheNextCheck(t *testing.T) {
-	e := engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))
+	e := engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))
 	door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = e })
 	if ask(t, door, about("black", nil)).GetDeniedResponse() == nil {
 		t.Fatal("the black list does not deny")

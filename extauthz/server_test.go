@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -46,9 +47,9 @@ func open(t testing.TB, text string, change func(*extauthz.Options)) authv3.Auth
 	return openOn(t, fixedStore(), text, change)
 }
 
-func openOn(t testing.TB, s engine.Evaluator, text string, change func(*extauthz.Options)) authv3.AuthorizationClient {
+func openOn(t testing.TB, s store.Store, text string, change func(*extauthz.Options)) authv3.AuthorizationClient {
 	t.Helper()
-	o := extauthz.Options{Engine: engine.New(s, parse(t, text))}
+	o := extauthz.Options{Engine: engine.New(parse(t, text), wiring.CountIn(s))}
 	if change != nil {
 		change(&o)
 	}

@@ -25,7 +25,7 @@ func (c *call) answerEntry(op engine.Op) {
 		return
 	}
 	if d, ok := c.decide(engine.Call{Op: op}); ok {
-		c.body = appendEntry(c.body[:0], &d.Sets[0])
+		c.body = appendEntry(c.body[:0], &d.Answers[0])
 		c.reply(http.StatusOK, c.body)
 	}
 }
@@ -42,7 +42,7 @@ func (c *call) browseComplete() {
 		return
 	}
 	if d, ok := c.decide(engine.Call{Op: op}); ok {
-		c.reply(http.StatusOK, entriesOf(&d.Sets[0]))
+		c.reply(http.StatusOK, entriesOf(&d.Answers[0]))
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *call) value() {
 		return
 	}
 	if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: number}); ok {
-		c.reply(http.StatusOK, cacheValue(d.Sets[0].Hits))
+		c.reply(http.StatusOK, cacheValue(d.Answers[0].Hits))
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *call) multiBrowse() {
 		if !ok {
 			return
 		}
-		results[i] = jobResult{jobs[i].ID, appendEntry(nil, &d.Sets[0])}
+		results[i] = jobResult{jobs[i].ID, appendEntry(nil, &d.Answers[0])}
 	}
 	c.reply(http.StatusOK, resultsOf(results))
 }
@@ -122,9 +122,9 @@ func (c *call) decide(q engine.Call) (*engine.Decision, bool) {
 	if !ok {
 		return nil, false
 	}
-	c.sets[0] = engine.Input{Params: &c.params, Hits: hits}
+	c.sets[0] = engine.Input{Params: &c.params, Hits: hits, NoHits: hits == 0}
 	c.question = q
-	c.question.Rules, c.question.Door, c.question.Sets, c.question.Room = c.rules, doorname.Koala, c.sets[:], &c.room
+	c.question.Rules, c.question.Door, c.question.Inputs, c.question.Scratch = c.rules, doorname.Koala, c.sets[:], &c.room
 	d, err := c.server.engine.Decide(c.http.Context(), &c.question)
 	switch {
 	case engine.IsInvalid(err):

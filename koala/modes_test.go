@@ -5,6 +5,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/koala"
 )
 
@@ -15,7 +16,7 @@ func inMode(t *testing.T, mode engine.Mode) *caller {
 	t.Cleanup(m.Close)
 	modes := new(engine.Modes)
 	modes.Set(map[string]engine.Mode{"koala": mode})
-	return dial(t, koala.Options{Engine: engine.New(m, parse(t, ruleFile), engine.WithModes(modes)), Access: koala.Full})
+	return dial(t, koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m), engine.WithModes(modes)), Access: koala.Full})
 }
 
 func observedEntry(word string) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -26,7 +27,7 @@ rule : [direct] [uid=1] [] [result=0; return=1]
 	}
 	counters := store.NewMemory(store.MemoryOptions{})
 	defer counters.Close()
-	s := New(Options{Engine: engine.New(counters, set), Access: Full}).(*server)
+	s := New(Options{Engine: engine.New(set, wiring.CountIn(counters)), Access: Full}).(*server)
 	for _, target := range []string{
 		"/rule/take?act=post&uid=1",
 		"/multi/browse?a=1&b=2&c=3&argsJson=" + `[{"Id":"0","Arg":"uid%253D1"}]`,

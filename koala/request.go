@@ -36,7 +36,7 @@ type call struct {
 	sets    [1]engine.Input
 
 	question engine.Call
-	room     engine.Room
+	room     engine.Scratch
 	body     []byte // of the reply
 }
 

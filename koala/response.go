@@ -31,7 +31,7 @@ var (
 // appendEntry appends the entry of [result] that answers.
 func appendEntry(b []byte, a *engine.Answer) []byte {
 	switch {
-	case a.Observed != rules.Allow: // its entry is a refusal, which no longer holds
+	case a.Overruled(): // its entry is a refusal, which no longer holds
 		return (&rules.Result{RetType: 1, StrReason: a.DecisionWord()}).AppendEntry(b, 0)
 	case a.Decider == nil:
 		return a.Result.AppendEntry(b, a.Result.RetCode)
@@ -44,7 +44,7 @@ func appendEntry(b []byte, a *engine.Answer) []byte {
 func entriesOf(a *engine.Answer) []byte {
 	list := []byte{'['}
 	refusing := a.Refusing
-	if a.Observed != rules.Allow {
+	if a.Overruled() {
 		refusing = nil
 	}
 	for i, rule := range refusing {

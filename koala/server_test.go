@@ -17,6 +17,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -68,7 +69,7 @@ func options(t testing.TB) koala.Options {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
-	return koala.Options{Engine: engine.New(m, parse(t, ruleFile)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
+	return koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // TestTheLogNamesAPathThatDoesNotExist: most who call one are gateways, which
@@ -309,7 +310,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)
-			o.Engine = engine.New(c.broken, parse(t, ruleFile))
+			o.Engine = engine.New(parse(t, ruleFile), wiring.CountIn(c.broken))
 			dial(t, o).expect([]exchange{
 				{ask: "GET /rule/browse?act=post&uid=1", reply: c.reply, status: 503},
 				{ask: "GET /rule/update?act=post&uid=1", reply: c.reply, status: 503},

@@ -17,7 +17,7 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
-	room    engine.Room
+	room    engine.Scratch
 }
 
 // read takes from a request what the mapping needs. The target is as it came:
@@ -44,7 +44,7 @@ func (q *question) read(r *http.Request) {
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: doorname.Middleware, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.Middleware, Op: engine.Take, Inputs: q.sets[:], Fault: fault, Scratch: &q.room}
 	return &q.call
 }
 

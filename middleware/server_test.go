@@ -16,6 +16,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/middleware"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -52,7 +53,7 @@ const noon = 1780286400000
 
 // options are those of a middleware on a fresh store whose clock stands at
 // noon, in a mode.
-func options(t *testing.T, s engine.Evaluator, mode engine.Mode) middleware.Options {
+func options(t *testing.T, s store.Store, mode engine.Mode) middleware.Options {
 	t.Helper()
 	if s == nil {
 		m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
@@ -65,7 +66,7 @@ func options(t *testing.T, s engine.Evaluator, mode engine.Mode) middleware.Opti
 	}
 	modes := new(engine.Modes)
 	modes.Set(map[string]engine.Mode{"middleware": mode})
-	return middleware.Options{Engine: engine.New(s, set, engine.WithModes(modes)), Logger: slog.New(slog.DiscardHandler)}
+	return middleware.Options{Engine: engine.New(set, wiring.CountIn(s), engine.WithModes(modes)), Logger: slog.New(slog.DiscardHandler)}
 }
 
 // serve has a real server answer behind the middleware, and counts what
@@ -258,7 +259,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	m := store.NewMemory(store.MemoryOptions{})
 	defer m.Close()
 	set, _ := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(strings.Replace(ruleFile, "count=2;", "count=1000000000;", 1))}}, rules.Options{})
-	h := middleware.New(middleware.Options{Engine: engine.New(m, set)})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := middleware.New(middleware.Options{Engine: engine.New(set, wiring.CountIn(m))})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r := httptest.NewRequest("POST", "/comments", nil)
 	w := httptest.NewRecorder()
 	b.ReportAllocs()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/nginx"
 )
 
@@ -30,7 +31,7 @@ func TestModes(t *testing.T) {
 		o := options(t)
 		modes := new(engine.Modes)
 		modes.Set(map[string]engine.Mode{"auth-request": mode, "forward-auth": mode, "accel": mode, "ext-authz": mode})
-		o.Engine = engine.New(memory(t), parse(t, ruleFile), engine.WithModes(modes))
+		o.Engine = engine.New(parse(t, ruleFile), wiring.CountIn(memory(t)), engine.WithModes(modes))
 		s := serve(t, nginx.New(o))
 		for _, c := range checks {
 			res := check(t, s, "GET", c.target, c.headers...)

@@ -81,9 +81,9 @@ func (a *answer) decided(d *engine.Decision) {
 func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 	r := d.Refusal()
 	if sent := a.refusing(r.Status); a.door != doorname.AuthRequest && sent != r.Status {
-		seen := *d.Sets[d.Refuser].Result
+		seen := *d.Answers[d.Refuser].Result
 		seen.HTTPStatus = sent
-		d.Sets[d.Refuser].Result = &seen
+		d.Answers[d.Refuser].Result = &seen
 		return d.Refusal()
 	}
 	return r

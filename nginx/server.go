@@ -184,14 +184,14 @@ type question struct {
 	params  rules.Params
 	sets    [1]engine.Input
 	call    engine.Call
-	room    engine.Room
+	room    engine.Scratch
 }
 
 // ask is the call that puts the question; fault is what the mapping found wrong
 // with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
 	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: q.request.Door, Op: engine.Take, Sets: q.sets[:], Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: q.request.Door, Op: engine.Take, Inputs: q.sets[:], Fault: fault, Scratch: &q.room}
 	return &q.call
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -88,7 +89,7 @@ func options(t testing.TB) nginx.Options {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
-	return nginx.Options{Engine: engine.New(m, parse(t, ruleFile)), Logger: slog.New(slog.DiscardHandler)}
+	return nginx.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Logger: slog.New(slog.DiscardHandler)}
 }
 
 // serve has a real server answer on loopback.
@@ -313,7 +314,7 @@ func TestFailures(t *testing.T) {
 			"/v1/accel?act=once":        `{"type":"about:blank","title":"Service Unavailable","status":503}`,
 		} {
 			o := options(t)
-			o.Engine = engine.New(broken, parse(t, ruleFile))
+			o.Engine = engine.New(parse(t, ruleFile), wiring.CountIn(broken))
 			s := serve(t, nginx.New(o))
 			for range 2 {
 				res := check(t, s, "GET", target, viaNginx("GET", "/")...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -28,7 +29,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 	} {
 		f.Add(wiretest.Of(f, request(f, seed)))
 	}
-	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(newClock().store(), parse(f, outcomes))}))
+	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(f, outcomes), wiring.CountIn(newClock().store()))}))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		r, reply := new(rlsv3.RateLimitRequest), new(rlsv3.RateLimitResponse)
 		if proto.Unmarshal(wire, r) != nil {

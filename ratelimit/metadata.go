@@ -11,7 +11,7 @@ import (
 // those of all descriptors.
 func appendMetadata(b []byte, d *engine.Decision) []byte {
 	i := telling(d)
-	a := &d.Sets[i]
+	a := &d.Answers[i]
 	b, from := wire.Begin(b, replyMetadata)
 	b = wire.AppendTextFact(b, "verdict", a.DecisionWord())
 	b = wire.AppendNumberFact(b, "descriptor", int64(i))

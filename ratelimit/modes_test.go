@@ -7,6 +7,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -26,7 +27,7 @@ func TestModes(t *testing.T) {
 		modes := new(engine.Modes)
 		modes.Set(map[string]engine.Mode{"ratelimit": mode})
 		d := open(t, blacklist, func(o *ratelimit.Options) {
-			o.Engine = engine.New(newClock().store(), parse(t, blacklist), engine.WithModes(modes))
+			o.Engine = engine.New(parse(t, blacklist), wiring.CountIn(newClock().store()), engine.WithModes(modes))
 		})
 		for name, c := range map[string]struct {
 			call     string

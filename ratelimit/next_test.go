@@ -6,6 +6,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -29,7 +30,7 @@ func TestAReplyHoldsNothingOfTheCallBefore(t *testing.T) {
 	door := func() *wiretest.Front {
 		counters := newClock().store()
 		t.Cleanup(counters.Close)
-		return wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(counters, parse(t, outcomes)), SendHeaders: true}))
+		return wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(counters)), SendHeaders: true}))
 	}
 	reply := func(d *wiretest.Front, call []byte) []byte {
 		answer, err := d.Call(t.Context(), call)

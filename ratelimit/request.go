@@ -29,7 +29,7 @@ type question struct {
 	params  []rules.Params // one for each descriptor
 	sets    []engine.Input
 	call    engine.Call
-	room    engine.Room
+	room    engine.Scratch
 	alone   engine.Decision // about one of the sets
 	told    [1]engine.Answer
 	reply   []byte // in wire form
@@ -77,7 +77,8 @@ func (q *question) read(set *rules.Set, o *mapping.Options) error {
 // input is what a descriptor weighs, and the limit that it brings.
 func (q *question) input(i int) (engine.Input, error) {
 	d := &q.asked.descriptors[i]
-	in := engine.Input{Params: &q.params[i], Hits: q.asked.hitsOf(d), Refund: d.isNegative}
+	hits := q.asked.hitsOf(d)
+	in := engine.Input{Params: &q.params[i], Hits: hits, NoHits: hits == 0, Refund: d.isNegative}
 	if in.Hits > engine.MaxHits {
 		return in, invalid("descriptors[%d]: hits_addend is %d; want at most %d", i, in.Hits, int64(engine.MaxHits))
 	}
@@ -147,7 +148,7 @@ func (a *asked) entriesOf(i int) []mapping.Entry {
 
 // ask is the call that puts the question; fault is what is wrong with it.
 func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.call = engine.Call{Rules: set, Door: doorname.RateLimit, Op: engine.Take, Sets: q.sets, Fault: fault, Room: &q.room}
+	q.call = engine.Call{Rules: set, Door: doorname.RateLimit, Op: engine.Take, Inputs: q.sets, Fault: fault, Scratch: &q.room}
 	return &q.call
 }
 

@@ -208,7 +208,7 @@ func TestAQuestionKeepsNothingOfTheLastCall(t *testing.T) {
 	}
 	q.ask(noRules, nil)
 	q.forget()
-	if len(q.sets) != 0 || q.call.Sets != nil || q.request.Domain != "" || q.params[0].Len() != 0 {
+	if len(q.sets) != 0 || q.call.Inputs != nil || q.request.Domain != "" || q.params[0].Len() != 0 {
 		t.Errorf("it holds %+v", q)
 	}
 	if e := q.asked.entries[:1]; q.asked.text != "" || q.asked.domain != "" || q.asked.count != 0 || e[0] != (mapping.Entry{}) {

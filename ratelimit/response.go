@@ -45,8 +45,8 @@ const (
 // dozen for four descriptors, to be gone through and dropped.
 func (s *Server) appendAnswer(b []byte, q *question, d *engine.Decision) []byte {
 	b = wire.AppendNumber(b, replyCode, uint64(code(d.Verdict)))
-	for i := range d.Sets {
-		b = appendStatus(b, &d.Sets[i])
+	for i := range d.Answers {
+		b = appendStatus(b, &d.Answers[i])
 	}
 	if d.Verdict != rules.Allow {
 		b = s.appendRefusal(b, q.single(d, d.Refuser))
@@ -69,14 +69,14 @@ func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 // appendRefusal appends what the client gets in place of what it asked for.
 func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
 	var room [12]rules.Header
-	result := told.Sets[0].Result
+	result := told.Answers[0].Result
 	refusal := told.Refusal()
 	if refusal.Status != http.StatusTooManyRequests {
 		// Envoy answers 429 unless its configuration says otherwise, whatever
 		// the entry says; a body that names a status must name that one.
 		seen := *result
 		seen.HTTPStatus = http.StatusTooManyRequests
-		told.Sets[0].Result = &seen
+		told.Answers[0].Result = &seen
 		refusal = told.Refusal()
 	}
 
@@ -94,9 +94,9 @@ func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
 // single is the decision about one of the descriptors, as a decision of its
 // own. It holds until the next, and what its Refusal needs is kept for that.
 func (q *question) single(d *engine.Decision, i int) *engine.Decision {
-	q.told = [1]engine.Answer{d.Sets[i]}
-	q.alone.Verdict, q.alone.Refuser = d.Sets[i].Verdict, -1
-	q.alone.Sets, q.alone.Degraded = q.told[:], d.Degraded
+	q.told = [1]engine.Answer{d.Answers[i]}
+	q.alone.Verdict, q.alone.Refuser = d.Answers[i].Verdict, -1
+	q.alone.Answers, q.alone.Degraded = q.told[:], d.Degraded
 	if q.alone.Verdict != rules.Allow {
 		q.alone.Refuser = 0
 	}
@@ -110,8 +110,8 @@ func telling(d *engine.Decision) int {
 		return d.Refuser
 	}
 	least := -1
-	for i := range d.Sets {
-		if d.Sets[i].Limited && (least < 0 || d.Sets[i].Quota.Remaining < d.Sets[least].Quota.Remaining) {
+	for i := range d.Answers {
+		if d.Answers[i].Limited && (least < 0 || d.Answers[i].Quota.Remaining < d.Answers[least].Quota.Remaining) {
 			least = i
 		}
 	}

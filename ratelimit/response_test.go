@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -140,14 +141,14 @@ func TestResponseHeadersAreASetting(t *testing.T) {
 }
 
 func TestAStoreThatIsAwayIsUnavailable(t *testing.T) {
-	d := open(t, outcomes, func(o *ratelimit.Options) { o.Engine = engine.New(away{}, parse(t, outcomes)) })
+	d := open(t, outcomes, func(o *ratelimit.Options) { o.Engine = engine.New(parse(t, outcomes), wiring.CountIn(away{})) })
 	if _, err := d.call(request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v; want Unavailable", err)
 	}
 }
 
 func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
-	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(store.NewMemory(store.MemoryOptions{}), parse(t, outcomes))}))
+	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	reply, err := door.Call(ctx, wiretest.Of(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))

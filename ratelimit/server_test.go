@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -60,7 +61,7 @@ type door struct {
 func open(t testing.TB, text string, change func(*ratelimit.Options)) *door {
 	t.Helper()
 	d := &door{t: t, clock: newClock()}
-	o := ratelimit.Options{Engine: engine.New(d.clock.store(), parse(t, text))}
+	o := ratelimit.Options{Engine: engine.New(parse(t, text), wiring.CountIn(d.clock.store()))}
 	if change != nil {
 		change(&o)
 	}

@@ -24,17 +24,20 @@ func (m Method) String() string {
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
 
-// Verdict is what a decision means for the caller.
+// Verdict is the meaning of a decision for its caller. Only Allow lets a request
+// through.
 type Verdict uint8
 
-// The verdicts. Allow is the only one that lets a request through.
+// The verdicts. The zero value is that of a decision that was not made, and
+// refuses.
 const (
-	Allow     Verdict = iota
-	Deny              // refuse
-	Challenge         // ask for a captcha
+	VerdictUnset Verdict = iota
+	Allow
+	Deny      // refuse
+	Challenge // ask for a captcha
 )
 
-var verdictNames = [...]string{"allow", "deny", "challenge"}
+var verdictNames = [...]string{"unset", "allow", "deny", "challenge"}
 
 // String is the verdict's word in logs, metrics and headers.
 func (v Verdict) String() string {
@@ -110,10 +113,12 @@ type Header struct {
 	Value string
 }
 
-// Verdict tells what the entry means: it challenges if Need_vcode is not 0,
-// else denies if Err_no is not 0, else allows.
+// Verdict returns the meaning of the entry: Challenge if Need_vcode is not 0,
+// else Deny if Err_no is not 0, else Allow. A nil entry has none.
 func (r *Result) Verdict() Verdict {
 	switch {
+	case r == nil:
+		return VerdictUnset
 	case r.NeedVcode != 0:
 		return Challenge
 	case r.ErrNo != 0:

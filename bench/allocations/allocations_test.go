@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wiring"
 )
 
 var update = flag.Bool("update", false, "write what is measured to testdata")
@@ -68,7 +69,7 @@ func TestAllocationsADecision(t *testing.T) {
 		for _, d := range decisions {
 			for _, c := range s.cases {
 				name := fmt.Sprintf("%s, %s, %s", s.name, d.name, c.name)
-				got := measure(t, name, d.call(t, engine.New(s.open(t), parse(t)), c.names...), c.allowed)
+				got := measure(t, name, d.call(t, engine.New(parse(t), wiring.CountIn(s.open(t))), c.names...), c.allowed)
 				fmt.Fprintf(&text, "%s: %.0f\n", name, got)
 				compare(t, name, got, want)
 				if bound := bounds[s.name]; c.name == cases[0].name && got > bound {

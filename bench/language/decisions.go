@@ -8,6 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -109,7 +110,7 @@ func (k kind) runner(ctx context.Context, n int) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{ctx: ctx, set: set, params: k.params(), memory: store.NewMemory(store.MemoryOptions{})}
-	r.engine = engine.New(r.memory, set)
+	r.engine = engine.New(set, wiring.CountIn(r.memory))
 	if r.match(); len(r.matches.List) != 1 {
 		return nil, fmt.Errorf("%s: %d rules match; want 1", k.name, len(r.matches.List))
 	}
@@ -126,5 +127,5 @@ func (r *runner) decide() {
 
 // decide takes one hit.
 func decide(ctx context.Context, e *engine.Engine, p *rules.Params) (*engine.Decision, error) {
-	return e.Decide(ctx, &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: p, Hits: 1}}})
+	return e.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: p, Hits: 1}}})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -55,7 +56,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	}
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
-	e := engine.New(memory, set)
+	e := engine.New(set, wiring.CountIn(memory))
 
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -72,15 +73,15 @@ func TestTamperingIsLogged(t *testing.T) {
 	if findings.HasErrors() {
 		t.Fatal(findings)
 	}
-	e := engine.New(s, set)
+	e := engine.New(set, wiring.CountIn(s))
 	take := func() int64 {
 		params := new(rules.Params)
 		params.Set("uid", "ann")
-		d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params, Hits: 1}}})
+		d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params, Hits: 1}}})
 		if err != nil || d.Degraded || d.Verdict != rules.Allow {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		return d.Sets[0].Quota.Remaining
+		return d.Answers[0].Quota.Remaining
 	}
 	take()
 	client := server.Client()

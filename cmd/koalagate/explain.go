@@ -14,6 +14,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -85,13 +86,13 @@ func (p *program) explain(ctx context.Context, files reload.Files, q *inquiry) (
 	}
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
-	d, err := engine.New(memory, set).Decide(ctx, &engine.Call{
-		Rules: set, Door: "explain", Op: engine.Browse, Sets: []engine.Input{{Params: params, Hits: q.hits}},
+	d, err := engine.New(set, wiring.CountIn(memory)).Decide(ctx, &engine.Call{
+		Rules: set, Door: "explain", Op: engine.Browse, Inputs: []engine.Input{{Params: params, Hits: q.hits, NoHits: q.hits == 0}},
 	})
 	if err != nil {
 		return nil, failure{err}
 	}
-	x := explainer{set: set, params: params, answer: &d.Sets[0]}
+	x := explainer{set: set, params: params, answer: &d.Answers[0]}
 	e := &explanation{Request: q.told(), Params: listed(params, origins), Rules: x.rules(), Decision: x.decision(d), absent: absent(set, params)}
 	return e, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/ration"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // startModes are the modes of the doors as configured; metrics and log follow
@@ -55,9 +54,9 @@ func newObservedLog(logger *slog.Logger) *observedLog {
 
 // tell logs what of a decision was overruled.
 func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
-	for i := range d.Sets {
-		a := &d.Sets[i]
-		if a.Observed == rules.Allow {
+	for i := range d.Answers {
+		a := &d.Answers[i]
+		if !a.Overruled() {
 			continue
 		}
 		kind := observedKind{door: c.Door, decision: a.DecisionWord()}

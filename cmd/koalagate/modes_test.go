@@ -21,7 +21,7 @@ func TestObservedRefusalsAreToldOnceAnInterval(t *testing.T) {
 		var text bytes.Buffer
 		l := newObservedLog(slog.New(slog.NewTextHandler(&text, nil)))
 		refusal := func(rule int64) *engine.Decision {
-			return &engine.Decision{Sets: []engine.Answer{
+			return &engine.Decision{Answers: []engine.Answer{
 				{Mode: engine.ModeObserve}, // allowed: no matter for the log
 				{Mode: engine.ModeObserve, Observed: rules.Deny, Decider: &rules.Rule{Return: rule}},
 			}}
@@ -31,7 +31,7 @@ func TestObservedRefusalsAreToldOnceAnInterval(t *testing.T) {
 			l.tell(call, refusal(201))
 			l.tell(call, refusal(202))
 		}
-		l.tell(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Sets: []engine.Answer{{Observed: rules.Deny}}})
+		l.tell(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Answers: []engine.Answer{{Observed: rules.Deny}}})
 		time.Sleep(ration.Every)
 		l.tell(call, refusal(201))
 

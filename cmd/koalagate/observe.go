@@ -4,14 +4,13 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // outcome is the word for a decision in metrics: its verdict, and what it would
 // have been where the door's mode has overruled it.
 func outcome(d *engine.Decision) string {
-	for i := range d.Sets {
-		if a := &d.Sets[i]; a.Observed != rules.Allow || a.Mode == engine.ModeOff {
+	for i := range d.Answers {
+		if a := &d.Answers[i]; a.Overruled() || a.Mode == engine.ModeOff {
 			return a.DecisionWord()
 		}
 	}
@@ -38,8 +37,8 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *deci
 		if d.Degraded {
 			m.Rescued()
 		}
-		for i := range d.Sets {
-			observeAnswer(m, &d.Sets[i])
+		for i := range d.Answers {
+			observeAnswer(m, &d.Answers[i])
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -85,7 +86,7 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	}
 	defer decisions.close()
 	modes := startModes(c, m, logger)
-	decide := engine.New(store, set, engine.WithModes(modes), engine.WithPolicies(failPolicies(c)), engine.Observe(observeDecisions(m, newObservedLog(logger), decisions)))
+	decide := engine.New(set, wiring.CountIn(store), engine.WithModes(modes), engine.WithPolicies(failPolicies(c)), engine.Observe(observeDecisions(m, newObservedLog(logger), decisions)))
 
 	certificates, err := grpcCertificates(c, logger)
 	if err != nil {

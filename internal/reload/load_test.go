@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -23,7 +24,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
-	e := engine.New(memory, first)
+	e := engine.New(first, wiring.CountIn(memory))
 
 	var stop atomic.Bool
 	var callers sync.WaitGroup
@@ -33,10 +34,10 @@ func TestReloadsUnderLoad(t *testing.T) {
 			for !stop.Load() {
 				set := e.Rules()
 				number := set.Rules[0].Return
-				d, err := e.Decide(context.Background(), &engine.Call{Rules: set, Op: engine.Take, Sets: []engine.Input{{
+				d, err := e.Decide(context.Background(), &engine.Call{Rules: set, Op: engine.Take, Inputs: []engine.Input{{
 					Params: rules.MakeParams(map[string]string{"act": "a" + strconv.FormatInt(number, 10)}), Hits: 1,
 				}}})
-				if err != nil || d.Sets[0].Decider == nil || d.Sets[0].Decider.Return != number || number < newest {
+				if err != nil || d.Answers[0].Decider == nil || d.Answers[0].Decider.Return != number || number < newest {
 					t.Errorf("generation %d after %d decided %+v, %v", number, newest, d, err)
 					return
 				}

@@ -55,8 +55,8 @@ func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
 // check reports the parameters that are masked in a call, each once.
 func (m *maskedParams) check(line int, c *engine.Call) {
 	for name, rule := range m.compared {
-		for i := range c.Sets {
-			if value, _ := c.Sets[i].Params.Get(name); trace.IsPseudonym(value) {
+		for i := range c.Inputs {
+			if value, _ := c.Inputs[i].Params.Get(name); trace.IsPseudonym(value) {
 				m.found(MaskedParam{Line: line, Name: name, Rule: rule.Return})
 				delete(m.compared, name)
 				break

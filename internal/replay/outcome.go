@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Outcome is the part of an answer that two rule sets are compared by: the
@@ -37,11 +36,11 @@ func OutcomeOf(op engine.Op, d *engine.Decision, several bool) (o Outcome, ok bo
 	case op == engine.Update, op == engine.Refund, op == engine.Reset:
 		return Outcome{Verdict: "ok"}, true
 	case !several:
-		return outcomeOfSet(op, &d.Sets[0]), true
+		return outcomeOfSet(op, &d.Answers[0]), true
 	}
 	o.Verdict = d.Verdict.String()
-	for i := range d.Sets {
-		o.Sets = append(o.Sets, outcomeOfSet(op, &d.Sets[i]))
+	for i := range d.Answers {
+		o.Sets = append(o.Sets, outcomeOfSet(op, &d.Answers[i]))
 	}
 	o.applySets()
 	return o, true
@@ -55,7 +54,7 @@ func outcomeOfSet(op engine.Op, a *engine.Answer) Outcome {
 	if op == engine.Complete || op == engine.CompleteTake {
 		return o
 	}
-	if a.Observed != rules.Allow {
+	if a.Overruled() {
 		o.Verdict = a.Observed.String()
 	}
 	if a.Decider != nil {

@@ -29,19 +29,19 @@ func TestOutcomeOfADecisionIsThatOfItsRecord(t *testing.T) {
 		want     replay.Outcome
 		ok       bool
 	}{
-		"allow":       {engine.Take, engine.Decision{Verdict: rules.Allow, Sets: []engine.Answer{allowed}}, false, replay.Outcome{Verdict: "allow"}, true},
-		"deny":        {engine.Take, engine.Decision{Verdict: rules.Deny, Sets: []engine.Answer{denied}}, false, replay.Outcome{Verdict: "deny", Rule: 201}, true},
-		"observed":    {engine.Take, engine.Decision{Verdict: rules.Allow, Sets: []engine.Answer{observed}}, false, replay.Outcome{Verdict: "deny", Rule: 201}, true},
+		"allow":       {engine.Take, engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{allowed}}, false, replay.Outcome{Verdict: "allow"}, true},
+		"deny":        {engine.Take, engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{denied}}, false, replay.Outcome{Verdict: "deny", Rule: 201}, true},
+		"observed":    {engine.Take, engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{observed}}, false, replay.Outcome{Verdict: "deny", Rule: 201}, true},
 		"unavailable": {engine.Take, engine.Decision{Verdict: rules.Deny, Unavailable: true}, false, replay.Outcome{}, false},
-		"update":      {engine.Update, engine.Decision{Sets: []engine.Answer{allowed}}, true, replay.Outcome{Verdict: "ok"}, true},
-		"peek":        {engine.Peek, engine.Decision{Sets: []engine.Answer{allowed}}, false, replay.Outcome{Verdict: "ok"}, true},
-		"complete":    {engine.Complete, engine.Decision{Verdict: rules.Deny, Sets: []engine.Answer{{Verdict: rules.Deny, Retry: -1}}}, false, replay.Outcome{Verdict: "deny"}, true},
+		"update":      {engine.Update, engine.Decision{Answers: []engine.Answer{allowed}}, true, replay.Outcome{Verdict: "ok"}, true},
+		"peek":        {engine.Peek, engine.Decision{Answers: []engine.Answer{allowed}}, false, replay.Outcome{Verdict: "ok"}, true},
+		"complete":    {engine.Complete, engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{{Verdict: rules.Deny, Retry: -1}}}, false, replay.Outcome{Verdict: "deny"}, true},
 		"several": {
-			engine.Take, engine.Decision{Verdict: rules.Deny, Sets: []engine.Answer{allowed, denied}}, true,
+			engine.Take, engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{allowed, denied}}, true,
 			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}}, true,
 		},
 		"several observed": {
-			engine.Take, engine.Decision{Verdict: rules.Allow, Sets: []engine.Answer{allowed, observed}}, true,
+			engine.Take, engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{allowed, observed}}, true,
 			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}}, true,
 		},
 	} {

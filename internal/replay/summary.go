@@ -67,8 +67,8 @@ func (s *Summary) Add(c *engine.Call, d *engine.Decision) {
 	default: // the other operations have no verdict
 		r.Undecided++
 	}
-	for i := range d.Sets {
-		s.addSet(c.Op, &c.Sets[i], &d.Sets[i])
+	for i := range d.Answers {
+		s.addSet(c.Op, &c.Inputs[i], &d.Answers[i])
 	}
 }
 
@@ -80,7 +80,7 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 		s.byRule[m.Rule].Matched++
 		if m.Rule.Counts() && counting && !in.Refund {
 			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
-			s.identities.add(m, int64(in.Hits)*m.Cost, refused)
+			s.identities.add(m, int64(in.Weight())*m.Cost, refused)
 		}
 	}
 	if a.Decider != nil && a.Verdict != rules.Allow {

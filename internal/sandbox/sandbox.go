@@ -11,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -55,7 +56,7 @@ type Sandbox struct {
 func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if o.Store == "" || o.Store == Memory {
 		m := store.NewMemory(store.MemoryOptions{})
-		return &Sandbox{engine: engine.New(m, set), close: func(context.Context) error { m.Close(); return nil }}, nil
+		return &Sandbox{engine: engine.New(set, wiring.CountIn(m)), close: func(context.Context) error { m.Close(); return nil }}, nil
 	}
 	if o.RedisPrefix == "" {
 		o.RedisPrefix = DefaultRedisPrefix
@@ -68,7 +69,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{engine: engine.New(r, set), close: func(ctx context.Context) error {
+	return &Sandbox{engine: engine.New(set, wiring.CountIn(r)), close: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, clearTimeout)
 		defer cancel()
 		defer r.Close()

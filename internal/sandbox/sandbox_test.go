@@ -23,7 +23,7 @@ func parse(t *testing.T) *rules.Set {
 }
 
 func take() *engine.Call {
-	return &engine.Call{Op: engine.Take, Now: 1780286400000, Sets: []engine.Input{{Params: rules.MakeParams(map[string]string{"uid": "7"}), Hits: 1}}}
+	return &engine.Call{Op: engine.Take, Now: 1780286400000, Inputs: []engine.Input{{Params: rules.MakeParams(map[string]string{"uid": "7"}), Hits: 1}}}
 }
 
 func TestSandboxesShareNoCounters(t *testing.T) {

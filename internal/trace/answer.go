@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // AppendAnswer appends the answer to a call as JSON. Several reports whether the
@@ -18,15 +17,15 @@ func AppendAnswer(b []byte, op engine.Op, d *engine.Decision, several bool) []by
 	case several:
 		b = append(b, `{"verdict":"`...)
 		b = append(append(b, d.Verdict.String()...), `","sets":[`...)
-		for i := range d.Sets {
+		for i := range d.Answers {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendSet(append(b, '{'), op, &d.Sets[i]), '}')
+			b = append(appendSet(append(b, '{'), op, &d.Answers[i]), '}')
 		}
 		b = append(b, ']')
 	default:
-		b = appendSet(append(b, '{'), op, &d.Sets[0])
+		b = appendSet(append(b, '{'), op, &d.Answers[0])
 	}
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
@@ -70,7 +69,7 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 // appendDecider appends the verdict and the rule that decided.
 func appendDecider(b []byte, a *engine.Answer) []byte {
 	b = append(append(append(b, `"verdict":"`...), a.Verdict.String()...), '"')
-	if a.Observed != rules.Allow { // the mode of the door overruled the refusal
+	if a.Overruled() { // the mode of the door overruled the refusal
 		b = append(append(append(b, `,"observed":"`...), a.Observed.String()...), '"')
 	}
 	if a.Result.Number >= 0 { // negative numbers are not entries of the rule file

@@ -23,8 +23,8 @@ func BenchmarkObserve(b *testing.B) {
 		p.Set(name, "the-value-of-"+name)
 	}
 	rule := &rules.Rule{Return: 201}
-	call := &engine.Call{Door: "ext_authz", Op: engine.Take, Sets: []engine.Input{{Params: p, Hits: 1}}}
-	decision := &engine.Decision{At: 1_780_286_400_000, Refuser: -1, Sets: []engine.Answer{{
+	call := &engine.Call{Door: "ext_authz", Op: engine.Take, Inputs: []engine.Input{{Params: p, Hits: 1}}}
+	decision := &engine.Decision{At: 1_780_286_400_000, Refuser: -1, Answers: []engine.Answer{{
 		Decider: rule, Result: &rules.Result{Number: 1}, Limited: true, Quota: engine.Quota{Rule: rule, Limit: 5, Remaining: 4, Reset: 60_000_000_000}, Retry: -1,
 	}}}
 	for _, shown := range []string{trace.ShowAll, trace.ShowNone} {

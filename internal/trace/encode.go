@@ -13,15 +13,15 @@ func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask)
 	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
 	b = appendOptional(b, `,"op":`, names[c.Op])
 	b = appendOptional(b, `,"door":`, c.Door)
-	if len(c.Sets) == 1 {
-		b = appendInput(append(b, ','), &c.Sets[0], m)
+	if len(c.Inputs) == 1 {
+		b = appendInput(append(b, ','), &c.Inputs[0], m)
 	} else {
 		b = append(b, `,"sets":[`...)
-		for i := range c.Sets {
+		for i := range c.Inputs {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendInput(append(b, '{'), &c.Sets[i], m), '}')
+			b = append(appendInput(append(b, '{'), &c.Inputs[i], m), '}')
 		}
 		b = append(b, ']')
 	}
@@ -31,7 +31,7 @@ func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask)
 	if c.Erase != 0 {
 		b = appendNumber(b, "erase", int64(c.Erase))
 	}
-	b = AppendAnswer(append(b, `,"answer":`...), c.Op, d, len(c.Sets) != 1)
+	b = AppendAnswer(append(b, `,"answer":`...), c.Op, d, len(c.Inputs) != 1)
 	return append(b, "}\n"...)
 }
 
@@ -45,7 +45,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 		b = jsontext.AppendString(b, p.Name)
 		b = m.appendTo(append(b, ':'), p.Name, p.Value)
 	}
-	b = strconv.AppendUint(append(b, `},"hits":`...), in.Hits, 10)
+	b = strconv.AppendUint(append(b, `},"hits":`...), in.Weight(), 10)
 	if in.Refund {
 		b = append(b, `,"refund":true`...)
 	}

@@ -188,11 +188,11 @@ func (l *Line) Call() *engine.Call {
 	op, _ := operation(l.Op)
 	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T}
 	if !l.Several() {
-		c.Sets = []engine.Input{l.input()}
+		c.Inputs = []engine.Input{l.input()}
 		return c
 	}
 	for i := range l.Sets {
-		c.Sets = append(c.Sets, l.Sets[i].input())
+		c.Inputs = append(c.Inputs, l.Sets[i].input())
 	}
 	return c
 }
@@ -200,7 +200,7 @@ func (l *Line) Call() *engine.Call {
 func (s *set) input() engine.Input {
 	in := engine.Input{Params: rules.MakeParams(s.Params), Hits: 1, Refund: s.Refund}
 	if s.Hits != nil {
-		in.Hits = *s.Hits
+		in.Hits, in.NoHits = *s.Hits, *s.Hits == 0
 	}
 	if s.Limit != nil {
 		in.Override = &engine.Override{Count: s.Limit.Count, Seconds: s.Limit.Seconds, Entries: s.Limit.Entries}

@@ -100,7 +100,7 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 // decided reports whether a call decided or counted something. That excludes
 // reading a counter, and calls that the mode of the door let through undecided.
 func decided(c *engine.Call, d *engine.Decision) bool {
-	off := len(d.Sets) > 0 && d.Sets[0].Mode == engine.ModeOff
+	off := len(d.Answers) > 0 && d.Answers[0].Mode == engine.ModeOff
 	return c.Op != engine.Peek && c.Fault == nil && !off
 }
 

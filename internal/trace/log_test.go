@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -91,7 +92,7 @@ func loggingTo(t *testing.T, o trace.LogOptions, files *[]*file) (*engine.Engine
 	}
 	m := store.NewMemory(store.MemoryOptions{})
 	t.Cleanup(m.Close)
-	return engine.New(m, set, engine.Observe(l.Observe)), l
+	return engine.New(set, wiring.CountIn(m), engine.Observe(l.Observe)), l
 }
 
 func params(pairs ...string) *rules.Params {
@@ -104,7 +105,7 @@ func params(pairs ...string) *rules.Params {
 
 func take(t *testing.T, e *engine.Engine, at int64, pairs ...string) {
 	t.Helper()
-	call := &engine.Call{Door: "test", Op: engine.Take, Now: at, Sets: []engine.Input{{Params: params(pairs...), Hits: 1}}}
+	call := &engine.Call{Door: "test", Op: engine.Take, Now: at, Inputs: []engine.Input{{Params: params(pairs...), Hits: 1}}}
 	if _, err := e.Decide(context.Background(), call); err != nil {
 		t.Fatal(err)
 	}
@@ -123,22 +124,22 @@ func TestReplayedLogGivesTheRecordedAnswers(t *testing.T) {
 	f := new(file)
 	e, l := logging(t, trace.LogOptions{}, f)
 	calls := []*engine.Call{
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", "black"), Hits: 1}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params(), Hits: 0}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 1}, {Params: params("uid", "8"), Hits: 2}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 1, Refund: true}, {Params: params("uid", "9"), Hits: 1}}},
-		{Op: engine.Update, Sets: []engine.Input{{Params: params("uid", "\x00\"}\n{\u2028\\<é"), Hits: 1 << 31}}},
-		{Op: engine.Browse, Sets: []engine.Input{{Params: params("uid", "\x00\"}\n{\u2028\\<é"), Hits: 1}}},
-		{Op: engine.Update, Sets: []engine.Input{{Params: params("uid", "\xff"), Hits: 1 << 31}}},
-		{Op: engine.Browse, Sets: []engine.Input{{Params: params("uid", "\xfe"), Hits: 1}}},
-		{Op: engine.Browse, Sets: []engine.Input{{Params: params("uid", "\xff"), Hits: 1}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("k", "v"), Hits: 3, Override: &engine.Override{Count: 2, Seconds: 60, Entries: []string{"k", "v"}}}}},
-		{Op: engine.Refund, Erase: 1, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
-		{Op: engine.Complete, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 9}}},
-		{Op: engine.CompleteTake, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
-		{Op: engine.Reset, Rule: 201, Sets: []engine.Input{{Params: params("uid", "7")}}},
-		{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", "7"), Hits: 2}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", "black"), Hits: 1}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params(), NoHits: true}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 1}, {Params: params("uid", "8"), Hits: 2}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 1, Refund: true}, {Params: params("uid", "9"), Hits: 1}}},
+		{Op: engine.Update, Inputs: []engine.Input{{Params: params("uid", "\x00\"}\n{\u2028\\<é"), Hits: 1 << 31}}},
+		{Op: engine.Browse, Inputs: []engine.Input{{Params: params("uid", "\x00\"}\n{\u2028\\<é"), Hits: 1}}},
+		{Op: engine.Update, Inputs: []engine.Input{{Params: params("uid", "\xff"), Hits: 1 << 31}}},
+		{Op: engine.Browse, Inputs: []engine.Input{{Params: params("uid", "\xfe"), Hits: 1}}},
+		{Op: engine.Browse, Inputs: []engine.Input{{Params: params("uid", "\xff"), Hits: 1}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("k", "v"), Hits: 3, Override: &engine.Override{Count: 2, Seconds: 60, Entries: []string{"k", "v"}}}}},
+		{Op: engine.Refund, Erase: 1, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
+		{Op: engine.Complete, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 9}}},
+		{Op: engine.CompleteTake, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 1}}},
+		{Op: engine.Reset, Rule: 201, Inputs: []engine.Input{{Params: params("uid", "7")}}},
+		{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", "7"), Hits: 2}}},
 	}
 	for i, c := range calls {
 		c.Now = 1_780_286_400_000 + int64(i)
@@ -177,14 +178,14 @@ func TestLogOmitsCallsWithoutDecision(t *testing.T) {
 	cancel()
 	input := []engine.Input{{Params: params("uid", "7"), Hits: 1}}
 	for _, c := range []*engine.Call{
-		{Op: engine.Take, Sets: input},
+		{Op: engine.Take, Inputs: input},
 		{Op: engine.Take, Fault: errors.New("no parameters")},
 	} {
 		if _, err := e.Decide(ctx, c); err == nil {
 			t.Error("the call was decided")
 		}
 	}
-	if _, err := e.Decide(context.Background(), &engine.Call{Op: engine.Peek, Rule: 201, Sets: input}); err != nil {
+	if _, err := e.Decide(context.Background(), &engine.Call{Op: engine.Peek, Rule: 201, Inputs: input}); err != nil {
 		t.Error(err)
 	}
 	closeLog(t, l)
@@ -272,8 +273,8 @@ func TestStalledDiskDelaysNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := &engine.Call{Op: engine.Take, Sets: []engine.Input{{Params: params("uid", strings.Repeat("x", 1<<18)), Hits: 1}}}
-		decision := &engine.Decision{At: 1, Sets: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
+		call := &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params("uid", strings.Repeat("x", 1<<18)), Hits: 1}}}
+		decision := &engine.Decision{At: 1, Answers: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
 		begin := time.Now()
 		const seconds, lines = 5, 20
 		for range seconds {
@@ -326,8 +327,8 @@ func TestFullDiskTruncatesNoLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := &engine.Call{Op: engine.Take, Now: 1, Sets: []engine.Input{{Params: params("uid", strings.Repeat("x", 50)), Hits: 1}}}
-		decision := &engine.Decision{At: 1, Sets: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
+		call := &engine.Call{Op: engine.Take, Now: 1, Inputs: []engine.Input{{Params: params("uid", strings.Repeat("x", 50)), Hits: 1}}}
+		decision := &engine.Decision{At: 1, Answers: []engine.Answer{{Result: &rules.Result{}, Retry: -1}}}
 		const rounds, lines = 60, 5
 		for range rounds {
 			for range lines {

@@ -65,14 +65,14 @@ func TestReaderAppliesDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := line.Call()
-	if value, _ := c.Sets[0].Params.Get("a"); r.Number() != 2 || c.Op != engine.Take || c.Now != 5 || c.Sets[0].Hits != 1 || value != "b" || line.Several() {
+	if value, _ := c.Inputs[0].Params.Get("a"); r.Number() != 2 || c.Op != engine.Take || c.Now != 5 || c.Inputs[0].Hits != 1 || value != "b" || line.Several() {
 		t.Errorf("line %d: %+v", r.Number(), c)
 	}
 	if line, err = r.Next(); err != nil {
 		t.Fatal(err)
 	}
 	c = line.Call()
-	if !line.Several() || len(c.Sets) != 2 || c.Sets[0].Hits != 0 || c.Sets[0].Params.Len() != 0 || c.Sets[1].Hits != 1 {
+	if !line.Several() || len(c.Inputs) != 2 || !c.Inputs[0].NoHits || c.Inputs[0].Params.Len() != 0 || c.Inputs[1].Hits != 1 {
 		t.Errorf("%+v", c)
 	}
 	if _, err = r.Next(); !errors.Is(err, io.EOF) {
@@ -94,7 +94,7 @@ func FuzzReader(f *testing.F) {
 				return
 			}
 			c := line.Call()
-			if c.Now <= 0 || len(c.Sets) == 0 || c.Op < engine.Take || c.Op > engine.Reset {
+			if c.Now <= 0 || len(c.Inputs) == 0 || c.Op < engine.Take || c.Op > engine.Reset {
 				t.Errorf("%q became %+v", text, c)
 			}
 		}

@@ -3,14 +3,15 @@ package engine_test
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
 )
 
-// A caller that brings memory gets the answers that one without gets, whatever
-// was made in it before.
-func TestARoomHoldsNothingOfFormerDecisions(t *testing.T) {
+// Decisions in scratch memory are those without it, whatever was built in it
+// before.
+func TestScratchHoldsNothingOfFormerDecisions(t *testing.T) {
 	rules := `rule : [direct] [k=black] [time=1; count=0;] [result=2; return=5]
 rule : [count] [k=+; shadow=+] [time=60; count=1;] [result=2; return=6; shadow=1]
 rule : [count] [k=+] [time=60; count=2;] [result=2; return=7]`
@@ -20,8 +21,8 @@ rule : [count] [k=+] [time=60; count=2;] [result=2; return=7]`
 	back.Refund = true
 	limited := input(1, "none", "a")
 	limited.Override = &engine.Override{Count: 1, Seconds: 10, Entries: []string{"none", "a"}}
-	var room engine.Room
-	for i, sets := range [][]engine.Input{
+	var scratch engine.Scratch
+	for i, inputs := range [][]engine.Input{
 		{some},
 		{some},
 		{some},
@@ -37,35 +38,39 @@ rule : [count] [k=+] [time=60; count=2;] [result=2; return=7]`
 		{input(0, "k", "b")},
 	} {
 		for _, op := range []engine.Op{engine.Take, engine.Complete, engine.Peek, engine.Browse} {
-			got, err := with.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Sets: sets, Rule: 7, Room: &room})
+			inputs := slices.Clone(inputs)
+			for j := range inputs {
+				inputs[j].Refund = inputs[j].Refund && op == engine.Take // refunds are inputs of takes only
+			}
+			got, err := with.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Inputs: inputs, Rule: 7, Scratch: &scratch})
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := without.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Sets: sets, Rule: 7})
+			want, err := without.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Inputs: inputs, Rule: 7})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if op == engine.Take && want.Refuser >= 0 {
 				if a, b := got.Refusal(), want.Refusal(); string(a.Body) != string(b.Body) || a.Status != b.Status {
-					t.Errorf("call %d is refused with %d %s in a room; want %d %s", i, a.Status, a.Body, b.Status, b.Body)
+					t.Errorf("call %d is refused with %d %s in scratch memory; want %d %s", i, a.Status, a.Body, b.Status, b.Body)
 				}
 			}
-			if a, b := said(got), said(want); !reflect.DeepEqual(a, b) {
-				t.Errorf("call %d, op %d in a room:\n%+v\nwant\n%+v", i, op, a, b)
+			if a, b := contents(got), contents(want); !reflect.DeepEqual(a, b) {
+				t.Errorf("call %d, op %d in scratch memory:\n%+v\nwant\n%+v", i, op, a, b)
 			}
 		}
 	}
 }
 
-// said is what a decision says, rules by their numbers: those of two engines
-// are not the same.
-func said(d *engine.Decision) any {
+// contents returns the contents of a decision, with the numbers of rules in place
+// of the rules, which are not the same for two engines.
+func contents(d *engine.Decision) any {
 	type answer struct {
 		a                     engine.Answer
 		rule, quota, refusing int64
 	}
-	list := make([]answer, len(d.Sets))
-	for i, a := range d.Sets {
+	list := make([]answer, len(d.Answers))
+	for i, a := range d.Answers {
 		one := answer{a: a}
 		if a.Decider != nil {
 			one.rule = a.Decider.Return
