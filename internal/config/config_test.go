@@ -35,25 +35,25 @@ func load(t testing.TB, in config.Input) *config.Loaded {
 	return l
 }
 
-func TestNothingSaidIsTheDefault(t *testing.T) {
+func TestLoadWithoutInputReturnsDefault(t *testing.T) {
 	if diff := cmp.Diff(config.Default(), load(t, config.Input{}).Config); diff != "" {
 		t.Errorf("want the default, got (-want +got)\n%s", diff)
 	}
 }
 
-func TestExampleIsTheDefaultAndShowsEveryKey(t *testing.T) {
+func TestExampleListsEveryKeyWithItsDefault(t *testing.T) {
 	l := load(t, config.Input{File: example})
 	if diff := cmp.Diff(config.Default(), l.Config); diff != "" {
 		t.Errorf("the example differs from the default (-want +got)\n%s", diff)
 	}
 	for _, key := range config.Keys() {
 		if !strings.HasPrefix(l.Sources[key], "file ") {
-			t.Errorf("the example does not show %s", key)
+			t.Errorf("the example lacks %s", key)
 		}
 	}
 }
 
-func TestEveryOptionIsCommented(t *testing.T) {
+func TestEveryOptionHasAComment(t *testing.T) {
 	text, err := os.ReadFile("config.go")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestEveryOptionIsCommented(t *testing.T) {
 	}
 }
 
-func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
+func TestPrecedenceOfSources(t *testing.T) {
 	file := write(t, "k.yaml", "redis_prefix: file\ntimezone: UTC\ngrpc_addr: 127.0.0.1:1\n")
 	l := load(t, config.Input{
 		File:    file,
@@ -86,7 +86,7 @@ func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	}
 }
 
-func TestEnvironmentSetsEveryKind(t *testing.T) {
+func TestEnvironmentSetsEveryType(t *testing.T) {
 	l := load(t, config.Input{Environ: []string{
 		"KOALAGATE_RULES=a.conf, b.conf,", "KOALAGATE_REQUIRE_END=true", "KOALAGATE_TRUSTED_HOPS=2",
 		"KOALAGATE_GRPC_MAX_STREAMS=7", "KOALAGATE_DRAIN_WAIT=250ms", "KOALAGATE_TRUSTED_PROXIES=10.0.0.1",
@@ -97,51 +97,51 @@ func TestEnvironmentSetsEveryKind(t *testing.T) {
 	}
 }
 
-func TestFaultsAreNamed(t *testing.T) {
+func TestErrorsNameKeySourceAndRemedy(t *testing.T) {
 	for _, c := range []struct{ name, file, env, want string }{
-		{"a slip in a key", "redis_prefx: x\n", "", `:1: unknown key "redis_prefx"; did you mean "redis_prefix"?`},
+		{"a typo in a key", "redis_prefx: x\n", "", `:1: unknown key "redis_prefx"; did you mean "redis_prefix"?`},
 		{"an unlikely key", "colour: x\n", "", `:1: unknown key "colour"`},
-		{"a slip in a variable", "", "KOALAGATE_REDDIS=x", `unknown key "KOALAGATE_REDDIS"; did you mean "KOALAGATE_REDIS"?`},
+		{"a typo in a variable", "", "KOALAGATE_REDDIS=x", `unknown key "KOALAGATE_REDDIS"; did you mean "KOALAGATE_REDIS"?`},
 		{"a key twice", "timezone: UTC\ntimezone: UTC\n", "", `:2: "timezone" is set twice`},
-		{"no mapping", "- a\n", "", `:1: want keys and values`},
-		{"no YAML", "a: [\n", "", "yaml: line 1"},
-		{"a tab", "a:\n\tb: 1\n", "", "since YAML takes no tabs there"},
+		{"a list instead of a mapping", "- a\n", "", `:1: want keys and values`},
+		{"invalid YAML", "a: [\n", "", "yaml: line 1"},
+		{"a tab", "a:\n\tb: 1\n", "", "YAML does not accept tabs there"},
 		{"not UTF-8", "# \xd6\xd0\n", "", "save it as UTF-8"},
-		{"a text for a number", "rescue_share: 25%\n", "", "a text does not do; want a number"},
-		{"a mapping for a list", "modes: {ratelimit: observe}\n", "", "a mapping does not do; want a list"},
+		{"a string for a number", "rescue_share: 25%\n", "", "got a string; want a number"},
+		{"a mapping for a list", "modes: {ratelimit: observe}\n", "", "got a mapping; want a list"},
 		{"a number without unit", "drain_wait: 5\n", "", "drain_wait (file"},
-		{"a number without unit says so", "drain_wait: 5\n", "", "a duration needs its unit; want a duration with its unit, like 250ms or 5s"},
-		{"a duration that is none", "", "KOALAGATE_DRAIN_WAIT=soon", "drain_wait (environment KOALAGATE_DRAIN_WAIT)"},
+		{"a number without unit, its message", "drain_wait: 5\n", "", "missing unit; want a duration with a unit, like 250ms or 5s"},
+		{"an invalid duration", "", "KOALAGATE_DRAIN_WAIT=soon", "drain_wait (environment KOALAGATE_DRAIN_WAIT)"},
 		{"a fraction", "trusted_hops: 1.5\n", "", "trusted_hops (file"},
-		{"a word for a number", "", "KOALAGATE_TRUSTED_HOPS=two", `KOALAGATE_TRUSTED_HOPS: "two" is not a whole number`},
-		{"a word for a truth", "", "KOALAGATE_REQUIRE_END=maybe", `"maybe" is not true or false`},
-		{"a map for a text", "timezone: {a: b}\n", "", "timezone (file"},
-		{"an address without port", "grpc_addr: localhost\n", "", `"localhost" does not do; want host:port`},
+		{"a word for a number", "", "KOALAGATE_TRUSTED_HOPS=two", `KOALAGATE_TRUSTED_HOPS: "two" is not an integer`},
+		{"a word for a boolean", "", "KOALAGATE_REQUIRE_END=maybe", `"maybe" is not true or false`},
+		{"a mapping for a string", "timezone: {a: b}\n", "", "timezone (file"},
+		{"an address without port", "grpc_addr: localhost\n", "", `invalid value "localhost"; want host:port`},
 		{"a port out of bounds", "grpc_addr: localhost:70000\n", "", "want host:port"},
 		{"a relative socket", "grpc_addr: unix:x\n", "", "want host:port, like 127.0.0.1:9191, or unix:/path"},
 		{"a zone that does not exist", "timezone: Asia/Xanghai\n", "", "want the IANA name"},
 		{"below a bound", "redis_budget: 1us\n", "", "redis_budget (file"},
 		{"above a bound", "redis_budget: 1h\n", "", "want at most 10s"},
-		{"no such choice", "headers: all\n", "", "want one of draft10, legacy, both, none"},
-		{"no block", "trusted_proxies: [10.0.0.0/40]\n", "", `trusted_proxies (file`},
+		{"an unknown choice", "headers: all\n", "", "want one of draft10, legacy, both, none"},
+		{"an invalid block", "trusted_proxies: [10.0.0.0/40]\n", "", `trusted_proxies (file`},
 		{"a long prefix", "redis_prefix: " + strings.Repeat("x", 65) + "\n", "", "want at most 64 characters"},
-		{"a prefix with a brace", "redis_prefix: a{b\n", "", "want no blanks and no braces"},
-		{"a share of nothing", "rescue_share: 0\n", "", "want a number above 0 and up to 1"},
-		{"more than a share", "", "KOALAGATE_RESCUE_SHARE=1.5", "want a number above 0 and up to 1"},
+		{"a prefix with a brace", "redis_prefix: a{b\n", "", "want no spaces and no braces"},
+		{"a share of zero", "rescue_share: 0\n", "", "want a number above 0 and up to 1"},
+		{"a share above one", "", "KOALAGATE_RESCUE_SHARE=1.5", "want a number above 0 and up to 1"},
 		{"a word for a share", "", "KOALAGATE_RESCUE_SHARE=half", `"half" is not a number`},
-		{"no policy", "fail_policies: [extauthz=open]\n", "", "and rescue, allow, deny or gateway"},
-		{"a policy of no door", "fail_policies: [nginx=deny]\n", "", "door=policy: one of extauthz"},
-		{"two policies of a door", "fail_policies: [koala=deny, accel=deny, koala=allow]\n", "", `"koala=deny" and "koala=allow" are of one door`},
-		{"two modes of a door", "modes: [koala=enforce, koala=observe]\n", "", `"koala=enforce" and "koala=observe" are of one door`},
-		{"no Redis URL", "redis: localhost:6379\n", "", "it does not begin as a URL does; want redis://host:port/db"},
-		{"waits longer than it lives", "drain_wait: 9s\n", "", "want at most drain_timeout"},
-		{"no accel target", "accel_targets: []\n", "", "want at least 1 entries"},
-		{"a certificate without a key", "grpc_tls_cert: tls.crt\n", "", `grpc_tls_key (default): "" does not do; want a file: grpc_tls_cert and`},
+		{"an unknown policy", "fail_policies: [extauthz=open]\n", "", "and rescue, allow, deny or gateway"},
+		{"a policy of an unknown door", "fail_policies: [nginx=deny]\n", "", "door=policy: one of extauthz"},
+		{"two policies of a door", "fail_policies: [koala=deny, accel=deny, koala=allow]\n", "", `"koala=deny" and "koala=allow" are for the same door`},
+		{"two modes of a door", "modes: [koala=enforce, koala=observe]\n", "", `"koala=enforce" and "koala=observe" are for the same door`},
+		{"an invalid Redis URL", "redis: localhost:6379\n", "", "invalid URL scheme; want redis://host:port/db"},
+		{"drain_wait above drain_timeout", "drain_wait: 9s\n", "", "want at most drain_timeout"},
+		{"an empty list of accel targets", "accel_targets: []\n", "", "want at least 1 entries"},
+		{"a certificate without a key", "grpc_tls_cert: tls.crt\n", "", `grpc_tls_key (default): invalid value ""; want a file: grpc_tls_cert and`},
 		{"a key without a certificate", "grpc_tls_key: tls.key\n", "", "grpc_tls_cert (default)"},
 		{"authorities without a certificate", "grpc_tls_client_ca: ca.crt\n", "", "grpc_tls_cert (default)"},
-		{"no permissions", "unix_socket_mode: \"0999\"\n", "", `unix_socket_mode (file`},
-		{"more than permissions", "unix_socket_mode: \"1777\"\n", "", `want octal digits between quotes, like "0660"`},
-		{"a secret that is missing", "koala_token_file: /does/not/exist\n", "", "koala_token_file (file"},
+		{"invalid permissions", "unix_socket_mode: \"0999\"\n", "", `unix_socket_mode (file`},
+		{"permissions out of range", "unix_socket_mode: \"1777\"\n", "", `want octal digits in quotes, like "0660"`},
+		{"a missing file of a secret", "koala_token_file: /does/not/exist\n", "", "koala_token_file (file"},
 		{"a password without Redis", "redis_password_file: " + example + "\n", "", "set redis too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,13 +153,13 @@ func TestFaultsAreNamed(t *testing.T) {
 				in.Environ = []string{c.env}
 			}
 			if _, err := config.Load(in); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v\nwant something with %s", err, c.want)
+				t.Errorf("got %v\nwant an error containing %s", err, c.want)
 			}
 		})
 	}
 }
 
-func TestAllFaultsComeInOneGo(t *testing.T) {
+func TestLoadReportsAllErrorsAtOnce(t *testing.T) {
 	_, err := config.Load(config.Input{File: write(t, "k.yaml", "one: 1\ntwo: 2\n"), Environ: []string{"KOALAGATE_THREE=3"}})
 	for _, key := range []string{"one", "two", "KOALAGATE_THREE"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
@@ -168,7 +168,7 @@ func TestAllFaultsComeInOneGo(t *testing.T) {
 	}
 }
 
-func TestFileThatWouldHang(t *testing.T) {
+func TestIrregularFilesAreRejected(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/zero"} {
 		if _, err := config.Load(config.Input{File: path}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", path, err)
@@ -176,14 +176,14 @@ func TestFileThatWouldHang(t *testing.T) {
 	}
 }
 
-func TestServiceLinksAreNotOurs(t *testing.T) {
+func TestServiceLinksAreIgnored(t *testing.T) {
 	load(t, config.Input{Environ: []string{
 		"KOALAGATE_SERVICE_HOST=10.0.0.1", "KOALAGATE_SERVICE_PORT=9191", "KOALAGATE_SERVICE_PORT_GRPC=9191",
 		"KOALAGATE_PORT=tcp://10.0.0.1:9191", "KOALAGATE_PORT_9191_TCP_ADDR=10.0.0.1", "KOALAGATE_GRPC_PORT_9191_TCP=tcp://10.0.0.1:9191",
 	}})
 }
 
-func TestSecretsComeFromFilesAndAreNeverShown(t *testing.T) {
+func TestSecretsAreReadFromFilesAndMasked(t *testing.T) {
 	l := load(t, config.Input{
 		File: write(t, "k.yaml", fmt.Sprintf("redis: redis-sentinel://ann:old-secret@one:1,two/m/1\nredis_sentinel_password_file: %s\nkoala_token_file: %s\n",
 			write(t, "password", "new/secret\n"), write(t, "token", "token-secret\n"))),
@@ -201,22 +201,22 @@ func TestSecretsComeFromFilesAndAreNeverShown(t *testing.T) {
 	}
 	for _, form := range []string{dump.String(), fmt.Sprintf("%v", l.Config), fmt.Sprintf("%#v", l.Config), fmt.Sprintf("%+v", *l)} {
 		if strings.Contains(form, "secret") || !strings.Contains(form, "xxxxx") {
-			t.Errorf("a secret shows in %s", form)
+			t.Errorf("the secret is visible in %s", form)
 		}
 	}
 }
 
-func TestSecretInTwoPlaces(t *testing.T) {
+func TestSecretSetTwiceIsAnError(t *testing.T) {
 	_, err := config.Load(config.Input{
 		File:    write(t, "k.yaml", "koala_token_file: "+write(t, "token", "from-the-file")+"\n"),
 		Environ: []string{"KOALAGATE_KOALA_TOKEN=from-the-environment"},
 	})
-	if err == nil || !strings.Contains(err.Error(), "koala_token is set too") || strings.Contains(err.Error(), "from-the") {
+	if err == nil || !strings.Contains(err.Error(), "koala_token is also set") || strings.Contains(err.Error(), "from-the") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestDumpIsAConfigurationFile(t *testing.T) {
+func TestDumpCanBeLoaded(t *testing.T) {
 	before := load(t, config.Input{Environ: []string{"KOALAGATE_RULES=a b,c", "KOALAGATE_DICT_ROOT=#odd: \"path\""}})
 	var dump bytes.Buffer
 	if err := before.Dump(&dump); err != nil {
@@ -230,25 +230,25 @@ func TestDumpIsAConfigurationFile(t *testing.T) {
 		t.Errorf("reading the dump gives (-want +got)\n%s", diff)
 	}
 	if !strings.Contains(dump.String(), "# environment KOALAGATE_RULES") {
-		t.Errorf("the source does not show:\n%s", dump.String())
+		t.Errorf("missing source:\n%s", dump.String())
 	}
 }
 
-func TestKeysHaveOneFormInEachPlace(t *testing.T) {
+func TestNamesOfFlagsAndVariables(t *testing.T) {
 	if got := config.FlagName("grpc_addr") + " " + config.EnvName("grpc_addr"); got != "--grpc-addr KOALAGATE_GRPC_ADDR" {
 		t.Error(got)
 	}
-	// A key that reads like a service link would be ignored in the environment.
+	// A key that matches a service link would be ignored in the environment.
 	for _, key := range config.Keys() {
 		value := "x"
-		if _, err := config.Load(config.Input{Environ: []string{config.EnvName(key) + "=" + value}}); err == nil && !takesAnyText(key) {
-			t.Errorf("%s=x says nothing against it; is it read at all?", config.EnvName(key))
+		if _, err := config.Load(config.Input{Environ: []string{config.EnvName(key) + "=" + value}}); err == nil && !acceptsAnyText(key) {
+			t.Errorf("%s=x causes no error; is it read at all?", config.EnvName(key))
 		}
 	}
 }
 
-// takesAnyText names the keys that "x" is a good value for.
-func takesAnyText(key string) bool {
+// acceptsAnyText reports whether "x" is a valid value of key.
+func acceptsAnyText(key string) bool {
 	return slices.Contains([]string{"rules", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "decision_log", "decision_log_params"}, key)
 }
 
@@ -267,7 +267,7 @@ func FuzzFile(f *testing.F) {
 		}
 		var v any
 		if err == nil && yaml.Unmarshal([]byte(text), &v) != nil {
-			t.Errorf("accepted what is no YAML: %q", text)
+			t.Errorf("accepted invalid YAML: %q", text)
 		}
 	})
 }

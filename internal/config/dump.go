@@ -10,13 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Dump writes every key with its value, as a configuration file would say it,
-// and where the value comes from. Secrets are masked.
+// Dump writes every key with its value, in the format of a configuration file,
+// and the source of the value as a comment. Secrets are masked.
 func (l *Loaded) Dump(w io.Writer) error {
 	var lines strings.Builder
 	var failed error
 	fields(&l.Config, func(key string, field reflect.Value) {
-		text, err := inYAML(field.Interface())
+		text, err := yamlValue(field.Interface())
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("writing %s: %w", key, err)
 		}
@@ -29,8 +29,8 @@ func (l *Loaded) Dump(w io.Writer) error {
 	return err
 }
 
-// inYAML writes one value on one line.
-func inYAML(value any) (string, error) {
+// yamlValue returns value as YAML on one line.
+func yamlValue(value any) (string, error) {
 	switch v := value.(type) {
 	case time.Duration:
 		value = v.String()

@@ -9,41 +9,42 @@ import (
 	"strings"
 )
 
-// envPrefix begins the variables that are ours.
+// envPrefix is the prefix of koalagate's variables.
 const envPrefix = "KOALAGATE_"
 
-// envConfig names the configuration file itself, and so is no key of it.
+// envConfig is the variable with the path of the configuration file; it is not
+// a key.
 const envConfig = "KOALAGATE_CONFIG"
 
 // serviceLink matches the variables that Kubernetes and Docker set in every
-// container for a service by the name of koalagate. They are not meant for us.
+// container for a service named koalagate. They are not settings.
 var serviceLink = regexp.MustCompile(`^KOALAGATE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)$`)
 
-// readEnviron reads the variables that are ours.
+// readEnviron reads koalagate's variables. Its error names every invalid one.
 func readEnviron(environ []string) (layer, error) {
 	l := layer{values: make(map[string]any), sources: make(map[string]string)}
-	var faults []error
+	var problems []error
 	for _, entry := range environ {
 		name, text, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, envPrefix) || name == envConfig {
 			continue
 		}
 		key := strings.ToLower(strings.TrimPrefix(name, envPrefix))
-		kind := kindOf(key)
-		if kind == nil {
+		t := typeOf(key)
+		if t == nil {
 			if !serviceLink.MatchString(name) {
-				faults = append(faults, errors.New("environment: "+unknownKey(name, envNames())))
+				problems = append(problems, errors.New("environment: "+unknownKey(name, envNames())))
 			}
 			continue
 		}
-		value, err := fromText(text, kind)
+		value, err := parseText(text, t)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("environment: %s: %w", name, err))
+			problems = append(problems, fmt.Errorf("environment: %s: %w", name, err))
 			continue
 		}
 		l.values[key], l.sources[key] = value, "environment "+name
 	}
-	return l, errors.Join(faults...)
+	return l, errors.Join(problems...)
 }
 
 func envNames() []string {
@@ -54,26 +55,26 @@ func envNames() []string {
 	return names
 }
 
-// fromText makes a value of a variable's text. What stays text (durations,
-// names) is checked with the other layers.
-func fromText(text string, kind reflect.Type) (any, error) {
-	switch kind.Kind() {
+// parseText converts the text of a variable to a value of type t. Values that
+// remain text (durations, names) are checked together with the other layers.
+func parseText(text string, t reflect.Type) (any, error) {
+	switch t.Kind() {
 	case reflect.Bool:
 		value, err := strconv.ParseBool(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not %s", quoted(text), kindInWords(kind))
+			return nil, fmt.Errorf("%s is not %s", quoted(text), describeType(t))
 		}
 		return value, nil
 	case reflect.Int, reflect.Uint32:
 		value, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not %s", quoted(text), kindInWords(kind))
+			return nil, fmt.Errorf("%s is not %s", quoted(text), describeType(t))
 		}
 		return value, nil
 	case reflect.Float64:
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not %s", quoted(text), kindInWords(kind))
+			return nil, fmt.Errorf("%s is not %s", quoted(text), describeType(t))
 		}
 		return value, nil
 	case reflect.Slice:

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Keys are the names of all options, in the order of Config.
+// Keys returns the names of all options, in the order of Config.
 func Keys() []string {
 	var keys []string
 	fields(new(Config), func(key string, _ reflect.Value) { keys = append(keys, key) })
 	return keys
 }
 
-// FlagName is the flag that sets a key: --grpc-addr for grpc_addr.
+// FlagName returns the flag that sets a key: --grpc-addr for grpc_addr.
 func FlagName(key string) string { return "--" + strings.ReplaceAll(key, "_", "-") }
 
-// EnvName is the environment variable that sets a key: KOALAGATE_GRPC_ADDR for
-// grpc_addr.
+// EnvName returns the environment variable that sets a key: KOALAGATE_GRPC_ADDR
+// for grpc_addr.
 func EnvName(key string) string { return envPrefix + strings.ToUpper(key) }
 
 // fields calls f for each option of c.
@@ -28,22 +28,22 @@ func fields(c *Config, f func(key string, field reflect.Value)) {
 	}
 }
 
-// kindOf is the type of a key's values, nil for a key that does not exist.
-func kindOf(key string) reflect.Type {
-	var kind reflect.Type
+// typeOf returns the type of a key's value, or nil if the key does not exist.
+func typeOf(key string) reflect.Type {
+	var t reflect.Type
 	fields(new(Config), func(k string, field reflect.Value) {
 		if k == key {
-			kind = field.Type()
+			t = field.Type()
 		}
 	})
-	return kind
+	return t
 }
 
-// kindInWords says what a value of this type looks like.
-func kindInWords(t reflect.Type) string {
+// describeType describes the expected values of a type, for errors.
+func describeType(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "a duration with its unit, like 250ms or 5s"
+		return "a duration with a unit, like 250ms or 5s"
 	case t.Kind() == reflect.Float64:
 		return "a number"
 	case t.Kind() == reflect.Bool:
@@ -51,13 +51,13 @@ func kindInWords(t reflect.Type) string {
 	case t.Kind() == reflect.Slice:
 		return "a list"
 	case t.Kind() == reflect.String:
-		return "a text"
+		return "a string"
 	}
-	return "a whole number"
+	return "an integer"
 }
 
-// valueInWords says what kind of value was written.
-func valueInWords(value any) string {
+// describeValue names the type of a value that was read, for errors.
+func describeValue(value any) string {
 	t := reflect.TypeOf(value)
 	if t != nil && t.Kind() == reflect.Map {
 		return "a mapping"
@@ -65,10 +65,10 @@ func valueInWords(value any) string {
 	if t == nil {
 		return "nothing"
 	}
-	return kindInWords(t)
+	return describeType(t)
 }
 
-// unknownKey words the complaint about a key that does not exist.
+// unknownKey returns the error text for a key that does not exist.
 func unknownKey(key string, known []string) string {
 	text := "unknown key " + quoted(key)
 	if near := Nearest(key, known); near != "" {
@@ -77,8 +77,8 @@ func unknownKey(key string, known []string) string {
 	return text
 }
 
-// Nearest is the word of known that key is most likely a slip of, "" if none
-// is near.
+// Nearest returns the word of known for which key is most likely a typo, or ""
+// if none is close.
 func Nearest(key string, known []string) string {
 	best, least := "", 1+max(2, len(key)/3)
 	for _, k := range known {
@@ -89,7 +89,8 @@ func Nearest(key string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, drop or replace to make b of a.
+// distance returns the number of letters to insert, remove or replace to turn a
+// into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,31 +12,32 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// Input is where a configuration comes from, the weakest first.
+// Input contains the sources of a configuration, lowest precedence first.
 type Input struct {
 	// File is the path of a YAML file; "" for none.
 	File string
 	// Environ is the environment, each entry as NAME=value.
 	Environ []string
-	// Flags are the flags that were given, by their keys.
+	// Flags are the flags on the command line, by their keys.
 	Flags map[string]any
 }
 
-// Loaded is a configuration and where each of its values comes from.
+// Loaded is a configuration with the source of each value.
 type Loaded struct {
 	Config
-	// Sources says of every key, in words, who set it.
+	// Sources maps every key to a description of its source, such as
+	// "default" or "file k.yaml:2".
 	Sources map[string]string
 }
 
-// layer is what one source says.
+// layer contains the settings of one source.
 type layer struct {
 	values  map[string]any
 	sources map[string]string
 }
 
-// Load puts the layers over the defaults, later ones first: flags, the
-// environment, the file. Its error names every fault that it found.
+// Load applies file, environment and flags to the deproblems; later ones take
+// precedence. Its error names every problem that it found.
 func Load(in Input) (*Loaded, error) {
 	file, fileErr := readFile(in.File)
 	environ, envErr := readEnviron(in.Environ)
@@ -73,10 +74,10 @@ func readFlags(flags map[string]any) layer {
 	return l
 }
 
-// decode fills the configuration, value by value, so that an error can name
-// each wrong one and its source.
+// decode sets the fields one by one, so that its error can name each invalid
+// value and its source.
 func (l *Loaded) decode(merged *koanf.Koanf) error {
-	var faults []error
+	var problems []error
 	fields(&l.Config, func(key string, field reflect.Value) {
 		if !merged.Exists(key) {
 			return
@@ -84,56 +85,56 @@ func (l *Loaded) decode(merged *koanf.Koanf) error {
 		value := merged.Get(key)
 		d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 			Result:     field.Addr().Interface(),
-			ZeroFields: true, // a list replaces the default's, it does not mix with it
-			DecodeHook: mapstructure.ComposeDecodeHookFunc(unitRequired, noFraction, mapstructure.StringToTimeDurationHookFunc(), oneIsAList),
+			ZeroFields: true, // a list replaces the default rather than extending it
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(requireUnit, rejectFraction, mapstructure.StringToTimeDurationHookFunc(), wrapInList),
 		})
 		if err == nil {
 			err = d.Decode(value)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], plain(err, value), kindInWords(field.Type())))
+			problems = append(problems, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], decodeError(err, value), describeType(field.Type())))
 		}
 	})
-	return errors.Join(faults...)
+	return errors.Join(problems...)
 }
 
-// errUnit refuses a bare number where a duration is due: it would be taken for
+// errUnit rejects a bare number for a duration: the decoder would take it as
 // nanoseconds.
-var errUnit = errors.New("a duration needs its unit")
+var errUnit = errors.New("missing unit")
 
-func unitRequired(from, to reflect.Type, value any) (any, error) {
+func requireUnit(from, to reflect.Type, value any) (any, error) {
 	if to == reflect.TypeFor[time.Duration]() && from.Kind() != reflect.String && from != to {
 		return nil, errUnit
 	}
 	return value, nil
 }
 
-// errFraction refuses what the decoder would cut to a whole number.
-var errFraction = errors.New("a fraction does not do")
+// errFraction rejects a fraction, which the decoder would truncate.
+var errFraction = errors.New("got a fraction")
 
-func noFraction(from, to reflect.Type, value any) (any, error) {
+func rejectFraction(from, to reflect.Type, value any) (any, error) {
 	if from.Kind() == reflect.Float64 && (to.Kind() == reflect.Int || to.Kind() == reflect.Uint32) {
 		return nil, errFraction
 	}
 	return value, nil
 }
 
-// oneIsAList lets a single word stand where a list is due.
-func oneIsAList(_, to reflect.Type, value any) (any, error) {
+// wrapInList accepts a single word for a list of one.
+func wrapInList(_, to reflect.Type, value any) (any, error) {
 	if word, isText := value.(string); isText && to == reflect.TypeFor[[]string]() {
 		return []string{word}, nil
 	}
 	return value, nil
 }
 
-// plain takes the decoder's frame off its error about a value, and says in our
-// words that the value is of another kind.
-func plain(err error, value any) error {
+// decodeError returns the innermost error of the decoder, or an error that names
+// the type of value if the type is wrong.
+func decodeError(err error, value any) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {
 			if text := err.Error(); strings.Contains(text, "unconvertible type") || strings.Contains(text, "must be an array or slice") {
-				return errors.New(valueInWords(value) + " does not do")
+				return errors.New("got " + describeValue(value))
 			}
 			return errors.New(strings.TrimSpace(strings.TrimPrefix(err.Error(), "''")))
 		}
@@ -141,21 +142,21 @@ func plain(err error, value any) error {
 	}
 }
 
-// readSecrets puts what the files of secrets hold in its place.
+// readSecrets reads the files of secrets into their fields.
 func (l *Loaded) readSecrets() error {
 	return errors.Join(
-		l.readSecret("redis_password_file", l.RedisPasswordFile, l.token("redis_password", &l.RedisPassword)),
-		l.readSecret("redis_sentinel_password_file", l.RedisSentinelPasswordFile, l.token("redis_sentinel_password", &l.RedisSentinelPassword)),
-		l.readSecret("koala_token_file", l.KoalaTokenFile, l.token("koala_token", &l.KoalaToken)),
-		l.readSecret("admin_token_file", l.AdminTokenFile, l.token("admin_token", &l.AdminToken)),
+		l.readSecret("redis_password_file", l.RedisPasswordFile, l.setSecret("redis_password", &l.RedisPassword)),
+		l.readSecret("redis_sentinel_password_file", l.RedisSentinelPasswordFile, l.setSecret("redis_sentinel_password", &l.RedisSentinelPassword)),
+		l.readSecret("koala_token_file", l.KoalaTokenFile, l.setSecret("koala_token", &l.KoalaToken)),
+		l.readSecret("admin_token_file", l.AdminTokenFile, l.setSecret("admin_token", &l.AdminToken)),
 	)
 }
 
-// token makes the function that sets a secret, unless it is set already.
-func (l *Loaded) token(key string, target *Secret) func(string) error {
+// setSecret returns a function that sets target, or fails if it is already set.
+func (l *Loaded) setSecret(key string, target *Secret) func(string) error {
 	return func(secret string) error {
 		if *target != "" {
-			return fmt.Errorf("%s is set too (%s); leave one of them out", key, l.Sources[key])
+			return fmt.Errorf("%s is also set (%s); remove one of them", key, l.Sources[key])
 		}
 		*target, l.Sources[key] = Secret(secret), key+"_file"
 		return nil

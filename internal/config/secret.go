@@ -2,14 +2,14 @@ package config
 
 import "strings"
 
-// masked is what is shown in place of a secret.
+// masked replaces a secret in output.
 const masked = "xxxxx"
 
-// Secret is a value that is never printed: formatting, logging and dumping it
-// show a mask.
+// Secret is a value that is never printed: formatting, logging and encoding it
+// yield a mask.
 type Secret string
 
-// String is the mask, or "" where there is no secret.
+// String returns the mask, or "" for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -17,24 +17,24 @@ func (s Secret) String() string {
 	return masked
 }
 
-// GoString keeps %#v from telling the secret.
+// GoString masks the secret for %#v.
 func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
 
-// MarshalText is what encoders get: the mask.
+// MarshalText returns the mask, for encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Reveal is the secret itself.
+// Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
 // RedisURL is the address of a Redis, printed without its password.
 type RedisURL string
 
-// String is the URL with its password masked, even where it cannot be read as
-// one: a list of hosts is no URL to most readers.
+// String returns the URL with its password masked, even if net/url could not
+// parse it because of its list of hosts.
 func (u RedisURL) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok || strings.Contains(strings.ToLower(rest), "password=") {
-		return Secret(u).String() // whatever it is, it may hold a password
+		return Secret(u).String() // it may contain a password anywhere
 	}
 	at := strings.LastIndexByte(rest, '@')
 	if at < 0 {
@@ -47,11 +47,11 @@ func (u RedisURL) String() string {
 	return scheme + "://" + user + rest[at:]
 }
 
-// GoString keeps %#v from telling the password.
+// GoString masks the password for %#v.
 func (u RedisURL) GoString() string { return `config.RedisURL("` + u.String() + `")` }
 
-// MarshalText is what encoders get: the URL with its password masked.
+// MarshalText returns the URL with its password masked, for encoders.
 func (u RedisURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Reveal is the URL with its password.
+// Reveal returns the URL with its password.
 func (u RedisURL) Reveal() string { return string(u) }

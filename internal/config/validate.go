@@ -15,21 +15,21 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// unixScheme begins the address of a unix socket.
+// unixScheme is the prefix of Unix socket addresses.
 const unixScheme = "unix:"
 
-// newValidator knows the tags that are ours beside the library's.
+// newValidator returns a validator with koalagate's own tags registered.
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
 	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode, "failpolicy": isFailPolicy} {
-		// The error is that of an empty tag, which these are not.
+		// RegisterValidation fails only for an empty tag.
 		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
 	}
 	return v
 }
 
-// isListen tells whether s is host:port with a numeric port, or unix:/path.
+// isListen reports whether s is host:port with a numeric port, or unix:/path.
 func isListen(s string) bool {
 	if path, unix := strings.CutPrefix(s, unixScheme); unix {
 		return strings.HasPrefix(path, "/")
@@ -42,27 +42,26 @@ func isListen(s string) bool {
 	return err == nil
 }
 
-// isFileMode tells whether s is the permissions of a file, as chmod takes them.
+// isFileMode reports whether s is the octal permissions of a file, as in chmod.
 func isFileMode(s string) bool {
 	mode, err := strconv.ParseUint(s, 8, 16)
 	return err == nil && mode <= 0o777
 }
 
-// isMode tells whether s is a door and its mode.
+// isMode reports whether s has the form door=mode.
 func isMode(s string) bool {
 	door, mode, _ := strings.Cut(s, "=")
 	return doorname.IsServed(door) && slices.Contains([]string{"enforce", "observe", "off"}, mode)
 }
 
-// isFailPolicy tells whether s is a door and what holds there while Redis is
-// away.
+// isFailPolicy reports whether s has the form door=policy.
 func isFailPolicy(s string) bool {
 	door, policy, _ := strings.Cut(s, "=")
 	return doorname.IsServed(door) && slices.Contains([]string{"rescue", "allow", "deny", "gateway"}, policy)
 }
 
-// isRedisURL tells whether s begins as the URL of a Redis does. What follows is
-// the store's to judge.
+// isRedisURL reports whether s has the scheme of a Redis URL. The store validates
+// the rest.
 func isRedisURL(s string) bool {
 	scheme, rest, _ := strings.Cut(s, "://")
 	switch scheme {
@@ -72,67 +71,67 @@ func isRedisURL(s string) bool {
 	return false
 }
 
-// validate checks the bounds and words each fault for a person.
+// validate checks the values. Its error names each invalid key, its source, its
+// value and the accepted values.
 func (l *Loaded) validate() error {
 	err := newValidator().Struct(&l.Config)
 	var list validator.ValidationErrors
 	if err != nil && !errors.As(err, &list) {
 		return err
 	}
-	faults := []error{l.doorTwice("modes", l.Modes), l.doorTwice("fail_policies", l.FailPolicies)}
+	problems := []error{l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
 	for _, fault := range list {
 		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
-		faults = append(faults, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], shown(fault), wanted(fault)))
+		problems = append(problems, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], describeInvalid(fault), describeAccepted(fault)))
 	}
-	return errors.Join(faults...)
+	return errors.Join(problems...)
 }
 
-// doorTwice tells of a door that a list says two things of: which of them was
-// meant, nobody can tell.
-func (l *Loaded) doorTwice(key string, list []string) error {
+// rejectDuplicateDoor returns an error if the list contains a door twice.
+func (l *Loaded) rejectDuplicateDoor(key string, list []string) error {
 	seen := make(map[string]string)
 	for _, text := range list {
 		door, _, _ := strings.Cut(text, "=")
-		if before, twice := seen[door]; twice {
-			return fmt.Errorf("%s (%s): %s and %s are of one door; leave one of them out", key, l.Sources[key], quoted(before), quoted(text))
+		if before, duplicate := seen[door]; duplicate {
+			return fmt.Errorf("%s (%s): %s and %s are for the same door; remove one of them", key, l.Sources[key], quoted(before), quoted(text))
 		}
 		seen[door] = text
 	}
 	return nil
 }
 
-// shown is the value as it may be printed.
-func shown(fault validator.FieldError) string {
+// describeInvalid returns the invalid value with secrets masked, for errors.
+func describeInvalid(fault validator.FieldError) string {
 	switch v := fault.Value().(type) {
 	case Secret:
-		return "the secret does not do"
+		return "invalid secret"
 	case RedisURL:
 		if !strings.Contains(v.Reveal(), "://") { // all of it would be masked
-			return "it does not begin as a URL does"
+			return "invalid URL scheme"
 		}
-		return quoted(v.String()) + " does not do"
+		return "invalid value " + quoted(v.String())
 	case string:
-		return quoted(v) + " does not do"
+		return "invalid value " + quoted(v)
 	default:
-		return fmt.Sprintf("%v does not do", v)
+		return fmt.Sprintf("invalid value %v", v)
 	}
 }
 
-// otherwise says what the simplest tags ask for.
-var otherwise = map[string]string{
-	"required":         "something",
-	"excluded_without": "nothing: there is no Redis to use it for; set redis too",
+// simpleTags describes the values that tags without parameters accept.
+var simpleTags = map[string]string{
+	"required":         "a value",
+	"excluded_without": "no value without a Redis; set redis too",
 }
 
-// wanted says what the tag that failed asks for.
-func wanted(fault validator.FieldError) string {
+// describeAccepted describes the values that the failed tag accepts.
+func describeAccepted(fault validator.FieldError) string {
 	switch fault.Tag() {
 	case "listen":
 		return "host:port, like 127.0.0.1:9191, or unix:/path"
 	case "filemode":
-		return "octal digits between quotes, like \"0660\""
+		return "octal digits in quotes, like \"0660\""
 	case "required_with":
-		return "a file: grpc_tls_cert and grpc_tls_key go together, and grpc_tls_client_ca with both"
+		return "a file: grpc_tls_cert and grpc_tls_key require each other, and grpc_tls_client_ca requires both"
 	case "mode":
 		return "door=mode: one of " + strings.Join(doorname.Served(), ", ") + ", and enforce, observe or off"
 	case "failpolicy":
@@ -156,14 +155,14 @@ func wanted(fault validator.FieldError) string {
 	case "ltefield":
 		return "at most drain_timeout"
 	case "excludesall":
-		return "no blanks and no braces"
+		return "no spaces and no braces"
 	case "printascii":
-		return "printable ASCII alone"
+		return "printable ASCII only"
 	}
-	return cmp.Or(otherwise[fault.Tag()], fault.Tag())
+	return cmp.Or(simpleTags[fault.Tag()], fault.Tag())
 }
 
-// unit is what a bound counts.
+// unit returns the unit of a length limit, "" for numbers.
 func unit(kind reflect.Kind) string {
 	switch kind {
 	case reflect.String:
