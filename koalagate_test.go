@@ -144,9 +144,9 @@ func TestGateRefusesToOpen(t *testing.T) {
 		want string
 	}{
 		{"a faulty rule", koalagate.Options{Rules: []string{bad}}, "the rules are faulty: " + bad + ":2:"},
-		{"no file", koalagate.Options{}, "no rule files are given"},
+		{"no file", koalagate.Options{}, "no rule files"},
 		{"a file that is not there", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
-		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "no *.conf in this folder"},
+		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "the folder contains no *.conf file"},
 		{"a URL in the wrong place", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{URL: "redis://127.0.0.1"}}, "say the URL and the prefix in Redis"},
 		{"a password for nothing", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
 		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: store.RedisOptions{TLS: store.TLSFiles{CA: "ca.pem"}}}, "redis TLS: the URL asks for no TLS"},

@@ -10,24 +10,24 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Files says where a rule set is, and how it is to be read.
+// Files specifies the files of a rule set and how to read them.
 type Files struct {
-	// Paths are rule files, and folders of which every *.conf is one, in the
-	// order of their names.
+	// Paths are rule files, and folders in which every *.conf is a rule file,
+	// in order of name.
 	Paths []string
-	// Stdin is what the path "-" stands for, so that a command can read from a
-	// pipe. Nil for nothing: then "-" is a file like any other.
+	// Stdin is read for the path "-", so that a command can read from a pipe. If
+	// it is nil, "-" is a file name.
 	Stdin io.Reader
-	// DictRoot is the folder that the paths of word lists start from; "" for
+	// DictRoot is the folder to which paths of word lists are relative; "" for
 	// the folder of the rule file that names them.
 	DictRoot string
-	// Rules are handed to the parser; OpenDict is set here.
+	// Rules are the options of the parser. OpenDict is set by this package.
 	Rules rules.Options
 }
 
-// Load reads the files and parses them. The error names every file that
-// cannot be read; the findings are those of the parser. The set is nil if
-// there is an error, or a finding that is one.
+// Load reads and parses the files. The error names every file that cannot be
+// read; the findings are those of the parser. The set is nil if there is an error
+// or a finding with severity error.
 func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader(nil)) }
 
 func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
@@ -41,76 +41,76 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 	return set, findings, nil
 }
 
-// Sources reads the rule files alone, in their order. The error names every
-// one that cannot be read.
+// Sources reads the rule files, without word lists, in order. The error names
+// every file that cannot be read.
 func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(nil)) }
 
 // sources reads all rule files.
 func (f Files) sources(r *reader) ([]rules.Source, error) {
 	var sources []rules.Source
-	var faults []error
-	given := make(map[string]bool)
+	var problems []error
+	seen := make(map[string]bool)
 	for _, path := range f.Paths {
-		if path == standardInput && f.Stdin != nil && !given[path] {
+		if path == standardInput && f.Stdin != nil && !seen[path] {
 			source, err := readStream(stdinName, f.Stdin, maxRuleFile)
-			sources, faults, given[path] = append(sources, source), append(faults, err), true
+			sources, problems, seen[path] = append(sources, source), append(problems, err), true
 			continue
 		}
 		names := []string{path}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			if names, err = r.folder(path); err != nil {
-				faults = append(faults, err)
+				problems = append(problems, err)
 			} else if len(names) == 0 {
-				faults = append(faults, fmt.Errorf("%s: no *.conf in this folder", path))
+				problems = append(problems, fmt.Errorf("%s: the folder contains no *.conf file", path))
 			}
 		}
 		for _, name := range names {
-			if given[filepath.Clean(name)] {
-				faults = append(faults, fmt.Errorf("%s: given twice; take one out", name))
+			if seen[filepath.Clean(name)] {
+				problems = append(problems, fmt.Errorf("%s: listed twice; remove one", name))
 				continue
 			}
-			given[filepath.Clean(name)] = true
+			seen[filepath.Clean(name)] = true
 			source := rules.Source{Name: name}
 			if err := r.file(name, maxRuleFile, func(text io.Reader) (err error) {
 				source.Text, err = io.ReadAll(text)
 				return err
 			}); err != nil {
-				faults = append(faults, err)
+				problems = append(problems, err)
 			}
 			sources = append(sources, source)
 		}
 	}
 	if len(f.Paths) == 0 {
-		faults = append(faults, errors.New("no rule files are given"))
+		problems = append(problems, errors.New("no rule files"))
 	}
-	return sources, errors.Join(faults...)
+	return sources, errors.Join(problems...)
 }
 
-// The path of the standard input, and its name in findings. Word lists that it
-// names are relative to the working directory.
+// The path of the standard input, and its name in findings. Word lists named in
+// it are relative to the working directory.
 const (
 	standardInput = "-"
 	stdinName     = "<stdin>"
 )
 
-// readStream reads what has no size to look at first, up to limit bytes.
+// readStream reads a stream of unknown size, up to limit bytes.
 func readStream(name string, from io.Reader, limit int64) (rules.Source, error) {
 	text, err := io.ReadAll(io.LimitReader(from, limit+1))
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%s: %w", name, err)
 	case int64(len(text)) > limit:
-		err = fmt.Errorf("%s: more than %d bytes; want at most that", name, limit)
+		err = fmt.Errorf("%s: larger than %d bytes", name, limit)
 	}
 	return rules.Source{Name: name, Text: text}, err
 }
 
-// openDict loads the word list at path, which a line of source names.
+// openDict loads the word list at path, as named in the rule file source.
 func (f Files) openDict(r *reader, source, path string) (*rules.Dict, error) {
 	return r.list(f.dictPath(source, path))
 }
 
-// dictPath is where the word list is that a line of source names.
+// dictPath returns the location of a word list named in the rule file source.
 func (f Files) dictPath(source, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links one path may lead over, as in Linux.
+// maxLinks is the maximum number of symbolic links in a path, as in Linux.
 const maxLinks = 40
 
-// folders are those in which a change can make path mean other content: the
+// folders returns the folders in which a change can give path other content: the
 // folder of each symbolic link on the way (a ConfigMap swaps one), that of the
-// file itself, and path itself if it is a folder. Where path does not exist it
-// is the folder in which it would have to appear.
+// file itself, and path itself if it is a folder. If path does not exist, the last
+// one is the folder in which it would have to appear.
 func folders(path string) []string {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return nil // the working directory is gone: nothing can be watched
+		return nil // the working directory was removed: nothing can be watched
 	}
 	var found []string
 	at, rest, links := "/", split(absolute), 0
@@ -51,7 +51,7 @@ func folders(path string) []string {
 	return found
 }
 
-// split is the list of a path's elements.
+// split returns the elements of a path.
 func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == filepath.Separator })
 }

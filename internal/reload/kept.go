@@ -17,37 +17,36 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// kept is a folder with the rule set that was last in force: copies of its rule
-// files and word lists, for a start beside files that are not fit to be. Each
-// set is a folder of its own below, and the file `current` names the one that
-// is whole: it is replaced in one step, so that a crash leaves the old set or
-// the new one.
+// kept is a folder with a copy of the last active rule set, its rule files and
+// word lists, for a start with invalid files. Each set has its own subfolder, and
+// the file `current` names the complete one: it is replaced atomically, so that
+// a crash leaves the old set or the new one.
 type kept struct{ dir string }
 
 const (
 	currentFile  = "current"
 	manifestFile = "manifest.json"
 	setPrefix    = "rules-"
-	// maxManifest bounds what is read of a manifest and of `current`, in bytes.
+	// maxManifest is the maximum size of a manifest and of `current`, in bytes.
 	maxManifest = 16 << 20
 )
 
-// manifest says what a folder of a set holds.
+// manifest describes the content of a set's folder.
 type manifest struct {
-	// Hash is that of the set. It covers the content of all its files, so a set
-	// that was tampered with or cut off is found out.
+	// Hash is the hash of the set. It covers the content of all its files, so
+	// it detects a set that was modified or truncated.
 	Hash    string    `json:"hash"`
 	SavedAt time.Time `json:"saved_at"`
-	// Paths and DictRoot are where the set was read from: a service that is
-	// pointed elsewhere has no use for it.
+	// Paths and DictRoot are the origin of the set. A service with other paths
+	// does not use it.
 	Paths    []string   `json:"paths"`
 	DictRoot string     `json:"dict_root"`
 	Sources  []keptFile `json:"sources"`
 	Lists    []keptFile `json:"lists"`
 }
 
-// keptFile is the copy of a file: where it was, and its name in the set's
-// folder. Size and time are those of a word list when it was copied.
+// keptFile is the copy of a file: its original path, and its name in the set's
+// folder. Size and ModTime are those of a word list when it was copied.
 type keptFile struct {
 	Path    string    `json:"path"`
 	File    string    `json:"file"`
@@ -55,13 +54,13 @@ type keptFile struct {
 	ModTime time.Time `json:"mod_time,omitzero"`
 }
 
-// errMoved tells that a word list has changed since it was read.
-var errMoved = errors.New("a word list changed meanwhile")
+// errListChanged reports that a word list has changed since it was read.
+var errListChanged = errors.New("the word list has changed since it was read")
 
-// save keeps a set that was read by r, unless it is kept already.
+// save copies a set that r has read, unless the folder already contains it.
 func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error {
 	before, beforeDir, err := k.manifest()
-	if err == nil && before.Hash == set.Hash && before.isOf(files) && before.isWhole(beforeDir, set, r) {
+	if err == nil && before.Hash == set.Hash && before.isFrom(files) && before.isComplete(beforeDir, set, r) {
 		return nil
 	}
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
@@ -74,7 +73,7 @@ func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error 
 	m := manifest{Hash: set.Hash, SavedAt: now, Paths: files.Paths, DictRoot: files.DictRoot}
 	for i, s := range set.Sources {
 		f := keptFile{Path: s.Name, File: fmt.Sprintf("%03d.conf", i)}
-		err = errors.Join(err, writeWhole(filepath.Join(dir, f.File), s.Text))
+		err = errors.Join(err, writeSynced(filepath.Join(dir, f.File), s.Text))
 		m.Sources = append(m.Sources, f)
 	}
 	for path := range r.lists {
@@ -88,24 +87,24 @@ func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error 
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	k.removeBut(filepath.Base(dir))
+	k.removeOthers(filepath.Base(dir))
 	return nil
 }
 
-// finish writes what makes a folder the set that is kept.
+// finish writes the manifest of a folder and makes the folder the current set.
 func (k kept) finish(dir string, m *manifest) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(filepath.Join(dir, manifestFile), text); err != nil {
+	if err := writeSynced(filepath.Join(dir, manifestFile), text); err != nil {
 		return err
 	}
 	if err := syncFolder(dir); err != nil {
 		return err
 	}
 	next := filepath.Join(k.dir, currentFile+"~")
-	if err := writeWhole(next, []byte(filepath.Base(dir)+"\n")); err != nil {
+	if err := writeSynced(next, []byte(filepath.Base(dir)+"\n")); err != nil {
 		return err
 	}
 	if err := os.Rename(next, filepath.Join(k.dir, currentFile)); err != nil {
@@ -114,11 +113,11 @@ func (k kept) finish(dir string, m *manifest) error {
 	return syncFolder(k.dir)
 }
 
-// copyList copies the word list at f.Path, as it was seen, into dir. One that
-// is kept already is linked: lists may be large.
+// copyList copies the word list at f.Path, with the given stamp, into dir. If the
+// previous set contains it, it is linked instead, because lists may be large.
 func (f *keptFile) copyList(seen stamp, dir string, before *manifest, beforeDir string) error {
 	if seen.info == nil {
-		return errMoved
+		return errListChanged
 	}
 	f.Size, f.ModTime = seen.info.Size(), seen.info.ModTime()
 	to := filepath.Join(dir, f.File)
@@ -126,8 +125,8 @@ func (f *keptFile) copyList(seen stamp, dir string, before *manifest, beforeDir 
 		at := slices.IndexFunc(before.Lists, func(o keptFile) bool {
 			return o.Path == f.Path && o.Size == f.Size && o.ModTime.Equal(f.ModTime)
 		})
-		// Its time and size may be those of another content: packages give all
-		// their files one time.
+		// Equal time and size do not imply equal content: packages give all
+		// their files the same time.
 		if at >= 0 {
 			old := filepath.Join(beforeDir, filepath.Base(before.Lists[at].File))
 			if isSameContent(old, f.Path) && os.Link(old, to) == nil {
@@ -143,15 +142,15 @@ func (f *keptFile) copyList(seen stamp, dir string, before *manifest, beforeDir 
 	if err := writeFrom(to, io.LimitReader(from, maxDict+1)); err != nil {
 		return err
 	}
-	if !seen.same(look(f.Path)) {
-		return fmt.Errorf("%s: %w", f.Path, errMoved)
+	if !seen.same(stampOf(f.Path)) {
+		return fmt.Errorf("%s: %w", f.Path, errListChanged)
 	}
 	return nil
 }
 
-// removeBut removes the folders of all sets but one. What cannot be removed
-// does no harm.
-func (k kept) removeBut(name string) {
+// removeOthers removes the folders of all sets except name. Errors are ignored:
+// a remaining folder does no harm.
+func (k kept) removeOthers(name string) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
 		return
@@ -163,14 +162,14 @@ func (k kept) removeBut(name string) {
 	}
 }
 
-// isOf tells whether the set was read from these files.
-func (m *manifest) isOf(files Files) bool {
+// isFrom reports whether the set was read from these files.
+func (m *manifest) isFrom(files Files) bool {
 	return slices.Equal(m.Paths, files.Paths) && m.DictRoot == files.DictRoot
 }
 
-// isWhole tells whether the folder still holds the set that r has read. Of word
-// lists the size has to do: they may be large.
-func (m *manifest) isWhole(dir string, set *rules.Set, r *reader) bool {
+// isComplete reports whether the folder still contains the set that r has read.
+// For word lists it compares only the size, because they may be large.
+func (m *manifest) isComplete(dir string, set *rules.Set, r *reader) bool {
 	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(r.lists) {
 		return false
 	}
@@ -189,7 +188,7 @@ func (m *manifest) isWhole(dir string, set *rules.Set, r *reader) bool {
 	return true
 }
 
-// isSameContent tells whether two files can be read and hold the same.
+// isSameContent reports whether two files are readable and have the same content.
 func isSameContent(a, b string) bool {
 	sums := [2]hash.Hash{sha256.New(), sha256.New()}
 	for i, path := range []string{a, b} {
@@ -203,7 +202,7 @@ func isSameContent(a, b string) bool {
 	return bytes.Equal(sums[0].Sum(nil), sums[1].Sum(nil))
 }
 
-// manifest reads what is kept, and tells in which folder.
+// manifest returns the manifest of the current set and the set's folder.
 func (k kept) manifest() (*manifest, string, error) {
 	name, err := readWhole(filepath.Join(k.dir, currentFile), maxManifest)
 	if err != nil {
@@ -211,7 +210,7 @@ func (k kept) manifest() (*manifest, string, error) {
 	}
 	folder := strings.TrimSpace(string(name))
 	if !strings.HasPrefix(folder, setPrefix) || folder != filepath.Base(folder) {
-		return nil, "", fmt.Errorf("%s: it names no folder of ours", filepath.Join(k.dir, currentFile))
+		return nil, "", fmt.Errorf("%s: it does not name a folder with rules", filepath.Join(k.dir, currentFile))
 	}
 	dir := filepath.Join(k.dir, folder)
 	text, err := readWhole(filepath.Join(dir, manifestFile), maxManifest)
@@ -225,15 +224,15 @@ func (k kept) manifest() (*manifest, string, error) {
 	return m, dir, nil
 }
 
-// restore reads the set that is kept. It must have been read from the same
-// files, and be what it was to the last byte.
+// restore reads the current set. It fails if the set was read from other files, or
+// if a file has changed.
 func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error) {
 	m, dir, err := k.manifest()
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if !m.isOf(files) {
-		return nil, time.Time{}, fmt.Errorf("the rules in %s were read from %q, not from %q", dir, m.Paths, files.Paths)
+	if !m.isFrom(files) {
+		return nil, time.Time{}, fmt.Errorf("the rules in %s were read from %q, want %q", dir, m.Paths, files.Paths)
 	}
 	sources := make([]rules.Source, len(m.Sources))
 	for i, f := range m.Sources {
@@ -247,7 +246,7 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 		path = files.dictPath(source, path)
 		at := slices.IndexFunc(m.Lists, func(f keptFile) bool { return f.Path == path })
 		if at < 0 {
-			return nil, fmt.Errorf("%s: it is not kept in %s", path, dir)
+			return nil, fmt.Errorf("%s: no copy in %s", path, dir)
 		}
 		var list *rules.Dict
 		_, err := readFile(filepath.Join(dir, filepath.Base(m.Lists[at].File)), maxDict, func(text io.Reader) (err error) {
@@ -259,9 +258,9 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	set, findings := rules.Parse(sources, o)
 	switch {
 	case findings.HasErrors():
-		return nil, time.Time{}, fmt.Errorf("the rules in %s are faulty: %s", dir, summary(describe(findings, nil)))
+		return nil, time.Time{}, fmt.Errorf("the rules in %s are invalid: %s", dir, summary(describe(findings, nil)))
 	case set.Hash != m.Hash:
-		return nil, time.Time{}, fmt.Errorf("the rules in %s are not what was kept: their hash is %s, not %s", dir, set.Hash, m.Hash)
+		return nil, time.Time{}, fmt.Errorf("the rules in %s were modified: their hash is %s, want %s", dir, set.Hash, m.Hash)
 	}
 	return set, m.SavedAt, nil
 }
@@ -275,13 +274,13 @@ func readWhole(path string, limit int64) (text []byte, err error) {
 	return text, err
 }
 
-// writeWhole writes a file that is on the disk when it returns.
-func writeWhole(path string, text []byte) error {
+// writeSynced writes a file and syncs it to disk.
+func writeSynced(path string, text []byte) error {
 	return writeFrom(path, bytes.NewReader(text))
 }
 
 func writeFrom(path string, from io.Reader) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // it is in the operator's own folder
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the folder belongs to the operator
 	if err != nil {
 		return err
 	}
@@ -289,7 +288,7 @@ func writeFrom(path string, from io.Reader) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncFolder has the names in a folder on the disk.
+// syncFolder syncs the entries of a folder to disk.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir) //nolint:gosec // as above
 	if err != nil {

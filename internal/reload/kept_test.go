@@ -13,8 +13,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// keeping is a service of a test's own: its rule file, a word list, and the
-// folder that it keeps its rules in.
+// keeping is a service with a rule file, a word list and a state folder.
 type keeping struct {
 	dir   string
 	log   *bytes.Buffer
@@ -29,7 +28,7 @@ func newKeeping(t *testing.T) *keeping {
 	return k
 }
 
-// listedRules are rules with a word list.
+// listedRules returns a rule file with a word list.
 func listedRules(number int) string {
 	return strings.Replace(ruleText(number), "[rules]", "[dicts]\nfriends : friends.txt\n[rules]\nrule : [direct] [uid @ friends] [] [result=1; return=900]", 1)
 }
@@ -41,7 +40,7 @@ func (k *keeping) put(t *testing.T, name, text string) {
 	write(t, k.path(name), text)
 }
 
-// begin is a start of the service.
+// begin starts the service.
 func (k *keeping) begin() (*Reloader, *rules.Set, rules.Findings, error) {
 	r := New(Options{
 		Files:    Files{Paths: []string{k.path("rules.conf")}},
@@ -54,7 +53,7 @@ func (k *keeping) begin() (*Reloader, *rules.Set, rules.Findings, error) {
 	return r, set, findings, err
 }
 
-// good is a start that must succeed.
+// good starts the service and fails the test on an error.
 func (k *keeping) good(t *testing.T) (*Reloader, *rules.Set) {
 	t.Helper()
 	r, set, findings, err := k.begin()
@@ -64,17 +63,17 @@ func (k *keeping) good(t *testing.T) (*Reloader, *rules.Set) {
 	return r, set
 }
 
-// A start beside files that are not fit to be in force takes the rules that
-// were last in force, and says so; the mended files come into force as ever.
-func TestStartWithTheRulesThatWereKept(t *testing.T) {
+// A start with invalid files uses the last active rules, and reports it; fixed
+// files become active as usual.
+func TestStartWithSavedRules(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, *keeping){
-		"a faulty rule file": func(t *testing.T, k *keeping) { k.put(t, "rules.conf", badText) },
-		"none": func(t *testing.T, k *keeping) {
+		"an invalid rule file": func(t *testing.T, k *keeping) { k.put(t, "rules.conf", badText) },
+		"no rule file": func(t *testing.T, k *keeping) {
 			if err := os.Remove(k.path("rules.conf")); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"a word list that is gone": func(t *testing.T, k *keeping) {
+		"no word list": func(t *testing.T, k *keeping) {
 			if err := os.Remove(k.path("friends.txt")); err != nil {
 				t.Fatal(err)
 			}
@@ -87,46 +86,46 @@ func TestStartWithTheRulesThatWereKept(t *testing.T) {
 			r, after := k.good(t)
 			state := r.State()
 			if after.Hash != before.Hash || !state.Restored || !state.SavedAt.Equal(k.start) || state.Generation != 1 || state.LastError == "" {
-				t.Fatalf("hash %s, state %+v; want the rules of before (%s), restored, and why", after.Hash, state, before.Hash)
+				t.Fatalf("hash %s, state %+v; want the previous rules (%s), restored, with the reason", after.Hash, state, before.Hash)
 			}
-			if !strings.Contains(k.log.String(), "level=ERROR") || !strings.Contains(k.log.String(), "starting with the rules that were last in force") {
-				t.Errorf("the log does not say it loudly:\n%s", k.log)
+			if !strings.Contains(k.log.String(), "level=ERROR") || !strings.Contains(k.log.String(), "starting with the last active rules") {
+				t.Errorf("the log has no error about it:\n%s", k.log)
 			}
 			var matches rules.Matches
 			after.Match(rules.MakeParams(map[string]string{"uid": "bob"}), &matches)
 			if len(matches.List) != 1 || matches.List[0].Rule.Return != 900 {
-				t.Errorf("the word list of before does not hold: %+v", matches.List)
+				t.Errorf("the previous word list is not active: %+v", matches.List)
 			}
 			k.put(t, "friends.txt", "ann\nbob\n")
 			k.put(t, "rules.conf", listedRules(2))
 			var applied *rules.Set
 			r.load(context.Background(), func(s *rules.Set) { applied = s }, false)
 			if state := r.State(); applied == nil || state.Restored || state.LastError != "" || state.Generation != 2 {
-				t.Errorf("with mended files: %+v", state)
+				t.Errorf("with fixed files: %+v", state)
 			}
 			k.put(t, "rules.conf", badText)
 			if _, again := k.good(t); again.Hash != applied.Hash {
-				t.Error("the mended rules were not kept")
+				t.Error("the fixed rules were not saved")
 			}
 		})
 	}
 }
 
-// Files that say again what was kept only end the matter.
-func TestTheKeptRulesAreConfirmed(t *testing.T) {
+// Files that match the saved rules again only clear the error.
+func TestFilesThatMatchSavedRulesClearTheError(t *testing.T) {
 	k := newKeeping(t)
 	k.good(t)
 	k.put(t, "rules.conf", badText)
 	r, _ := k.good(t)
 	k.put(t, "rules.conf", listedRules(1))
-	r.load(context.Background(), func(*rules.Set) { t.Error("nothing new was to come into force") }, false)
+	r.load(context.Background(), func(*rules.Set) { t.Error("no new rules should become active") }, false)
 	if state := r.State(); state.Restored || state.LastError != "" || state.Generation != 1 {
-		t.Errorf("state %+v; want no trace of the fault", state)
+		t.Errorf("state %+v; want no error", state)
 	}
 }
 
-// What was kept and is not what it was is of no use: the start fails as without.
-func TestDamagedRulesAreNotTaken(t *testing.T) {
+// Saved rules that were modified are not used: the start fails as without them.
+func TestDamagedSavedRulesAreNotUsed(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":   func([]byte) []byte { return nil },
 		"cut":     func(b []byte) []byte { return b[:len(b)-2] },
@@ -135,7 +134,7 @@ func TestDamagedRulesAreNotTaken(t *testing.T) {
 	} {
 		for _, file := range []string{"000.conf", "000.list", manifestFile} {
 			if file == manifestFile && (name == "changed" || name == "longer") {
-				continue // its time may change, and JSON may have blanks
+				continue // its time may change, and JSON may contain spaces
 			}
 			k := newKeeping(t)
 			k.good(t)
@@ -150,28 +149,28 @@ func TestDamagedRulesAreNotTaken(t *testing.T) {
 			write(t, found[0], string(damage(text)))
 			k.put(t, "rules.conf", badText)
 			if _, set, findings, _ := k.begin(); set != nil || !findings.HasErrors() {
-				t.Errorf("%s %s: it starts with rules that are not what was kept", file, name)
+				t.Errorf("%s %s: it starts with modified rules", file, name)
 			}
 			if !strings.Contains(k.log.String(), "state_dir") {
-				t.Errorf("%s %s: the log does not say why state_dir is of no use:\n%s", file, name, k.log)
+				t.Errorf("%s %s: the log does not explain why state_dir is not used:\n%s", file, name, k.log)
 			}
 		}
 	}
 }
 
-func TestRulesOfOtherFilesAreNotTaken(t *testing.T) {
+func TestSavedRulesOfOtherFilesAreNotUsed(t *testing.T) {
 	k := newKeeping(t)
 	k.good(t)
 	k.put(t, "other.conf", badText)
 	r := New(Options{Files: Files{Paths: []string{k.path("other.conf")}}, StateDir: k.path("state"), Logger: slog.New(slog.DiscardHandler)})
 	if set, findings, err := r.First(); set != nil || err != nil || !findings.HasErrors() {
-		t.Errorf("%v, %v, %v; want the findings alone", set, findings, err)
+		t.Errorf("%v, %v, %v; want only the findings", set, findings, err)
 	}
 }
 
-// The folder holds one set at a time, and word lists that stay are not copied
-// anew.
-func TestOneSetIsKept(t *testing.T) {
+// The folder contains one set at a time, and unchanged word lists are not copied
+// again.
+func TestOneSetIsSaved(t *testing.T) {
 	k := newKeeping(t)
 	if err := os.MkdirAll(k.path("state/"+setPrefix+"abandoned"), 0o700); err != nil {
 		t.Fatal(err)
@@ -192,7 +191,7 @@ func TestOneSetIsKept(t *testing.T) {
 	k.put(t, "rules.conf", listedRules(2))
 	r.load(context.Background(), func(*rules.Set) {}, false)
 	if !os.SameFile(first, list()) {
-		t.Error("a word list that has not changed was copied anew")
+		t.Error("an unchanged word list was copied again")
 	}
 	folders, err := filepath.Glob(k.path("state/" + setPrefix + "*"))
 	if err != nil || len(folders) != 1 {
@@ -200,34 +199,34 @@ func TestOneSetIsKept(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written to is a warning: rules come into force all
-// the same.
-func TestRulesThatCannotBeKept(t *testing.T) {
+// A folder that is not writable causes a warning: the rules become active all the
+// same.
+func TestUnwritableStateDirIsAWarning(t *testing.T) {
 	k := newKeeping(t)
 	k.put(t, "state", "a file")
 	k.good(t)
-	if !strings.Contains(k.log.String(), "could not be kept in state_dir") {
-		t.Errorf("the log says nothing of it:\n%s", k.log)
+	if !strings.Contains(k.log.String(), "cannot save the active rules in state_dir") {
+		t.Errorf("the log does not mention it:\n%s", k.log)
 	}
 }
 
-func TestWithoutAStateDirNothingIsKept(t *testing.T) {
+func TestWithoutStateDirNothingIsSaved(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	entries, err := os.ReadDir(b.dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v; want the rule file alone", entries, err)
+		t.Errorf("%v, %v; want only the rule file", entries, err)
 	}
 }
 
-// What was kept and has been damaged since is found at the next good start, not
-// at the one that needs it.
-func TestDamagedRulesAreKeptAgain(t *testing.T) {
+// Damage to saved rules is detected at the next successful start, not at the one
+// that needs them.
+func TestDamagedSavedRulesAreSavedAgain(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
-		"a rule file that is gone":     func(dir string) error { return os.Remove(filepath.Join(dir, "000.conf")) },
-		"a rule file that is cut off":  func(dir string) error { return os.Truncate(filepath.Join(dir, "000.conf"), 10) },
-		"a word list that is gone":     func(dir string) error { return os.Remove(filepath.Join(dir, "000.list")) },
-		"a word list that is cut off":  func(dir string) error { return os.Truncate(filepath.Join(dir, "000.list"), 4) },
-		"a folder that is gone":        os.RemoveAll,
+		"a missing rule file":          func(dir string) error { return os.Remove(filepath.Join(dir, "000.conf")) },
+		"a truncated rule file":        func(dir string) error { return os.Truncate(filepath.Join(dir, "000.conf"), 10) },
+		"a missing word list":          func(dir string) error { return os.Remove(filepath.Join(dir, "000.list")) },
+		"a truncated word list":        func(dir string) error { return os.Truncate(filepath.Join(dir, "000.list"), 4) },
+		"a missing folder":             os.RemoveAll,
 		"a manifest without its lists": func(dir string) error { return cutLists(filepath.Join(dir, manifestFile)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +242,7 @@ func TestDamagedRulesAreKeptAgain(t *testing.T) {
 			k.good(t)
 			k.put(t, "rules.conf", badText)
 			if r, after := k.good(t); after.Hash != before.Hash || !r.State().Restored {
-				t.Errorf("state %+v; want the rules of before, restored", r.State())
+				t.Errorf("state %+v; want the previous rules, restored", r.State())
 			}
 		})
 	}
@@ -258,9 +257,9 @@ func cutLists(path string) error {
 	return os.WriteFile(path, []byte(begin+`  "lists": []}`), 0o600)
 }
 
-// Packages and images give all their files one time, so that a word list can
-// change and keep its time and size.
-func TestAWordListOfTheSameTimeAndSizeIsKeptAnew(t *testing.T) {
+// Packages and images give all their files the same time, so a word list can
+// change without changing time and size.
+func TestChangedWordListOfSameTimeAndSizeIsSavedAgain(t *testing.T) {
 	k := newKeeping(t)
 	place := func(words string) {
 		k.put(t, "friends.txt", words)

@@ -13,10 +13,10 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// TestWordListsThatCannotBeReadAreFindingsThatPoint puts everything but a word
-// list in the place of one. The finding stands at the path in [dicts], and
-// nothing waits or reads without end.
-func TestWordListsThatCannotBeReadAreFindingsThatPoint(t *testing.T) {
+// TestUnreadableWordListIsAFindingAtItsPath replaces a word list with all kinds of
+// other files. The position of the finding is the path in [dicts], and no read
+// blocks or runs forever.
+func TestUnreadableWordListIsAFindingAtItsPath(t *testing.T) {
 	text := "[dicts]\nvip : vip.dat\n" + strings.Replace(ruleText(1), "act=a1", "act @ vip", 1)
 	for _, c := range []struct {
 		name string
@@ -28,8 +28,8 @@ func TestWordListsThatCannotBeReadAreFindingsThatPoint(t *testing.T) {
 		{"a folder", func(path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
 		{"an endless device", func(path string) error { return os.Symlink("/dev/zero", path) }, "not a regular file"},
 		{"a link to itself", func(path string) error { return os.Symlink(path, path) }, "too many levels"},
-		{"what the system does not let anybody read", func(path string) error { return os.Symlink("/proc/self/mem", path) }, "input/output error"},
-		{"larger than the bound", func(path string) error {
+		{"a file that no user can read", func(path string) error { return os.Symlink("/proc/self/mem", path) }, "input/output error"},
+		{"larger than the limit", func(path string) error {
 			if err := os.WriteFile(path, nil, 0o600); err != nil {
 				return err
 			}
@@ -62,9 +62,9 @@ func TestWordListsThatCannotBeReadAreFindingsThatPoint(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsRewrittenWhileItIsReadIsNotTaken writes to a word list when
-// its first byte has been read.
-func TestAFileThatIsRewrittenWhileItIsReadIsNotTaken(t *testing.T) {
+// TestFileChangedDuringReadIsRejected writes to a word list when its first byte
+// has been read.
+func TestFileChangedDuringReadIsRejected(t *testing.T) {
 	for name, rewrite := range map[string]func(path string) error{
 		"appended to": func(path string) error {
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -74,7 +74,7 @@ func TestAFileThatIsRewrittenWhileItIsReadIsNotTaken(t *testing.T) {
 			_, err = f.WriteString("8\n")
 			return errors.Join(err, f.Close())
 		},
-		"cut":       func(path string) error { return os.Truncate(path, 3) },
+		"truncated": func(path string) error { return os.Truncate(path, 3) },
 		"rewritten": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("9\n", 9999)), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,11 +91,11 @@ func TestAFileThatIsRewrittenWhileItIsReadIsNotTaken(t *testing.T) {
 				_, err := rules.ParseDict(path, text)
 				return err
 			})
-			if !errors.Is(err, errMoving) || !strings.Contains(err.Error(), path) {
-				t.Errorf("got %v; want that %s changed while it was read", err, path)
+			if !errors.Is(err, errChanging) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v; want an error that %s changed", err, path)
 			}
 			if !r.changed() {
-				t.Error("it counts as unchanged, and would not be read again")
+				t.Error("changed is false; the file would not be read again")
 			}
 		})
 	}
@@ -114,10 +114,10 @@ func TestOneFileUnderTwoNamesIsParsedOnce(t *testing.T) {
 	}
 }
 
-// A list that several names stand for has one content in a set, even if its file
-// is another one when the second name comes, and again what it was in the set
-// before: that it changed while it was read would not be seen.
-func TestAListIsReadOnceForAllItsNames(t *testing.T) {
+// A list with several names has one content in a set, even if its file changes
+// before the second name is read, back to its content in the previous set: that
+// change would not be detected.
+func TestListIsReadOnceForAllItsNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vip.dat")
 	write(t, path, "7\n")
 	before := newReader(nil)
@@ -133,12 +133,12 @@ func TestAListIsReadOnceForAllItsNames(t *testing.T) {
 	r := newReader(before)
 	first, err := r.list(path)
 	if err != nil || first == former {
-		t.Fatalf("the changed list: %v, or that of the set before", err)
+		t.Fatalf("the changed list: %v, or that of the previous set", err)
 	}
 	if err := os.Rename(aside, path); err != nil {
 		t.Fatal(err)
 	}
 	if second, err := r.list(path); err != nil || second != first || !r.changed() {
-		t.Errorf("for another name: %v, the same list %v, seen to have changed %v; want both", err, second == first, r.changed())
+		t.Errorf("for another name: %v, the same list %v, change detected %v; want both", err, second == first, r.changed())
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// TestReloadsUnderLoad swaps generations while others decide: each answer is
-// that of one generation, and none is older than the answer before it.
+// TestReloadsUnderLoad swaps generations during decisions: each answer belongs to one
+// generation, and none is older than the previous answer.
 func TestReloadsUnderLoad(t *testing.T) {
 	const generations = 100
 	b := newBench(t, ruleText(1))

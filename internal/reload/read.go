@@ -17,31 +17,31 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The bounds of what is read, in bytes. A million rules take about 100 MB, ten
-// million words about 200.
+// Maximum file sizes, in bytes. A million rules take about 100 MB, ten million
+// words about 200 MB.
 const (
 	maxRuleFile = 256 << 20
 	maxDict     = 2 << 30
 )
 
 // maxSummed is the size up to which content is compared by its hash. Larger
-// files are compared by what the file system says of them: to hash gigabytes
-// at every look would cost a core.
+// files are compared by size, time and inode: hashing gigabytes at every check
+// would cost a core.
 const maxSummed = 1 << 20
 
-// reader reads files, and remembers what it saw of each so that it can tell
-// later whether any has changed.
+// reader reads files and records a stamp of each, so that it can later report
+// whether any has changed.
 type reader struct {
 	seen  map[string]stamp
-	lists map[string]*rules.Dict // the word lists that were parsed
-	// before is an earlier reader, whose word lists serve again if their
-	// files have not changed: one of ten million entries takes seconds.
+	lists map[string]*rules.Dict // the parsed word lists
+	// before is an earlier reader. Its word lists are reused if their files have
+	// not changed, because parsing ten million entries takes seconds.
 	before *reader
 }
 
-// stamp is what was seen of one path.
+// stamp is the state of a path at one time.
 type stamp struct {
-	info    fs.FileInfo // nil where the path could not be read
+	info    fs.FileInfo // nil if the path could not be read
 	sum     [sha256.Size]byte
 	problem string // why it could not be read
 }
@@ -50,19 +50,19 @@ func newReader(before *reader) *reader {
 	return &reader{seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), before: before}
 }
 
-// file hands the content of a regular file of at most limit bytes to take.
-func (r *reader) file(path string, limit int64, take func(io.Reader) error) error {
-	s, err := readFile(path, limit, take)
+// file passes the content of a regular file of at most limit bytes to read.
+func (r *reader) file(path string, limit int64, read func(io.Reader) error) error {
+	s, err := readFile(path, limit, read)
 	r.seen[path] = s
 	return err
 }
 
-// list parses the word list at path, unless that was done before: for another
-// name in this generation, or for the one before.
+// list returns the word list at path. It parses each list once per generation,
+// and reuses the list of the previous generation if the file has not changed.
 func (r *reader) list(path string) (*rules.Dict, error) {
 	list := r.lists[path]
-	if list == nil { // else its file may have changed by now, and a set has one content of it
-		list = r.known(path)
+	if list == nil { // otherwise keep it, even if the file has changed: a set uses one content
+		list = r.reuse(path)
 	}
 	if list != nil {
 		return list, nil
@@ -78,40 +78,40 @@ func (r *reader) list(path string) (*rules.Dict, error) {
 	return list, nil
 }
 
-// known is the word list at path as the reader before parsed it, nil if there
+// reuse returns the word list at path from the previous reader, or nil if there
 // is none or its file has changed.
-func (r *reader) known(path string) *rules.Dict {
+func (r *reader) reuse(path string) *rules.Dict {
 	if r.before == nil || r.before.lists[path] == nil {
 		return nil
 	}
-	if s := r.before.seen[path]; s.same(look(path)) {
+	if s := r.before.seen[path]; s.same(stampOf(path)) {
 		r.seen[path], r.lists[path] = s, r.before.lists[path]
 	}
 	return r.lists[path]
 }
 
-// folder lists the *.conf of a folder in the order of their names, without
-// hidden ones: editors keep theirs beside the file.
+// folder returns the *.conf files of a folder in order of name. It skips hidden
+// files, which editors create next to the file.
 func (r *reader) folder(path string) ([]string, error) {
 	s, names, err := readFolder(path)
 	r.seen[path] = s
 	return names, err
 }
 
-// changed tells whether any path has changed since it was read.
+// changed reports whether any path has changed since it was read.
 func (r *reader) changed() bool {
 	for path, before := range r.seen {
-		if !before.same(look(path)) {
+		if !before.same(stampOf(path)) {
 			return true
 		}
 	}
 	return false
 }
 
-// paths are the files and folders that were read.
+// paths returns the files and folders that were read.
 func (r *reader) paths() []string { return slices.Collect(maps.Keys(r.seen)) }
 
-// content is a hash of all that was seen, to know the same fault again.
+// content returns a hash of all stamps, to recognize a repeated error.
 func (r *reader) content() [sha256.Size]byte {
 	h := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(r.seen)) {
@@ -124,12 +124,12 @@ func (r *reader) content() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// look takes the stamp that a path has now.
-func look(path string) stamp {
+// stampOf returns the current stamp of a path.
+func stampOf(path string) stamp {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return failed(err)
+		return failedStamp(err)
 	case info.IsDir():
 		s, _, _ := readFolder(path)
 		return s
@@ -137,19 +137,19 @@ func look(path string) stamp {
 		s, _ := readFile(path, maxSummed, func(io.Reader) error { return nil })
 		return s
 	}
-	// Their content is not looked at; whether they can be opened is, as it was
-	// when they were read.
+	// The content of other files is not read, but they are opened, so that the
+	// error is the same as when they were read.
 	f, err := open(path)
 	if err != nil {
-		return failed(err)
+		return failedStamp(err)
 	}
 	f.Close()
 	return stamp{info: info}
 }
 
-// open opens a file, and waits for nobody where it is a pipe.
+// open opens a file without blocking if it is a pipe.
 func open(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is the operator's own
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the operator provides the path
 }
 
 func (s stamp) same(t stamp) bool {
@@ -162,8 +162,9 @@ func (s stamp) same(t stamp) bool {
 	return s.info.IsDir() || os.SameFile(s.info, t.info) && s.info.Size() == t.info.Size() && s.info.ModTime().Equal(t.info.ModTime())
 }
 
-// failed is the stamp of a path that cannot be read, whichever call failed.
-func failed(err error) stamp {
+// failedStamp returns the stamp of a path that cannot be read. It does not depend
+// on which system call failed.
+func failedStamp(err error) stamp {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
 		err = cause.Err
@@ -171,21 +172,21 @@ func failed(err error) stamp {
 	return stamp{problem: err.Error()}
 }
 
-// errMoving tells that a file was written to while it was read.
-var errMoving = errors.New("changed while it was read")
+// errChanging reports that a file was modified while it was read.
+var errChanging = errors.New("changed while it was read")
 
-// readFile hands the content of a regular file to take. Anything else could
-// block or never end: it is opened without waiting, and refused before the
+// readFile passes the content of a regular file to read. Any other file could
+// block or never end: it is opened without blocking, and rejected before the
 // first byte is read.
-func readFile(path string, limit int64, take func(io.Reader) error) (stamp, error) {
+func readFile(path string, limit int64, read func(io.Reader) error) (stamp, error) {
 	f, err := open(path)
 	if err != nil {
-		return failed(err), err
+		return failedStamp(err), err
 	}
 	defer f.Close()
 	before, err := f.Stat()
 	if err != nil {
-		return failed(err), err
+		return failedStamp(err), err
 	}
 	s := stamp{info: before}
 	if before.IsDir() {
@@ -201,32 +202,32 @@ func readFile(path string, limit int64, take func(io.Reader) error) (stamp, erro
 	if before.Size() <= maxSummed {
 		content.sum = sha256.New()
 	}
-	fault := take(content)
-	// What take has left is read too: the stamp is that of the whole file.
+	readErr := read(content)
+	// Read the rest, too: the stamp covers the whole file.
 	if _, err := io.Copy(io.Discard, content); err != nil {
-		return failed(err), err
+		return failedStamp(err), err
 	}
 	after, err := f.Stat()
 	if err != nil {
-		return failed(err), err
+		return failedStamp(err), err
 	}
 	if after.Size() != content.size || !after.ModTime().Equal(before.ModTime()) {
-		return failed(errMoving), fmt.Errorf("%s: %w", path, errMoving)
+		return failedStamp(errChanging), fmt.Errorf("%s: %w", path, errChanging)
 	}
 	if content.sum != nil {
 		content.sum.Sum(s.sum[:0])
 	}
-	return s, fault
+	return s, readErr
 }
 
-// content measures what is read of a file, and sums it up if it has a sum.
+// content counts the bytes read from a file, and hashes them if sum is set.
 type content struct {
 	from io.Reader
 	size int64
 	sum  hash.Hash
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (c *content) Read(b []byte) (int, error) {
 	n, err := c.from.Read(b)
 	c.size += int64(n)
@@ -239,11 +240,11 @@ func (c *content) Read(b []byte) (int, error) {
 func readFolder(path string) (stamp, []string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return failed(err), nil, err
+		return failedStamp(err), nil, err
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return failed(err), nil, err
+		return failedStamp(err), nil, err
 	}
 	var names []string
 	for _, e := range entries {

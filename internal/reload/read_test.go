@@ -43,7 +43,7 @@ func readAll(r io.Reader) error {
 	return err
 }
 
-// realTempDir is a temporary folder by its name without links.
+// realTempDir returns the path of a temporary folder without symbolic links.
 func realTempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -53,7 +53,7 @@ func realTempDir(t testing.TB) string {
 	return dir
 }
 
-func TestWhatWouldHangOrNeverEndIsRefused(t *testing.T) {
+func TestIrregularOrLargeFilesAreRejected(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -69,7 +69,7 @@ func TestWhatWouldHangOrNeverEndIsRefused(t *testing.T) {
 		{"a folder", dir, "not a regular file"},
 		{"a device", "/dev/zero", "not a regular file"},
 		{"nothing", filepath.Join(dir, "missing"), "no such file"},
-		{"a file beyond the bound", large, "1048577 bytes; want at most 1048576"},
+		{"a file above the limit", large, "1048577 bytes; want at most 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newReader(nil)
@@ -78,20 +78,20 @@ func TestWhatWouldHangOrNeverEndIsRefused(t *testing.T) {
 				t.Errorf("got %v; want %s and the path", err, c.want)
 			}
 			if r.changed() {
-				t.Error("it counts as changed at once, and would be read again and again")
+				t.Error("changed is true at once; the file would be read again and again")
 			}
 		})
 	}
 }
 
-func TestReaderSeesWhatChanges(t *testing.T) {
+func TestReaderDetectsChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(t *testing.T, dir string)
 		want   bool
 	}{
 		{"nothing", func(*testing.T, string) {}, false},
-		{"a file beside it", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes"), "x") }, false},
+		{"an unrelated file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes"), "x") }, false},
 		{"a hidden file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, ".#b.conf"), "x") }, false},
 		{"longer", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "b.conf"), "longer") }, true},
 		{"of the same length and time", func(t *testing.T, dir string) {
@@ -105,14 +105,14 @@ func TestReaderSeesWhatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true},
-		{"gone", func(t *testing.T, dir string) {
+		{"removed", func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, "b.conf")); err != nil {
 				t.Fatal(err)
 			}
 		}, true},
 		{"a new rule file", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "c.conf"), "c") }, true},
-		{"what was missing", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "missing"), "c") }, true},
-		{"a link that was swapped", func(t *testing.T, dir string) { link(t, "two", filepath.Join(dir, "now")) }, true},
+		{"a file that was missing", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "missing"), "c") }, true},
+		{"a swapped link", func(t *testing.T, dir string) { link(t, "two", filepath.Join(dir, "now")) }, true},
 		{"a large file, touched", func(t *testing.T, dir string) {
 			if err := os.Chtimes(filepath.Join(dir, "large"), time.Time{}, time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestReaderSeesWhatChanges(t *testing.T) {
 			r := newReader(nil)
 			names, err := r.folder(dir)
 			if want := []string{filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf")}; err != nil || !slices.Equal(names, want) {
-				t.Fatalf("the folder holds %v, %v; want %v", names, err, want)
+				t.Fatalf("the folder contains %v, %v; want %v", names, err, want)
 			}
 			for _, path := range append(names, filepath.Join(dir, "now", "x"), filepath.Join(dir, "large")) {
 				if err := r.file(path, maxDict, readAll); err != nil {
@@ -148,7 +148,7 @@ func TestReaderSeesWhatChanges(t *testing.T) {
 	}
 }
 
-func TestFoldersInWhichAPathCanChange(t *testing.T) {
+func TestFoldersThatAPathDependsOn(t *testing.T) {
 	root := realTempDir(t)
 	at := func(path string) string { return filepath.Join(root, path) }
 	write(t, filepath.Join(mkdir(t, at("plain")), "rules.conf"), "")
@@ -162,11 +162,11 @@ func TestFoldersInWhichAPathCanChange(t *testing.T) {
 		want       []string
 	}{
 		{"a file", "plain/rules.conf", []string{"plain"}},
-		{"a folder, and that it stands in", "plain", []string{".", "plain"}},
+		{"a folder and its parent", "plain", []string{".", "plain"}},
 		{"a ConfigMap", "map/rules.conf", []string{"map", "map", "map/..1"}},
 		{"a file in a linked folder", "absolute/rules.conf", []string{".", "plain"}},
-		{"a file that is missing", "plain/none.conf", []string{"plain"}},
-		{"a folder that is missing", "none/none.conf", []string{"."}},
+		{"a missing file", "plain/none.conf", []string{"plain"}},
+		{"a missing folder", "none/none.conf", []string{"."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var want []string

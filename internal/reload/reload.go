@@ -1,11 +1,13 @@
-// Package reload makes rule sets of files, and puts a new one in force when
-// the files change: whole, checked and at once, or not at all.
+// Package reload loads rule sets from files and activates a new generation when
+// the files change. A generation is complete and valid, or it is not activated.
+//
+// A rule set is active while the service decides with it. Files are stable when
+// their content has not changed for a short time, and unstable otherwise.
 package reload
 
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,57 +15,41 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The grain of a reload, which together with the reading is the time from a
-// change to the new rules.
+// These times, together with reading the files, determine the time from a change
+// to the new rules.
 const (
-	// gather is how long after a report of the system the files are looked at:
-	// what is saved at once makes several reports.
-	gather = 20 * time.Millisecond
-	// settle is how long what was read must stay as it is to count as written
-	// to its end.
-	settle = 50 * time.Millisecond
-	// tries is how often files that keep moving are read again before the next
-	// report or interval is waited for.
-	tries = 10
+	// gatherDelay is the time from an event of the operating system to the check
+	// of the files: saving a file causes several events.
+	gatherDelay = 20 * time.Millisecond
+	// settleTime is the time for which files must not change after they were read
+	// to count as completely written.
+	settleTime = 50 * time.Millisecond
+	// maxTries is the number of times that unstable files are read before Run
+	// waits for the next event or interval.
+	maxTries = 10
 )
 
-// Options are what a Reloader works with.
+// Options configures a Reloader. Only Files is required.
 type Options struct {
 	Files Files
-	// Interval is the time between two looks at the content of the files,
-	// whether or not the system reports changes. The default is 2 s.
+	// Interval is the time between two checks of the files' content, whether or
+	// not the operating system reports changes. The default is 2 s.
 	Interval time.Duration
-	// StateDir is a folder of this instance's own, in which the rules that came
-	// into force last are kept, for a start beside files that are not fit to be.
-	// "" keeps none.
+	// StateDir is a folder for this instance alone that keeps a copy of the last
+	// active rules, which are used at startup if the files are invalid. "" keeps
+	// no copy.
 	StateDir string
-	// Notify is called with the new state whenever it changes, in the
-	// goroutine of Run. Nil for nobody.
+	// Notify is called with the new state whenever it changes, in the goroutine
+	// of First or Run. It may be nil.
 	Notify func(State)
-	// Logger hears of every generation and every refusal; the default is
-	// slog.Default.
+	// Logger receives a line for every generation and every rejection; the
+	// default is slog.Default.
 	Logger *slog.Logger
-	// Clock is the time for State; the default is time.Now.
+	// Clock returns the time for State; the default is time.Now.
 	Clock func() time.Time
 }
 
-// State says what is in force, and what became of the last attempt.
-type State struct {
-	Generation uint64    // 1 for the rules of the start, 0 before them
-	Hash       string    // that of the rule set in force
-	Rules      int       // their number
-	LoadedAt   time.Time // when they came into force
-	// LastError says why the files as they are now are not in force; "" if
-	// they are.
-	LastError   string
-	LastErrorAt time.Time // of the last refusal, even if it is mended
-	// Restored tells that the rules in force are those of StateDir: the files
-	// were not fit to be when the service started.
-	Restored bool
-	SavedAt  time.Time // when those came into force; zero if none were restored
-}
-
-// Reloader keeps the rules in force at what the files say.
+// Reloader keeps the active rules in step with the files.
 type Reloader struct {
 	options Options
 	trigger chan struct{}
@@ -71,16 +57,17 @@ type Reloader struct {
 	mu    sync.Mutex
 	state State
 
-	// The rest belongs to the goroutine that loads: that of First, then Run's.
-	sleep   func(context.Context, time.Duration) bool
-	deaf    bool              // do without the system's reports
-	last    *reader           // what the newest attempt saw
-	inForce *rules.Set        // nil before the first
-	refused [sha256.Size]byte // the content that was refused last
-	moving  bool              // the files did not rest when they were last read
+	// The rest belongs to the goroutine that loads: the caller of First, then of
+	// Run.
+	sleep    func(context.Context, time.Duration) bool
+	noEvents bool              // do not use events of the operating system
+	last     *reader           // of the most recent attempt
+	active   *rules.Set        // nil before the first
+	rejected [sha256.Size]byte // the content that was rejected last
+	unstable bool              // the files were unstable when they were last read
 }
 
-// New returns a Reloader that has not read anything yet.
+// New returns a Reloader, without reading any file.
 func New(o Options) *Reloader {
 	if o.Interval == 0 {
 		o.Interval = 2 * time.Second
@@ -97,46 +84,39 @@ func New(o Options) *Reloader {
 	return &Reloader{options: o, trigger: make(chan struct{}, 1), sleep: sleep, last: newReader(nil)}
 }
 
-// State is the state now. It is safe for concurrent use.
-func (r *Reloader) State() State {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
-}
-
-// Trigger asks for a load now, whether or not anything changed. It does not
-// wait, and is safe for concurrent use.
+// Trigger makes Run load the files at once, whether or not they changed. It does
+// not wait, and is safe for concurrent use.
 func (r *Reloader) Trigger() {
 	select {
 	case r.trigger <- struct{}{}:
-	default: // one is asked for already
+	default: // a load is already pending
 	}
 }
 
-// First loads the rules that the service starts with: those of the files, else
-// those that were kept in StateDir. It must succeed, with a set that is not nil,
-// before Run is called.
+// First loads the initial rules: those of the files or, if the files are invalid,
+// the copy in StateDir. It must return a set that is not nil before Run is
+// called.
 func (r *Reloader) First() (*rules.Set, rules.Findings, error) {
 	set, findings, err := r.options.Files.load(r.last)
 	if err == nil && !findings.HasErrors() {
 		r.accept(set, findings)
 		return set, findings, err
 	}
-	if kept := r.restore(findings, err); kept != nil {
-		return kept, nil, nil
+	if restored := r.restore(findings, err); restored != nil {
+		return restored, nil, nil
 	}
 	return set, findings, err
 }
 
-// Run watches the files and hands every new generation to apply, until ctx is
+// Run watches the files and passes every new generation to apply, until ctx is
 // done.
 func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
-	w := newWatch(r.options.Logger, r.deaf)
+	w := newWatch(r.options.Logger, r.noEvents)
 	defer w.close()
 	w.follow(r.watched())
-	looks := time.NewTicker(r.options.Interval)
-	defer looks.Stop()
-	// The first look is for what changed between First and the watch.
+	poll := time.NewTicker(r.options.Interval)
+	defer poll.Stop()
+	// The first check finds changes between First and the start of the watch.
 	due := time.NewTimer(0)
 	defer due.Stop()
 	gathering := true
@@ -148,52 +128,52 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		case <-w.events():
 			if !gathering {
 				gathering = true
-				due.Reset(gather)
+				due.Reset(gatherDelay)
 			}
 			continue
 		case err := <-w.errors():
-			r.options.Logger.Warn("reports of changed rule files were lost; looking at the files", "error", err)
+			r.options.Logger.Warn("file events were lost; checking the rule files", "error", err)
 		case <-due.C:
 			gathering = false
-		case <-looks.C:
+		case <-poll.C:
 		case <-r.trigger:
 			forced = true
 		}
-		// Files that moved may have come to rest as they were before.
-		if forced || r.moving || r.last.changed() {
+		// Unstable files may have become stable with their previous content.
+		if forced || r.unstable || r.last.changed() {
 			r.load(ctx, apply, forced)
 		}
-		// A folder that is new among them reported nothing to us until now.
+		// A folder watched for the first time has reported no events until now.
 		if w.follow(r.watched()) && !gathering {
 			gathering = true
-			due.Reset(gather)
+			due.Reset(gatherDelay)
 		}
 	}
 }
 
-// watched are all paths that the rule set depends on, those among them that do
-// not exist yet too.
+// watched returns all paths that the rule set depends on, including those that
+// do not exist yet.
 func (r *Reloader) watched() []string {
 	return append(r.last.paths(), r.options.Files.Paths...)
 }
 
-// load reads the files until they rest, and lets the outcome take effect.
+// load reads the files until they are stable, and processes the result.
 func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool) {
-	seen := r.last
-	for range tries {
-		seen = newReader(seen)
-		set, findings, err := r.options.Files.load(seen)
-		if !r.sleep(ctx, settle) {
+	attempt := r.last
+	for range maxTries {
+		attempt = newReader(attempt)
+		set, findings, err := r.options.Files.load(attempt)
+		if !r.sleep(ctx, settleTime) {
 			return
 		}
-		seen.before = nil // it has served, and would keep all its forerunners
-		if seen.changed() {
+		attempt.before = nil // no longer needed, and would retain all earlier readers
+		if attempt.changed() {
 			continue
 		}
-		r.last, r.moving = seen, false
+		r.last, r.unstable = attempt, false
 		switch {
 		case err != nil || findings.HasErrors():
-			r.refuse(findings, err, forced)
+			r.reject(findings, err, forced)
 		case set.Hash != r.State().Hash:
 			apply(set)
 			r.accept(set, findings)
@@ -202,94 +182,66 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 		}
 		return
 	}
-	r.await()
+	r.noteUnstable()
 }
 
-// await notes that the files do not rest, so that what they say is not in force.
-func (r *Reloader) await() {
-	if r.moving {
-		return // that was told
+// noteUnstable records that the files are unstable, so that their content is not
+// active.
+func (r *Reloader) noteUnstable() {
+	if r.unstable {
+		return // already reported
 	}
-	const fault = "the rule files keep changing; the rules in force stay until they rest"
-	r.moving = true
-	r.refused = [sha256.Size]byte{} // at rest, the same fault is worth telling again
-	r.change(func(s *State) { s.LastError, s.LastErrorAt = fault, r.options.Clock() })
-	r.options.Logger.Warn(fault)
+	const problem = "the rule files keep changing; keeping the active rules until the files are stable"
+	r.unstable = true
+	r.rejected = [sha256.Size]byte{} // log the same error again once the files are stable
+	r.change(func(s *State) { s.LastError, s.LastErrorAt = problem, r.options.Clock() })
+	r.options.Logger.Warn(problem)
 }
 
-// accept notes a new generation.
+// accept records a new generation.
 func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
-	r.refused = [sha256.Size]byte{}
-	findings = append(findings, rules.Renumbered(r.inForce, set)...)
-	r.inForce = set
+	r.rejected = [sha256.Size]byte{}
+	findings = append(findings, rules.Renumbered(r.active, set)...)
+	r.active = set
 	state := r.change(func(s *State) {
 		s.Generation++
 		s.Hash, s.Rules, s.LoadedAt, s.LastError = set.Hash, len(set.Rules), r.options.Clock(), ""
 		s.Restored, s.SavedAt = false, time.Time{}
 	})
-	r.options.Logger.Info("rules are in force", "generation", state.Generation, "rules", state.Rules, "hash", state.Hash)
+	r.options.Logger.Info("rules are active", "generation", state.Generation, "rules", state.Rules, "hash", state.Hash)
 	for _, f := range findings {
-		r.options.Logger.Warn("a rule file wants a look", "finding", f.Error())
+		r.options.Logger.Warn("finding in a rule file", "finding", f.Error())
 	}
-	r.keep(set)
+	r.save(set)
 }
 
-// refuse notes that the files are not fit to be in force. The same content is
-// logged once, unless somebody asks.
-func (r *Reloader) refuse(findings rules.Findings, err error, forced bool) {
+// reject records that the files are invalid. The same content is logged once,
+// unless the load is forced.
+func (r *Reloader) reject(findings rules.Findings, err error, forced bool) {
 	content := r.last.content()
-	if content == r.refused && !forced {
+	if content == r.rejected && !forced {
 		return
 	}
-	r.refused = content
-	faults := describe(findings, err)
+	r.rejected = content
+	problems := describe(findings, err)
 	state := r.change(func(s *State) {
-		s.LastError, s.LastErrorAt = summary(faults), r.options.Clock()
+		s.LastError, s.LastErrorAt = summary(problems), r.options.Clock()
 	})
-	r.options.Logger.Error("the rule files are refused; the rules in force stay", "generation", state.Generation, "findings", faults)
+	r.options.Logger.Error("the rule files are invalid; keeping the active rules", "generation", state.Generation, "findings", problems)
 }
 
-// confirm notes that the files say what is in force already.
+// confirm records that the files contain the rules that are already active.
 func (r *Reloader) confirm(forced bool) {
-	r.refused = [sha256.Size]byte{}
+	r.rejected = [sha256.Size]byte{}
 	if r.State().LastError != "" {
 		state := r.change(func(s *State) { s.LastError, s.Restored, s.SavedAt = "", false, time.Time{} })
-		r.options.Logger.Info("the rule files say again what is in force", "generation", state.Generation)
+		r.options.Logger.Info("the rule files match the active rules again", "generation", state.Generation)
 	} else if forced {
 		r.options.Logger.Info("the rule files have not changed", "generation", r.State().Generation)
 	}
 }
 
-func (r *Reloader) change(f func(*State)) State {
-	r.mu.Lock()
-	f(&r.state)
-	state := r.state
-	r.mu.Unlock()
-	r.options.Notify(state)
-	return state
-}
-
-// describe words each fault, one text a fault.
-func describe(findings rules.Findings, err error) []string {
-	var faults []string
-	if err != nil {
-		faults = append(faults, err.Error())
-	}
-	for _, f := range findings {
-		faults = append(faults, f.Error())
-	}
-	return faults
-}
-
-// summary is the first fault and the number of the others.
-func summary(faults []string) string {
-	if len(faults) > 1 {
-		return fmt.Sprintf("%s (and %d more)", faults[0], len(faults)-1)
-	}
-	return faults[0]
-}
-
-// sleep waits, and tells whether it did so to the end.
+// sleep waits for d. It returns false if ctx was done first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ruleText is a good rule file with rules of these numbers.
+// ruleText returns a valid rule file with rules of these numbers.
 func ruleText(numbers ...int) string {
 	var b strings.Builder
 	b.WriteString("[rules]\n")
@@ -32,13 +32,13 @@ func ruleText(numbers ...int) string {
 
 const badText = "[rules]\nrule : [cuont] [act=a] [] [result=2; return=1]\n"
 
-// bench is a Reloader on a folder, that loads when it is told to.
+// bench is a Reloader on a folder that loads only when reload is called.
 type bench struct {
 	*Reloader
 	dir     string
 	log     *bytes.Buffer
 	applied []*rules.Set
-	told    []State
+	states  []State
 }
 
 func newBench(t *testing.T, text string) *bench {
@@ -54,7 +54,7 @@ func newBenchIn(t *testing.T, dir, text string) *bench {
 	b.Reloader = New(Options{
 		Files:  Files{Paths: []string{b.path()}},
 		Logger: slog.New(slog.NewTextHandler(b.log, nil)),
-		Notify: func(s State) { b.told = append(b.told, s) },
+		Notify: func(s State) { b.states = append(b.states, s) },
 		Clock:  func() time.Time { now = now.Add(time.Second); return now },
 	})
 	b.sleep = func(context.Context, time.Duration) bool { return true }
@@ -71,12 +71,12 @@ func (b *bench) write(t *testing.T, text string) {
 	write(t, b.path(), text)
 }
 
-// reload is what Run does when something has happened.
+// reload does what Run does on an event.
 func (b *bench) reload() {
 	b.load(context.Background(), func(s *rules.Set) { b.applied = append(b.applied, s) }, false)
 }
 
-func TestGoodRulesComeIntoForce(t *testing.T) {
+func TestValidRulesBecomeActive(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	b.write(t, ruleText(1, 2))
 	b.reload()
@@ -85,29 +85,29 @@ func TestGoodRulesComeIntoForce(t *testing.T) {
 		t.Errorf("%d applied, state %+v", len(b.applied), s)
 	}
 	if !s.LoadedAt.Equal(time.Unix(1780286402, 0)) {
-		t.Errorf("loaded at %v; want what the clock said then", s.LoadedAt)
+		t.Errorf("loaded at %v; want the time of the clock", s.LoadedAt)
 	}
-	if len(b.told) != 2 || b.told[1] != s {
-		t.Errorf("told %+v; want the first state and this", b.told)
+	if len(b.states) != 2 || b.states[1] != s {
+		t.Errorf("notified of %+v; want the first state and this", b.states)
 	}
 }
 
-func TestNumbersThatChangeTheirMeaningAreToldOnce(t *testing.T) {
+func TestRenumberedRulesAreLoggedOnce(t *testing.T) {
 	b := newBench(t, ruleText(1, 2))
 	b.write(t, strings.ReplaceAll(ruleText(1, 2), "act=a1", "act=new"))
 	b.reload()
 	if strings.Contains(b.log.String(), "W019") {
-		t.Errorf("another value is no other meaning:\n%s", b.log)
+		t.Errorf("a changed value is not a renumbering:\n%s", b.log)
 	}
 	b.write(t, strings.NewReplacer("act=a1", "act=a2", "act=a2", "act=new").Replace(ruleText(1, 2)))
 	b.reload()
 	b.reload()
 	if n := strings.Count(b.log.String(), "warning W019: return=1 was the number of the rule that is 2 now"); n != 1 || len(b.applied) != 2 {
-		t.Errorf("told %d times, %d applied; want the rules in force and one word about them:\n%s", n, len(b.applied), b.log)
+		t.Errorf("logged %d times, %d applied; want the rules active and one line about them:\n%s", n, len(b.applied), b.log)
 	}
 }
 
-func TestBadRulesChangeNothingAndAreToldOnce(t *testing.T) {
+func TestReloadKeepsOldRulesOnError(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	before := b.State()
 	b.write(t, badText)
@@ -121,17 +121,17 @@ func TestBadRulesChangeNothingAndAreToldOnce(t *testing.T) {
 	if !strings.Contains(s.LastError, "rules.conf:2:9: error") || s.LastErrorAt.IsZero() {
 		t.Errorf("the last error is %q at %v", s.LastError, s.LastErrorAt)
 	}
-	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 1 {
-		t.Errorf("logged %d times; want once a content:\n%s", n, b.log)
+	if n := strings.Count(b.log.String(), "the rule files are invalid"); n != 1 {
+		t.Errorf("logged %d times; want once per content:\n%s", n, b.log)
 	}
 	b.write(t, badText+"stray\n")
 	b.reload()
-	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 2 {
-		t.Errorf("logged %d times; want another content told too:\n%s", n, b.log)
+	if n := strings.Count(b.log.String(), "the rule files are invalid"); n != 2 {
+		t.Errorf("logged %d times; want a line for the changed content too:\n%s", n, b.log)
 	}
 }
 
-func TestOldRulesPutBackClearTheError(t *testing.T) {
+func TestRestoringOldFilesClearsTheError(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	b.write(t, badText)
 	b.reload()
@@ -142,17 +142,17 @@ func TestOldRulesPutBackClearTheError(t *testing.T) {
 	}
 	b.write(t, badText)
 	b.reload()
-	if n := strings.Count(b.log.String(), "the rule files are refused"); n != 2 {
-		t.Errorf("logged %d times; want the fault told again after it was mended", n)
+	if n := strings.Count(b.log.String(), "the rule files are invalid"); n != 2 {
+		t.Errorf("logged %d times; want the same error logged again after it was fixed", n)
 	}
 }
 
-func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
+func TestUnreadableFilesKeepOldRules(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(b *bench) error
 	}{
-		{"gone", func(b *bench) error { return os.Remove(b.path()) }},
+		{"removed", func(b *bench) error { return os.Remove(b.path()) }},
 		{"a folder in its place", func(b *bench) error {
 			if err := os.Remove(b.path()); err != nil {
 				return err
@@ -174,7 +174,7 @@ func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
 	}
 }
 
-func TestAGoodFileCutShortNeverHolds(t *testing.T) {
+func TestTruncatedFileNeverBecomesActive(t *testing.T) {
 	text := ruleText(1, 2) + "[end]\n"
 	b := newBench(t, text)
 	b.options.Files.Rules.RequireEnd = true
@@ -182,14 +182,15 @@ func TestAGoodFileCutShortNeverHolds(t *testing.T) {
 		b.write(t, text[:n])
 		b.reload()
 		if len(b.applied) != 0 {
-			t.Fatalf("cut to %d bytes it came into force:\n%s", n, text[:n])
+			t.Fatalf("active although truncated to %d bytes:\n%s", n, text[:n])
 		}
 	}
 }
 
-func TestAFileIsReadOnceItRests(t *testing.T) {
+func TestFileIsReadOnceItIsStable(t *testing.T) {
 	b := newBench(t, ruleText(1))
-	// What a slow writer has done by each look; every step is a good file.
+	// The content that a slow writer has written by each check; every step is a
+	// valid file.
 	steps := []string{ruleText(1, 2), ruleText(1, 2, 3), ruleText(1, 2, 3, 4)}
 	b.write(t, ruleText(9))
 	b.sleep = func(context.Context, time.Duration) bool {
@@ -201,11 +202,11 @@ func TestAFileIsReadOnceItRests(t *testing.T) {
 	}
 	b.reload()
 	if len(b.applied) != 1 || len(b.applied[0].Rules) != 4 {
-		t.Errorf("%d generations; want only that of the whole file", len(b.applied))
+		t.Errorf("%d generations; want only that of the complete file", len(b.applied))
 	}
 }
 
-func TestAFileThatNeverRestsIsLeftForLater(t *testing.T) {
+func TestUnstableFileIsLeftForLater(t *testing.T) {
 	b := newBench(t, ruleText(1))
 	n := 1
 	b.sleep = func(context.Context, time.Duration) bool {
@@ -215,11 +216,11 @@ func TestAFileThatNeverRestsIsLeftForLater(t *testing.T) {
 	}
 	b.reload()
 	if len(b.applied) != 0 || !b.last.changed() {
-		t.Errorf("%d applied; want none, and the change still to be seen", len(b.applied))
+		t.Errorf("%d applied; want none, and the change still detectable", len(b.applied))
 	}
 }
 
-func TestWordListsBelongToTheRules(t *testing.T) {
+func TestWordListsAreRelativeToRuleFileOrRoot(t *testing.T) {
 	text := "[dicts]\nwords : words.dat\n" + strings.Replace(ruleText(1), "act=a1", "act @ words", 1)
 	dir, root := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "rules.conf"), text)
@@ -271,8 +272,8 @@ func TestUnchangedWordListsAreNotParsedAgain(t *testing.T) {
 	}
 }
 
-// TestRun replaces the files of a running Reloader in every way; the system's
-// reports alone show the changes.
+// TestRun replaces the files of a running Reloader in every way; only events of
+// the operating system reveal the changes.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -311,8 +312,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// twoFolders has the rules 1 in force from a file at path, and the rules 2 in a file
-// of another folder. Nobody looks at intervals.
+// twoFolders returns a Reloader with rule 1 active from a file at path, and a file
+// with rule 2 in another folder. The interval is too long to matter.
 func twoFolders(t *testing.T) (r *Reloader, path, far string) {
 	t.Helper()
 	path, far = filepath.Join(t.TempDir(), "rules.conf"), filepath.Join(t.TempDir(), "far.conf")
@@ -325,7 +326,7 @@ func twoFolders(t *testing.T) (r *Reloader, path, far string) {
 	return r, path, far
 }
 
-func TestChangesBehindALinkAreSeen(t *testing.T) {
+func TestChangesBehindALinkAreDetected(t *testing.T) {
 	r, path, far := twoFolders(t)
 	number := runIn(t, r)
 	link(t, far, path)
@@ -334,9 +335,9 @@ func TestChangesBehindALinkAreSeen(t *testing.T) {
 	waitFor(t, func() bool { return number.Load() == 3 })
 }
 
-// TestChangesBeforeAFolderIsWatchedAreSeen writes to a file between its first
-// reading and the watch of the folder that a link has led to.
-func TestChangesBeforeAFolderIsWatchedAreSeen(t *testing.T) {
+// TestChangesBeforeAFolderIsWatchedAreDetected writes to a file between its
+// first reading and the watch of its folder, to which a link leads.
+func TestChangesBeforeAFolderIsWatchedAreDetected(t *testing.T) {
 	r, path, far := twoFolders(t)
 	r.options.Notify = func(s State) {
 		if s.Generation == 3 {
@@ -344,13 +345,13 @@ func TestChangesBeforeAFolderIsWatchedAreSeen(t *testing.T) {
 		}
 	}
 	number := runIn(t, r)
-	write(t, path, ruleText(4)) // what is in force from now on, Run itself has seen
+	write(t, path, ruleText(4)) // from now on Run itself has loaded the active rules
 	waitFor(t, func() bool { return number.Load() == 4 })
 	link(t, far, path)
 	waitFor(t, func() bool { return number.Load() == 3 })
 }
 
-func TestLooksAtIntervalsSeeWhatNobodyReports(t *testing.T) {
+func TestIntervalsDetectChangesWithoutEvents(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.conf")
 	write(t, path, ruleText(1))
@@ -358,13 +359,13 @@ func TestLooksAtIntervalsSeeWhatNobodyReports(t *testing.T) {
 	if _, _, err := r.First(); err != nil {
 		t.Fatal(err)
 	}
-	r.deaf = true
+	r.noEvents = true
 	number := runIn(t, r)
 	write(t, path, ruleText(2))
 	waitFor(t, func() bool { return number.Load() == 2 })
 }
 
-func TestTriggerReadsAgain(t *testing.T) {
+func TestTriggerLoadsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.conf")
 	write(t, path, ruleText(1))
@@ -372,7 +373,7 @@ func TestTriggerReadsAgain(t *testing.T) {
 	if _, _, err := r.First(); err != nil {
 		t.Fatal(err)
 	}
-	r.deaf = true
+	r.noEvents = true
 	number := runIn(t, r)
 	write(t, path, ruleText(2))
 	for range 3 {
@@ -381,8 +382,8 @@ func TestTriggerReadsAgain(t *testing.T) {
 	waitFor(t, func() bool { return number.Load() == 2 })
 }
 
-// runIn runs r until the test ends; the result is the number of the first rule
-// in force.
+// runIn runs r until the test ends. It returns the number of the first active
+// rule.
 func runIn(t *testing.T, r *Reloader) *atomic.Int64 {
 	t.Helper()
 	var number atomic.Int64
@@ -401,14 +402,14 @@ func runIn(t *testing.T, r *Reloader) *atomic.Int64 {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
+	timeout := time.After(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for !done() {
 		select {
-		case <-look.C:
-		case <-late:
-			t.Fatal("the new rules are not in force after 20 s")
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal("the new rules are not active after 20 s")
 		}
 	}
 }

@@ -2,35 +2,35 @@ package reload
 
 import "github.com/koalagate/koalagate/rules"
 
-// restore puts the rules that were kept in force, in place of files that are not
-// fit to be, and returns them; nil if there are none.
-func (r *Reloader) restore(findings rules.Findings, fault error) *rules.Set {
+// restore activates the rules in StateDir instead of invalid files, and returns
+// them, or nil if there are none. The findings and loadErr describe the files.
+func (r *Reloader) restore(findings rules.Findings, loadErr error) *rules.Set {
 	if r.options.StateDir == "" {
 		return nil
 	}
 	set, savedAt, err := kept{r.options.StateDir}.restore(r.options.Files)
 	if err != nil {
-		r.options.Logger.Error("state_dir has no rules to start with", "state_dir", r.options.StateDir, "error", err)
+		r.options.Logger.Error("state_dir contains no usable rules", "state_dir", r.options.StateDir, "error", err)
 		return nil
 	}
-	faults := describe(findings, fault)
-	r.inForce, r.refused = set, r.last.content()
+	problems := describe(findings, loadErr)
+	r.active, r.rejected = set, r.last.content()
 	state := r.change(func(s *State) {
 		s.Generation, s.Hash, s.Rules, s.LoadedAt = 1, set.Hash, len(set.Rules), r.options.Clock()
-		s.LastError, s.LastErrorAt = summary(faults), s.LoadedAt
+		s.LastError, s.LastErrorAt = summary(problems), s.LoadedAt
 		s.Restored, s.SavedAt = true, savedAt
 	})
-	r.options.Logger.Error("the rule files are refused; starting with the rules that were last in force: mend the files",
-		"kept_since", savedAt, "state_dir", r.options.StateDir, "hash", state.Hash, "findings", faults)
+	r.options.Logger.Error("the rule files are invalid; starting with the last active rules; fix the files",
+		"kept_since", savedAt, "state_dir", r.options.StateDir, "hash", state.Hash, "findings", problems)
 	return set
 }
 
-// keep has the rules in force kept for the next start.
-func (r *Reloader) keep(set *rules.Set) {
+// save copies the active rules to StateDir for the next start.
+func (r *Reloader) save(set *rules.Set) {
 	if r.options.StateDir == "" {
 		return
 	}
 	if err := (kept{r.options.StateDir}).save(set, r.options.Files, r.last, r.options.Clock()); err != nil {
-		r.options.Logger.Warn("the rules in force could not be kept in state_dir; the next start depends on the rule files alone", "state_dir", r.options.StateDir, "error", err)
+		r.options.Logger.Warn("cannot save the active rules in state_dir; the next start depends on the rule files alone", "state_dir", r.options.StateDir, "error", err)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// asNobody runs f as a user who may read nothing that is not open to all,
-// whoever runs the tests. The owner of a file needs nothing but its mode.
+// asNobody runs f as a user without access to other users' files, even if root
+// runs the tests. For any other user the mode of a file is sufficient.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() == 0 {
 		const nobody = 65534
-		runtime.LockOSThread() // the identity is that of the thread
+		runtime.LockOSThread() // the user belongs to the thread
 		defer runtime.UnlockOSThread()
 		if err := syscall.Setfsuid(nobody); err != nil {
 			t.Fatal(err)
@@ -32,9 +32,9 @@ func asNobody(t *testing.T, f func()) {
 	f()
 }
 
-// What the system lets nobody open rests all the same: to take it for a file
-// that changes would never refuse it, and nobody would be told.
-func TestWhatCannotBeOpenedIsRefused(t *testing.T) {
+// A file that cannot be opened is stable. If it counted as unstable, it would
+// never be rejected and reported.
+func TestUnopenableFileIsRejected(t *testing.T) {
 	large := append([]byte(ruleText(1)), bytes.Repeat([]byte("# as large as real ones\n"), maxSummed/20)...)
 	for _, c := range []struct {
 		name    string
@@ -57,7 +57,7 @@ func TestWhatCannotBeOpenedIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			// The folder above is for its owner alone.
+			// The parent folder is accessible only to its owner.
 			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestWhatCannotBeOpenedIsRefused(t *testing.T) {
 	}
 }
 
-// writeSecret puts a file in place that nobody may read.
+// writeSecret replaces path with a file that no user may read.
 func writeSecret(t *testing.T, path string, text []byte) {
 	t.Helper()
 	next := filepath.Join(filepath.Dir(path), "next")

@@ -6,20 +6,20 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch has the system report changes in folders. Where it cannot, the looks
-// at intervals remain.
+// watch receives events about changes in folders from the operating system. If
+// that fails, the Reloader still checks the files at intervals.
 type watch struct {
-	notify  *fsnotify.Watcher // nil where the system has none to give
+	notify  *fsnotify.Watcher // nil if not available
 	folders map[string]bool
 	logger  *slog.Logger
 	warned  bool
 }
 
-// newWatch returns a watch that follows nothing yet, and never will if it is
-// deaf.
-func newWatch(logger *slog.Logger, isDeaf bool) *watch {
+// newWatch returns a watch that follows no folder yet. With noEvents it never
+// will.
+func newWatch(logger *slog.Logger, noEvents bool) *watch {
 	w := &watch{folders: make(map[string]bool), logger: logger}
-	if isDeaf {
+	if noEvents {
 		return w
 	}
 	notify, err := fsnotify.NewWatcher()
@@ -31,16 +31,16 @@ func newWatch(logger *slog.Logger, isDeaf bool) *watch {
 	return w
 }
 
-// warn says once that changes are seen later than they could be.
+// warn logs once that changes are detected only at intervals.
 func (w *watch) warn(err error) {
 	if !w.warned {
-		w.logger.Warn("the system does not report changes of the rule files; they are compared at intervals alone", "error", err)
+		w.logger.Warn("cannot watch the rule files; checking them at intervals only", "error", err)
 		w.warned = true
 	}
 }
 
-// events are the system's reports; nil, which never speaks, where there are
-// none.
+// events returns the channel of events, or nil, which blocks forever, if there
+// are none.
 func (w *watch) events() <-chan fsnotify.Event {
 	if w.notify == nil {
 		return nil
@@ -48,7 +48,7 @@ func (w *watch) events() <-chan fsnotify.Event {
 	return w.notify.Events
 }
 
-// errors are the system's complaints, such as that reports were lost.
+// errors returns the channel of errors, such as lost events.
 func (w *watch) errors() <-chan error {
 	if w.notify == nil {
 		return nil
@@ -56,9 +56,9 @@ func (w *watch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// follow watches what these paths depend on now, and nothing else. It tells
-// whether it watches a folder that it did not before: of what changed there until
-// now there is no report.
+// follow watches the folders that these paths currently depend on, and no others.
+// It reports whether a folder is new: there are no events for its earlier
+// changes.
 func (w *watch) follow(paths []string) (isNew bool) {
 	if w.notify == nil {
 		return false
@@ -68,8 +68,8 @@ func (w *watch) follow(paths []string) (isNew bool) {
 		for _, folder := range folders(path) {
 			wanted[folder] = true
 			isNew = isNew || !w.folders[folder]
-			// Also for folders that are followed already: one that was
-			// replaced by another of its name is not the one we watch.
+			// Add watched folders again: a folder may have been replaced by
+			// another of the same name.
 			if err := w.notify.Add(folder); err != nil {
 				w.warn(err)
 			}
@@ -77,7 +77,7 @@ func (w *watch) follow(paths []string) (isNew bool) {
 	}
 	for folder := range w.folders {
 		if !wanted[folder] {
-			// The error is that the folder is gone, which ended the watch.
+			// It fails only if the folder was removed, which ended the watch.
 			_ = w.notify.Remove(folder)
 		}
 	}
@@ -85,7 +85,7 @@ func (w *watch) follow(paths []string) (isNew bool) {
 	return isNew
 }
 
-// close ends the watch. Its error is of no use to anyone.
+// close ends the watch. Its error is irrelevant at that point.
 func (w *watch) close() {
 	if w.notify != nil {
 		_ = w.notify.Close()

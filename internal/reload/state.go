@@ -1,0 +1,62 @@
+package reload
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// State describes the active rules and the result of the last attempt to load
+// new ones.
+type State struct {
+	Generation uint64    // 1 for the rules at startup, 0 before
+	Hash       string    // of the active rule set
+	Rules      int       // the number of active rules
+	LoadedAt   time.Time // when they became active
+	// LastError is the reason why the current files are not active; "" if they
+	// are.
+	LastError   string
+	LastErrorAt time.Time // of the last rejection, even if it has been fixed
+	// Restored reports that the active rules come from StateDir, because the
+	// files were invalid when the service started.
+	Restored bool
+	SavedAt  time.Time // when restored rules were saved; zero if none were restored
+}
+
+// State returns the current state. It is safe for concurrent use.
+func (r *Reloader) State() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// change updates the state and passes it to Notify.
+func (r *Reloader) change(f func(*State)) State {
+	r.mu.Lock()
+	f(&r.state)
+	state := r.state
+	r.mu.Unlock()
+	r.options.Notify(state)
+	return state
+}
+
+// describe returns one text per problem.
+func describe(findings rules.Findings, err error) []string {
+	var problems []string
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	for _, f := range findings {
+		problems = append(problems, f.Error())
+	}
+	return problems
+}
+
+// summary returns the first problem and the number of the others.
+func summary(problems []string) string {
+	if len(problems) > 1 {
+		return fmt.Sprintf("%s (and %d more)", problems[0], len(problems)-1)
+	}
+	return problems[0]
+}
