@@ -12,12 +12,12 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// maxModes bounds a change of modes, in bytes.
+// maxModes is the maximum size of a request that changes modes, in bytes.
 const maxModes = 4 << 10
 
-// modes serves /modes: GET tells the mode of every door, POST changes those
-// that its JSON object names, {"ratelimit":"observe"}, and answers like GET.
-// What is faulty changes nothing.
+// modes serves /modes: GET returns the mode of every door, and POST changes the
+// doors in its JSON object, such as {"ratelimit":"observe"}, and answers like GET.
+// An invalid request changes nothing.
 type modes struct{ *engine.Modes }
 
 func (m modes) get(w http.ResponseWriter, _ *http.Request) {
@@ -31,7 +31,7 @@ func (m modes) get(w http.ResponseWriter, _ *http.Request) {
 func (m modes) post(w http.ResponseWriter, r *http.Request) {
 	changes, err := readModes(http.MaxBytesReader(w, r.Body, maxModes))
 	if err != nil {
-		harmless(w.Header())
+		setSafeHeaders(w.Header())
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -39,7 +39,7 @@ func (m modes) post(w http.ResponseWriter, r *http.Request) {
 	m.get(w, r)
 }
 
-// readModes reads a change, and refuses it as a whole if a part is faulty.
+// readModes reads a change of modes. It fails if any part is invalid.
 func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	var changes map[string]engine.Mode
 	d := json.NewDecoder(body)
@@ -49,7 +49,7 @@ func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	}
 	for door, mode := range changes {
 		if !doorname.IsServed(door) {
-			return nil, fmt.Errorf("%q is no door; want one of %s", door, strings.Join(doorname.Served(), ", "))
+			return nil, fmt.Errorf("unknown door %q; want one of %s", door, strings.Join(doorname.Served(), ", "))
 		}
 		if _, err := engine.ParseMode(string(mode)); err != nil {
 			return nil, fmt.Errorf("%s: %w", door, err)

@@ -18,18 +18,18 @@ func TestModes(t *testing.T) {
 	}{
 		{"one door", `{"koala":"off"}`, nil, 200, "off", "enforce"},
 		{"two doors", `{"koala":"observe","ratelimit":"off"}`, nil, 200, "observe", "off"},
-		{"none", `{}`, nil, 200, "enforce", "enforce"},
-		{"a door that is none", `{"koala":"off","cola":"off"}`, nil, 400, "enforce", "enforce"},
-		{"a mode that is none", `{"ratelimit":"off","koala":"OFF"}`, nil, 400, "enforce", "enforce"},
+		{"no door", `{}`, nil, 200, "enforce", "enforce"},
+		{"an unknown door", `{"koala":"off","cola":"off"}`, nil, 400, "enforce", "enforce"},
+		{"an unknown mode", `{"ratelimit":"off","koala":"OFF"}`, nil, 400, "enforce", "enforce"},
 		{"no object", `koala=off`, nil, 400, "enforce", "enforce"},
 		{"no body", ``, nil, 400, "enforce", "enforce"},
-		{"no object but null", `null`, nil, 400, "enforce", "enforce"},
+		{"null", `null`, nil, 400, "enforce", "enforce"},
 		{"two objects", `{"koala":"off"}{"ratelimit":"off"}`, nil, 400, "enforce", "enforce"},
-		{"a blank line behind", "{\"koala\":\"off\"}\r\n\n", nil, 200, "off", "enforce"},
-		{"more behind", `{"koala":"off"} please`, nil, 400, "enforce", "enforce"},
+		{"a trailing blank line", "{\"koala\":\"off\"}\r\n\n", nil, 200, "off", "enforce"},
+		{"trailing text", `{"koala":"off"} please`, nil, 400, "enforce", "enforce"},
 		{"an endless body", `{"` + strings.Repeat("x", 10_000), nil, 400, "enforce", "enforce"},
 		{"from another site's page", `{"koala":"off"}`, []string{"Origin", "https://evil.example"}, 403, "enforce", "enforce"},
-		{"from a page of our own", `{"koala":"off"}`, []string{"Sec-Fetch-Site", "same-origin"}, 200, "off", "enforce"},
+		{"from a page of the same origin", `{"koala":"off"}`, []string{"Sec-Fetch-Site", "same-origin"}, 200, "off", "enforce"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options()
@@ -48,12 +48,12 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestModesNeedTheToken(t *testing.T) {
+func TestModesRequireTheToken(t *testing.T) {
 	o := options()
 	o.Token = "s3cret-token"
 	h := admin.New(o)
 	for _, method := range []string{"GET", "POST"} {
-		if w := ask(h, method, "/modes", "localhost:9982"); w.Code != 401 {
+		if w := request(h, method, "/modes", "localhost:9982"); w.Code != 401 {
 			t.Errorf("%s: %d; want 401", method, w.Code)
 		}
 	}

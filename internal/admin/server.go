@@ -1,5 +1,5 @@
-// Package admin serves what operators and orchestrators ask: health,
-// readiness, metrics, the version and profiles.
+// Package admin serves the pages for operators and orchestrators: health,
+// readiness, metrics, modes, the version and profiles.
 package admin
 
 import (
@@ -11,28 +11,28 @@ import (
 	"github.com/koalagate/koalagate/engine"
 )
 
-// Options are what the admin pages show, and whom they are shown to.
+// Options configures the content of the admin pages and the access to them.
 type Options struct {
-	// Status is asked at every look at /readyz.
+	// Status is called for every request to /readyz.
 	Status func() Status
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Modes are shown and changed at /modes.
+	// Modes are the modes to show and change at /modes.
 	Modes *engine.Modes
-	// Version is what /version says.
+	// Version is the answer of /version.
 	Version Version
-	// Hosts are the names, beside localhost and plain addresses, by which the
-	// pages may be called.
+	// Hosts lists the accepted host names, in addition to localhost and IP
+	// addresses.
 	Hosts []string
-	// Token must be brought as a bearer token for everything but health and
+	// Token is the bearer token required for everything except health and
 	// readiness; "" for none.
 	Token string
-	// Exposed tells that others than this machine reach the pages: without a
-	// Token, only health and readiness are then served.
+	// Exposed reports that other machines can reach the pages: without a Token,
+	// only health and readiness are served.
 	Exposed bool
 }
 
-// Status is whether the service is ready, and by what rules it decides.
+// Status describes whether the service is ready, and its active rules.
 type Status struct {
 	Ready      bool      `json:"ready"`
 	Reason     string    `json:"reason,omitempty"` // why it is not ready
@@ -41,14 +41,14 @@ type Status struct {
 	Rules      int       `json:"rules"`
 	LoadedAt   time.Time `json:"loaded_at"`
 	LastError  string    `json:"last_error"`
-	// RestoredFrom tells that the rules are those of state_dir, and when they had
-	// come into force; nil if they are those of the rule files.
+	// RestoredFrom is the time when the rules were saved, if they come from
+	// state_dir; nil if they come from the rule files.
 	RestoredFrom *time.Time `json:"restored_from,omitempty"`
-	Store        string     `json:"store"`                 // memory, redis, or degraded: memory in place of Redis
-	StoreError   string     `json:"store_error,omitempty"` // what Redis is away with, and what to do about it
+	Store        string     `json:"store"`                 // memory, redis, or degraded: memory instead of Redis
+	StoreError   string     `json:"store_error,omitempty"` // the fault of Redis and its remedy
 }
 
-// Version says what program runs.
+// Version identifies the running program.
 type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
@@ -74,16 +74,17 @@ func New(o Options) http.Handler {
 	guard := authorized(guarded, o.Token, o.Exposed)
 	mux.Handle("GET /", guard)
 	mux.Handle("POST /modes", guard)
-	// A page in an operator's browser may lead to ours, and change nothing.
+	// Other web pages in an operator's browser may link here, but not change
+	// anything.
 	return hosts(http.NewCrossOriginProtection().Handler(mux), o.Hosts)
 }
 
-// healthz says that the process lives, whatever else is wrong: to restart it
+// healthz reports that the process is alive, whatever else is wrong: restarting it
 // would not bring Redis back.
 func healthz(w http.ResponseWriter, _ *http.Request) {
-	harmless(w.Header())
+	setSafeHeaders(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	// The error is that of a caller who went away.
+	// An error means that the caller has disconnected.
 	_, _ = w.Write([]byte("ok\n"))
 }
 
@@ -96,17 +97,17 @@ func readyz(w http.ResponseWriter, s Status) {
 }
 
 func reply(w http.ResponseWriter, code int, body any) {
-	harmless(w.Header())
+	setSafeHeaders(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	// The error is that of a caller who went away.
+	// An error means that the caller has disconnected.
 	_ = e.Encode(body)
 }
 
-// harmless keeps answers out of caches, and browsers from guessing at them.
-func harmless(h http.Header) {
+// setSafeHeaders keeps answers out of caches, and prevents content sniffing.
+func setSafeHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 }

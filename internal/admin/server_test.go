@@ -27,8 +27,9 @@ func options() admin.Options {
 	}
 }
 
-// ask calls a page by a host name, with further headers as name and value.
-func ask(h http.Handler, method, path, host string, headers ...string) *httptest.ResponseRecorder {
+// request sends a request for a host name, with headers as alternating names and
+// values.
+func request(h http.Handler, method, path, host string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
 	for i := 0; i < len(headers); i += 2 {
@@ -44,7 +45,7 @@ func TestPages(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		code         int
-		holds        string
+		want         string
 	}{
 		{"GET", "/healthz", 200, "ok"},
 		{"HEAD", "/healthz", 200, ""},
@@ -57,15 +58,15 @@ func TestPages(t *testing.T) {
 		{"POST", "/readyz", 405, ""},
 		{"GET", "/nothing", 404, ""},
 	} {
-		w := ask(h, c.method, c.path, "localhost:9982")
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.holds) {
-			t.Errorf("%s %s: %d %s; want %d with %q", c.method, c.path, w.Code, w.Body, c.code, c.holds)
+		w := request(h, c.method, c.path, "localhost:9982")
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %d %s; want %d with %q", c.method, c.path, w.Code, w.Body, c.code, c.want)
 		}
 	}
 }
 
-func TestReadyzTellsWhatIsInForce(t *testing.T) {
-	w := ask(admin.New(options()), "GET", "/readyz", "127.0.0.1:9982")
+func TestReadyzDescribesTheActiveRules(t *testing.T) {
+	w := request(admin.New(options()), "GET", "/readyz", "127.0.0.1:9982")
 	var got map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -84,27 +85,27 @@ func TestReadyzTellsWhatIsInForce(t *testing.T) {
 	}
 }
 
-func TestNotReadyIs503AndAliveAllTheSame(t *testing.T) {
+func TestNotReadyIs503ButHealthy(t *testing.T) {
 	o := options()
 	o.Status = func() admin.Status { return admin.Status{Reason: "draining"} }
 	h := admin.New(o)
-	if w := ask(h, "GET", "/readyz", ""); w.Code != 503 || !strings.Contains(w.Body.String(), `"reason": "draining"`) {
+	if w := request(h, "GET", "/readyz", ""); w.Code != 503 || !strings.Contains(w.Body.String(), `"reason": "draining"`) {
 		t.Errorf("/readyz: %d %s", w.Code, w.Body)
 	}
-	if w := ask(h, "GET", "/healthz", ""); w.Code != 200 {
+	if w := request(h, "GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("/healthz: %d", w.Code)
 	}
 }
 
-func TestOnlyNamesOfOurs(t *testing.T) {
+func TestUnknownHostNamesAreRejected(t *testing.T) {
 	h := admin.New(options())
 	for host, code := range map[string]int{
 		"": 200, "localhost": 200, "LOCALHOST.:1": 200, "127.0.0.1:9982": 200, "10.1.2.3": 200, "[::1]:9982": 200, "[fe80::1]": 200,
 		"koala.example": 200, "Koala.Example:9982": 200,
 		"evil.example": 421, "koala.example.evil": 421, "127.0.0.1.evil:9982": 421, "localhost.evil": 421,
 	} {
-		if w := ask(h, "GET", "/metrics", host); w.Code != code {
-			t.Errorf("by the name %q: %d; want %d", host, w.Code, code)
+		if w := request(h, "GET", "/metrics", host); w.Code != code {
+			t.Errorf("host %q: %d; want %d", host, w.Code, code)
 		}
 	}
 }
@@ -117,29 +118,29 @@ func TestTokens(t *testing.T) {
 		header  string
 		code    int
 	}{
-		{"on loopback none is needed", "", false, "", 200},
-		{"beyond it nothing is shown without", "", true, "", 403},
-		{"nor for an empty one", "", true, "Bearer ", 403},
-		{"a missing one", "good-token", true, "", 401},
-		{"a wrong one", "good-token", true, "Bearer bad-token", 401},
-		{"a beginning of it", "good-token", true, "Bearer good", 401},
-		{"the wrong scheme", "good-token", true, "Basic good-token", 401},
-		{"the right one", "good-token", true, "Bearer good-token", 200},
-		{"the scheme in small letters", "good-token", true, "bearer good-token", 200},
-		{"a set one counts on loopback too", "good-token", false, "", 401},
+		{"none needed on loopback", "", false, "", 200},
+		{"none set beyond loopback", "", true, "", 403},
+		{"empty token beyond loopback", "", true, "Bearer ", 403},
+		{"missing", "good-token", true, "", 401},
+		{"wrong", "good-token", true, "Bearer bad-token", 401},
+		{"a prefix of it", "good-token", true, "Bearer good", 401},
+		{"wrong scheme", "good-token", true, "Basic good-token", 401},
+		{"correct", "good-token", true, "Bearer good-token", 200},
+		{"lower-case scheme", "good-token", true, "bearer good-token", 200},
+		{"required on loopback too", "good-token", false, "", 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options()
 			o.Token, o.Exposed = c.token, c.exposed
 			h := admin.New(o)
 			for _, path := range []string{"/metrics", "/version", "/debug/pprof/", "/debug/pprof/heap"} {
-				if w := ask(h, "GET", path, "localhost", "Authorization", c.header); w.Code != c.code {
+				if w := request(h, "GET", path, "localhost", "Authorization", c.header); w.Code != c.code {
 					t.Errorf("%s: %d; want %d", path, w.Code, c.code)
 				}
 			}
 			for _, path := range []string{"/healthz", "/readyz"} {
-				if w := ask(h, "GET", path, "localhost"); w.Code != 200 {
-					t.Errorf("%s: %d; probes bring no token", path, w.Code)
+				if w := request(h, "GET", path, "localhost"); w.Code != 200 {
+					t.Errorf("%s: %d; probes send no token", path, w.Code)
 				}
 			}
 		})

@@ -24,7 +24,7 @@ func scrape(t testing.TB, m *metrics.Metrics) string {
 	return string(text)
 }
 
-func TestWhatHappensIsScraped(t *testing.T) {
+func TestEventsAreExported(t *testing.T) {
 	m := metrics.New(metrics.Build{Version: "1.2.3", Revision: "abc"})
 	m.Decided("extauthz", "deny")
 	m.Decided("extauthz", "deny")
@@ -40,7 +40,7 @@ func TestWhatHappensIsScraped(t *testing.T) {
 
 	got := scrape(t, m)
 	if strings.Contains(got, `hash="before"`) {
-		t.Error("the hash of the rules before is still told")
+		t.Error("the hash of the previous rules is still exported")
 	}
 	for _, want := range []string{
 		`koalagate_decisions_total{door="extauthz",verdict="deny"} 2`,
@@ -68,11 +68,11 @@ func TestWhatHappensIsScraped(t *testing.T) {
 	}
 	m.Restored()
 	if !strings.Contains(scrape(t, m), "koalagate_rules_last_load_ok 1") {
-		t.Error("the gauge does not come back when the files are good again")
+		t.Error("the gauge is not 1 although the files are valid again")
 	}
 }
 
-func TestEveryMetricOfOursHasHelp(t *testing.T) {
+func TestEveryMetricHasHelp(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	m.Decided("koala", "allow")
 	m.RuleDecided(1, "allow")
@@ -81,16 +81,16 @@ func TestEveryMetricOfOursHasHelp(t *testing.T) {
 	text := scrape(t, m)
 	typed := regexp.MustCompile(`(?m)^# TYPE (koalagate_\S+)`).FindAllStringSubmatch(text, -1)
 	if len(typed) < 12 {
-		t.Fatalf("only %d metrics of ours in\n%s", len(typed), text)
+		t.Fatalf("only %d metrics of koalagate in\n%s", len(typed), text)
 	}
 	for _, name := range typed {
 		if !regexp.MustCompile(`(?m)^# HELP ` + name[1] + ` \S.+\.$`).MatchString(text) {
-			t.Errorf("%s has no help that is a sentence", name[1])
+			t.Errorf("the help of %s is missing or not a sentence", name[1])
 		}
 	}
 }
 
-func TestRulesBeyondTheBoundShareASeries(t *testing.T) {
+func TestRulesBeyondTheLimitShareASeries(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	var callers sync.WaitGroup
 	for start := range 4 {
@@ -103,10 +103,10 @@ func TestRulesBeyondTheBoundShareASeries(t *testing.T) {
 	callers.Wait()
 	text := scrape(t, m)
 	if n := strings.Count(text, "koalagate_rule_decisions_total{"); n < 1000 || n > 1010 {
-		t.Errorf("%d series; want 1000 and the one for the others", n)
+		t.Errorf("%d series; want 1000 and one for the other rules", n)
 	}
 	if !strings.Contains(text, `{rule="other",verdict="deny"}`) {
-		t.Error("the rules beyond the bound are not counted")
+		t.Error("the rules beyond the limit are not counted")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	}
 	count()
 	if n := testing.AllocsPerRun(100, count); n != 0 {
-		t.Errorf("%v allocations a decision", n)
+		t.Errorf("%v allocations per decision", n)
 	}
 }
 

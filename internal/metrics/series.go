@@ -8,17 +8,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series are the counters of one metric, found by a key of ours: a look-up
-// neither locks nor allocates, where the library's makes a text of each label.
+// series contains the counters of one metric by key. A lookup neither locks nor
+// allocates, whereas the library's lookup builds a string for each label.
 type series[K comparable] struct {
 	vec    *prometheus.CounterVec
 	labels func(K) []string
-	// limit is the number of keys that get a counter of their own. The ones
-	// after share that of the key which fold makes of them.
+	// limit is the number of keys with their own counters. Further keys share
+	// the counter of the key that fold returns for them.
 	limit int
 	fold  func(K) K
 
-	known atomic.Pointer[map[K]prometheus.Counter] // never changed, replaced
+	known atomic.Pointer[map[K]prometheus.Counter] // replaced, never modified
 	grow  sync.Mutex
 }
 
@@ -28,7 +28,7 @@ func newSeries[K comparable](o prometheus.CounterOpts, names []string, labels fu
 	return s
 }
 
-// of is the counter of k.
+// of returns the counter of k.
 func (s *series[K]) of(k K) prometheus.Counter {
 	known := *s.known.Load()
 	if c, ok := known[k]; ok {
