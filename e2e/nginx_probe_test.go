@@ -111,7 +111,7 @@ func TestProbeOfNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.file("pages/index.html", "a page")
-		g := with([2]string{"    # Not asked about.\n", `
+		g := with([2]string{"    # Not checked.\n", `
     location /pages/ { root ` + h.dir + `; index index.html; }
     location /once/  { alias ` + h.dir + `/pages/; try_files $uri $uri/index.html =404; }
     location /tried/ { root ` + h.dir + `; try_files $uri /pages/index.html; }
@@ -138,11 +138,11 @@ func TestProbeOfNginx(t *testing.T) {
 		probe(t, 1, []string{"FAULT body         the body is a page of HTML", "FAULT headers      Content-Type stands there 2 times"}, comments(g, "body")...)
 	})
 	t.Run("connections that end", func(t *testing.T) {
-		g := with([2]string{"    # Not asked about.\n", "    keepalive_timeout 0;\n"})
+		g := with([2]string{"    # Not checked.\n", "    keepalive_timeout 0;\n"})
 		probe(t, 1, []string{"FAULT connections  8 refused requests cost 8 connections", "Is keepalive switched off"}, comments(g, "closing")...)
 	})
 	t.Run("connections that end now and then", func(t *testing.T) {
-		g := with([2]string{"    # Not asked about.\n", "    keepalive_requests 4;\n"})
+		g := with([2]string{"    # Not checked.\n", "    keepalive_requests 4;\n"})
 		probe(t, 0, []string{"note  connections  2 connections ended over 8 refused requests: most were kept", "all is well"}, comments(g, "some")...)
 	})
 	t.Run("a status that is not in the list", func(t *testing.T) {

@@ -1,5 +1,5 @@
-// An application on gin whose routes are limited in its own process, by the
-// rules of a file that is read again when it changes.
+// Command gin is an application that limits its gin routes in its own process, by
+// the rules in a file that is reloaded when it changes.
 //
 //	go run . && curl -i 127.0.0.1:8000/api/comments -d hello
 package main
@@ -24,7 +24,7 @@ func main() {
 func run() error {
 	gate, err := koalagate.Open(koalagate.Options{
 		Rules: []string{"rules.conf"},
-		Redis: os.Getenv("REDIS_URL"), // "" counts in this process alone
+		Redis: os.Getenv("REDIS_URL"), // "" counts in this process only
 	})
 	if err != nil {
 		return err
@@ -37,8 +37,8 @@ func run() error {
 	return router.Run("127.0.0.1:8000")
 }
 
-// limited puts a middleware of net/http before gin's handlers. A request that
-// it answers itself goes no further.
+// limited runs a net/http middleware before gin's handlers. If the middleware
+// answers a request itself, gin's handlers do not run.
 func limited(limit func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		admitted := false
