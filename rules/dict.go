@@ -7,31 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/wordlist"
 )
 
-// The bounds of a word list. No value of a request that a rule sees is longer
-// than maxEntry, in bytes; maxEntries take about 2 GB.
+// The limits of a word list. No value of a request that reaches a rule is longer
+// than maxEntry bytes. A list of maxEntries takes about 2 GB.
 const (
 	maxEntry   = 8 << 10
 	maxEntries = 64 << 20
 )
 
-// Dict is a word list: words, which compare as text, and addresses and blocks
-// of addresses. It is immutable and safe for concurrent use. Ten million
-// entries take about 54 bytes each.
+// Dict is a word list: words, which compare as text, and addresses and blocks of
+// addresses. It is immutable and safe for concurrent use. In a list of ten
+// million entries an entry takes about 54 bytes.
 type Dict struct {
-	name   string
-	hash   [sha256.Size]byte
-	words  keySet
-	blocks blockSet
-	slips  dictSlips
+	name     string
+	hash     [sha256.Size]byte
+	entries  wordlist.Set
+	mistakes dictMistakes
 }
 
-// ParseDict reads a word list, one entry a line. Entries are trimmed, blank
-// lines and those that begin with # dropped. The error names the line.
+// ParseDict reads a word list with one entry per line. It trims entries and skips
+// blank lines and lines that begin with #. Errors name the list and the line, and
+// wrap those of r.
 func ParseDict(name string, r io.Reader) (*Dict, error) {
 	d := &Dict{name: name}
 	sum := sha256.New()
@@ -41,7 +42,7 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 		last := errors.Is(err, io.EOF)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; want one entry a line", name, number, 2*maxEntry)
+			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; want one entry per line", name, number, 2*maxEntry)
 		case err != nil && !last:
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
@@ -51,10 +52,10 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 			}
 			text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 		}
-		if fault := d.add(number, bytes.TrimSpace(text)); fault != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, number, fault)
+		if err := d.addLine(number, bytes.TrimSpace(text)); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		breathe(number)
+		yieldAt(number)
 		if last {
 			sum.Sum(d.hash[:0])
 			return d, nil
@@ -62,67 +63,61 @@ func ParseDict(name string, r io.Reader) (*Dict, error) {
 	}
 }
 
-// add takes one trimmed line, and its number.
-func (d *Dict) add(line int, entry []byte) error {
+// addLine adds the entry of a trimmed line.
+func (d *Dict) addLine(number int, entry []byte) error {
 	switch {
 	case len(entry) == 0 || entry[0] == '#':
 		return nil
 	case len(entry) > maxEntry:
-		return fmt.Errorf("the entry is longer than %d bytes; no value is", maxEntry)
+		return fmt.Errorf("the entry is longer than %d bytes, which no value is", maxEntry)
 	case bytes.IndexByte(entry, 0) >= 0:
-		return errors.New("the entry holds a NUL byte; want a text file in UTF-8")
+		return errors.New("the entry contains a NUL byte; want a text file in UTF-8")
 	case !utf8.Valid(entry):
-		return errors.New("the entry is not UTF-8; save the list as UTF-8; is it GBK now?")
+		return errors.New("the entry is not UTF-8 (GBK?); save the list as UTF-8")
 	case d.Len() >= maxEntries:
 		return fmt.Errorf("the list has more than %d entries", maxEntries)
 	}
 	if !hasAddressForm(entry) && bytes.IndexByte(entry, '/') < 0 {
-		d.word(line, entry)
+		d.addWord(number, entry)
 		return nil
 	}
 	text := string(entry)
 	if a, ok := parseAddress(text); ok {
-		d.blocks.insert(netip.PrefixFrom(a, a.BitLen()))
+		d.entries.AddAddress(a)
 		return nil
 	}
 	if left, _, ok := strings.Cut(text, "/"); ok && addressLike(left) {
 		block, err := parseBlock(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32, alone on its line", text)
+			return fmt.Errorf("%q is not a block of addresses; want a block such as 10.0.0.0/8 or 2001:db8::/32, alone on its line", text)
 		}
-		d.blocks.insert(block.Masked())
+		d.entries.AddBlock(block.Masked())
 		return nil
 	}
-	d.word(line, entry)
+	d.addWord(number, entry)
 	return nil
 }
 
-// word takes an entry that is no address and no block.
-func (d *Dict) word(line int, entry []byte) {
-	d.words.insert(wordKey(string(entry)))
-	d.slips.look(line, entry)
+// addWord adds an entry that is neither an address nor a block.
+func (d *Dict) addWord(line int, entry []byte) {
+	d.entries.AddWord(string(entry))
+	d.mistakes.check(line, entry)
 }
 
-// Name is the name that the list was parsed under.
+// Name returns the name that ParseDict was called with.
 func (d *Dict) Name() string { return d.name }
 
-// Len is the number of different entries; a small block of addresses that lies
-// in those before it does not count.
-func (d *Dict) Len() int { return d.words.count + d.blocks.len() }
+// Len returns the number of distinct entries. A small block of addresses (IPv4
+// /24 … /31, IPv6 /56 … /64) does not count if earlier blocks cover it.
+func (d *Dict) Len() int { return d.entries.Len() }
 
-func (d *Dict) hasAddresses() bool { return d.blocks.len() > 0 }
+func (d *Dict) hasAddresses() bool { return d.entries.HasAddresses() }
 
-// contains tells whether the value is in the list. No word is an address.
+// contains reports whether the value is in the list. An address is looked up among
+// the addresses and blocks alone, because no word is an address.
 func (d *Dict) contains(v *value) bool {
 	if v.isAddress {
-		return d.blocks.contains(v)
+		return d.entries.ContainsAddress(v.address)
 	}
-	// As wordKey, with a call less for each word: see mediumKey.
-	switch n := len(v.text); {
-	case n <= maxShort:
-		return d.words.contains(shortKey(v.text))
-	case n <= maxMedium:
-		return d.words.contains(mediumKey(v.text))
-	}
-	return d.words.contains(wordKey(v.text))
+	return d.entries.ContainsWord(v.text)
 }

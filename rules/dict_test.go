@@ -30,20 +30,20 @@ func TestParseDict(t *testing.T) {
 	}
 }
 
-// TestDictSlips has entries that people write who mean something else than a
-// word, and words that are none of their slips.
-func TestDictSlips(t *testing.T) {
+// TestDictMistakes has entries whose writer meant something else than a
+// word, and words that are correct.
+func TestDictMistakes(t *testing.T) {
 	for entry, want := range map[string]string{
-		"192.0.2.1-192.0.2.9":  "write a range as blocks",
-		"2001:db8::1-2001::9":  "write a range as blocks",
-		"10.0.*.*":             "write a range as blocks",
-		"*.0.0.1":              "write a range as blocks",
-		"192.0.2.300":          "it is no address",
-		"192.0.2.7 # mallory":  "one entry a line",
-		"192.0.2.7, 192.0.2.8": "one entry a line",
-		"::1;":                 "one entry a line",
-		"ann,":                 "one entry a line",
-		"ann # of sales":       "one entry a line",
+		"192.0.2.1-192.0.2.9":  "write the range as blocks",
+		"2001:db8::1-2001::9":  "write the range as blocks",
+		"10.0.*.*":             "write the range as blocks",
+		"*.0.0.1":              "write the range as blocks",
+		"192.0.2.300":          "not a valid address",
+		"192.0.2.7 # mallory":  "one entry per line",
+		"192.0.2.7, 192.0.2.8": "one entry per line",
+		"::1;":                 "one entry per line",
+		"ann,":                 "one entry per line",
+		"ann # of sales":       "one entry per line",
 		`"ann"`:                "without quotes",
 		`'ann'`:                "without quotes",
 
@@ -51,25 +51,25 @@ func TestDictSlips(t *testing.T) {
 		"00:1b:44:11:3a:b7": "", "550e8400-e29b-41d4-a716-446655440000": "", "2026-11-22": "", "1.2.3": "", "v1.2.3.4": "",
 		"10.0.0.1:8080": "", "192.0.2.7.example.org": "", "192.0.2.7_ann": "", "dead:beef": "", "1.2.3.4/x": "",
 	} {
-		if hint := dictSlip([]byte(entry)); (hint == "") != (want == "") || !strings.Contains(hint, want) {
+		if hint := dictMistake([]byte(entry)); (hint == "") != (want == "") || !strings.Contains(hint, want) {
 			t.Errorf("%q: %q; want %q", entry, hint, want)
 		}
 	}
 }
 
-// finds tells whether a value of a request is in the list.
+// finds reports whether a value of a request is in the list.
 func finds(d *Dict, text string) bool {
 	var v value
 	v.read(text, false, d.hasAddresses())
 	return d.contains(&v)
 }
 
-func TestParseDictNamesTheLineOfAFault(t *testing.T) {
+func TestParseDictErrorsNameTheLine(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for want, r := range map[string]io.Reader{
 		`vip.dat:3: "10.0.0.0/33" is not a block of addresses`: strings.NewReader("7\n\n10.0.0.0/33\n8\n"),
 		`vip.dat:1: "::/x" is not a block of addresses`:        strings.NewReader("::/x"),
-		`vip.dat:2: the entry holds a NUL byte`:                strings.NewReader("7\n8\x009\n"),
+		`vip.dat:2: the entry contains a NUL byte`:                strings.NewReader("7\n8\x009\n"),
 		`vip.dat:1: the file is UTF-16`:                        strings.NewReader("\xff\xfe7\x00\n\x00"),
 		`vip.dat:2: the entry is not UTF-8`:                    strings.NewReader("7\n\xd1\xcf\n"),
 		`vip.dat:2: the line is longer than 16384 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 1<<20)),
@@ -86,16 +86,16 @@ func TestParseDictNamesTheLineOfAFault(t *testing.T) {
 	}
 }
 
-func TestAnEmptyWordListHoldsNothing(t *testing.T) {
+func TestEmptyWordListContainsNothing(t *testing.T) {
 	d, err := ParseDict("empty.dat", strings.NewReader("\n"))
 	if err != nil || d.Len() != 0 || d.contains(&value{text: "x"}) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }
 
-// TestAnEntryTakesFewBytes measures lists that have just grown, which is when
-// an entry takes most.
-func TestAnEntryTakesFewBytes(t *testing.T) {
+// TestEntrySize measures lists that have just grown, which is when
+// an entry takes the most memory.
+func TestEntrySize(t *testing.T) {
 	const number = 330_000
 	for name, entry := range map[string]func(i int) string{
 		"integers":  func(i int) string { return strconv.Itoa(1_000_000_000 + i) },

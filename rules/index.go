@@ -100,7 +100,7 @@ func newIndex(list []*Rule, numbers map[int64]int32) index {
 	room := make([]test, 0, 2*tests) // for all rules at once
 	for i, r := range list {
 		x.rules[i], room = x.add(r, room)
-		breathe(i)
+		yieldAt(i)
 	}
 	x.arrange()
 	return x
@@ -150,7 +150,7 @@ func (x *index) arrange() {
 	var wanted []entry
 	integers, addresses := make([][]ruleRange, len(x.reads)), make([][]ruleRange, len(x.reads))
 	for i := range x.rules {
-		breathe(i)
+		yieldAt(i)
 		rule, t := int32(i), crowd.rarest(x.rules[i].tests)
 		if t.condition == nil {
 			x.always = append(x.always, rule)

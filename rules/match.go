@@ -94,7 +94,7 @@ func (m *Matches) look(x *index) {
 			m.lists = w.integers.appendLists(m.lists, integerKey(v.integer))
 		}
 		if v.isAddress {
-			m.lists = w.addresses.appendLists(m.lists, v.addressKey)
+			m.lists = w.addresses.appendLists(m.lists, addressKey(v.address))
 		}
 		for i := range w.lists {
 			if w.lists[i].dict.contains(v) {

@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // rangeTree finds the rules whose ranges hold a value, however many there are
 // and however they overlap. It is a segment tree: the ends of all ranges cut
@@ -14,23 +11,6 @@ type rangeTree struct {
 	starts []key    // where each piece begins; what lies before the first is in no range
 	nodes  []uint32 // where each node's rules begin in rules; node n has 2n and 2n+1 below it
 	rules  []int32
-}
-
-// compare orders keys as numbers of 128 bits.
-func (k key) compare(other key) int {
-	if c := cmp.Compare(k.high, other.high); c != 0 {
-		return c
-	}
-	return cmp.Compare(k.low, other.low)
-}
-
-// next is the key behind k; {0, 0} behind the last one.
-func (k key) next() key {
-	k.low++
-	if k.low == 0 {
-		k.high++
-	}
-	return k
 }
 
 // piece is the number of the piece that k lies in, -1 before the first.

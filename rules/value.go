@@ -14,7 +14,6 @@ type value struct {
 	isInteger, isAddress bool
 	integer              int64
 	address              netip.Addr
-	addressKey           key // the address, as sets and trees look for it
 }
 
 // read fills v with a request's value.
@@ -24,9 +23,7 @@ func (v *value) read(raw string, integers, addresses bool) {
 		v.integer, v.isInteger = parseInteger(v.text)
 	}
 	if addresses {
-		if v.address, v.isAddress = parseAddress(v.text); v.isAddress {
-			v.addressKey = addressKey(v.address)
-		}
+		v.address, v.isAddress = parseAddress(v.text)
 	}
 }
 

@@ -61,9 +61,6 @@ func (c *Condition) appendBeyond(to []interval[key]) []interval[key] {
 	return append(to, interval[key]{integerKey(low), integerKey(high)})
 }
 
-// integerKey is an integer as a key; keys are in the order of the integers.
-func integerKey(n int64) key { return key{0, uint64(n) ^ 1<<63} }
-
 func appendIntegers(to []interval[key], list []interval[int64]) []interval[key] {
 	for _, n := range list {
 		to = append(to, interval[key]{integerKey(n.low), integerKey(n.high)})
@@ -107,7 +104,7 @@ type ends struct{ lows, highs []key }
 func newCrowd(x *index) *crowd {
 	c := &crowd{words: make(map[slotWord]int32, len(x.rules)), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
 	for i := range x.rules {
-		breathe(i)
+		yieldAt(i)
 		for _, t := range x.rules[i].tests {
 			c.count(t)
 		}

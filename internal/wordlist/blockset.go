@@ -1,4 +1,4 @@
-package rules
+package wordlist
 
 import (
 	"encoding/binary"
@@ -7,39 +7,39 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// blockSet is a set of blocks of addresses; an address is a block of itself.
+// blockSet is a set of blocks of addresses. An address is a block of one.
 type blockSet struct {
 	addresses keySet
 	tiles     tileSet // the small blocks, of which lists may have many
-	// Of larger blocks, lists mostly have few lengths of prefixes. Then an
-	// address is looked for under each length, which is quicker than a tree if
-	// the blocks lie scattered, and about as quick if they do not.
+	// Most lists have few distinct prefix lengths among their larger blocks.
+	// Then a look-up tries each length, which is faster than a tree if the
+	// blocks are scattered, and about as fast if they are not.
 	lengths []prefixes
-	// tree has the larger blocks once their lengths are too many.
+	// tree has all larger blocks once there are more than maxLengths lengths.
 	tree bart.Lite
 }
 
-// prefixes are blocks of one length of prefix.
+// prefixes are the blocks of one prefix length.
 type prefixes struct {
-	bits int // of 128; those of IPv4 have 96 more than they say
-	mask key // has these bits
+	bits int // of 128: an IPv4 block has 96 more than its prefix length
+	mask key // the first bits are set
 	keys keySet
 }
 
-// maxLengths is the number of lengths beyond which the tree is quicker: each is
-// a look for itself, and a wait for memory in long lists.
+// maxLengths is the number of lengths above which the tree is faster: each one
+// takes a look-up of its own, which waits for memory in long lists.
 const maxLengths = 3
 
-// mappedBits are the bits before an IPv4 address that is mapped into IPv6.
+// mappedBits is the number of bits before an IPv4 address mapped into IPv6.
 const mappedBits = 128 - 32
 
-// addressKey is an address as a key; one of IPv4 is mapped into IPv6.
+// addressKey returns an address as a key, with IPv4 addresses mapped into IPv6.
 func addressKey(a netip.Addr) key {
 	b := a.As16()
 	return key{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
 }
 
-// mask is a key of so many bits.
+// mask returns a key whose first bits are set.
 func mask(bits int) key {
 	if bits <= 64 {
 		return key{^(^uint64(0) >> bits), 0}
@@ -47,10 +47,10 @@ func mask(bits int) key {
 	return key{^uint64(0), ^(^uint64(0) >> (bits - 64))}
 }
 
-// masked is the part of k that a mask covers.
+// masked returns k with the bits outside of m cleared.
 func (k key) masked(m key) key { return key{k.high & m.high, k.low & m.low} }
 
-// prefix is the block that begins at k.
+// prefix returns the block that begins at k. Its length is given in bits of 128.
 func (k key) prefix(bits int) netip.Prefix {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], k.high)
@@ -70,32 +70,32 @@ func (s *blockSet) len() int {
 	return n
 }
 
-// contains tells whether a value that is an address is in one of the blocks.
-func (s *blockSet) contains(v *value) bool {
-	isIPv4 := v.address.Is4()
+// contains reports whether an address is in one of the blocks.
+func (s *blockSet) contains(a netip.Addr) bool {
+	k, isIPv4 := addressKey(a), a.Is4()
 	for i := range s.lengths {
-		// A block of IPv6 that is so large holds no IPv4 address, though it
-		// may hold the bits of one that is mapped.
+		// An IPv6 block with a prefix shorter than mappedBits contains no IPv4
+		// address, even if it contains the bits of a mapped one.
 		l := &s.lengths[i]
-		if (l.bits >= mappedBits || !isIPv4) && l.keys.contains(v.addressKey.masked(l.mask)) {
+		if (l.bits >= mappedBits || !isIPv4) && l.keys.contains(k.masked(l.mask)) {
 			return true
 		}
 	}
-	if s.tree.Size() > 0 && s.tree.Contains(v.address) {
+	if s.tree.Size() > 0 && s.tree.Contains(a) {
 		return true
 	}
-	// Last, since a look here is a wait for memory in long lists, and the
-	// larger blocks are few.
-	if s.addresses.contains(v.addressKey) {
+	// Last, because these look-ups wait for memory in long lists, and the larger
+	// blocks are few.
+	if s.addresses.contains(k) {
 		return true
 	}
-	return s.tiles.contains(tileOf(v.addressKey, isIPv4))
+	return s.tiles.contains(tileOf(k, isIPv4))
 }
 
-// insert puts a block into the set. Its address is that of its beginning, and
-// not one of IPv4 that is mapped into IPv6.
+// insert adds a masked block whose address is not an IPv4 address mapped into
+// IPv6.
 func (s *blockSet) insert(block netip.Prefix) {
-	if tiled(block) {
+	if isTiled(block) {
 		s.tiles.insert(block)
 		return
 	}
@@ -103,7 +103,7 @@ func (s *blockSet) insert(block netip.Prefix) {
 	if block.Addr().Is4() {
 		bits += mappedBits
 	}
-	keys := s.of(bits)
+	keys := s.keysOf(bits)
 	if keys == nil {
 		s.tree.Insert(block)
 		return
@@ -111,8 +111,9 @@ func (s *blockSet) insert(block netip.Prefix) {
 	keys.insert(addressKey(block.Addr()))
 }
 
-// of is the set of the blocks of a length, nil if they belong into the tree.
-func (s *blockSet) of(bits int) *keySet {
+// keysOf returns the set of the blocks of a length, nil if they belong in the
+// tree.
+func (s *blockSet) keysOf(bits int) *keySet {
 	if bits == 128 {
 		return &s.addresses
 	}

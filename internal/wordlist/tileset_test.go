@@ -1,4 +1,4 @@
-package rules
+package wordlist
 
 import (
 	"encoding/binary"
@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// TestTilesHoldWhatTheirBlocksHold puts blocks of every length that tiles are
-// for beside and into each other, and holds every answer against a look at
-// each block.
-func TestTilesHoldWhatTheirBlocksHold(t *testing.T) {
+// TestTilesMatchBlocks adds adjacent and nested blocks of every length that is
+// stored in tiles, and compares each answer with a search through all blocks.
+func TestTilesMatchBlocks(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	var set tileSet
 	var blocks []netip.Prefix
@@ -21,7 +20,7 @@ func TestTilesHoldWhatTheirBlocksHold(t *testing.T) {
 		before, known := set.count, slices.Contains(blocks[:len(blocks)-1], block)
 		set.insert(block)
 		if known && set.count != before {
-			t.Fatalf("%v counts twice", block)
+			t.Fatalf("%v is counted twice", block)
 		}
 	}
 	found := 0
@@ -37,12 +36,12 @@ func TestTilesHoldWhatTheirBlocksHold(t *testing.T) {
 		}
 	}
 	if found < 1000 || found > 19_000 {
-		t.Errorf("%d of 20000 are found: the blocks are no test", found)
+		t.Errorf("%d of 20000 are found; want a mix of hits and misses", found)
 	}
 }
 
-// randomBlock is a block that is tiled, of a few thousand addresses that all
-// lie near each other, or its first address.
+// randomBlock returns a block that is stored in tiles. All blocks lie among a few
+// thousand addresses, so that they overlap.
 func randomBlock(random *rand.Rand) netip.Prefix {
 	if random.IntN(2) == 0 {
 		a := netip.AddrFrom4([4]byte{255, 255, byte(random.IntN(64) + 192), byte(random.Uint32())})
@@ -53,7 +52,7 @@ func randomBlock(random *rand.Rand) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), leastTiledIPv6+random.IntN(mostTiledIPv6-leastTiledIPv6+1)).Masked()
 }
 
-func TestTheEndsOfTiles(t *testing.T) {
+func TestTileBoundaries(t *testing.T) {
 	for _, c := range []struct {
 		block   string
 		in, out []string
@@ -72,13 +71,13 @@ func TestTheEndsOfTiles(t *testing.T) {
 		for want, list := range map[bool][]string{true: c.in, false: c.out} {
 			for _, text := range list {
 				a := netip.MustParseAddr(text)
-				if set.contains(&value{address: a, addressKey: addressKey(a), isAddress: true}) != want {
+				if set.contains(a) != want {
 					t.Errorf("%s is in %s: %v; want %v", a, c.block, !want, want)
 				}
 			}
 		}
 		if set.len() != 1 || len(set.tiles.lines) == 0 {
-			t.Errorf("%s makes %d blocks in %d lines of tiles; want one", c.block, set.len(), len(set.tiles.lines))
+			t.Errorf("%s makes %d blocks in %d lines of tiles; want one block in tiles", c.block, set.len(), len(set.tiles.lines))
 		}
 	}
 }

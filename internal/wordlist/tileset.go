@@ -1,46 +1,45 @@
-package rules
+package wordlist
 
 import (
 	"math/bits"
 	"net/netip"
 )
 
-// tileSet is a set of small blocks of addresses, of whatever lengths: it is cut
-// into tiles of 64, each an address of IPv4 or a /64 of IPv6, and of a tile it
-// keeps which of its 64 are in the set. So a list of /24, /27 and /30 takes one
-// look, as one of a single length does. It is laid out as a keySet is, and for
-// the same reasons.
+// tileSet is a set of small blocks of addresses, of any lengths. The address
+// space is cut into tiles of 64 units, where a unit is an IPv4 address or an IPv6
+// /64, and the set stores one bit per unit of a tile. A list of /24, /27 and /30
+// therefore takes one look-up, like a list of a single length. The layout is that
+// of keySet, for the same reasons.
 type tileSet struct {
-	lines []cacheLine // of each key, high names the tile, 0 for none, and low has its bits
+	lines []cacheLine // in each key, high is the tile, 0 for none, and low its 64 bits
 	tiles int
-	count int // the blocks that were not in the set yet
+	count int // inserted blocks that earlier blocks did not cover
 }
 
-// The marks that tell the tiles of the two families apart, where the number of
-// a tile has room.
+// The marks of the address families, in the low bits of a tile, which are free.
 const (
 	tileOfIPv4 = 1
 	tileOfIPv6 = 2
 )
 
-// The lengths of prefixes that tiles are for. Larger blocks would take more
-// than four.
+// The prefix lengths that are stored in tiles. A larger block would take more than
+// four tiles.
 const (
 	leastTiledIPv4 = 24
-	mostTiledIPv4  = 31 // an address is found sooner in a keySet
+	mostTiledIPv4  = 31 // a single address is found faster in a keySet
 	leastTiledIPv6 = 56
 	mostTiledIPv6  = 64
 )
 
-// tiled tells whether a block stands in tiles.
-func tiled(block netip.Prefix) bool {
+// isTiled reports whether a block is stored in tiles.
+func isTiled(block netip.Prefix) bool {
 	if block.Addr().Is4() {
 		return block.Bits() >= leastTiledIPv4 && block.Bits() <= mostTiledIPv4
 	}
 	return block.Bits() >= leastTiledIPv6 && block.Bits() <= mostTiledIPv6
 }
 
-// tileOf is the tile that an address is in, and its bit there.
+// tileOf returns the tile of an address and the number of its bit there.
 func tileOf(k key, isIPv4 bool) (tile, bit uint64) {
 	if isIPv4 {
 		a := k.low & 0xffffffff
@@ -49,19 +48,19 @@ func tileOf(k key, isIPv4 bool) (tile, bit uint64) {
 	return k.high&^63 | tileOfIPv6, k.high & 63
 }
 
-// home is the number of the line where the search for a tile begins.
+// home returns the number of the line where the search for a tile begins.
 func (s *tileSet) home(tile uint64) int {
 	high, low := bits.Mul64(bits.RotateLeft64(tile, -6)^keySecrets.high, keySecrets.low|1)
 	return int(high^low) & (len(s.lines) - 1)
 }
 
-// contains tells whether one of the 64 of a tile is in the set.
+// contains reports whether a unit of a tile is in the set.
 func (s *tileSet) contains(tile, bit uint64) bool {
 	if len(s.lines) == 0 {
 		return false
 	}
 	for i := s.home(tile); ; i = (i + 1) & (len(s.lines) - 1) {
-		l := &s.lines[i] // in a row, as in keySet.contains
+		l := &s.lines[i] // in a row for the reason given in keySet.contains
 		switch tile {
 		case l[0].high:
 			return l[0].low>>(bit&63)&1 != 0
@@ -78,28 +77,28 @@ func (s *tileSet) contains(tile, bit uint64) bool {
 	}
 }
 
-// insert puts a block that is tiled into the set.
+// insert adds a block for which isTiled holds.
 func (s *tileSet) insert(block netip.Prefix) {
-	of := mostTiledIPv6
+	unit := mostTiledIPv6 // the prefix length of a unit
 	if block.Addr().Is4() {
-		of = block.Addr().BitLen()
+		unit = block.Addr().BitLen()
 	}
 	tile, bit := tileOf(addressKey(block.Addr()), block.Addr().Is4())
-	number := uint64(1) << (of - block.Bits()) // of addresses, or of /64
+	units := uint64(1) << (unit - block.Bits())
 	isNew := false
-	for ; number >= 64; number -= 64 {
+	for ; units >= 64; units -= 64 {
 		isNew = s.add(tile, ^uint64(0)) || isNew
 		tile += 64
 	}
-	if number > 0 {
-		isNew = s.add(tile, (1<<number-1)<<bit) || isNew
+	if units > 0 {
+		isNew = s.add(tile, (1<<units-1)<<bit) || isNew
 	}
 	if isNew {
 		s.count++
 	}
 }
 
-// add puts bits of a tile into the set, and tells whether one was not there.
+// add adds units of a tile and reports whether one of them is new.
 func (s *tileSet) add(tile, mask uint64) bool {
 	if isCrowded(s.tiles, s.lines) {
 		s.grow()
@@ -109,12 +108,12 @@ func (s *tileSet) add(tile, mask uint64) bool {
 		k.high = tile
 		s.tiles++
 	}
-	before := k.low
+	old := k.low
 	k.low |= mask
-	return k.low != before
+	return k.low != old
 }
 
-// slot is that of a tile, or the one that it would have.
+// slot returns the slot of a tile, or the free slot where it belongs.
 func (s *tileSet) slot(tile uint64) *key {
 	for i := s.home(tile); ; i = (i + 1) & (len(s.lines) - 1) {
 		for n := range s.lines[i] {
@@ -126,11 +125,10 @@ func (s *tileSet) slot(tile uint64) *key {
 }
 
 func (s *tileSet) grow() {
-	before := s.lines
-	s.lines = make([]cacheLine, max(4, 2*len(before)))
-	inHugePages(s.lines)
-	for i := range before {
-		for _, k := range before[i] {
+	old := s.lines
+	s.lines = newLines(2 * len(old))
+	for i := range old {
+		for _, k := range old[i] {
 			if k.high != 0 {
 				*s.slot(k.high) = k
 			}
