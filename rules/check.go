@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// check joins the declarations into a set, and checks what concerns several
-// lines. The set is usable only if no finding is an error.
+// check builds a set from the declarations and checks lines against each other. The
+// set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
 	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict)}
 	p.checkSections()
@@ -32,7 +32,7 @@ func (p *parser) check(sources []Source) *Set {
 	return set
 }
 
-// checkSections checks that the sections are there that must be.
+// checkSections checks that the required sections exist.
 func (p *parser) checkSections() {
 	at := span{}
 	if p.last != nil {
@@ -40,15 +40,16 @@ func (p *parser) checkSections() {
 	}
 	for _, s := range []section{rulesSection, resultSection} {
 		if !p.seen[s] && !p.lost {
-			p.reportf(at, errSectionMissing, "every rule set has a [rules] and a [result]", "the section [%s] is missing", sectionNames[s])
+			p.reportf(at, errSectionMissing, "add it: a rule set needs [rules] and [result]", "missing section [%s]", sectionNames[s])
 		}
 	}
 	if p.seen[rulesSection] && len(p.rules) == 0 && !p.options.AllowEmpty && p.found.count[Error] == 0 {
-		p.reportf(at, errNoRules, "a rule set without any rule allows everything; the service must be told that this is meant", "there is no rule")
+		p.reportf(at, errNoRules, "add a rule: without rules everything is allowed, which the service refuses to load by default", "the rule set has no rules")
 	}
 }
 
-// zone is the zone of the set's days: the files', else the service's.
+// zone returns the zone of the set's days: that of the files, or else that of the
+// service.
 func (p *parser) zone() *time.Location {
 	name := p.timezone
 	if name == "" {
@@ -60,14 +61,14 @@ func (p *parser) zone() *time.Location {
 	zone, err := loadZone(name)
 	if err != nil {
 		if p.timezone == "" {
-			p.reportf(span{}, errZone, "want a name as Asia/Shanghai, Europe/Berlin or UTC", "the service's timezone is %q, which does not exist", name)
+			p.reportf(span{}, errZone, "want an IANA name such as Asia/Shanghai, Europe/Berlin or UTC", "the service's timezone %q is unknown", name)
 		}
 		return time.UTC
 	}
 	return zone
 }
 
-// checkDicts loads the word lists and hands them to the conditions.
+// checkDicts loads the word lists and connects the conditions to them.
 func (p *parser) checkDicts(set *Set) {
 	declared := make(map[string]*dictDecl, len(p.dicts))
 	for _, d := range p.dicts {
@@ -82,7 +83,7 @@ func (p *parser) checkDicts(set *Set) {
 			d := declared[l.name.text()]
 			if d == nil {
 				p.found.add(errDictUnknown, l.name, Finding{
-					Message: fmt.Sprintf("there is no word list %q", l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
+					Message: fmt.Sprintf("unknown word list %q", l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
 				})
 				continue
 			}
@@ -94,24 +95,24 @@ func (p *parser) checkDicts(set *Set) {
 
 func (p *parser) openDict(d *dictDecl) *Dict {
 	if p.options.OpenDict == nil {
-		p.reportf(d.path, errDictRead, "no word lists can be read here", "the word list %s cannot be read from %q", d.name.text(), d.path.mention())
+		p.reportf(d.path, errDictRead, "word lists are not available here", "cannot read the word list %s from %q", d.name.text(), d.path.mention())
 		return nil
 	}
 	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
 	if err != nil {
-		hint := "mend it: a word list is a text file that the service may read"
+		hint := "correct the file: want a text file that the service may read"
 		switch {
 		case strings.HasPrefix(d.path.text(), `"`):
 			hint = "write the path without quotes"
 		case strings.Contains(d.path.text(), " #"):
-			hint = "a comment stands on a line of its own"
+			hint = "move the comment to a line of its own"
 		case errors.Is(err, fs.ErrNotExist):
-			hint = "the path is relative to the folder of this file, or to the root of word lists if one is given"
+			hint = "correct the path, which is relative to the folder of this file or to --dict-root"
 		}
-		p.reportf(d.path, errDictRead, hint, "the word list %s cannot be read from %q: %v", d.name.text(), d.path.mention(), err)
+		p.reportf(d.path, errDictRead, hint, "cannot read the word list %s from %q: %v", d.name.text(), d.path.mention(), err)
 		return nil
 	}
-	p.warnDictSlips(d, dict)
+	p.warnDictMistakes(d, dict)
 	return dict
 }
 
@@ -122,34 +123,34 @@ func (p *parser) checkResults(set *Set) {
 	if !p.seen[resultSection] {
 		return
 	}
-	for n, when := range []string{"no rule matches", "some rule matches and none decides"} {
+	for n, when := range []string{"no rule matches", "rules match and none decides"} {
 		if set.Results[n] == nil {
 			at := whole(p.last).end()
 			if len(p.results) > 0 {
 				at = p.results[len(p.results)-1].number
 			}
-			p.reportf(at, errEntryMissing, "it answers when "+when, "[result] has no entry %d", n)
+			p.reportf(at, errEntryMissing, "add it: it answers when "+when, "[result] has no entry %d", n)
 		}
 	}
 }
 
-// checkRules checks what the rules refer to, and that their numbers differ.
+// checkRules checks the references of the rules, and that their numbers are unique.
 func (p *parser) checkRules(set *Set) {
 	p.numbers, set.Rules = make(map[int64]int32, len(p.rules)), make([]*Rule, len(p.rules))
 	for i, d := range p.rules {
 		set.Rules[i] = d.Rule
 		if d.Return > 0 {
-			if first, twice := p.numbers[d.Return]; twice {
-				p.reportf(d.returns, errReturnTwice, "give it another number: counters and reports are kept by it", "return=%d stands at %s already", d.Return, p.rules[first].returns.position())
+			if first, repeated := p.numbers[d.Return]; repeated {
+				p.reportf(d.returns, errReturnTwice, "give it another number, because counters and reports are kept by number", "return=%d is already used at %s", d.Return, p.rules[first].returns.position())
 			} else {
 				p.numbers[d.Return] = int32(i)
 			}
 		}
 		if d.result.line == nil || !hasIntegerForm(d.result.text()) || !p.seen[resultSection] {
-			continue // reported
+			continue // this has been reported
 		}
 		if d.Result = set.Results[int(d.resultNo)]; d.Result == nil {
-			p.reportf(d.result, errNoResult, "write it, or choose another", "[result] has no entry %d", d.resultNo)
+			p.reportf(d.result, errNoResult, "add the entry, or choose another", "[result] has no entry %d", d.resultNo)
 		}
 	}
 }
@@ -162,15 +163,15 @@ func (p *parser) checkParams(set *Set) {
 			continue
 		}
 		if first := headers[d.GatewayHeader]; first != nil {
-			p.reportf(d.name, errGatewayNames, "rename one: in the header - stands for _ . : and -", "%s and %s have the same gateway header %s", d.Name, first.Name, d.GatewayHeader)
+			p.reportf(d.name, errGatewayNames, "rename one of them: the header has - for each of _ . : -", "%s and %s have the same gateway header %s", d.Name, first.Name, d.GatewayHeader)
 			continue
 		}
 		headers[d.GatewayHeader] = d
 	}
 }
 
-// hash is the content of a set: the texts of its files and its word lists,
-// each with its length before it.
+// hash returns the hash of a set's content: the texts of its files, each after its
+// length, and the hashes of its word lists.
 func hash(set *Set) string {
 	h := sha256.New()
 	var length [8]byte

@@ -69,7 +69,7 @@ func TestParseDictErrorsNameTheLine(t *testing.T) {
 	for want, r := range map[string]io.Reader{
 		`vip.dat:3: "10.0.0.0/33" is not a block of addresses`: strings.NewReader("7\n\n10.0.0.0/33\n8\n"),
 		`vip.dat:1: "::/x" is not a block of addresses`:        strings.NewReader("::/x"),
-		`vip.dat:2: the entry contains a NUL byte`:                strings.NewReader("7\n8\x009\n"),
+		`vip.dat:2: the entry contains a NUL byte`:             strings.NewReader("7\n8\x009\n"),
 		`vip.dat:1: the file is UTF-16`:                        strings.NewReader("\xff\xfe7\x00\n\x00"),
 		`vip.dat:2: the entry is not UTF-8`:                    strings.NewReader("7\n\xd1\xcf\n"),
 		`vip.dat:2: the line is longer than 16384 bytes`:       strings.NewReader("7\n" + strings.Repeat("x", 1<<20)),

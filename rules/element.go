@@ -9,33 +9,33 @@ import (
 	"go4.org/netipx"
 )
 
-// elementKind is what one value of a condition's list is.
+// elementKind is the kind of a value in a condition's list.
 type elementKind uint8
 
 const (
 	wordElement    elementKind = iota
 	quotedElement              // compared as text, always
-	integerElement             // text among single values, an integer in a list of ranges
+	integerElement             // a text in a list of single values, an integer in a list of ranges
 	addressElement
 	integerRange
-	addressRange // a block, too
+	addressRange // or a block
 	patternElement
 )
 
-// ranged tells whether the element makes its list one of ranges.
+// ranged reports whether the element makes its list a list of ranges.
 func (k elementKind) ranged() bool { return k >= integerRange }
 
 // element is one value of a condition's list.
 type element struct {
 	kind     elementKind
-	text     string // what a word, a quoted value or an integer compares as
+	text     string // canonical; a word, a quoted value or an integer compares as this
 	low      int64
 	high     int64
 	from, to netip.Addr
 	pattern  pattern
 }
 
-// pattern is an IPv4 address in which some octets may be anything.
+// pattern is an IPv4 address in which some octets may have any value.
 type pattern struct{ value, mask uint32 }
 
 func (p pattern) matches(a netip.Addr) bool {
@@ -47,16 +47,16 @@ func ipv4(a netip.Addr) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
-// slip is what is wrong with an element, or looks so.
-type slip struct {
+// mistake is an error in an element, or something that looks like one.
+type mistake struct {
 	code    *Code
 	message string
 	hint    string
 }
 
-// classify tells what an unquoted value is. It returns a slip of an error, in
-// which case the element is worth nothing, or of a warning, or nil.
-func classify(text string) (element, *slip) {
+// classify returns the element of an unquoted value. The mistake is an error, which
+// makes the element invalid, or a warning, or nil.
+func classify(text string) (element, *mistake) {
 	if hasIntegerForm(text) {
 		n, _ := parseInteger(text)
 		return element{kind: integerElement, text: text, low: n, high: n}, nil
@@ -76,9 +76,9 @@ func classify(text string) (element, *slip) {
 		case l && r:
 			return classifyAddresses(text, left, right)
 		case l || r:
-			return element{text: text}, &slip{
-				warnLooksLike, fmt.Sprintf("%q is taken as a word", text),
-				"a range of addresses has an address on both sides; quote it if it is a word",
+			return element{text: text}, &mistake{
+				warnLooksLike, fmt.Sprintf("%q is read as a word", text),
+				"want an address on both sides of a range; quote it if it is a word",
 			}
 		}
 	}
@@ -96,29 +96,29 @@ func cutIntegers(text string) (low, high string, ok bool) {
 	return low, high, hasIntegerForm(low) && hasIntegerForm(high)
 }
 
-func classifyIntegers(text, left, right string) (element, *slip) {
+func classifyIntegers(text, left, right string) (element, *mistake) {
 	low, ok := parseInteger(left)
 	if !ok {
-		return element{}, beyond64(left)
+		return element{}, outOfInt64(left)
 	}
 	high, ok := parseInteger(right)
 	if !ok {
-		return element{}, beyond64(right)
+		return element{}, outOfInt64(right)
 	}
 	if low > high {
-		return element{}, &slip{errReversed, fmt.Sprintf("the range %s is reversed", text), fmt.Sprintf("write %d-%d, or quote it if it is a word", high, low)}
+		return element{}, &mistake{errReversed, fmt.Sprintf("the range %s is reversed", text), fmt.Sprintf("write %d-%d, or quote it if it is a word", high, low)}
 	}
 	var short [2*len("-9223372036854775808") + 1]byte
 	spelling := strconv.AppendInt(append(strconv.AppendInt(short[:0], low, 10), '-'), high, 10)
-	return element{kind: integerRange, text: same(text, spelling), low: low, high: high}, nil
+	return element{kind: integerRange, text: intern(text, spelling), low: low, high: high}, nil
 }
 
-func beyond64(text string) *slip {
-	return &slip{errInteger, text + " is beyond 64 bits", "integers are compared from -9223372036854775808 to 9223372036854775807"}
+func outOfInt64(text string) *mistake {
+	return &mistake{errInteger, text + " is not a 64-bit integer", "want an integer from -9223372036854775808 to 9223372036854775807"}
 }
 
-// addressLike tells whether text is meant as an address: it is one, or has the
-// four parts of an IPv4 address or pattern.
+// addressLike reports whether text is an address, or has the four parts of an IPv4
+// address or pattern.
 func addressLike(text string) bool {
 	if _, ok := parseAddress(text); ok {
 		return true
@@ -126,23 +126,23 @@ func addressLike(text string) bool {
 	return strings.Count(text, ".") == 3 && onlyOctets(text) && !strings.HasPrefix(text, ".") && !strings.HasSuffix(text, ".") && !strings.Contains(text, "..")
 }
 
-// onlyOctets tells whether text consists of digits, stars and at least one dot.
+// onlyOctets reports whether text consists of digits, asterisks and at least one dot.
 func onlyOctets(text string) bool {
 	return strings.Contains(text, ".") && strings.Trim(text, "0123456789.*") == ""
 }
 
-func classifyAddress(text string) (element, *slip) {
+func classifyAddress(text string) (element, *mistake) {
 	if a, ok := parseAddress(text); ok {
 		var short [maxAddress]byte
-		return element{kind: addressElement, text: same(text, a.AppendTo(short[:0])), from: a, to: a}, nil
+		return element{kind: addressElement, text: intern(text, a.AppendTo(short[:0])), from: a, to: a}, nil
 	}
-	_, _, p, s := octets(text)
-	return element{kind: patternElement, text: text, pattern: p}, s
+	_, _, p, m := octets(text)
+	return element{kind: patternElement, text: text, pattern: p}, m
 }
 
-// octets reads an IPv4 pattern: the least and the greatest address that a `*`
-// leaves open, and the pattern itself.
-func octets(text string) (low, high netip.Addr, p pattern, s *slip) {
+// octets reads an IPv4 pattern. It returns the lowest and the highest address that
+// match, and the pattern itself.
+func octets(text string) (low, high netip.Addr, p pattern, m *mistake) {
 	var from, to, mask [4]byte
 	for i, part := range strings.SplitN(text, ".", 4) {
 		if part == "*" {
@@ -152,11 +152,11 @@ func octets(text string) (low, high netip.Addr, p pattern, s *slip) {
 		n, err := strconv.ParseUint(part, 10, 8)
 		switch {
 		case strings.Contains(part, "*"):
-			return low, high, p, &slip{errAddress, fmt.Sprintf("%q is no octet", part), "a * stands for a whole octet, as in 10.*.24.*"}
+			return low, high, p, &mistake{errAddress, fmt.Sprintf("invalid octet %q", part), "* replaces a whole octet, as in 10.*.24.*"}
 		case err != nil:
-			return low, high, p, &slip{errAddress, fmt.Sprintf("the octet %s is above 255", part), "want four numbers from 0 to 255"}
+			return low, high, p, &mistake{errAddress, fmt.Sprintf("the octet %s is greater than 255", part), "want four numbers from 0 to 255"}
 		case len(part) > 1 && part[0] == '0':
-			return low, high, p, &slip{errAddress, fmt.Sprintf("the octet %s has a leading zero", part), fmt.Sprintf("write %d: some programs read it as octal", n)}
+			return low, high, p, &mistake{errAddress, fmt.Sprintf("the octet %s has a leading zero", part), fmt.Sprintf("write %d; some programs read a leading zero as octal", n)}
 		}
 		from[i], to[i], mask[i] = byte(n), byte(n), 255
 	}
@@ -164,52 +164,52 @@ func octets(text string) (low, high netip.Addr, p pattern, s *slip) {
 	return low, high, pattern{ipv4(low), ipv4(netip.AddrFrom4(mask))}, nil
 }
 
-func classifyAddresses(text, left, right string) (element, *slip) {
-	from, s := bound(left, false)
-	if s != nil {
-		return element{}, s
+func classifyAddresses(text, left, right string) (element, *mistake) {
+	from, m := bound(left, false)
+	if m != nil {
+		return element{}, m
 	}
-	to, s := bound(right, true)
-	if s != nil {
-		return element{}, s
+	to, m := bound(right, true)
+	if m != nil {
+		return element{}, m
 	}
 	switch {
 	case from.Is4() != to.Is4():
-		return element{}, &slip{errAddress, fmt.Sprintf("the range %s goes from one family of addresses to the other", text), "want IPv4 or IPv6 on both sides"}
+		return element{}, &mistake{errAddress, fmt.Sprintf("the range %s mixes IPv4 and IPv6", text), "want two addresses of the same family"}
 	case from.Compare(to) > 0:
-		return element{}, &slip{errReversed, fmt.Sprintf("the range %s is reversed", text), fmt.Sprintf("write %s-%s", right, left)}
+		return element{}, &mistake{errReversed, fmt.Sprintf("the range %s is reversed", text), fmt.Sprintf("write %s-%s", right, left)}
 	}
 	return element{kind: addressRange, text: left + "-" + right, from: from, to: to}, nil
 }
 
-// bound is the end of a range: a `*` is 0 below and 255 above.
-func bound(text string, above bool) (netip.Addr, *slip) {
+// bound returns one end of a range: a `*` is 0 in the lower end and 255 in the upper.
+func bound(text string, upper bool) (netip.Addr, *mistake) {
 	if a, ok := parseAddress(text); ok {
 		return a, nil
 	}
-	low, high, _, s := octets(text)
-	if above {
-		return high, s
+	low, high, _, m := octets(text)
+	if upper {
+		return high, m
 	}
-	return low, s
+	return low, m
 }
 
-func classifyBlock(text string) (element, *slip) {
+func classifyBlock(text string) (element, *mistake) {
 	prefix, err := parseBlock(text)
 	if err != nil {
-		return element{}, &slip{errAddress, fmt.Sprintf("%q is not a block of addresses", text), "want an address and the length of its prefix, as in 10.0.0.0/8 or 2001:db8::/32"}
+		return element{}, &mistake{errAddress, fmt.Sprintf("%q is not a block of addresses", text), "want an address and a prefix length, as in 10.0.0.0/8 or 2001:db8::/32"}
 	}
-	var warning *slip
+	var warning *mistake
 	if prefix != prefix.Masked() {
-		warning = &slip{warnHostBits, fmt.Sprintf("the block of %s is %s", text, prefix.Masked()), "write that, or another prefix if fewer addresses are meant"}
+		warning = &mistake{warnHostBits, fmt.Sprintf("%s has host bits set; the block is %s", text, prefix.Masked()), "write the block, or a longer prefix if fewer addresses are meant"}
 	}
 	all := netipx.RangeOfPrefix(prefix.Masked())
 	var short [maxAddress + len("/128")]byte
-	return element{kind: addressRange, text: same(text, prefix.AppendTo(short[:0])), from: all.From(), to: all.To()}, warning
+	return element{kind: addressRange, text: intern(text, prefix.AppendTo(short[:0])), from: all.From(), to: all.To()}, warning
 }
 
-// parseBlock reads a CIDR block. One of IPv4 addresses mapped into IPv6 is the
-// IPv4 block.
+// parseBlock reads a CIDR block. It returns a block of IPv4 addresses mapped into
+// IPv6 as the IPv4 block.
 func parseBlock(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -218,39 +218,39 @@ func parseBlock(text string) (netip.Prefix, error) {
 	if a := prefix.Addr(); a.Is4In6() {
 		const mapped = 128 - 32
 		if prefix.Bits() < mapped {
-			return prefix, fmt.Errorf("%s holds more than the addresses of IPv4", text)
+			return prefix, fmt.Errorf("%s contains addresses other than IPv4", text)
 		}
 		return netip.PrefixFrom(a.Unmap(), prefix.Bits()-mapped), nil
 	}
 	return prefix, nil
 }
 
-// isDotted tells whether text is integers with several dots between, as other
-// languages write a range.
+// isDotted reports whether text is two integers with dots between them, the range
+// syntax of other languages.
 func isDotted(text string) bool {
 	left, right, found := strings.Cut(text, "..")
 	return found && hasIntegerForm(left) && hasIntegerForm(strings.TrimLeft(right, ".="))
 }
 
-// oddWord is what makes a word look like a slip.
-func oddWord(text string) *slip {
+// oddWord returns the reason why a word looks like a mistake, nil if it does not.
+func oddWord(text string) *mistake {
 	switch {
 	case strings.Contains(text, "*"):
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a * stands for an octet of an IPv4 address only, and + for any value; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "* is for the octets of an IPv4 address, and + for any value; quote it if it is a word"}
 	case strings.Contains(text, "；"):
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), halfWidthHint(text, ";") + " before another condition, or quote it"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), halfWidthHint(text, ";") + " before another condition, or quote it"}
 	case strings.Contains(text, "="):
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "put a ; before it if it is another condition, or quote it"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "put a ; before it if it is another condition, or quote it"}
 	case strings.HasPrefix(text, "'") && strings.HasSuffix(text, "'") || strings.ContainsAny(text, "“”‘’"):
-		return &slip{warnLooksLike, fmt.Sprintf("the quotes of %s are taken as part of the word", text), `quotes are "; without blanks or punctuation a word needs none`}
+		return &mistake{warnLooksLike, fmt.Sprintf("the quotes of %s are read as part of the word", text), `quote with "; a word without blanks or punctuation needs no quotes`}
 	case strings.ContainsAny(text[:1], "<>"):
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "only < and > compare: in place of n>=5 write n>4, of n<=5 n<6; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write n>4 instead of n>=5, and n<6 instead of n<=5; quote it if it is a word"}
 	case text[0] == '~':
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "there are no regular expressions; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "regular expressions are not supported; quote it if it is a word"}
 	case isDotted(text):
-		return &slip{warnLooksLike, fmt.Sprintf("%q is taken as a word", text), "a range is written with a hyphen, as 1-100; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write a range with a hyphen, as 1-100; quote it if it is a word"}
 	case strings.ContainsAny(text, "，；：【】＝＋！"):
-		return &slip{warnLooksLike, fmt.Sprintf("%q holds full-width punctuation, which is taken as part of the word", text), "write it half-width, or quote the word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("the full-width punctuation of %q is read as part of the word", text), "write it half-width, or quote the word"}
 	}
 	return nil
 }

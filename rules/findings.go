@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// Position is a place in a rule file. Line and Column count from 1, Column in
+// Position is a position in a rule file. Line and Column start at 1; Column counts
 // characters.
 type Position struct {
 	File         string
 	Line, Column int
 }
 
-// String is `rules.conf:12:9`.
+// String returns the position in the form `rules.conf:12:9`.
 func (p Position) String() string {
 	switch {
 	case p.Line == 0:
@@ -26,16 +26,16 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Severity says whether a finding keeps a rule set from taking effect.
+// Severity says whether a finding prevents a rule set from becoming active.
 type Severity uint8
 
 // The severities.
 const (
-	Error   Severity = iota // the rule set is refused
-	Warning                 // it is not
+	Error   Severity = iota // the rule set is rejected
+	Warning                 // the rule set is accepted
 )
 
-// String is the severity's word in a finding.
+// String returns the word for the severity in a finding.
 func (s Severity) String() string {
 	if s == Error {
 		return "error"
@@ -43,18 +43,18 @@ func (s Severity) String() string {
 	return "warning"
 }
 
-// Finding is something that a rule file wants mended.
+// Finding is an error or a warning about a rule file.
 type Finding struct {
 	Code       string // E012; see Codes
 	Severity   Severity
 	Position   Position
 	Message    string // what is wrong
 	Hint       string // what to do about it
-	Suggestion string // the word that was probably meant; "" if none is near
+	Suggestion string // the word that was probably meant; "" if none is similar
 	Line       string // the line of the file
 }
 
-// Error is the finding in one line:
+// Error returns the finding in one line:
 //
 //	rules.conf:12:9: error E012: unknown method "cuont"; want direct, count, base, leak or token
 func (f Finding) Error() string {
@@ -69,16 +69,16 @@ func (f Finding) Error() string {
 	return b.String()
 }
 
-// Findings are all that was found in the files of a rule set, sorted by file,
-// in the order in which the files were given, and position.
+// Findings are the findings about the files of a rule set, in the order of the files
+// and sorted by position.
 type Findings []Finding
 
-// HasErrors tells whether the rule set is refused.
+// HasErrors reports whether the rule set is rejected.
 func (fs Findings) HasErrors() bool {
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Error is every finding, one a line.
+// Error returns all findings, one per line.
 func (fs Findings) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -87,17 +87,17 @@ func (fs Findings) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxFindings bounds what is shown of each severity: beyond it nobody reads,
-// and a file of the wrong kind would make one of every line.
+// maxFindings is the number of findings that are kept of each severity: a file of the
+// wrong type would have one for every line.
 const maxFindings = 500
 
-// collector gathers findings.
+// collector collects findings.
 type collector struct {
 	list  Findings
 	count [2]int // by severity
 }
 
-// add takes a finding at a piece of a line.
+// add adds a finding about a span.
 func (c *collector) add(code *Code, at span, f Finding) {
 	if code.ID[0] == 'W' {
 		f.Severity = Warning
@@ -112,8 +112,8 @@ func (c *collector) add(code *Code, at span, f Finding) {
 	c.list = append(c.list, f)
 }
 
-// Printable is text without what a terminal would obey: messages repeat what
-// files and requests hold. Each such character becomes U+FFFD.
+// Printable returns text with each unprintable character replaced by U+FFFD. Messages
+// quote files and requests, which may contain control sequences of terminals.
 func Printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -123,8 +123,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// sorted returns the findings in the order of the files, and one that says
-// how many more there are.
+// sorted returns the findings in the order of the files, and for each severity one
+// more with the number of those that are not shown.
 func (c *collector) sorted(sources []Source) Findings {
 	order := make(map[string]int, len(sources))
 	for i := range sources {
@@ -139,7 +139,7 @@ func (c *collector) sorted(sources []Source) Findings {
 			last := c.list[len(c.list)-1]
 			c.list = append(c.list, Finding{
 				Code: code.ID, Severity: Severity(severity), Position: last.Position, Line: last.Line,
-				Message: fmt.Sprintf("%d more %ss are not shown", more, Severity(severity)), Hint: "mend these first",
+				Message: fmt.Sprintf("%d more %ss are not shown", more, Severity(severity)), Hint: "fix these first",
 			})
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// parseFile parses a file of testdata. Word lists are beside it. Its name
-// says what the service demands: require-end-….
+// parseFile parses a file of testdata. Its word lists are in the same folder, and the
+// prefix of its name may select an option of the service: require-end-, no-zone-.
 func parseFile(t *testing.T, path string) (*Set, Findings) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -27,7 +27,7 @@ func parseFile(t *testing.T, path string) (*Set, Findings) {
 		OpenDict: func(_, name string) (*Dict, error) {
 			list, err := os.Open(filepath.Join(filepath.Dir(path), name))
 			if err != nil {
-				return nil, os.ErrNotExist // the system's text is not everywhere the same
+				return nil, os.ErrNotExist // the text of the error depends on the system
 			}
 			defer list.Close()
 			return ParseDict(name, list)
@@ -39,7 +39,7 @@ func parseFile(t *testing.T, path string) (*Set, Findings) {
 	return Parse([]Source{{Name: filepath.Base(path), Text: text}}, o)
 }
 
-// report is what check prints.
+// report returns the output of check.
 func report(findings Findings) string {
 	var b strings.Builder
 	for _, f := range findings {
@@ -63,7 +63,7 @@ func TestBadFiles(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".conf"), func(t *testing.T) {
 			set, findings := parseFile(t, path)
 			if len(findings) == 0 {
-				t.Fatal("nothing was found")
+				t.Fatal("no findings")
 			}
 			if (set == nil) != findings.HasErrors() {
 				t.Errorf("the set is nil: %v; the findings have errors: %v", set == nil, findings.HasErrors())
@@ -80,7 +80,7 @@ func TestBadFiles(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	produced[warnRenumbered.ID] = true // it takes two generations: TestRenumbered
+	produced[warnRenumbered.ID] = true // it needs two generations: see TestRenumbered
 	for _, c := range Codes() {
 		if !produced[c.ID] {
 			t.Errorf("no file of testdata/bad produces %s: %s", c.ID, c.Meaning)
@@ -105,7 +105,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-func TestCodesAreUniqueAndExplained(t *testing.T) {
+func TestCodesAreUniqueWithMeaning(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range Codes() {
 		if seen[c.ID] || c.Meaning == "" || len(c.ID) != 4 || !strings.Contains("EW", c.ID[:1]) {
@@ -115,7 +115,7 @@ func TestCodesAreUniqueAndExplained(t *testing.T) {
 	}
 }
 
-func TestFindingIsOneLineAndHasACaret(t *testing.T) {
+func TestFindingErrorAndText(t *testing.T) {
 	text := "[rules]\nrule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]\n[result]\n0 : {}\n1 : {}\n2 : {}\n"
 	_, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{})
 	if len(findings) != 1 {
@@ -131,7 +131,7 @@ func TestFindingIsOneLineAndHasACaret(t *testing.T) {
 	}
 }
 
-func TestFindingsOfAllFilesAreSortedByFileAndPlace(t *testing.T) {
+func TestFindingsAreSortedByFileAndPosition(t *testing.T) {
 	sources := []Source{
 		{"z.conf", []byte("[rules]\nrule : [x] [a=1] [time=1; count=1] [result=9; return=1]\nrule : [count] [a=] [time=1; count=1] [result=0; return=1]\n")},
 		{"a.conf", []byte("[result]\n0 : {}\n1 : {\n")},
@@ -150,28 +150,28 @@ func TestFindingsOfAllFilesAreSortedByFileAndPlace(t *testing.T) {
 	}
 }
 
-func TestDictWithABadLineNamesListPathAndLine(t *testing.T) {
+func TestBadWordListLineIsReported(t *testing.T) {
 	text := "[dicts]\nvip : vip.dat\n[rules]\nrule : [direct] [uid @ vip] [] [result=1; return=1]\n[result]\n0 : {}\n1 : {}\n"
 	_, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
 		return ParseDict(path, strings.NewReader("7\n10.0.0.0/99\n"))
 	}})
-	want := `rules.conf:2:7: error E043: the word list vip cannot be read from "vip.dat": vip.dat:2: "10.0.0.0/99" is not a block of addresses; want one as 10.0.0.0/8 or 2001:db8::/32`
+	want := `rules.conf:2:7: error E043: cannot read the word list vip from "vip.dat": vip.dat:2: "10.0.0.0/99" is not a block of addresses; want a block such as 10.0.0.0/8 or 2001:db8::/32`
 	if len(findings) != 1 || !strings.HasPrefix(findings[0].Error(), want) {
 		t.Errorf("got %v\nwant %s", findings, want)
 	}
 }
 
-func TestHostileFilesTakeBoundedTimeAndFindings(t *testing.T) {
+func TestHostileFilesHaveBoundedFindings(t *testing.T) {
 	head, tail := "[rules]\nrule : [count] [a=+] [time=1; count=1] [result=2; return=1]\n", "[result]\n0 : {}\n1 : {}\n2 : {\"Err_no\":1}\n"
 	deep := strings.Repeat(`{"a":[`, 10_000)
 	for name, text := range map[string]string{
-		"a line of 100 MB":         head + strings.Repeat("x", 100<<20) + "\n" + tail,
-		"deep JSON":                head + tail + "3 : " + deep + "\n4 : {\"Headers\":" + deep + "\n5 : {\"x\":" + strings.Repeat("[", 60_000) + strings.Repeat("]", 60_000) + "}\n",
-		"a hundred thousand slips": strings.Replace(head, "\n", "\n"+strings.Repeat("rule : [cuont] [a==1] [tme=1] [return=0]\n", 100_000), 1) + tail,
-		"brackets":                 head + "rule : " + strings.Repeat("[", 100_000) + "\n" + tail,
-		"semicolons":               head + "rule : [count] [" + strings.Repeat(";", 100_000) + "] [] []\n" + tail,
-		"fields":                   head + tail + "3 : {" + strings.Repeat(`"a":1,`, 20_000) + "\"b\":1}\n",
-		"binary":                   head + string(bytes.Repeat([]byte{0xfe, 0, 0x0a}, 100_000)) + tail,
+		"a line of 100 MB":            head + strings.Repeat("x", 100<<20) + "\n" + tail,
+		"deep JSON":                   head + tail + "3 : " + deep + "\n4 : {\"Headers\":" + deep + "\n5 : {\"x\":" + strings.Repeat("[", 60_000) + strings.Repeat("]", 60_000) + "}\n",
+		"a hundred thousand mistakes": strings.Replace(head, "\n", "\n"+strings.Repeat("rule : [cuont] [a==1] [tme=1] [return=0]\n", 100_000), 1) + tail,
+		"brackets":                    head + "rule : " + strings.Repeat("[", 100_000) + "\n" + tail,
+		"semicolons":                  head + "rule : [count] [" + strings.Repeat(";", 100_000) + "] [] []\n" + tail,
+		"fields":                      head + tail + "3 : {" + strings.Repeat(`"a":1,`, 20_000) + "\"b\":1}\n",
+		"binary":                      head + string(bytes.Repeat([]byte{0xfe, 0, 0x0a}, 100_000)) + tail,
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{})

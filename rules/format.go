@@ -55,7 +55,7 @@ func (f *formatter) read() []laidLine {
 			continue
 		}
 		statement, comment := k.statement, ""
-		if k.section.commented() {
+		if k.section.allowsTrailingComments() {
 			statement = k.statement.uncomment()
 			comment = k.statement.tail(statement.to - k.statement.from).trim().text()
 		}

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// halfWidthOf are the signs that Chinese and Japanese keyboards write for those
-// of the language, beside the full-width forms of ASCII.
+// halfWidthOf maps the characters that Chinese and Japanese keyboards produce to
+// those of the language. The full-width forms of ASCII are computed.
 var halfWidthOf = map[rune]rune{'【': '[', '】': ']', '“': '"', '”': '"', '‘': '"', '’': '"', '、': ',', '。': '.', '\u3000': ' '}
 
-// halfWidth is the sign of the language that r is a full-width form of, 0 for
-// any other.
+// halfWidth returns the character of the language that r is a full-width form of, 0 if
+// it is none.
 func halfWidth(r rune) rune {
 	if '！' <= r && r <= '～' {
 		return r - '！' + '!'
@@ -18,16 +18,16 @@ func halfWidth(r rune) rune {
 	return halfWidthOf[r]
 }
 
-// halfWidthHint says what to write for the first full-width sign of text that is
-// among signs (any if there are none), "" without one.
-func halfWidthHint(text, signs string) string {
+// halfWidthHint returns the hint about the first full-width form in text of one of
+// chars (of any character if chars is empty), "" if there is none.
+func halfWidthHint(text, chars string) string {
 	for _, r := range text {
 		switch half := halfWidth(r); {
-		case half == 0 || signs != "" && !strings.ContainsRune(signs, half):
+		case half == 0 || chars != "" && !strings.ContainsRune(chars, half):
 		case r == '\u3000':
-			return "there is a full-width blank; write a blank of ASCII"
+			return "replace the full-width blank with an ASCII blank"
 		default:
-			return fmt.Sprintf("%c is a full-width sign; write %c", r, half)
+			return fmt.Sprintf("%c is a full-width character; write %c", r, half)
 		}
 	}
 	return ""

@@ -11,24 +11,24 @@ type jsonKind uint8
 
 const (
 	jsonOther  jsonKind = iota // true, false, null
-	jsonString                 // a text
+	jsonString                 // text
 	jsonNumber
 	jsonObject
 	jsonArray
 )
 
-// member is a member of a JSON object, with its places in the line. The
-// standard library knows no places, and takes a key that stands twice.
+// member is a member of a JSON object with its spans in the line, which
+// encoding/json does not report. It also accepts duplicate keys.
 type member struct {
 	name  string
 	at    span // the key
 	kind  jsonKind
 	value span
-	text  string // a text, decoded
+	text  string // of a string, decoded
 }
 
-// jsonScanner goes through one JSON object. It looks at its members alone:
-// what they hold is checked as a whole.
+// jsonScanner reads the members of one JSON object. It does not look inside their
+// values, which encoding/json checks as a whole.
 type jsonScanner struct {
 	*parser
 	object span
@@ -39,7 +39,7 @@ type jsonScanner struct {
 func (p *parser) object(s span) ([]member, bool) {
 	j := &jsonScanner{parser: p, object: s}
 	if !j.take('{') {
-		return nil, j.fault("an entry is a JSON object on one line: N : {…}", "want a {")
+		return nil, j.report("want a JSON object on one line, N : {…}", "missing {")
 	}
 	var list []member
 	if j.take('}') {
@@ -57,42 +57,41 @@ func (p *parser) object(s span) ([]member, bool) {
 		switch {
 		case j.take(','):
 			if j.skip(); strings.HasPrefix(s.text()[j.at:], "}") {
-				return nil, j.fault("take the comma before it out", "a field is missing")
+				return nil, j.report("remove the comma before it", "missing field")
 			}
 		case j.take('}'):
 			return list, j.end()
-		case j.at == len(s.text()): // take passed over the blanks
+		case j.at == len(s.text()): // take has skipped the blanks
 			return nil, j.notClosed()
 		default:
-			return nil, j.fault("want a comma or a }", "a comma is missing")
+			return nil, j.report("want a comma or }", "missing comma")
 		}
 	}
 }
 
-// notClosed reports an object that goes on behind the end of the line, or
-// nowhere.
+// notClosed reports an object without its closing brace on the line.
 func (j *jsonScanner) notClosed() bool {
-	return j.fault("write all of the entry on one line, up to its }", "the object is not closed")
+	return j.report("write the whole entry on one line, including its }", "the object is not closed")
 }
 
-// skip passes over blanks.
+// skip skips blanks.
 func (j *jsonScanner) skip() {
 	for j.at < len(j.object.text()) && isBlank(j.object.text()[j.at]) {
 		j.at++
 	}
 }
 
-// take passes over a sign, if it is next.
-func (j *jsonScanner) take(sign byte) bool {
+// take skips a character if it is next, and reports whether it was.
+func (j *jsonScanner) take(c byte) bool {
 	j.skip()
-	if text := j.object.text(); j.at == len(text) || text[j.at] != sign {
+	if text := j.object.text(); j.at == len(text) || text[j.at] != c {
 		return false
 	}
 	j.at++
 	return true
 }
 
-func (j *jsonScanner) fault(hint, message string) bool {
+func (j *jsonScanner) report(hint, message string) bool {
 	j.skip()
 	rest := j.object.tail(j.at)
 	j.reportf(rest, errJSON, cmp.Or(halfWidthHint(firstRune(rest.text()), ""), hint), "%s", message)
@@ -101,7 +100,7 @@ func (j *jsonScanner) fault(hint, message string) bool {
 
 func (j *jsonScanner) end() bool {
 	j.skip()
-	return j.at == len(j.object.text()) || j.fault("take it out", "text behind the object")
+	return j.at == len(j.object.text()) || j.report("remove it", "text after the object")
 }
 
 // member reads `"key": value`.
@@ -111,7 +110,7 @@ func (j *jsonScanner) member() (m member, ok bool) {
 	if !ok || kindOf(m.at) != jsonString {
 		if ok {
 			j.at = m.at.from - j.object.from
-			j.fault(`write it between double quotes, as "Err_no"`, "the name of a field is missing")
+			j.report(`want a name in double quotes, such as "Err_no"`, "missing field name")
 		}
 		return m, false
 	}
@@ -119,7 +118,7 @@ func (j *jsonScanner) member() (m member, ok bool) {
 		return m, false
 	}
 	if !j.take(':') {
-		return m, j.fault("want a colon behind the name of a field", "a colon is missing")
+		return m, j.report("want a colon after the field name", "missing colon")
 	}
 	j.skip()
 	if m.value, ok = j.value(); !ok {
@@ -132,7 +131,7 @@ func (j *jsonScanner) member() (m member, ok bool) {
 	}
 	if m.kind != jsonObject && !json.Valid([]byte(m.value.text())) {
 		j.at = m.value.from - j.object.from
-		return m, j.fault(cmp.Or(halfWidthHint(m.value.text(), ""), "want a number, or text between quotes"), "this is no JSON value")
+		return m, j.report(cmp.Or(halfWidthHint(m.value.text(), ""), "want a number, or text in quotes"), "invalid JSON value")
 	}
 	return m, true
 }
@@ -151,16 +150,16 @@ func kindOf(value span) jsonKind {
 	return jsonOther
 }
 
-// decode is the text that a JSON string stands for.
+// decode returns the text of a JSON string.
 func (j *jsonScanner) decode(s span) (text string, ok bool) {
 	if err := json.Unmarshal([]byte(s.text()), &text); err != nil {
-		j.reportf(s, errJSON, `inside quotes \ begins one of \" \\ \/ \b \f \n \r \t \uXXXX`, "the text cannot be read")
+		j.reportf(s, errJSON, `want one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX`, "invalid JSON string")
 		return "", false
 	}
 	return text, true
 }
 
-// value passes over a value: it ends where its brackets and quotes are closed.
+// value skips a value, which ends where its brackets and quotes are closed.
 func (j *jsonScanner) value() (span, bool) {
 	text, start, depth := j.object.text(), j.at, 0
 	for ; j.at < len(text); j.at++ {
@@ -168,7 +167,7 @@ func (j *jsonScanner) value() (span, bool) {
 		case b == '"':
 			end := closingQuote(text, j.at)
 			if end < 0 {
-				return span{}, j.fault(`close it with a "`, "the quote is not closed")
+				return span{}, j.report(`close it with "`, "the quote is not closed")
 			}
 			j.at = end
 			if depth == 0 && text[start] == '"' {
@@ -184,14 +183,14 @@ func (j *jsonScanner) value() (span, bool) {
 			}
 		case depth == 0 && strings.IndexByte(",:}] \t", b) >= 0:
 			if j.at == start {
-				return span{}, j.fault("write one", "a value is missing")
+				return span{}, j.report("write a value", "missing value")
 			}
 			return j.object.slice(start, j.at), true
 		}
 	}
 	if depth > 0 {
 		j.at = start
-		return span{}, j.fault("close it on the same line", "the value is not closed")
+		return span{}, j.report("close it on the same line", "the value is not closed")
 	}
-	return j.object.slice(start, j.at), j.at > start || j.fault("write one", "a value is missing")
+	return j.object.slice(start, j.at), j.at > start || j.report("write a value", "missing value")
 }

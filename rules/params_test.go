@@ -84,7 +84,7 @@ func TestZoneIsTheFilesThenTheServicesThenKoalas(t *testing.T) {
 		}
 	}
 	_, findings := Parse([]Source{{"rules.conf", []byte(rule)}}, Options{Timezone: "Mars/Olympus"})
-	want := `error E046: the service's timezone is "Mars/Olympus", which does not exist; want a name as Asia/Shanghai, Europe/Berlin or UTC`
+	want := `error E046: the service's timezone "Mars/Olympus" is unknown; want an IANA name such as Asia/Shanghai, Europe/Berlin or UTC`
 	if len(findings) != 1 || findings[0].Error() != want || findings[0].Text() != want {
 		t.Errorf("got %v; want %s", findings, want)
 	}

@@ -9,7 +9,7 @@ import (
 
 const byteOrderMark = "\ufeff"
 
-// maxLine bounds a line of a rule file, in bytes.
+// maxLine is the maximum length of a line of a rule file, in bytes.
 const maxLine = 128 << 10
 
 // section is a part of a rule file.
@@ -24,7 +24,7 @@ const (
 	routesSection
 	settingsSection
 	endSection
-	unknownSection // its lines are passed over
+	unknownSection // its lines are skipped
 )
 
 var sectionNames = [...]string{
@@ -32,29 +32,29 @@ var sectionNames = [...]string{
 	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end",
 }
 
-// commented tells whether a `#` behind a statement begins a comment.
-func (s section) commented() bool { return s >= paramsSection && s <= endSection }
+// allowsTrailingComments reports whether a `#` after a statement begins a comment.
+func (s section) allowsTrailingComments() bool { return s >= paramsSection && s <= endSection }
 
-// parser turns the files of a rule set into declarations. What concerns a
-// line is checked here, what concerns several in check.go.
+// parser turns the files of a rule set into declarations. The parse files check
+// each line by itself, check.go checks lines against each other.
 type parser struct {
 	options Options
 	found   collector
-	seen    [unknownSection]bool // sections, in any file
+	seen    [unknownSection]bool // the sections that any file has
 	last    *line                // the last line of the last file
 
 	dicts    []*dictDecl
 	rules    []*ruleDecl
-	numbers  map[int64]int32 // the places in rules, by `return`
+	numbers  map[int64]int32 // indexes of rules, by `return`
 	results  []*resultDecl
 	params   []*paramDecl
 	routes   Routes
 	timezone string
-	lost     bool            // a section may have gone unseen: what is missing may be there
-	declared map[string]span // where what may be declared once is: kind and name
+	lost     bool            // some lines were unreadable, so a missing section may be among them
+	declared map[string]span // unique declarations, by kind and name
 }
 
-// Parse reads the files of a rule set. The set is nil if a finding is an
+// Parse reads the files of a rule set. The set is nil if at least one finding is an
 // error.
 func Parse(sources []Source, o Options) (*Set, Findings) {
 	p := &parser{options: o, declared: make(map[string]span)}
@@ -69,13 +69,14 @@ func Parse(sources []Source, o Options) (*Set, Findings) {
 	return set, findings
 }
 
-// reportf takes a finding: what is wrong, and after it what to do.
+// reportf adds a finding. The hint says what to do about it; the format and its
+// arguments say what is wrong.
 func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) {
 	p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// unknown reports a word that is none of those that may stand there, and returns
-// the one that was probably meant, "" if none is near.
+// unknown reports a word that is not in want, and returns the word of want that was
+// probably meant, "" if none is similar.
 func (p *parser) unknown(at span, code *Code, what string, want []string) string {
 	meant := suggest(at.text(), want)
 	p.found.add(code, at, Finding{
@@ -84,9 +85,9 @@ func (p *parser) unknown(at span, code *Code, what string, want []string) string
 	return meant
 }
 
-// declare notes where something is declared that may be declared once. It
-// returns the place of an earlier declaration, and whether there is one.
-func (p *parser) declare(kind, name string, at span) (first Position, twice bool) {
+// declare records a declaration that must be unique. It returns the position of an
+// earlier declaration, and whether there is one.
+func (p *parser) declare(kind, name string, at span) (first Position, repeated bool) {
 	key := kind + " " + name
 	if earlier, ok := p.declared[key]; ok {
 		return earlier.position(), true
@@ -99,12 +100,12 @@ func (p *parser) declare(kind, name string, at span) (first Position, twice bool
 func (p *parser) file(source *Source) {
 	f := &fileParser{parser: p}
 	if p.lines(source, f.line) && p.options.RequireEnd && f.section != endSection {
-		p.reportf(whole(p.last).end(), errEndMissing, "write [end] on its last line: without it nothing shows that the file was cut off", "the file does not close with [end]")
+		p.reportf(whole(p.last).end(), errEndMissing, "add [end] as the last line; without it a truncated file goes unnoticed", "the file does not end with [end]")
 	}
 }
 
-// lines visits each line of a file. It returns false for a file that has none
-// that could be read.
+// lines calls visit for each line of a file. It returns false if the encoding of
+// the whole file is wrong.
 func (p *parser) lines(source *Source, visit func(*line)) bool {
 	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
 	p.last = &line{file: source.Name, number: 1}
@@ -118,12 +119,12 @@ func (p *parser) lines(source *Source, visit func(*line)) bool {
 		l, text, _ = strings.Cut(text, "\n")
 		p.last = &line{source.Name, number, strings.TrimSuffix(l, "\r")}
 		visit(p.last)
-		breathe(number)
+		yieldAt(number)
 	}
 	return true
 }
 
-// fileParser is where the parser stands in a file.
+// fileParser is the state of the parser within a file.
 type fileParser struct {
 	*parser
 	section section
@@ -134,8 +135,8 @@ type fileParser struct {
 }
 
 func (p *fileParser) line(l *line) {
-	// What is neither UTF-8 nor without NUL bytes is no text at all, and what
-	// else is found in it nobody's slip.
+	// A file that is not UTF-8 and has NUL bytes is not text, so further
+	// findings would not help.
 	if p.garbled && p.binary {
 		return
 	}
@@ -150,16 +151,16 @@ func (p *fileParser) line(l *line) {
 	if statement.text()[0] == '[' && p.head(statement) {
 		return
 	}
-	if p.section.commented() {
+	if p.section.allowsTrailingComments() {
 		statement = statement.uncomment()
 	}
 	p.statement(statement)
 }
 
-// statement reads a line that is neither blank nor a comment nor a head.
+// statement reads a line that is neither blank, nor a comment, nor a section head.
 func (p *fileParser) statement(statement span) {
 	if home := homeOf(statement); home != noSection && home != p.section && p.section <= settingsSection && p.section != noSection {
-		p.reportf(statement, errStatement, fmt.Sprintf("put it under [%s]", sectionNames[home]), "a line of [%s] stands under [%s]", sectionNames[home], sectionNames[p.section])
+		p.reportf(statement, errStatement, fmt.Sprintf("move it to [%s]", sectionNames[home]), "a line of [%s] is in [%s]", sectionNames[home], sectionNames[p.section])
 		return
 	}
 	switch p.section {
@@ -176,19 +177,19 @@ func (p *fileParser) statement(statement span) {
 	case settingsSection:
 		p.parseSetting(statement)
 	case endSection:
-		p.outside(statement, errAfterEnd, "take it out, or [end] to the last line of the file", "nothing may follow [end]")
+		p.outside(statement, errAfterEnd, "remove it, or move [end] to the last line of the file", "text after [end]")
 	case noSection:
 		if strings.IndexByte(statement.text(), '\r') >= 0 {
 			p.lost = true
-			p.outside(statement, errNoSection, "save it with line ends of Unix or of Windows", "the lines of this file end in a carriage return alone, which makes one line of it")
+			p.outside(statement, errNoSection, "save it with Unix or Windows line ends", "the lines of this file end in a bare carriage return, so the file is one line")
 			return
 		}
-		p.outside(statement, errNoSection, "put it under [dicts], [rules], [result], [params], [routes] or [settings]", "this stands above the first section")
+		p.outside(statement, errNoSection, "move it to [dicts], [rules], [result], [params], [routes] or [settings]", "text before the first section")
 	}
 }
 
-// homeOf is the section that a statement shows to belong to: a rule and an
-// entry cannot be mistaken.
+// homeOf returns the section that a statement belongs to by its form, if it is a
+// rule or an entry of [result], which cannot be confused with anything else.
 func homeOf(statement span) section {
 	before, after, found := statement.cut(':')
 	switch {
@@ -200,7 +201,7 @@ func homeOf(statement span) section {
 	return noSection
 }
 
-// outside reports the first statement of a file that stands in no section.
+// outside reports the first statement of a file that is in no section.
 func (p *fileParser) outside(statement span, code *Code, hint, message string) {
 	if !p.stray {
 		p.reportf(statement, code, hint, "%s", message)
@@ -208,23 +209,23 @@ func (p *fileParser) outside(statement span, code *Code, hint, message string) {
 	p.stray = true
 }
 
-// readable tells whether a line is text that can be parsed.
+// readable reports whether a line is text that can be parsed.
 func (p *fileParser) readable(l *line) bool {
 	if len(l.text) > maxLine {
 		at := span{&line{l.file, l.number, l.text[:shownAfter]}, 0, 0}
-		p.reportf(at, errLongLine, fmt.Sprintf("at most %d: keep long lists in a word list", maxLine), "the line has %d bytes", len(l.text))
+		p.reportf(at, errLongLine, fmt.Sprintf("want at most %d bytes; move long lists to a word list", maxLine), "the line has %d bytes", len(l.text))
 		return false
 	}
 	if i := strings.IndexByte(l.text, 0); i >= 0 {
 		if !p.binary {
-			p.reportf(whole(l).slice(i, i+1), errNUL, "is this a text file?", "a NUL byte")
+			p.reportf(whole(l).slice(i, i+1), errNUL, "want a text file in UTF-8", "the line contains a NUL byte")
 		}
 		p.binary = true
 		return false
 	}
 	if !utf8.ValidString(l.text) {
 		if i := strings.IndexRune(l.text, utf8.RuneError); !p.garbled {
-			p.reportf(whole(l).slice(i, i), errEncoding, "save it as UTF-8; is it GBK now?", "the line is not UTF-8")
+			p.reportf(whole(l).slice(i, i), errEncoding, "save the file as UTF-8", "the line is not UTF-8 (GBK?)")
 		}
 		p.garbled = true
 		return false
@@ -232,8 +233,8 @@ func (p *fileParser) readable(l *line) bool {
 	return true
 }
 
-// head takes a section head, and tells whether the line is meant as one. A
-// line with several brackets is not: it is a rule that lacks its beginning.
+// head reads a section head and reports whether the line is meant as one. A line
+// with several brackets is not: it is a rule without its `rule :`.
 func (p *fileParser) head(statement span) bool {
 	text := statement.text()
 	end := strings.IndexByte(text, ']')
@@ -246,11 +247,11 @@ func (p *fileParser) head(statement span) bool {
 		return false
 	}
 	rest := statement.tail(end + 1)
-	if s.commented() {
+	if s.allowsTrailingComments() {
 		rest = rest.uncomment()
 	}
 	if rest = rest.trim(); !rest.empty() {
-		p.reportf(rest, errHead, "put it on a line of its own", "text behind a section head")
+		p.reportf(rest, errHead, "move it to a line of its own", "text after a section head")
 	}
 	p.enter(s, name)
 	return true
@@ -267,22 +268,22 @@ func sectionNamed(name string) section {
 // enter begins a section.
 func (p *fileParser) enter(s section, name span) {
 	if p.section == endSection {
-		p.outside(name, errAfterEnd, "take it out, or [end] to the last line of the file", "nothing may follow [end]")
+		p.outside(name, errAfterEnd, "remove it, or move [end] to the last line of the file", "text after [end]")
 		return
 	}
 	p.section = s
 	if s == unknownSection {
 		p.unknown(name, errSection, "section", sectionNames[dictsSection:])
 		p.lost = true
-		// What it was probably meant to be is how its lines are read, so that
-		// their faults are found in the same run.
+		// The lines are read as those of the section that was probably meant, so
+		// that one run finds their mistakes, too.
 		if s = sectionNamed(suggest(name.text(), sectionNames[dictsSection:])); s != unknownSection {
 			p.section, p.parser.seen[s] = s, true
 		}
 		return
 	}
 	if p.seen[s] {
-		p.reportf(name, errSectionTwice, "put its lines into the first one", "the section [%s] stands twice in this file", sectionNames[s])
+		p.reportf(name, errSectionTwice, "move its lines to the first one", "the section [%s] occurs twice in this file", sectionNames[s])
 	}
 	p.seen[s], p.parser.seen[s] = true, true
 }

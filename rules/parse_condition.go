@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// maxConditions bounds the conditions of a rule, and with them the values of an
-// identity, whose number has one byte.
+// maxConditions is the maximum number of conditions of a rule. An identity stores
+// the number of its values in one byte.
 const maxConditions = 128
 
-// The marks behind a value that take its parameter out of the identity.
+// The marks after a value that exclude its parameter from the identity.
 const (
 	jointMark    = "{~}"
 	oldJointMark = "{*}"
 )
 
-// parseCondition reads `name op value` into c. It returns nil for what it reports.
+// parseCondition reads `name op value` into c. It returns nil if it reports an error.
 func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	name := s.name()
 	if name.empty() {
-		p.reportf(s, errName, wantName, "%q begins with no name of a parameter", s.mention())
+		p.reportf(s, errName, wantName, "%q does not begin with a parameter name", s.mention())
 		return nil
 	}
 	c.Name, c.Pos = name.text(), s.position()
@@ -41,7 +41,7 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 		rest = rest.tail(1).trim()
 	}
 	if rest.empty() {
-		p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@ behind the name", "the condition on %s has no operator", c.Name)
+		p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@ after the name", "the condition on %s has no operator", c.Name)
 		return nil
 	}
 	operand := rest.tail(1).trim()
@@ -55,13 +55,13 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	}
 	hint := "want =, !=, <, >, @ or !@"
 	if strings.HasPrefix(rest.text(), "~") {
-		hint += "; there are no regular expressions"
+		hint += "; regular expressions are not supported"
 	}
-	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), "=!<>@"), hint), "%q is no operator", firstWord(operator))
+	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), "=!<>@"), hint), "unknown operator %q", firstWord(operator))
 	return nil
 }
 
-// firstWord is the word that s begins with, or the sign if it is none.
+// firstWord returns the name that s begins with, or else its first character.
 func firstWord(s span) string {
 	if name := s.name(); !name.empty() {
 		return name.mention()
@@ -78,17 +78,17 @@ func firstRune(text string) string {
 	return text
 }
 
-// oldList recognises `qid-IN-list` and `qid-NOTIN-list`, the old spellings of
-// `@` and `!@`, and returns the name of the list and what stands behind it.
-// The hyphens may be part of a name, so the whole may have been read as one.
+// oldList recognizes `qid-IN-list` and `qid-NOTIN-list`, the deprecated spellings of
+// `@` and `!@`, and returns the span of the list's name and the mark after it. Names
+// may contain hyphens, so name may be the whole condition.
 func (p *parser) oldList(c *Condition, name, rest span) *span {
 	all := span{name.line, name.from, rest.to}
 	switch {
 	case rest.empty(), rest.text()[0] == '-', rest.text()[0] == '{':
 	case strings.IndexByte("!=<>@", rest.text()[0]) >= 0:
-		return nil // the hyphens are a part of the name
+		return nil // the hyphens are part of the name
 	case rest.from > name.to && !strings.HasSuffix(name.text(), "IN-"):
-		return nil // a word too many
+		return nil // an extra word
 	}
 	for _, old := range []struct {
 		mark, now string
@@ -100,24 +100,24 @@ func (p *parser) oldList(c *Condition, name, rest span) *span {
 		}
 		parameter, list := all.slice(0, i).trim(), all.tail(i+len(old.mark)).trim()
 		word, _ := list.cutJoint()
-		p.reportf(all, warnOldSpelling, fmt.Sprintf("write %s %s %s", parameter.text(), old.now, word.text()), "%s is an old spelling", old.mark)
+		p.reportf(all, warnOldSpelling, fmt.Sprintf("write %s %s %s", parameter.text(), old.now, word.text()), "%s is a deprecated spelling", old.mark)
 		c.Name, c.Negated = parameter.text(), old.negated
 		return &list
 	}
 	return nil
 }
 
-// joint takes the mark off the end of a value.
+// joint removes the mark from the end of a value and sets c.Joint.
 func (p *parser) joint(c *Condition, s span) span {
 	value, mark := s.cutJoint()
 	if mark.text() == oldJointMark {
-		p.reportf(mark, warnOldSpelling, "write {~}", "{*} is an old spelling")
+		p.reportf(mark, warnOldSpelling, "write {~}", "{*} is a deprecated spelling")
 	}
 	c.Joint = c.Joint || !mark.empty()
 	return value
 }
 
-// cutJoint cuts s into a value and the mark behind it, if there is one.
+// cutJoint cuts s into a value and the mark after it, if it has one.
 func (s span) cutJoint() (value, mark span) {
 	for _, m := range []string{jointMark, oldJointMark} {
 		if before, found := strings.CutSuffix(s.text(), m); found {
@@ -127,63 +127,63 @@ func (s span) cutJoint() (value, mark span) {
 	return s, s.end()
 }
 
-// parseListed reads what follows `@`: the name of a word list.
+// parseListed reads the operand of `@`: the name of a word list.
 func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition {
 	name := p.joint(c, operand)
 	switch {
 	case name.empty():
-		p.reportf(operand, errNoValue, "write the name of a word list of [dicts]", "the name of the word list is missing")
+		p.reportf(operand, errNoValue, "want the name of a word list from [dicts]", "missing word list name")
 		return nil
 	case p.misplacedJoint(name):
 		return nil
 	}
 	c.form = formDict
 	d.listed = append(d.listed, listedDict{c, name})
-	return spelt(c, operand, not(c, "@"), name.text())
+	return setText(c, operand, negate(c, "@"), name.text())
 }
 
-// parseBound reads what follows `<` and `>`.
+// parseBound reads the operand of `<` or `>`.
 func (p *parser) parseBound(c *Condition, operator byte, operand span) *Condition {
 	text := operand.text()
 	switch {
 	case strings.HasPrefix(text, "="):
-		p.reportf(operand, errOperator, "only < and > compare: in place of n>=5 write n>4, of n<=5 n<6", "%c= is no operator", operator)
+		p.reportf(operand, errOperator, "want < or >: write n>4 instead of n>=5, and n<6 instead of n<=5", "unknown operator %c=", operator)
 		return nil
 	case operator == '<' && strings.HasPrefix(text, ">"):
-		p.reportf(operand, errOperator, "write !=", "<> is no operator")
+		p.reportf(operand, errOperator, "write !=", "unknown operator <>")
 		return nil
 	}
 	number := p.joint(c, operand)
 	switch {
 	case number.empty():
-		p.reportf(operand, errNoValue, "write an integer", "the condition on %s lacks its bound", c.Name)
+		p.reportf(operand, errNoValue, "want an integer", "the condition on %s has no bound", c.Name)
 		return nil
 	case p.misplacedJoint(number):
 		return nil
 	}
 	n, ok := parseInteger(number.text())
 	if !ok {
-		p.reportf(number, errInteger, "want an integer, from -9223372036854775808 to 9223372036854775807", "%q is no integer of 64 bits", number.mention())
+		p.reportf(number, errInteger, "want an integer from -9223372036854775808 to 9223372036854775807", "%q is not a 64-bit integer", number.mention())
 		return nil
 	}
 	if !c.Negated && (operator == '>' && n == math.MaxInt64 || operator == '<' && n == math.MinInt64) {
-		p.reportf(number, warnNoEffect, "take the rule out, or choose another bound", "no integer is %c %d", operator, n)
+		p.reportf(number, warnNoEffect, "remove the rule, or choose another bound", "no integer is %c %d", operator, n)
 	}
 	c.form, c.bound = formAbove, n
 	if operator == '<' {
 		c.form = formBelow
 	}
-	return spelt(c, operand, not(c, string(operator)), strconv.FormatInt(n, 10))
+	return setText(c, operand, negate(c, string(operator)), strconv.FormatInt(n, 10))
 }
 
-// parseEqual reads what follows `=`.
+// parseEqual reads the operand of `=`.
 func (p *parser) parseEqual(c *Condition, operand span) *Condition {
 	if operand.empty() {
-		p.reportf(operand, errNoValue, "write a value, + for any value, or !=+ for none", "the condition on %s lacks its value", c.Name)
+		p.reportf(operand, errNoValue, "want a value, + for any value, or !=+ for an absent parameter", "the condition on %s has no value", c.Name)
 		return nil
 	}
 	if strings.HasPrefix(operand.text(), "=") {
-		p.reportf(operand, errOperator, "want a single =", "== is no operator")
+		p.reportf(operand, errOperator, "write a single =", "unknown operator ==")
 		return nil
 	}
 	if value, _ := operand.cutJoint(); value.text() == "+" {
@@ -192,24 +192,24 @@ func (p *parser) parseEqual(c *Condition, operand span) *Condition {
 		if c.Negated {
 			c.form = formAbsent
 			if c.Joint {
-				p.reportf(operand.tail(1), warnNoEffect, "take it out: a parameter that is absent is no part of the identity", "{~} has no effect here")
+				p.reportf(operand.tail(1), warnNoEffect, "remove it: an absent parameter is not part of the identity", "{~} has no effect here")
 			}
 		}
-		return spelt(c, operand, not(c, "="), "+")
+		return setText(c, operand, negate(c, "="), "+")
 	}
 	return p.parseList(c, operand)
 }
 
-// not is the operator with its negation.
-func not(c *Condition, operator string) string {
+// negate returns the operator with the negation of c.
+func negate(c *Condition, operator string) string {
 	if c.Negated {
 		return "!" + operator
 	}
 	return operator
 }
 
-// spelt sets the canonical text of the condition, whose operand stands there.
-func spelt[T string | []byte](c *Condition, at span, operator string, operand T) *Condition {
+// setText sets the canonical text of the condition, whose operand is at the span.
+func setText[T string | []byte](c *Condition, at span, operator string, operand T) *Condition {
 	var few [96]byte
 	text := append(few[:0], c.Name...)
 	if c.form == formDict {
@@ -220,34 +220,34 @@ func spelt[T string | []byte](c *Condition, at span, operator string, operand T)
 		text = append(text, jointMark...)
 	}
 	line := at.line.text[:at.to]
-	c.written = same(line[max(0, len(line)-len(text)):], text)
+	c.written = intern(line[max(0, len(line)-len(text)):], text)
 	return c
 }
 
-// same is the spelling as a string: the text itself if it is spelt so, as most
-// are, since that takes no memory.
-func same(text string, spelling []byte) string {
-	if text == string(spelling) {
+// intern returns the canonical text as a string. Most texts are canonical already,
+// and then text itself is returned, which takes no memory.
+func intern(text string, canonical []byte) string {
+	if text == string(canonical) {
 		return text
 	}
-	return string(spelling)
+	return string(canonical)
 }
 
 // misplacedJoint reports a mark inside a value.
 func (p *parser) misplacedJoint(s span) bool {
 	if strings.IndexByte(s.text(), '{') < 0 && strings.IndexByte(s.text(), '}') < 0 {
-		return false // as nearly always
+		return false // the usual case
 	}
 	for _, mark := range []string{jointMark, oldJointMark, "{~", "~}"} {
 		if i := strings.Index(s.text(), mark); i >= 0 {
-			p.reportf(s.slice(i, i+len(mark)), errJoint, "put {~} behind the value, or quote the value if it holds this", "%s stands inside a value", mark)
+			p.reportf(s.slice(i, i+len(mark)), errJoint, "move {~} to the end of the value, or quote the value if this is part of it", "%s inside a value", mark)
 			return true
 		}
 	}
 	return false
 }
 
-// parseList reads values that are joined by commas.
+// parseList reads values separated by commas.
 func (p *parser) parseList(c *Condition, operand span) *Condition {
 	var pieces room
 	places := operand.split(pieces[:0], ',')
@@ -262,32 +262,33 @@ func (p *parser) parseList(c *Condition, operand span) *Condition {
 		c.ranged = c.ranged || e.kind.ranged()
 	}
 	c.form = formList
-	faultless := true
+	ok := true
 	var short [96]byte
 	written := short[:0]
 	for i := range elements {
-		faultless = p.list(c, &elements[i], places[i]) && faultless
+		ok = p.addElement(c, &elements[i], places[i]) && ok
 		if i > 0 {
 			written = append(written, ',')
 		}
-		written = elements[i].appendSpelling(written)
+		written = elements[i].appendText(written)
 	}
-	if !faultless {
+	if !ok {
 		return nil
 	}
 	slices.Sort(c.texts)
 	c.texts = slices.Clip(slices.Compact(c.texts))
 	c.integers = merge(c.integers, cmp.Compare)
 	c.addresses = merge(c.addresses, netip.Addr.Compare)
-	return spelt(c, operand, not(c, "="), written)
+	return setText(c, operand, negate(c, "="), written)
 }
 
-// list takes an element into the condition, as the list's kind compares it.
-func (p *parser) list(c *Condition, e *element, at span) bool {
+// addElement adds an element to the condition, in the form in which the list
+// compares it. It returns false if it reports an error.
+func (p *parser) addElement(c *Condition, e *element, at span) bool {
 	switch e.kind {
 	case wordElement:
 		if c.ranged {
-			p.reportf(at, errWordInRange, "a list that holds a range, a block or a pattern compares integers and addresses; quote the word to compare it as text", "%q is a word among ranges", at.mention())
+			p.reportf(at, errWordInRange, "a list with a range, a block or a pattern compares integers and addresses; quote the word to compare it as text", "the word %q is in a list of ranges", at.mention())
 			return false
 		}
 		c.texts = append(c.texts, e.text)
@@ -299,8 +300,8 @@ func (p *parser) list(c *Condition, e *element, at span) bool {
 			return true
 		}
 		if _, ok := parseInteger(e.text); !ok {
-			s := beyond64(e.text)
-			p.reportf(at, s.code, s.hint, "%s", s.message)
+			m := outOfInt64(e.text)
+			p.reportf(at, m.code, m.hint, "%s", m.message)
 			return false
 		}
 		c.integers = append(c.integers, interval[int64]{e.low, e.high})
@@ -318,7 +319,7 @@ func (p *parser) list(c *Condition, e *element, at span) bool {
 func (p *parser) parseElement(c *Condition, s span) (element, bool) {
 	s = p.joint(c, s)
 	if s.empty() {
-		p.reportf(s, errNoValue, "write a value, or take the comma out", "a value is missing")
+		p.reportf(s, errNoValue, "write a value, or remove the comma", "missing value")
 		return element{}, false
 	}
 	if s.text()[0] == '"' {
@@ -329,19 +330,19 @@ func (p *parser) parseElement(c *Condition, s span) (element, bool) {
 	}
 	switch {
 	case s.text() == "+":
-		p.reportf(s, errPlus, "write it alone, or quote it if the value is a plus sign", "+ stands for any value and cannot stand among others")
+		p.reportf(s, errPlus, "write it alone, or quote it to compare with a plus sign", "+ means any value and cannot be combined with other values")
 		return element{}, false
 	case strings.Contains(s.text(), `"`):
 		i := strings.IndexByte(s.text(), '"')
-		p.reportf(s.tail(i), errQuote, "quote the whole value", "a quote inside a value")
+		p.reportf(s.tail(i), errQuote, "quote the whole value", "quote inside a value")
 		return element{}, false
 	}
-	e, slip := classify(s.text())
-	if slip == nil {
+	e, mistake := classify(s.text())
+	if mistake == nil {
 		return e, true
 	}
-	p.reportf(s, slip.code, slip.hint, "%s", slip.message)
-	return e, slip.code.ID[0] == 'W'
+	p.reportf(s, mistake.code, mistake.hint, "%s", mistake.message)
+	return e, mistake.code.ID[0] == 'W'
 }
 
 // parseQuoted reads a quoted value.
@@ -349,18 +350,18 @@ func (p *parser) parseQuoted(s span) (element, bool) {
 	text := s.text()
 	end := closingQuote(text, 0)
 	if end < 0 {
-		p.reportf(s, errQuote, `close it with a "`, "the quote is not closed")
+		p.reportf(s, errQuote, `close it with "`, "the quote is not closed")
 		return element{}, false
 	}
 	if rest := s.tail(end + 1).trim(); !rest.empty() {
-		p.reportf(rest, errQuote, "want a comma, {~} or the end of the condition", "text behind a quoted value")
+		p.reportf(rest, errQuote, "want a comma, {~} or the end of the condition", "text after a quoted value")
 		return element{}, false
 	}
 	var b strings.Builder
 	for i := 1; i < end; i++ {
 		if text[i] == '\\' {
 			if i++; text[i] != '"' && text[i] != '\\' {
-				p.reportf(s.slice(i-1, i+1), errQuote, `inside quotes \" is a quote and \\ a backslash, and there is nothing else`, `%s means nothing`, firstRune(text[i-1:i])+firstRune(text[i:]))
+				p.reportf(s.slice(i-1, i+1), errQuote, `inside quotes, want \" for a quote or \\ for a backslash`, `invalid escape %s`, firstRune(text[i-1:i])+firstRune(text[i:]))
 				return element{}, false
 			}
 		}
@@ -368,21 +369,21 @@ func (p *parser) parseQuoted(s span) (element, bool) {
 	}
 	e := element{kind: quotedElement, text: b.String()}
 	if e.text == "" || e.text != strings.TrimSpace(e.text) {
-		p.reportf(s, warnNoEffect, "a request's values are trimmed before they are compared, and an empty one counts as absent", "no value is ever %s", s.mention())
+		p.reportf(s, warnNoEffect, "values of requests are trimmed before they are compared, and an empty one counts as absent", "no value ever equals %s", s.mention())
 	}
 	return e, true
 }
 
-// forgottenSemicolon reports a value that goes on with another condition.
+// forgottenSemicolon reports a value that contains another condition.
 func (p *parser) forgottenSemicolon(s span) bool {
 	if strings.IndexByte(s.text(), '=') < 0 {
-		return false // as nearly always
+		return false // the usual case
 	}
 	words := s.fields()
 	for i := 1; i < len(words); i++ {
 		name := words[i].name()
-		behind := span{s.line, name.to, s.to}.trim().text()
-		if !name.empty() && (strings.HasPrefix(behind, "=") || strings.HasPrefix(behind, "!=")) {
+		after := span{s.line, name.to, s.to}.trim().text()
+		if !name.empty() && (strings.HasPrefix(after, "=") || strings.HasPrefix(after, "!=")) {
 			p.reportf(words[i], errOutside, "put a ; before it, or quote the value", "another condition begins inside a value")
 			return true
 		}
@@ -390,11 +391,11 @@ func (p *parser) forgottenSemicolon(s span) bool {
 	return false
 }
 
-// quoter spells what stands between quotes.
+// quoter escapes the text of a quoted value.
 var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// appendSpelling appends the element in canonical text.
-func (e *element) appendSpelling(to []byte) []byte {
+// appendText appends the canonical text of the element.
+func (e *element) appendText(to []byte) []byte {
 	if e.kind == quotedElement {
 		return append(append(append(to, '"'), quoter.Replace(e.text)...), '"')
 	}

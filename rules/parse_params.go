@@ -14,8 +14,8 @@ type paramDecl struct {
 	name span
 }
 
-// sourceWords are the sources of [params] in the order of their kinds, each
-// with the words behind it.
+// sourceWords are the sources of [params], in the order of their kinds, with their
+// arguments.
 var sourceWords = []struct {
 	name  string
 	kind  SourceKind
@@ -32,7 +32,7 @@ var sourceWords = []struct {
 	{"gateway", FromGateway, nil},
 }
 
-// The words that stand between and behind sources.
+// The words between and after sources.
 const (
 	elseWord   = "else"
 	hashedWord = "hashed"
@@ -42,16 +42,16 @@ const (
 func (p *parser) parseParam(s span) {
 	colons := s.colons()
 	if len(colons) == 0 {
-		p.reportf(s, errStatement, cmp.Or(halfWidthHint(s.text(), ":"), "want name : source, with blanks around the colon"), "%q has no colon between blanks", s.mention())
+		p.reportf(s, errStatement, cmp.Or(halfWidthHint(s.text(), ":"), "want name : source, with blanks around the colon"), "missing colon between blanks in %q", s.mention())
 		return
 	}
 	name, rest := s.slice(0, colons[0]).trim(), s.tail(colons[0]+1).trim()
 	if !name.isName() {
-		p.reportf(name, errName, wantName, "%q is no name of a parameter", name.mention())
+		p.reportf(name, errName, wantName, "invalid parameter name %q", name.mention())
 		return
 	}
-	if first, twice := p.declare("parameter", name.text(), name); twice {
-		p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is declared at %s already", name.text(), first)
+	if first, repeated := p.declare("parameter", name.text(), name); repeated {
+		p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is already declared at %s", name.text(), first)
 		return
 	}
 	d := &paramDecl{&ParamDecl{Name: name.text(), Pos: name.position()}, name}
@@ -78,15 +78,15 @@ func (p *parser) parseParam(s span) {
 
 var headerName = strings.NewReplacer("_", "-", ".", "-", ":", "-")
 
-// gatewayHeader is the header in which a gateway says a parameter.
+// gatewayHeader returns the header in which a gateway sends a parameter.
 func gatewayHeader(name string) string {
 	return "x-koala-param-" + headerName.Replace(strings.ToLower(name))
 }
 
-// parseSource reads one source; end is where it ends.
+// parseSource reads one source, which ends at end.
 func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	if len(words) == 0 {
-		p.reportf(end, errSource, "want "+oneOf(sourceNames()), "a source is missing")
+		p.reportf(end, errSource, "want "+oneOf(sourceNames()), "missing source")
 		return ParamSource{}, false
 	}
 	var source ParamSource
@@ -109,7 +109,7 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		if len(words) > len(known.words) {
 			at = words[len(known.words)]
 		}
-		p.reportf(at, errSourceWords, "want "+strings.Join(append([]string{known.name}, known.words...), " ")+", and hashed or else behind it", "%s takes %s", known.name, countWords(len(known.words)))
+		p.reportf(at, errSourceWords, "want "+strings.Join(append([]string{known.name}, known.words...), " ")+", then hashed or else", "%s takes %s", known.name, countArguments(len(known.words)))
 		return source, false
 	}
 	if len(words) > 0 {
@@ -120,7 +120,7 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	}
 	if source.Kind == FromHeader || source.Kind == FromCookie {
 		if !isToken(source.Name) {
-			p.reportf(words[0], errSourceWords, "want letters, digits and - _ . alone", "%q is not the name of a %s", words[0].mention(), known.name)
+			p.reportf(words[0], errSourceWords, "want letters, digits and - _ . only", "%q is not a valid %s name", words[0].mention(), known.name)
 			return source, false
 		}
 	}
@@ -130,14 +130,14 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	return source, true
 }
 
-// unknownSource reports a source that there is not.
+// unknownSource reports an unknown source.
 func (p *parser) unknownSource(name span) {
 	hint := "want " + oneOf(sourceNames())
 	switch {
 	case slices.Contains(derivedNames, name.text()):
-		hint = "doors derive " + name.text() + " themselves: rules name it without a line here"
+		hint = "doors derive " + name.text() + " from every request; use it in rules without declaring it"
 	case strings.HasPrefix(name.text(), "client-ip/"):
-		hint = "want client-ip /24 /64, with a blank before each prefix"
+		hint = "want client-ip /24 /64, with a blank before each prefix length"
 	}
 	p.found.add(errSource, name, Finding{
 		Message: fmt.Sprintf("unknown source %q", name.mention()), Hint: hint, Suggestion: suggest(name.text(), sourceNames()),
@@ -152,25 +152,25 @@ func sourceNames() []string {
 	return names
 }
 
-func countWords(n int) string {
+func countArguments(n int) string {
 	switch n {
 	case 0:
-		return "no word"
+		return "no argument"
 	case 1:
-		return "one word"
+		return "one argument"
 	}
-	return fmt.Sprintf("%d words", n)
+	return fmt.Sprintf("%d arguments", n)
 }
 
-// parsePrefixes reads what may follow client-ip: nothing, or the lengths of an
-// IPv4 and an IPv6 prefix.
+// parsePrefixes reads the arguments of client-ip: none, or the lengths of an IPv4
+// and an IPv6 prefix.
 func (p *parser) parsePrefixes(source *ParamSource, words []span) bool {
 	source.V4, source.V6 = -1, -1
 	if len(words) == 0 {
 		return true
 	}
 	if len(words) != 2 {
-		p.reportf(words[min(2, len(words)-1)], errSourceWords, "want none, or one for IPv4 and one for IPv6, as in client-ip /24 /64", "client-ip takes two prefixes or none")
+		p.reportf(words[min(2, len(words)-1)], errSourceWords, "want none, or one for IPv4 and one for IPv6, as in client-ip /24 /64", "client-ip takes two prefix lengths or none")
 		return false
 	}
 	for i, family := range []struct {
@@ -181,7 +181,7 @@ func (p *parser) parsePrefixes(source *ParamSource, words []span) bool {
 		text, slash := strings.CutPrefix(words[i].text(), "/")
 		n, err := strconv.ParseUint(text, 10, 8)
 		if !slash || err != nil || int(n) > family.bits {
-			p.reportf(words[i], errPrefix, fmt.Sprintf("want /0 … /%d for %s", family.bits, family.name), "%q is not the length of a prefix", words[i].mention())
+			p.reportf(words[i], errPrefix, fmt.Sprintf("want /0 … /%d for %s", family.bits, family.name), "invalid prefix length %q", words[i].mention())
 			return false
 		}
 		*family.to = int(n)
@@ -189,8 +189,8 @@ func (p *parser) parsePrefixes(source *ParamSource, words []span) bool {
 	return true
 }
 
-// isToken tells whether text is a token of HTTP: the name of a header or a
-// cookie, or a method.
+// isToken reports whether text is an HTTP token: the name of a header or a cookie,
+// or a method.
 func isToken(text string) bool {
 	for i := range len(text) {
 		b := text[i]

@@ -14,11 +14,11 @@ type resultDecl struct {
 	*Result
 	number   span
 	status   span // of Http_status
-	gateways span // the first field that only a gateway's client sees
+	gateways span // the first field for the clients of gateways
 }
 
-// resultField is a field of an entry: an integer if integer is set, a text if
-// text is, and neither for Headers.
+// resultField is a field of an entry: an integer field if integer is set, a text
+// field if text is set, and Headers if neither is.
 type resultField struct {
 	name        string
 	integer     func(r *Result, n int64)
@@ -31,7 +31,8 @@ const (
 	mostInt64  = 1<<63 - 1
 )
 
-// resultFields are Koala's fields and, from ownFields on, ours.
+// resultFields are Koala's fields and, from index ownFields, those for the clients of
+// gateways.
 var resultFields = []resultField{
 	{"Ret_type", func(r *Result, n int64) { r.RetType = n }, nil, leastInt64, mostInt64},
 	{"Ret_code", func(r *Result, n int64) { r.RetCode = n }, nil, leastInt64, mostInt64},
@@ -68,7 +69,7 @@ func (p *parser) parseResult(s span) {
 	number, object, found := s.cut(':')
 	n, ok := parseInteger(number.text())
 	if brace := strings.IndexByte(number.text(), '{'); brace > 0 {
-		p.reportf(number.slice(brace, brace), errStatement, cmp.Or(halfWidthHint(number.slice(0, brace).text(), ":"), "want N : {json}"), "a colon is missing behind the number of the entry")
+		p.reportf(number.slice(brace, brace), errStatement, cmp.Or(halfWidthHint(number.slice(0, brace).text(), ":"), "want N : {json}"), "missing colon after the entry number")
 		number, object, found = s.slice(0, brace).trim(), s.tail(brace), true
 		if digits := strings.TrimSpace(strings.TrimSuffix(number.text(), "：")); len(digits) < len(number.text()) {
 			number = number.slice(0, len(digits))
@@ -77,14 +78,14 @@ func (p *parser) parseResult(s span) {
 	}
 	switch {
 	case !found || object.empty():
-		p.reportf(s, errStatement, "want N : {json}", "%q is no entry", s.mention())
+		p.reportf(s, errStatement, "want N : {json}", "%q is not an entry", s.mention())
 		return
 	case !ok || n < 0 || n > maxReturn:
-		p.reportf(number, errEntryNumber, fmt.Sprintf("want a number, 0 … %d", maxReturn), "%q is not the number of an entry", number.mention())
+		p.reportf(number, errEntryNumber, fmt.Sprintf("want a number, 0 … %d", maxReturn), "invalid entry number %q", number.mention())
 		return
 	}
-	if first, twice := p.declare("entry", strconv.FormatInt(n, 10), number); twice {
-		p.reportf(number, errEntryTwice, "take one out, or give it another number", "entry %d stands at %s already", n, first)
+	if first, repeated := p.declare("entry", strconv.FormatInt(n, 10), number); repeated {
+		p.reportf(number, errEntryTwice, "remove one of them, or give it another number", "entry %d is already at %s", n, first)
 		return
 	}
 	d := &resultDecl{Result: &Result{Number: int(n), Pos: number.position()}, number: number}
@@ -104,17 +105,17 @@ func (p *parser) parseField(d *resultDecl, m member, seen map[string]bool) {
 	i := slices.IndexFunc(resultFields, func(f resultField) bool { return strings.EqualFold(f.name, m.name) })
 	if i < 0 {
 		if !json.Valid([]byte(m.value.text())) {
-			p.reportf(m.value, errJSON, "want a number, or text between quotes", "this is no JSON value")
+			p.reportf(m.value, errJSON, "want a number, or text in quotes", "invalid JSON value")
 		}
 		p.found.add(warnField, m.at, Finding{
-			Message: fmt.Sprintf("there is no field %q", m.name), Hint: "take it out",
+			Message: fmt.Sprintf("unknown field %q", m.name), Hint: "remove it",
 			Suggestion: suggest(m.name, resultFieldNames()),
 		})
 		return
 	}
 	f := &resultFields[i]
 	if seen[f.name] {
-		p.reportf(m.at, errFieldTwice, "take one out", "the field %s stands twice in this entry", f.name)
+		p.reportf(m.at, errFieldTwice, "remove one of them", "the field %s occurs twice in this entry", f.name)
 		return
 	}
 	seen[f.name] = true
@@ -127,11 +128,11 @@ func (p *parser) parseField(d *resultDecl, m member, seen map[string]bool) {
 	case f.text != nil && m.kind == jsonString:
 		f.text(d.Result, m.text)
 	case f.text != nil:
-		p.wrongType(f, m, "text between quotes")
+		p.wrongType(f, m, "text in quotes")
 	case m.kind == jsonObject:
 		p.parseHeaders(d, m)
 	default:
-		p.wrongType(f, m, `an object of texts, as {"X-Reason": "too fast"}`)
+		p.wrongType(f, m, `an object with text values, such as {"X-Reason": "too fast"}`)
 	}
 }
 
@@ -158,16 +159,17 @@ func (p *parser) parseIntegerField(d *resultDecl, f *resultField, m member) {
 
 var reservedHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// IsReservedHeader tells whether a header is the transport's own, so that no
-// result entry can set it: to send one breaks the answer around it, and Host is a
-// request's (RFC 9110).
+// IsReservedHeader reports whether a header belongs to the transport, so that no
+// result entry can set it: sending one would break the response, and Host is a
+// header of requests (RFC 9110).
 func IsReservedHeader(name string) bool {
 	return slices.ContainsFunc(reservedHeaders, func(r string) bool { return len(r) == len(name) && strings.EqualFold(r, name) })
 }
 
-// muchHeader is the size of all headers of an answer beyond which nginx makes
-// a fault of it, in bytes. Ours beside those of the entry take up to 600.
-const muchHeader = 1400
+// maxQuietHeaders is the size of an entry's headers above which W018 warns, in bytes:
+// nginx fails on responses whose headers exceed its buffer of 2 kB, and the gateway's
+// own headers take up to 600 bytes.
+const maxQuietHeaders = 1400
 
 // parseHeaders reads the object of Headers.
 func (p *parser) parseHeaders(d *resultDecl, m member) {
@@ -181,22 +183,22 @@ func (p *parser) parseHeaders(d *resultDecl, m member) {
 		lower := strings.ToLower(h.name)
 		switch {
 		case !isToken(h.name):
-			p.reportf(h.at, errHeader, "want letters, digits and - alone", "%q is not the name of a header", h.name)
+			p.reportf(h.at, errHeader, "want letters, digits and - only", "invalid header name %q", h.name)
 		case IsReservedHeader(h.name):
-			p.reportf(h.at, errHeader, "take it out: it belongs to the transport", "the header %s cannot be set", h.name)
+			p.reportf(h.at, errHeader, "remove it: it belongs to the transport", "the header %s cannot be set", h.name)
 		case seen[lower]:
-			p.reportf(h.at, errFieldTwice, "join the values", "the header %s stands twice", h.name)
+			p.reportf(h.at, errFieldTwice, "join the values", "the header %s occurs twice", h.name)
 		case h.kind != jsonString:
-			p.reportf(h.value, errFieldType, "want text between quotes", "the header %s has the value %s", h.name, h.value.mention())
+			p.reportf(h.value, errFieldType, "want text in quotes", "the header %s has the value %s", h.name, h.value.mention())
 		case strings.ContainsFunc(h.text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
-			p.reportf(h.value, errHeader, "take line ends and control characters out", "the value of %s holds a control character", h.name)
+			p.reportf(h.value, errHeader, "remove line ends and control characters", "the value of %s contains a control character", h.name)
 		default:
 			d.Headers = append(d.Headers, Header{h.name, h.text})
 		}
 		seen[lower] = true
 		size += len(h.name) + len(h.text) + len(": \r\n")
 	}
-	if size > muchHeader {
-		p.reportf(m.at, warnHeaderSize, "nginx makes a fault of answers with more than 2 kB of headers, ours included", "the headers of entry %d have %d bytes", d.Number, size)
+	if size > maxQuietHeaders {
+		p.reportf(m.at, warnHeaderSize, "shorten them: nginx fails on responses with more than 2 kB of headers, including those that koalagate adds", "the headers of entry %d have %d bytes", d.Number, size)
 	}
 }

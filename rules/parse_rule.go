@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ruleDecl is a line of [rules], with the places that later checks point at.
+// ruleDecl is a line of [rules], with the spans that later checks point at.
 type ruleDecl struct {
 	*Rule
 	at       span
-	result   span // the value, as of the next two
+	result   span // the value of the word, like returns and cost
 	returns  span
 	cost     span
 	resultNo int64
@@ -19,7 +19,7 @@ type ruleDecl struct {
 	listed   []listedDict
 }
 
-// listedDict is a condition that looks into a word list.
+// listedDict is a condition on a word list.
 type listedDict struct {
 	condition *Condition
 	name      span
@@ -28,7 +28,7 @@ type listedDict struct {
 // ruleKeyword begins every line of [rules].
 const ruleKeyword = "rule"
 
-// The brackets of a rule, in their order.
+// The brackets of a rule, in order.
 var bracketNames = []string{"[method]", "[conditions]", "[thresholds]", "[outcome]"}
 
 // parseRule reads `rule : [method] [conditions] [thresholds] [outcome]`.
@@ -43,66 +43,70 @@ func (p *parser) parseRule(s span) {
 	if !ok {
 		return
 	}
-	if len(brackets) != len(bracketNames) { // which bracket is which cannot be told
-		if p.found.count[Error] == faults { // else that is why
-			p.reportNumber(brackets, body)
+	if len(brackets) != len(bracketNames) { // it is unclear which bracket is which
+		if p.found.count[Error] == faults { // otherwise that finding is the reason
+			p.reportBracketCount(brackets, body)
 		}
 		return
 	}
-	p.exchange(brackets)
+	p.unswap(brackets)
 	d := &ruleDecl{Rule: &Rule{Pos: s.position()}, at: s}
 	methodKnown := p.parseMethod(d, brackets[0].trim())
 	p.parseConditions(d, brackets[1])
 	var list [8]word
-	p.parseThresholds(d, p.words(list[:0], brackets[2], thresholdWords, outcomeWords), brackets[2].end(), methodKnown)
-	p.parseOutcome(d, p.words(list[:0], brackets[3], outcomeWords, thresholdWords), brackets[3].end(), methodKnown)
+	limits := p.words(list[:0], brackets[2], thresholdNames, outcomeNames)
+	if methodKnown { // else it is unclear which thresholds are used and required
+		p.parseWords(d, thresholds, limits, brackets[2].end(), true)
+		p.checkThresholds(d, limits)
+	}
+	p.parseWords(d, outcomes, p.words(list[:0], brackets[3], outcomeNames, thresholdNames), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)
 }
 
-// reportNumber reports brackets that are too few or too many.
-func (p *parser) reportNumber(brackets []span, body span) {
+// reportBracketCount reports that a rule has too few or too many brackets.
+func (p *parser) reportBracketCount(brackets []span, body span) {
 	at := body.end()
 	if len(brackets) > len(bracketNames) {
 		at = brackets[len(bracketNames)]
 	}
-	p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "a rule has four brackets, and this one %d", len(brackets))
+	p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "the rule has %d brackets instead of four", len(brackets))
 }
 
-// exchange reports brackets that have changed places, and puts them right, so
-// that nothing in them is taken for something else.
-func (p *parser) exchange(brackets []span) {
+// unswap reports swapped brackets and puts them in order, so that each of their
+// words does not become a finding of its own.
+func (p *parser) unswap(brackets []span) {
 	conditions, limits, outcome := brackets[1], brackets[2], brackets[3]
 	switch {
-	case limits.allNamed(outcomeWords) && outcome.allNamed(thresholdWords):
+	case limits.allNamed(outcomeNames) && outcome.allNamed(thresholdNames):
 		brackets[2], brackets[3] = outcome, limits
-		p.reportf(limits.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the thresholds and the outcome have changed places")
-	case conditions.allNamed(thresholdWords) && limits.noneNamed(thresholdWords):
+		p.reportf(limits.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the thresholds and the outcome are swapped")
+	case conditions.allNamed(thresholdNames) && limits.noneNamed(thresholdNames):
 		brackets[1], brackets[2] = limits, conditions
-		p.reportf(conditions.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the conditions and the thresholds have changed places")
+		p.reportf(conditions.trim(), errWord, "want "+strings.Join(bracketNames, " "), "the conditions and the thresholds are swapped")
 	}
 }
 
-// allNamed tells whether a bracket has words, all with one of these names.
+// allNamed reports whether a bracket has words, and all have one of these names.
 func (s span) allNamed(names []string) bool {
 	return s.allWords(func(name string) bool { return slices.Contains(names, name) })
 }
 
-// noneNamed tells whether a bracket has words, none with one of these names.
+// noneNamed reports whether a bracket has words, and none has one of these names.
 func (s span) noneNamed(names []string) bool {
 	return s.allWords(func(name string) bool { return !slices.Contains(names, name) })
 }
 
-// allWords tells whether a bracket has words, all with a name that will do.
-func (s span) allWords(will func(name string) bool) bool {
+// allWords reports whether a bracket has words, and ok holds for all their names.
+func (s span) allWords(ok func(name string) bool) bool {
 	var pieces room
 	words := s.statements(pieces[:0])
 	return len(words) > 0 && !slices.ContainsFunc(words, func(word span) bool {
 		name, _, _ := word.cut('=')
-		return !will(name.text())
+		return !ok(name.text())
 	})
 }
 
-// ruleBody is what follows `rule :`.
+// ruleBody returns the part of a line after `rule :`.
 func (p *parser) ruleBody(s span) (span, bool) {
 	text := s.text()
 	bracket := strings.IndexByte(text, '[')
@@ -115,31 +119,30 @@ func (p *parser) ruleBody(s span) (span, bool) {
 	case found && keyword.text() == ruleKeyword:
 		return body, true
 	case !found && keyword.text() == ruleKeyword:
-		p.reportf(keyword.end(), errStatement, "want rule : "+strings.Join(bracketNames, " "), "a colon is missing behind rule")
+		p.reportf(keyword.end(), errStatement, "want rule : "+strings.Join(bracketNames, " "), "missing colon after rule")
 		return s.tail(bracket), true
 	case keyword.empty():
-		p.reportf(keyword, errStatement, "want rule : "+strings.Join(bracketNames, " "), "rule : is missing before the brackets")
+		p.reportf(keyword, errStatement, "want rule : "+strings.Join(bracketNames, " "), "missing rule : before the brackets")
 		return s.tail(bracket), true
 	}
 	hint := cmp.Or(halfWidthHint(keyword.text(), ":[]"), "want rule : "+strings.Join(bracketNames, " "))
 	p.found.add(errStatement, keyword, Finding{
-		Message: fmt.Sprintf("%q is no statement of [rules]", keyword.mention()), Hint: hint,
+		Message: fmt.Sprintf("%q does not begin a statement of [rules]", keyword.mention()), Hint: hint,
 		Suggestion: suggest(keyword.text(), []string{ruleKeyword}),
 	})
 	return s.tail(bracket), bracket < len(text)
 }
 
-// brackets cuts the body of a rule into what its brackets hold, and appends it
-// to list. It returns false if a quote is not closed: then nothing behind it
-// can be told.
+// brackets appends the contents of a rule's brackets to list. It returns false if a
+// quote is not closed, because then the text after it cannot be interpreted.
 func (p *parser) brackets(list []span, body span) ([]span, bool) {
 	text := body.text()
-	opened, closed := -1, 0 // where the bracket began, and behind which the last one ended
+	opened, closed := -1, 0 // the index of the open bracket, and the end of the previous one
 	quote := body.scan('[', ']', func(i int) bool {
 		switch {
 		case text[i] == '[':
 			if opened >= 0 {
-				p.reportf(body.slice(opened, opened+1), errUnclosed, "put a ] before the next [, or quote the value if it holds one", "the bracket is not closed")
+				p.reportf(body.slice(opened, opened+1), errUnclosed, "close it with ] before the next [, or quote a value that contains [", "the bracket is not closed")
 				list = append(list, body.slice(opened+1, i))
 			} else {
 				p.reportText(body.slice(closed, i).trim())
@@ -152,29 +155,29 @@ func (p *parser) brackets(list []span, body span) ([]span, bool) {
 		return true
 	})
 	if quote >= 0 {
-		p.reportf(body.slice(quote, quote+1), errQuote, `close it with a "; inside quotes \" is a quote and \\ a backslash`, "the quote is not closed")
+		p.reportf(body.slice(quote, quote+1), errQuote, `close it with "; inside quotes, \" is a quote and \\ a backslash`, "the quote is not closed")
 		return nil, false
 	}
 	if opened >= 0 {
-		p.reportf(body.slice(opened, opened+1), errUnclosed, "close it with a ]", "the bracket is not closed")
+		p.reportf(body.slice(opened, opened+1), errUnclosed, "close it with ]", "the bracket is not closed")
 		return append(list, body.tail(opened+1)), true
 	}
 	p.reportText(body.tail(closed).trim())
 	return list, true
 }
 
-// reportText reports text outside the brackets of a rule. A semicolon at the
-// end is none.
+// reportText reports text outside the brackets of a rule, except for a semicolon at
+// the end of the line.
 func (p *parser) reportText(s span) {
 	switch {
 	case s.empty():
 	case s.text() == ";" && s.to == len(strings.TrimRight(s.line.text, " \t")):
 	case s.text()[0] == '#':
-		p.reportf(s, errOutside, "a comment stands on a line of its own", "a comment behind a rule")
+		p.reportf(s, errOutside, "move it to a line of its own", "comment after a rule")
 	case strings.ContainsAny(s.text()[:1], "({<"):
-		p.reportf(s, errOutside, "the brackets of a rule are square: "+strings.Join(bracketNames, " "), "text outside the brackets: %q", s.mention())
+		p.reportf(s, errOutside, "use square brackets: "+strings.Join(bracketNames, " "), "text outside the brackets: %q", s.mention())
 	default:
-		p.reportf(s, errOutside, cmp.Or(halfWidthHint(s.text(), "[]"), "put it into a bracket, or take it out"), "text outside the brackets: %q", s.mention())
+		p.reportf(s, errOutside, cmp.Or(halfWidthHint(s.text(), "[]"), "move it into a bracket, or remove it"), "text outside the brackets: %q", s.mention())
 	}
 }
 
@@ -183,7 +186,7 @@ func (p *parser) parseMethod(d *ruleDecl, s span) bool {
 		d.Method = Method(i)
 		return true
 	}
-	// The rest of the rule is held to the method that was probably meant.
+	// The rest of the rule is checked against the method that was probably meant.
 	if i := slices.Index(methodNames[:], p.unknown(s, errMethod, "method", methodNames[:])); i >= 0 {
 		d.Method = Method(i)
 		return true
@@ -196,17 +199,17 @@ func (p *parser) parseConditions(d *ruleDecl, s span) {
 	var all room
 	pieces := s.statements(all[:0])
 	if len(pieces) == 0 {
-		p.reportf(s, warnNoCondition, "write door=+{~} if every request is meant", "the rule has no condition and matches every request")
+		p.reportf(s, warnNoCondition, "write door=+{~} if it is meant to match every request", "the rule has no condition and matches every request")
 	}
 	if len(pieces) > maxConditions {
 		p.reportf(pieces[maxConditions], errConditions, fmt.Sprintf("want at most %d", maxConditions), "the rule has %d conditions", len(pieces))
 		return
 	}
 	d.Conditions, d.places = make([]*Condition, 0, len(pieces)), make([]span, 0, len(pieces))
-	conditions := make([]Condition, len(pieces)) // together: they live as long as each other
+	conditions := make([]Condition, len(pieces)) // one allocation, because they have the same lifetime
 	for i, piece := range pieces {
 		if piece.empty() {
-			p.reportf(piece, warnNoEffect, "take it out", "a semicolon too many")
+			p.reportf(piece, warnNoEffect, "remove it", "superfluous semicolon")
 			continue
 		}
 		c := p.parseCondition(d, &conditions[i], piece)
@@ -214,7 +217,7 @@ func (p *parser) parseConditions(d *ruleDecl, s span) {
 			continue
 		}
 		if slices.ContainsFunc(d.Conditions, func(other *Condition) bool { return other.Name == c.Name }) {
-			p.reportf(piece, errNameTwice, "join its values in one condition, or write two rules", "the parameter %s stands twice in this rule", c.Name)
+			p.reportf(piece, errNameTwice, "combine its values in one condition, or write two rules", "the parameter %s occurs twice in this rule", c.Name)
 		}
 		d.Conditions, d.places = append(d.Conditions, c), append(d.places, piece)
 	}

@@ -17,8 +17,8 @@ var knownMethods = []string{
 	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// misfits say what is wrong with a text as the value of a derived parameter;
-// an empty Message if nothing is.
+// misfits has a function for each derived parameter that returns what is wrong with
+// text as its value; the Message is empty if nothing is.
 var misfits = map[string]func(text string) Finding{
 	"door":   misfitDoor,
 	"method": misfitMethod,
@@ -26,13 +26,13 @@ var misfits = map[string]func(text string) Finding{
 	"path":   misfitPath,
 	"scheme": misfitScheme,
 	"ip": func(text string) Finding {
-		return Finding{Message: fmt.Sprintf("ip is never %q", text), Hint: "it is a whole address; write 10.0.*.* or 10.0.0.0/16 for many"}
+		return Finding{Message: fmt.Sprintf("ip is never %q", text), Hint: "want a whole address, or 10.0.*.* or 10.0.0.0/16 for many"}
 	},
 }
 
-// warnDerived reports conditions on what doors derive from every request that
-// ask for a value which it never has. Without [params] and [routes] the file
-// may be one for applications, which say these parameters as they like.
+// warnDerived reports conditions on derived parameters with values that doors never
+// derive. It needs [params] or [routes]: without them the rules may be for
+// applications, which may set these parameters to any value.
 func (p *parser) warnDerived() {
 	if !p.seen[paramsSection] && !p.seen[routesSection] {
 		return
@@ -42,7 +42,7 @@ func (p *parser) warnDerived() {
 		declared[name] = true
 	}
 	for _, d := range p.rules {
-		if slices.ContainsFunc(d.Conditions, asksKoala) {
+		if slices.ContainsFunc(d.Conditions, isForKoala) {
 			continue
 		}
 		for i, c := range d.Conditions {
@@ -60,9 +60,9 @@ func (p *parser) warnDerived() {
 	}
 }
 
-// asksKoala tells whether the condition is for the door whose callers say all
+// isForKoala reports whether the condition selects Koala's API, whose callers set all
 // parameters themselves.
-func asksKoala(c *Condition) bool {
+func isForKoala(c *Condition) bool {
 	return c.Name == "door" && !c.Negated && slices.Contains(c.texts, "koala")
 }
 
@@ -70,7 +70,7 @@ func misfitDoor(text string) Finding {
 	if slices.Contains(doorNames, text) {
 		return Finding{}
 	}
-	return Finding{Message: fmt.Sprintf("there is no door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: suggest(text, doorNames)}
+	return Finding{Message: fmt.Sprintf("unknown door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: suggest(text, doorNames)}
 }
 
 func misfitMethod(text string) Finding {
@@ -78,7 +78,7 @@ func misfitMethod(text string) Finding {
 	if text == capitals || !slices.Contains(knownMethods, capitals) {
 		return Finding{}
 	}
-	return Finding{Message: fmt.Sprintf("method is never %q", text), Hint: "methods are in capitals", Suggestion: capitals}
+	return Finding{Message: fmt.Sprintf("method is never %q", text), Hint: "want upper case", Suggestion: capitals}
 }
 
 func misfitHost(text string) Finding {
@@ -90,7 +90,7 @@ func misfitHost(text string) Finding {
 	if text == name {
 		return Finding{}
 	}
-	return Finding{Message: fmt.Sprintf("host is never %q", text), Hint: "it is in lower case, without a port", Suggestion: name}
+	return Finding{Message: fmt.Sprintf("host is never %q", text), Hint: "want lower case, without a port", Suggestion: name}
 }
 
 func misfitScheme(text string) Finding {
@@ -98,10 +98,10 @@ func misfitScheme(text string) Finding {
 	if text == name {
 		return Finding{}
 	}
-	return Finding{Message: fmt.Sprintf("scheme is never %q", text), Hint: "it is in lower case, without what follows", Suggestion: name}
+	return Finding{Message: fmt.Sprintf("scheme is never %q", text), Hint: "want lower case, without ://", Suggestion: name}
 }
 
-// escapes are those that a path keeps: what else is escaped is decoded.
+// escapes removes the two escapes that a path keeps. All others are decoded.
 var escapes = strings.NewReplacer("%2F", "", "%25", "")
 
 func misfitPath(text string) Finding {
@@ -109,13 +109,13 @@ func misfitPath(text string) Finding {
 	switch {
 	case text == "*": // of OPTIONS
 	case text[0] != '/':
-		hint = "it begins with a slash"
+		hint = "want a path that begins with a slash"
 	case strings.Contains(text, "?"):
-		hint = "the query is no part of it; [params] reads the query"
+		hint = "remove the query, which is not part of the path; [params] reads it"
 	case strings.Contains(text, "//"), strings.Contains(text+"/", "/./"), strings.Contains(text+"/", "/../"):
-		hint = "dot segments and empty ones are resolved"
+		hint = "write the resolved path: dot segments and empty segments never remain"
 	case strings.Contains(escapes.Replace(text), "%"):
-		hint = "it is decoded; of escapes only %2F and %25 are left"
+		hint = "write it decoded: only the escapes %2F and %25 remain"
 	}
 	if hint == "" {
 		return Finding{}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ruleWord is a word of a rule's third or fourth bracket. The two tables below are
+// the only list of these words: parsing, the hints of findings and the checks for
+// misplaced and missing words all follow from them.
+type ruleWord struct {
+	name    string
+	methods []Method // the methods that use the word; nil for all
+	// missing says how to write the word, for the finding about a rule that lacks
+	// it. The zero value makes the word optional.
+	missing missingWord
+	// parse checks the value and, if the rule's method uses the word, stores it.
+	// The value is empty if that has been reported.
+	parse func(p *parser, d *ruleDecl, w word, used bool)
+	// ignored are the methods that do not use the word and may have it.
+	ignored []Method
+}
+
+// missingWord is the finding about a required word that a rule lacks.
+type missingWord struct {
+	code *Code
+	hint string
+}
+
+// The methods that have counters.
+var counting = []Method{Count, Base, Leak, Token}
+
+// thresholds are the words of the third bracket. Koala's manual writes
+// `time=1; count=0;` in direct rules.
+var thresholds = []ruleWord{
+	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: numberWord(1, maxTime, func(r *Rule) *int64 { return &r.Time })},
+	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Count })},
+	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Base })},
+	{name: "burst", methods: []Method{Token}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Burst })},
+	{name: "erase1", methods: []Method{Leak}, parse: numberWord(0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
+	{name: "erase2", methods: []Method{Leak}, parse: numberWord(0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
+	{name: "cost", methods: counting, parse: parseCost},
+}
+
+// outcomes are the words of the fourth bracket.
+var outcomes = []ruleWord{
+	{
+		name: "result", missing: missingWord{errMissing, "write result=N, the entry of [result] that answers when the rule decides"},
+		parse: func(p *parser, d *ruleDecl, w word, _ bool) {
+			d.result, d.resultNo = w.value, p.number(w, 0, maxReturn)
+		},
+	},
+	{
+		name: "return", missing: missingWord{errMissing, "write return=N, a number that no other rule has"},
+		parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.returns, d.Return = w.value, p.number(w, 1, maxReturn) },
+	},
+	{name: "shadow", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Shadow = p.choice(w, offOn) == 1 }},
+	{name: "fail", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Fail = failPolicies[p.choice(w, failWords)] }},
+	{name: "quiet", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Quiet = p.choice(w, offOn) == 1 }},
+}
+
+// The names of the words, for hints.
+var (
+	thresholdNames = namesOf(thresholds)
+	outcomeNames   = namesOf(outcomes)
+)
+
+func namesOf(list []ruleWord) []string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].name
+	}
+	return names
+}
+
+// The values of words that accept a few words only.
+var (
+	offOn        = []string{"0", "1"}
+	failWords    = []string{"rescue", "allow", "deny", "gateway"}
+	failPolicies = []FailPolicy{FailRescue, FailAllow, FailDeny, FailGateway}
+)
+
+// The limits of the numbers.
+const (
+	maxTime   = 31_622_400 // 366 days in seconds
+	maxCount  = 1_000_000_000
+	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
+	maxExact  = 1 << 53   // a double is exact up to this integer
+)
+
+// The count of a leak rule, in hits per identity, above which W007 warns, and the
+// approximate memory that a hit takes, in bytes.
+const (
+	maxQuietLeak = 100_000
+	bytesPerHit  = 16
+)
+
+// noLimit has the findings for words whose value 0 means "no limit" in Koala's
+// manual.
+var noLimit = map[string]missingWord{
+	"count": {errCountZero, "remove the rule if nothing limits it, or use [direct] to refuse every request"},
+	"base":  {errBaseZero, "write base=N, the number of free hits per day, or use [count] if none is free"},
+}
+
+// usedBy reports whether rules of a method use the word.
+func (rw *ruleWord) usedBy(m Method) bool { return rw.methods == nil || slices.Contains(rw.methods, m) }
+
+// parseWords reads one of the last two brackets, which ends at end. If the method is
+// unknown, no word is reported as unused.
+func (p *parser) parseWords(d *ruleDecl, table []ruleWord, ws words, end span, methodKnown bool) {
+	for i := range table {
+		rw := &table[i]
+		w, given := ws.find(rw.name)
+		used := rw.usedBy(d.Method)
+		switch {
+		case given:
+			rw.parse(p, d, w, used)
+			if methodKnown && !used && !slices.Contains(rw.ignored, d.Method) {
+				p.reportf(w.name, warnNoUse, "remove it", "%s has no effect in a %s rule", w.name.text(), d.Method)
+			}
+		case used && rw.missing.code != nil:
+			p.reportf(end, rw.missing.code, rw.missing.hint, "%s is missing", rw.name)
+		}
+	}
+}
+
+// numberWord returns the parse function of a word whose value is a number.
+func numberWord(least, most int64, field func(r *Rule) *int64) func(*parser, *ruleDecl, word, bool) {
+	return func(p *parser, d *ruleDecl, w word, used bool) {
+		if !used {
+			p.number(w, 0, mostInt64)
+			return
+		}
+		*field(d.Rule) = p.limit(w, least, most)
+	}
+}
+
+// limit is number, with a finding of its own for 0 where Koala sees no limit.
+func (p *parser) limit(w word, least, most int64) int64 {
+	if n, ok := parseInteger(w.value.text()); ok && n == 0 {
+		if zero, special := noLimit[w.name.text()]; special {
+			p.reportf(w.value, zero.code, zero.hint, "%s=0 would mean no limit", w.name.text())
+			return 0
+		}
+	}
+	return p.number(w, least, most)
+}
+
+func parseCost(p *parser, d *ruleDecl, w word, used bool) {
+	switch {
+	case w.value.empty():
+	case !w.value.isName():
+		p.reportf(w.value, errName, wantName, "invalid parameter name %q", w.value.mention())
+	case used:
+		d.Cost, d.cost = w.value.text(), w.value
+	}
+}
+
+// checkThresholds checks the thresholds of a rule against each other.
+func (p *parser) checkThresholds(d *ruleDecl, ws words) {
+	switch d.Method {
+	case Token:
+		w, stated := ws.find("burst")
+		if !stated {
+			w, _ = ws.find("count")
+			d.Burst = d.Count
+		}
+		if d.Time > 0 && d.Burst > maxExact/(d.Time*1000) {
+			p.reportf(w.value, errBucket, fmt.Sprintf("with time=%d want a burst of at most %d", d.Time, maxExact/(d.Time*1000)),
+				"burst × time is %d tokens × %d ms, which exceeds 2^53", d.Burst, d.Time*1000)
+		}
+	case Leak:
+		if d.Count > maxQuietLeak {
+			w, _ := ws.find("count")
+			p.reportf(w.value, warnLargeLeak, "use a [token] rule, which keeps a single number",
+				"one identity of this rule may keep %d hits and take %d MB", d.Count, (d.Count*bytesPerHit+999_999)/1_000_000)
+		}
+	}
+}
