@@ -104,26 +104,3 @@ func variable(environ []string, name string) string {
 	}
 	return ""
 }
-
-// choice is a flag that takes one of a few words.
-type choice struct {
-	value string
-	among []string
-}
-
-var _ pflag.Value = (*choice)(nil)
-
-// String is the word.
-func (c *choice) String() string { return c.value }
-
-// Set takes a word.
-func (c *choice) Set(word string) error {
-	if !slices.Contains(c.among, word) {
-		return fmt.Errorf("want %s", strings.Join(c.among, ", "))
-	}
-	c.value = word
-	return nil
-}
-
-// Type is what pflag calls the value in a usage.
-func (c *choice) Type() string { return "string" }

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/trace"
 )
 
-// TestFormatsAreDescribed holds docs/formats.md to the documents that programs
-// read: it names every field of them, and no other.
+// TestFormatsAreDescribed checks that docs/formats.md lists every field of the
+// JSON documents, and no other.
 func TestFormatsAreDescribed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/formats.md")
 	if err != nil {
@@ -19,12 +20,12 @@ func TestFormatsAreDescribed(t *testing.T) {
 	}
 	for title, v := range map[string]any{
 		"`koalagate check --format json`":   findings.Document{},
-		"`koalagate explain --format json`": explanation{},
+		"`koalagate explain --format json`": explain.Report{},
 		"A line of a trace":                 trace.Line{},
 	} {
 		_, section, found := strings.Cut(string(page), "\n## "+title+"\n")
 		if !found {
-			t.Fatalf("there is no section about %s", title)
+			t.Fatalf("no section about %s", title)
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		described := make(map[string]bool)
@@ -38,20 +39,20 @@ func TestFormatsAreDescribed(t *testing.T) {
 			}
 		}
 		for _, field := range fieldsOf(reflect.TypeOf(v), "") {
-			// Their parameters are described where they stand first.
-			again := strings.HasPrefix(field, "rules[].counted_for[]") || strings.HasPrefix(field, "sets[].")
-			if !described[field] && !again {
-				t.Errorf("%s: the field %s is not described", title, field)
+			// Repeated structures are described once.
+			repeated := strings.HasPrefix(field, "rules[].counted_for[]") || strings.HasPrefix(field, "sets[].")
+			if !described[field] && !repeated {
+				t.Errorf("%s: field %s is not described", title, field)
 			}
 			delete(described, field)
 		}
 		for name := range described {
-			t.Errorf("%s: there is no field %s", title, name)
+			t.Errorf("%s: the described field %s does not exist", title, name)
 		}
 	}
 }
 
-// fieldsOf are the paths of all fields of a document.
+// fieldsOf returns the paths of all fields of a document.
 func fieldsOf(t reflect.Type, prefix string) []string {
 	var list []string
 	for i := range t.NumField() {
@@ -60,19 +61,22 @@ func fieldsOf(t reflect.Type, prefix string) []string {
 			continue
 		}
 		if !t.Field(i).IsExported() {
-			continue // it is never written
+			continue // never written
 		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		list = append(list, prefix+name)
-		inner, behind := t.Field(i).Type, "."
+		inner, separator := t.Field(i).Type, "."
 		for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Pointer {
 			if inner.Kind() == reflect.Slice {
-				behind = "[]."
+				separator = "[]."
 			}
 			inner = inner.Elem()
 		}
 		if inner.Kind() == reflect.Struct {
-			list = append(list, fieldsOf(inner, prefix+name+behind)...)
+			list = append(list, fieldsOf(inner, prefix+name+separator)...)
 		}
 	}
 	return list

@@ -60,6 +60,8 @@ func (r *Report) count(v rules.Verdict) {
 		r.Denied++
 	case rules.Challenge:
 		r.Challenged++
+	default:
+		r.Undecided++
 	}
 }
 

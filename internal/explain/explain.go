@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/sandbox"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Answer explains what set decides about the question, as a first request: no
+// counter exists before it or after. The error is that of ctx, or reports hits
+// that are out of range.
+func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) {
+	params, origins, err := q.params(set)
+	var refusal *mapping.Refusal
+	if errors.As(err, &refusal) {
+		return &Report{Request: q.request(), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	counters, err := sandbox.Open(set, sandbox.Options{})
+	if err != nil {
+		return nil, err
+	}
+	d, err := counters.Decide(ctx, &engine.Call{
+		Rules: set, Door: "explain", Op: engine.Browse, Now: q.options.Now,
+		Inputs: []engine.Input{{Params: params, Hits: q.options.Hits, NoHits: q.options.NoHits}},
+	})
+	if err = errors.Join(err, counters.Close(ctx)); err != nil {
+		return nil, err
+	}
+	e := explainer{set: set, params: params, answer: &d.Answers[0]}
+	return &Report{
+		Request: q.request(), Params: listParams(params, origins), Rules: e.rules(), Decision: e.decision(d), Absent: absent(set, params),
+	}, nil
+}
+
+// request returns the request of the report, nil for rule parameters.
+func (q *Question) request() *Request {
+	if q.call == nil {
+		return nil
+	}
+	return &Request{Door: q.options.Door, Method: q.options.Method, Target: q.options.Target}
+}
+
+func listParams(params *rules.Params, origins map[string]string) []Param {
+	list := make([]Param, 0, params.Len())
+	for _, p := range params.List() {
+		list = append(list, Param{p.Name, p.Value, origins[p.Name]})
+	}
+	return list
+}
+
+// absent returns the declared parameters that a request lacks. Most rules that
+// are not met depend on a header that the gateway does not send.
+func absent(set *rules.Set, params *rules.Params) []Param {
+	var list []Param
+	for _, d := range set.Params {
+		if _, ok := params.Get(d.Name); ok {
+			continue
+		}
+		sources := make([]string, len(d.Sources))
+		for i := range d.Sources {
+			sources[i] = d.Sources[i].String()
+		}
+		list = append(list, Param{d.Name, "", strings.Join(sources, " else ")})
+	}
+	return list
+}
+
+// explainer explains one decision.
+type explainer struct {
+	set    *rules.Set
+	params *rules.Params
+	answer *engine.Answer
+}
+
+// rules explains all rules in the order in which they are tried.
+func (e *explainer) rules() []Rule {
+	var matches rules.Matches
+	e.set.Match(e.params, &matches)
+	list := make([]Rule, 0, len(e.set.Rules))
+	next, decided := 0, false
+	for _, r := range e.set.Rules {
+		x := Rule{
+			Return: r.Return, File: r.Pos.File, Line: r.Pos.Line,
+			Method: r.Method.String(), Limit: limitText(r), Result: r.Result.Number,
+		}
+		if next < len(matches.List) && matches.List[next].Rule == r {
+			e.explainMatch(&x, &matches.List[next], decided)
+			decided = decided || r == e.answer.Decider
+			next++
+		} else {
+			x.Outcome = NotMet
+			e.explainConditions(&x, r)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// explainConditions lists the conditions of r that fail, and counts the others.
+func (e *explainer) explainConditions(x *Rule, r *rules.Rule) {
+	for _, c := range r.Conditions {
+		switch {
+		case !c.Holds(e.params):
+			value, _ := e.params.Get(c.Name)
+			x.Failed = append(x.Failed, Condition{c.String(), c.Name, strings.TrimSpace(value)})
+		case c.Selects():
+			x.selecting++
+			fallthrough
+		default:
+			x.holding++
+		}
+	}
+}
+
+// explainMatch fills in what a rule does that is met. Decided reports whether an
+// earlier rule decides.
+func (e *explainer) explainMatch(x *Rule, m *rules.Match, decided bool) {
+	x.Cost = m.Cost
+	for _, p := range m.Values() { // as they are counted, which may differ from the request
+		x.CountedFor = append(x.CountedFor, Param{Name: p.Name, Value: p.Value})
+	}
+	switch {
+	case decided:
+		x.Outcome = NotReached
+	case m.Rule == e.answer.Decider:
+		x.Outcome = Decides
+	case m.Rule.Shadow:
+		x.Outcome = Shadow
+		for _, s := range e.answer.Shadow {
+			if s.Rule == m.Rule {
+				x.Would = s.Verdict.String()
+			}
+		}
+	default:
+		x.Outcome = Passes
+	}
+}
+
+// decision explains the outcome of all rules.
+func (e *explainer) decision(d *engine.Decision) *Decision {
+	a := e.answer
+	x := &Decision{Verdict: a.DecisionWord(), Result: a.Result.Number, Reason: a.Result.StrReason, Matched: a.Matched}
+	if a.Decider != nil {
+		x.Decider = a.Decider.Return
+	}
+	switch {
+	case d.Verdict != rules.Allow:
+		x.Status = d.Refusal().Status
+	case a.Limited:
+		x.Nearest = &Quota{a.Quota.Rule.Return, a.Quota.Remaining, a.Quota.Limit}
+	}
+	return x
+}
+
+// limitText returns the limit of a rule in words.
+func limitText(r *rules.Rule) string {
+	window := fmt.Sprintf("%d s", r.Time)
+	if r.Time == rules.Day {
+		window = "a calendar day"
+	}
+	switch r.Method {
+	case rules.Count:
+		return fmt.Sprintf("at most %d in %s", r.Count, window)
+	case rules.Base:
+		return fmt.Sprintf("%d free per day, then at most %d in %d s", r.Base, r.Count, r.Time)
+	case rules.Leak:
+		return fmt.Sprintf("at most %d in any %d s", r.Count, r.Time)
+	case rules.Token:
+		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", r.Burst, r.Count, r.Time)
+	default:
+		return r.Method.String()
+	}
+}

@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"net/url"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// gatewayOrigins has, by door, the origin of parameters that the gateway's
+// configuration adds. A door without an entry receives none.
+var gatewayOrigins = map[string]string{
+	doorname.ExtAuthz:    "context extension",
+	doorname.AuthRequest: "argument of the check",
+	doorname.ForwardAuth: "argument of the check",
+	doorname.Accel:       "argument of the check",
+	doorname.RateLimit:   "descriptor",
+	doorname.Koala:       "argument",
+	doorname.Middleware:  "parameter of the program",
+}
+
+// params returns the rule parameters and the origin of each by name; the origins
+// are nil for parameters that were given as such. The error may be a
+// *mapping.Refusal.
+func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, error) {
+	if q.call == nil {
+		params := new(rules.Params)
+		for _, e := range q.options.Params {
+			params.Set(e.Key, e.Value)
+		}
+		return params, nil, nil
+	}
+	t := originTracer{
+		options: mapping.Options{TrustedHops: q.options.TrustedHops, KeepMalformed: q.options.KeepMalformedPaths},
+		params:  new(rules.Params), origins: make(map[string]string),
+	}
+	return t.params, t.origins, t.trace(set, q)
+}
+
+// originTracer finds the origins of parameters by mapping a request repeatedly,
+// each time with one more source: the parameters that change have the origin
+// that was added.
+type originTracer struct {
+	options mapping.Options
+	params  *rules.Params
+	origins map[string]string
+}
+
+func (t *originTracer) trace(set *rules.Set, q *Question) error {
+	partial := *set
+	partial.Params, partial.Routes = nil, new(rules.Routes)
+	if err := t.add(&partial, q.call, "derived"); err != nil {
+		return err
+	}
+	for _, d := range set.Params {
+		// The copy has no GatewayHeader: the header of the gateway overrides all
+		// other sources, so it comes last.
+		decl := &rules.ParamDecl{Name: d.Name}
+		partial.Params = append(partial.Params, decl)
+		for i := range d.Sources {
+			decl.Sources = d.Sources[:i+1]
+			if err := t.add(&partial, q.call, d.Sources[i].String()); err != nil {
+				return err
+			}
+		}
+	}
+	partial.Routes = set.Routes
+	if err := t.add(&partial, q.call, "[routes]"); err != nil {
+		return err
+	}
+	call := q.fullCall()
+	if err := t.add(&partial, call, gatewayOrigins[call.Door]); err != nil {
+		return err
+	}
+	return t.add(set, call, rules.ParamSource{Kind: rules.FromGateway}.String())
+}
+
+// add maps the request by set and records origin for all parameters that change.
+func (t *originTracer) add(set *rules.Set, call *mapping.Request, origin string) error {
+	next := new(rules.Params)
+	if err := mapping.Params(set, call, &t.options, next); err != nil {
+		return err
+	}
+	for _, p := range next.List() {
+		if before, had := t.params.Get(p.Name); !had || before != p.Value {
+			t.origins[p.Name] = origin
+		}
+	}
+	*t.params = *next
+	return nil
+}
+
+// fullCall returns the call with the parameters that the gateway's configuration
+// adds.
+func (q *Question) fullCall() *mapping.Request {
+	call, params := *q.call, q.options.Params
+	switch call.Door {
+	case doorname.ExtAuthz, doorname.Middleware:
+		call.Context = make(map[string]string, len(params))
+		for _, e := range params {
+			call.Context[e.Key] = e.Value
+		}
+	case doorname.RateLimit:
+		for _, e := range params {
+			if e.Key == "domain" {
+				call.Domain = e.Value
+				continue
+			}
+			call.Entries = append(call.Entries, e)
+		}
+	case doorname.Koala:
+		call.Args = params
+	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
+		query := make(url.Values)
+		for _, e := range params {
+			query.Set(e.Key, e.Value)
+		}
+		call.Path = "/v1/" + call.Door + "?" + query.Encode()
+	}
+	return &call
+}

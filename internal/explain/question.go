@@ -1,0 +1,205 @@
+// Package explain reports which rules a request meets, which conditions fail
+// and what the rules decide, without counting anything. The report is a value
+// that it writes as text or as JSON.
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/mapping"
+)
+
+// maxTrustedHops is the maximum of the service's trusted_hops.
+const maxTrustedHops = 32
+
+// Metadata has values of Envoy's dynamic metadata by namespace and path.
+type Metadata map[MetadataKey]string
+
+// MetadataKey names a value of dynamic metadata as [params] does.
+type MetadataKey struct{ Namespace, Path string }
+
+// Options describes what to explain: a request at a door, or rule parameters if
+// Target and Door are empty.
+type Options struct {
+	// Method and Target are those of the client's request. Target is a path or
+	// a URL.
+	Method, Target string
+	// Headers are those of the client's request. New copies them.
+	Headers http.Header
+	// Door is one of doorname.All; "" with a Target means doorname.ExtAuthz.
+	Door string
+	// Peer is the client's address as the gateway sees it, with or without a
+	// port; "" if unknown.
+	Peer string
+	// Metadata, Principal and SNI are attributes that only Envoy sends, to the
+	// door doorname.ExtAuthz.
+	Metadata       Metadata
+	Principal, SNI string
+	// TrustedHops is the service's trusted_hops, 0 … 32.
+	TrustedHops int
+	// KeepMalformedPaths is true for "keep" in the service's malformed_paths.
+	KeepMalformedPaths bool
+	// Params are the rule parameters, or with a request or door the values that
+	// the gateway's configuration adds. Names must be unique.
+	Params []mapping.Entry
+	// Hits is the number of hits that the request stands for, up to
+	// engine.MaxHits; 0 means 1.
+	Hits uint64
+	// NoHits is true for a request that stands for no hits.
+	NoHits bool
+	// Now is the time of the request in ms since the epoch; 0 means the current
+	// time.
+	Now int64
+}
+
+// Question is a validated request to explain. It is safe for concurrent use.
+type Question struct {
+	options Options
+	call    *mapping.Request // the gateway's call without Params; nil for rule parameters
+}
+
+// New validates o. Errors say which options are invalid or missing, by the names
+// of the flags of `koalagate explain`.
+func New(o Options) (*Question, error) {
+	if err := checkNames(o.Params); err != nil {
+		return nil, err
+	}
+	q := &Question{options: o}
+	if o.Target != "" || o.Door != "" {
+		return q, q.makeCall()
+	}
+	if len(o.Headers) > 0 || o.Peer != "" || o.hasEnvoyAttributes() || o.TrustedHops != 0 {
+		return nil, errors.New("headers, a peer, trusted hops and Envoy's attributes need a request; set --request 'METHOD /path' or --door")
+	}
+	return q, nil
+}
+
+func checkNames(params []mapping.Entry) error {
+	seen := make(map[string]bool, len(params))
+	for _, p := range params {
+		if seen[p.Key] {
+			return fmt.Errorf("duplicate parameter %s", p.Key)
+		}
+		seen[p.Key] = true
+	}
+	return nil
+}
+
+func (o *Options) hasEnvoyAttributes() bool {
+	return len(o.Metadata) > 0 || o.Principal != "" || o.SNI != ""
+}
+
+// makeCall builds the call that a gateway makes for the request.
+func (q *Question) makeCall() error {
+	o := &q.options
+	if o.Door == "" {
+		o.Door = doorname.ExtAuthz
+	}
+	headers := http.Header{}
+	maps.Copy(headers, o.Headers.Clone())
+	q.call = &mapping.Request{Door: o.Door, Peer: o.Peer, Headers: mapping.HTTPHeaders(headers)}
+	if o.hasEnvoyAttributes() {
+		if o.Door != doorname.ExtAuthz {
+			return errors.New("only the door extauthz receives metadata, a principal and an SNI; remove them, or --door")
+		}
+		o.addEnvoyAttributes(q.call)
+	}
+	if o.Door == doorname.RateLimit || o.Door == doorname.Koala {
+		if o.Target != "" || o.Peer != "" || len(headers) > 0 || o.TrustedHops != 0 {
+			return fmt.Errorf("the door %s receives no request, headers or peer; use NAME=VALUE for what it receives", o.Door)
+		}
+		return nil
+	}
+	if err := o.checkPeer(headers); err != nil {
+		return err
+	}
+	if o.Target == "" {
+		return fmt.Errorf("the door %s receives a request; set --request 'METHOD /path'", o.Door)
+	}
+	if o.Door == doorname.ExtAuthzWeb && len(o.Params) > 0 {
+		return errors.New("the door ext-authz receives parameters in headers; use -H 'X-Koala-Param-NAME: VALUE'")
+	}
+	call, target := q.call, o.Target
+	call.Host, call.Scheme = headers.Get("Host"), "http"
+	if u, err := url.Parse(o.Target); err == nil && u.Host != "" {
+		call.Host, call.Scheme = u.Host, u.Scheme
+		_, afterScheme, _ := strings.Cut(o.Target, "://")
+		target = strings.TrimPrefix(afterScheme, u.Host)
+	}
+	return forward(call, o.Method, target, headers)
+}
+
+func (o *Options) addEnvoyAttributes(call *mapping.Request) {
+	metadata := maps.Clone(o.Metadata)
+	call.Principal, call.SNI = o.Principal, o.SNI
+	call.Metadata = func(namespace, path string) (string, bool) {
+		value, ok := metadata[MetadataKey{namespace, path}]
+		return value, ok
+	}
+}
+
+// checkPeer validates the peer and the trusted hops.
+func (o *Options) checkPeer(headers http.Header) error {
+	if o.Peer != "" && !isAddress(o.Peer) {
+		return fmt.Errorf("invalid peer %q; want an address such as 203.0.113.7 or 2001:db8::7", o.Peer)
+	}
+	switch {
+	case o.TrustedHops < 0 || o.TrustedHops > maxTrustedHops:
+		return fmt.Errorf("--trusted-hops %d is out of range; want 0 … %d", o.TrustedHops, maxTrustedHops)
+	case o.TrustedHops == 0:
+	case o.Door != doorname.ForwardAuth && o.Door != doorname.ExtAuthzWeb && o.Door != doorname.Middleware:
+		return fmt.Errorf("the door %s does not read X-Forwarded-For; remove --trusted-hops", o.Door)
+	case headers.Get("X-Forwarded-For") == "":
+		return errors.New("--trusted-hops skips entries of X-Forwarded-For; add -H 'X-Forwarded-For: CLIENT, PROXY'")
+	}
+	return nil
+}
+
+// isAddress reports whether text is an IP address with or without a port.
+func isAddress(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddrPort(text)
+	return err == nil
+}
+
+// forward describes the client's request in the call as the gateways of its door
+// do. All but Envoy over gRPC and the middleware send the client's address in a
+// header, so it is required there.
+func forward(call *mapping.Request, method, target string, headers http.Header) error {
+	add := func(name, value string) {
+		if value != "" && headers.Get(name) == "" {
+			headers.Set(name, value)
+		}
+	}
+	switch call.Door {
+	case doorname.AuthRequest, doorname.Accel:
+		add("X-Original-Method", method)
+		add("X-Original-URI", target)
+		add("X-Real-IP", call.Peer)
+	case doorname.ForwardAuth:
+		add("X-Forwarded-Method", method)
+		add("X-Forwarded-Uri", target)
+		add("X-Forwarded-For", call.Peer)
+	case doorname.ExtAuthzWeb:
+		call.Method, call.Path = method, "/v1/ext-authz"+target
+		add("X-Forwarded-For", call.Peer)
+	default: // doors that receive the request itself and its peer
+		call.Method, call.Path = method, target
+		return nil
+	}
+	add("X-Forwarded-Host", call.Host)
+	add("X-Forwarded-Proto", call.Scheme)
+	if headers.Get("X-Real-IP") == "" && headers.Get("X-Forwarded-For") == "" {
+		return fmt.Errorf("gateways of the door %s send the client's address; set --peer ADDRESS", call.Door)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"io"
+
+	"github.com/koalagate/koalagate/internal/display"
+)
+
+// Report explains a decision. It is also the document that `explain --format
+// json` writes: docs/formats.md describes it, and programs depend on it, so
+// fields may be added but never changed.
+type Report struct {
+	Request  *Request  `json:"request,omitempty"` // nil for a question about rule parameters
+	Params   []Param   `json:"params"`
+	Rules    []Rule    `json:"rules"`              // all rules, in the order in which they are tried
+	Refused  *Refusal  `json:"refused,omitempty"`  // set if the request is refused before any rule
+	Decision *Decision `json:"decision,omitempty"` // nil if refused
+
+	// Absent lists the parameters that [params] declares and the request lacks;
+	// From has the sources that were tried.
+	Absent []Param `json:"-"`
+}
+
+// Request identifies the explained request.
+type Request struct {
+	Door   string `json:"door"`
+	Method string `json:"method,omitempty"`
+	Target string `json:"target,omitempty"`
+}
+
+// Param is a parameter and its origin. From is empty for a parameter that was
+// given as such.
+type Param struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from,omitempty"`
+}
+
+// Refusal is an answer that does not depend on rules.
+type Refusal struct {
+	Status int    `json:"status"` // of HTTP
+	Reason string `json:"reason"`
+}
+
+// The outcomes of a rule.
+const (
+	NotMet     = "not met"     // a condition fails
+	Decides    = "decides"     // its result is the answer
+	Passes     = "passes"      // within its limit
+	Shadow     = "shadow"      // it never decides
+	NotReached = "not reached" // an earlier rule decides
+)
+
+// Rule explains one rule.
+type Rule struct {
+	Return     int64       `json:"return"` // its number
+	File       string      `json:"file"`
+	Line       int         `json:"line"`
+	Method     string      `json:"method"`
+	Limit      string      `json:"limit"` // in words
+	Outcome    string      `json:"outcome"`
+	Failed     []Condition `json:"failed,omitempty"`      // the conditions that fail
+	CountedFor []Param     `json:"counted_for,omitempty"` // the identity that it counts; none if all requests share one counter
+	Cost       int64       `json:"cost"`                  // the weight of a hit; 0 for a rule that is not met
+	Result     int         `json:"result"`
+	Would      string      `json:"would,omitempty"` // the verdict of a shadow rule that would decide
+
+	// For a rule that is not met: the number of conditions that hold, and of
+	// those that hold for few requests only.
+	holding, selecting int
+}
+
+// Condition is a condition that fails.
+type Condition struct {
+	Condition string `json:"condition"`
+	Name      string `json:"name"`  // of its parameter
+	Value     string `json:"value"` // of its parameter; "" if absent
+}
+
+// Decision is the outcome of all rules.
+type Decision struct {
+	Verdict string `json:"verdict"`
+	Result  int    `json:"result"`
+	Reason  string `json:"reason,omitempty"`  // Str_reason of the result
+	Decider int64  `json:"decider,omitempty"` // the number of the rule that decides
+	Matched bool   `json:"matched"`           // whether any rule is met
+	Status  int    `json:"status,omitempty"`  // the HTTP status of a refusal
+	Nearest *Quota `json:"nearest,omitempty"` // of the rules that pass, the one nearest to its limit
+}
+
+// Quota is the state of a rule before the request.
+type Quota struct {
+	Return    int64 `json:"return"`
+	Remaining int64 `json:"remaining"`
+	Limit     int64 `json:"limit"`
+}
+
+// WriteJSON writes the report as an indented JSON document. The error is that of
+// w.
+func (r *Report) WriteJSON(w io.Writer) error { return display.JSON(w, r) }

@@ -1,0 +1,143 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// TextOptions configures WriteText.
+type TextOptions struct {
+	// All shows every rule. Without it, the report omits most rules that are not
+	// met if there are more than MaxNotMet.
+	All bool
+	// Color adds escape sequences of terminals.
+	Color bool
+}
+
+// WriteText writes the report for people. Errors of w are not reported.
+func (r *Report) WriteText(w io.Writer, o TextOptions) {
+	paint := display.Painter(o.Color)
+	if r.Request != nil {
+		fmt.Fprintln(w, strings.TrimSpace(rules.Printable(r.Request.Method+" "+r.Request.Target)+" at "+r.Request.Door))
+		writeParams(w, r.Params, r.Absent)
+	}
+	if r.Refused != nil {
+		fmt.Fprintf(w, "verdict: %s before any rule, HTTP status %d: %s\n", paintVerdict(paint, "deny"), r.Refused.Status, r.Refused.Reason)
+		return
+	}
+	shown, omitted := r.Rules, 0
+	if !o.All {
+		shown, omitted = selectRules(r.Rules)
+	}
+	for i := range shown {
+		x := &shown[i]
+		line := fmt.Sprintf("rule %d (%s:%d): %s", x.Return, rules.Printable(x.File), x.Line, ruleText(x))
+		fmt.Fprintln(w, paintOutcome(paint, x.Outcome, line))
+	}
+	if omitted > 0 {
+		fmt.Fprintln(w, paint.Paint(display.Faint, fmt.Sprintf("%d more rules are not met; --all explains each", omitted)))
+	}
+	writeDecision(w, r.Decision, paint)
+}
+
+func paintOutcome(paint display.Painter, outcome, text string) string {
+	switch outcome {
+	case NotMet, NotReached:
+		return paint.Paint(display.Faint, text)
+	case Decides:
+		return paint.Paint(display.Yellow, text)
+	}
+	return text
+}
+
+func paintVerdict(paint display.Painter, verdict string) string {
+	if verdict == "deny" || verdict == "challenge" {
+		return paint.Paint(display.Red, verdict)
+	}
+	return paint.Paint(display.Green, verdict)
+}
+
+// writeParams writes a table of the present and the absent parameters.
+func writeParams(w io.Writer, params, absent []Param) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range params {
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", display.Value(p.Name), display.Value(p.Value), rules.Printable(p.From))
+	}
+	for _, p := range absent {
+		fmt.Fprintf(table, "  %s\t(absent)\t%s\n", display.Value(p.Name), rules.Printable(p.From))
+	}
+	_ = table.Flush() // as documented, errors of w are not reported
+}
+
+// ruleText explains a rule in one line.
+func ruleText(r *Rule) string {
+	if r.Outcome == NotMet {
+		return "not met: " + failedText(r.Failed)
+	}
+	text := "met, " + r.Limit
+	if r.Method != rules.Direct.String() {
+		text += ", counted for " + identityText(r.CountedFor)
+	}
+	if r.Cost != 1 {
+		text += fmt.Sprintf(", cost %d per hit", r.Cost)
+	}
+	switch r.Outcome {
+	case Decides:
+		return text + fmt.Sprintf(": decides, result %d", r.Result)
+	case Shadow:
+		text += ": shadow rule, never decides"
+		if r.Would != "" {
+			text += " (would " + r.Would + ")"
+		}
+		return text
+	}
+	return text + ": " + r.Outcome
+}
+
+// failedText lists conditions that fail.
+func failedText(failed []Condition) string {
+	texts := make([]string, len(failed))
+	for i, f := range failed {
+		value := "absent"
+		if f.Value != "" {
+			value = display.Value(f.Value)
+		}
+		texts[i] = fmt.Sprintf("%s is %s, want %s", f.Name, value, rules.Printable(f.Condition))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func identityText(identity []Param) string {
+	values := make([]rules.Param, len(identity))
+	for i, p := range identity {
+		values[i] = rules.Param{Name: p.Name, Value: p.Value}
+	}
+	return display.Identity(values)
+}
+
+func writeDecision(w io.Writer, d *Decision, paint display.Painter) {
+	fmt.Fprintf(w, "verdict: %s, result %d", paintVerdict(paint, d.Verdict), d.Result)
+	if d.Reason != "" {
+		fmt.Fprintf(w, " %q", d.Reason)
+	}
+	switch {
+	case d.Decider != 0:
+		fmt.Fprintf(w, ", by rule %d", d.Decider)
+	case d.Matched:
+		fmt.Fprint(w, ", no rule decides")
+	default:
+		fmt.Fprint(w, ", no rule is met")
+	}
+	if d.Status != 0 {
+		fmt.Fprintf(w, ", HTTP status %d", d.Status)
+	}
+	fmt.Fprintln(w)
+	if n := d.Nearest; n != nil {
+		fmt.Fprintf(w, "nearest to its limit: rule %d, with %d of %d left before this request\n", n.Return, n.Remaining, n.Limit)
+	}
+}
