@@ -8,23 +8,16 @@ import (
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/rules"
 )
 
-// RedisOptions say of Redis what its URL does not. Nothing listens here, and so
-// this process counts for itself.
-func ExampleOpen_redis() {
+// quiet drops the log of the examples.
+var quiet = slog.New(slog.DiscardHandler)
+
+// A user may write two comments in 60 seconds. The counters are in process.
+func ExampleGate_Allow() {
 	gate, err := koalagate.Open(koalagate.Options{
-		Rules: []string{"middleware/testdata/comments.conf"},
-		Redis: "redis://127.0.0.1:1/0",
-		RedisOptions: store.RedisOptions{
-			Username: "koalagate",
-			Password: "from a file or the environment",
-			Budget:   50 * time.Millisecond,
-		},
-		RescueShare: 0.5, // of two instances
-		Logger:      slog.New(slog.DiscardHandler),
+		Rules:  []string{"middleware/testdata/comments.conf"},
+		Logger: quiet,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -32,14 +25,77 @@ func ExampleOpen_redis() {
 	}
 	defer gate.Close()
 
-	params := new(rules.Params)
-	params.Set("act", "comment")
-	params.Set("uid", "ann")
-	d, err := gate.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params, Hits: 1}}})
+	for range 3 {
+		d, err := gate.Allow(context.Background(), map[string]string{"act": "comment", "uid": "ann"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if d.Allowed() {
+			fmt.Println("allowed,", d.Answers[0].Quota.Remaining, "left")
+		} else {
+			refusal := d.Refusal()
+			fmt.Println("refused with", refusal.Status, "by rule", d.Answers[0].Decider.Return)
+		}
+	}
+	// Output:
+	// allowed, 1 left
+	// allowed, 0 left
+	// refused with 429 by rule 201
+}
+
+// Instances that share a Redis share their counters. Nothing listens at this
+// address, so this process counts for itself.
+func ExampleOpen_redis() {
+	gate, err := koalagate.Open(koalagate.Options{
+		Rules: []string{"middleware/testdata/comments.conf"},
+		Redis: "redis://127.0.0.1:1/0",
+		RedisOptions: koalagate.RedisOptions{
+			Username: "koalagate",
+			Password: "from a file or the environment",
+			Budget:   50 * time.Millisecond,
+		},
+		RescueShare: 0.5, // two instances admit together what one Redis would
+		Logger:      quiet,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(d.Verdict == rules.Allow, d.Degraded)
-	// Output: true true
+	defer gate.Close()
+
+	d, err := gate.Allow(context.Background(), map[string]string{"act": "comment", "uid": "ann"})
+	fmt.Println(d.Allowed(), d.Degraded, err)
+	// Output: true true <nil>
+}
+
+// In observe mode everything is allowed, and the refusals are only reported. Modes
+// may change while the program runs.
+func ExampleOpen_observe() {
+	modes := new(engine.Modes)
+	modes.Set(map[string]engine.Mode{koalagate.Door: engine.ModeObserve})
+	gate, err := koalagate.Open(koalagate.Options{
+		Rules:  []string{"middleware/testdata/comments.conf"},
+		Modes:  modes,
+		Logger: quiet,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+
+	comment := map[string]string{"act": "comment", "uid": "ann"}
+	for range 3 {
+		d, _ := gate.Allow(context.Background(), comment)
+		fmt.Println(d.Allowed(), d.Answers[0].DecisionWord())
+	}
+	modes.Set(map[string]engine.Mode{koalagate.Door: engine.ModeEnforce})
+	d, _ := gate.Allow(context.Background(), comment)
+	fmt.Println(d.Allowed(), d.Answers[0].DecisionWord())
+	// Output:
+	// true allow
+	// true allow
+	// true observed-deny
+	// false deny
 }

@@ -1,10 +1,22 @@
-// Package koalagate opens what a Go program needs to decide by rule files in
-// its own process: rules that are read again when they change, and counters in
-// process or in the Redis that the program shares with its other instances and
-// with the koalagate of its gateways.
+// Package koalagate opens an engine that decides by rule files in the process of a
+// Go program. The rules are reloaded when their files change. The counters are in
+// process, or in a Redis that the program shares with its other instances and with
+// the koalagate of its gateways.
 //
-// The package middleware puts the engine before HTTP handlers; other programs
-// ask Engine.Decide themselves. The service is cmd/koalagate.
+//	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"rules.conf"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer gate.Close()
+//
+//	d, err := gate.Allow(ctx, map[string]string{"act": "comment", "uid": user})
+//	if err != nil || !d.Allowed() {
+//		// refuse
+//	}
+//
+// Package middleware puts a gate before HTTP handlers. Package engine has further
+// operations, such as refunds and atomic decisions about several inputs. The
+// service for gateways is cmd/koalagate.
 package koalagate
 
 import (
@@ -16,166 +28,135 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Options are what a Gate decides by. Only Rules is required.
+// Door is the name of the door of Gate.Allow, for Options.Modes and
+// Options.FailPolicies.
+const Door = "program"
+
+// Options are the options of Open. Rules is required.
 type Options struct {
-	// Rules are rule files, and folders of which every *.conf is one.
+	// Rules are paths of rule files, and of folders whose *.conf are rule files.
 	Rules []string
-	// DictRoot is the folder that the paths of word lists start from; "" for
-	// the folder of the rule file that names them.
+	// DictRoot is the folder that paths of word lists are relative to; "" for the
+	// folder of the rule file that names the list.
 	DictRoot string
-	// Redis is the URL of the Redis that instances share: redis://, unix://,
-	// redis-sentinel:// or redis-cluster://, and with rediss for TLS. While it
-	// is away, this process counts for itself. "" counts in process alone.
+	// Redis is the URL of the Redis with the counters: redis://, unix://,
+	// redis-sentinel:// or redis-cluster://; rediss in place of redis uses TLS.
+	// While Redis is unavailable, this process counts for itself. "" counts in
+	// process, unless RedisOptions has a Client.
 	Redis string
-	// RedisPrefix begins every key; "" for that of the service, whose counters
-	// are then these ones.
+	// RedisPrefix begins every key. "" is the prefix of the service, which then
+	// shares its counters with this program.
 	RedisPrefix string
-	// RedisOptions is what else is to be said of Redis: user and password, those
-	// of Sentinels, files for TLS, the budget of a call, how a Cluster spreads
-	// counters, or a client of the program's own in place of a URL. Its zero
-	// value is that of the service. What Redis and RedisPrefix say is left out
-	// here.
-	RedisOptions store.RedisOptions
-	// MaxIdentities is how many identities have counters of their own in this
-	// process; 0 for store.DefaultMaxIdentities. Those beyond share counters.
+	// RedisOptions are further options of Redis. The zero value is that of the
+	// service.
+	RedisOptions RedisOptions
+	// MaxIdentities is the number of identities with counters of their own in
+	// this process; further ones share counters. 0 means 1 000 000.
 	MaxIdentities int
-	// RescueShare is the share of each limit that this process admits while
-	// Redis is away, above 0 and up to 1; 0 for all of it.
+	// RescueShare is the share of each limit that this process admits while Redis
+	// is unavailable, above 0 and up to 1. 0 means 1. With 1/N, N instances admit
+	// together what one Redis would.
 	RescueShare float64
-	// FailPolicies say what holds at doors while Redis is away; nil for what
-	// the rules say.
+	// FailPolicies are the policies of doors while Redis is unavailable; nil
+	// leaves them to the rules.
 	FailPolicies engine.Policies
-	// Modes are the modes of doors, which may change later; nil for none.
+	// Modes are the modes of doors, which may change later; nil enforces.
 	Modes *engine.Modes
-	// Logger hears of reloads, of Redis going and coming, and of calls that were
-	// decided without it, of these in one line in ten seconds. The default is
-	// slog.Default.
+	// Observe is called after each decision, in the goroutine of the caller. It
+	// must not retain its arguments. Nil for none.
+	Observe func(*engine.Call, *engine.Decision, error)
+	// Logger receives messages about reloads, about changes in the availability
+	// of Redis and, at most every ten seconds, about calls that Redis did not
+	// answer. Nil for slog.Default.
 	Logger *slog.Logger
 }
 
-// Gate is an engine, its rules and its counters.
+// Gate is an engine with its rules and counters. It is safe for concurrent use.
 type Gate struct {
-	engine *engine.Engine
+	app    *app.App
 	cancel context.CancelFunc
-	group  sync.WaitGroup
-	stores []func() error // to be closed, in this order
+	watch  sync.WaitGroup
 }
 
-// Open reads the rules, opens the counters and watches the rules for changes,
-// until Close. Rules that are faulty are an error that names the first fault;
-// ones that become faulty later change nothing, and are logged.
+// Open reads the rules, opens the counters and watches the rule files until Close.
+// Rules with errors are an error that names the first one. Later changes with
+// errors are logged, and the current rules stay. A Redis that is unreachable is no
+// error.
 func Open(o Options) (*Gate, error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if o.Modes == nil {
-		o.Modes = new(engine.Modes)
-	}
-	files := reload.New(reload.Options{Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot}, Logger: o.Logger})
-	set, err := firstRules(files)
+	opened, err := app.Open(app.Options{
+		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot},
+		Redis: o.redis(), MaxIdentities: o.MaxIdentities, RescueShare: o.RescueShare,
+		Policies: o.FailPolicies, Modes: o.Modes,
+		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe},
+	})
 	if err != nil {
 		return nil, err
 	}
-	g := new(Gate)
-	counters, err := g.open(o)
-	if err != nil {
-		return nil, err
-	}
-	g.engine = engine.New(set, wiring.CountIn(counters), engine.WithModes(o.Modes), engine.WithPolicies(o.FailPolicies))
-	watching, cancel := context.WithCancel(context.Background())
-	g.cancel = cancel
-	g.group.Go(func() { files.Run(watching, g.engine.Swap) })
+	g := &Gate{app: opened}
+	var watching context.Context
+	watching, g.cancel = context.WithCancel(context.Background())
+	g.watch.Go(func() { opened.Watch(watching) })
 	return g, nil
 }
 
-// Engine decides by the rules in force.
-func (g *Gate) Engine() *engine.Engine { return g.engine }
+// check returns an error for options that would let requests through by mistake,
+// or that contradict each other.
+func (o *Options) check() error {
+	if !(o.RescueShare >= 0 && o.RescueShare <= 1) { // also refuses NaN
+		return fmt.Errorf("koalagate: RescueShare is %v; want 0 … 1", o.RescueShare)
+	}
+	for door, policy := range o.FailPolicies {
+		if policy > rules.FailDeny {
+			return fmt.Errorf("koalagate: FailPolicies: unknown policy %d of door %q", policy, door)
+		}
+	}
+	if o.RedisOptions.Client != nil && o.Redis != "" {
+		return errors.New("koalagate: both Redis and RedisOptions.Client are set; leave one of them out")
+	}
+	return nil
+}
 
-// Close ends the watch and closes the counters. Nothing may be decided after.
+// hasRedis reports whether the options name a Redis.
+func (o *Options) hasRedis() bool {
+	return o.Redis != "" || !reflect.ValueOf(o.RedisOptions).IsZero()
+}
+
+// Allow decides about one hit with these parameters, and counts it if it is
+// allowed. It is a Take of Engine at the door Door. The error is that of ctx, of
+// parameters that cannot be decided, or of a Gate that Open did not return; the
+// Decision then does not allow.
+func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {
+	d, err := g.Engine().Decide(ctx, &engine.Call{
+		Door: Door, Op: engine.Take, Inputs: []engine.Input{{Params: rules.MakeParams(params)}},
+	})
+	if err != nil {
+		return engine.Decision{}, err
+	}
+	return *d, nil
+}
+
+// Engine returns the engine of the gate.
+func (g *Gate) Engine() *engine.Engine {
+	if g == nil || g.app == nil {
+		return nil
+	}
+	return g.app.Engine()
+}
+
+// Close stops watching the rule files and closes the counters. No call may follow.
 func (g *Gate) Close() error {
+	if g == nil || g.app == nil {
+		return nil
+	}
 	g.cancel()
-	g.group.Wait()
-	return g.closeStores()
-}
-
-func (g *Gate) closeStores() error {
-	var faults []error
-	for _, end := range g.stores {
-		faults = append(faults, end())
-	}
-	return errors.Join(faults...)
-}
-
-func firstRules(files *reload.Reloader) (*rules.Set, error) {
-	set, findings, err := files.First()
-	if err != nil {
-		return nil, fmt.Errorf("reading the rules: %w", err)
-	}
-	for _, f := range findings {
-		if f.Severity == rules.Error {
-			return nil, fmt.Errorf("the rules are faulty: %w", f)
-		}
-	}
-	return set, nil
-}
-
-// open opens the counters: Redis, which the in-process store stands in for, or
-// the in-process store alone.
-func (g *Gate) open(o Options) (store.Store, error) {
-	memory := store.NewMemory(store.MemoryOptions{MaxIdentities: o.MaxIdentities})
-	endMemory := func() error { memory.Close(); return nil }
-	if o.Redis == "" && reflect.ValueOf(o.RedisOptions).IsZero() {
-		g.stores = append(g.stores, endMemory)
-		return memory, nil
-	}
-	redis, err := o.openRedis()
-	if err != nil {
-		memory.Close()
-		return nil, err
-	}
-	rescue := store.NewRescue(redis, memory, store.RescueOptions{Share: o.RescueShare, OnChange: o.tellChange, OnRescue: o.tellRescue()})
-	g.stores = append(g.stores, func() error { rescue.Close(); return nil }, redis.Close, endMemory)
-	if err := store.Misplaced(rescue.State().Err); err != nil {
-		return nil, errors.Join(err, g.closeStores())
-	}
-	return rescue, nil
-}
-
-// openRedis opens the store in Redis.
-func (o *Options) openRedis() (*store.Redis, error) {
-	all := o.RedisOptions
-	if all.URL != "" || all.Prefix != "" {
-		return nil, errors.New("RedisOptions: say the URL and the prefix in Redis and RedisPrefix")
-	}
-	if all.Client != nil && o.Redis != "" {
-		return nil, errors.New("redis: there is a URL and a client in RedisOptions; leave one of them out")
-	}
-	all.URL, all.Prefix = o.Redis, o.RedisPrefix
-	return store.NewRedis(all)
-}
-
-func (o *Options) tellChange(s store.State) {
-	if s.Degraded {
-		o.Logger.Warn("Redis is away; deciding in process until it is back", "error", s.Err, "remedy", store.Remedy(s.Err))
-	} else {
-		o.Logger.Info("Redis is back; counting there again")
-	}
-}
-
-// tellRescue returns what tells of a call that was decided without Redis, while
-// that is not taken to be away.
-func (o *Options) tellRescue() func(error) {
-	line := new(ration.Line)
-	return func(err error) {
-		if unsaid, due := line.Due(); due {
-			o.Logger.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err), "since_last_line", unsaid)
-		}
-	}
+	g.watch.Wait()
+	return g.app.Close()
 }

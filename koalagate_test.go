@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -33,20 +36,18 @@ func writeRules(t *testing.T, path, count string) {
 	}
 }
 
-// take asks for one hit of a user.
+// take counts one hit of a user and returns the verdict.
 func take(t *testing.T, g *koalagate.Gate, uid string) rules.Verdict {
 	t.Helper()
-	params := new(rules.Params)
-	params.Set("uid", uid)
-	d, err := g.Engine().Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: params, Hits: 1}}})
-	if err != nil {
-		t.Fatal(err)
+	d, err := g.Allow(context.Background(), map[string]string{"uid": uid})
+	if err != nil || d.Allowed() != (d.Verdict == rules.Allow) {
+		t.Fatalf("%+v, %v", d, err)
 	}
 	return d.Verdict
 }
 
-// A gate decides by its rule files, and by what becomes of them.
-func TestGate(t *testing.T) {
+// A gate decides by its rule files, and reloads them when they change.
+func TestGateReloadsItsRules(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")
 	writeRules(t, path, "1")
 	g, err := koalagate.Open(koalagate.Options{Rules: []string{path}, Logger: slog.New(slog.DiscardHandler)})
@@ -60,12 +61,12 @@ func TestGate(t *testing.T) {
 	writeRules(t, path, "2")
 	for deadline := time.Now().Add(20 * time.Second); take(t, g, "ann") != rules.Allow; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the changed rules are not in force")
+			t.Fatal("the changed rules are not active")
 		}
 	}
 }
 
-func TestGateWithoutRedis(t *testing.T) {
+func TestGateCountsInProcessWithoutRedis(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")
 	writeRules(t, path, "1")
 	g, err := koalagate.Open(koalagate.Options{Rules: []string{path}, Redis: "redis://127.0.0.1:1", Logger: slog.New(slog.DiscardHandler)})
@@ -73,16 +74,15 @@ func TestGateWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := take(t, g, "ann"); v != rules.Allow {
-		t.Errorf("%v; want that the process counts for itself", v)
+		t.Errorf("%v; want the process to count for itself", v)
 	}
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// What the service is told of Redis by its keys, a program says in
-// RedisOptions.
-func TestGateOfAUser(t *testing.T) {
+// RedisOptions hold what the service reads from its redis_ settings.
+func TestGateUsesRedisOptions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")
 	writeRules(t, path, "1")
 	server := storetest.StartServer(t)
@@ -94,7 +94,7 @@ func TestGateOfAUser(t *testing.T) {
 	open := func(url, password string) (*koalagate.Gate, *bytes.Buffer, error) {
 		log := new(bytes.Buffer)
 		g, err := koalagate.Open(koalagate.Options{
-			Rules: []string{path}, Redis: url, RedisOptions: store.RedisOptions{Username: "ann", Password: password, Budget: time.Minute},
+			Rules: []string{path}, Redis: url, RedisOptions: koalagate.RedisOptions{Username: "ann", Password: password, Budget: time.Minute},
 			Logger: slog.New(slog.NewTextHandler(log, nil)),
 		})
 		return g, log, err
@@ -117,21 +117,21 @@ func TestGateOfAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := take(t, g, "bob")
-	if err := g.Close(); err != nil { // nobody writes to the log any more
+	if err := g.Close(); err != nil { // ends all writes to the log
 		t.Error(err)
 	}
 	if v != rules.Allow || !strings.Contains(log.String(), "password is wrong") {
-		t.Errorf("with a wrong password: %v; want that the process counts for itself, and says why:\n%s", v, log)
+		t.Errorf("with a wrong password: %v; want the process to count for itself and log why:\n%s", v, log)
 	}
 	if g, _, err := open(server.URL()+"?db=99", "secret"); err == nil || !strings.Contains(err.Error(), "no database of this number") {
-		t.Errorf("a database that Redis has not: %v", err)
+		t.Errorf("a database that Redis does not have: %v", err)
 		if err == nil {
 			g.Close()
 		}
 	}
 }
 
-func TestGateRefusesToOpen(t *testing.T) {
+func TestOpenReturnsErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.conf")
 	if err := os.WriteFile(bad, []byte("[rules]\nrule : [cuont]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -143,22 +143,85 @@ func TestGateRefusesToOpen(t *testing.T) {
 		o    koalagate.Options
 		want string
 	}{
-		{"a faulty rule", koalagate.Options{Rules: []string{bad}}, "the rules are faulty: " + bad + ":2:"},
+		{"a rule with an error", koalagate.Options{Rules: []string{bad}}, "the rules have errors: " + bad + ":2:"},
 		{"no file", koalagate.Options{}, "no rule files"},
-		{"a file that is not there", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
+		{"a missing file", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
 		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "the folder contains no *.conf file"},
-		{"a URL in the wrong place", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{URL: "redis://127.0.0.1"}}, "say the URL and the prefix in Redis"},
-		{"a password for nothing", koalagate.Options{Rules: []string{good}, RedisOptions: store.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
-		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: store.RedisOptions{TLS: store.TLSFiles{CA: "ca.pem"}}}, "redis TLS: the URL asks for no TLS"},
-		{"an authority that is not there", koalagate.Options{Rules: []string{good}, Redis: "rediss://127.0.0.1", RedisOptions: store.RedisOptions{TLS: store.TLSFiles{CA: "/nonexistent/ca.pem"}}}, "redis TLS.CA: open /nonexistent/ca.pem"},
-		{"no URL of Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
+		{"a URL and a client", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Client: new(redis.Client)}}, "both Redis and RedisOptions.Client are set"},
+		{"a share above 1", koalagate.Options{Rules: []string{good}, RescueShare: 1.5}, "RescueShare is 1.5"},
+		{"a negative share", koalagate.Options{Rules: []string{good}, RescueShare: -1}, "RescueShare is -1"},
+		{"a share that is no number", koalagate.Options{Rules: []string{good}, RescueShare: math.NaN()}, "RescueShare is NaN"},
+		{"an unknown policy", koalagate.Options{Rules: []string{good}, FailPolicies: engine.Policies{"middleware": 9}}, `FailPolicies: unknown policy 9 of door "middleware"`},
+		{"an unknown batching", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Batching: "all"}}, "redis batching"},
+		{"a password without a URL", koalagate.Options{Rules: []string{good}, RedisOptions: koalagate.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
+		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "ca.pem"}}}, "redis TLS: the URL asks for no TLS"},
+		{"a missing authority", koalagate.Options{Rules: []string{good}, Redis: "rediss://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "/nonexistent/ca.pem"}}}, "redis TLS.CA: open /nonexistent/ca.pem"},
+		{"a URL that is not that of a Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
 	} {
 		g, err := koalagate.Open(c.o)
 		if err == nil {
 			g.Close()
-			t.Errorf("%s: it opens", c.name)
+			t.Errorf("%s: opened", c.name)
 		} else if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.want)
 		}
+	}
+}
+
+func TestZeroGateAllowsNothing(t *testing.T) {
+	for name, g := range map[string]*koalagate.Gate{"nil": nil, "zero": new(koalagate.Gate)} {
+		if d, err := g.Allow(context.Background(), map[string]string{"uid": "ann"}); err == nil || d.Allowed() {
+			t.Errorf("%s gate: %+v, %v; want an error", name, d, err)
+		}
+		if g.Engine() != nil || g.Close() != nil {
+			t.Errorf("%s gate has an engine", name)
+		}
+	}
+}
+
+func TestErrorsDoNotAllow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	writeRules(t, path, "1")
+	g, err := koalagate.Open(koalagate.Options{Rules: []string{path}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if d, err := g.Allow(ctx, map[string]string{"uid": "ann"}); err == nil || d.Allowed() {
+		t.Errorf("a canceled context: %+v, %v; want an error", d, err)
+	}
+	if v := take(t, g, "ann"); v != rules.Allow {
+		t.Errorf("after the error: %v; want it allowed: the error counted nothing", v)
+	}
+}
+
+// Modes, policies and observers of a gate concern Allow by the name of its door.
+func TestAllowHasADoor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	writeRules(t, path, "1")
+	modes := new(engine.Modes)
+	modes.Set(map[string]engine.Mode{koalagate.Door: engine.ModeObserve})
+	var doors []string
+	g, err := koalagate.Open(koalagate.Options{
+		Rules: []string{path}, Modes: modes, Logger: slog.New(slog.DiscardHandler),
+		Observe: func(c *engine.Call, _ *engine.Decision, _ error) { doors = append(doors, c.Door) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for range 2 {
+		if v := take(t, g, "ann"); v != rules.Allow {
+			t.Errorf("%v in observe mode; want allow", v)
+		}
+	}
+	modes.Set(map[string]engine.Mode{koalagate.Door: engine.ModeEnforce})
+	if v := take(t, g, "ann"); v != rules.Deny {
+		t.Errorf("%v in enforce mode; want deny", v)
+	}
+	if want := []string{"program", "program", "program"}; !slices.Equal(doors, want) {
+		t.Errorf("observed the doors %q; want %q", doors, want)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/middleware"
 )
 
@@ -19,7 +18,7 @@ func TestMiddlewareSharesCountersWithGateways(t *testing.T) {
 	gateway := h.nginx(h.app(), h.koalagate("--rules", rules, "--redis", redis.URL()))
 	gate, err := koalagate.Open(koalagate.Options{
 		Rules: []string{rules}, Redis: redis.URL(),
-		RedisOptions: store.RedisOptions{Budget: 5 * time.Second}, // as unhurried says
+		RedisOptions: koalagate.RedisOptions{Budget: 5 * time.Second}, // as unhurried says
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,12 @@ import (
 	"net/http/httptest"
 
 	"github.com/koalagate/koalagate"
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/middleware"
 )
 
-// Rules are read from a file, which is watched, and counters are kept in
-// process; with Redis in the Options they are shared with other instances.
+// The rules are in a file, which is watched. The counters are in process; with Redis
+// in the Options, instances share them.
 func Example() {
 	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"testdata/comments.conf"}})
 	if err != nil {
@@ -20,7 +21,7 @@ func Example() {
 	defer gate.Close()
 	limit := middleware.New(middleware.Options{
 		Engine: gate.Engine(),
-		// What the program itself knows of a request needs no header.
+		// The program takes parameters from wherever it likes.
 		Params: func(r *http.Request) map[string]string {
 			return map[string]string{"uid": r.Header.Get("X-Session")}
 		},
@@ -41,4 +42,33 @@ func Example() {
 	// 200 1 thank you
 	// 200 0 thank you
 	// 429 0 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}
+}
+
+// A program can respond to refused requests in its own words.
+func Example_refuse() {
+	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"testdata/comments.conf"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+	limit := middleware.New(middleware.Options{
+		Engine: gate.Engine(),
+		Params: func(*http.Request) map[string]string { return map[string]string{"uid": "ann"} },
+		Refuse: func(w http.ResponseWriter, _ *http.Request, d *engine.Decision) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprintf(w, "try again in %d s", engine.Seconds(d.Answers[d.Refuser].Retry))
+		},
+	})
+	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "thank you") }))
+
+	for range 3 {
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequest("POST", "/comments", nil))
+		fmt.Println(response.Code, response.Body)
+	}
+	// Output:
+	// 200 thank you
+	// 200 thank you
+	// 429 try again in 60 s
 }

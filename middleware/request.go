@@ -5,26 +5,25 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// question is what one request needs on its way to the engine, kept for the
-// next.
+// question is the memory of one request on its way to the engine, reused by later
+// ones.
 type question struct {
-	request mapping.Request
-	params  rules.Params
-	sets    [1]engine.Input
-	call    engine.Call
-	room    engine.Scratch
+	request    mapping.Request
+	params     rules.Params
+	inputs     [1]engine.Input
+	engineCall engine.Call
+	scratch    engine.Scratch
 }
 
-// read takes from a request what the mapping needs. The target is as it came:
-// a router before this one may have cut r.URL, and has decoded it.
+// read reads the parts of a request that the mapping needs. The target is that of
+// the request line: an earlier router may have shortened r.URL, and has decoded it.
 func (q *question) read(r *http.Request) {
 	q.request = mapping.Request{
-		Door:    doorname.Middleware,
+		Door:    Door,
 		Method:  r.Method,
 		Path:    r.RequestURI,
 		Host:    r.Host,
@@ -40,17 +39,16 @@ func (q *question) read(r *http.Request) {
 	}
 }
 
-// ask is the call that puts the question; fault is what the mapping found wrong
-// with it.
-func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.sets[0] = engine.Input{Params: &q.params, Hits: 1}
-	q.call = engine.Call{Rules: set, Door: doorname.Middleware, Op: engine.Take, Inputs: q.sets[:], Fault: fault, Scratch: &q.room}
-	return &q.call
+// call returns the call for the engine. fault is the error of the mapping, or nil.
+func (q *question) call(set *rules.Set, fault error) *engine.Call {
+	q.inputs[0] = engine.Input{Params: &q.params}
+	q.engineCall = engine.Call{Rules: set, Door: Door, Op: engine.Take, Inputs: q.inputs[:], Fault: fault, Scratch: &q.scratch}
+	return &q.engineCall
 }
 
-// release keeps q for another request, without what it holds of this one.
+// release keeps q for a later request, without references to this one.
 func (s *server) release(q *question) {
 	q.params.Reset()
-	q.request, q.call = mapping.Request{}, engine.Call{}
+	q.request, q.engineCall = mapping.Request{}, engine.Call{}
 	s.questions.Put(q)
 }

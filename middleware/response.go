@@ -5,24 +5,23 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// carryOut tells the client of its quota, and refuses the request or tells that
-// it goes on.
-func (s *server) carryOut(w http.ResponseWriter, r *http.Request, d *engine.Decision) bool {
+// apply sets the headers of a decision and reports whether the request may go to its
+// handler. Otherwise it responds to the client.
+func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decision) bool {
 	if d.Unavailable {
-		s.Logger.Debug("no store answers", "door", doorname.Middleware, "cause", d.Cause, "passes", s.FailOpen)
+		s.Logger.Debug("no store answered", "door", Door, "cause", d.Cause, "passes", s.FailOpen)
 		if !s.FailOpen {
 			problem(w, r, http.StatusServiceUnavailable, "")
 		}
 		return s.FailOpen
 	}
-	var room [16]rules.Header
-	set(w.Header(), engine.Sendable(d.ClientHeaders(room[:0], s.Presentation)))
+	var buffer [16]rules.Header
+	setHeaders(w.Header(), engine.Sendable(d.ClientHeaders(buffer[:0], s.Presentation)))
 	switch {
-	case d.Verdict == rules.Allow:
+	case d.Allowed():
 		return true
 	case s.Refuse != nil:
 		s.Refuse(w, r, d)
@@ -32,7 +31,7 @@ func (s *server) carryOut(w http.ResponseWriter, r *http.Request, d *engine.Deci
 	return false
 }
 
-// problem refuses a request that no rule has refused.
+// problem refuses a request that no rule refused.
 func problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	refuse(w, r, engine.Problem(status, detail))
 }
@@ -48,13 +47,13 @@ func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified {
-		_, _ = w.Write(refusal.Body) // fails only if the client has gone
+		_, _ = w.Write(refusal.Body) // fails only if the client disconnected
 	}
 }
 
-// set sets headers in the spelling that Go programs look them up by. Their
-// values share one slice.
-func set(h http.Header, headers []rules.Header) {
+// setHeaders sets headers under their canonical names, by which Go programs read
+// them. Their values share one slice.
+func setHeaders(h http.Header, headers []rules.Header) {
 	values := make([]string, len(headers))
 	for i, one := range headers {
 		values[i] = one.Value
@@ -62,8 +61,8 @@ func set(h http.Header, headers []rules.Header) {
 	}
 }
 
-// canonical is http.CanonicalHeaderKey, which would make the drafts' spelling of
-// RateLimit anew for each answer.
+// canonical returns the canonical name of a header. http.CanonicalHeaderKey would
+// allocate for the spelling of RateLimit in the drafts.
 func canonical(name string) string {
 	switch name {
 	case "RateLimit":

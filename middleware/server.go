@@ -1,16 +1,15 @@
-// Package middleware is the door of Go programs: a net/http middleware that
-// lets requests through to the program's own handlers, or refuses them, by the
-// same rules and the same counters as the gateways.
+// Package middleware is a net/http middleware that lets requests through to the
+// handlers of a Go program, or refuses them, by the same rules and counters as the
+// gateways.
 //
-// It takes an engine, which the package koalagate opens from rule files:
+// It needs an engine, which package koalagate opens from rule files:
 //
 //	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"rules.conf"}})
 //	…
 //	limit := middleware.New(middleware.Options{Engine: gate.Engine()})
 //	http.ListenAndServe("127.0.0.1:8000", limit(mux))
 //
-// Like the other doors it has server.go for the way of a request, request.go
-// to read it, and response.go to word the answer.
+// A request that cannot be decided does not reach the handlers.
 package middleware
 
 import (
@@ -25,33 +24,44 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// Options are what the middleware works with. Only Engine is required.
+// Door is the name of the middleware in rules (door=middleware), and in the modes
+// and policies of engines.
+const Door = doorname.Middleware
+
+// Options are the options of New. Engine is required: without it every request is
+// refused with 503.
 type Options struct {
+	// Engine decides the requests.
 	Engine *engine.Engine
-	// Mapping says whose word about the client's address is taken: without
-	// TrustedHops it is the peer of the connection, whatever headers say.
-	Mapping      mapping.Options
+	// TrustedHops is the number of proxies before this process that append to
+	// X-Forwarded-For. 0 takes the address of the client from the connection and
+	// ignores all headers; a negative number means 0.
+	TrustedHops int
+	// KeepMalformed decides requests whose paths have an invalid escape or a NUL,
+	// which then stands for itself. Otherwise they are refused with 400.
+	KeepMalformed bool
+	// Presentation selects the headers of responses. The zero value sends all.
 	Presentation engine.Presentation
-	// Params are parameters that the program knows of a request, such as the
-	// user of its session; they go before what [params] and [routes] of the
-	// rule file say. Nil for none.
+	// Params returns parameters that the program knows of a request, such as the
+	// user of its session. They override those of [params] and [routes] in the
+	// rule files. Nil for none.
 	Params func(*http.Request) map[string]string
-	// Refuse answers a request that a rule refuses, in place of the status,
-	// headers and body of the rule's [result] entry; the headers of the quota
-	// are set already. The decision holds until it returns. Nil for the entry's
-	// own.
+	// Refuse responds to a request that a rule refuses. The headers of the quota
+	// are already set; the decision is valid until Refuse returns. Nil sends the
+	// status, headers and body of the entry of [result].
 	Refuse func(http.ResponseWriter, *http.Request, *engine.Decision)
-	// FailOpen lets requests through while no store can answer; else they get
-	// a 503. An engine that counts in process always answers.
+	// FailOpen lets requests through while no store can answer. Otherwise they
+	// are refused with 503. An engine that counts in process always answers.
 	FailOpen bool
-	// Logger hears of requests that could not be decided. The default is
-	// slog.Default.
+	// Logger receives an error for each request that could not be decided. Nil
+	// for slog.Default.
 	Logger *slog.Logger
 }
 
 // server decides for all handlers behind one middleware.
 type server struct {
 	Options
+	mapping   mapping.Options
 	questions sync.Pool
 }
 
@@ -60,9 +70,12 @@ func New(o Options) func(http.Handler) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &server{Options: o}
+	s := &server{Options: o, mapping: mapping.Options{TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed}}
 	s.questions.New = func() any { return new(question) }
 	return func(next http.Handler) http.Handler {
+		if next == nil {
+			next = http.NotFoundHandler()
+		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.admit(w, r) {
 				next.ServeHTTP(w, r)
@@ -71,13 +84,14 @@ func New(o Options) func(http.Handler) http.Handler {
 	}
 }
 
-// admit tells whether a request goes on to its handler; else it is answered.
+// admit reports whether a request may go to its handler. Otherwise it responds
+// itself.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	q := s.questions.Get().(*question)
 	defer s.release(q)
 	d, err := s.decide(r, q)
 	if err == nil {
-		return s.carryOut(w, r, d)
+		return s.apply(w, r, d)
 	}
 	var refusal *mapping.Refusal
 	switch {
@@ -86,18 +100,18 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	case engine.IsInvalid(err):
 		problem(w, r, http.StatusBadRequest, err.Error())
 	default:
-		// A client that has gone reads no answer and is no fault. One whose time a
-		// handler before this one has bounded still waits, and would take silence
-		// for a 200.
+		// A client that disconnected reads no response and is not an error. But
+		// if a handler before this one set a deadline, the client still waits,
+		// and would take no response for a 200.
 		if !errors.Is(err, context.Canceled) {
-			s.Logger.Error("a request was not decided", "door", doorname.Middleware, "error", err)
+			s.Logger.Error("a request was not decided", "door", Door, "error", err)
 		}
 		problem(w, r, http.StatusServiceUnavailable, "")
 	}
 	return false
 }
 
-// decide takes a request to the engine. The decision holds as long as q is not
+// decide passes a request to the engine. The decision is valid until q is
 // released.
 func (s *server) decide(r *http.Request, q *question) (*engine.Decision, error) {
 	set := s.Engine.Rules()
@@ -105,6 +119,6 @@ func (s *server) decide(r *http.Request, q *question) (*engine.Decision, error) 
 	if s.Params != nil {
 		q.request.Context = s.Params(r)
 	}
-	fault := mapping.Params(set, &q.request, &s.Mapping, &q.params)
-	return s.Engine.Decide(r.Context(), q.ask(set, fault))
+	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
+	return s.Engine.Decide(r.Context(), q.call(set, fault))
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/middleware"
@@ -160,7 +159,7 @@ func TestForgedAddresses(t *testing.T) {
 
 func TestTrustedHops(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
-	o.Mapping = mapping.Options{TrustedHops: 1}
+	o.TrustedHops = 1
 	s, reached := serve(t, o)
 	for range 3 {
 		ask(t, s, "POST /comments", "X-Forwarded-For", "198.51.100.1, 203.0.113.7")
@@ -266,5 +265,31 @@ func BenchmarkMiddleware(b *testing.B) {
 	for b.Loop() {
 		clear(w.Header())
 		h.ServeHTTP(w, r)
+	}
+}
+
+// Options without an engine, or with one that has no rules, let nothing through.
+func TestZeroOptionsRefuse(t *testing.T) {
+	for name, o := range map[string]middleware.Options{
+		"zero":                    {},
+		"zero engine":             {Engine: new(engine.Engine)},
+		"zero engine, fail open":  {Engine: new(engine.Engine), FailOpen: true},
+		"no rules":                {Engine: engine.New(nil)},
+		"no rules, fail open":     {Engine: engine.New(nil), FailOpen: true},
+		"no rules, negative hops": {Engine: engine.New(nil), TrustedHops: -1},
+	} {
+		o.Logger = slog.New(slog.DiscardHandler)
+		s, reached := serve(t, o)
+		if res, _ := ask(t, s, "GET /"); res.StatusCode != http.StatusServiceUnavailable || reached.Load() != 0 {
+			t.Errorf("%s: %d, %d reached the handler; want 503", name, res.StatusCode, reached.Load())
+		}
+	}
+}
+
+func TestNilHandlerIsNotFound(t *testing.T) {
+	w := httptest.NewRecorder()
+	middleware.New(options(t, nil, engine.ModeEnforce))(nil).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("%d; want 404", w.Code)
 	}
 }

@@ -1,6 +1,5 @@
-// Package ration keeps logs readable where a line is about what may happen with
-// every call: it is told once in ten seconds, with the number of those that were
-// not.
+// Package ration limits log lines that every call may cause: each kind of line is
+// logged at most once in ten seconds, with the number of lines that were skipped.
 package ration
 
 import (
@@ -8,26 +7,27 @@ import (
 	"time"
 )
 
-// Every is how long a line stays untold after it was told.
+// Every is the shortest time between two lines of one kind.
 const Every = 10 * time.Second
 
-// Line is one kind of line. Its zero value was never told. It is safe for
-// concurrent use, and calls at the same time do not wait for each other.
+// Line is one kind of line. The zero value was never logged. It is safe for
+// concurrent use, and concurrent calls do not wait for each other.
 type Line struct {
-	last   atomic.Int64 // when it was told, ns since begun; 0 for never
-	unsaid atomic.Int64 // how often it was not since then
+	last    atomic.Int64 // time of the last line, ns since start; 0 for never
+	skipped atomic.Int64 // lines skipped since then
 }
 
-// begun is where times begin that no step of the machine's clock concerns.
-var begun = time.Now()
+// start is the origin of times. It has a monotonic reading, so that steps of the
+// system clock have no effect.
+var start = time.Now()
 
-// Due tells whether the line is to be told now, and then how often it was not
-// since the last time.
-func (l *Line) Due() (unsaid int64, due bool) {
-	now, last := int64(time.Since(begun))+1, l.last.Load()
+// Due reports whether the line is due now, and if so the number of lines that were
+// skipped since the last one.
+func (l *Line) Due() (skipped int64, due bool) {
+	now, last := int64(time.Since(start))+1, l.last.Load()
 	if last != 0 && now-last < int64(Every) || !l.last.CompareAndSwap(last, now) {
-		l.unsaid.Add(1)
+		l.skipped.Add(1)
 		return 0, false
 	}
-	return l.unsaid.Swap(0), true
+	return l.skipped.Swap(0), true
 }

@@ -14,13 +14,13 @@ func TestALineIsDueOnceAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var line ration.Line
 		for second := range 25 {
-			unsaid, due := line.Due()
+			skipped, due := line.Due()
 			wantUnsaid, wantDue := int64(0), second%10 == 0
 			if wantDue && second > 0 {
 				wantUnsaid = 9
 			}
-			if unsaid != wantUnsaid || due != wantDue {
-				t.Errorf("second %d: due %v, unsaid %d; want %v, %d", second, due, unsaid, wantDue, wantUnsaid)
+			if skipped != wantUnsaid || due != wantDue {
+				t.Errorf("second %d: due %v, skipped %d; want %v, %d", second, due, skipped, wantDue, wantUnsaid)
 			}
 			time.Sleep(time.Second)
 		}
@@ -35,17 +35,17 @@ func TestALineThatManyTell(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 50 {
 			callers.Go(func() {
-				if unsaid, due := line.Due(); due {
+				if skipped, due := line.Due(); due {
 					told.Add(1)
-					untold.Add(unsaid) // of those that came while it was told
+					untold.Add(skipped) // of those that came while it was told
 				}
 			})
 		}
 		callers.Wait()
 		time.Sleep(ration.Every)
-		unsaid, due := line.Due()
-		if untold.Add(unsaid); told.Load() != 1 || untold.Load() != 49 || !due {
-			t.Errorf("told %d times, then due %v, with %d unsaid; want once, and due with 49", told.Load(), due, untold.Load())
+		skipped, due := line.Due()
+		if untold.Add(skipped); told.Load() != 1 || untold.Load() != 49 || !due {
+			t.Errorf("told %d times, then due %v, with %d skipped; want once, and due with 49", told.Load(), due, untold.Load())
 		}
 	})
 }

@@ -2,20 +2,20 @@ package ration
 
 import "sync"
 
-// Lines are several kinds of lines, each due by itself. The zero value tells
-// apart any number of kinds. It is safe for concurrent use.
+// Lines are several kinds of lines, each due independently. The zero value has no
+// bound on the number of kinds. It is safe for concurrent use.
 type Lines[Kind comparable] struct {
-	// Most bounds the kinds that are told apart; those that come later are never
-	// due. 0 is no bound, for kinds of which there are few.
+	// Most bounds the number of kinds; kinds beyond it are never due. 0 is no
+	// bound, for kinds that are few by nature.
 	Most int
 
 	mu    sync.Mutex
 	kinds map[Kind]*Line
 }
 
-// Due tells whether a line of a kind is to be told now, and then how often it
-// was not since the last time.
-func (l *Lines[Kind]) Due(kind Kind) (unsaid int64, due bool) {
+// Due reports whether a line of this kind is due now, and if so the number of lines
+// of the kind that were skipped since the last one.
+func (l *Lines[Kind]) Due(kind Kind) (skipped int64, due bool) {
 	line := l.line(kind)
 	if line == nil {
 		return 0, false
@@ -23,7 +23,7 @@ func (l *Lines[Kind]) Due(kind Kind) (unsaid int64, due bool) {
 	return line.Due()
 }
 
-// line is that of a kind, nil where there are too many.
+// line returns the line of a kind, or nil if there are too many kinds.
 func (l *Lines[Kind]) line(kind Kind) *Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,9 +12,9 @@ func TestEachKindOfLineIsDueByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := ration.Lines[string]{Most: 2}
 		for i, c := range []struct {
-			kind   string
-			unsaid int64
-			due    bool
+			kind    string
+			skipped int64
+			due     bool
 		}{
 			{"a", 0, true},
 			{"a", 0, false},
@@ -22,17 +22,17 @@ func TestEachKindOfLineIsDueByItself(t *testing.T) {
 			{"c", 0, false}, // one too many
 			{"a", 0, false},
 		} {
-			if unsaid, due := lines.Due(c.kind); unsaid != c.unsaid || due != c.due {
-				t.Errorf("line %d, %s: due %v, unsaid %d; want %v, %d", i, c.kind, due, unsaid, c.due, c.unsaid)
+			if skipped, due := lines.Due(c.kind); skipped != c.skipped || due != c.due {
+				t.Errorf("line %d, %s: due %v, skipped %d; want %v, %d", i, c.kind, due, skipped, c.due, c.skipped)
 			}
 		}
 		time.Sleep(ration.Every)
 		for kind, want := range map[string]struct {
-			unsaid int64
-			due    bool
+			skipped int64
+			due     bool
 		}{"a": {2, true}, "b": {0, true}, "c": {0, false}} {
-			if unsaid, due := lines.Due(kind); unsaid != want.unsaid || due != want.due {
-				t.Errorf("%s after a while: due %v, unsaid %d; want %v, %d", kind, due, unsaid, want.due, want.unsaid)
+			if skipped, due := lines.Due(kind); skipped != want.skipped || due != want.due {
+				t.Errorf("%s after a while: due %v, skipped %d; want %v, %d", kind, due, skipped, want.due, want.skipped)
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"bytes"
@@ -13,9 +13,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// A clock that jumps is told of once, one that drifts or that is merely wrong
-// never.
-func TestClocksThatJump(t *testing.T) {
+// Jumps are logged once. Clocks that drift or are merely wrong are not logged.
+func TestJumpsOfClocksAreLogged(t *testing.T) {
 	begin := time.Now()
 	for _, c := range []struct {
 		name string
@@ -30,11 +29,11 @@ func TestClocksThatJump(t *testing.T) {
 		{"there and back", []time.Duration{0, time.Minute, 0}, []string{"by=1m0s", "are closed", "by=-1m0s", "for as much longer"}},
 	} {
 		log := new(bytes.Buffer)
-		w := newClocks(slog.New(slog.NewTextHandler(log, nil)), begin)
+		w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), begin)
 		for i, off := range c.off {
-			passed := time.Duration(i) * clocksEvery
-			w.look("Redis", begin.Add(passed+off), passed)
-			w.look(machine, begin.Add(passed), passed) // another, which is right
+			passed := time.Duration(i) * clockInterval
+			w.record("Redis", begin.Add(passed+off), passed)
+			w.record(machineClock, begin.Add(passed), passed) // another, which is right
 		}
 		rest := log.String()
 		for _, want := range c.want {
@@ -44,15 +43,15 @@ func TestClocksThatJump(t *testing.T) {
 			}
 			rest = after
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != len(c.want)/2 || strings.Contains(log.String(), machine) {
+		if lines := strings.Count(log.String(), "\n"); lines != len(c.want)/2 || strings.Contains(log.String(), machineClock) {
 			t.Errorf("%s: %d lines:\n%s", c.name, lines, log)
 		}
 	}
 }
 
-// The clock of a real Redis is read, and another server behind the same name is
-// looked at as one whose clock may be another.
-func TestTheClockOfRedisIsLookedAt(t *testing.T) {
+// The clock of a real Redis is read. Another server under the same name may have
+// another clock.
+func TestJumpOfTheClockOfRedisIsLogged(t *testing.T) {
 	server := storetest.StartServer(t)
 	r, err := store.NewRedis(store.RedisOptions{URL: server.URL(), Budget: time.Minute})
 	if err != nil {
@@ -60,36 +59,36 @@ func TestTheClockOfRedisIsLookedAt(t *testing.T) {
 	}
 	defer r.Close()
 	log := new(bytes.Buffer)
-	w := newClocks(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now())
 	w.bases["Redis"] = time.Duration(w.begin.Add(-time.Hour).UnixNano()) // as if it had been an hour behind
-	for begin := time.Now(); log.Len() == 0; {                           // a look that a busy machine drew out says nothing
-		if time.Since(begin) > patience {
-			t.Fatalf("no look at the clock of Redis was exact within %v", patience)
+	for begin := time.Now(); log.Len() == 0; {                           // a slow machine makes readings imprecise
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("no reading of the clock of Redis was precise within %v", 20*time.Second)
 		}
-		w.lookAtRedis(context.Background(), r)
+		w.readRedis(context.Background(), r)
 	}
 	if text := log.String(); !strings.Contains(text, "clock=Redis by=1h0m0") && !strings.Contains(text, "clock=Redis by=59m59") {
-		t.Errorf("the log does not tell of the hour:\n%s", text)
+		t.Errorf("the log does not report the hour:\n%s", text)
 	}
 	log.Reset()
 	server.Kill()
-	w.lookAtRedis(context.Background(), r)
+	w.readRedis(context.Background(), r)
 	if log.Len() > 0 {
-		t.Errorf("the clock of a Redis that is away:\n%s", log)
+		t.Errorf("the clock of an unreachable Redis:\n%s", log)
 	}
-	stop := watchClocks(r, slog.New(slog.DiscardHandler))
+	stop := background(func(ctx context.Context) { newClockWatch(slog.New(slog.DiscardHandler), time.Now()).run(ctx, r) })
 	stop()
 }
 
-// A node of a Cluster that shows no clock is named, and the others are looked at
-// all the same.
-func TestANodeWithoutAClockIsNamed(t *testing.T) {
+// A node of a Cluster whose clock cannot be read is logged; the clocks of the other
+// nodes are read nevertheless.
+func TestUnreadableClockOfANodeIsLogged(t *testing.T) {
 	log := new(bytes.Buffer)
-	w := newClocks(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now())
 	silent := errors.New("node 127.0.0.1:7002: it says nothing")
 	for off := range 2 {
 		now := time.Now()
-		w.lookAtAll([]store.Clock{{Server: "127.0.0.1:7001", Shows: now.Add(time.Duration(off) * time.Hour), At: now}}, silent)
+		w.recordAll([]store.Clock{{Server: "127.0.0.1:7001", Shows: now.Add(time.Duration(off) * time.Hour), At: now}}, silent)
 	}
 	for _, want := range []string{"127.0.0.1:7002: it says nothing", `clock="Redis at 127.0.0.1:7001" by=1h0m0s`} {
 		if !strings.Contains(log.String(), want) {

@@ -1,0 +1,130 @@
+// Package app opens what decides calls: rules that are reloaded when their files
+// change, counters in process or in Redis, and an engine over both. Go programs
+// (package koalagate) and the service (internal/service) open it with the same
+// options.
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Options are the options of Open. Files is required.
+type Options struct {
+	// Files are the rule files.
+	Files reload.Files
+	// WatchInterval is the time between two reads of the rule files; 0 for the
+	// default of package reload.
+	WatchInterval time.Duration
+	// StateDir is the folder for the last good rules; "" keeps none.
+	StateDir string
+
+	// Redis is where the counters are. Nil counts in process alone.
+	Redis *store.RedisOptions
+	// RedisName is the URL of Redis in logs, without secrets; "" leaves it out.
+	RedisName string
+	// Supervise logs settings of Redis that can lose counters, and jumps of the
+	// clocks that counters depend on.
+	Supervise bool
+	// MaxIdentities bounds the identities with counters of their own in process;
+	// 0 for the default of the store.
+	MaxIdentities int
+	// RescueShare is the share of each limit that this process admits while
+	// Redis is unavailable, above 0 and up to 1; 0 means 1.
+	RescueShare float64
+
+	// Policies are the policies of doors while Redis is unavailable.
+	Policies engine.Policies
+	// Modes are the modes of doors; nil enforces.
+	Modes *engine.Modes
+
+	// Logger receives all messages; nil for slog.Default.
+	Logger *slog.Logger
+	// Hooks are called while the app runs.
+	Hooks Hooks
+}
+
+// Hooks are functions that observe an app. Each may be nil. They must return at
+// once.
+type Hooks struct {
+	// Rules is called after each attempt to load the rules that changed the
+	// state, one at a time.
+	Rules func(reload.State)
+	// Decision is called after each decision; see engine.Observe.
+	Decision func(*engine.Call, *engine.Decision, error)
+	// Evaluated is called with the time that the counters took for a decision.
+	Evaluated func(time.Duration)
+	// Degraded is called when Redis becomes unavailable (true) or available.
+	Degraded func(bool)
+	// Damaged is called for each key in Redis that holds no counters.
+	Damaged func()
+}
+
+// App is an open engine with its rules and counters. Close it after use.
+type App struct {
+	engine   *engine.Engine
+	rules    *reload.Reloader
+	counters *counters
+}
+
+// RulesError reports rules that have errors.
+type RulesError struct {
+	Findings rules.Findings // at least one is an error
+}
+
+// Error returns the first error among the findings.
+func (e *RulesError) Error() string {
+	for _, f := range e.Findings {
+		if f.Severity == rules.Error {
+			return "the rules have errors: " + f.Error()
+		}
+	}
+	return "the rules have errors"
+}
+
+// Open reads the rules and opens the counters. Rules with errors are a RulesError,
+// unless StateDir holds rules of an earlier run. A Redis that is unreachable is no
+// error: the counters are in process until it answers.
+func Open(o Options) (*App, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	a := &App{rules: reload.New(reload.Options{
+		Files: o.Files, Interval: o.WatchInterval, StateDir: o.StateDir, Notify: o.Hooks.Rules, Logger: o.Logger,
+	})}
+	set, findings, err := a.rules.First()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the rules: %w", err)
+	}
+	if findings.HasErrors() {
+		return nil, &RulesError{findings}
+	}
+	if a.counters, err = openCounters(&o); err != nil {
+		return nil, err
+	}
+	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies), engine.Observe(o.Hooks.Decision))
+	return a, nil
+}
+
+// Watch reloads the rules when their files change, until ctx is done.
+func (a *App) Watch(ctx context.Context) { a.rules.Run(ctx, a.engine.Swap) }
+
+// Reload reads the rules again now, without waiting for the result.
+func (a *App) Reload() { a.rules.Trigger() }
+
+// Engine returns the engine.
+func (a *App) Engine() *engine.Engine { return a.engine }
+
+// Rules returns the state of the rules.
+func (a *App) Rules() reload.State { return a.rules.State() }
+
+// Close closes the counters. Watch must have returned, and no call may follow.
+func (a *App) Close() error { return a.counters.close() }

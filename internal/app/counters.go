@@ -1,0 +1,200 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// counters is the store of an app, timed.
+type counters struct {
+	store     store.Store
+	memory    *store.Memory
+	redis     *store.Redis  // nil without Redis
+	rescue    *store.Rescue // nil without Redis
+	evaluated func(time.Duration)
+	closers   []func() error // in this order
+}
+
+// openCounters opens Redis, replaced by the in-process store while Redis is
+// unavailable, or the in-process store alone.
+func openCounters(o *Options) (*counters, error) {
+	c := &counters{evaluated: o.Hooks.Evaluated}
+	full := &ration.Warner{Logger: o.Logger}
+	c.memory = store.NewMemory(store.MemoryOptions{MaxIdentities: o.MaxIdentities, OnFull: func() {
+		full.Warn("The in-process store is full; further identities share counters and may be refused for each other: raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
+	}})
+	c.store = c.memory
+	if o.Redis != nil {
+		if err := c.openRedis(o); err != nil {
+			return nil, err
+		}
+	}
+	if o.Supervise {
+		c.onClose(background(func(ctx context.Context) { newClockWatch(o.Logger, time.Now()).run(ctx, c.redis) }))
+	}
+	c.closers = append(c.closers, c.closeStores)
+	return c, nil
+}
+
+// openRedis puts Redis before the in-process store.
+func (c *counters) openRedis(o *Options) error {
+	redis, err := store.NewRedis(redisOptions(o))
+	if err != nil {
+		return err
+	}
+	c.redis = redis
+	c.rescue = store.NewRescue(redis, c.memory, store.RescueOptions{Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o)})
+	c.store = c.rescue
+	if err := store.Misplaced(c.rescue.State().Err); err != nil {
+		return errors.Join(err, c.closeStores())
+	}
+	if o.Supervise {
+		c.onClose(background(func(ctx context.Context) { inspectRedis(ctx, redis, o.Logger) }))
+	}
+	return nil
+}
+
+// redisOptions returns the options of the store, which also counts and logs damaged
+// keys.
+func redisOptions(o *Options) store.RedisOptions {
+	damaged := &ration.Warner{Logger: o.Logger}
+	all := *o.Redis
+	all.OnDamage = func(key string) {
+		if o.Hooks.Damaged != nil {
+			o.Hooks.Damaged()
+		}
+		if o.Redis.OnDamage != nil {
+			o.Redis.OnDamage(key)
+		}
+		damaged.Warn("A key in Redis holds no counters of koalagate; its counters restart", "key", key)
+	}
+	return all
+}
+
+// logChange returns a function that logs when Redis becomes unreachable and when it
+// is reachable again.
+func logChange(o *Options) func(store.State) {
+	var where []any
+	if o.RedisName != "" {
+		where = []any{"redis", o.RedisName}
+	}
+	logger := o.Logger.With(where...)
+	return func(s store.State) {
+		if o.Hooks.Degraded != nil {
+			o.Hooks.Degraded(s.Degraded)
+		}
+		if s.Degraded {
+			logger.Warn("Redis is unreachable; counting in process", "error", s.Err, "remedy", store.Remedy(s.Err))
+		} else {
+			logger.Info("Redis is reachable again; counting there")
+		}
+	}
+}
+
+// logRescue returns a function that logs calls that Redis did not answer while it
+// is considered reachable.
+func logRescue(logger *slog.Logger) func(error) {
+	unanswered := &ration.Warner{Logger: logger}
+	return func(err error) {
+		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
+	}
+}
+
+// background runs f in a goroutine until stop is called, which waits for its end.
+func background(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func (c *counters) onClose(stop func()) {
+	c.closers = append(c.closers, func() error { stop(); return nil })
+}
+
+func (c *counters) close() error {
+	var faults []error
+	for _, closer := range c.closers {
+		faults = append(faults, closer())
+	}
+	return errors.Join(faults...)
+}
+
+func (c *counters) closeStores() error {
+	var err error
+	if c.redis != nil {
+		c.rescue.Close()
+		err = c.redis.Close()
+	}
+	c.memory.Close()
+	return err
+}
+
+// Evaluate evaluates a plan, and reports how long that took.
+func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if c.evaluated == nil {
+		return c.store.Evaluate(ctx, p, a)
+	}
+	start := time.Now()
+	err := c.store.Evaluate(ctx, p, a)
+	c.evaluated(time.Since(start))
+	return err
+}
+
+// Degraded reports whether the counters are in process because Redis is
+// unavailable.
+func (a *App) Degraded() bool {
+	return a.counters.rescue != nil && a.counters.rescue.State().Degraded
+}
+
+// StoreKind returns the word for the store on pages and in logs: memory, redis, or
+// degraded if Redis is unavailable.
+func (a *App) StoreKind() string {
+	switch {
+	case a.counters.rescue == nil:
+		return "memory"
+	case a.Degraded():
+		return "degraded"
+	}
+	return "redis"
+}
+
+// StoreFault returns why Redis is unavailable and what to do, or "".
+func (a *App) StoreFault() string {
+	if a.counters.rescue == nil {
+		return ""
+	}
+	s := a.counters.rescue.State()
+	if !s.Degraded || s.Err == nil {
+		return ""
+	}
+	if remedy := store.Remedy(s.Err); remedy != "" {
+		return fmt.Sprintf("%v: %s", s.Err, remedy)
+	}
+	return s.Err.Error()
+}
+
+// Identities returns the number of identities with counters of their own in
+// process.
+func (a *App) Identities() int { return a.counters.memory.Identities() }
+
+// Shared returns the number of hits counted on shared counters in process.
+func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
+
+// RedisCalls returns the number of calls to Redis so far, and whether there is a
+// Redis.
+func (a *App) RedisCalls() (calls store.Calls, ok bool) {
+	if a.counters.redis == nil {
+		return calls, false
+	}
+	return a.counters.redis.Calls(), true
+}

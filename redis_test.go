@@ -1,0 +1,59 @@
+package koalagate
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// RedisOptions has every option of the store in Redis but the URL and the prefix,
+// which are options of their own.
+func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
+	public, internal := reflect.TypeFor[RedisOptions](), reflect.TypeFor[store.RedisOptions]()
+	for _, f := range reflect.VisibleFields(internal) {
+		if _, ok := public.FieldByName(f.Name); !ok && f.Name != "URL" && f.Name != "Prefix" {
+			t.Errorf("RedisOptions has no %s", f.Name)
+		}
+	}
+	var o Options
+	all := reflect.ValueOf(&o.RedisOptions).Elem()
+	for i := range all.NumField() {
+		fill(all.Field(i))
+	}
+	o.Redis, o.RedisPrefix = "redis://127.0.0.1", "prefix"
+	passed := reflect.ValueOf(*o.redis())
+	for _, f := range reflect.VisibleFields(internal) {
+		if v := passed.FieldByIndex(f.Index); f.Name != "Client" && v.IsZero() {
+			t.Errorf("%s is not passed on", f.Name)
+		}
+	}
+	if b := []Batching{BatchScript, BatchPipeline, BatchOff}; store.Batching(b[0]) != store.BatchScript || store.Batching(b[1]) != store.BatchPipeline || store.Batching(b[2]) != store.BatchOff {
+		t.Errorf("the ways of batching are %q; want those of the store", b)
+	}
+}
+
+// fill sets v to a value other than zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Func:
+		v.Set(reflect.ValueOf(func(string) {}))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	default: // an interface keeps its zero value
+	}
+}
+
+func TestDefaultsOfRedisOptionsAreThoseOfTheStore(t *testing.T) {
+	if store.DefaultBudget.String() != "100ms" || store.DefaultRefusals != 32_768 || store.DefaultMaxIdentities != 1_000_000 {
+		t.Error("the comments of Options and RedisOptions name other defaults than the store's")
+	}
+}
