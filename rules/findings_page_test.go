@@ -21,22 +21,22 @@ var (
 	exampleFile = regexp.MustCompile(`\(\.\./rules/(testdata/bad/[a-z0-9-]+\.conf)\)`)
 )
 
-// TestEveryFindingHasAnExampleAndItsMending holds the page to the codes: each
-// is there, its example produces it, and the mended one produces nothing.
-func TestEveryFindingHasAnExampleAndItsMending(t *testing.T) {
+// TestEveryFindingHasAnExampleAndAFix compares the page with the codes: each
+// is there, its example produces it, and the fixed example produces nothing.
+func TestEveryFindingHasAnExampleAndAFix(t *testing.T) {
 	page, err := os.ReadFile(findingsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sections := make(map[string]string)
 	headings := codeHeading.FindAllStringSubmatchIndex(string(page), -1)
-	var told []string
+	var found []string
 	for i, at := range headings {
 		end := len(page)
 		if i+1 < len(headings) {
 			end = headings[i+1][0]
 		}
-		told = append(told, string(page[at[2]:at[3]])+": "+string(page[at[4]:at[5]]))
+		found = append(found, string(page[at[2]:at[3]])+": "+string(page[at[4]:at[5]]))
 		sections[string(page[at[2]:at[3]])] = string(page[at[1]:end])
 	}
 	var want []string
@@ -44,8 +44,8 @@ func TestEveryFindingHasAnExampleAndItsMending(t *testing.T) {
 		want = append(want, c.ID+": "+c.Meaning)
 		t.Run(c.ID, func(t *testing.T) { checkSection(t, c.ID, sections[c.ID]) })
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("%s has the headings\n%s\nwant\n%s", findingsPage, strings.Join(told, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(found, want) {
+		t.Errorf("%s has the headings\n%s\nwant\n%s", findingsPage, strings.Join(found, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -60,7 +60,7 @@ func checkSection(t *testing.T, id, section string) {
 	good, hasGood := blocks["good"]
 	file := exampleFile.FindStringSubmatch(section)
 	if hasBad == (file != nil) || !hasGood {
-		t.Fatalf("%s: want one example, in the page or in a file, and its mending", id)
+		t.Fatalf("%s: want one example, in the page or in a file, and its fix", id)
 	}
 	var had Findings
 	if file != nil {
@@ -72,7 +72,7 @@ func checkSection(t *testing.T, id, section string) {
 		t.Errorf("the example does not produce %s but\n%v", id, had)
 	}
 	if has := good.findings(blocks["before"]); len(has) > 0 {
-		t.Errorf("the mended example has findings:\n%v", has)
+		t.Errorf("the fixed example has findings:\n%v", has)
 	}
 }
 
