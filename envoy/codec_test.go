@@ -3,16 +3,32 @@ package envoy
 import (
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
-func TestMessagesTravelWhole(t *testing.T) {
+// TestOnlyThisServerTakesWireServices: a plain grpc.Server would accept such a service
+// and fail every call, so that registering a door on one must not compile.
+func TestOnlyThisServerTakesWireServices(t *testing.T) {
+	front := reflect.TypeFor[wire.Front]()
+	if !reflect.TypeFor[*Server]().Implements(front) {
+		t.Error("Server is not a wire.Front")
+	}
+	if reflect.TypeFor[*grpc.Server]().Implements(front) {
+		t.Error("grpc.Server is a wire.Front")
+	}
+}
+
+func TestCodecKeepsGeneratedMessages(t *testing.T) {
 	for name, m := range map[string]proto.Message{
 		"a health check": &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING},
 		"nothing at all": new(healthv1.HealthCheckRequest),

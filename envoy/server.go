@@ -17,6 +17,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
 // Options are the bounds of the front. A field that is zero takes the default
@@ -77,7 +79,10 @@ type Server struct {
 	endStreams context.CancelFunc
 }
 
-var _ grpc.ServiceRegistrar = (*Server)(nil)
+var (
+	_ grpc.ServiceRegistrar = (*Server)(nil)
+	_ wire.Front            = (*Server)(nil)
+)
 
 // NewServer returns a front with health and reflection and nothing else yet.
 func NewServer(o Options) *Server {
@@ -146,6 +151,12 @@ func (o *Options) credentials() credentials.TransportCredentials {
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.grpc.RegisterService(desc, service)
 	s.health.SetServingStatus(desc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+}
+
+// RegisterWire registers a service that works on messages in wire form, like
+// RegisterService. Only this server's codec supports such services.
+func (s *Server) RegisterWire(service *wire.Service) {
+	s.RegisterService(service.Description(), service)
 }
 
 // Serve answers calls on l, which it closes, until Drain or Stop. It may be

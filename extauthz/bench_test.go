@@ -30,7 +30,7 @@ func BenchmarkCheck(b *testing.B) {
 				if act != "post" { // one caller alone is refused from the second on
 					check.Attributes.ContextExtensions["uid"] = strconv.Itoa(i)
 				}
-				checks[i] = wiretest.Of(b, check)
+				checks[i] = wiretest.Marshal(b, check)
 			}
 			ctx := context.Background()
 			b.ReportAllocs()

@@ -49,7 +49,7 @@ func FuzzCheck(f *testing.F) {
 		`{"attributes": {"context_extensions": {"act": "view", "id": "a\nb", "weight": "999999999"}}}`,
 		`{"attributes": {"metadata_context": {"filter_metadata": {"jwt": {"payload": {"sub": 1e300}}}}}}`,
 	} {
-		f.Add(wiretest.Of(f, request(f, seed)))
+		f.Add(wiretest.Marshal(f, request(f, seed)))
 	}
 	f.Add([]byte("\x0a\x16\x22\x14\x12\x12\x1a\x10\x0a\x0ax-koala-\xffa\x12\x02\xff\xfe"))
 	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(f, everySource), wiring.CountIn(fixedStore()))}))

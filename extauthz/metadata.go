@@ -7,13 +7,12 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// The tags of what Envoy's filters and routes say of a request beyond HTTP, such
-// as the claims of a token: envoy/config/core/v3/base.proto and
-// google/protobuf/struct.proto.
+// The tags of dynamic metadata, in which Envoy's filters and routes describe a
+// request beyond HTTP, such as the claims of a token:
+// envoy/config/core/v3/base.proto and google/protobuf/struct.proto.
 const (
 	tagEntry = 1<<3 | wire.Bytes // of Metadata's filter_metadata, and of a Struct's fields
 
@@ -25,18 +24,17 @@ const (
 	tagList   = 6<<3 | wire.Bytes
 )
 
-// lookup finds the value at a dotted path in the gateway's metadata. The
-// request's own goes before the route's.
-func (a *asked) lookup(namespace, path string) (string, bool) {
-	if v, ok := find(entry(a.metadata, namespace), path); ok {
+// lookup returns the value at a dotted path in the gateway's metadata. The metadata
+// of the request takes precedence over that of the route.
+func (m *message) lookup(namespace, path string) (string, bool) {
+	if v, ok := find(entry(m.metadata, namespace), path); ok {
 		return v, true
 	}
-	return find(entry(a.routeMetadata, namespace), path)
+	return find(entry(m.routeMetadata, namespace), path)
 }
 
-// find walks down to the value at path. Names may hold dots themselves, as
-// those of many claims do, so at each level the longest name that leads to a
-// value counts.
+// find returns the value at path. Names may contain dots themselves, as the names
+// of many claims do, so at each level the longest name that leads to a value counts.
 func find(fields []byte, path string) (string, bool) {
 	if v, ok := readValue(entry(fields, path)).text(); ok {
 		return v, true
@@ -53,8 +51,8 @@ func find(fields []byte, path string) (string, bool) {
 	return "", false
 }
 
-// entry is the message under a key of a map, nil if there is none: the last
-// entry with that key counts.
+// entry returns the value of a key in a map, nil without one. The last entry with
+// the key counts.
 func entry(m []byte, key string) (found []byte) {
 	for f := wire.Read(m); f.Next(); {
 		if f.Tag != tagEntry {
@@ -76,15 +74,14 @@ func entry(m []byte, key string) (found []byte) {
 	return found
 }
 
-// value is a Value of metadata: a number, true or false by their bits, else the
-// content of a text, a list or a Struct.
+// value is a google.protobuf.Value.
 type value struct {
-	kind    uint64 // its tag, 0 for none
-	number  uint64
-	content []byte
+	kind    uint64 // the tag of the field that is set, 0 for none
+	number  uint64 // the bits of a number or bool
+	content []byte // of a string, list or Struct
 }
 
-// readValue reads one of six kinds, of which the last that comes counts.
+// readValue reads a Value; the last of its fields in the message counts.
 func readValue(message []byte) (v value) {
 	for f := wire.Read(message); f.Next(); {
 		switch f.Tag {
@@ -102,8 +99,8 @@ func readValue(message []byte) (v value) {
 	return v
 }
 
-// text is a value as a parameter: strings as they stand, numbers without an
-// exponent, true and false. Lists, objects and null are none.
+// text returns a value as a parameter: strings unchanged, numbers without an
+// exponent, and true or false. Lists, objects and null have no text.
 func (v value) text() (string, bool) {
 	switch v.kind {
 	case tagString:
@@ -116,43 +113,10 @@ func (v value) text() (string, bool) {
 	return "", false
 }
 
-// join puts a message together that comes in parts: it is the parts in a row.
+// join concatenates the parts of a message.
 func join(before, part []byte) []byte {
 	if before == nil {
-		return part // which has no room behind it, and so is never written to
+		return part // its capacity is its length, so append never writes to it
 	}
 	return append(before, part...)
-}
-
-// appendMetadata appends the decision for Envoy's access log and later filters,
-// which find it in the namespace envoy.filters.http.ext_authz. It goes to the
-// gateway alone and so holds quotas that clients are not told of.
-func appendMetadata(b []byte, d *engine.Decision) []byte {
-	a := &d.Answers[0]
-	b, from := wire.Begin(b, replyMetadata)
-	b = wire.AppendTextFact(b, "verdict", a.DecisionWord())
-	if a.Result.Number >= 0 { // no entry where the door's mode lets pass what was not decided
-		b = wire.AppendNumberFact(b, "result", int64(a.Result.Number))
-	}
-	if a.Decider != nil {
-		b = wire.AppendNumberFact(b, "rule", a.Decider.Return)
-	}
-	if a.Limited {
-		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)
-		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
-		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
-	}
-	if shadow := d.ShadowRules(); shadow != nil {
-		b = wire.AppendNumbersFact(b, "shadow", shadow)
-	}
-	if d.Degraded {
-		b = wire.AppendTrueFact(b, "degraded")
-	}
-	return wire.End(b, from)
-}
-
-// appendVerdict appends metadata of which a verdict is all.
-func appendVerdict(b []byte, verdict string) []byte {
-	b, from := wire.Begin(b, replyMetadata)
-	return wire.End(wire.AppendTextFact(b, "verdict", verdict), from)
 }

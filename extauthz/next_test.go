@@ -54,7 +54,7 @@ func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
 		strings.Replace(rich, "HEADERS", `"headers": {"x-head": "h", "cookie": "c=1", "x-koala-forged": "1"}`, 1),
 		strings.Replace(rich, "HEADERS", `"header_map": {"headers": [{"key": "x-head", "raw_value": "YQ=="}, {"key": "cookie", "raw_value": "Yz0x"}, {"key": "x-koala-raw", "raw_value": "YQ=="}]}`, 1),
 	} {
-		checks = append(checks, wiretest.Of(t, request(t, text)))
+		checks = append(checks, wiretest.Marshal(t, request(t, text)))
 	}
 	var replies [][]byte
 	for _, check := range checks {

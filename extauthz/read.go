@@ -8,7 +8,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// The tags of a CheckRequest and of what is read in it:
+// The tags of a CheckRequest and of the messages in it:
 // envoy/service/auth/v3/{external_auth,attribute_context}.proto and
 // envoy/config/core/v3/{address,base}.proto.
 const (
@@ -48,148 +48,148 @@ const (
 	tagSNI = 1<<3 | wire.Bytes
 )
 
-// asked is what the mapping needs of a CheckRequest, any part of which may be
-// missing: Envoy's TCP filter sends no request at all. Its texts are any bytes, as
-// a client's header may have them, which the library would refuse to read.
+// message holds the parts of a CheckRequest that the mapping needs. Any part may be
+// missing: Envoy's TCP filter sends no HTTP request at all. Strings may hold any
+// bytes, as client headers do; the protobuf library would reject them.
 //
-// The request's own fields are read and never its pseudo headers, which
-// Envoy's allowed_headers takes away. source.address is the peer of the
-// connection, whatever X-Forwarded-For says.
-type asked struct {
+// Method, path, host and scheme come from the request's own fields and never from
+// its pseudo headers, which Envoy's allowed_headers can remove. source.address is
+// the peer of the connection, regardless of X-Forwarded-For.
+type message struct {
 	method, path, host, scheme string
 	peer, principal, sni       string
 
-	headers []mapping.Entry // of a name that comes twice the last counts
-	raw     []mapping.Entry // as the client sent them; where isRaw, these count
+	headers []mapping.Entry // the last entry with a name counts
+	raw     []mapping.Entry // as the client sent them; they replace headers if isRaw
 	isRaw   bool
 	context map[string]string
 
-	metadata, routeMetadata []byte // in wire form: few rules look into it
+	metadata, routeMetadata []byte // in wire form, since few rules read it
 
-	text string // the whole request, of which all texts are parts
+	text string // the whole request, which all strings are parts of
 }
 
-// read reads a request as the library does. What is not needed it passes over.
-func (a *asked) read(request []byte) error {
-	a.text = string(request)
+// read reads a request as the protobuf library does and skips unused fields.
+func (m *message) read(request []byte) error {
+	m.text = string(request)
 	f := wire.Read(request)
 	for f.Next() {
 		if f.Tag == tagAttributes {
-			f.Err = a.readAttributes(f.Inner())
+			f.Err = m.readAttributes(f.Inner())
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readAttributes(f wire.Fields) error {
+func (m *message) readAttributes(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagSource:
-			f.Err = a.readSource(f.Inner())
+			f.Err = m.readSource(f.Inner())
 		case tagRequest:
-			f.Err = a.readRequest(f.Inner())
+			f.Err = m.readRequest(f.Inner())
 		case tagContext:
-			f.Err = a.readContext(f.Inner())
-		case tagMetadata: // what comes in parts is the parts in a row
-			a.metadata = append(a.metadata, f.Content()...)
+			f.Err = m.readContext(f.Inner())
+		case tagMetadata: // a message in several parts is their concatenation
+			m.metadata = append(m.metadata, f.Content()...)
 		case tagRouteMetadata:
-			a.routeMetadata = append(a.routeMetadata, f.Content()...)
+			m.routeMetadata = append(m.routeMetadata, f.Content()...)
 		case tagTLS:
-			f.Err = a.readText(f.Inner(), tagSNI, &a.sni)
+			f.Err = m.readText(f.Inner(), tagSNI, &m.sni)
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readSource(f wire.Fields) error {
+func (m *message) readSource(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagAddress:
-			f.Err = a.readAddress(f.Inner())
+			f.Err = m.readAddress(f.Inner())
 		case tagPrincipal:
-			a.principal = f.Text(a.text)
+			m.principal = f.Text(m.text)
 		}
 	}
 	return f.Err
 }
 
-// readAddress reads one of three kinds, of which the last that comes counts.
-func (a *asked) readAddress(f wire.Fields) error {
+// readAddress reads one of three kinds of address; the last one in the message counts.
+func (m *message) readAddress(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagSocketAddress:
-			f.Err = a.readText(f.Inner(), tagSocketHost, &a.peer)
+			f.Err = m.readText(f.Inner(), tagSocketHost, &m.peer)
 		case tagPipe, tagInternalAddress:
-			a.peer = ""
+			m.peer = ""
 		}
 	}
 	return f.Err
 }
 
-// readText reads a message of which one text is all that is needed.
-func (a *asked) readText(f wire.Fields, tag uint64, text *string) error {
+// readText reads one string field of a message.
+func (m *message) readText(f wire.Fields, tag uint64, text *string) error {
 	for f.Next() {
 		if f.Tag == tag {
-			*text = f.Text(a.text)
+			*text = f.Text(m.text)
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readRequest(f wire.Fields) error {
+func (m *message) readRequest(f wire.Fields) error {
 	for f.Next() {
 		if f.Tag == tagHTTP {
-			f.Err = a.readHTTP(f.Inner())
+			f.Err = m.readHTTP(f.Inner())
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readHTTP(f wire.Fields) error {
+func (m *message) readHTTP(f wire.Fields) error {
 	for f.Next() {
 		switch f.Tag {
 		case tagMethod:
-			a.method = f.Text(a.text)
+			m.method = f.Text(m.text)
 		case tagPath:
-			a.path = f.Text(a.text)
+			m.path = f.Text(m.text)
 		case tagHost:
-			a.host = f.Text(a.text)
+			m.host = f.Text(m.text)
 		case tagScheme:
-			a.scheme = f.Text(a.text)
+			m.scheme = f.Text(m.text)
 		case tagHeaders:
 			var header mapping.Entry
-			header.Key, header.Value, f.Err = f.Inner().Pair(a.text)
-			a.headers = append(a.headers, header)
+			header.Key, header.Value, f.Err = f.Inner().Pair(m.text)
+			m.headers = append(m.headers, header)
 		case tagHeaderMap:
-			a.isRaw = true
-			f.Err = a.readRaw(f.Inner())
+			m.isRaw = true
+			f.Err = m.readRaw(f.Inner())
 		}
 	}
 	return f.Err
 }
 
-// readRaw reads the headers that encode_raw_headers has Envoy send.
-func (a *asked) readRaw(f wire.Fields) error {
+// readRaw reads the headers that Envoy sends with encode_raw_headers.
+func (m *message) readRaw(f wire.Fields) error {
 	for f.Next() {
 		if f.Tag == tagRawHeader {
 			var header mapping.Entry
-			header, f.Err = a.readRawHeader(f.Inner())
-			a.raw = append(a.raw, header)
+			header, f.Err = m.readRawHeader(f.Inner())
+			m.raw = append(m.raw, header)
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readRawHeader(f wire.Fields) (h mapping.Entry, err error) {
+func (m *message) readRawHeader(f wire.Fields) (h mapping.Entry, err error) {
 	var raw string
 	for f.Next() {
 		switch f.Tag {
 		case tagKey:
-			h.Key = f.Text(a.text)
+			h.Key = f.Text(m.text)
 		case tagValue:
-			h.Value = f.Text(a.text)
+			h.Value = f.Text(m.text)
 		case tagRawValue:
-			raw = f.Text(a.text)
+			raw = f.Text(m.text)
 		}
 	}
 	h.Value = cmp.Or(raw, h.Value)
@@ -197,23 +197,23 @@ func (a *asked) readRawHeader(f wire.Fields) (h mapping.Entry, err error) {
 }
 
 // readContext reads an entry of context_extensions.
-func (a *asked) readContext(f wire.Fields) error {
-	key, value, err := f.Pair(a.text)
-	if a.context == nil {
-		a.context = make(map[string]string)
+func (m *message) readContext(f wire.Fields) error {
+	key, value, err := f.Pair(m.text)
+	if m.context == nil {
+		m.context = make(map[string]string)
 	}
-	a.context[key] = value
+	m.context[key] = value
 	return err
 }
 
-// Header returns the value of the header with this lower-case name: several
-// values joined by a comma, and those of Cookie by "; ", as Envoy joins them.
-func (a *asked) Header(name string) (string, bool) {
-	if a.isRaw {
-		return rawHeader(a.raw, name)
+// Header returns the value of the header with this lower-case name. Several values
+// are joined by a comma, and those of Cookie by "; ".
+func (m *message) Header(name string) (string, bool) {
+	if m.isRaw {
+		return rawHeader(m.raw, name)
 	}
-	for i := len(a.headers) - 1; i >= 0; i-- {
-		if h := &a.headers[i]; h.Key == name {
+	for i := len(m.headers) - 1; i >= 0; i-- {
+		if h := &m.headers[i]; h.Key == name {
 			if name == "cookie" {
 				return mapping.CookiesApart(h.Value), true
 			}
@@ -223,11 +223,11 @@ func (a *asked) Header(name string) (string, bool) {
 	return "", false
 }
 
-// rawHeader joins what the client sent under a name, which stands as often as it
-// was sent.
+// rawHeader joins the values that the client sent with a name: raw headers have one
+// entry per header line.
 func rawHeader(list []mapping.Entry, name string) (string, bool) {
-	var room [4]string
-	values, separator := room[:0], ","
+	var buffer [4]string
+	values, separator := buffer[:0], ","
 	if name == "cookie" {
 		separator = "; "
 	}
@@ -239,20 +239,20 @@ func rawHeader(list []mapping.Entry, name string) (string, bool) {
 	return strings.Join(values, separator), len(values) > 0
 }
 
-// forget drops the texts and keeps the memory, unless the request was uncommonly
+// reset drops the strings and keeps the memory, unless the request was unusually
 // large.
-func (a *asked) forget() {
-	const common = 128 // headers, and entries of context
-	const commonMetadata = 16 << 10
-	if max(cap(a.headers), cap(a.raw), len(a.context)) > common || max(cap(a.metadata), cap(a.routeMetadata)) > commonMetadata {
-		*a = asked{}
+func (m *message) reset() {
+	const keptEntries = 128 // headers, and entries of context
+	const keptMetadata = 16 << 10
+	if max(cap(m.headers), cap(m.raw), len(m.context)) > keptEntries || max(cap(m.metadata), cap(m.routeMetadata)) > keptMetadata {
+		*m = message{}
 		return
 	}
-	clear(a.headers)
-	clear(a.raw)
-	clear(a.context)
-	*a = asked{
-		headers: a.headers[:0], raw: a.raw[:0], context: a.context,
-		metadata: a.metadata[:0], routeMetadata: a.routeMetadata[:0],
+	clear(m.headers)
+	clear(m.raw)
+	clear(m.context)
+	*m = message{
+		headers: m.headers[:0], raw: m.raw[:0], context: m.context,
+		metadata: m.metadata[:0], routeMetadata: m.routeMetadata[:0],
 	}
 }

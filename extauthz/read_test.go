@@ -19,11 +19,11 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// askedBy is what a message says, its metadata apart.
-func askedBy(m *authv3.CheckRequest) *asked {
+// messageFrom is what a message says, its metadata apart.
+func messageFrom(m *authv3.CheckRequest) *message {
 	c := m.GetAttributes()
 	http := c.GetRequest().GetHttp()
-	a := &asked{
+	a := &message{
 		method: http.GetMethod(), path: http.GetPath(), host: http.GetHost(), scheme: http.GetScheme(),
 		peer: c.GetSource().GetAddress().GetSocketAddress().GetAddress(), principal: c.GetSource().GetPrincipal(), sni: c.GetTlsSession().GetSni(),
 		headers: entriesOf(http.GetHeaders()), isRaw: http.GetHeaderMap() != nil, context: c.GetContextExtensions(),
@@ -57,29 +57,29 @@ func asMap(list []mapping.Entry) []mapping.Entry {
 
 // compare reads as the library does, and compares. What the library refuses in
 // fields that are not read, and texts that are no UTF-8, ours alone takes.
-func compare(t testing.TB, name string, message []byte) {
+func compare(t testing.TB, name string, encoded []byte) {
 	t.Helper()
 	var m authv3.CheckRequest
-	if proto.Unmarshal(message, &m) != nil {
-		new(asked).read(message) // it must end, and that is all
+	if proto.Unmarshal(encoded, &m) != nil {
+		new(message).read(encoded) // it must end, and that is all
 		return
 	}
-	got := new(asked)
-	if err := got.read(bytes.Clone(message)); err != nil {
-		t.Errorf("%s, %x: %v; the library reads it", name, message, err)
+	got := new(message)
+	if err := got.read(bytes.Clone(encoded)); err != nil {
+		t.Errorf("%s, %x: %v; the library reads it", name, encoded, err)
 		return
 	}
 	metadata := gatewayMetadata{m.GetAttributes()}
 	for _, place := range metadata.places() {
 		want, isThere := metadata.lookup(place[0], place[1])
 		if value, found := got.lookup(place[0], place[1]); value != want || found != isThere {
-			t.Errorf("%s, %x: the metadata %q is %q, %t; the library's is %q, %t", name, message, place, value, found, want, isThere)
+			t.Errorf("%s, %x: the metadata %q is %q, %t; the library's is %q, %t", name, encoded, place, value, found, want, isThere)
 		}
 	}
 	got.headers = asMap(got.headers)
-	same := []cmp.Option{cmp.AllowUnexported(asked{}), cmpopts.IgnoreFields(asked{}, "text", "metadata", "routeMetadata"), cmpopts.EquateEmpty()}
-	if diff := cmp.Diff(askedBy(&m), got, same...); diff != "" {
-		t.Errorf("%s, %x (-library +ours)\n%s", name, message, diff)
+	same := []cmp.Option{cmp.AllowUnexported(message{}), cmpopts.IgnoreFields(message{}, "text", "metadata", "routeMetadata"), cmpopts.EquateEmpty()}
+	if diff := cmp.Diff(messageFrom(&m), got, same...); diff != "" {
+		t.Errorf("%s, %x (-library +ours)\n%s", name, encoded, diff)
 	}
 }
 
@@ -226,18 +226,18 @@ func wires(t testing.TB) map[string][]byte {
 }
 
 func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
-	for name, message := range wires(t) {
-		if err := proto.Unmarshal(message, new(authv3.CheckRequest)); err != nil {
+	for name, encoded := range wires(t) {
+		if err := proto.Unmarshal(encoded, new(authv3.CheckRequest)); err != nil {
 			t.Errorf("%s: the library does not read it: %v", name, err)
 		}
-		compare(t, name, message)
+		compare(t, name, encoded)
 	}
 }
 
 // What is spoilt ends in an error, and Envoy's failure mode holds.
 func TestSpoiltRequestsAreRefused(t *testing.T) {
 	plain := fromText(t, whole)
-	for name, message := range map[string][]byte{
+	for name, encoded := range map[string][]byte{
 		"cut off":                                 plain[:len(plain)-1],
 		"cut off at its beginning":                plain[:1],
 		"a length beyond its message":             field(1, []byte{4<<3 | 2, 9, 1}),
@@ -252,7 +252,7 @@ func TestSpoiltRequestsAreRefused(t *testing.T) {
 		"an end without a group":                  append(bytes.Clone(plain), 0x34),
 		"the field 0":                             {0x02, 0x01, 'x'},
 	} {
-		if err := new(asked).read(message); err == nil {
+		if err := new(message).read(encoded); err == nil {
 			t.Errorf("%s: it was read", name)
 		}
 	}
@@ -261,8 +261,8 @@ func TestSpoiltRequestsAreRefused(t *testing.T) {
 // Envoy hands on what clients send, which need not be UTF-8.
 func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
 	const odd = "\xffa\xc0\xafz"
-	read := func(text string) *asked {
-		a := new(asked)
+	read := func(text string) *message {
+		a := new(message)
 		if err := a.read(bytes.ReplaceAll(fromText(t, text), []byte("BYTES"), []byte(odd))); err != nil {
 			t.Fatal(err)
 		}
@@ -303,26 +303,26 @@ func FuzzRead(f *testing.F) {
 	for _, wire := range wires(f) {
 		f.Add(wire)
 	}
-	f.Fuzz(func(t *testing.T, message []byte) { compare(t, "fuzz", message) })
+	f.Fuzz(func(t *testing.T, encoded []byte) { compare(t, "fuzz", encoded) })
 }
 
 func BenchmarkRead(b *testing.B) {
 	for name, text := range map[string]string{"headers as a map": "headers_as_a_map", "raw headers": "raw_headers"} {
-		message := captured(b, text)
+		encoded := captured(b, text)
 		b.Run(name+"/ours", func(b *testing.B) {
-			var a asked
+			var a message
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := a.read(message); err != nil {
+				if err := a.read(encoded); err != nil {
 					b.Fatal(err)
 				}
-				a.forget()
+				a.reset()
 			}
 		})
 		b.Run(name+"/library", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := proto.Unmarshal(message, new(authv3.CheckRequest)); err != nil {
+				if err := proto.Unmarshal(encoded, new(authv3.CheckRequest)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -39,18 +39,18 @@ func fromJSON(t testing.TB, text string) []byte {
 	return message
 }
 
-// questionOf is what the door makes of a check.
-func questionOf(t testing.TB, message []byte) *question {
+// checkOf returns a check that the door has read and filled.
+func checkOf(t testing.TB, encoded []byte) *check {
 	t.Helper()
-	q := new(question)
-	if err := q.UnmarshalBinary(message); err != nil {
+	c := new(check)
+	if err := c.UnmarshalBinary(encoded); err != nil {
 		t.Fatal(err)
 	}
-	q.read()
-	return q
+	c.fill()
+	return c
 }
 
-func TestACheckIsReadFromItsFields(t *testing.T) {
+func TestCheckIsReadFromItsFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		want    mapping.Request
 		headers map[string]string // "-" for one that must be absent
@@ -94,13 +94,13 @@ func TestACheckIsReadFromItsFields(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := questionOf(t, captured(t, name))
+			c := checkOf(t, captured(t, name))
 			test.want.Door = doorname.ExtAuthz
-			if diff := cmp.Diff(test.want, q.request, cmpopts.IgnoreFields(mapping.Request{}, "Headers", "Metadata")); diff != "" {
+			if diff := cmp.Diff(test.want, c.question.Request, cmpopts.IgnoreFields(mapping.Request{}, "Headers", "Metadata")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			for name, want := range test.headers {
-				got, found := q.request.Headers.Header(name)
+				got, found := c.question.Request.Headers.Header(name)
 				if !found {
 					got = "-"
 				}
@@ -121,17 +121,17 @@ func TestMissingPartsOfACheckAreEmpty(t *testing.T) {
 		"empty metadata": `{"attributes": {"metadata_context": {}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := questionOf(t, fromJSON(t, check))
-			q.request.Headers = nil
-			if diff := cmp.Diff(mapping.Request{Door: doorname.ExtAuthz}, q.request); diff != "" {
+			c := checkOf(t, fromJSON(t, check))
+			c.question.Request.Headers = nil
+			if diff := cmp.Diff(mapping.Request{Door: doorname.ExtAuthz}, c.question.Request); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
-	raw := &asked{isRaw: true, raw: []mapping.Entry{
+func TestHeadersWithSeveralValuesAreJoined(t *testing.T) {
+	raw := &message{isRaw: true, raw: []mapping.Entry{
 		{Key: "x-a", Value: "1"},
 		{Key: "cookie", Value: "a=1"},
 		{Key: "X-A", Value: "2"},
@@ -139,11 +139,11 @@ func TestHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
 		{Key: "x-a"},
 		{Key: "x-empty"},
 	}}
-	joined := &asked{headers: []mapping.Entry{
+	joined := &message{headers: []mapping.Entry{
 		{Key: "x-a", Value: "1,2,"}, {Key: "x-empty", Value: "before"}, {Key: "cookie", Value: "a=1,b=2"}, {Key: "x-empty"},
 	}}
 	for _, test := range []struct {
-		headers    *asked
+		headers    *message
 		name, want string
 	}{
 		{raw, "x-a", "1,2,"},
@@ -157,15 +157,15 @@ func TestHeadersAreJoinedAsEnvoyJoinsThem(t *testing.T) {
 			t.Errorf("%s is %q, %v; want %q", test.name, got, found, test.want)
 		}
 	}
-	for _, headers := range []*asked{raw, joined, {}, {isRaw: true}} {
+	for _, headers := range []*message{raw, joined, {}, {isRaw: true}} {
 		if got, found := headers.Header("x-none"); found {
 			t.Errorf("a header that was not sent is %q", got)
 		}
 	}
 }
 
-func TestMetadataIsFoundByItsDottedPath(t *testing.T) {
-	q := questionOf(t, fromJSON(t, `{"attributes": {
+func TestMetadataLookupByDottedPath(t *testing.T) {
+	c := checkOf(t, fromJSON(t, `{"attributes": {
 		"metadata_context": {"filter_metadata": {"jwt": {
 			"payload": {"sub": "ann", "level": 3, "share": 0.25, "big": 12345678901, "staff": true, "guest": false,
 				"aud": ["a"], "none": null, "example.com/org": "koalas", "empty": ""},
@@ -197,7 +197,7 @@ func TestMetadataIsFoundByItsDottedPath(t *testing.T) {
 		{"jwt", ".", "-"},
 		{"nobody", "payload.sub", "-"},
 	} {
-		got, found := q.request.Metadata(test.namespace, test.path)
+		got, found := c.question.Request.Metadata(test.namespace, test.path)
 		if !found {
 			got = "-"
 		}
@@ -207,29 +207,27 @@ func TestMetadataIsFoundByItsDottedPath(t *testing.T) {
 	}
 }
 
-func TestAQuestionKeepsNothingOfTheLastCheck(t *testing.T) {
+func TestEndedCheckKeepsNothing(t *testing.T) {
 	for name, checks := range map[string][]byte{
 		"an ordinary check": fromText(t, whole),
 		"raw headers":       fromText(t, raw),
 		"a large check":     bytes.Repeat(fromText(t, whole), 300),
 	} {
-		s := New(Options{})
-		q := questionOf(t, checks)
-		q.params.Set("uid", "ann")
-		q.ask(nil, nil)
-		q.reply = make([]byte, 1<<20)
-		s.release(q)
-		a := &q.asked
-		if q.params.Len() != 0 || q.request.Context != nil || q.request.Headers != nil || q.call.Inputs != nil || cap(q.reply) > 1<<16 {
-			t.Errorf("%s: a released question holds %+v", name, q)
+		c := checkOf(t, checks)
+		c.server = New(Options{})
+		c.reply = make([]byte, 1<<20)
+		c.End()
+		a := &c.message
+		if c.server != nil || c.question.Request.Context != nil || c.question.Request.Headers != nil || cap(c.reply) > 1<<16 {
+			t.Errorf("%s: an ended check holds %+v", name, c)
 		}
-		// The memory stays, without the texts, which are parts of the whole check.
+		// The memory is kept without the strings, which are parts of the whole check.
 		for _, header := range append(a.headers[:cap(a.headers)], a.raw[:cap(a.raw)]...) {
 			if header != (mapping.Entry{}) {
 				t.Errorf("%s: %q is kept", name, header)
 			}
 		}
-		got := cmp.Diff(&asked{}, a, cmp.AllowUnexported(asked{}), cmpopts.EquateEmpty())
+		got := cmp.Diff(&message{}, a, cmp.AllowUnexported(message{}), cmpopts.EquateEmpty())
 		if got != "" || cap(a.headers) > 128 || cap(a.metadata) > 16<<10 {
 			t.Errorf("%s: %d headers, %d bytes of metadata and this are kept:\n%s", name, cap(a.headers), cap(a.metadata), got)
 		}

@@ -216,7 +216,7 @@ func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
 		check := about(test.act, map[string]string{"x-koala-BYTES": "BYTES", "x-koala-rule": "BYTES", "content-type": "application/grpc+BYTES"})
 		check.Attributes.Request.Http.Path = test.path
 		door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(fixedStore()))}))
-		answered, err := door.Call(deadline(t), bytes.ReplaceAll(wiretest.Of(t, check), []byte("BYTES"), []byte(odd)))
+		answered, err := door.Call(deadline(t), bytes.ReplaceAll(wiretest.Marshal(t, check), []byte("BYTES"), []byte(odd)))
 		reply := new(authv3.CheckResponse)
 		if err != nil || proto.Unmarshal(answered, reply) != nil {
 			t.Fatalf("%s: %q, %v; want a reply that can be read", name, answered, err)
@@ -259,7 +259,7 @@ func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(s))}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	reply, err := door.Call(ctx, wiretest.Of(t, about("vote", nil)))
+	reply, err := door.Call(ctx, wiretest.Marshal(t, about("vote", nil)))
 	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.asked.Load() != 1 {
 		t.Errorf("got %v, %v after %d asks; want DeadlineExceeded", reply, err, s.asked.Load())
 	}

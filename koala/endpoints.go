@@ -4,11 +4,11 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
-	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// browse looks, and with _writeThrough=yes takes.
+// browse decides without counting, and with _writeThrough=yes also counts.
 func (c *call) browse() {
 	op := engine.Browse
 	if c.writesThrough() {
@@ -30,8 +30,8 @@ func (c *call) answerEntry(op engine.Op) {
 	}
 }
 
-// browseComplete tells all rules that would decide, and with _writeThrough=yes
-// counts if none refuses.
+// browseComplete lists all rules that would refuse, and with _writeThrough=yes
+// counts if none does.
 func (c *call) browseComplete() {
 	op := engine.Complete
 	if c.writesThrough() {
@@ -50,7 +50,8 @@ func (c *call) update() { c.change(engine.Call{Op: engine.Update}) }
 
 func (c *call) refund() { c.change(engine.Call{Op: engine.Refund}) }
 
-// feedback gives back what the matching leak rules name for this feedback.
+// feedback gives back the hits that the matching leak rules name for this type of
+// feedback.
 func (c *call) feedback() {
 	switch c.own("_feedbackType") {
 	case "", "erase1":
@@ -58,23 +59,23 @@ func (c *call) feedback() {
 	case "erase2":
 		c.change(engine.Call{Op: engine.Refund, Erase: 2})
 	default:
-		c.fault(http.StatusBadRequest, "unknown _feedbackType; want erase1 or erase2")
+		c.fail(http.StatusBadRequest, "unknown _feedbackType; want erase1 or erase2")
 	}
 }
 
-func (c *call) change(q engine.Call) {
-	if _, ok := c.decide(q); ok {
+func (c *call) change(what engine.Call) {
+	if _, ok := c.decide(what); ok {
 		c.reply(http.StatusOK, done)
 	}
 }
 
-// value tells what one rule has counted for these parameters.
+// value reports the hits that one rule has counted for these parameters.
 func (c *call) value() {
 	number, ok := c.ruleNumber()
 	if !ok {
 		return
 	}
-	if c.rules.Rule(number) == nil {
+	if c.question.Rules().Rule(number) == nil {
 		c.reply(http.StatusBadRequest, unknownRule)
 		return
 	}
@@ -83,7 +84,7 @@ func (c *call) value() {
 	}
 }
 
-// multiBrowse looks for several parameter sets. Each is a question of its own.
+// multiBrowse browses for several parameter sets, each in a decision of its own.
 func (c *call) multiBrowse() {
 	jobs, ok := c.jobs()
 	if !ok {
@@ -91,7 +92,7 @@ func (c *call) multiBrowse() {
 	}
 	results := make([]jobResult, len(jobs))
 	for i := range jobs {
-		c.request.Args = appendArguments(c.request.Args[:0], jobs[i].query())
+		c.setArguments(jobs[i].query())
 		d, ok := c.decide(engine.Call{Op: engine.Browse})
 		if !ok {
 			return
@@ -109,33 +110,41 @@ func (c *call) alive() {
 	c.reply(http.StatusOK, alive)
 }
 
-func (c *call) allRules() { c.replyText(rulesText(c.rules)) }
+func (c *call) allRules() { c.replyText(rulesText(c.question.Rules())) }
 
-// decide puts a question about the call's parameters to the engine; if it has
-// no answer, it has said so.
-func (c *call) decide(q engine.Call) (*engine.Decision, bool) {
-	if err := mapping.Params(c.rules, &c.request, &c.server.mapping, &c.params); err != nil {
-		c.fault(http.StatusBadRequest, err.Error())
+// decide makes a decision about the call's arguments. If there is none, it has
+// replied with the reason and returns false. The caller sets the operation of what
+// and the fields that belong to it.
+func (c *call) decide(what engine.Call) (*engine.Decision, bool) {
+	gate := &c.server.gate
+	if err := gate.Map(&c.question, 0); err != nil {
+		c.fail(http.StatusBadRequest, err.Error())
 		return nil, false
 	}
 	hits, ok := c.hits()
 	if !ok {
 		return nil, false
 	}
-	c.sets[0] = engine.Input{Params: &c.params, Hits: hits, NoHits: hits == 0}
-	c.question = q
-	c.question.Rules, c.question.Door, c.question.Inputs, c.question.Scratch = c.rules, doorname.Koala, c.sets[:], &c.room
-	d, err := c.server.engine.Decide(c.http.Context(), &c.question)
+	in := &c.question.Inputs()[0]
+	in.Hits, in.NoHits = hits, hits == 0
+	d, err := gate.Decide(c.http.Context(), &c.question, what)
 	switch {
-	case engine.IsInvalid(err):
-		c.fault(http.StatusBadRequest, err.Error())
 	case err != nil:
-		c.server.logger.Debug("a call was not decided", "door", doorname.Koala, "error", err)
-		c.fault(http.StatusServiceUnavailable, "the call was given up")
+		c.explain(door.FaultOf(err))
 	case d.Unavailable:
-		c.fault(http.StatusServiceUnavailable, "no store answers")
+		c.fail(http.StatusServiceUnavailable, "no store answers")
 	default:
 		return d, true
 	}
 	return nil, false
+}
+
+// explain replies to a call that has no decision.
+func (c *call) explain(f door.Fault) {
+	if f.IsRequest() {
+		c.fail(f.Status, f.Detail)
+		return
+	}
+	c.server.logger.Debug("call not decided", "door", doorname.Koala, "error", f.Err)
+	c.fail(f.Status, "the call ended before it was decided")
 }

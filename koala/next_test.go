@@ -12,9 +12,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// A call is used again: it keeps its memory, unless that is uncommonly large, and
-// no text of the call before.
-func TestACallKeepsNothingOfTheLast(t *testing.T) {
+// TestEndedCallKeepsNothing checks that a call keeps its memory for the next call,
+// unless it is unusually large, and no string of the last one.
+func TestEndedCallKeepsNothing(t *testing.T) {
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(`
 [rules]
 rule : [direct] [uid=1] [] [result=0; return=1]
@@ -34,16 +34,17 @@ rule : [direct] [uid=1] [] [result=0; return=1]
 		"/rule/take?" + strings.Repeat("a=b&", 10_000),
 	} {
 		c := new(call)
-		c.server, c.w, c.http, c.rules = s, httptest.NewRecorder(), httptest.NewRequest("GET", target, nil), set
+		c.server, c.w, c.http = s, httptest.NewRecorder(), httptest.NewRequest("GET", target, nil)
+		s.gate.Begin(&c.question, 1)
 		e, ok := c.endpoint()
 		if !ok {
 			t.Fatalf("%.40s is not answered", target)
 		}
 		e.answer(c)
 		s.end(c)
-		args := c.request.Args[:cap(c.request.Args)]
-		if len(args) > 64 || c.params.Len() > 0 || c.http != nil {
-			t.Errorf("%.40s: room for %d arguments is kept, and %+v", target, len(args), c.params)
+		args := c.question.Request.Args[:cap(c.question.Request.Args)]
+		if len(args) > 64 || len(c.question.Inputs()) > 0 || c.http != nil {
+			t.Errorf("%.40s: the ended call keeps memory for %d arguments, and %+v", target, len(args), c)
 		}
 		for _, a := range args {
 			if a != (mapping.Entry{}) {

@@ -11,9 +11,8 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // The bounds of a call.
@@ -22,29 +21,21 @@ const (
 	maxJobs      = 256 // of /multi/browse; each is a step of its own
 )
 
-// call is one call, and what it needs on its way to the engine; kept for the
-// next.
+// call is one call of the API with the memory that it needs, which is reused.
 type call struct {
 	server *server
 	w      http.ResponseWriter
 	http   *http.Request
-	rules  *rules.Set // one generation for the whole call
-	begun  bool       // the reply is
+	begun  bool // whether the reply has begun
 
-	request mapping.Request
-	params  rules.Params
-	sets    [1]engine.Input
-
-	question engine.Call
-	room     engine.Scratch
+	question door.Question
 	body     []byte // of the reply
 }
 
-// read takes the arguments from the query, then from the form. If the form
-// cannot be read, it has said so.
+// read reads the arguments from the query, then from the form. If it cannot read the
+// form, it replies with the reason and returns false.
 func (c *call) read() bool {
-	c.request.Door = doorname.Koala
-	c.request.Args = appendArguments(c.request.Args[:0], c.http.URL.RawQuery)
+	c.setArguments(c.http.URL.RawQuery)
 	if c.http.Method != http.MethodPost {
 		return true
 	}
@@ -52,20 +43,25 @@ func (c *call) read() bool {
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		c.fault(http.StatusRequestEntityTooLarge, "the form is longer than "+strconv.Itoa(maxFormBytes)+" bytes")
+		c.fail(http.StatusRequestEntityTooLarge, "the form is longer than "+strconv.Itoa(maxFormBytes)+" bytes")
 	case err != nil:
-		c.fault(http.StatusBadRequest, "the form did not arrive whole")
+		c.fail(http.StatusBadRequest, "the form is incomplete")
 	case len(body) > 0 && !isForm(c.http.Header.Get("Content-Type")):
-		// Passing over it would decide on other parameters than were sent.
-		c.fault(http.StatusUnsupportedMediaType, "want a form of type application/x-www-form-urlencoded")
+		// Ignoring the body would decide on other parameters than were sent.
+		c.fail(http.StatusUnsupportedMediaType, "want a form of type application/x-www-form-urlencoded")
 	default:
-		c.request.Args = appendArguments(c.request.Args, string(body))
+		c.question.Request.Args = appendArguments(c.question.Request.Args, string(body))
 		return true
 	}
 	return false
 }
 
-// isForm tells whether a body is a form; one of no stated type is.
+// setArguments replaces the arguments of the call by those of a query.
+func (c *call) setArguments(query string) {
+	c.question.Request.Args = appendArguments(c.question.Request.Args[:0], query)
+}
+
+// isForm reports whether a body of this type is a form; a body without a type is one.
 func isForm(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -74,9 +70,9 @@ func isForm(contentType string) bool {
 	return kind == "application/x-www-form-urlencoded"
 }
 
-// appendArguments appends the arguments of a query or form in their order.
-// Empty ones are passed over, and a broken escape leaves its argument as it
-// stands: neither may keep what follows from the rules.
+// appendArguments appends the arguments of a query or form in their order. It skips
+// empty arguments and does not decode an argument with an invalid escape: neither
+// may hide later arguments from the rules.
 func appendArguments(list []mapping.Entry, query string) []mapping.Entry {
 	for query != "" {
 		var argument string
@@ -96,12 +92,13 @@ func unescape(s string) string {
 	return s
 }
 
-// own is the value of an argument of the API itself, "" without one. Of several
-// the first counts, as for all others.
+// own returns the value of an argument of the API itself, "" without one. The first
+// of several counts, as with all arguments.
 func (c *call) own(name string) string {
-	for i := range c.request.Args {
-		if c.request.Args[i].Key == name {
-			return c.request.Args[i].Value
+	arguments := c.question.Request.Args
+	for i := range arguments {
+		if arguments[i].Key == name {
+			return arguments[i].Value
 		}
 	}
 	return ""
@@ -111,7 +108,8 @@ func (c *call) writesThrough() bool {
 	return c.own("_writeThrough") == "yes"
 }
 
-// hits is the number of hits, 1 unless the call says another.
+// hits returns the number of hits, 1 without the argument _hits. If that is invalid,
+// hits replies with the reason and returns false.
 func (c *call) hits() (uint64, bool) {
 	value := c.own("_hits")
 	if value == "" {
@@ -119,30 +117,32 @@ func (c *call) hits() (uint64, bool) {
 	}
 	hits, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || hits > engine.MaxHits {
-		c.fault(http.StatusBadRequest, "_hits is no number from 0 to "+strconv.FormatInt(engine.MaxHits, 10))
+		c.fail(http.StatusBadRequest, "_hits must be a number from 0 to "+strconv.FormatInt(engine.MaxHits, 10))
 		return 0, false
 	}
 	return hits, true
 }
 
+// ruleNumber returns the number of the rule that the call names. If it is invalid,
+// ruleNumber replies with the reason and returns false.
 func (c *call) ruleNumber() (int64, bool) {
 	value := c.own("rule_no")
 	number, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
-		c.fault(http.StatusBadRequest, "rule_no is no number")
+		c.fail(http.StatusBadRequest, "rule_no must be a number")
 		return 0, false
 	}
 	return number, true
 }
 
-// job is one question of /multi/browse.
+// job is one parameter set of /multi/browse.
 type job struct {
 	ID  string `json:"Id"`
 	Arg string
 }
 
-// query is the job's query. Koala's clients encode it as a whole, which leaves
-// no = in it; one that has a = was not.
+// query returns the job's query. Koala's clients encode it as a whole, which leaves no
+// equals sign in it; a query with one was not encoded.
 func (j job) query() string {
 	if strings.Contains(j.Arg, "=") {
 		return j.Arg
@@ -150,14 +150,16 @@ func (j job) query() string {
 	return unescape(j.Arg)
 }
 
+// jobs returns the parameter sets of /multi/browse. If they are invalid, jobs replies
+// with the reason and returns false.
 func (c *call) jobs() ([]job, bool) {
 	value := c.own("argsJson")
 	var jobs []job
 	switch err := json.Unmarshal([]byte(value), &jobs); {
 	case err != nil:
-		c.fault(http.StatusBadRequest, `argsJson is no list of {"Id":"…","Arg":"…"}`)
+		c.fail(http.StatusBadRequest, `argsJson must be a list of {"Id":"…","Arg":"…"}`)
 	case len(jobs) > maxJobs:
-		c.fault(http.StatusBadRequest, "argsJson has more than "+strconv.Itoa(maxJobs)+" jobs")
+		c.fail(http.StatusBadRequest, "argsJson has more than "+strconv.Itoa(maxJobs)+" jobs")
 	default:
 		return jobs, true
 	}

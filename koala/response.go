@@ -10,8 +10,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The replies that are always the same, spelled as Koala spells them: some of
-// its clients compare text.
+// The constant replies, byte for byte as Koala sends them: some of its clients
+// compare text.
 var (
 	done        = []byte(`{"err_no":0, "err_msg":"OK"}`)
 	unknownRule = []byte(`{"err_no":-2, "err_msg":"unknown rule_no!"}`)
@@ -19,8 +19,8 @@ var (
 	redisError  = []byte(`{"errno": -1, "errmsg": "redis-error!"}`)
 )
 
-// The header values of every reply. They are shared, and net/http leaves them
-// as they are.
+// The header values of replies. All replies share them, and net/http does not modify
+// them.
 var (
 	typeJSON = []string{"application/json"}
 	typeText = []string{"text/plain; charset=utf-8"}
@@ -28,10 +28,10 @@ var (
 	noSniff  = []string{"nosniff"}
 )
 
-// appendEntry appends the entry of [result] that answers.
+// appendEntry appends the entry of [result] that applies.
 func appendEntry(b []byte, a *engine.Answer) []byte {
 	switch {
-	case a.Overruled(): // its entry is a refusal, which no longer holds
+	case a.Overruled(): // its entry is a refusal that is not carried out
 		return (&rules.Result{RetType: 1, StrReason: a.DecisionWord()}).AppendEntry(b, 0)
 	case a.Decider == nil:
 		return a.Result.AppendEntry(b, a.Result.RetCode)
@@ -39,8 +39,8 @@ func appendEntry(b []byte, a *engine.Answer) []byte {
 	return a.Result.AppendEntry(b, a.Decider.Return)
 }
 
-// entriesOf are the entries of all rules that would decide; what answers where
-// none would, alone, is entry 0.
+// entriesOf returns the list of the entries of all rules that would refuse, or of the
+// one entry that applies if there are none.
 func entriesOf(a *engine.Answer) []byte {
 	list := []byte{'['}
 	refusing := a.Refusing
@@ -59,7 +59,7 @@ func entriesOf(a *engine.Answer) []byte {
 	return append(list, ']')
 }
 
-// jobResult is the answer to one question of /multi/browse.
+// jobResult is the result of one job of /multi/browse.
 type jobResult struct {
 	id    string
 	entry []byte
@@ -83,8 +83,8 @@ func cacheValue(hits int64) []byte {
 	return append(b, '}')
 }
 
-// rulesText is the text of the rule files in force; of several, each with its
-// name above it.
+// rulesText returns the text of the current rule files, each below its name if there
+// are several.
 func rulesText(set *rules.Set) []byte {
 	if len(set.Sources) == 1 {
 		return set.Sources[0].Text
@@ -100,17 +100,17 @@ func rulesText(set *rules.Set) []byte {
 	return b.Bytes()
 }
 
-// fault says what is wrong with a call.
-func (c *call) fault(status int, message string) {
+// fail replies with an error message.
+func (c *call) fail(status int, message string) {
 	b := append([]byte(`{"err_no":-1, "err_msg":`), quote(message)...)
 	c.reply(status, append(b, '}'))
 }
 
 func (c *call) forbid() {
-	c.fault(http.StatusForbidden, "koala_api is "+string(c.server.access)+", which does not allow this call; the service's option koala_api: full does")
+	c.fail(http.StatusForbidden, "koala_api is "+string(c.server.access)+", which does not allow this call; set koala_api to full to allow it")
 }
 
-// quote is s as JSON has it, and as a client of any charset reads it.
+// quote returns s as a JSON string.
 func quote(s string) []byte {
 	quoted, _ := json.Marshal(s) // cannot fail for a string
 	return quoted
@@ -125,5 +125,5 @@ func (c *call) write(status int, contentType []string, body []byte) {
 	h := c.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = contentType, noStore, noSniff
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // fails only if the caller has gone
+	_, _ = c.w.Write(body) // fails only if the connection is closed
 }

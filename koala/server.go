@@ -1,9 +1,14 @@
-// Package koala is the door of Koala's own HTTP API, so that applications
-// written for Koala work unchanged: server.go has the paths and who may use
-// them, request.go reads a call, response.go spells the replies.
+// Package koala is the door of Koala's own HTTP API, so that applications written for
+// Koala work unchanged.
 //
-// Its callers are applications that are trusted with the parameters they send.
-// Replies are JSON, with status 200 whatever the verdict.
+// A call takes these steps: server.go finds the endpoint of its path and checks
+// whether the caller may use it; request.go reads the arguments of the query and the
+// form; endpoints.go chooses the operation, which a door.Gate decides; response.go
+// writes the reply. Unlike the other doors, this one offers all operations of the
+// engine and not only Take.
+//
+// The callers are applications, which are trusted with the parameters that they send.
+// Replies are JSON with status 200 whatever the verdict.
 package koala
 
 import (
@@ -13,65 +18,62 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/ration"
 )
 
-// Access says how much of the API is open.
+// Access is the part of the API that callers may use.
 type Access string
 
 // The forms of the setting `koala_api`.
 const (
 	Full Access = "full" // all of it
-	Read Access = "read" // what changes no counter
-	Off  Access = "off"  // nothing; so is any other value
+	Read Access = "read" // calls that change no counter
+	Off  Access = "off"  // nothing; any other value means the same
 )
 
-// Options are what the door works with.
+// Options configure the door. Only Engine is required; without Access, the API is off.
 type Options struct {
 	Engine  *engine.Engine
 	Mapping mapping.Options
 	Access  Access
-	// Token is what callers have to send as `Authorization: Bearer TOKEN`; ""
-	// asks for none.
+	// Token is the token that callers must send as `Authorization: Bearer TOKEN`;
+	// "" requires none.
 	Token string
-	// RedisAway tells whether Redis is configured and does not answer, for
+	// RedisAway reports whether Redis is configured and unreachable, for
 	// /monitor/alive. Nil means never.
 	RedisAway func() bool
-	// Logger hears of panics and of calls that failed. The default is
-	// slog.Default.
+	// Logger receives panics and calls that failed. The default is slog.Default.
 	Logger *slog.Logger
 }
 
 // server answers the calls of Koala's API.
 type server struct {
-	engine    *engine.Engine
-	mapping   mapping.Options
+	gate      door.Gate
 	access    Access
-	token     *[sha256.Size]byte // of the digest, so that its length shows nothing; nil for none
+	token     *[sha256.Size]byte // digest of the token, so that timing does not reveal its length; nil for none
 	redisAway func() bool
 	logger    *slog.Logger
 	endpoints map[string]endpoint
-	unknown   ration.Line // a path that is none of ours
-	calls     sync.Pool
+	unknown   ration.Line // calls of unknown paths
+	calls     door.Pool[call]
 }
 
-// endpoint is what one path does.
+// endpoint is the implementation of one path.
 type endpoint struct {
 	answer func(*call)
-	writes bool // changes counters, whatever the call says
+	writes bool // whether it changes counters regardless of arguments
 }
 
-// New returns the handler of Koala's paths. It must be called without a
-// http.ServeMux before it: as in Koala, slashes around a path do not count.
+// New returns the handler of Koala's paths. It must not be behind an http.ServeMux,
+// because slashes around a path do not matter, as in Koala.
 func New(o Options) http.Handler {
 	s := &server{
-		engine:    o.Engine,
-		mapping:   o.Mapping,
+		gate:      door.Gate{Engine: o.Engine, Mapping: o.Mapping},
 		access:    o.Access,
 		redisAway: o.RedisAway,
 		logger:    o.Logger,
@@ -101,52 +103,54 @@ func New(o Options) http.Handler {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.calls.New = func() any { return new(call) }
 	return s
 }
 
 // ServeHTTP answers one call.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := s.calls.Get().(*call)
-	c.server, c.w, c.http, c.rules = s, w, r, s.engine.Rules()
+	c := s.calls.Get()
+	c.server, c.w, c.http = s, w, r
+	c.question.Request.Door = doorname.Koala
+	s.gate.Begin(&c.question, 1)
 	defer s.end(c)
 	if e, ok := c.endpoint(); ok {
 		e.answer(c)
 	}
 }
 
-// endpoint finds what is asked for, if it is there, allowed and readable; else
-// it has said what is not.
+// endpoint returns the endpoint of the call and reads the arguments. If the endpoint
+// does not exist, is not allowed or the arguments cannot be read, it replies with the
+// reason and returns false.
 func (c *call) endpoint() (endpoint, bool) {
 	e, known := c.server.endpoints[strings.Trim(c.http.URL.Path, "/")]
 	switch {
 	case !c.server.admits(c.http):
-		c.fault(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
+		c.fail(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
 	case !known:
-		c.server.tellUnknown(c.http)
-		c.fault(http.StatusNotFound, "not found")
+		c.server.warnUnknown(c.http)
+		c.fail(http.StatusNotFound, "not found")
 	case !c.server.opens(e.writes):
 		c.forbid()
 	case c.http.Method != http.MethodGet && c.http.Method != http.MethodHead && c.http.Method != http.MethodPost:
 		c.w.Header().Set("Allow", "GET, HEAD, POST")
-		c.fault(http.StatusMethodNotAllowed, "want GET or POST")
+		c.fail(http.StatusMethodNotAllowed, "want GET or POST")
 	default:
 		return e, c.read()
 	}
 	return e, false
 }
 
-// tellUnknown logs a call of a path that is none of ours: most are a gateway's,
-// which then fails as it is set to, open perhaps, and says nothing.
-func (s *server) tellUnknown(r *http.Request) {
-	if unsaid, due := s.unknown.Due(); due {
+// warnUnknown logs a call of an unknown path. Most come from gateways, which then
+// fail silently, possibly open.
+func (s *server) warnUnknown(r *http.Request) {
+	if omitted, due := s.unknown.Due(); due {
 		path := r.URL.Path
-		s.logger.Warn("refused a call of a path that does not exist", "path", path[:min(len(path), 100)], "peer", r.RemoteAddr,
-			"remedy", "gateways ask at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…, Envoy over HTTP by path_prefix: /v1/ext-authz", "unsaid", unsaid)
+		s.logger.Warn("call of an unknown path refused", "path", path[:min(len(path), 100)], "peer", r.RemoteAddr,
+			"remedy", "point gateways at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…, and Envoy over HTTP at path_prefix: /v1/ext-authz", "unsaid", omitted)
 	}
 }
 
-// admits tells whether a call brings the token, if one is asked for.
+// admits reports whether a call has the token, if one is required.
 func (s *server) admits(r *http.Request) bool {
 	if s.token == nil {
 		return true
@@ -156,29 +160,22 @@ func (s *server) admits(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(digest[:], s.token[:]) == 1
 }
 
-// opens tells whether the setting lets a call pass that writes, or that does
-// not.
+// opens reports whether the setting koala_api allows calls that write, or calls that
+// do not.
 func (s *server) opens(writes bool) bool {
 	return s.access == Full || s.access == Read && !writes
 }
 
-// end keeps c for another call, without what it holds of this one, and without
-// its memory if the call was uncommonly large. A panic ends here too, and its call
-// is not used again.
+// end replies to a call that panicked, and otherwise returns it to the pool.
 func (s *server) end(c *call) {
-	const common = 64 // arguments
 	if v := recover(); v != nil {
 		s.logger.Error("a call panicked", "door", doorname.Koala, "panic", v, "stack", string(debug.Stack()))
 		if !c.begun {
-			c.fault(http.StatusServiceUnavailable, "internal error; the service's log has the details")
+			c.fail(http.StatusServiceUnavailable, "internal error; the service's log has the details")
 		}
 		return
 	}
-	c.params.Reset()
-	if cap(c.request.Args) > common {
-		c.request.Args = nil
-	}
-	clear(c.request.Args[:cap(c.request.Args)]) // a job of /multi/browse has fewer than the call itself
-	*c = call{params: c.params, request: mapping.Request{Args: c.request.Args[:0]}, room: c.room, body: c.body[:0]}
+	c.question.Reset()
+	*c = call{question: c.question, body: c.body[:0]}
 	s.calls.Put(c)
 }

@@ -46,8 +46,8 @@ const (
 	by202    = `{"Ret_type":3,"Ret_code":202` + vcode
 	by301    = `{"Ret_type":3,"Ret_code":301` + vcode
 	done     = `{"err_no":0, "err_msg":"OK"}`
-	readOnly = `{"err_no":-1, "err_msg":"koala_api is read, which does not allow this call; the service's option koala_api: full does"}`
-	closed   = `{"err_no":-1, "err_msg":"koala_api is off, which does not allow this call; the service's option koala_api: full does"}`
+	readOnly = `{"err_no":-1, "err_msg":"koala_api is read, which does not allow this call; set koala_api to full to allow it"}`
+	closed   = `{"err_no":-1, "err_msg":"koala_api is off, which does not allow this call; set koala_api to full to allow it"}`
 	noToken  = `{"err_no":-1, "err_msg":"the call needs the token of koala_token: Authorization: Bearer TOKEN"}`
 )
 

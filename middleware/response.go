@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -14,7 +15,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decisio
 	if d.Unavailable {
 		s.Logger.Debug("no store answered", "door", Door, "cause", d.Cause, "passes", s.FailOpen)
 		if !s.FailOpen {
-			problem(w, r, http.StatusServiceUnavailable, "")
+			refuse(w, r, engine.Problem(http.StatusServiceUnavailable, ""))
 		}
 		return s.FailOpen
 	}
@@ -31,22 +32,15 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decisio
 	return false
 }
 
-// problem refuses a request that no rule refused.
-func problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	refuse(w, r, engine.Problem(status, detail))
-}
-
+// refuse responds with a refusal.
 func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {
 	h := w.Header()
 	h.Set("Content-Type", refusal.ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(refusal.Body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	status := refusal.Status
-	if status < 200 || status > 599 {
-		status = http.StatusForbidden
-	}
+	status := door.RefusalStatus(refusal.Status)
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified {
+	if r.Method != http.MethodHead && door.HasBody(status) {
 		_, _ = w.Write(refusal.Body) // fails only if the client disconnected
 	}
 }

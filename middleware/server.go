@@ -13,13 +13,11 @@
 package middleware
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
@@ -61,8 +59,8 @@ type Options struct {
 // server decides for all handlers behind one middleware.
 type server struct {
 	Options
-	mapping   mapping.Options
-	questions sync.Pool
+	gate      door.Gate
+	questions door.Pool[door.Question]
 }
 
 // New returns the middleware.
@@ -70,8 +68,10 @@ func New(o Options) func(http.Handler) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &server{Options: o, mapping: mapping.Options{TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed}}
-	s.questions.New = func() any { return new(question) }
+	s := &server{Options: o, gate: door.Gate{
+		Engine:  o.Engine,
+		Mapping: mapping.Options{TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed},
+	}}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			next = http.NotFoundHandler()
@@ -87,38 +87,35 @@ func New(o Options) func(http.Handler) http.Handler {
 // admit reports whether a request may go to its handler. Otherwise it responds
 // itself.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
-	q := s.questions.Get().(*question)
+	q := s.questions.Get()
 	defer s.release(q)
 	d, err := s.decide(r, q)
 	if err == nil {
 		return s.apply(w, r, d)
 	}
-	var refusal *mapping.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		problem(w, r, refusal.Status, refusal.Reason)
-	case engine.IsInvalid(err):
-		problem(w, r, http.StatusBadRequest, err.Error())
-	default:
-		// A client that disconnected reads no response and is not an error. But
-		// if a handler before this one set a deadline, the client still waits,
-		// and would take no response for a 200.
-		if !errors.Is(err, context.Canceled) {
-			s.Logger.Error("a request was not decided", "door", Door, "error", err)
-		}
-		problem(w, r, http.StatusServiceUnavailable, "")
+	fault := door.FaultOf(err)
+	// A client that disconnected reads no response and is not an error. But if a
+	// handler before this one set a deadline, the client still waits, and would take
+	// no response for a 200.
+	if !fault.IsRequest() && !fault.IsCanceled() {
+		s.Logger.Error("a request was not decided", "door", Door, "error", err)
 	}
+	refuse(w, r, fault.Refusal())
 	return false
 }
 
 // decide passes a request to the engine. The decision is valid until q is
 // released.
-func (s *server) decide(r *http.Request, q *question) (*engine.Decision, error) {
-	set := s.Engine.Rules()
-	q.read(r)
+func (s *server) decide(r *http.Request, q *door.Question) (*engine.Decision, error) {
+	q.Request = requestOf(r)
 	if s.Params != nil {
-		q.request.Context = s.Params(r)
+		q.Request.Context = s.Params(r)
 	}
-	fault := mapping.Params(set, &q.request, &s.mapping, &q.params)
-	return s.Engine.Decide(r.Context(), q.call(set, fault))
+	return s.gate.Take(r.Context(), q)
+}
+
+// release keeps q for a later request, without references to this one.
+func (s *server) release(q *door.Question) {
+	q.Reset()
+	s.questions.Put(q)
 }

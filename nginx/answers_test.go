@@ -265,7 +265,7 @@ X-Koala-Result: 0
 Content-Length: 125
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Forbidden","status":403,"detail":"the gateway asks for a target that is not in accel_targets"}`},
+{"type":"about:blank","title":"Forbidden","status":403,"detail":"the gateway requests a target that is not in accel_targets"}`},
 	{"accel denies before it looks at the target", "/v1/accel", append(viaNginx("GET", "/captcha"), "X-Koala-Accel", "@secret"), 1, `403
 Content-Length: 98
 Content-Type: application/problem+json

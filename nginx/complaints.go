@@ -6,16 +6,16 @@ import (
 	"github.com/koalagate/koalagate/internal/ration"
 )
 
-// complaints log what is wrong with gateways. One that is set up wrongly is so
-// at every request: each kind of complaint is one line every so often.
+// complaints logs faults in the configuration of gateways. Such a fault concerns every
+// request, so each message is logged once per ration.Every.
 type complaints struct {
 	logger *slog.Logger
-	// kinds are those of messages, which hold nothing that a client wrote.
-	kinds ration.Lines[string]
+	// lines are the messages, which contain nothing that a client wrote.
+	lines ration.Lines[string]
 }
 
 func (c *complaints) warn(message string, arguments ...any) {
-	if unsaid, due := c.kinds.Due(message); due {
-		c.logger.Warn(message, append(arguments, "unsaid", unsaid)...)
+	if omitted, due := c.lines.Due(message); due {
+		c.logger.Warn(message, append(arguments, "unsaid", omitted)...)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// read takes from a check what the mapping needs. What of it is believed, the
-// mapping decides by the door.
-func (q *question) read(r *http.Request, door string, target string) {
-	q.request = mapping.Request{
-		Door:    door,
+// requestOf returns the parts of a check that the mapping needs. The mapping decides
+// by the door which of them it trusts.
+func requestOf(r *http.Request, name, target string) mapping.Request {
+	request := mapping.Request{
+		Door:    name,
 		Method:  r.Method,
 		Path:    target,
 		Host:    r.Host,
@@ -22,13 +22,14 @@ func (q *question) read(r *http.Request, door string, target string) {
 		Headers: mapping.HTTPHeaders(r.Header),
 	}
 	if r.TLS != nil {
-		q.request.Scheme = "https"
+		request.Scheme = "https"
 	}
+	return request
 }
 
-// targetOf is the request target as it came, less the scheme and host of one
-// in absolute form. r.URL would have it decoded, and an encoded slash is not
-// one that separates segments.
+// targetOf returns the request target as received, without the scheme and host of the
+// absolute form. It does not use the decoded path in r.URL, because an encoded slash
+// does not separate segments.
 func targetOf(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI
@@ -36,9 +37,9 @@ func targetOf(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// asksForNative tells whether a check's URL says ?_deny=native: a denial then
-// has its own status where auth_request would have 403.
-func asksForNative(target string) bool {
+// wantsNativeStatus reports whether the URL of a check has the argument _deny=native: a
+// denial at auth-request then has its own status in place of 403.
+func wantsNativeStatus(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
 	for query != "" {
 		var argument string
@@ -50,23 +51,23 @@ func asksForNative(target string) bool {
 	return false
 }
 
-// longAgo is a deadline that has passed.
+// longAgo is an expired deadline.
 var longAgo = time.Unix(1, 0)
 
-// passOverBody gets the body of a check out of the way without waiting for it,
-// and tells whether the connection can carry another check.
+// discardBody discards the body of a check without waiting for it, and reports whether
+// the connection can carry another check.
 //
-// A gateway that forwards Content-Length but not the body it announces would
-// hang if the body were awaited, as net/http does before it answers. Were it
-// not awaited and the connection kept, the next check would be taken for that
-// body, and a client could choose where in it a check of its own making
-// begins. So only what has arrived together with the headers is passed over.
-func passOverBody(w http.ResponseWriter, r *http.Request) (reusable bool) {
+// net/http waits for the body before it answers. A gateway that forwards
+// Content-Length without the body would then hang. If the connection were kept without
+// waiting, the next check would be read as the missing body, and a client could choose
+// where in it a forged check begins. So discardBody discards only what has arrived
+// together with the headers, and otherwise the connection must be closed.
+func discardBody(w http.ResponseWriter, r *http.Request) (reusable bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
 	}
 	if r.Header.Get("Expect") != "" {
-		return false // reading would ask the gateway to send the body
+		return false // reading would make net/http request the body
 	}
 	if err := http.NewResponseController(w).SetReadDeadline(longAgo); err != nil {
 		return false

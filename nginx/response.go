@@ -1,33 +1,32 @@
 package nginx
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The headers that speak to a gateway alone.
+// The headers for the gateway, which do not reach the client.
 const (
 	headerStatus        = "X-Koala-Status"   // auth-request: the status for the client
 	headerBody          = "X-Koala-Body"     // auth-request: the body for the client
-	headerLocation      = "X-Koala-Location" // auth-request: where the client is sent
-	headerAccel         = "X-Koala-Accel"    // accel, in the check: where an allowed request goes
+	headerLocation      = "X-Koala-Location" // auth-request: the Location for the client
+	headerAccel         = "X-Koala-Accel"    // accel, in the check: the location for an allowed request
 	headerAccelRedirect = "X-Accel-Redirect"
 )
 
-// The bounds of an answer's headers: nginx makes a 500 of an answer whose
-// headers outgrow its buffer, and such a 500 may let the request through.
+// The bounds of a reply's headers, in bytes: nginx turns a reply whose headers exceed
+// its buffer into a 500, which may let the request through.
 const (
-	maxHeaderBytes = 1800 // of ours; status line, date, and length come on top, to below 2048
-	maxHeaderBody  = 1024 // of these, X-Koala-Body
+	maxHeaderBytes = 1800 // our headers; with status line, date and length below 2048
+	maxHeaderBody  = 1024 // X-Koala-Body, as part of these
 )
 
 // answer is the reply to one check.
@@ -36,74 +35,66 @@ type answer struct {
 	w      http.ResponseWriter
 	check  *http.Request
 	target string
-	door   string // "" where the path is none of ours
-	begun  bool
+	door   string // its name, "" if the path belongs to none
+	begun  bool   // whether the reply has been sent
 }
 
-// give answers with a decision, or with what stands in its place.
-func (a *answer) give(d *engine.Decision, err error) {
-	if err != nil {
-		a.undecided(err)
-		return
-	}
-	a.decided(d)
-}
-
-func (a *answer) undecided(err error) {
-	var refusal *mapping.Refusal
+// write writes the answer of a decision, or explains the error in its place.
+func (a *answer) write(d *engine.Decision, err error) {
 	switch {
-	case errors.As(err, &refusal):
-		a.problem(refusal.Status, refusal.Reason)
-	case engine.IsInvalid(err):
-		a.problem(http.StatusBadRequest, err.Error())
-	case errors.Is(err, context.Canceled):
-		a.fail() // nobody reads it
-	default:
-		a.server.complaints.warn("a check was not decided", "door", a.door, "error", err)
-		a.fail()
-	}
-}
-
-func (a *answer) decided(d *engine.Decision) {
-	switch {
+	case err != nil:
+		a.explain(door.FaultOf(err))
 	case d.Unavailable:
 		a.fail()
 	case d.Verdict == rules.Allow:
 		a.allow(d)
 	default:
-		var room [24]rules.Header
-		a.refuse(d.Verdict, a.refusal(d), d.ClientHeaders(room[:0], a.server.presentation))
+		var buffer [24]rules.Header
+		a.refuse(d.Verdict, a.refusal(d), d.ClientHeaders(buffer[:0], a.server.presentation))
 	}
 }
 
-// refusal is what the client of the gateway is to get. Where its status would be
-// taken for anything but a refusal, the document names the one that is sent.
+// explain answers a check that has no decision.
+func (a *answer) explain(f door.Fault) {
+	switch {
+	case f.IsRequest():
+		a.problem(f.Status, f.Detail)
+		return
+	case !f.IsCanceled():
+		a.server.complaints.warn("check not decided", "door", a.door, "error", f.Err)
+	}
+	a.fail()
+}
+
+// refusal returns the answer for the client of the gateway. If the gateway would not
+// take its status for a refusal, the document names the status that is sent in its
+// place.
 func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 	r := d.Refusal()
-	if sent := a.refusing(r.Status); a.door != doorname.AuthRequest && sent != r.Status {
-		seen := *d.Answers[d.Refuser].Result
-		seen.HTTPStatus = sent
-		d.Answers[d.Refuser].Result = &seen
+	if sent := a.refusalStatus(r.Status); a.door != doorname.AuthRequest && sent != r.Status {
+		result := *d.Answers[d.Refuser].Result
+		result.HTTPStatus = sent
+		d.Answers[d.Refuser].Result = &result
 		return d.Refusal()
 	}
 	return r
 }
 
-// allow lets the request through. The decision is told even where clients are
-// not to know it: a gateway hands it to the application.
+// allow allows the request. The reply includes the decision even if clients must not
+// see it, because gateways pass it to the application.
 func (a *answer) allow(d *engine.Decision) {
-	var room [14]rules.Header
-	headers := room[:0]
+	var buffer [14]rules.Header
+	headers := buffer[:0]
 	if a.door == doorname.Accel {
 		target, ok := a.accelTarget()
 		if !ok {
-			a.problem(http.StatusForbidden, "the gateway asks for a target that is not in accel_targets")
+			a.problem(http.StatusForbidden, "the gateway requests a target that is not in accel_targets")
 			return
 		}
 		headers = append(headers, rules.Header{Name: headerAccelRedirect, Value: target})
 	} else {
-		// Not at accel: nginx hands it on with the application's answer, which
-		// then is not cached either.
+		// Not at accel, where nginx copies it to the application's response, which
+		// then would not be cached either.
 		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
 	}
 	shown := a.server.presentation
@@ -111,51 +102,52 @@ func (a *answer) allow(d *engine.Decision) {
 	a.send(http.StatusOK, d.ClientHeaders(headers, shown), nil)
 }
 
-// accelTarget is where nginx is to send an allowed request.
+// accelTarget returns the location that nginx redirects an allowed request to, false if
+// the gateway requests one that is not configured.
 func (a *answer) accelTarget() (string, bool) {
 	targets := a.server.accelTargets
-	asked, ok := mapping.HTTPHeaders(a.check.Header).Header("x-koala-accel")
-	if !ok || asked == "" {
+	target, ok := mapping.HTTPHeaders(a.check.Header).Header("x-koala-accel")
+	if !ok || target == "" {
 		return targets[0], true
 	}
-	if slices.Contains(targets, asked) {
-		return asked, true
+	if slices.Contains(targets, target) {
+		return target, true
 	}
-	a.server.complaints.warn("a gateway asks for a target that is not in accel_targets", headerAccel, asked, "peer", a.check.RemoteAddr)
+	a.server.complaints.warn("a gateway requests a target that is not in accel_targets", headerAccel, target, "peer", a.check.RemoteAddr)
 	return "", false
 }
 
-// problem refuses a check that no rule has refused.
+// problem refuses a check for a reason other than a rule.
 func (a *answer) problem(status int, detail string) {
 	a.refuse(rules.Deny, engine.Problem(status, detail), nil)
 }
 
-// refuse answers with what the client of the gateway is to get.
+// refuse answers with a refusal for the client of the gateway.
 func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Header) {
 	if a.door == doorname.AuthRequest && len(r.Body) > maxHeaderBody {
-		r = engine.Problem(r.Status, "") // half a document is none
+		r = engine.Problem(r.Status, "") // a truncated document would be useless
 	}
 	headers = slices.DeleteFunc(engine.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
-		return strings.EqualFold(h.Name, headerAccelRedirect) // it would let the request through
+		return strings.EqualFold(h.Name, headerAccelRedirect) // it would allow the request
 	})
-	// The type was said last, lest the entry's own is another one, and goes first:
-	// of headers that do not all fit it is not the one to be left out.
+	// Content-Type was appended last, so that it overrides that of the entry. It moves
+	// to the front, because send omits the last headers if not all fit.
 	last := len(headers) - 1
 	headers = slices.Insert(headers[:last], 0, headers[last])
 	if a.door == doorname.AuthRequest {
 		a.refuseAuthRequest(v, r, headers)
 		return
 	}
-	a.send(a.refusing(r.Status), headers, r.Body)
+	a.send(a.refusalStatus(r.Status), headers, r.Body)
 }
 
-// refuseAuthRequest says in headers what other gateways pass on as it stands:
-// auth_request knows 401 and 403 alone, and a body costs nginx the connection.
+// refuseAuthRequest sends the refusal in headers: auth_request only knows the statuses
+// 401 and 403, and nginx closes the connection after a reply with a body.
 func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []rules.Header) {
 	status := http.StatusForbidden
 	switch {
-	case asksForNative(a.target):
-		status = a.refusing(r.Status)
+	case wantsNativeStatus(a.target):
+		status = a.refusalStatus(r.Status)
 	case v == rules.Challenge:
 		status = http.StatusUnauthorized
 	}
@@ -171,21 +163,21 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 	a.send(status, slices.Insert(headers, 0, engine.Sendable(ours[:])...), nil)
 }
 
-// refusing is status, or 403 where the gateway would take it for anything but
-// a refusal: a 2xx for leave to pass, and Envoy a 5xx for a failed service,
-// which its failure mode may let through.
-func (a *answer) refusing(status int) int {
+// refusalStatus returns status, or 403 if the gateway would not take it for a refusal:
+// gateways take a 2xx for permission, and Envoy takes a 5xx for a failure, which its
+// failure mode may allow.
+func (a *answer) refusalStatus(status int) int {
+	status = door.RefusalStatus(status)
 	switch {
-	case status < 200 || status > 599,
-		status < 300 && a.door != doorname.Accel,
+	case status < 300 && a.door != doorname.Accel,
 		status >= 500 && a.door == doorname.ExtAuthzWeb:
 		return http.StatusForbidden
 	}
 	return status
 }
 
-// fail answers a check that could not be decided, and leaves to the gateway
-// what holds then. It is a 503: a 500 is what gateways make of faults of their
+// fail answers a check that could not be decided with 503, and leaves the request to
+// the gateway's failure mode. It is not a 500, which gateways use for faults of their
 // own.
 func (a *answer) fail() {
 	if a.begun {
@@ -199,18 +191,18 @@ func (a *answer) fail() {
 	a.send(r.Status, []rules.Header{{Name: "Content-Type", Value: r.ContentType}}, r.Body)
 }
 
-// noLength is the Content-Length of an answer to HEAD, which net/http does not
-// give one. It is shared, and net/http leaves it as it is.
+// noLength is the Content-Length of a reply to HEAD, which net/http does not set. All
+// replies share it, and net/http does not modify it.
 var noLength = []string{"0"}
 
 // send writes the reply, with as many of the headers as fit.
 func (a *answer) send(status int, headers []rules.Header, body []byte) {
 	a.begun = true
 	to := a.w.Header()
-	if !passOverBody(a.w, a.check) {
+	if !discardBody(a.w, a.check) {
 		to.Set("Connection", "close")
 	}
-	// Names stay as the drafts spell them, and their values share one slice.
+	// Names keep the spelling of the drafts, and all values share one slice.
 	values := make([]string, 0, len(headers))
 	total := 0
 	for _, h := range headers {
@@ -227,6 +219,6 @@ func (a *answer) send(status int, headers []rules.Header, body []byte) {
 	}
 	a.w.WriteHeader(status)
 	if body != nil {
-		_, _ = a.w.Write(body) // fails only if the gateway has gone
+		_, _ = a.w.Write(body) // fails only if the connection is closed
 	}
 }

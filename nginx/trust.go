@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// privateRanges are the peers that are trusted unless the operator says: this
-// machine and its private networks.
+// privateRanges returns the peers that are trusted by default: loopback and the
+// private networks.
 func privateRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.0/8"),
@@ -19,8 +19,8 @@ func privateRanges() []netip.Prefix {
 	}
 }
 
-// trusts tells whether the peer may ask. The rights of a unix socket's file
-// have decided that already.
+// trusts reports whether the peer may send checks. For a unix socket, the permissions
+// of its file have decided that already.
 func (s *server) trusts(r *http.Request) bool {
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
 		return true

@@ -34,7 +34,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 				for j := range test.descriptors {
 					list = append(list, one("uid", fmt.Sprint(i, j)))
 				}
-				requests[i] = wiretest.Of(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
+				requests[i] = wiretest.Marshal(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
 			}
 			ctx := context.Background()
 			b.ReportAllocs()

@@ -27,7 +27,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 		`{"domain": "other", "descriptors": [` + one("day", "a\nb", `"limit": {"requests_per_unit": 1, "unit": "YEAR"}`) + `]}`,
 		`{"domain": "lab", "descriptors": [` + one("x", "y", `"limit": {"unit": 77, "unit_multiplier": 4294967295}`) + `]}`,
 	} {
-		f.Add(wiretest.Of(f, request(f, seed)))
+		f.Add(wiretest.Marshal(f, request(f, seed)))
 	}
 	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(f, outcomes), wiring.CountIn(newClock().store()))}))
 	f.Fuzz(func(t *testing.T, wire []byte) {

@@ -25,7 +25,7 @@ func TestAReplyHoldsNothingOfTheCallBefore(t *testing.T) {
 		`{"domain": "other", "descriptors": [` + one("tenant", "t", look) + `, ` + one("act", "robot", look) + `, ` + one("uid", "ann", look, `"is_negative_hits": true`) + `]}`,
 		`{"domain": "lab", "descriptors": [` + one("x", "y", look, `"limit": {"requests_per_unit": 7, "unit": "HOUR", "unit_multiplier": 2}`) + `, ` + one("act", "black", look) + `, ` + one("uid", "ann", look) + `]}`,
 	} {
-		calls = append(calls, wiretest.Of(t, request(t, text)))
+		calls = append(calls, wiretest.Marshal(t, request(t, text)))
 	}
 	door := func() *wiretest.Front {
 		counters := newClock().store()

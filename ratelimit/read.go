@@ -8,8 +8,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// The tags of a RateLimitRequest and what is in it, a field's number times eight
-// and its kind: envoy/service/ratelimit/v3/rls.proto,
+// The tags of a RateLimitRequest and of the messages in it: envoy/service/ratelimit/v3/rls.proto,
 // envoy/extensions/common/ratelimit/v3/ratelimit.proto and
 // google/protobuf/wrappers.proto.
 const (
@@ -29,22 +28,21 @@ const (
 	tagWrapped = 1<<3 | wire.Varint
 )
 
-// asked is a RateLimitRequest: what the generated messages, a dozen for four
-// descriptors, would say of it. Its texts are any bytes, as a client's header may
-// have them, which the library would refuse to read.
-type asked struct {
+// message is a decoded RateLimitRequest. Strings may hold any bytes, as client
+// headers do; the protobuf library would reject them.
+type message struct {
 	domain      string
 	hits        uint32
-	count       int             // of descriptors
-	descriptors []descriptor    // maxDescriptors of them at most
+	count       int             // of descriptors in the request
+	descriptors []descriptor    // at most maxDescriptors
 	entries     []mapping.Entry // of all descriptors, in order
 
-	text string // the whole request, of which all texts are parts
+	text string // the whole request, which all strings are parts of
 }
 
 // descriptor is one descriptor of a request.
 type descriptor struct {
-	from, to   int // where its entries are in those of all
+	from, to   int // its part of message.entries
 	isNegative bool
 	hasHits    bool
 	hits       uint64
@@ -52,7 +50,7 @@ type descriptor struct {
 	limit      limit
 }
 
-// limit is a descriptor's own.
+// limit is the limit that a descriptor may carry.
 type limit struct {
 	requests      uint32
 	unit          typev3.RateLimitUnit
@@ -60,34 +58,34 @@ type limit struct {
 	multiplier    uint32
 }
 
-// read reads a request as the library does: of a field that comes twice the last
-// counts, messages are merged, and what is unknown is passed over.
-func (a *asked) read(request []byte) error {
-	a.text = string(request)
+// read reads a request as the protobuf library does: the last of several values of
+// a field counts, messages are merged, and unknown fields are skipped.
+func (m *message) read(request []byte) error {
+	m.text = string(request)
 	f := wire.Read(request)
 	for f.Next() {
 		switch f.Tag {
 		case tagDomain:
-			a.domain = f.Text(a.text)
+			m.domain = f.Text(m.text)
 		case tagHits:
-			a.hits = uint32(f.Number)
+			m.hits = uint32(f.Number)
 		case tagDescriptor:
-			if a.count++; a.count <= maxDescriptors { // with more it is refused, whatever they say
-				f.Err = a.readDescriptor(f.Inner())
+			if m.count++; m.count <= maxDescriptors { // the excess is never used: the request is refused
+				f.Err = m.readDescriptor(f.Inner())
 			}
 		}
 	}
 	return f.Err
 }
 
-func (a *asked) readDescriptor(f wire.Fields) error {
-	d := descriptor{from: len(a.entries)}
+func (m *message) readDescriptor(f wire.Fields) error {
+	d := descriptor{from: len(m.entries)}
 	for f.Next() {
 		switch f.Tag {
 		case tagEntry:
 			var e mapping.Entry
-			e.Key, e.Value, f.Err = f.Inner().Pair(a.text)
-			a.entries = append(a.entries, e)
+			e.Key, e.Value, f.Err = f.Inner().Pair(m.text)
+			m.entries = append(m.entries, e)
 		case tagLimit:
 			d.hasLimit = true
 			f.Err = d.limit.read(f.Inner())
@@ -98,8 +96,8 @@ func (a *asked) readDescriptor(f wire.Fields) error {
 			d.isNegative = protowire.DecodeBool(f.Number)
 		}
 	}
-	d.to = len(a.entries)
-	a.descriptors = append(a.descriptors, d)
+	d.to = len(m.entries)
+	m.descriptors = append(m.descriptors, d)
 	return f.Err
 }
 
@@ -119,7 +117,7 @@ func (l *limit) read(f wire.Fields) error {
 	return f.Err
 }
 
-// readWrapped reads the number of a wrapper, which is v where it says none.
+// readWrapped reads the number of a wrapper message, v if it has none.
 func readWrapped(f wire.Fields, v uint64) (uint64, error) {
 	for f.Next() {
 		if f.Tag == tagWrapped {
@@ -129,8 +127,8 @@ func readWrapped(f wire.Fields, v uint64) (uint64, error) {
 	return v, f.Err
 }
 
-// forget drops the texts and keeps the memory.
-func (a *asked) forget() {
-	clear(a.entries)
-	*a = asked{descriptors: a.descriptors[:0], entries: a.entries[:0]}
+// reset drops the strings and keeps the memory.
+func (m *message) reset() {
+	clear(m.entries)
+	*m = message{descriptors: m.descriptors[:0], entries: m.entries[:0]}
 }

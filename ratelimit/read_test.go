@@ -17,9 +17,9 @@ import (
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
-// askedBy is what a message says.
-func askedBy(m *rlsv3.RateLimitRequest) *asked {
-	a := &asked{domain: m.GetDomain(), hits: m.GetHitsAddend(), count: len(m.GetDescriptors())}
+// messageFrom is what a message says.
+func messageFrom(m *rlsv3.RateLimitRequest) *message {
+	a := &message{domain: m.GetDomain(), hits: m.GetHitsAddend(), count: len(m.GetDescriptors())}
 	for _, told := range m.GetDescriptors()[:min(a.count, maxDescriptors)] {
 		d := descriptor{from: len(a.entries), isNegative: told.GetIsNegativeHits(), hasHits: told.GetHitsAddend() != nil, hits: told.GetHitsAddend().GetValue()}
 		for _, e := range told.GetEntries() {
@@ -37,7 +37,7 @@ func askedBy(m *rlsv3.RateLimitRequest) *asked {
 
 // compare reads as the library does, and compares; ours alone takes texts that
 // are no UTF-8.
-func compare(t testing.TB, name string, wire []byte) (got asked, ok bool) {
+func compare(t testing.TB, name string, wire []byte) (got message, ok bool) {
 	t.Helper()
 	var m rlsv3.RateLimitRequest
 	wantErr, gotErr := proto.Unmarshal(wire, &m), got.read(bytes.Clone(wire))
@@ -46,8 +46,8 @@ func compare(t testing.TB, name string, wire []byte) (got asked, ok bool) {
 	case (wantErr == nil) != (gotErr == nil):
 		t.Errorf("%s, %x: error %v; the library's is %v", name, wire, gotErr, wantErr)
 	case wantErr == nil:
-		same := []cmp.Option{cmp.AllowUnexported(asked{}, descriptor{}, limit{}), cmpopts.IgnoreFields(asked{}, "text"), cmpopts.EquateEmpty()}
-		if diff := cmp.Diff(askedBy(&m), &got, same...); diff != "" {
+		same := []cmp.Option{cmp.AllowUnexported(message{}, descriptor{}, limit{}), cmpopts.IgnoreFields(message{}, "text"), cmpopts.EquateEmpty()}
+		if diff := cmp.Diff(messageFrom(&m), &got, same...); diff != "" {
 			t.Errorf("%s, %x (-library +ours)\n%s", name, wire, diff)
 		}
 	}
@@ -74,15 +74,15 @@ func wires(t testing.TB) map[string][]byte {
 	own.Descriptors[0].IsNegativeHits, own.Descriptors[0].HitsAddend = true, wrapperspb.UInt64(1<<63)
 	own.Descriptors[1].HitsAddend = wrapperspb.UInt64(0)
 	own.Descriptors[1].Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: -1, UnitMultiplier: wrapperspb.UInt32(7)}
-	plain := wiretest.Of(t, requestOf(1, 1))
+	plain := wiretest.Marshal(t, requestOf(1, 1))
 	return map[string][]byte{
 		"one descriptor":               plain,
-		"four descriptors":             wiretest.Of(t, requestOf(4, 2)),
-		"no entries":                   wiretest.Of(t, requestOf(3, 0)),
+		"four descriptors":             wiretest.Marshal(t, requestOf(4, 2)),
+		"no entries":                   wiretest.Marshal(t, requestOf(3, 0)),
 		"nothing":                      nil,
-		"as many as are answered":      wiretest.Of(t, requestOf(maxDescriptors, 1)),
-		"more":                         wiretest.Of(t, requestOf(maxDescriptors+1, 1)),
-		"of all fields":                wiretest.Of(t, own),
+		"as many as are answered":      wiretest.Marshal(t, requestOf(maxDescriptors, 1)),
+		"more":                         wiretest.Marshal(t, requestOf(maxDescriptors+1, 1)),
+		"of all fields":                wiretest.Marshal(t, own),
 		"a field of the future":        append(bytes.Clone(plain), 0xf8, 0x07, 0x01),
 		"a group":                      append(bytes.Clone(plain), 0x33, 0x08, 0x01, 0x34),
 		"a group without an end":       append(bytes.Clone(plain), 0x33, 0x08, 0x01),
@@ -114,7 +114,7 @@ func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
 }
 
 func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
-	wire := bytes.ReplaceAll(wiretest.Of(t, &rlsv3.RateLimitRequest{Domain: "BYTES", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
+	wire := bytes.ReplaceAll(wiretest.Marshal(t, &rlsv3.RateLimitRequest{Domain: "BYTES", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
 		Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "BYTES", Value: "BYTES"}},
 	}}}), []byte("BYTES"), []byte("\xffa\xc0\xafz"))
 	got, ok := compare(t, "no UTF-8", wire)
@@ -149,15 +149,15 @@ func FuzzRead(f *testing.F) {
 
 func BenchmarkRead(b *testing.B) {
 	for _, n := range []int{1, 4} {
-		wire := wiretest.Of(b, requestOf(n, 1))
+		wire := wiretest.Marshal(b, requestOf(n, 1))
 		b.Run(fmt.Sprint(n, " descriptors/ours"), func(b *testing.B) {
-			var a asked
+			var a message
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := a.read(wire); err != nil {
 					b.Fatal(err)
 				}
-				a.forget()
+				a.reset()
 			}
 		})
 		b.Run(fmt.Sprint(n, " descriptors/library"), func(b *testing.B) {

@@ -1,114 +1,107 @@
 package ratelimit
 
 import (
-	"slices"
-
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
 
 const (
-	// maxDescriptors bounds a request, which is one step in the store and
-	// holds up all others for as long as it takes.
+	// maxDescriptors bounds a request, because it is one step in the store, which
+	// delays all other calls while it takes.
 	maxDescriptors = 1024
 	// maxSeconds is the longest window of the rule language.
 	maxSeconds = 31_622_400
 )
 
-// question is what one call needs on its way to the engine, kept for the
-// next.
-type question struct {
-	asked   asked
-	request mapping.Request
-	params  []rules.Params // one for each descriptor
-	sets    []engine.Input
-	call    engine.Call
-	room    engine.Scratch
-	alone   engine.Decision // about one of the sets
-	told    [1]engine.Answer
-	reply   []byte // in wire form
+// call is one call of the door with the memory that it needs, which is reused.
+type call struct {
+	server   *Server
+	message  message
+	question door.Question
+	single   engine.Decision // about one descriptor
+	answer   [1]engine.Answer
+	reply    []byte // in wire form
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.
-func (q *question) UnmarshalBinary(wire []byte) error { return q.asked.read(wire) }
+func (c *call) UnmarshalBinary(request []byte) error { return c.message.read(request) }
 
-// read makes one parameter set of each descriptor. The generated validation
-// is not asked: descriptors without entries, empty values and duplicates do
-// occur, and mean something.
-func (q *question) read(set *rules.Set, o *mapping.Options) error {
-	a := &q.asked
-	// A door that lets faulty requests pass answers each descriptor too, and one
-	// that has none, or too many.
-	count := min(max(a.count, 1), maxDescriptors)
-	q.sets = slices.Grow(q.sets, count)[:count]
+// begin starts the question with one parameter set per descriptor. A door that lets
+// faulty requests pass answers each descriptor too, so the number is at least 1 and
+// bounded even for requests that are refused.
+func (c *call) begin() {
+	c.server.gate.Begin(&c.question, min(max(c.message.count, 1), maxDescriptors))
+	c.question.Request.Door = doorname.RateLimit
+}
+
+// fill makes a parameter set of each descriptor. It does not use the generated
+// validation: descriptors without entries, empty values and duplicates occur, and
+// have a meaning.
+func (c *call) fill() error {
+	m := &c.message
 	switch {
-	case a.domain == "":
-		return invalid("the domain is empty; set `domain` in Envoy's filter")
-	case a.count == 0:
-		return invalid("there are no descriptors; want at least one")
-	case a.count > maxDescriptors:
-		return invalid("%d descriptors; want at most %d", a.count, maxDescriptors)
-	case a.hits > engine.MaxHits:
-		return invalid("hits_addend is %d; want at most %d", a.hits, int64(engine.MaxHits))
+	case m.domain == "":
+		return door.Invalid("the domain is empty; set `domain` in Envoy's filter")
+	case m.count == 0:
+		return door.Invalid("no descriptors; want at least one")
+	case m.count > maxDescriptors:
+		return door.Invalid("%d descriptors; want at most %d", m.count, maxDescriptors)
+	case m.hits > engine.MaxHits:
+		return door.Invalid("hits_addend is %d; want at most %d", m.hits, int64(engine.MaxHits))
 	}
-	for len(q.params) < len(a.descriptors) {
-		q.params = append(q.params, rules.Params{})
-	}
-	for i := range a.descriptors {
-		in, err := q.input(i)
-		if err != nil {
+	for i := range m.descriptors {
+		if err := c.fillInput(i); err != nil {
 			return err
 		}
-		q.request = mapping.Request{Door: doorname.RateLimit, Domain: a.domain, Entries: a.entriesOf(i)}
-		if err := mapping.Params(set, &q.request, o, in.Params); err != nil {
-			return invalid("descriptors[%d]: %v", i, err)
+		c.question.Request = mapping.Request{Door: doorname.RateLimit, Domain: m.domain, Entries: m.entriesOf(i)}
+		if err := c.server.gate.Map(&c.question, i); err != nil {
+			return door.Invalid("descriptors[%d]: %v", i, err)
 		}
-		q.sets[i] = in
 	}
 	return nil
 }
 
-// input is what a descriptor weighs, and the limit that it brings.
-func (q *question) input(i int) (engine.Input, error) {
-	d := &q.asked.descriptors[i]
-	hits := q.asked.hitsOf(d)
-	in := engine.Input{Params: &q.params[i], Hits: hits, NoHits: hits == 0, Refund: d.isNegative}
+// fillInput sets the weight of a descriptor and the limit that it carries.
+func (c *call) fillInput(i int) error {
+	d := &c.message.descriptors[i]
+	in := &c.question.Inputs()[i]
+	in.Hits, in.Refund = c.message.hitsOf(d), d.isNegative
+	in.NoHits = in.Hits == 0
 	if in.Hits > engine.MaxHits {
-		return in, invalid("descriptors[%d]: hits_addend is %d; want at most %d", i, in.Hits, int64(engine.MaxHits))
+		return door.Invalid("descriptors[%d]: hits_addend is %d; want at most %d", i, in.Hits, int64(engine.MaxHits))
 	}
 	if d.hasLimit {
 		seconds := d.limit.seconds()
 		if seconds < 1 || seconds > maxSeconds {
-			return in, invalid("descriptors[%d]: a limit of unit %v times %d; want a unit, and 1 … %d seconds",
+			return door.Invalid("descriptors[%d]: a limit of unit %v times %d; want a unit, and 1 … %d seconds",
 				i, d.limit.unit, d.limit.times(), maxSeconds)
 		}
 		in.Override = &engine.Override{
 			Count:   int64(d.limit.requests),
 			Seconds: seconds,
-			Entries: q.asked.subject(i),
+			Entries: c.message.subject(i),
 		}
 	}
-	return in, nil
+	return nil
 }
 
-// hitsOf is what a descriptor weighs. On the request 0 is unset and means 1; a
-// descriptor's own is a wrapper, and its 0 looks without counting.
-func (a *asked) hitsOf(d *descriptor) uint64 {
+// hitsOf returns the weight of a descriptor. In the request 0 is unset and means 1.
+// A descriptor's own weight is a wrapper message, and its 0 reads without counting.
+func (m *message) hitsOf(d *descriptor) uint64 {
 	if d.hasHits {
 		return d.hits
 	}
-	return max(1, uint64(a.hits))
+	return max(1, uint64(m.hits))
 }
 
-// seconds is the window of a descriptor's own limit; 0 for a unit that
-// is none. 86400 is the calendar day, however it came about (24 HOUR is 1
-// DAY): in the rule language too the number alone says so.
+// seconds returns the window of a descriptor's limit; 0 for an unknown unit. 86400
+// is the calendar day however it is expressed (24 HOUR is 1 DAY): in the rule
+// language too, the number alone decides.
 func (l *limit) seconds() int64 { return unitSeconds[l.unit] * l.times() }
 
 var unitSeconds = map[typev3.RateLimitUnit]int64{
@@ -120,7 +113,8 @@ var unitSeconds = map[typev3.RateLimitUnit]int64{
 	typev3.RateLimitUnit_YEAR:   365 * rules.Day,
 }
 
-// times is 1 where it is not said. 0 stays 0, and makes no window.
+// times returns the multiplier of the unit, 1 without one. 0 stays 0 and makes no
+// valid window.
 func (l *limit) times() int64 {
 	if l.hasMultiplier {
 		return int64(l.multiplier)
@@ -128,49 +122,34 @@ func (l *limit) times() int64 {
 	return 1
 }
 
-// subject is what a limit that meets no rule counts by: the entries as they
-// came, within their domain, since domains never share a counter.
-func (a *asked) subject(i int) []string {
-	entries := a.entriesOf(i)
+// subject returns what a limit that meets no rule counts by: the descriptor's entries
+// in their order, within their domain, because domains never share a counter.
+func (m *message) subject(i int) []string {
+	entries := m.entriesOf(i)
 	s := make([]string, 0, 1+2*len(entries))
-	s = append(s, a.domain)
+	s = append(s, m.domain)
 	for _, e := range entries {
 		s = append(s, e.Key, e.Value)
 	}
 	return s
 }
 
-// entriesOf are a descriptor's own.
-func (a *asked) entriesOf(i int) []mapping.Entry {
-	d := &a.descriptors[i]
-	return a.entries[d.from:d.to:d.to]
+// entriesOf returns the entries of a descriptor.
+func (m *message) entriesOf(i int) []mapping.Entry {
+	d := &m.descriptors[i]
+	return m.entries[d.from:d.to:d.to]
 }
 
-// ask is the call that puts the question; fault is what is wrong with it.
-func (q *question) ask(set *rules.Set, fault error) *engine.Call {
-	q.call = engine.Call{Rules: set, Door: doorname.RateLimit, Op: engine.Take, Inputs: q.sets, Fault: fault, Scratch: &q.room}
-	return &q.call
-}
-
-// forget drops what q holds of a call and keeps the memory, unless the call
-// was uncommonly large.
-func (q *question) forget() {
-	const common = 64
-	const commonReply = 64 << 10
-	if len(q.sets) > common || cap(q.asked.entries) > common || cap(q.reply) > commonReply {
-		*q = question{}
+// reset drops everything that belongs to the call and keeps the memory, unless the
+// call was unusually large.
+func (c *call) reset() {
+	const keptEntries = 64
+	const keptReply = 64 << 10
+	if cap(c.message.entries) > keptEntries || cap(c.reply) > keptReply {
+		*c = call{}
 		return
 	}
-	for i := range q.params {
-		q.params[i].Reset()
-	}
-	clear(q.sets)
-	q.sets = q.sets[:0]
-	q.asked.forget()
-	q.request = mapping.Request{}
-	q.call = engine.Call{}
-}
-
-func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, args...)
+	c.server = nil
+	c.question.Reset()
+	c.message.reset()
 }

@@ -27,38 +27,43 @@ func request(t testing.TB, json string) *rlsv3.RateLimitRequest {
 	return r
 }
 
-// readQuestion has q read a request as it travels.
-func readQuestion(t testing.TB, q *question, json string) error {
+// readCall reads a request into c and fills its question, and returns the gRPC error
+// that the caller would get.
+func readCall(t testing.TB, c *call, json string) error {
 	t.Helper()
-	if err := q.UnmarshalBinary(wiretest.Of(t, request(t, json))); err != nil {
+	c.server = New(Options{Engine: engine.New(noRules)})
+	if err := c.UnmarshalBinary(wiretest.Marshal(t, request(t, json))); err != nil {
 		t.Fatal(err)
 	}
-	return q.read(noRules, &mapping.Options{})
+	c.begin()
+	if err := c.fill(); err != nil {
+		return c.server.explain(err)
+	}
+	return nil
 }
 
-// noRules is a rule set in which nothing is named.
+// noRules is a rule set that names no parameter.
 var noRules = &rules.Set{Routes: new(rules.Routes)}
 
-// read is what a request becomes: for each descriptor its parameters, and
-// what it weighs.
+// read returns the parameters and the input of each descriptor in a request.
 func read(t testing.TB, json string) ([]map[string]string, []engine.Input, error) {
 	t.Helper()
-	var q question
-	if err := readQuestion(t, &q, json); err != nil {
+	var c call
+	if err := readCall(t, &c, json); err != nil {
 		return nil, nil, err
 	}
 	var params []map[string]string
-	for _, in := range q.sets {
+	for _, in := range c.question.Inputs() {
 		values := map[string]string{}
 		for _, p := range in.Params.List() {
 			values[p.Name] = p.Value
 		}
 		params = append(params, values)
 	}
-	return params, q.sets, nil
+	return params, c.question.Inputs(), nil
 }
 
-func TestEachDescriptorIsAParameterSet(t *testing.T) {
+func TestEachDescriptorBecomesAParameterSet(t *testing.T) {
 	for name, test := range map[string]struct {
 		json string
 		want []map[string]string
@@ -136,7 +141,7 @@ func TestHitsAddend(t *testing.T) {
 	}
 }
 
-func TestADescriptorsOwnLimit(t *testing.T) {
+func TestLimitOfADescriptor(t *testing.T) {
 	for limit, want := range map[string]engine.Override{
 		`{"requests_per_unit": 42, "unit": "HOUR"}`:                               {Count: 42, Seconds: 3600},
 		`{"requests_per_unit": 1, "unit": "SECOND"}`:                              {Count: 1, Seconds: 1},
@@ -191,7 +196,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-func TestTheMostDescriptorsAreRead(t *testing.T) {
+func TestMaximumOfDescriptorsIsRead(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("{},", maxDescriptors), ",")
 	_, sets, err := read(t, `{"domain": "lab", "descriptors": [`+many+`]}`)
 	if err != nil || len(sets) != maxDescriptors {
@@ -199,30 +204,29 @@ func TestTheMostDescriptorsAreRead(t *testing.T) {
 	}
 }
 
-func TestAQuestionKeepsNothingOfTheLastCall(t *testing.T) {
+func TestEndedCallKeepsNothing(t *testing.T) {
 	const json = `{"domain": "lab", "descriptors": [
 		{"entries": [{"key": "uid", "value": "ann"}], "limit": {"requests_per_unit": 1, "unit": "DAY"}}, {"is_negative_hits": true}]}`
-	var q question
-	if err := readQuestion(t, &q, json); err != nil {
+	var c call
+	if err := readCall(t, &c, json); err != nil {
 		t.Fatal(err)
 	}
-	q.ask(noRules, nil)
-	q.forget()
-	if len(q.sets) != 0 || q.call.Inputs != nil || q.request.Domain != "" || q.params[0].Len() != 0 {
-		t.Errorf("it holds %+v", q)
+	c.End()
+	if c.server != nil || len(c.question.Inputs()) != 0 || c.question.Request.Domain != "" {
+		t.Errorf("the ended call holds %+v", c)
 	}
-	if e := q.asked.entries[:1]; q.asked.text != "" || q.asked.domain != "" || q.asked.count != 0 || e[0] != (mapping.Entry{}) {
-		t.Errorf("it holds %v and %+v", e, q.asked)
+	if e := c.message.entries[:1]; c.message.text != "" || c.message.domain != "" || c.message.count != 0 || e[0] != (mapping.Entry{}) {
+		t.Errorf("the ended call holds %v and %+v", e, c.message)
 	}
 	// A call that failed half-way must leave nothing either.
-	if err := readQuestion(t, &q, `{"domain": "lab", "descriptors": [{}, {"limit": {}}]}`); err == nil {
+	if err := readCall(t, &c, `{"domain": "lab", "descriptors": [{}, {"limit": {}}]}`); err == nil {
 		t.Fatal("a limit without a unit was read")
 	}
-	q.forget()
-	if err := readQuestion(t, &q, `{"domain": "lab", "descriptors": [{}]}`); err != nil || len(q.sets) != 1 {
-		t.Fatalf("%d sets, %v; want the one of this call", len(q.sets), err)
+	c.End()
+	if err := readCall(t, &c, `{"domain": "lab", "descriptors": [{}]}`); err != nil || len(c.question.Inputs()) != 1 {
+		t.Fatalf("%d inputs, %v; want the one of this call", len(c.question.Inputs()), err)
 	}
-	if in := q.sets[0]; in.Override != nil || in.Refund || in.Hits != 1 {
-		t.Errorf("the next call's set is %+v", in)
+	if in := c.question.Inputs()[0]; in.Override != nil || in.Refund || in.Hits != 1 {
+		t.Errorf("the input of the next call is %+v", in)
 	}
 }

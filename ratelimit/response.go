@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The fields of a RateLimitResponse and what is in it:
+// The fields of a RateLimitResponse and of the messages in it:
 // envoy/service/ratelimit/v3/rls.proto, envoy/config/core/v3/base.proto and
 // google/protobuf/{duration,wrappers}.proto.
 const (
@@ -33,32 +34,27 @@ const (
 	limitName       = 3
 	limitMultiplier = 4
 
-	headerKey   = 1
-	headerValue = 2
-
-	wrappedNumber = 1 // of a wrapper, and a Duration's seconds
+	wrappedNumber = 1 // of a wrapper message, and the seconds of a Duration
 )
 
-// appendAnswer puts a decision into Envoy's words: one status for each
-// descriptor, in order, and the overall code, which alone decides at Envoy. It
-// appends a RateLimitResponse as it travels: the generated messages would be a
-// dozen for four descriptors, to be gone through and dropped.
-func (s *Server) appendAnswer(b []byte, q *question, d *engine.Decision) []byte {
+// appendAnswer appends the RateLimitResponse of a decision: one status per
+// descriptor, in their order, and the overall code, which alone decides at Envoy.
+func (s *Server) appendAnswer(b []byte, c *call, d *engine.Decision) []byte {
 	b = wire.AppendNumber(b, replyCode, uint64(code(d.Verdict)))
 	for i := range d.Answers {
 		b = appendStatus(b, &d.Answers[i])
 	}
 	if d.Verdict != rules.Allow {
-		b = s.appendRefusal(b, q.single(d, d.Refuser))
-	} else if s.options.SendHeaders {
-		var room [12]rules.Header
-		b = appendHeaders(b, q.single(d, telling(d)).ClientHeaders(room[:0], s.options.Presentation))
+		b = s.appendRefusal(b, c.decisionOf(d, d.Refuser))
+	} else if s.sendHeaders {
+		var buffer [12]rules.Header
+		b = appendHeaders(b, c.decisionOf(d, reported(d)).ClientHeaders(buffer[:0], s.presentation))
 	}
 	return appendMetadata(b, d)
 }
 
-// code is OVER_LIMIT for whatever does not allow: the status that the client
-// sees is Envoy's to set.
+// code returns OVER_LIMIT for every verdict but allow. Envoy sets the status that the
+// client sees.
 func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 	if v == rules.Allow {
 		return rlsv3.RateLimitResponse_OK
@@ -66,23 +62,23 @@ func code(v rules.Verdict) rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OVER_LIMIT
 }
 
-// appendRefusal appends what the client gets in place of what it asked for.
-func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
-	var room [12]rules.Header
-	result := told.Answers[0].Result
-	refusal := told.Refusal()
+// appendRefusal appends the headers and the body of a refusal for the client.
+func (s *Server) appendRefusal(b []byte, d *engine.Decision) []byte {
+	var buffer [12]rules.Header
+	result := d.Answers[0].Result
+	refusal := d.Refusal()
 	if refusal.Status != http.StatusTooManyRequests {
-		// Envoy answers 429 unless its configuration says otherwise, whatever
-		// the entry says; a body that names a status must name that one.
-		seen := *result
-		seen.HTTPStatus = http.StatusTooManyRequests
-		told.Answers[0].Result = &seen
-		refusal = told.Refusal()
+		// Unless configured otherwise Envoy answers 429, whatever the entry's
+		// status; a body that names a status must name 429 too.
+		sent := *result
+		sent.HTTPStatus = http.StatusTooManyRequests
+		d.Answers[0].Result = &sent
+		refusal = d.Refusal()
 	}
 
-	headers := append(room[:0], result.Headers...)
-	if s.options.SendHeaders {
-		headers = told.ClientHeaders(room[:0], s.options.Presentation)
+	headers := append(buffer[:0], result.Headers...)
+	if s.sendHeaders {
+		headers = d.ClientHeaders(buffer[:0], s.presentation)
 	}
 	b = appendHeaders(b, append(headers, rules.Header{Name: "Content-Type", Value: refusal.ContentType}))
 	if len(refusal.Body) == 0 {
@@ -91,21 +87,22 @@ func (s *Server) appendRefusal(b []byte, told *engine.Decision) []byte {
 	return wire.AppendBytes(b, replyBody, refusal.Body)
 }
 
-// single is the decision about one of the descriptors, as a decision of its
-// own. It holds until the next, and what its Refusal needs is kept for that.
-func (q *question) single(d *engine.Decision, i int) *engine.Decision {
-	q.told = [1]engine.Answer{d.Answers[i]}
-	q.alone.Verdict, q.alone.Refuser = d.Answers[i].Verdict, -1
-	q.alone.Answers, q.alone.Degraded = q.told[:], d.Degraded
-	if q.alone.Verdict != rules.Allow {
-		q.alone.Refuser = 0
+// decisionOf returns the decision about one descriptor as a decision of its own. It is
+// valid until the next call of decisionOf. Its memory is reused, including the
+// document of its Refusal.
+func (c *call) decisionOf(d *engine.Decision, descriptor int) *engine.Decision {
+	c.answer = [1]engine.Answer{d.Answers[descriptor]}
+	c.single.Verdict, c.single.Refuser = d.Answers[descriptor].Verdict, -1
+	c.single.Answers, c.single.Degraded = c.answer[:], d.Degraded
+	if c.single.Verdict != rules.Allow {
+		c.single.Refuser = 0
 	}
-	return &q.alone
+	return &c.single
 }
 
-// telling is the descriptor that the reply as a whole tells of: the one that
-// is refused, else the one with the least remaining.
-func telling(d *engine.Decision) int {
+// reported returns the index of the descriptor that headers and metadata describe:
+// the refused one, otherwise the one with the least quota remaining.
+func reported(d *engine.Decision) int {
 	if d.Refuser >= 0 {
 		return d.Refuser
 	}
@@ -118,14 +115,15 @@ func telling(d *engine.Decision) int {
 	return max(least, 0)
 }
 
-// appendStatus appends a descriptor's own answer.
+// appendStatus appends the status of a descriptor.
 func appendStatus(b []byte, a *engine.Answer) []byte {
 	b, from := wire.Begin(b, replyStatuses)
 	b = wire.AppendNumber(b, statusCode, uint64(code(a.Verdict)))
 	if a.TellsQuota() {
 		b = appendLimit(b, &a.Quota)
 		b = wire.AppendNumber(b, statusRemaining, uint64(clamp(a.Quota.Remaining)))
-		// Envoy cuts fractions off, and a client would come back too early.
+		// Whole seconds, rounded up: Envoy truncates fractions, and clients
+		// would retry too early.
 		b = appendWrapped(b, statusReset, uint64(engine.Seconds(a.Quota.Reset)))
 	}
 	return wire.End(b, from)
@@ -142,15 +140,15 @@ func appendLimit(b []byte, q *engine.Quota) []byte {
 	return wire.End(b, from)
 }
 
-// appendWrapped appends a message that is a number: a wrapper, or a Duration of
-// whole seconds.
+// appendWrapped appends a number as a wrapper message, or as a Duration of whole
+// seconds.
 func appendWrapped(b []byte, field protowire.Number, n uint64) []byte {
 	b, from := wire.Begin(b, field)
 	return wire.End(wire.AppendNumber(b, wrappedNumber, n), from)
 }
 
-// appendLimitName appends the rule's number, which cannot hold the quote that
-// would break Envoy's x-ratelimit-limit.
+// appendLimitName appends the rule's number, which cannot contain the quote that
+// would break Envoy's x-ratelimit-limit header.
 func appendLimitName(b []byte, q *engine.Quota) []byte {
 	if q.Rule == nil {
 		return append(b, q.PolicyName()...)
@@ -158,7 +156,8 @@ func appendLimitName(b []byte, q *engine.Quota) []byte {
 	return strconv.AppendInt(b, q.Rule.Return, 10)
 }
 
-// window is a number of seconds in the largest unit that divides it.
+// window returns a number of seconds as a multiple of the largest unit that divides
+// it.
 func window(seconds int64) (rlsv3.RateLimitResponse_RateLimit_Unit, uint32) {
 	switch {
 	case seconds%rules.Day == 0:
@@ -173,13 +172,18 @@ func window(seconds int64) (rlsv3.RateLimitResponse_RateLimit_Unit, uint32) {
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// appendHeaders appends headers that are safe to send. It changes list.
+// appendHeaders appends those headers that are safe to send. It modifies list.
 func appendHeaders(b []byte, list []rules.Header) []byte {
 	for _, h := range engine.Sendable(list) {
-		var from int
-		b, from = wire.Begin(b, replyHeaders)
-		b = wire.AppendText(wire.AppendText(b, headerKey, h.Name), headerValue, h.Value)
-		b = wire.End(b, from)
+		b = envoyapi.AppendHeader(b, replyHeaders, h)
 	}
 	return b
+}
+
+// appendMetadata appends the decision about the reported descriptor as dynamic
+// metadata.
+func appendMetadata(b []byte, d *engine.Decision) []byte {
+	descriptor := reported(d)
+	b, from := envoyapi.BeginDecision(b, replyMetadata, d, descriptor)
+	return wire.End(wire.AppendNumberFact(b, "descriptor", int64(descriptor)), from)
 }

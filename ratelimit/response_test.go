@@ -151,7 +151,7 @@ func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	reply, err := door.Call(ctx, wiretest.Of(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))
+	reply, err := door.Call(ctx, wiretest.Marshal(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))
 	if reply != nil || status.Code(err) != codes.Canceled {
 		t.Errorf("got %v, %v; want Canceled", reply, err)
 	}

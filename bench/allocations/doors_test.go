@@ -106,7 +106,7 @@ var decisions = []decision{
 // overGRPC calls a door as grpc does, with a message as it travels. A reply that
 // lets through begins with those bytes.
 func overGRPC(t *testing.T, front *wiretest.Front, message proto.Message, admitted []byte) func() bool {
-	ask := front.Asking(wiretest.Of(t, message))
+	ask := front.Caller(wiretest.Marshal(t, message))
 	return func() bool {
 		reply, err := ask(context.Background())
 		return checked(t, err) && bytes.HasPrefix(reply, admitted)

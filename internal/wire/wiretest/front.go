@@ -1,5 +1,5 @@
-// Package wiretest calls doors that know their messages in wire form as grpc
-// does, for tests and measurements that need no connection.
+// Package wiretest calls services that work on messages in wire form as gRPC does,
+// for tests and measurements that need no connection.
 package wiretest
 
 import (
@@ -7,19 +7,19 @@ import (
 	"encoding"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// Front is the front of one door.
-type Front struct {
-	description *grpc.ServiceDesc
-	door        any
-}
+// Front is a front for the service of one door.
+type Front struct{ service *wire.Service }
 
-// Door is what a front calls.
+var _ wire.Front = (*Front)(nil)
+
+// Door registers its service on a front.
 type Door interface {
-	Register(front grpc.ServiceRegistrar)
+	Register(front wire.Front)
 }
 
 // Open returns the front of a door.
@@ -29,23 +29,22 @@ func Open(door Door) *Front {
 	return f
 }
 
-// RegisterService takes the door.
-func (f *Front) RegisterService(description *grpc.ServiceDesc, door any) {
-	f.description, f.door = description, door
-}
+// RegisterWire registers the service that Call calls.
+func (f *Front) RegisterWire(s *wire.Service) { f.service = s }
 
 // Call takes a request in wire form and returns the reply in wire form, or the
-// error that the caller would get.
+// error that a caller would get.
 func (f *Front) Call(ctx context.Context, request []byte) ([]byte, error) {
-	return f.Asking(request)(ctx)
+	return f.Caller(request)(ctx)
 }
 
-// Asking returns what makes the same call each time, and allocates nothing of its
-// own then.
-func (f *Front) Asking(request []byte) func(context.Context) ([]byte, error) {
+// Caller returns a function that makes the same call each time and allocates
+// nothing itself.
+func (f *Front) Caller(request []byte) func(context.Context) ([]byte, error) {
+	handler := f.service.Description().Methods[0].Handler
 	decode := func(v any) error { return v.(encoding.BinaryUnmarshaler).UnmarshalBinary(request) }
 	return func(ctx context.Context) ([]byte, error) {
-		reply, err := f.description.Methods[0].Handler(f.door, ctx, decode, nil)
+		reply, err := handler(f.service, ctx, decode, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -53,12 +52,12 @@ func (f *Front) Asking(request []byte) func(context.Context) ([]byte, error) {
 	}
 }
 
-// Of is a message in wire form.
-func Of(t testing.TB, m proto.Message) []byte {
+// Marshal returns a message in wire form.
+func Marshal(t testing.TB, m proto.Message) []byte {
 	t.Helper()
-	wire, err := proto.Marshal(m)
+	message, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire
+	return message
 }

@@ -1,0 +1,64 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/mapping"
+)
+
+// Fault is why a call has no decision, and what its client receives.
+type Fault struct {
+	// Status is the HTTP status for the client: 400 or 403 if its request is at
+	// fault, 503 if the call ended before it was decided.
+	Status int
+	// Detail is the text for the client; "" with 503.
+	Detail string
+	// Err is the error behind the fault.
+	Err error
+}
+
+// FaultOf explains an error of Gate.Take or Gate.Decide, which must not be nil.
+func FaultOf(err error) Fault {
+	var refusal *mapping.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return Fault{Status: refusal.Status, Detail: refusal.Reason, Err: err}
+	case engine.IsInvalid(err):
+		return Fault{Status: http.StatusBadRequest, Detail: err.Error(), Err: err}
+	}
+	return Fault{Status: http.StatusServiceUnavailable, Err: err}
+}
+
+// Invalid returns the fault of a request that a door cannot read as a call. FaultOf
+// turns it into a 400. The text must hold nothing that a client wrote.
+func Invalid(format string, args ...any) error {
+	return &mapping.Refusal{Status: http.StatusBadRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+// IsRequest reports whether the request is at fault, as opposed to the service or
+// the time that the caller granted.
+func (f Fault) IsRequest() bool { return f.Status < http.StatusInternalServerError }
+
+// IsCanceled reports whether the caller canceled the call, and so reads no answer.
+func (f Fault) IsCanceled() bool { return errors.Is(f.Err, context.Canceled) }
+
+// Refusal returns the problem document for the client.
+func (f Fault) Refusal() engine.Refusal { return engine.Problem(f.Status, f.Detail) }
+
+// RefusalStatus returns the status that a door sends for a refusal: 403 in place of
+// a status that rule files may name but that servers and gateways cannot send.
+func RefusalStatus(status int) int {
+	if status < 200 || status > 599 {
+		return http.StatusForbidden
+	}
+	return status
+}
+
+// HasBody reports whether HTTP allows a body with this status of a refusal.
+func HasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}

@@ -1,0 +1,46 @@
+package door
+
+import (
+	"context"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/mapping"
+)
+
+// Gate leads from a door to the engine. It is safe for concurrent use.
+type Gate struct {
+	Engine  *engine.Engine
+	Mapping mapping.Options
+}
+
+// Take maps the question's request and decides it as one hit: the whole way of a
+// request at the doors that gateways check with. The decision is valid until q is
+// reset. The error is one that FaultOf explains.
+func (g *Gate) Take(ctx context.Context, q *Question) (*engine.Decision, error) {
+	g.Begin(q, 1)
+	fault := g.Map(q, 0)
+	return g.Decide(ctx, q, engine.Call{Op: engine.Take, Fault: fault})
+}
+
+// Begin starts a call of n parameter sets with the current rules. The whole call
+// uses this generation, even if a reload replaces it meanwhile.
+func (g *Gate) Begin(q *Question, n int) {
+	q.rules = g.Engine.Rules()
+	q.resize(n)
+}
+
+// Map replaces the parameters of input i by those of the question's request. The
+// error is a *mapping.Refusal.
+func (g *Gate) Map(q *Question, i int) error {
+	return mapping.Params(q.rules, &q.Request, &g.Mapping, q.inputs[i].Params)
+}
+
+// Decide has the engine decide the question's inputs in one atomic step. The caller
+// sets c.Op and what belongs to the operation, and c.Fault if the request could not
+// be mapped; Decide sets the rest. The decision is valid until q is reset or decided
+// again.
+func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
+	q.call = c
+	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch = q.rules, q.Request.Door, q.inputs, &q.scratch
+	return g.Engine.Decide(ctx, &q.call)
+}

@@ -1,0 +1,98 @@
+// Package door holds the steps that a request takes at every door. Each door reads
+// its protocol into a Question, a Gate turns the question into a decision, and the
+// door writes the decision, or the Fault in its place, in its protocol again.
+//
+// What concerns all doors belongs here: Gate.Map sees every request before its
+// parameters are used, Gate.Decide is the only caller of the engine, FaultOf decides
+// what clients receive when there is no decision, and Question bounds the memory
+// that a door keeps between calls. The doors on gRPC share more in internal/envoyapi,
+// which stays apart so that Go programs with the middleware do not link gRPC.
+package door
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Question carries one call from a door to the engine, together with the memory
+// that the call and its decision need. Doors reuse questions by a Pool. The zero
+// value is ready for Gate.Begin.
+type Question struct {
+	// Request is the request as it arrived, set by the door before Gate.Map.
+	Request mapping.Request
+
+	rules   *rules.Set
+	inputs  []engine.Input
+	params  []rules.Params // of the inputs, and those of earlier calls with more inputs
+	call    engine.Call
+	scratch engine.Scratch
+}
+
+// Rules returns the rules that hold for the whole call.
+func (q *Question) Rules() *rules.Set { return q.rules }
+
+// Inputs returns the parameter sets, as many as Gate.Begin was called with. Each
+// stands for one hit until the door changes it.
+func (q *Question) Inputs() []engine.Input { return q.inputs }
+
+// Fault returns why the request could not be mapped, nil if it could. In a door
+// whose mode is not enforce, there is a decision nevertheless.
+func (q *Question) Fault() error { return q.call.Fault }
+
+// The sizes up to which a question keeps its memory for the next call. Larger calls
+// are rare, and their memory would stay in the pool.
+const (
+	keptInputs    = 64
+	keptArguments = 64
+)
+
+// Reset drops everything that belongs to a call and keeps the memory.
+func (q *Question) Reset() {
+	if len(q.inputs) > keptInputs {
+		*q = Question{}
+		return
+	}
+	for i := range q.inputs {
+		q.params[i].Reset()
+	}
+	clear(q.inputs)
+	arguments := q.Request.Args
+	if cap(arguments) > keptArguments {
+		arguments = nil
+	}
+	clear(arguments[:cap(arguments)]) // a call may replace its arguments by fewer
+	*q = Question{
+		Request: mapping.Request{Args: arguments[:0]},
+		inputs:  q.inputs[:0], params: q.params, scratch: q.scratch,
+	}
+}
+
+// resize makes n inputs of one hit with empty parameters.
+func (q *Question) resize(n int) {
+	q.inputs = slices.Grow(q.inputs[:0], n)[:n]
+	for len(q.params) < n {
+		q.params = append(q.params, rules.Params{})
+	}
+	for i := range q.inputs {
+		q.inputs[i] = engine.Input{Params: &q.params[i]}
+	}
+}
+
+// Pool keeps values between calls. The zero value is an empty pool, and new values
+// are zero values of T. It is safe for concurrent use.
+type Pool[T any] struct{ pool sync.Pool }
+
+// Get returns a value from the pool, or a new one.
+func (p *Pool[T]) Get() *T {
+	if v, ok := p.pool.Get().(*T); ok {
+		return v
+	}
+	return new(T)
+}
+
+// Put returns a value to the pool. The caller has reset it and no longer uses it.
+func (p *Pool[T]) Put(v *T) { p.pool.Put(v) }

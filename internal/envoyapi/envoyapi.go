@@ -1,0 +1,83 @@
+// Package envoyapi holds what both doors of Envoy's gRPC services share: status
+// codes, headers, and the dynamic metadata of a decision.
+//
+// The doors write their replies in wire form with care for how Envoy reads them:
+// it takes an empty reply, and one that it cannot parse, for permission to pass, so
+// the deciding fields are always set and every text is UTF-8. Where the gRPC call
+// fails, the filter's failure mode decides.
+package envoyapi
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
+	"github.com/koalagate/koalagate/internal/wire"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Code returns the gRPC code of a refusal with an HTTP status. Envoy only
+// distinguishes it from OK; other callers may read it.
+func Code(httpStatus int) codes.Code {
+	switch httpStatus {
+	case http.StatusBadRequest:
+		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	}
+	return codes.PermissionDenied
+}
+
+// Error returns a fault as the error of a gRPC call.
+func Error(f door.Fault) error {
+	if f.IsRequest() {
+		return status.Error(Code(f.Status), f.Detail)
+	}
+	return status.FromContextError(f.Err).Err()
+}
+
+// The fields of envoy.config.core.v3.HeaderValue.
+const (
+	headerKey   = 1
+	headerValue = 2
+)
+
+// AppendHeader appends a header as a HeaderValue.
+func AppendHeader(b []byte, field protowire.Number, h rules.Header) []byte {
+	b, from := wire.Begin(b, field)
+	return wire.End(wire.AppendText(wire.AppendText(b, headerKey, h.Name), headerValue, h.Value), from)
+}
+
+// BeginDecision begins the dynamic metadata of a reply: the decision about one
+// parameter set, and the shadow rules of all. Envoy offers it to its access log and
+// to later filters, not to clients, so it includes quotas that clients do not see.
+// The caller may append facts of its own before wire.End.
+func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int) (facts []byte, from int) {
+	a := &d.Answers[set]
+	b, from = wire.Begin(b, field)
+	b = wire.AppendTextFact(b, "verdict", a.DecisionWord())
+	if a.Result.Number >= 0 { // else no entry of [result] applies
+		b = wire.AppendNumberFact(b, "result", int64(a.Result.Number))
+	}
+	if a.Decider != nil {
+		b = wire.AppendNumberFact(b, "rule", a.Decider.Return)
+	}
+	if a.Limited {
+		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)
+		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
+		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
+	}
+	if shadow := d.ShadowRules(); shadow != nil {
+		b = wire.AppendNumbersFact(b, "shadow", shadow)
+	}
+	if d.Degraded {
+		b = wire.AppendTrueFact(b, "degraded")
+	}
+	return b, from
+}
