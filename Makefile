@@ -1,4 +1,4 @@
-# Every target works in a fresh clone; `make` alone lists them.
+# Every target works in a fresh clone; `make` lists them.
 
 FUZZTIME ?= 10m
 
@@ -7,7 +7,7 @@ GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh e2e/*.sh)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-# Programs that were fetched because the system's do not serve come first.
+# Programs in .tools, downloaded because the system's are unsuitable, come first.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
@@ -19,18 +19,18 @@ build: ## build bin/koalagate
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/koalagate ./cmd/koalagate
 
 .PHONY: run
-run: build ## start koalagate on the sample rules and say what to curl
+run: build ## start koalagate with the sample rules and print curl commands
 	@deploy/run.sh
 
 .PHONY: demo
-demo: tools build ## start Redis, two instances, Envoy, nginx and an application, and say what to curl
+demo: tools build ## start Redis, two instances, Envoy, nginx and an application, and print curl commands
 	@go build -o bin/demo ./e2e/demo && exec bin/demo
 
 # -race needs cgo; -vet=all vets in the build that the tests need anyway.
 .PHONY: test
-# Allocations are counted without the detector, which allocates on its own.
-# The stories of e2e and of the commands have deadlines of real gateways in
-# them: they have the machine to themselves.
+# Allocations are counted without the race detector, which allocates itself. The
+# tests of e2e and of the commands have the deadlines of real gateways, so they run
+# alone.
 test: tools ## vet, and run every test with the race detector against the real programs
 	@status=0; \
 	go test -race -vet=all -timeout 10m $$(go list ./... | grep -vE '/(e2e|cmd/koalagate)$$') || status=1; \
@@ -44,11 +44,11 @@ verify: tools ## the long form of the tests; keeps the results in docs/verify
 	@e2e/verify.sh
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME (10m) each; keeps what came of them in docs/fuzz.md
+fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/fuzz.md
 	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md
 
 .PHONY: bench
-bench: tools ## measure what is promised, and keep it in docs; BENCH=REGEXP runs Go benchmarks instead
+bench: tools ## measure the promised performance and write it to docs; BENCH=REGEXP runs Go benchmarks instead
 ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 else
@@ -56,7 +56,7 @@ else
 endif
 
 .PHONY: lint
-lint: $(GOLANGCI) ## golangci-lint with gofumpt and the arrows, and shellcheck
+lint: $(GOLANGCI) ## golangci-lint with gofumpt and the import rules, and shellcheck
 	@e2e/programs.sh shellcheck
 	$(GOLANGCI) run ./...
 	shellcheck $(SCRIPTS)
@@ -65,9 +65,9 @@ $(GOLANGCI):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: tools
-tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or fetch them into .tools; fetch Go modules
+tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or download them into .tools; download Go modules
 	@e2e/programs.sh
 
 .PHONY: clean
-clean: ## remove what was built; .tools stays
+clean: ## remove build output, but keep .tools
 	rm -rf bin

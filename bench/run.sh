@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Measures everything that is promised and keeps it in docs: the service under
-# load, the rule language, and the micro-benchmarks in the form of benchstat.
+# Measures the promised performance and writes it to docs: the service under load,
+# the rule language, and the micro-benchmarks in benchstat format.
 #
-#   bench/run.sh [-short]     -short is for development, and keeps nothing
+#   bench/run.sh [-short]     -short is for development, and writes no reports
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The packages whose benchmarks are kept.
+# The packages whose benchmarks are recorded.
 readonly packages=(./engine ./envoy ./extauthz ./koala ./internal/mapping ./nginx ./ratelimit ./rules ./internal/store)
 
 peer=$(bench/peers.sh)
@@ -20,7 +20,7 @@ go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
 
 mkdir -p docs/bench
 echo "micro-benchmarks: docs/bench/micro.txt"
-# Word lists, which take long to make, are measured by bench/language.
+# bench/language measures word lists, which take long to build.
 go test -run '^$' -bench . -skip WordList -benchmem -benchtime 50ms -count 6 "${packages[@]}" |
   grep -E '^(Benchmark.* ns/op|goos|goarch|pkg|cpu)' >docs/bench/micro.txt
 

@@ -14,13 +14,14 @@ import (
 )
 
 // App is the application behind the gateways. It runs in this process, answers
-// every path with 200 and what reached it, and counts.
+// every request with 200 and an Arrived, and counts requests.
 type App struct {
 	Address string // host:port
 	reached atomic.Int64
 }
 
-// Reached is how many requests came through to the application.
+// Reached returns the number of requests that reached the application, except
+// those for /healthz.
 func (a *App) Reached() int64 { return a.reached.Load() }
 
 // App starts an application.
@@ -34,7 +35,7 @@ func (s *Stage) App() (*App, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(l) // it ends with ErrServerClosed
+		_ = server.Serve(l) // returns ErrServerClosed
 	}()
 	s.closers = append(s.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -47,16 +48,16 @@ func (s *Stage) App() (*App, error) {
 	return a, nil
 }
 
-// Arrived is what the application says of a request.
+// Arrived describes a request as it reached the application.
 type Arrived struct {
 	Method   string `json:"method"`
 	Path     string `json:"path"`
-	Decision string `json:"decision"` // as the gateway handed it on
+	Decision string `json:"decision"` // as passed on by the gateway
 	Rule     string `json:"rule"`
-	Body     string `json:"body,omitempty"` // its SHA-256 in hex; "" for a request without
+	Body     string `json:"body,omitempty"` // its SHA-256 in hex; "" without a body
 }
 
-// ServeHTTP answers with what arrived.
+// ServeHTTP answers with an Arrived.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/healthz" {
 		a.reached.Add(1)
@@ -72,16 +73,16 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body = hex.EncodeToString(digest.Sum(nil))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// The error is that of a gateway that went away.
+	// An error means that the gateway has disconnected.
 	_ = json.NewEncoder(w).Encode(Arrived{
 		Method: r.Method, Path: r.URL.RequestURI(),
-		Decision: spoken(r.Header, "x-koala-decision"), Rule: spoken(r.Header, "x-koala-rule"), Body: body,
+		Decision: cgiHeader(r.Header, "x-koala-decision"), Rule: cgiHeader(r.Header, "x-koala-rule"), Body: body,
 	})
 }
 
-// spoken is what a header says to an application behind CGI, to which an
-// underscore is a hyphen; several that are one to it are told together.
-func spoken(h http.Header, name string) string {
+// cgiHeader returns a header's value as an application behind CGI sees it, where
+// underscores and hyphens are equal; several values are joined by commas.
+func cgiHeader(h http.Header, name string) string {
 	var all []string
 	for key, values := range h {
 		if strings.ReplaceAll(strings.ToLower(key), "_", "-") == name {

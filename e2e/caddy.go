@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Caddy starts Caddy with deploy/caddy/Caddyfile before the application at
-// app, asking koalagate at the addresses. Pairs are further replacements of
-// what stands in the sample once.
+// Caddy starts Caddy with deploy/caddy/Caddyfile in front of the application at
+// app, using koalagate at the addresses. Pairs are further replacements of texts
+// that occur in the sample once.
 func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gateway, error) {
 	path, err := s.Find("caddy")
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "127.0.0.1:8000", app)), 0o600); err != nil {
 		return nil, err
 	}
-	// Caddy keeps what it writes under HOME.
+	// Caddy writes its files under HOME.
 	p, err := s.start("caddy", path, []string{"HOME=" + s.dir, "XDG_DATA_HOME=" + s.dir, "XDG_CONFIG_HOME=" + s.dir},
 		"run", "--config", file, "--adapter", "caddyfile")
 	if err != nil {

@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
-# Makes a table of the output of e2e/fuzz.sh.
+# Formats the output of e2e/fuzz.sh as a table.
 BEGIN {
-  print "| target | begun | for | executions | new inputs | result |"
+  print "| target | started | duration | executions | new inputs | result |"
   print "| --- | --- | --- | --- | --- | --- |"
 }
 $1 == "==" { row(); package = $2; target = $3; begun = $4; time = $5; execs = fresh = "0"; result = "no result" }

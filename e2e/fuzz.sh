@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module and keeps what came of them.
+# Runs every fuzz target of the module and writes a report.
 #
-#   e2e/fuzz.sh [TIME [REPORT]]     for TIME each, 10m unless said
+#   e2e/fuzz.sh [TIME [REPORT]]     TIME for each target, 10m by default
 #
-# FUZZ is a regular expression that selects targets, FUZZ_JOBS how many run at a
-# time. A target that fails does not keep the others from running; the exit
-# status tells of it.
+# FUZZ is a regular expression that selects targets, FUZZ_JOBS the number of targets
+# to run concurrently. If a target fails, the others still run, and the exit status is
+# not 0.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 time=${1:-10m} report=${2:-}
@@ -13,26 +13,26 @@ time=${1:-10m} report=${2:-}
 targets=$(grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | grep -v '^\./\.tools/' |
   sed -E 's#^(\./.*)/[^/]+:[0-9]+:func (Fuzz.*)$#\1 \2#' | sort | grep -E "${FUZZ:-.}" || true)
 if [[ -z $targets ]]; then
-  echo "there is no fuzz target in this tree, or none that FUZZ selects" >&2
+  echo "no fuzz target found, or none matches FUZZ" >&2
   exit 1
 fi
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# fuzz PACKAGE TARGET: keeps what go test says in a file of its own.
+# fuzz PACKAGE TARGET: runs a target and keeps the output in a separate file.
 fuzz() {
   local name=${1#./}
   local log=$logs/${name//\//_}.$2
   echo "== $1 $2 $(date -u +%FT%TZ) $time" >"$log"
-  # The minimiser can work on one input for all the time there is. What fails
-  # is kept as it was found.
+  # The minimizer can spend all the time on one input: keep failing inputs as they
+  # were found.
   go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -fuzzminimizetime 1x "$1" >>"$log" 2>&1 && code=0 || code=$?
   cat "$log"
   return "$code"
 }
 
-# FUZZ_JOBS targets run at a time, on a share of the processors each.
+# Run FUZZ_JOBS targets concurrently, each with its share of the processors.
 jobs=${FUZZ_JOBS:-1} failed=0
 export GOMAXPROCS=$(((${GOMAXPROCS:-$(nproc)} + jobs - 1) / jobs))
 while read -r package target; do
@@ -47,10 +47,10 @@ if [[ -n $report ]]; then
     echo "# Fuzzing"
     echo
     echo "Written by \`make fuzz\` at commit $(git rev-parse --short HEAD), $(go env GOVERSION), $(nproc) cores."
-    echo "\`make test\` runs the seeds, and every find that is kept in testdata/fuzz."
+    echo "\`make test\` runs the seeds, and all inputs in testdata/fuzz."
     echo
     cat "$logs"/* | e2e/fuzz.awk
   } >"$report"
-  echo "kept in $report"
+  echo "written to $report"
 fi
 exit "$failed"

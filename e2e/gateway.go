@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Gateway is a gateway, set up as its sample says.
+// Gateway is a gateway with the configuration of its sample.
 type Gateway struct {
 	*Program
-	URL string // without a slash at the end
-	// Listeners are Envoy's, by their names, as host:port.
+	URL string // without a trailing slash
+	// Listeners maps the names of Envoy's listeners to host:port.
 	Listeners map[string]string
 }
 
-// Envoy starts Envoy with envoy/envoy.yaml before app, asking the instances.
+// Envoy starts Envoy with envoy/envoy.yaml in front of app, using the instances.
 func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
 	endpoint := "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
@@ -33,8 +33,8 @@ func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
 	return s.EnvoyWith(text)
 }
 
-// EnvoySample starts Envoy with a sample of the module in which the addresses
-// that pairs begin with are replaced, as they stand in it once.
+// EnvoySample starts Envoy with a sample of the module. Each pair is a text that
+// occurs in the sample once, and its replacement.
 func (s *Stage) EnvoySample(name string, pairs ...[2]string) (*Gateway, error) {
 	text, err := s.sample(name, pairs...)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Stage) EnvoySample(name string, pairs ...[2]string) (*Gateway, error) {
 	return s.EnvoyWith(text)
 }
 
-// EnvoyWith starts Envoy with a configuration whose own ports are 0.
+// EnvoyWith starts Envoy with a configuration whose listening ports are 0.
 func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
 	path, err := s.Find("envoy")
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
 	return g, eventually(p, func() error { return g.envoyListens(admin) })
 }
 
-// envoyListens asks Envoy's admin page whether it is up and where it listens;
-// the page's own address is in a file.
+// envoyListens checks at Envoy's admin page that Envoy is up, and reads its
+// listeners. The address of the page is in adminFile.
 func (g *Gateway) envoyListens(adminFile string) error {
 	admin, err := os.ReadFile(adminFile)
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *Gateway) envoyListens(adminFile string) error {
 func portOf(address string) string {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return address // the sample then fails to load, and says what stands there
+		return address // the sample then fails to load, with this text in the error
 	}
 	return port
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// HAProxy starts HAProxy with deploy/haproxy/haproxy.cfg before the
-// application at app, asking koalagate at the addresses. Pairs are further
-// replacements of what stands in the sample once.
+// HAProxy starts HAProxy with deploy/haproxy/haproxy.cfg in front of the
+// application at app, using koalagate at the addresses. Pairs are further
+// replacements of texts that occur in the sample once.
 func (s *Stage) HAProxy(app string, koalagate []string, pairs ...[2]string) (*Gateway, error) {
 	path, err := s.Find("haproxy")
 	if err != nil {
 		return nil, err
 	}
-	ports := [2]int{} // of the gateway, and of its inner way to koalagate
+	ports := [2]int{} // of the gateway, and of its internal listener for koalagate
 	for i := range ports {
 		if ports[i], err = freePort(); err != nil {
 			return nil, err

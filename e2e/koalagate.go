@@ -17,7 +17,7 @@ type Koalagate struct {
 	GRPC, HTTP, Admin string // addresses
 }
 
-// Build builds the service into a file. With race it finds data races.
+// Build builds the service into a file, with the race detector if race is true.
 func (s *Stage) Build(file string, race bool) error {
 	args := []string{"build", "-o", file}
 	if race {
@@ -32,7 +32,7 @@ func (s *Stage) Build(file string, race bool) error {
 }
 
 // Koalagate starts an instance on free ports, and waits until it is ready.
-// Env holds `KOALAGATE_…=…`, args what follows `serve`.
+// Env contains settings `KOALAGATE_…=…`, and args the arguments of `serve`.
 func (s *Stage) Koalagate(binary string, env []string, args ...string) (*Koalagate, error) {
 	k, err := s.Serve(binary, env, args...)
 	if err != nil {
@@ -41,38 +41,38 @@ func (s *Stage) Koalagate(binary string, env []string, args ...string) (*Koalaga
 	return k, eventually(k.Program, k.ready)
 }
 
-// Serve starts an instance on free ports, and waits for nothing.
+// Serve starts an instance on free ports, without waiting.
 func (s *Stage) Serve(binary string, env []string, args ...string) (*Koalagate, error) {
 	args = append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)
 	p, err := s.start("koalagate", binary, env, args...)
 	return &Koalagate{Program: p}, err
 }
 
-// ready reads from the log where the instance listens, and asks it whether it
-// is ready.
+// ready reads the instance's addresses from its log, and returns an error unless
+// the instance is ready.
 func (k *Koalagate) ready() error {
 	if k.Admin == "" && !k.readAddresses() {
-		return errors.New("it has not said where it serves")
+		return errors.New("no addresses in the log yet")
 	}
 	status, err := k.Readyz()
 	if err == nil && !status.Ready {
-		err = errors.New("it is not ready: " + status.Reason)
+		err = errors.New("not ready: " + status.Reason)
 	}
 	return err
 }
 
 func (k *Koalagate) readAddresses() bool {
 	for line := range strings.Lines(k.Log()) {
-		var said struct{ Msg, GRPC, HTTP, Admin string }
-		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == "serving" {
-			k.GRPC, k.HTTP, k.Admin = said.GRPC, said.HTTP, said.Admin
+		var entry struct{ Msg, GRPC, HTTP, Admin string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "serving" {
+			k.GRPC, k.HTTP, k.Admin = entry.GRPC, entry.HTTP, entry.Admin
 			return true
 		}
 	}
 	return false
 }
 
-// Readiness is what /readyz says.
+// Readiness is the answer of /readyz.
 type Readiness struct {
 	Ready      bool   `json:"ready"`
 	Reason     string `json:"reason"`
@@ -82,7 +82,7 @@ type Readiness struct {
 	StoreError string `json:"store_error"`
 }
 
-// Readyz asks the instance whether it is ready, and by what rules it decides.
+// Readyz returns the instance's readiness and rules.
 func (k *Koalagate) Readyz() (Readiness, error) {
 	var r Readiness
 	body, err := get("http://" + k.Admin + "/readyz")
@@ -92,7 +92,7 @@ func (k *Koalagate) Readyz() (Readiness, error) {
 	return r, json.Unmarshal(body, &r)
 }
 
-// get fetches a page of any status.
+// get returns the body of a page, whatever its status.
 func get(url string) ([]byte, error) {
 	client := http.Client{Timeout: 10 * time.Second}
 	resp, err := client.Get(url)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Nginx starts nginx with nginx/nginx.conf before app, asking the instances.
+// Nginx starts nginx with nginx/nginx.conf in front of app, using the instances.
 func (s *Stage) Nginx(app *App, instances ...*Koalagate) (*Gateway, error) {
 	return s.NginxSample("nginx/nginx.conf", app.Address, addressesOf(instances))
 }
 
-// NginxSample starts nginx with a sample of the module before the application
-// at app, asking koalagate at the addresses. Pairs are further replacements of
-// what stands in the sample once.
+// NginxSample starts nginx with a sample of the module in front of the application
+// at app, using koalagate at the addresses. Pairs are further replacements of
+// texts that occur in the sample once.
 func (s *Stage) NginxSample(name, app string, koalagate []string, pairs ...[2]string) (*Gateway, error) {
 	const server = "    server %s max_fails=3 fail_timeout=2s;\n"
 	var servers strings.Builder
@@ -29,9 +29,9 @@ func (s *Stage) NginxSample(name, app string, koalagate []string, pairs ...[2]st
 	return s.NginxWith(text)
 }
 
-// NginxWith starts nginx with a configuration that includes nginx's types of
-// files, logs into nginx's folder and listens at 127.0.0.1:8080: a free port
-// and files of the stage's own stand in for these.
+// NginxWith starts nginx with a configuration that includes nginx's MIME types,
+// logs into nginx's folder and listens at 127.0.0.1:8080. It replaces these with
+// a free port and files in the stage's folder.
 func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	path, err := s.Find("nginx")
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	}
 	directives := fmt.Sprintf("daemon off; worker_processes 2; pid %s;", s.fileName("nginx-%d.pid", len(s.programs)))
 	if os.Geteuid() == 0 {
-		directives += " user root;" // or its workers could not enter our folder
+		directives += " user root;" // otherwise its workers could not access the folder
 	}
 	p, err := s.start("nginx", path, nil, "-p", s.dir, "-e", "stderr", "-c", file, "-g", directives)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	return g, eventually(p, g.answers)
 }
 
-// nginxPaths writes where nginx keeps what it buffers: by default in folders
-// that only root has.
+// nginxPaths writes a file with the paths of nginx's buffers, whose default
+// folders require root, and returns its name.
 func (s *Stage) nginxPaths() (string, error) {
 	var text strings.Builder
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -77,13 +77,13 @@ func (s *Stage) nginxPaths() (string, error) {
 	return file, os.WriteFile(file, []byte(text.String()), 0o600)
 }
 
-// answers asks the gateway for the page that the samples do not protect.
+// answers requests the page that the samples do not protect.
 func (g *Gateway) answers() error {
 	_, err := get(g.URL + "/healthz")
 	return err
 }
 
-// addressesOf are where instances serve HTTP.
+// addressesOf returns the HTTP addresses of instances.
 func addressesOf(instances []*Koalagate) []string {
 	addresses := make([]string, len(instances))
 	for i, k := range instances {

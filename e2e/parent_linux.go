@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// apart starts a program in a group of its own, which ^C in a terminal does not
-// reach: Close ends programs in their order. If its parent is gone, the kernel
-// ends it: a test that is killed leaves nothing running.
-func apart() *syscall.SysProcAttr {
+// ownGroup starts a program in its own process group, which ^C in a terminal does
+// not reach, because Close stops programs in order. If its parent exits, the
+// kernel stops it, so that a killed test leaves no program running.
+func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// stopped waits until every thread of a child has stopped: on a busy machine
-// some still run when SIGSTOP is sent, and answer.
+// stopped waits until every thread of a child has stopped: on a busy machine some
+// still run, and answer, after SIGSTOP was sent.
 func stopped(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)

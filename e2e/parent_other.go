@@ -4,9 +4,9 @@ package e2e
 
 import "syscall"
 
-// apart starts a program in a group of its own, which ^C in a terminal does not
-// reach: Close ends programs in their order.
-func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// ownGroup starts a program in its own process group, which ^C in a terminal does
+// not reach, because Close stops programs in order.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// stopped takes a child to have stopped as soon as it was told to.
+// stopped assumes that a child stops at once.
 func stopped(int) error { return nil }

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Program is one program on the stage.
+// Program is a running program.
 type Program struct {
 	Name    string
 	cmd     *exec.Cmd
 	logFile string
-	ended   chan struct{} // closed when the program has ended
-	err     error         // how it ended; read it after ended
+	ended   chan struct{} // closed when the program has exited
+	err     error         // result of Wait; read it only after ended is closed
 }
 
-// start starts a program, its output in a file of its own.
+// start starts a program with its output in a separate file.
 func (s *Stage) start(name, path string, env []string, args ...string) (*Program, error) {
 	p := &Program{Name: name, logFile: s.fileName("%s-%d.log", name, len(s.programs)), ended: make(chan struct{})}
 	log, err := os.Create(p.logFile)
@@ -31,7 +31,7 @@ func (s *Stage) start(name, path string, env []string, args ...string) (*Program
 	p.cmd.Dir = s.dir
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = apart()
+	p.cmd.SysProcAttr = ownGroup()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -43,10 +43,10 @@ func (s *Stage) start(name, path string, env []string, args ...string) (*Program
 	return p, nil
 }
 
-// PID is the number of the program's process, for those who measure it.
+// PID returns the process ID, for measurements.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// Log is what the program has written so far.
+// Log returns the program's output so far.
 func (p *Program) Log() string {
 	text, err := os.ReadFile(p.logFile)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *Program) Signal(signal os.Signal) error {
 	return err
 }
 
-// Ended tells whether the program has ended within a time.
+// Ended reports whether the program exits within a time.
 func (p *Program) Ended(within time.Duration) bool {
 	select {
 	case <-p.ended:
@@ -74,18 +74,18 @@ func (p *Program) Ended(within time.Duration) bool {
 	}
 }
 
-// ExitCode is the exit status of a program that has ended.
+// ExitCode returns the exit status of a program that has exited.
 func (p *Program) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
-// Stop ends the program with SIGTERM, and one that does not heed it with
-// SIGKILL. It tells of a program that ended badly, or found a data race.
+// Stop ends the program with SIGTERM or, if that takes too long, SIGKILL. It
+// returns an error if the program had to be killed or found a data race.
 func (p *Program) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("ending %s: %w", p.Name, err)
+		return fmt.Errorf("stopping %s: %w", p.Name, err)
 	}
 	if !p.Ended(stopTimeout) {
 		kill := p.Kill()
-		return fmt.Errorf("%s had not ended %v after SIGTERM (%w)", p.Name, stopTimeout, errors.Join(kill, errStubborn))
+		return fmt.Errorf("%s was still running %v after SIGTERM (%w)", p.Name, stopTimeout, errors.Join(kill, errKilled))
 	}
 	if strings.Contains(p.Log(), "WARNING: DATA RACE") {
 		return fmt.Errorf("%s found a data race:\n%s", p.Name, p.Log())
@@ -93,9 +93,9 @@ func (p *Program) Stop() error {
 	return nil
 }
 
-var errStubborn = errors.New("it was killed")
+var errKilled = errors.New("killed")
 
-// Kill ends the program at once, as a crash would, and waits until it has.
+// Kill ends the program at once, like a crash, and waits for its exit.
 func (p *Program) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -104,7 +104,7 @@ func (p *Program) Kill() error {
 	return nil
 }
 
-// endedWith is how a program ended that has.
+// endedWith returns the exit status of a program that has exited, as an error.
 func (p *Program) endedWith() error {
 	if p.err == nil {
 		return errors.New("exit status 0")

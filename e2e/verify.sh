@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# The long form of the tests: all that `make test` runs, every package that has a
-# long form in that form, the example module, and a while of every fuzz target.
-# One that fails does not keep the others from running. What was run, how long it
-# took and what it said is kept in docs/verify by date and commit, and the exit
-# status tells whether all of it passed.
+# The long form of the tests: everything in `make test`, every package with a long
+# form in that form, the example module, and every fuzz target for some time. If one
+# fails, the others still run. Commands, durations and output are kept in docs/verify
+# by date and commit, and the exit status is 0 if all passed.
 #
-# FUZZTIME is how long each fuzz target runs, 30s unless said; FUZZ_JOBS how many
-# do at a time, one a processor unless said.
+# FUZZTIME is the time for each fuzz target, 30s by default; FUZZ_JOBS the number of
+# concurrent targets, one per processor by default.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,9 +14,8 @@ table=$(mktemp)
 trap 'rm -f "$report" "$table"' EXIT
 failed=0
 
-# show COMMAND…: runs it, and writes command and output into the report, less
-# the lines that say that something goes on, and those of tests within tests
-# that passed.
+# show COMMAND…: runs a command, and writes it with its output into the report,
+# without progress lines and lines of passed subtests.
 show() {
   local begin=$SECONDS word=passed
   echo "## $*"
@@ -33,9 +31,8 @@ export GOFLAGS=${GOFLAGS:-}
 commit=$(git describe --always --dirty --exclude '*')
 show e2e/programs.sh
 GOFLAGS="$GOFLAGS -count=1" show make --no-print-directory test
-# A package has a long form if its tests ask for the flag -long. The race
-# detector has seen the short forms; the services that stories start have it in
-# the long ones, too.
+# A package has a long form if its tests define the flag -long. The race detector
+# covers the short forms, and the services started by long forms, too.
 while read -r package; do
   show go test -count=1 -timeout 40m -v "$package" -long
 done < <(grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -vE '^\./(\.tools|e2e/toxic)/' | xargs -n 1 dirname | sort -u)
@@ -54,6 +51,6 @@ kept=docs/verify/$(date -u +%F)-$commit.md
   echo "| --- | --- | --- |"
   cat "$table" "$report"
 } >"$kept"
-echo "kept in $kept"
+echo "written to $kept"
 cat "$table"
 exit "$failed"

@@ -1,5 +1,4 @@
-// Package allocations holds every door and store to the allocations that a
-// decision was measured to take: its test compares them with those of
-// testdata/allocations.txt, which `go test ./bench/allocations -update` writes.
-// It runs without the race detector, which allocates on its own.
+// Package allocations tests the allocations per decision of every door and store
+// against testdata/allocations.txt, which `go test ./bench/allocations -update`
+// writes. It must run without the race detector, which allocates itself.
 package allocations

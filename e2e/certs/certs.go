@@ -1,4 +1,4 @@
-// Package certs mints certificates for tests: authorities, and what they sign.
+// Package certs creates certificates and authorities for tests.
 package certs
 
 import (
@@ -25,7 +25,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority of this name.
+// NewAuthority returns a new authority with this name.
 func NewAuthority(name string) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
@@ -39,13 +39,14 @@ func NewAuthority(name string) (*Authority, error) {
 	return a, nil
 }
 
-// Sign makes a certificate for a server on loopback, and for a client, of this
-// name: a DNS name, or a URI such as spiffe://mesh.example/ann.
+// Sign returns a certificate for a loopback server or a client with this name: a
+// DNS name, or a URI such as spiffe://mesh.example/ann. It is valid for an hour.
 func (a *Authority) Sign(name string) (Pair, error) {
 	return a.SignUntil(name, time.Now().Add(time.Hour))
 }
 
-// SignUntil is Sign with an end, which may be past.
+// SignUntil is like Sign, but the certificate expires at end, which may be in the
+// past.
 func (a *Authority) SignUntil(name string, end time.Time) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -62,10 +63,10 @@ func (a *Authority) SignUntil(name string, end time.Time) (Pair, error) {
 	return pair, err
 }
 
-// mint signs a template, by itself without an issuer.
+// mint creates a certificate from a template, self-signed without an issuer.
 func mint(template *x509.Certificate, issuer *Authority) (Pair, *x509.Certificate, *ecdsa.PrivateKey, error) {
 	fail := func(err error) (Pair, *x509.Certificate, *ecdsa.PrivateKey, error) {
-		return Pair{}, nil, nil, fmt.Errorf("minting the certificate of %s: %w", template.Subject.CommonName, err)
+		return Pair{}, nil, nil, fmt.Errorf("creating the certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Demo sets the whole stage for people: Redis, two instances of koalagate,
-// Envoy and nginx before a small application, all on free loopback ports. It
-// says what to curl, and ends everything on ^C.
+// Command demo starts Redis, two instances of koalagate, Envoy and nginx in front of
+// a small application, all on free loopback ports. It prints curl commands, and
+// stops everything on ^C.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// rules are the rules of the demo, and binary is what `make build` builds.
+// rules is the rule file of the demo, and binary the output of `make build`.
 const (
 	rules  = "examples/gateway.conf"
 	binary = "bin/koalagate"
@@ -40,24 +40,24 @@ func run() (err error) {
 	}
 	defer func() { err = errors.Join(err, stage.Close(), os.RemoveAll(dir)) }()
 
-	scene, err := set(stage)
+	s, err := start(stage)
 	if err != nil {
 		return err
 	}
-	scene.tell(dir)
+	s.print(dir)
 	<-stop
-	fmt.Println("\nending all of it")
+	fmt.Println("\nstopping")
 	return nil
 }
 
-// scene is what runs.
+// scene contains the running programs.
 type scene struct {
 	redis        *e2e.Redis
 	instances    []*e2e.Koalagate
 	envoy, nginx *e2e.Gateway
 }
 
-func set(stage *e2e.Stage) (*scene, error) {
+func start(stage *e2e.Stage) (*scene, error) {
 	redis, err := stage.Redis()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func set(stage *e2e.Stage) (*scene, error) {
 	return s, err
 }
 
-func (s *scene) tell(dir string) {
+func (s *scene) print(dir string) {
 	fmt.Printf(`
 Redis      %s
 koalagate  http://%s   (readiness and metrics: http://%s/readyz, /metrics)
@@ -90,19 +90,19 @@ Envoy      %s
 nginx      %s
 logs       %s
 
-Four comments in 90 seconds, by whichever gateway: the fifth is a 429.
+Four comments in 90 seconds, through either gateway; the fifth is a 429:
 
   for gateway in %[6]s %[7]s %[6]s %[7]s %[6]s; do curl -si $gateway/api/comments -H 'X-User-Id: ann' -d hello | grep -iE '^(HTTP|RateLimit:|Retry-After)'; done
 
-Twenty downloads a minute and address, where the gateway's configuration says what a download is:
+Twenty downloads per minute and address; the gateway's configuration defines what a download is:
 
   for i in $(seq 21); do curl -so /dev/null -w '%%{http_code} ' %[7]s/downloads/file; done
 
-The same counters by Koala's own API:
+The same counters through Koala's API:
 
   curl -s 'http://%[2]s/rule/take?act=comment&uid=bob'
 
-The rules are %[9]s: change a count, save, and curl again. ^C ends it all.
+The rules are in %[9]s: change a count, save, and run curl again. ^C stops everything.
 
 `, s.redis.Address, s.instances[0].HTTP, s.instances[0].Admin, s.instances[1].HTTP, s.instances[1].Admin,
 		s.envoy.URL, s.nginx.URL, dir, rules)
