@@ -24,8 +24,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// oneCounter counts whatever is asked, at whichever door, by path alone, so that
-// one look shows whether anything was counted.
+// oneCounter counts all requests at every door in one counter, so that one query
+// shows whether anything was counted.
 const oneCounter = `
 [params]
 other : gateway
@@ -40,7 +40,7 @@ rule : [count] [domain=shop] [time=3600; count=1000000] [result=2; return=202]
 2 : {"Err_no":10}
 `
 
-// hitsOf are the hits of the rules of oneCounter.
+// hitsOf returns the hits counted by the rules of oneCounter.
 func hitsOf(t *testing.T, k *e2e.Koalagate) string {
 	t.Helper()
 	of := func(query string) string {
@@ -49,10 +49,10 @@ func hitsOf(t *testing.T, k *e2e.Koalagate) string {
 	return of("rule_no=201&any=1") + of("rule_no=202&domain=shop")
 }
 
-// What cannot be decided is refused as each door refuses, never waved through and
-// never counted; what is merely odd is decided.
+// Invalid requests are refused in the way of each door, and neither pass nor count.
+// Unusual but valid requests are decided.
 func TestBadInputAtEveryDoor(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", oneCounter))
 	conn := must(grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
@@ -64,7 +64,7 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 		name    string
 		path    string
 		headers []string
-		want    map[string]int // by door; that of "" for those that are not named
+		want    map[string]int // by door; "" for all other doors
 	}{
 		{"an ordinary path", "/a", nil, map[string]int{"": 200}},
 		{"dot segments", "/../a/./b/..", nil, map[string]int{"": 200}},
@@ -82,7 +82,7 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 			if door == "extauthz" {
 				got = checkStatus(t, checks, httpCheck(c.path, c.headers))
 			} else {
-				got = askRaw(t, k.HTTP, door, c.path, c.headers)
+				got = sendCheck(t, k.HTTP, door, c.path, c.headers)
 			}
 			want, named := c.want[door]
 			if !named {
@@ -91,8 +91,8 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 			if got != want {
 				t.Errorf("%s at %s: %d; want %d", c.name, door, got, want)
 			}
-			if moved := hitsOf(t, k) != before; moved != (want == 200) {
-				t.Errorf("%s at %s: counted is %v", c.name, door, moved)
+			if counted := hitsOf(t, k) != before; counted != (want == 200) {
+				t.Errorf("%s at %s: counted: %v", c.name, door, counted)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 		for name, check := range map[string]*authv3.CheckRequest{"empty": {}, "no request": {Attributes: &authv3.AttributeContext{}}} {
 			before := hitsOf(t, k)
 			if got := checkStatus(t, checks, check); got != 200 || hitsOf(t, k) != before {
-				t.Errorf("%s: %d, counted %s, before %s; want what entry 0 says, and no count", name, got, hitsOf(t, k), before)
+				t.Errorf("%s: %d, counted %s, before %s; want the status of entry 0, and no count", name, got, hitsOf(t, k), before)
 			}
 		}
 	})
@@ -116,17 +116,17 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 			}}
 		}
 		for name, r := range map[string]*rlsv3.RateLimitRequest{
-			"no domain":                 {Descriptors: with(entry)},
-			"no descriptors":            {Domain: "shop"},
-			"hits beyond 2^31":          {Domain: "shop", HitsAddend: 1<<31 + 1, Descriptors: with(entry)},
-			"hits of 2^32-1":            {Domain: "shop", HitsAddend: 1<<32 - 1, Descriptors: with(entry)},
-			"a descriptor's hits":       {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<31 + 1)})},
-			"a descriptor's most hits":  {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<64 - 1)})},
-			"unit UNKNOWN":              {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_UNKNOWN, 1))},
-			"a unit that is none":       {Domain: "shop", Descriptors: with(override(99, 1))},
-			"a multiplier of 0":         {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_SECOND, 0))},
-			"a window beyond 366 days":  {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_YEAR, 2))},
-			"a window beyond all bound": {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_YEAR, 1<<32-1))},
+			"no domain":                {Descriptors: with(entry)},
+			"no descriptors":           {Domain: "shop"},
+			"hits beyond 2^31":         {Domain: "shop", HitsAddend: 1<<31 + 1, Descriptors: with(entry)},
+			"hits of 2^32-1":           {Domain: "shop", HitsAddend: 1<<32 - 1, Descriptors: with(entry)},
+			"a descriptor's hits":      {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<31 + 1)})},
+			"a descriptor's most hits": {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<64 - 1)})},
+			"unit UNKNOWN":             {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_UNKNOWN, 1))},
+			"an unknown unit":          {Domain: "shop", Descriptors: with(override(99, 1))},
+			"a multiplier of 0":        {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_SECOND, 0))},
+			"a window beyond 366 days": {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_YEAR, 2))},
+			"the largest multiplier":   {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_YEAR, 1<<32-1))},
 		} {
 			before := hitsOf(t, k)
 			_, err := shouldRateLimit(limits, r)
@@ -137,15 +137,15 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 		before := hitsOf(t, k)
 		odd, err := shouldRateLimit(limits, &rlsv3.RateLimitRequest{Domain: "shop", Descriptors: []*commonv3.RateLimitDescriptor{{}, {}, entry, entry}})
 		if err != nil || len(odd.GetStatuses()) != 4 || hitsOf(t, k) == before {
-			t.Errorf("descriptors without entries, and equal ones: %v, %v; want four statuses", odd, err)
+			t.Errorf("descriptors without entries, and duplicates: %v, %v; want four statuses", odd, err)
 		}
 	})
 	if !readyz(t, k).Ready {
-		t.Error("it is no longer ready")
+		t.Error("the service is no longer ready")
 	}
 }
 
-// httpCheck is what Envoy would ask about a path.
+// httpCheck returns the check that Envoy would send for a path.
 func httpCheck(path string, headers []string) *authv3.CheckRequest {
 	http := &authv3.AttributeContext_HttpRequest{Method: "GET", Path: path, Host: "shop.example", Headers: map[string]string{}}
 	for _, line := range headers {
@@ -160,8 +160,8 @@ func httpCheck(path string, headers []string) *authv3.CheckRequest {
 	}}
 }
 
-// checkStatus is the status that a client would get to see, 200 for leave to
-// pass.
+// checkStatus returns the status that a client would get, 200 if the request is
+// allowed.
 func checkStatus(t *testing.T, c authv3.AuthorizationClient, r *authv3.CheckRequest) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -176,8 +176,8 @@ func checkStatus(t *testing.T, c authv3.AuthorizationClient, r *authv3.CheckRequ
 	return int(answer.GetDeniedResponse().GetStatus().GetCode())
 }
 
-// askRaw asks at a door over HTTP, byte for byte, as its gateways do.
-func askRaw(t *testing.T, address, door, path string, headers []string) int {
+// sendCheck sends a check to an HTTP door, byte for byte as its gateways do.
+func sendCheck(t *testing.T, address, door, path string, headers []string) int {
 	t.Helper()
 	target := "/v1/" + door
 	lines := []string{"Host: koalagate", "X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}
@@ -201,8 +201,8 @@ func askRaw(t *testing.T, address, door, path string, headers []string) int {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	// What is not read of a header that is too long may end the connection while
-	// it is written; the answer is there all the same.
+	// The server may close the connection before it has read a header that is too
+	// long, which makes the write fail; the answer arrives all the same.
 	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\n%s\r\n\r\n", target, strings.Join(append(lines, headers...), "\r\n"))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// oddRules let each value through once, so that a second admission shows that
-// two values share no counter, and a second refusal that one value has one.
+// oddRules admit each value once: an admission shows that a value shares no counter
+// with another one, and a refusal that it has its own counter.
 const oddRules = `
 [params]
 uid : header X-User-Id
@@ -30,32 +30,32 @@ rule : [count] [uid=+]  [time=3600; count=1;] [result=2; return=202]
 2 : {"Err_no":10}
 `
 
-// oddValues are values that differ from each other, some of them at the very
-// end or in bytes that programs like to drop.
+// oddValues returns different values, some of which differ only at the end or in
+// bytes that programs tend to drop.
 func oddValues() map[string]string {
 	long := strings.Repeat("x", 20_000)
 	return map[string]string{
-		"20 kB":                    long + "a",
-		"20 kB, another end":       long + "b",
-		"a NUL inside":             "a\x00b",
-		"a NUL and another byte":   "a\x00c",
-		"invalid UTF-8":            "\xff\xfe",
-		"other invalid UTF-8":      "\xff\xfd",
-		"what replaces such":       "\uFFFD\uFFFD",
-		"separators of identities": "a|b,c;d=e",
-		"a newline":                "a\nb",
+		"20 kB":                            long + "a",
+		"20 kB, another end":               long + "b",
+		"a NUL inside":                     "a\x00b",
+		"a NUL and another byte":           "a\x00c",
+		"invalid UTF-8":                    "\xff\xfe",
+		"other invalid UTF-8":              "\xff\xfd",
+		"the replacement of invalid UTF-8": "\uFFFD\uFFFD",
+		"separators of identities":         "a|b,c;d=e",
+		"a newline":                        "a\nb",
 	}
 }
 
-// Whatever a value holds, a request gets a decision, and its own counter.
+// Every value, whatever its bytes, gets a decision and its own counter.
 func TestOddValuesAreDecided(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", oddRules), "--redis", h.redis().URL())
 	t.Run("Koala's API", func(t *testing.T) { oddAtKoala(t, k) })
 	t.Run("ext_authz", func(t *testing.T) { oddAtExtAuthz(t, k) })
 	t.Run("rate limit service", func(t *testing.T) { oddAtRateLimit(t, k) })
 	if !readyz(t, k).Ready {
-		t.Error("it is no longer ready")
+		t.Error("the service is no longer ready")
 	}
 }
 
@@ -89,8 +89,8 @@ func postForm(target string, form url.Values) (string, error) {
 	return string(body), err
 }
 
-// oddAtExtAuthz asks with a check that carries nothing, and with values as
-// context; Envoy's own headers hold neither NUL nor newline.
+// oddAtExtAuthz sends an empty check, and checks with values in the context
+// extensions, because headers from Envoy contain neither NUL nor newline.
 func oddAtExtAuthz(t *testing.T, k *e2e.Koalagate) {
 	conn, err := grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -109,7 +109,7 @@ func oddAtExtAuthz(t *testing.T, k *e2e.Koalagate) {
 	}
 	for name, value := range oddValues() {
 		if strings.ToValidUTF8(value, "") != value {
-			continue // protobuf strings are UTF-8: grpc refuses to send others
+			continue // gRPC does not send protobuf strings that are not UTF-8
 		}
 		for i, allowed := range []bool{true, false} {
 			r, err := check(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
@@ -142,20 +142,19 @@ func oddAtRateLimit(t *testing.T, k *e2e.Koalagate) {
 	}
 }
 
-// Through the gateways themselves: what a client can send of such values ends
-// in a decision, never in a 500.
+// Through gateways, such values in a client's headers get a decision, never a 500.
 func TestOddHeadersThroughGateways(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", oddRules))
 	app := h.app()
 	gateways := map[string]*e2e.Gateway{"envoy": h.envoy(app, k), "nginx": h.nginx(app, k)}
 	for name, g := range gateways {
 		for what, value := range map[string]string{"7 kB": strings.Repeat("x", 7000), "bytes above ASCII": "\xff\xfe", "separators": "a|b;c,d"} {
 			value := "X-User-Id: " + name + value
-			if r := ask(t, "GET", g.URL+"/", value); r.status != 200 {
+			if r := send(t, "GET", g.URL+"/", value); r.status != 200 {
 				t.Errorf("%s, %s: %d, want 200", name, what, r.status)
 			}
-			if r := ask(t, "GET", g.URL+"/", value); r.status != 429 {
+			if r := send(t, "GET", g.URL+"/", value); r.status != 429 {
 				t.Errorf("%s, %s, again: %d, want 429", name, what, r.status)
 			}
 		}

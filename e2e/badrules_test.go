@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The service does not start on a faulty rule file: it says where the fault is
-// and how to mend it, and ends with a status that is not 0.
+// The service does not start with an invalid rule file: it prints the position of
+// the error and a fix, and its exit status is not 0.
 func TestServeRefusesBadRules(t *testing.T) {
 	const results = "[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"
 	for _, c := range []struct {
 		name, rules string
-		at, mend    string // `line:column`, and a word of what to do
+		at, fix     string // `line:column`, and a word in the hint
 	}{
 		{
 			"unknown method",
@@ -42,14 +42,14 @@ func TestServeRefusesBadRules(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			k := must(h.stage.Serve(binary, nil, "--rules", h.file("rules.conf", c.rules)))(t)
 			if !k.Ended(30 * time.Second) {
-				t.Fatal("it serves by a faulty rule file")
+				t.Fatal("the service started with an invalid rule file")
 			}
 			finding := regexp.MustCompile(`rules\.conf:` + c.at + `: error E[0-9]+: .*\n.*\n +\^`).FindString(k.Log())
-			if finding == "" || !strings.Contains(finding, c.mend) {
-				t.Errorf("it says\n%s\nwant a finding at %s that names %q, with its line and a caret", k.Log(), c.at, c.mend)
+			if finding == "" || !strings.Contains(finding, c.fix) {
+				t.Errorf("got\n%s\nwant a finding at %s that contains %q, with its line and a caret", k.Log(), c.at, c.fix)
 			}
 			if k.ExitCode() != 1 {
 				t.Errorf("exit status %d, want 1", k.ExitCode())

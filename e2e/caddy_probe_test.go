@@ -5,22 +5,22 @@ import (
 	"testing"
 )
 
-// A probe finds the ways in which Caddy hands a client's word to koalagate.
+// The probe detects configurations of Caddy that pass a client's claims to koalagate.
 func TestProbeOfCaddy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", doorRules))
 	app := h.app()
 
 	t.Run("the sample", func(t *testing.T) {
 		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(caddyWith()(h, app, k.HTTP), "sample")...)
 	})
-	showFact(t, 152, func(t *testing.T) { // a check's URL without a question mark gets the client's query
+	testFact(t, 152, func(t *testing.T) { // without a question mark, the check's URL gets the client's query
 		g := caddyWith([2]string{"uri /v1/forward-auth?\n", "uri /v1/forward-auth\n"})(h, app, k.HTTP)
 		probe(t, 1, []string{"a request that is over its limit passes with the query act=koalagate-probe", "end the `uri` with a question mark"}, comments(g, "query")...)
-		until(t, "the log names it", func() bool { return strings.Contains(k.Log(), "clients choose parameters") })
+		waitUntil(t, "the log names it", func() bool { return strings.Contains(k.Log(), "clients choose parameters") })
 	})
-	showFact(t, 153, func(t *testing.T) { // outside route, forward_auth comes before request_header
+	testFact(t, 153, func(t *testing.T) { // outside route, forward_auth runs before request_header
 		g := caddyWith(
 			[2]string{"\t\t# `route` keeps this order.", "\t\t# `handle` does not keep this order."},
 			[2]string{"\t\troute {\n", "\t\thandle {\n"},

@@ -13,9 +13,9 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// keeps: neither what is let through nor what is refused costs the connection
-// to koalagate.
-func (d *door) keeps(t *testing.T, h *house, app *e2e.App, k *e2e.Koalagate) {
+// keepsConnections checks that neither allowed nor refused requests close the
+// connection to koalagate.
+func (d *door) keepsConnections(t *testing.T, h *fixture, app *e2e.App, k *e2e.Koalagate) {
 	relay := must(h.stage.Relay(k.HTTP))(t)
 	g := d.open(h, app, relay.Address)
 	for range 10 {
@@ -26,22 +26,22 @@ func (d *door) keeps(t *testing.T, h *house, app *e2e.App, k *e2e.Koalagate) {
 		wantStatus(t, 403, "GET", g.URL+"/", "X-User-Id: blocked")
 		wantStatus(t, 200, "GET", g.URL+"/")
 	}
-	// A gateway of two workers may make one for each of them.
+	// A gateway may open one connection for each of its two workers.
 	if opened := relay.Opened() - before; opened > 2 {
-		t.Errorf("100 requests of which 50 are refused opened %d connections to koalagate; want at most 2", opened)
+		t.Errorf("100 requests, 50 of them refused, opened %d connections to koalagate; want at most 2", opened)
 	}
 }
 
-// withoutKoalagate: slow or gone, it fails open or closed as configured, in
-// bounded time.
-func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules string) {
+// withoutKoalagate checks that the gateway fails open or closed as configured, in
+// bounded time, if koalagate is slow or down.
+func (d *door) withoutKoalagate(t *testing.T, h *fixture, app *e2e.App, rules string) {
 	k := h.koalagate("--rules", rules)
-	h.stage.BePatient(false) // the times of the samples are what this is about
+	h.stage.BePatient(false) // this tests the timeouts of the samples
 	open, shut := d.open(h, app, k.HTTP), d.shut(h, app, k.HTTP)
 	h.stage.BePatient(true)
 	for _, g := range []*e2e.Gateway{open, shut} {
-		until(t, "koalagate is asked, and answers in time", func() bool {
-			return ask(t, "GET", g.URL+"/", "X-User-Id: blocked").status == 403 && ask(t, "GET", g.URL+"/").status == 200
+		waitUntil(t, "koalagate answers in time", func() bool {
+			return send(t, "GET", g.URL+"/", "X-User-Id: blocked").status == 403 && send(t, "GET", g.URL+"/").status == 200
 		})
 	}
 	cases := []struct {
@@ -50,7 +50,7 @@ func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules stri
 		undo func() error
 	}{
 		{"slow", func() error { return k.Signal(syscall.SIGSTOP) }, func() error { return k.Signal(syscall.SIGCONT) }},
-		{"gone", k.Kill, func() error { return nil }},
+		{"down", k.Kill, func() error { return nil }},
 	}
 	for i, c := range cases {
 		if err := c.make(); err != nil {
@@ -59,11 +59,11 @@ func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules stri
 		t.Run(d.fact(8+i), func(t *testing.T) {
 			start := time.Now()
 			wantStatus(t, 200, "GET", open.URL+"/", "X-User-Id: blocked")
-			if r := ask(t, "GET", shut.URL+"/"); !slices.Contains(d.down, r.status) {
-				t.Errorf("%s, and requests are to be refused: %d; want one of %v", c.name, r.status, d.down)
+			if r := send(t, "GET", shut.URL+"/"); !slices.Contains(d.down, r.status) {
+				t.Errorf("%s, failing closed: %d; want one of %v", c.name, r.status, d.down)
 			}
 			if took := time.Since(start); took > 15*time.Second {
-				t.Errorf("%s: two requests took %v; want a second or so each", c.name, took)
+				t.Errorf("%s: two requests took %v; want about a second each", c.name, took)
 			}
 		})
 		if err := c.undo(); err != nil {
@@ -72,15 +72,15 @@ func (d *door) withoutKoalagate(t *testing.T, h *house, app *e2e.App, rules stri
 	}
 }
 
-// withoutApplication: an application that breaks off is asked once, its client
-// hears of a failure, and the request counts once.
-func (d *door) withoutApplication(t *testing.T, h *house, instances []*e2e.Koalagate) {
+// withoutApplication checks that an application that closes the connection without
+// an answer is called once, the client gets an error, and the request counts once.
+func (d *door) withoutApplication(t *testing.T, h *fixture, instances []*e2e.Koalagate) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -89,17 +89,17 @@ func (d *door) withoutApplication(t *testing.T, h *house, instances []*e2e.Koala
 			}
 			request, err := http.ReadRequest(bufio.NewReader(c))
 			if err == nil && request.URL.Path != "/healthz" {
-				asked.Add(1)
+				requests.Add(1)
 			}
 			c.Close()
 		}
 	}()
 	g := d.open(h, &e2e.App{Address: l.Addr().String()}, addressesOf(instances)...)
 	for i := range 5 {
-		// HAProxy breaks off too where the client's connection is an old one.
-		r, err := askFor("POST", g.URL+"/api/comments", "X-User-Id: unanswered")
-		if err == nil && r.status < 500 || asked.Load() != int32(i)+1 {
-			t.Fatalf("request %d: %d, %v, and the application was asked %d times; want a failure, and once for each", i+1, r.status, err, asked.Load())
+		// HAProxy also closes the client's connection if it was used before.
+		r, err := trySend("POST", g.URL+"/api/comments", "X-User-Id: unanswered")
+		if err == nil && r.status < 500 || requests.Load() != int32(i)+1 {
+			t.Fatalf("request %d: %d, %v, and the application got %d requests; want an error, and one request each", i+1, r.status, err, requests.Load())
 		}
 	}
 	wantStatus(t, 429, "POST", g.URL+"/api/comments", "X-User-Id: unanswered")

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// doorRules have a rule for every kind of answer, and one for every parameter
+// doorRules contains a rule for every kind of answer, and one for every parameter
 // that a client may try to forge.
 const doorRules = `
 [params]
@@ -50,38 +50,37 @@ rule : [count]  [act=page; uid=+]   [time=3600; count=50;] [result=2; return=203
 5 : {"Err_no":21, "Http_status":302, "Headers":{"Location":"https://login.example/"}}
 `
 
-// door is a kind of gateway that asks over HTTP.
+// door is a kind of gateway that calls koalagate over HTTP.
 type door struct {
-	first int // the number of its first fact in docs/gateways/facts-http.md
-	// open starts the sample, and shut its other form, in which requests that
-	// koalagate cannot be asked about are refused.
-	open, shut func(h *house, app *e2e.App, koalagate ...string) *e2e.Gateway
-	// down is the status of a refusal for that reason.
+	first int // number of its first fact in docs/gateways/facts-http.md
+	// open starts the sample, which fails open, and shut its variant that fails
+	// closed.
+	open, shut func(h *fixture, app *e2e.App, koalagate ...string) *e2e.Gateway
+	// down lists the statuses of a refusal if koalagate is down.
 	down []int
 }
 
-// tell tells the stories that all gateways have in common, each by the number
-// of its fact.
-func (d *door) tell(t *testing.T) {
+// run runs the tests that all gateways have in common, each named by its fact.
+func (d *door) run(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting for timeouts
-	h := newHouse(t)
+	h := newFixture(t)
 	rules := h.file("rules.conf", doorRules)
 	instances := h.pair(rules)
 	app := h.app()
 	g := d.open(h, app, addressesOf(instances)...)
-	for i, story := range []func(*testing.T, *e2e.Gateway, *e2e.App){letsThrough, refuses, challenges, shutsOut, passesBodies, resistsForgery, sharesLimits} {
-		t.Run(d.fact(i), func(t *testing.T) { story(t, g, app) })
+	for i, test := range []func(*testing.T, *e2e.Gateway, *e2e.App){allows, refuses, challenges, blocks, passesBodies, resistsForgery, sharesLimits} {
+		t.Run(d.fact(i), func(t *testing.T) { test(t, g, app) })
 	}
-	t.Run(d.fact(7), func(t *testing.T) { d.keeps(t, h, app, instances[0]) })
+	t.Run(d.fact(7), func(t *testing.T) { d.keepsConnections(t, h, app, instances[0]) })
 	d.withoutKoalagate(t, h, app, rules)
 	t.Run(d.fact(10), func(t *testing.T) { d.withoutApplication(t, h, instances) })
 }
 
 func (d *door) fact(i int) string { return fmt.Sprintf("GW-%d", d.first+i) }
 
-// letsThrough: what is let through reaches the application, which is told of the
-// decision, as the client is of its quota.
-func letsThrough(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+// allows checks that an allowed request reaches the application with the decision,
+// and that the client gets its quota.
+func allows(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	r := wantStatus(t, 200, "POST", g.URL+"/api/comments?page=1", "X-User-Id: allowed",
 		"X-Koala-Rule: 7", "X_Koala_Rule: 7", "X-Koala_Rule: 7", "x_koala-rule: 7", "X-Koala-Decision: forged", "X_Koala_Decision: forged")
 	want := e2e.Arrived{Method: "POST", Path: "/api/comments?page=1", Decision: "allow"}
@@ -99,7 +98,8 @@ func letsThrough(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	}
 }
 
-// refuses: a refusal is a 429 with koalagate's body and headers, each once.
+// refuses checks that a refusal is a 429 with koalagate's body and headers, each
+// once.
 func refuses(t *testing.T, g *e2e.Gateway, app *e2e.App) {
 	for range 5 {
 		wantStatus(t, 200, "POST", g.URL+"/api/comments", "X-User-Id: refused")
@@ -111,7 +111,7 @@ func refuses(t *testing.T, g *e2e.Gateway, app *e2e.App) {
 	}
 	wait := r.header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(wait); err != nil || seconds < 3500 || seconds > 3600 {
-		t.Errorf("Retry-After %q; want what is left of an hour", wait)
+		t.Errorf("Retry-After %q; want the rest of an hour", wait)
 	}
 	wantHeaders(t, r, map[string]string{
 		"Content-Type": "application/problem+json", "X-Koala-Decision": "deny", "X-Koala-Rule": "201", "X-Koala-Result": "2",
@@ -124,7 +124,7 @@ func refuses(t *testing.T, g *e2e.Gateway, app *e2e.App) {
 	}
 }
 
-// challenges: the client learns what to do, in the body or by a redirect.
+// challenges checks that the client gets the challenge, as a body or a redirect.
 func challenges(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	r := wantStatus(t, 403, "GET", g.URL+"/api/captcha")
 	if want := `{"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`; r.body != want {
@@ -138,8 +138,8 @@ func challenges(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	}
 }
 
-// shutsOut: a direct rule refuses with 403, and tells of no quota.
-func shutsOut(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
+// blocks checks that a direct rule refuses with 403, without a quota.
+func blocks(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	for range 3 {
 		r := wantStatus(t, 403, "GET", g.URL+"/", "X-User-Id: blocked")
 		wantHeaders(t, r, map[string]string{"X-Koala-Rule": "101", "X-Koala-Decision": "deny", "RateLimit": "", "RateLimit-Limit": "", "Retry-After": ""})
@@ -149,8 +149,8 @@ func shutsOut(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	}
 }
 
-// passesBodies: what a client uploads arrives whole, with its length and without,
-// and one that is refused neither hangs nor reaches the application.
+// passesBodies checks that uploads arrive complete, with or without a length, and
+// that a refused upload neither hangs nor reaches the application.
 func passesBodies(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	upload := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
 	sum := sha256.Sum256(upload)
@@ -159,7 +159,7 @@ func passesBodies(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	} {
 		r := sendBody(t, g.URL+"/api/upload", body)
 		if got := arrived(t, r); r.status != 200 || got.Body != hex.EncodeToString(sum[:]) {
-			t.Errorf("%s: %d, %+v; want 200 and the body as it was sent", name, r.status, got)
+			t.Errorf("%s: %d, %+v; want 200 and the complete body", name, r.status, got)
 		}
 		if r := sendBody(t, g.URL+"/api/upload", bytes.NewReader(upload[:1000]), "X-User-Id: blocked"); r.status != 403 {
 			t.Errorf("%s, refused: %d; want 403", name, r.status)
@@ -167,8 +167,8 @@ func passesBodies(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	}
 }
 
-// forgeries are all headers that anything between a client and koalagate
-// reads, and ways to write them.
+// forgeries contains every header that a program between client and koalagate
+// reads, in several spellings.
 var forgeries = []string{
 	"X-Real-IP: 198.51.100.66", "X-Forwarded-For: 198.51.100.66", "X-Forwarded-For: 198.51.100.66, 198.51.100.66",
 	"X-Original-Forwarded-For: 198.51.100.66", "Forwarded: for=198.51.100.66;host=forged.example;proto=forged", "Client-IP: 198.51.100.66",
@@ -183,41 +183,41 @@ var forgeries = []string{
 	"Connection: keep-alive, X-Real-IP, X-Forwarded-For, X-Forwarded-Method, X-Forwarded-Uri, X-Original-URI, X-Original-Method, X-Koala-Param-Act",
 }
 
-// resistsForgery: whatever headers a client sends, one by one and all at once, they
-// reach no other parameter and no other counter.
+// resistsForgery checks that no header of a client, alone or with all others, leads
+// to another parameter or counter.
 func resistsForgery(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	for _, line := range forgeries {
-		if r := ask(t, "GET", g.URL+"/plain?_deny=native&act=forged", line); r.status != 200 {
-			t.Errorf("%s: %d by rule %q; want that it changes nothing", line, r.status, r.header.Get("X-Koala-Rule"))
+		if r := send(t, "GET", g.URL+"/plain?_deny=native&act=forged", line); r.status != 200 {
+			t.Errorf("%s: %d by rule %q; want no effect", line, r.status, r.header.Get("X-Koala-Rule"))
 		}
 	}
-	if r := ask(t, "GET", g.URL+"/plain", forgeries...); r.status != 200 {
-		t.Errorf("all at once: %d by rule %q; want that they change nothing", r.status, r.header.Get("X-Koala-Rule"))
+	if r := send(t, "GET", g.URL+"/plain", forgeries...); r.status != 200 {
+		t.Errorf("all together: %d by rule %q; want no effect", r.status, r.header.Get("X-Koala-Rule"))
 	}
 	passed := 0
 	for i := range 12 {
-		r := ask(t, "GET", g.URL+"/by-address", append(forgeries, "X-Forwarded-For: 203.0.113."+strconv.Itoa(i))...)
+		r := send(t, "GET", g.URL+"/by-address", append(forgeries, "X-Forwarded-For: 203.0.113."+strconv.Itoa(i))...)
 		if r.status == 200 {
 			passed++
 		}
 	}
 	if passed != 5 {
-		t.Errorf("%d requests of one address passed under forged ones; want 5", passed)
+		t.Errorf("%d requests from one address passed with forged addresses; want 5", passed)
 	}
 	for _, path := range []string{"//api/comments", "/api/./comments", "/api/x/../comments", "/api/%63omments", "/api/comments?a=b"} {
-		// The user of the story of refusals has no comment left.
-		if r := ask(t, "POST", g.URL+path, append(forgeries, "X-User-Id: refused")...); r.status != 429 {
+		// The user of the test of refusals has no comment left.
+		if r := send(t, "POST", g.URL+path, append(forgeries, "X-User-Id: refused")...); r.status != 429 {
 			t.Errorf("%s: %d; want 429, as for /api/comments", path, r.status)
 		}
 	}
 }
 
-// sharesLimits: of twelve requests over two instances five pass.
+// sharesLimits checks that of twelve requests over two instances five pass.
 func sharesLimits(t *testing.T, g *e2e.Gateway, app *e2e.App) {
 	before := app.Reached()
 	statuses := make([]int, 12)
-	together(len(statuses), func(i int) {
-		r, err := askFor("POST", g.URL+"/api/comments", "X-User-Id: shared")
+	concurrently(len(statuses), func(i int) {
+		r, err := trySend("POST", g.URL+"/api/comments", "X-User-Id: shared")
 		if err != nil {
 			t.Error(err)
 		}

@@ -15,16 +15,16 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// SIGTERM ends the process in the time that it is given, and little more, whatever
-// its callers keep open: idle connections, halves of requests, streams without an
-// end, and gateways.
-func TestTermEndsWhateverCallersKeepOpen(t *testing.T) {
-	h := newHouse(t)
+// After SIGTERM the process exits within drain_timeout, and little more, whatever
+// its callers keep open: idle connections, partial requests, endless streams, and
+// gateways.
+func TestSIGTERMEndsProcessDespiteOpenConnections(t *testing.T) {
+	h := newFixture(t)
 	k := must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_TIMEOUT=3s"}, "--rules", h.file("rules.conf", limitedTo(1)), "--redis", h.redis().URL()))(t)
 	app := h.app()
 	h.envoy(app, k)
 	nginx := h.nginx(app, k)
-	wantStatus(t, 200, "GET", nginx.URL+"/") // nginx now keeps its connection
+	wantStatus(t, 200, "GET", nginx.URL+"/") // nginx now has an idle connection
 
 	for _, address := range []string{k.GRPC, k.HTTP, k.Admin} {
 		hold(t, address, "")
@@ -39,14 +39,14 @@ func TestTermEndsWhateverCallersKeepOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !k.Ended(10 * time.Second) {
-		t.Fatalf("it still runs %v after SIGTERM", time.Since(begin))
+		t.Fatalf("the process still runs %v after SIGTERM", time.Since(begin))
 	}
 	if k.ExitCode() != 0 {
 		t.Errorf("exit status %d, want 0", k.ExitCode())
 	}
 }
 
-// hold opens a connection, says something, and keeps it to the test's end.
+// hold opens a connection, sends text, and keeps it open until the test ends.
 func hold(t *testing.T, address, text string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -59,7 +59,7 @@ func hold(t *testing.T, address, text string) {
 	}
 }
 
-// watchHealth opens a stream that its server never ends by itself.
+// watchHealth opens a stream that the server does not end by itself.
 func watchHealth(t *testing.T, address string) {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -78,13 +78,13 @@ func watchHealth(t *testing.T, address string) {
 	}
 }
 
-// An instance that is told to go takes no request with it: Envoy learns that
-// it drains, and asks the other one.
+// Stopping an instance loses no request: Envoy detects that it drains, and calls
+// the other one.
 func TestDrainingLosesNoRequest(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	rules := h.file("rules.conf", limitedTo(1_000_000))
 	redis := h.redis().URL()
-	going := must(h.stage.Koalagate(binary, unhurried[:1], "--rules", rules, "--redis", redis))(t)
+	going := must(h.stage.Koalagate(binary, raceSettings[:1], "--rules", rules, "--redis", redis))(t)
 	staying := h.koalagate("--rules", rules, "--redis", redis)
 	envoy := h.envoy(h.app(), going, staying)
 
@@ -98,7 +98,7 @@ func TestDrainingLosesNoRequest(t *testing.T) {
 					return
 				default:
 				}
-				if r, err := askFor("POST", envoy.URL+"/api/comments", "X-User-Id: ann"); err != nil || r.status != http.StatusOK {
+				if r, err := trySend("POST", envoy.URL+"/api/comments", "X-User-Id: ann"); err != nil || r.status != http.StatusOK {
 					t.Errorf("while an instance drains: %d, %v; want 200", r.status, err)
 					return
 				}
@@ -109,7 +109,7 @@ func TestDrainingLosesNoRequest(t *testing.T) {
 		t.Error(err)
 	}
 	if !going.Ended(20 * time.Second) {
-		t.Error("it still runs 20 s after SIGTERM")
+		t.Error("the process still runs 20 s after SIGTERM")
 	}
 	close(done)
 	callers.Wait()

@@ -14,16 +14,16 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// Two instances that share Redis share a limit, whichever Envoy asks.
+// Two instances with one Redis share a limit, whichever of them Envoy calls.
 func TestEnvoyOverTwoInstances(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	instances := h.pair(h.file("rules.conf", limitedTo(5)))
 	app := h.app()
 	g := h.envoy(app, instances...)
 	t.Run("GW-71 of twelve requests over two instances five pass", func(t *testing.T) {
 		var passed atomic.Int64
-		together(12, func(int) {
-			if r, err := askFor("POST", g.URL+"/api/comments", "X-User-Id: ann"); err == nil && r.status == 200 {
+		concurrently(12, func(int) {
+			if r, err := trySend("POST", g.URL+"/api/comments", "X-User-Id: ann"); err == nil && r.status == 200 {
 				passed.Add(1)
 			}
 		})
@@ -33,10 +33,10 @@ func TestEnvoyOverTwoInstances(t *testing.T) {
 	})
 }
 
-// A koalagate that does not answer, or is gone, is what the filter's failure
-// mode says: nobody waits longer than its timeout.
+// If koalagate does not answer or is down, the filter's failure mode applies, and
+// clients wait no longer than its timeout.
 func TestEnvoyWithoutAnswer(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(100)))
 	limits := `[ { actions: [ { remote_address: {} } ] } ]`
 	g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
@@ -55,26 +55,26 @@ func TestEnvoyWithoutAnswer(t *testing.T) {
 				status = closed
 			}
 			begin := time.Now()
-			if r := ask(t, "GET", "http://"+address+"/", "X-User-Id: ann"); r.status != status {
+			if r := send(t, "GET", "http://"+address+"/", "X-User-Id: ann"); r.status != status {
 				t.Errorf("%s: %d; want %d", on, r.status, status)
 			}
 			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("%s: the answer took %v; want Envoy not to wait beyond 0.3 s", on, took)
+				t.Errorf("%s: the answer took %v; want at most 0.3 s of waiting", on, took)
 			}
 		}
 	}
-	until(t, "koalagate answers Envoy in time", func() bool {
-		return ask(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 200
+	waitUntil(t, "koalagate answers Envoy in time", func() bool {
+		return send(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 200
 	})
 	t.Run("GW-72 a slow koalagate fails as configured", func(t *testing.T) {
 		signal(t, k, syscall.SIGSTOP)
-		until(t, "it has stopped", func() bool {
-			return ask(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 503
+		waitUntil(t, "it has stopped", func() bool {
+			return send(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 503
 		})
 		want(t, 503)
 		signal(t, k, syscall.SIGCONT)
-		until(t, "it answers again", func() bool {
-			return ask(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 200
+		waitUntil(t, "it answers again", func() bool {
+			return send(t, "GET", "http://"+g.Listeners["authz-closed"]+"/").status == 200
 		})
 	})
 	t.Run("GW-73 a dead koalagate fails as configured", func(t *testing.T) {
@@ -92,14 +92,14 @@ func signal(t *testing.T, k *e2e.Koalagate, s os.Signal) {
 	}
 }
 
-// httpAuthz is the filter that asks koalagate over HTTP.
+// httpAuthz returns the filter that calls koalagate over HTTP.
 func httpAuthz(more string) string {
 	filter := strings.Replace(extAuthzHTTP(more+`, allowed_headers: { patterns: [ { exact: x-forwarded-for } ] }`, ""), "path_prefix: /auth", "path_prefix: /v1/ext-authz", 1)
 	return strings.Replace(filter, "timeout: 5s", "timeout: 0.3s", 1)
 }
 
-// load sends requests from several callers until stop is called, and fails the
-// test for each that is not answered with 200.
+// load sends requests from several callers until stop is called, which returns
+// their number. Each answer other than 200 fails the test.
 func load(t *testing.T, url string) (stop func() int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func load(t *testing.T, url string) (stop func() int64) {
 	for range 4 {
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				if r, err := askFor("POST", url, "X-User-Id: ann"); err != nil || r.status != http.StatusOK {
+				if r, err := trySend("POST", url, "X-User-Id: ann"); err != nil || r.status != http.StatusOK {
 					t.Errorf("under load: %d %s, %v; want 200", r.status, r.body, err)
 					return
 				}
@@ -129,12 +129,12 @@ func load(t *testing.T, url string) (stop func() int64) {
 	return stop
 }
 
-// One instance after the other goes, with both filters asking.
-func TestEnvoyWhileInstancesGo(t *testing.T) {
-	h := newHouse(t)
+// Both filters are active while one instance after the other stops.
+func TestEnvoyWhileInstancesStop(t *testing.T) {
+	h := newFixture(t)
 	rules, redis := h.file("rules.conf", limitedTo(1_000_000)), h.redis().URL()
 	start := func() *e2e.Koalagate {
-		return must(h.stage.Koalagate(binary, unhurried[:1], "--rules", rules, "--redis", redis))(t)
+		return must(h.stage.Koalagate(binary, raceSettings[:1], "--rules", rules, "--redis", redis))(t)
 	}
 	first, second, third, staying := start(), start(), start(), start()
 	g := h.envoy(h.app(), first, second, third, staying)
@@ -143,18 +143,18 @@ func TestEnvoyWhileInstancesGo(t *testing.T) {
 		for _, going := range []*e2e.Koalagate{first, second} {
 			signal(t, going, syscall.SIGTERM)
 			if !going.Ended(20 * time.Second) {
-				t.Error("it still runs 20 s after SIGTERM")
+				t.Error("the instance still runs 20 s after SIGTERM")
 			}
 		}
 		if n := stop(); n < 10 {
-			t.Errorf("%d requests were answered; want a load", n)
+			t.Errorf("%d requests were answered; want more", n)
 		}
 	})
-	t.Run("GW-84 what could not be sent goes to another instance", func(t *testing.T) {
+	t.Run("GW-84 calls that could not be sent go to another instance", func(t *testing.T) {
 		if err := third.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 { // before a health check may have noticed
+		for range 10 { // before a health check can detect it
 			wantStatus(t, 200, "POST", g.URL+"/api/comments", "X-User-Id: ann")
 		}
 	})

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// listener is one of Envoy's, for HTTP, that leads to the application. Each
-// field is YAML in flow style, and may be empty.
+// listener is an HTTP listener of Envoy in front of the application. Each field is
+// YAML in flow style, and may be empty.
 type listener struct {
 	name      string
 	filters   []string // before the router
-	manager   string   // more of the connection manager: `key: value, …`
-	route     string   // more of the route: `key: value, …`
+	manager   string   // further keys of the connection manager: `key: value, …`
+	route     string   // further keys of the route: `key: value, …`
 	rateLimit string   // a list of rate_limits
 	tls       string   // a transport_socket
 }
 
 const typeURL = "type.googleapis.com/envoy.extensions."
 
-// envoyConfig is a bootstrap configuration of listeners and clusters.
+// envoyConfig returns a bootstrap configuration with listeners and clusters.
 func envoyConfig(app string, clusters string, listeners ...listener) string {
 	var b strings.Builder
 	b.WriteString("admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\nstatic_resources:\n  listeners:\n")
@@ -47,7 +47,7 @@ func (l *listener) yaml() string {
 %s%s`, l.name, typeURL, l.name, optional("rate_limits: ", l.rateLimit), optional("", l.route), strings.Join(filters, ", "), typeURL, line(10, l.manager), line(6, l.tls))
 }
 
-// line is a line of YAML with its indent, none for an empty one.
+// line returns an indented line of YAML, or "" for an empty text.
 func line(indent int, text string) string {
 	if text == "" {
 		return ""
@@ -55,7 +55,8 @@ func line(indent int, text string) string {
 	return strings.Repeat(" ", indent) + text + "\n"
 }
 
-// cluster is a cluster of one endpoint, address host:port or unix:/path.
+// cluster returns a cluster with one endpoint, whose address is host:port or
+// unix:/path.
 func cluster(name, address, more string) string {
 	endpoint := fmt.Sprintf("socket_address: { address: 127.0.0.1, port_value: %s }", address[strings.LastIndexByte(address, ':')+1:])
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
@@ -65,22 +66,22 @@ func cluster(name, address, more string) string {
 		name, name, endpoint, optional("", more))
 }
 
-// http2 makes a cluster one of gRPC.
+// http2 makes a cluster use HTTP/2, for gRPC.
 const http2 = `typed_extension_protocol_options: { envoy.extensions.upstreams.http.v3.HttpProtocolOptions: { "@type": ` + typeURL + `upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} } } }`
 
-// extAuthz is the filter on gRPC, more as `key: value, …`.
+// extAuthz returns the filter over gRPC, with further keys `key: value, …`.
 func extAuthz(timeout, more string) string {
 	return fmt.Sprintf(`{ name: envoy.filters.http.ext_authz, typed_config: { "@type": %sfilters.http.ext_authz.v3.ExtAuthz, transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: koalagate }%s }%s } }`,
 		typeURL, optional("timeout: ", timeout), optional("", more))
 }
 
-// rateLimit is the filter of the rate limit service.
+// rateLimit returns the filter of the rate limit service.
 func rateLimit(timeout, more string) string {
 	return fmt.Sprintf(`{ name: envoy.filters.http.ratelimit, typed_config: { "@type": %sfilters.http.ratelimit.v3.RateLimit, domain: facts, rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: koalagate } } }%s%s } }`,
 		typeURL, optional("timeout: ", timeout), optional("", more))
 }
 
-// optional is one more key of a mapping in flow style, nothing without a value.
+// optional returns a key of a mapping in flow style, or "" without a value.
 func optional(key, value string) string {
 	if value == "" {
 		return ""
@@ -88,6 +89,6 @@ func optional(key, value string) string {
 	return ", " + key + value
 }
 
-// scripted is a rate_limits entry by which the stub knows the script: the
-// header X-Script.
+// scripted is a rate_limits entry that sends the header X-Script, which selects the
+// script of the stub.
 const scripted = `{ actions: [ { request_headers: { header_name: x-script, descriptor_key: script } } ] }`

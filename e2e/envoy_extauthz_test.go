@@ -18,17 +18,17 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// extAuthzFacts is an Envoy whose ext_authz filters ask a scripted service.
+// extAuthzFacts is an Envoy whose ext_authz filters call a scripted service.
 type extAuthzFacts struct {
 	stub  *stub
 	app   *mirror
 	envoy *e2e.Gateway
 }
 
-// What Envoy makes of the answers of an ext_authz service, and what it sends:
+// How Envoy treats the answers of an ext_authz service, and what it sends:
 // docs/gateways/facts.md.
 func TestEnvoyExtAuthzFacts(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	f := &extAuthzFacts{stub: newStub(t), app: newMirror(t)}
 	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
 		listener{
@@ -45,32 +45,32 @@ func TestEnvoyExtAuthzFacts(t *testing.T) {
 
 	t.Run("GW-1 an empty reply allows", f.emptyAllows)
 	t.Run("GW-2 the status alone decides", f.statusDecides)
-	t.Run("GW-3 an error is no denial", f.errorIsNoDenial)
+	t.Run("GW-3 an error is not a denial", f.errorIsNoDenial)
 	t.Run("GW-4 a denied status below 200 breaks the connection", f.deniedStatus)
 	t.Run("GW-5 headers of a denial are appended", f.deniedHeadersAppend)
 	t.Run("GW-6 headers for the upstream overwrite", f.upstreamHeadersOverwrite)
 	t.Run("GW-7 headers are removed in any spelling", f.removedHeaders)
-	t.Run("GW-8 headers for the client honour the append action", f.clientHeaders)
+	t.Run("GW-8 headers for the client honor the append action", f.clientHeaders)
 	t.Run("GW-9 a newline in a value breaks the response", f.newlineBreaks)
 	t.Run("GW-10 a query parameter is not encoded", f.queryParameters)
 	t.Run("GW-11 the default deadline is 200 ms", f.defaultDeadline)
 	t.Run("GW-12 an error response leaves it to the failure mode", f.errorResponse)
 	t.Run("GW-13 dynamic metadata reaches the log", f.dynamicMetadata)
 	t.Run("GW-14 headers have two forms", f.headerForms)
-	t.Run("GW-15 path and host come as they were sent", f.rawPath)
+	t.Run("GW-15 path and host arrive as they were sent", f.rawPath)
 	t.Run("GW-16 the source is the peer", f.sourceIsPeer)
-	t.Run("GW-28 the external address is Envoy's word", f.externalAddress)
-	t.Run("GW-17 context and metadata come along", f.contextAndMetadata)
+	t.Run("GW-28 Envoy sets the external address", f.externalAddress)
+	t.Run("GW-17 context and metadata are sent", f.contextAndMetadata)
 	t.Run("GW-18 the certificate names the principal", func(t *testing.T) { f.principal(t, h) })
-	t.Run("GW-19 a gRPC client is told 14", f.grpcClient)
+	t.Run("GW-19 a gRPC client gets status 14", f.grpcClient)
 	t.Run("GW-20 a denial keeps the client's connection", f.denialKeepsConnection)
 }
 
-// tenantMetadata makes metadata of the header X-Tenant, as an authentication
-// filter does of a token.
+// tenantMetadata converts the header X-Tenant to metadata, as an authentication
+// filter does with a token.
 const tenantMetadata = `{ name: envoy.filters.http.header_to_metadata, typed_config: { "@type": ` + typeURL + `filters.http.header_to_metadata.v3.Config, request_rules: [ { header: x-tenant, on_header_present: { metadata_namespace: facts, key: tenant } } ] } }`
 
-// checkReply is a reply of this code and kind.
+// checkReply returns a reply with this code and kind.
 func checkReply(code codes.Code, kind any) *authv3.CheckResponse {
 	r := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(code)}}
 	switch kind := kind.(type) {
@@ -84,14 +84,15 @@ func checkReply(code codes.Code, kind any) *authv3.CheckResponse {
 	return r
 }
 
-// errorResponse tells an error response from a denial: both are one message.
+// errorResponse distinguishes an error response from a denial, which has the same
+// message type.
 type errorResponse struct{ *authv3.DeniedHttpResponse }
 
 func denied(status int, body string, headers ...*corev3.HeaderValueOption) *authv3.DeniedHttpResponse {
 	return &authv3.DeniedHttpResponse{Status: &typev3.HttpStatus{Code: typev3.StatusCode(status)}, Body: body, Headers: headers}
 }
 
-// option is a header with the append action that a reply names.
+// option returns a header of a reply with its append action.
 func option(name, value string, action corev3.HeaderValueOption_HeaderAppendAction) *corev3.HeaderValueOption {
 	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: action}
 }
@@ -102,11 +103,11 @@ const (
 	ifAbsent  = corev3.HeaderValueOption_ADD_IF_ABSENT
 )
 
-// get asks a listener for a path after setting the service's answer.
+// get sets the service's answer and requests a path from a listener.
 func (f *extAuthzFacts) get(t *testing.T, on, path string, reply *authv3.CheckResponse, headers ...string) reply {
 	t.Helper()
 	f.stub.onCheck(path, reply, nil)
-	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
+	return send(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
 }
 
 func wantIs(t *testing.T, r reply, status int, body string) {
@@ -142,8 +143,8 @@ func (f *extAuthzFacts) errorIsNoDenial(t *testing.T) {
 	for _, code := range []codes.Code{codes.PermissionDenied, codes.ResourceExhausted, codes.Unavailable, codes.Internal} {
 		path := "/error-" + code.String()
 		f.stub.onCheck(path, nil, status.Error(code, "no"))
-		wantIs(t, ask(t, "GET", "http://"+f.envoy.Listeners["open"]+path), 200, "app")
-		wantIs(t, ask(t, "GET", "http://"+f.envoy.Listeners["strict"]+path), 503, "")
+		wantIs(t, send(t, "GET", "http://"+f.envoy.Listeners["open"]+path), 200, "app")
+		wantIs(t, send(t, "GET", "http://"+f.envoy.Listeners["strict"]+path), 503, "")
 	}
 }
 
@@ -152,7 +153,7 @@ func (f *extAuthzFacts) deniedStatus(t *testing.T) {
 		wantIs(t, f.get(t, "strict", fmt.Sprint("/denied-", code), checkReply(codes.PermissionDenied, denied(code, "x"))), code, "x")
 	}
 	f.stub.onCheck("/denied-42", checkReply(codes.PermissionDenied, denied(42, "x")), nil)
-	if r, err := askFor("GET", "http://"+f.envoy.Listeners["strict"]+"/denied-42"); err == nil {
+	if r, err := trySend("GET", "http://"+f.envoy.Listeners["strict"]+"/denied-42"); err == nil {
 		t.Errorf("the client got %d; want its connection broken", r.status)
 	}
 }
@@ -184,7 +185,7 @@ func (f *extAuthzFacts) removedHeaders(t *testing.T) {
 	wantHeader(t, got.Header, "X-Gone")
 	wantHeader(t, got.Header, "X-Stays", "1")
 	if got.Host == "" {
-		t.Error("the host is gone; want Envoy to keep it")
+		t.Error("the host was removed; want Envoy to keep it")
 	}
 }
 
@@ -206,7 +207,7 @@ func (f *extAuthzFacts) newlineBreaks(t *testing.T) {
 	for name, value := range map[string]string{"newline": "a\nb", "nul": "a\x00b"} {
 		path := "/value-" + name
 		f.stub.onCheck(path, checkReply(codes.PermissionDenied, denied(429, "slow", option("x-bad", value, overwrite))), nil)
-		if r, err := askFor("GET", "http://"+f.envoy.Listeners["strict"]+path); err == nil && r.status == 429 {
+		if r, err := trySend("GET", "http://"+f.envoy.Listeners["strict"]+path); err == nil && r.status == 429 {
 			t.Errorf("%s: the client got the 429, %v; Envoy passes it on", name, r.header)
 		}
 	}
@@ -241,11 +242,12 @@ func (f *extAuthzFacts) dynamicMetadata(t *testing.T) {
 	}
 }
 
-// wantLogged waits for the line that begins so, and wants a text in it.
+// wantLogged waits for the log line that begins with begin, and checks that it
+// contains want.
 func wantLogged(t *testing.T, g *e2e.Gateway, begin, want string) {
 	t.Helper()
 	found := ""
-	until(t, "Envoy logs "+begin, func() bool {
+	waitUntil(t, "Envoy logs "+begin, func() bool {
 		for line := range strings.Lines(g.Log()) {
 			if strings.HasPrefix(line, begin+" ") && strings.HasSuffix(line, "\n") {
 				found = line
@@ -258,7 +260,7 @@ func wantLogged(t *testing.T, g *e2e.Gateway, begin, want string) {
 	}
 }
 
-// allowed is a reply that allows.
+// allowed returns a reply that allows.
 func allowed() *authv3.CheckResponse { return checkReply(codes.OK, nil) }
 
 func (f *extAuthzFacts) grpcClient(t *testing.T) {
@@ -272,8 +274,8 @@ func (f *extAuthzFacts) grpcClient(t *testing.T) {
 	wantHeader(t, f.get(t, "strict", "/grpc-named", named, "Content-Type: application/grpc").header, "Grpc-Status", "8")
 }
 
-// denialKeepsConnection sends a body with each request that is refused: it
-// must not make the next one unreadable.
+// denialKeepsConnection sends a body with each refused request, which must not make
+// the next request unreadable.
 func (f *extAuthzFacts) denialKeepsConnection(t *testing.T) {
 	f.stub.onCheck("/kept", checkReply(codes.PermissionDenied, denied(429, "slow")), nil)
 	for _, r := range overOneConnection(t, f.envoy.Listeners["strict"], "/kept", 5) {

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// Each fact of docs/gateways/facts.md is shown by the test of its number, and
-// each such test shows a fact.
-func TestEveryFactIsShown(t *testing.T) {
+// Each fact of docs/gateways/facts.md has a test with its number, and each such test
+// belongs to a fact.
+func TestEveryFactHasATest(t *testing.T) {
 	text, err := os.ReadFile("../docs/gateways/facts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stated := numbers(regexp.MustCompile(`(?m)^- \*\*(GW-\d+)\*\* `), string(text))
 	if len(stated) < 50 {
-		t.Errorf("facts.md states %d facts of the form `- **GW-1** …`; there are more", len(stated))
+		t.Errorf("facts.md has %d facts of the form `- **GW-1** …`; want at least 50", len(stated))
 	}
-	shown := map[string]int{}
+	tested := map[string]int{}
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -29,22 +29,22 @@ func TestEveryFactIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		for fact, times := range numbers(regexp.MustCompile(`t\.Run\("(GW-\d+) `), string(source)) {
-			shown[fact] += times
+			tested[fact] += times
 		}
 	}
 	for fact, times := range stated {
-		if times != 1 || shown[fact] != 1 {
-			t.Errorf("%s is stated %d times and shown %d times; want once each", fact, times, shown[fact])
+		if times != 1 || tested[fact] != 1 {
+			t.Errorf("%s is stated %d times and tested %d times; want once each", fact, times, tested[fact])
 		}
 	}
-	for fact := range shown {
+	for fact := range tested {
 		if stated[fact] == 0 {
-			t.Errorf("%s is shown, and stated nowhere in docs/gateways/facts.md", fact)
+			t.Errorf("%s has a test, but is not in docs/gateways/facts.md", fact)
 		}
 	}
 }
 
-// numbers counts what the group of the expression finds.
+// numbers counts the matches of the expression's group.
 func numbers(e *regexp.Regexp, text string) map[string]int {
 	found := map[string]int{}
 	for _, match := range e.FindAllStringSubmatch(text, -1) {

@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// healthChecked makes a cluster ask its endpoints for their health.
+// healthChecked makes a cluster check the health of its endpoints.
 const healthChecked = `health_checks: [ { timeout: 1s, interval: 0.1s, no_traffic_interval: 0.1s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {} } ]`
 
 // How Envoy treats the service itself, and connections that are not HTTP:
 // docs/gateways/facts.md.
 func TestEnvoyFrontFacts(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	s, ill := newStub(t), newStub(t) // both without a health service
 	app := newMirror(t)
 	tcp := newEcho(t)
@@ -36,19 +36,19 @@ func TestEnvoyFrontFacts(t *testing.T) {
 	g := must(h.stage.EnvoyWith(strings.Replace(text, "  clusters:\n", tcpListener+"  clusters:\n", 1)))(t)
 
 	t.Run("GW-51 a worker keeps one connection", func(t *testing.T) {
-		together(20, func(int) {
-			if r, err := askFor("GET", g.URL+"/worker"); err != nil || r.status != 200 {
+		concurrently(20, func(int) {
+			if r, err := trySend("GET", g.URL+"/worker"); err != nil || r.status != 200 {
 				t.Errorf("%d, %v", r.status, err)
 			}
 		})
 		if n := s.connections.Load(); n > 2 {
-			t.Errorf("twenty requests at once took %d connections; want one for each of the two workers", n)
+			t.Errorf("twenty concurrent requests took %d connections; want one for each of the two workers", n)
 		}
 	})
-	t.Run("GW-52 a checked cluster asks no unhealthy instance, unless it panics", func(t *testing.T) {
+	t.Run("GW-52 a checked cluster calls no unhealthy instance, unless it panics", func(t *testing.T) {
 		wantStatus(t, 503, "GET", "http://"+g.Listeners["calm"]+"/calm")
-		if calls := ill.heard("/calm"); len(calls) != 0 {
-			t.Errorf("the service was asked %d times; want never", len(calls))
+		if calls := ill.callsOf("/calm"); len(calls) != 0 {
+			t.Errorf("the service got %d calls; want none", len(calls))
 		}
 		wantStatus(t, 200, "GET", "http://"+g.Listeners["panics"]+"/panics")
 	})
@@ -62,7 +62,7 @@ func TestEnvoyFrontFacts(t *testing.T) {
 	})
 	t.Run("GW-53 a TCP check has no request", func(t *testing.T) {
 		if got := talk(t, g.Listeners["tcp"], "hello"); got != "hello" {
-			t.Errorf("the application said %q; want the echo", got)
+			t.Errorf("the application answered %q; want the echo", got)
 		}
 		check := s.last(t, "").check.GetAttributes()
 		if check.GetRequest() != nil || check.GetSource().GetAddress().GetSocketAddress().GetAddress() != "127.0.0.1" {
@@ -77,12 +77,12 @@ func TestEnvoyFrontFacts(t *testing.T) {
 	})
 }
 
-// askingCluster is a filter that asks a cluster of this name.
+// askingCluster returns a filter that calls the cluster with this name.
 func askingCluster(name string) string {
 	return strings.Replace(extAuthz("5s", `status_on_error: { code: 503 }`), "cluster_name: koalagate", "cluster_name: "+name, 1)
 }
 
-// tcpListener asks ext_authz about connections that are not HTTP.
+// tcpListener checks connections that are not HTTP by ext_authz.
 var tcpListener = fmt.Sprintf(`  - name: tcp
     address: { socket_address: { address: 127.0.0.1, port_value: 0 } }
     filter_chains:
@@ -91,7 +91,7 @@ var tcpListener = fmt.Sprintf(`  - name: tcp
       - { name: envoy.filters.network.tcp_proxy, typed_config: { "@type": %sfilters.network.tcp_proxy.v3.TcpProxy, stat_prefix: tcp, cluster: echo } }
 `, typeURL, typeURL)
 
-// echo is an application that is not HTTP: it says what it hears.
+// echo is an application that does not speak HTTP and returns its input.
 type echo struct{ address string }
 
 func newEcho(t *testing.T) *echo {
@@ -117,7 +117,7 @@ func newEcho(t *testing.T) *echo {
 	return &echo{l.Addr().String()}
 }
 
-// talk says something over a connection, and returns what comes back of it.
+// talk sends text over a connection, and returns as much of the answer.
 func talk(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -129,16 +129,16 @@ func talk(t *testing.T, address, text string) string {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
-		return "" // it was closed
+		return "" // the connection was closed
 	}
-	heard := make([]byte, len(text))
-	n, _ := io.ReadFull(conn, heard) // what is missing was not said
-	return string(heard[:n])
+	answer := make([]byte, len(text))
+	n, _ := io.ReadFull(conn, answer) // a short answer is allowed
+	return string(answer[:n])
 }
 
-// The sample for TCP answers as its comments say.
+// The TCP sample behaves as its comments say.
 func TestEnvoyTCPSample(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", `
 [rules]
 rule : [count] [door=extauthz; ip=127.0.0.0/8]         [time=3600; count=2] [result=2; return=101]
@@ -163,7 +163,7 @@ rule : [count] [domain=connections; remote_address=+] [time=3600; count=4] [resu
 		connection.Domain = "connections"
 		r := must(shouldRateLimit(rateLimiter(t, k), connection))(t)
 		if r.OverallCode != overLimit {
-			t.Errorf("the rate limit service says %v; want its four connections counted", r)
+			t.Errorf("the rate limit service answered %v; want its four connections counted", r)
 		}
 	})
 	if err := k.Kill(); err != nil {

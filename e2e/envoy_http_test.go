@@ -11,26 +11,26 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// httpAuthorizer is a service for ext_authz over HTTP that answers as a test
-// says, by the path behind /auth.
+// httpAuthorizer is a service for ext_authz over HTTP with scripted answers for each
+// path after /auth.
 type httpAuthorizer struct {
-	mu     sync.Mutex
-	answer map[string]http.HandlerFunc
-	asked  map[string]*http.Request
+	mu       sync.Mutex
+	answer   map[string]http.HandlerFunc
+	requests map[string]*http.Request
 }
 
-// ServeHTTP answers by the path, and allows without a script.
+// ServeHTTP answers by the script of the path, and allows without a script.
 func (a *httpAuthorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	path := strings.TrimPrefix(r.URL.Path, "/auth")
-	a.asked[path] = r
+	a.requests[path] = r
 	if answer := a.answer[path]; answer != nil {
 		answer(w, r)
 	}
 }
 
-// httpFacts is an Envoy whose ext_authz filters ask over HTTP.
+// httpFacts is an Envoy whose ext_authz filters use HTTP.
 type httpFacts struct {
 	service *httpAuthorizer
 	app     *mirror
@@ -42,11 +42,11 @@ func extAuthzHTTP(more, response string) string {
 		`, http_service: { path_prefix: /auth, server_uri: { uri: "http://service", cluster: service, timeout: 5s }` + optional("authorization_response: ", response) + ` } } }`
 }
 
-// What Envoy makes of the answers of an ext_authz service over HTTP, and what
-// it sends: docs/gateways/facts.md.
+// How Envoy treats the answers of an ext_authz service over HTTP, and what it sends:
+// docs/gateways/facts.md.
 func TestEnvoyHTTPExtAuthzFacts(t *testing.T) {
-	h := newHouse(t)
-	f := &httpFacts{service: &httpAuthorizer{answer: map[string]http.HandlerFunc{}, asked: map[string]*http.Request{}}, app: newMirror(t)}
+	h := newFixture(t)
+	f := &httpFacts{service: &httpAuthorizer{answer: map[string]http.HandlerFunc{}, requests: map[string]*http.Request{}}, app: newMirror(t)}
 	server := httptest.NewServer(f.service)
 	t.Cleanup(server.Close)
 	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("service", server.Listener.Addr().String(), ""),
@@ -57,9 +57,9 @@ func TestEnvoyHTTPExtAuthzFacts(t *testing.T) {
 	)))(t)
 
 	t.Run("GW-21 only 200 allows", f.only200Allows)
-	t.Run("GW-22 what is below 500 is relayed", f.relayed)
+	t.Run("GW-22 an answer below 500 is relayed", f.relayed)
 	t.Run("GW-23 only listed headers are sent", f.sent)
-	t.Run("GW-24 only listed headers are handed on", f.handedOn)
+	t.Run("GW-24 only listed headers are passed on", f.passedOn)
 }
 
 func (f *httpFacts) on(path string, status int, body string, headers ...string) {
@@ -77,7 +77,7 @@ func (f *httpFacts) on(path string, status int, body string, headers ...string) 
 
 func (f *httpFacts) get(t *testing.T, on, path string, headers ...string) reply {
 	t.Helper()
-	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
+	return send(t, "GET", "http://"+f.envoy.Listeners[on]+path, headers...)
 }
 
 func (f *httpFacts) only200Allows(t *testing.T) {
@@ -108,9 +108,9 @@ func (f *httpFacts) relayed(t *testing.T) {
 func (f *httpFacts) sent(t *testing.T) {
 	headers := []string{"X-User: ann", "Cookie: c=1", "Cookie: d=2", "Authorization: Bearer t", "X-Forwarded-For: 198.51.100.66"}
 	f.get(t, "bare", "/sent-bare?q=1", headers...)
-	bare := f.service.asked["/sent-bare"]
+	bare := f.service.requests["/sent-bare"]
 	if bare.Method != "GET" || bare.URL.RawQuery != "q=1" || bare.Host != f.envoy.Listeners["bare"] {
-		t.Errorf("the check is %s %s of %s; want the client's own method, query and host", bare.Method, bare.URL, bare.Host)
+		t.Errorf("the check is %s %s at %s; want the client's own method, query and host", bare.Method, bare.URL, bare.Host)
 	}
 	wantHeader(t, bare.Header, "Authorization", "Bearer t")
 	wantHeader(t, bare.Header, "X-User")
@@ -118,16 +118,16 @@ func (f *httpFacts) sent(t *testing.T) {
 	wantHeader(t, bare.Header, "X-Forwarded-For")
 
 	f.get(t, "listed", "/sent-listed", headers...)
-	listed := f.service.asked["/sent-listed"]
+	listed := f.service.requests["/sent-listed"]
 	wantHeader(t, listed.Header, "X-User")
 	wantHeader(t, listed.Header, "Cookie", "c=1,d=2")
 	forwarded := strings.Join(listed.Header.Values("X-Forwarded-For"), ",")
 	if first, last := strings.Index(forwarded, "198.51.100.66"), strings.LastIndexByte(forwarded, ','); first != 0 || last < 0 {
-		t.Errorf("X-Forwarded-For is %q; want the client's own at the left, and what Envoy knows at the right", forwarded)
+		t.Errorf("X-Forwarded-For is %q; want the client's value at the left, and Envoy's at the right", forwarded)
 	}
 }
 
-func (f *httpFacts) handedOn(t *testing.T) {
+func (f *httpFacts) passedOn(t *testing.T) {
 	f.on("/handed", 200, "", "X-Up: 1", "X-Down: 2", "X-Other: 3")
 	r := f.get(t, "listed", "/handed", "X-Up: client", "X-Other: client")
 	wantHeader(t, r.header, "X-Down", "2")
@@ -138,11 +138,11 @@ func (f *httpFacts) handedOn(t *testing.T) {
 	wantHeader(t, got, "X-Down")
 	f.on("/handed-none", 200, "")
 	f.get(t, "listed", "/handed-none", "X-Up: client")
-	wantHeader(t, f.app.reached("/handed-none")[0].Header, "X-Up", "client") // so a sample must remove it
+	wantHeader(t, f.app.reached("/handed-none")[0].Header, "X-Up", "client") // so the sample must remove it
 }
 
-// envoyHTTP is envoy/envoy-http.yaml before app.
-func (h *house) envoyHTTP(app *e2e.App, k *e2e.Koalagate) *e2e.Gateway {
+// envoyHTTP starts Envoy with envoy/envoy-http.yaml in front of app.
+func (h *fixture) envoyHTTP(app *e2e.App, k *e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.EnvoySample("envoy/envoy-http.yaml",
 		[2]string{"port_value: 9901 ", "port_value: 0 "}, [2]string{"port_value: 10000 ", "port_value: 0 "},
@@ -153,14 +153,14 @@ func (h *house) envoyHTTP(app *e2e.App, k *e2e.Koalagate) *e2e.Gateway {
 
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// The sample for HTTP answers as its comments say.
+// The HTTP sample behaves as its comments say.
 func TestEnvoyHTTPSample(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.stage.Path("examples/gateway.conf"))
 	app := h.app()
 	g := h.envoyHTTP(app, k)
-	t.Run("GW-25 a refusal is relayed whole", func(t *testing.T) { trueRefusal(t, g, "http") })
-	t.Run("GW-26 the application hears what was decided", func(t *testing.T) {
+	t.Run("GW-25 a refusal is relayed completely", func(t *testing.T) { trueRefusal(t, g, "http") })
+	t.Run("GW-26 the application gets the decision", func(t *testing.T) {
 		r := wantStatus(t, 200, "GET", g.URL+"/other", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: comment")
 		var got e2e.Arrived
 		want := e2e.Arrived{Method: "GET", Path: "/other", Decision: "none"}

@@ -8,8 +8,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// policyRules say for each path, and each user of the rate limit service, what
-// holds where Redis is away.
+// policyRules sets a policy for each path, and each user of the rate limit service.
 const policyRules = `
 [params]
 fail : descriptor user
@@ -26,22 +25,22 @@ rule : [count] [fail=gateway] [time=3600; count=100] [result=2; return=204; fail
 2 : {"Err_no":10}
 `
 
-// What fail= of a rule comes to at a real Envoy, at filters that fail open and at
-// those that fail closed. Those that fail closed do so with 502, to tell their
-// own word from koalagate's.
+// The effect of fail= of a rule with a real Envoy, for filters that fail open and for
+// filters that fail closed. The latter use 502, to distinguish their refusals from
+// koalagate's.
 func TestEnvoyWithoutRedis(t *testing.T) {
-	h := newHouse(t)
-	k := h.koalagate("--rules", h.file("rules.conf", policyRules), "--redis", "redis://"+nobody(t))
+	h := newFixture(t)
+	k := h.koalagate("--rules", h.file("rules.conf", policyRules), "--redis", "redis://"+unusedAddress(t))
 	limits := `[ { actions: [ { request_headers: { header_name: x-user, descriptor_key: user } } ] } ]`
 	g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
 		listener{name: "authz-closed", filters: []string{extAuthz("5s", `status_on_error: { code: 502 }`)}},
 		listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
 		listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 502 }`)}, rateLimit: limits},
 		listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
-		listener{name: "web-closed", filters: []string{slowly(httpAuthz("status_on_error: { code: 502 }"))}},
-		listener{name: "web-open", filters: []string{slowly(httpAuthz("failure_mode_allow: true"))}},
+		listener{name: "web-closed", filters: []string{withLongTimeout(httpAuthz("status_on_error: { code: 502 }"))}},
+		listener{name: "web-open", filters: []string{withLongTimeout(httpAuthz("failure_mode_allow: true"))}},
 	)))(t)
-	t.Run("GW-74 without Redis a rule's fail holds", func(t *testing.T) {
+	t.Run("GW-74 without Redis a rule's fail applies", func(t *testing.T) {
 		for _, c := range []struct {
 			fail string
 			want map[string]int
@@ -52,7 +51,7 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 			{"gateway", map[string]int{"authz-closed": 503, "authz-open": 200, "limit-closed": 502, "limit-open": 200, "web-closed": 502, "web-open": 200}},
 		} {
 			for on, want := range c.want {
-				r := ask(t, "GET", "http://"+g.Listeners[on]+"/"+c.fail, "X-User: "+c.fail)
+				r := send(t, "GET", "http://"+g.Listeners[on]+"/"+c.fail, "X-User: "+c.fail)
 				if r.status != want {
 					t.Errorf("fail=%s, %s: %d; want %d", c.fail, on, r.status, want)
 				}
@@ -64,12 +63,14 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 	})
 }
 
-// nobody is an address of loopback where nothing answers: one that no other
-// program of the tests is given.
-func nobody(t *testing.T) string {
+// unusedAddress returns a loopback address without a listener, which no other
+// program of the tests uses.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	return must(e2e.FreeAddress())(t)
 }
 
-// slowly gives a filter the time that a busy machine needs.
-func slowly(filter string) string { return strings.Replace(filter, "timeout: 0.3s", "timeout: 5s", 1) }
+// withLongTimeout gives a filter the time that a busy machine needs.
+func withLongTimeout(filter string) string {
+	return strings.Replace(filter, "timeout: 0.3s", "timeout: 5s", 1)
+}

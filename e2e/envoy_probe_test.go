@@ -8,26 +8,26 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// A probe finds the ways in which Envoy is commonly set up wrongly.
+// The probe detects common configuration errors of Envoy.
 func TestProbeOfEnvoy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	rules := h.file("rules.conf", strings.Replace(doorRules, "[result]", "rule : [count] [domain=facts; user=+] [time=3600; count=5] [result=2; return=301]\n[result]", 1))
 	k := h.koalagate("--rules", rules)
 	app := h.app()
 	web := func(headers, more string) string {
 		filter := httpAuthz(more)
 		if headers == "" {
-			return slowly(strings.Replace(filter, ", allowed_headers: { patterns: [ { exact: x-forwarded-for } ] }", "", 1))
+			return withLongTimeout(strings.Replace(filter, ", allowed_headers: { patterns: [ { exact: x-forwarded-for } ] }", "", 1))
 		}
-		return slowly(strings.Replace(filter, "{ exact: x-forwarded-for }", headers, 1))
+		return withLongTimeout(strings.Replace(filter, "{ exact: x-forwarded-for }", headers, 1))
 	}
 	const closed = "status_on_error: { code: 403 }"
 	const all = "{ exact: x-forwarded-for }, { exact: x-user-id }"
 	byUser := `[ { actions: [ { request_headers: { header_name: x-user-id, descriptor_key: user } } ] } ]`
 	disabled := `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig, disabled: true } }`
 	g := must(h.stage.EnvoyWith(envoyConfig(app.Address,
-		cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, "")+strings.ReplaceAll(cluster("koalagate", nobody(t), http2), "koalagate", "nobody"),
+		cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, "")+strings.ReplaceAll(cluster("koalagate", unusedAddress(t), http2), "koalagate", "nobody"),
 		listener{name: "disabled", filters: []string{extAuthz("5s", "")}, route: disabled},
 		listener{name: "open", filters: []string{strings.Replace(extAuthz("5s", "failure_mode_allow: true"), "koalagate", "nobody", 1)}},
 		listener{name: "closed", filters: []string{strings.Replace(extAuthz("5s", ""), "koalagate", "nobody", 1)}},
@@ -49,7 +49,7 @@ func TestProbeOfEnvoy(t *testing.T) {
 	for _, c := range []struct {
 		name, listener string
 		code           int
-		says           []string
+		want           []string
 	}{
 		{"a filter that is disabled", "disabled", 1, []string{"it is silently open", "Envoy: the filter is missing or `disabled` on this route"}},
 		{"koalagate is gone, and the filter fails open", "open", 1, []string{"it is silently open", "`failure_mode_allow`"}},
@@ -59,14 +59,14 @@ func TestProbeOfEnvoy(t *testing.T) {
 		{"no address", "unlisted", 1, []string{"the first request is answered with 403 Forbidden", "allowed_headers has to list x-forwarded-for"}},
 		{"a parameter that clients choose", "params", 1, []string{"passes with X-Koala-Param-act: koalagate-probe", "keep x-koala- out of allowed_headers"}},
 	} {
-		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.says, at(c.listener, c.listener)...) })
+		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.want, at(c.listener, c.listener)...) })
 	}
 }
 
-// A probe of an instance itself, as Envoy would ask it.
+// The probe can call an instance directly, like Envoy.
 func TestProbeOfKoalagate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	servers, clients := h.authority("server-ca"), h.authority("client-ca")
 	cert, key := h.sign(servers, "koalagate")
 	ownCert, ownKey := h.sign(clients, "prober")
@@ -81,7 +81,7 @@ func TestProbeOfKoalagate(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		code         int
-		says, args   []string
+		want, args   []string
 	}{
 		{"plain text", "grpc://" + plain.GRPC, 0, refused, comment},
 		{"by the address that it comes from", "grpc://" + plain.GRPC, 0, []string{"check 6 is denied with 429, by rule 202"}, []string{"--path", "/by-address", "--peer", "203.0.113.9"}},
@@ -95,12 +95,12 @@ func TestProbeOfKoalagate(t *testing.T) {
 		{"another name", "grpcs://" + secret.GRPC, 1, []string{"FAULT reach", "--server-name"}, append([]string{"--ca", servers.file, "--server-name", "other.example"}, comment...)},
 		{"mutual TLS", "grpcs://" + mutual.GRPC, 0, refused, append(own, comment...)},
 		{"mutual TLS without a certificate", "grpcs://" + mutual.GRPC, 1, []string{"FAULT reach", "with grpc_tls_client_ca it wants --cert"}, append([]string{"--ca", servers.file}, comment...)},
-		{"nobody", "grpc://" + nobody(t), 1, []string{"FAULT reach", "is koalagate up"}, append([]string{"--timeout", "1s"}, comment...)},
+		{"nobody", "grpc://" + unusedAddress(t), 1, []string{"FAULT reach", "is koalagate up"}, append([]string{"--timeout", "1s"}, comment...)},
 		{"a certificate without its key", "grpcs://" + mutual.GRPC, 2, []string{"--cert and --key go together"}, []string{"--cert", ownCert}},
 		{"TLS options without TLS", "grpc://" + plain.GRPC, 2, []string{"are for https:// and grpcs:// alone"}, []string{"--ca", servers.file}},
 		{"no URL", "127.0.0.1:9191", 2, []string{"is no URL that can be probed"}, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.says, append([]string{c.target}, c.args...)...) })
+		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.want, append([]string{c.target}, c.args...)...) })
 	}
 	t.Run("a door that does not enforce", func(t *testing.T) {
 		for mode, word := range map[string]string{"observe": "observed-deny", "off": "off"} {

@@ -17,23 +17,23 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// rateLimitFacts is an Envoy whose rate limit filters ask a scripted service.
+// rateLimitFacts is an Envoy whose rate limit filters call a scripted service.
 type rateLimitFacts struct {
 	stub  *stub
 	app   *mirror
 	envoy *e2e.Gateway
 }
 
-// perRoute are limits of the filter's own per-route configuration, which knows
-// more than the route's.
+// perRoute returns limits in the filter's per-route configuration, which has more
+// options than the route's.
 func perRoute(limits string) string {
 	return `typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ` + typeURL + `filters.http.ratelimit.v3.RateLimitPerRoute, rate_limits: [ ` + limits + ` ] } }`
 }
 
-// What Envoy makes of the answers of a rate limit service, and what it sends:
+// How Envoy treats the answers of a rate limit service, and what it sends:
 // docs/gateways/facts.md.
 func TestEnvoyRateLimitFacts(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	f := &rateLimitFacts{stub: newStub(t), app: newMirror(t)}
 	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
 		listener{
@@ -64,15 +64,15 @@ func TestEnvoyRateLimitFacts(t *testing.T) {
 	t.Run("GW-31 the overall code alone decides", f.overallDecides)
 	t.Run("GW-32 descriptors may be empty, equal or without entries", f.oddDescriptors)
 	t.Run("GW-33 hits are set, zero, negative, and sent when the stream is done", f.hits)
-	t.Run("GW-34 a limit comes along", f.override)
-	t.Run("GW-35 the quota's headers are Envoy's", f.quotaHeaders)
-	t.Run("GW-36 the reset is cut to whole seconds", f.reset)
-	t.Run("GW-37 headers of the service stand beside Envoy's", f.doubledHeaders)
-	t.Run("GW-38 the raw body is the client's", f.rawBody)
+	t.Run("GW-34 a limit is sent", f.override)
+	t.Run("GW-35 Envoy builds the quota headers", f.quotaHeaders)
+	t.Run("GW-36 the reset is truncated to whole seconds", f.reset)
+	t.Run("GW-37 headers of the service are added to Envoy's", f.doubledHeaders)
+	t.Run("GW-38 the raw body goes to the client", f.rawBody)
 	t.Run("GW-39 the default deadline is 20 ms", f.defaultDeadline)
 	t.Run("GW-40 dynamic metadata of the rate limit reaches the log", f.dynamicMetadata)
 	t.Run("GW-41 an error is left to the failure mode", f.failureMode)
-	t.Run("GW-42 a gRPC client over its limit is told 14", f.grpcClient)
+	t.Run("GW-42 a gRPC client over its limit gets status 14", f.grpcClient)
 }
 
 const (
@@ -80,13 +80,14 @@ const (
 	overLimit = rlsv3.RateLimitResponse_OVER_LIMIT
 )
 
-// limitReply is a reply with these statuses.
+// limitReply returns a reply with these statuses.
 func limitReply(overall rlsv3.RateLimitResponse_Code, statuses ...*rlsv3.RateLimitResponse_DescriptorStatus) *rlsv3.RateLimitResponse {
 	return &rlsv3.RateLimitResponse{OverallCode: overall, Statuses: statuses}
 }
 
-// standing is a descriptor's status: 10 a minute times multiplier.
-func standing(code rlsv3.RateLimitResponse_Code, name string, multiplier uint32, reset time.Duration) *rlsv3.RateLimitResponse_DescriptorStatus {
+// descriptorStatus returns a descriptor's status with a limit of 10 per minute times
+// multiplier.
+func descriptorStatus(code rlsv3.RateLimitResponse_Code, name string, multiplier uint32, reset time.Duration) *rlsv3.RateLimitResponse_DescriptorStatus {
 	return &rlsv3.RateLimitResponse_DescriptorStatus{
 		Code: code, LimitRemaining: 7, DurationUntilReset: durationpb.New(reset),
 		CurrentLimit: &rlsv3.RateLimitResponse_RateLimit{
@@ -95,15 +96,15 @@ func standing(code rlsv3.RateLimitResponse_Code, name string, multiplier uint32,
 	}
 }
 
-// get asks a listener after setting the service's answer to a script.
+// get sets the service's answer to a script, and sends a request to a listener.
 func (f *rateLimitFacts) get(t *testing.T, on, script string, reply *rlsv3.RateLimitResponse, headers ...string) reply {
 	t.Helper()
 	f.stub.onLimit(script, reply, nil)
-	return ask(t, "GET", "http://"+f.envoy.Listeners[on]+"/"+script, append(headers, "X-Script: "+script)...)
+	return send(t, "GET", "http://"+f.envoy.Listeners[on]+"/"+script, append(headers, "X-Script: "+script)...)
 }
 
 func (f *rateLimitFacts) overallDecides(t *testing.T) {
-	over, fine := standing(overLimit, "", 1, time.Second), standing(okCode, "", 1, time.Second)
+	over, fine := descriptorStatus(overLimit, "", 1, time.Second), descriptorStatus(okCode, "", 1, time.Second)
 	wantIs(t, f.get(t, "strict", "ok-over", limitReply(okCode, over)), 200, "app")
 	wantIs(t, f.get(t, "strict", "over-ok", limitReply(overLimit, fine)), 429, "")
 	wantIs(t, f.get(t, "strict", "over-none", limitReply(overLimit)), 429, "")
@@ -126,11 +127,11 @@ func (f *rateLimitFacts) oddDescriptors(t *testing.T) {
 		t.Errorf("Envoy sent %q; want %q", strings.Join(got, "|"), want)
 	}
 	if request.GetDomain() != "facts" || request.GetHitsAddend() != 0 {
-		t.Errorf("domain %q, hits_addend %d; want facts, and 0 for what is not said", request.GetDomain(), request.GetHitsAddend())
+		t.Errorf("domain %q, hits_addend %d; want facts, and 0 for the unset value", request.GetDomain(), request.GetHitsAddend())
 	}
 }
 
-// descriptorOf finds the descriptor with the entry k=value.
+// descriptorOf returns the descriptor with the entry k=value.
 func descriptorOf(r *rlsv3.RateLimitRequest, value string) *commonv3.RateLimitDescriptor {
 	for _, d := range r.GetDescriptors() {
 		for _, e := range d.GetEntries() {
@@ -144,11 +145,11 @@ func descriptorOf(r *rlsv3.RateLimitRequest, value string) *commonv3.RateLimitDe
 
 func (f *rateLimitFacts) hits(t *testing.T) {
 	f.get(t, "hits", "hits", limitReply(okCode))
-	until(t, "Envoy asks again when the stream is done", func() bool { return len(f.stub.heard("hits")) == 2 })
-	calls := f.stub.heard("hits")
+	waitUntil(t, "Envoy asks again when the stream is done", func() bool { return len(f.stub.callsOf("hits")) == 2 })
+	calls := f.stub.callsOf("hits")
 	request, done := calls[0].limit, calls[1].limit
 	if look := descriptorOf(request, "look"); look.GetHitsAddend() == nil || look.GetHitsAddend().GetValue() != 0 {
-		t.Errorf("the look is %v; want hits_addend there, and 0", look)
+		t.Errorf("the read is %v; want hits_addend set to 0", look)
 	}
 	if three := descriptorOf(request, "three"); three.GetHitsAddend().GetValue() != 3 || three.GetIsNegativeHits() {
 		t.Errorf("three hits are %v", three)
@@ -157,7 +158,7 @@ func (f *rateLimitFacts) hits(t *testing.T) {
 		t.Errorf("the refund is %v; want 2 negative hits", back)
 	}
 	if descriptorOf(request, "done") != nil || len(done.GetDescriptors()) != 1 || descriptorOf(done, "done").GetHitsAddend().GetValue() != uint64(len("app")) {
-		t.Errorf("before %v, when done %v; want one descriptor with the bytes that were sent, after the response alone", request, done)
+		t.Errorf("before %v, when done %v; want one descriptor with the number of bytes sent, only after the response", request, done)
 	}
 }
 
@@ -165,28 +166,28 @@ func (f *rateLimitFacts) override(t *testing.T) {
 	f.get(t, "odd", "override", limitReply(okCode))
 	limit := descriptorOf(f.stub.last(t, "override").limit, "own").GetLimit()
 	if limit.GetRequestsPerUnit() != 42 || limit.GetUnit().String() != "HOUR" {
-		t.Errorf("the limit is %v; want 42 an hour", limit)
+		t.Errorf("the limit is %v; want 42 per hour", limit)
 	}
 }
 
 func (f *rateLimitFacts) quotaHeaders(t *testing.T) {
-	r := f.get(t, "strict", "quota", limitReply(okCode, standing(okCode, "201", 10, 33*time.Second)))
+	r := f.get(t, "strict", "quota", limitReply(okCode, descriptorStatus(okCode, "201", 10, 33*time.Second)))
 	wantHeader(t, r.header, "X-Ratelimit-Limit", `10, 10;w=600;name="201"`)
 	wantHeader(t, r.header, "X-Ratelimit-Remaining", "7")
 	wantHeader(t, r.header, "X-Ratelimit-Reset", "33")
-	broken := f.get(t, "strict", "quote", limitReply(okCode, standing(okCode, `q"x`, 1, time.Second)))
-	wantHeader(t, broken.header, "X-Ratelimit-Limit", `10, 10;w=60;name="q"x"`) // no structured field
+	broken := f.get(t, "strict", "quote", limitReply(okCode, descriptorStatus(okCode, `q"x`, 1, time.Second)))
+	wantHeader(t, broken.header, "X-Ratelimit-Limit", `10, 10;w=60;name="q"x"`) // not a valid structured field
 }
 
 func (f *rateLimitFacts) reset(t *testing.T) {
-	r := f.get(t, "strict", "reset", limitReply(overLimit, standing(overLimit, "", 1, 1900*time.Millisecond)))
+	r := f.get(t, "strict", "reset", limitReply(overLimit, descriptorStatus(overLimit, "", 1, 1900*time.Millisecond)))
 	wantIs(t, r, 429, "")
 	wantHeader(t, r.header, "X-Ratelimit-Reset", "1")
-	wantHeader(t, r.header, "Retry-After", "1") // a client that comes back then is refused again
+	wantHeader(t, r.header, "Retry-After", "1") // a client that retries then is refused again
 }
 
 func (f *rateLimitFacts) doubledHeaders(t *testing.T) {
-	reply := limitReply(overLimit, standing(overLimit, "", 1, 9*time.Second))
+	reply := limitReply(overLimit, descriptorStatus(overLimit, "", 1, 9*time.Second))
 	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "X-RateLimit-Limit", Value: "ours"}, {Key: "X-Ours", Value: "1"}}
 	r := f.get(t, "strict", "doubled", reply)
 	wantHeader(t, r.header, "X-Ours", "1")
@@ -194,7 +195,7 @@ func (f *rateLimitFacts) doubledHeaders(t *testing.T) {
 }
 
 func (f *rateLimitFacts) rawBody(t *testing.T) {
-	reply := limitReply(overLimit, standing(overLimit, "", 1, time.Second))
+	reply := limitReply(overLimit, descriptorStatus(overLimit, "", 1, time.Second))
 	reply.RawBody = []byte(`{"status":429}`)
 	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "Content-Type", Value: "application/problem+json"}}
 	r := f.get(t, "strict", "body", reply)
@@ -205,12 +206,12 @@ func (f *rateLimitFacts) rawBody(t *testing.T) {
 }
 
 func (f *rateLimitFacts) defaultDeadline(t *testing.T) {
-	until(t, "a call comes before its deadline", func() bool {
+	waitUntil(t, "a call comes before its deadline", func() bool {
 		f.get(t, "default", "deadline", limitReply(okCode))
-		return len(f.stub.heard("deadline")) > 0
+		return len(f.stub.callsOf("deadline")) > 0
 	})
-	if c := f.stub.last(t, "deadline"); !c.hurried || c.left > 20*time.Millisecond {
-		t.Errorf("the call came with %v left, and a deadline: %t; want 20 ms at most", c.left, c.hurried)
+	if c := f.stub.last(t, "deadline"); !c.hasDeadline || c.left > 20*time.Millisecond {
+		t.Errorf("the call had %v left, and a deadline: %t; want at most 20 ms", c.left, c.hasDeadline)
 	}
 }
 
@@ -228,7 +229,7 @@ func (f *rateLimitFacts) failureMode(t *testing.T) {
 		script := "error-" + code.String()
 		f.stub.onLimit(script, nil, status.Error(code, "no"))
 		for on, want := range map[string]int{"open": 200, "strict": 503} {
-			if r := ask(t, "GET", "http://"+f.envoy.Listeners[on]+"/", "X-Script: "+script); r.status != want {
+			if r := send(t, "GET", "http://"+f.envoy.Listeners[on]+"/", "X-Script: "+script); r.status != want {
 				t.Errorf("%v, %s: %d; want %d", code, on, r.status, want)
 			}
 		}
@@ -236,7 +237,7 @@ func (f *rateLimitFacts) failureMode(t *testing.T) {
 }
 
 func (f *rateLimitFacts) grpcClient(t *testing.T) {
-	reply := limitReply(overLimit, standing(overLimit, "", 1, time.Second))
+	reply := limitReply(overLimit, descriptorStatus(overLimit, "", 1, time.Second))
 	reply.RawBody = []byte("slow")
 	r := f.get(t, "strict", "grpc", reply, "Content-Type: application/grpc")
 	if r.status != 200 {

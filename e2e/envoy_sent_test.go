@@ -7,12 +7,12 @@ import (
 )
 
 func (f *extAuthzFacts) defaultDeadline(t *testing.T) {
-	until(t, "a call comes before its deadline", func() bool {
+	waitUntil(t, "a call comes before its deadline", func() bool {
 		f.get(t, "default", "/deadline", allowed())
-		return len(f.stub.heard("/deadline")) > 0
+		return len(f.stub.callsOf("/deadline")) > 0
 	})
-	if c := f.stub.last(t, "/deadline"); !c.hurried || c.left > 200*time.Millisecond {
-		t.Errorf("the call came with %v left, and a deadline: %t; want 200 ms at most", c.left, c.hurried)
+	if c := f.stub.last(t, "/deadline"); !c.hasDeadline || c.left > 200*time.Millisecond {
+		t.Errorf("the call had %v left, and a deadline: %t; want at most 200 ms", c.left, c.hasDeadline)
 	}
 }
 
@@ -45,10 +45,10 @@ func (f *extAuthzFacts) rawPath(t *testing.T) {
 	wantStatus(t, 200, "GET", url, "X-User: ann", "X-Other: hidden")
 	got := f.stub.last(t, path).check.GetAttributes().GetRequest().GetHttp()
 	if got.GetMethod() != "GET" || got.GetScheme() != "http" || got.GetHost() != f.envoy.Listeners["few"] {
-		t.Errorf("the check says %s %s %s; want GET, http and the host with its port", got.GetMethod(), got.GetScheme(), got.GetHost())
+		t.Errorf("the check contains %s %s %s; want GET, http and the host with its port", got.GetMethod(), got.GetScheme(), got.GetHost())
 	}
 	if len(got.GetHeaders()) != 1 || got.GetHeaders()["x-user"] != "ann" {
-		t.Errorf("with allowed_headers the check brings %v; want x-user alone, no pseudo header", got.GetHeaders())
+		t.Errorf("with allowed_headers the check contains %v; want only x-user, no pseudo header", got.GetHeaders())
 	}
 }
 
@@ -61,10 +61,10 @@ func (f *extAuthzFacts) sourceIsPeer(t *testing.T) {
 }
 
 func (f *extAuthzFacts) externalAddress(t *testing.T) {
-	lie := "X-Envoy-External-Address: 198.51.100.66"
+	forged := "X-Envoy-External-Address: 198.51.100.66"
 	for on, want := range map[string]string{"strict": "127.0.0.1", "behind": "203.0.113.9"} {
 		path := "/external-" + on
-		f.get(t, on, path, allowed(), "X-Forwarded-For: 198.51.100.66, 203.0.113.9", lie)
+		f.get(t, on, path, allowed(), "X-Forwarded-For: 198.51.100.66, 203.0.113.9", forged)
 		got := f.stub.last(t, path).check.GetAttributes()
 		if address := got.GetRequest().GetHttp().GetHeaders()["x-envoy-external-address"]; address != want {
 			t.Errorf("%s: x-envoy-external-address is %q; want %q", on, address, want)
@@ -79,7 +79,7 @@ func (f *extAuthzFacts) contextAndMetadata(t *testing.T) {
 	f.get(t, "strict", "/context", allowed(), "X-Tenant: acme")
 	got := f.stub.last(t, "/context").check.GetAttributes()
 	if act := got.GetContextExtensions()["act"]; act != "route" {
-		t.Errorf("act is %q; want what the route says", act)
+		t.Errorf("act is %q; want the route's value", act)
 	}
 	for space, want := range map[string]string{"facts": "acme", "facts.route": "gold"} {
 		metadata := got.GetMetadataContext()

@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// serviceRules limit what the tests below ask for; everything that a request
-// tells of itself is part of what a purchase is counted by.
+// serviceRules limits the requests of the tests below. All properties of a request
+// are part of the identity of a purchase.
 const serviceRules = `
 [params]
 uid    : header X-User-Id else cookie uid
@@ -38,21 +38,21 @@ rule : [count] [domain=facts; user=+] [time=3600; count=5] [result=2; return=301
 2 : {"Err_no":10, "Err_msg":"Not so fast"}
 `
 
-// service is an Envoy with filters of many forms that ask koalagate.
+// service is an Envoy with several filter configurations that call koalagate.
 type service struct {
 	app      *mirror
 	envoy    *e2e.Gateway
-	overHTTP *e2e.Gateway // as its sample says
+	overHTTP *e2e.Gateway // with its sample
 }
 
-// byUser are limits of the filter that count by X-User.
+// byUser returns limits of the filter that count by X-User.
 func byUser(more string) string {
 	return perRoute(`{ actions: [ { request_headers: { header_name: x-user, descriptor_key: user } } ]` + optional("", more) + ` }`)
 }
 
-// What koalagate makes of what a real Envoy sends: docs/gateways/facts.md.
-func TestEnvoyAsksKoalagate(t *testing.T) {
-	h := newHouse(t)
+// How koalagate treats the calls of a real Envoy: docs/gateways/facts.md.
+func TestEnvoyWithKoalagate(t *testing.T) {
+	h := newFixture(t)
 	socket := h.dir + "/grpc.sock"
 	k := h.koalagate("--rules", h.file("rules.conf", serviceRules), "--grpc-addr", "unix:"+socket)
 	s := &service{app: newMirror(t), overHTTP: h.envoyHTTP(h.app(), k)}
@@ -74,20 +74,20 @@ func TestEnvoyAsksKoalagate(t *testing.T) {
 		},
 	)))(t)
 
-	t.Run("GW-61 hits, looks and refunds are counted", s.hits)
-	t.Run("GW-62 a limit that comes along holds", s.override)
+	t.Run("GW-61 hits, reads and refunds are counted", s.hits)
+	t.Run("GW-62 a limit sent with a descriptor applies", s.override)
 	t.Run("GW-63 no header leads to another counter", s.forged)
 	t.Run("GW-64 no cookie hides behind another", s.cookies)
 	t.Run("GW-65 context, metadata and principal are parameters", func(t *testing.T) { s.parameters(t, h) })
-	t.Run("GW-66 bodies arrive whole", s.bodies)
+	t.Run("GW-66 bodies arrive complete", s.bodies)
 	t.Run("GW-67 a refusal keeps the client's connection", s.keepsConnection)
-	t.Run("GW-68 a gRPC client is told 14 and why", s.grpcClient)
-	t.Run("GW-69 the upstream hears the decision alone", s.upstream)
-	t.Run("GW-75 whatever bytes a header holds, it counts for itself", s.anyBytes)
+	t.Run("GW-68 a gRPC client gets status 14 and a message", s.grpcClient)
+	t.Run("GW-69 the upstream gets only koalagate's headers", s.upstream)
+	t.Run("GW-75 a header with any bytes has its own counter", s.anyBytes)
 	t.Run("GW-70 the decision is in the log", func(t *testing.T) { wantLogged(t, s.envoy, "ACCESS /buy", `"rule":201`) })
 }
 
-func (s *service) ask(t *testing.T, want int, method, on, path string, headers ...string) reply {
+func (s *service) send(t *testing.T, want int, method, on, path string, headers ...string) reply {
 	t.Helper()
 	return wantStatus(t, want, method, "http://"+s.envoy.Listeners[on]+path, headers...)
 }
@@ -101,45 +101,45 @@ func (s *service) hits(t *testing.T) {
 		{"look", "2", 200},
 		{"refund", "4", 200},
 		{"take", "1", 200},
-		{"take", "1", 429}, // nothing is counted for it
+		{"take", "1", 429}, // it counts nothing
 		{"look", "1", 200},
 	} {
-		r := s.ask(t, step.want, "GET", step.on, "/", "X-User: ann")
+		r := s.send(t, step.want, "GET", step.on, "/", "X-User: ann")
 		wantHeader(t, r.header, "X-Ratelimit-Remaining", step.remaining)
 		wantHeader(t, r.header, "X-Ratelimit-Limit", `5, 5;w=3600;name="301"`)
 		if step.want == 429 && (!strings.Contains(r.body, "Not so fast") || len(r.header.Values("Retry-After")) != 1) {
-			t.Errorf("headers %v, body %s; want one Retry-After, and the entry's words", r.header, r.body)
+			t.Errorf("headers %v, body %s; want one Retry-After, and the entry's message", r.header, r.body)
 		}
 	}
-	s.ask(t, 200, "GET", "take", "/", "X-User: bob")
+	s.send(t, 200, "GET", "take", "/", "X-User: bob")
 }
 
 func (s *service) override(t *testing.T) {
 	for i, want := range []int{200, 200, 429} {
-		r := s.ask(t, want, "GET", "own", "/", "X-User: ann")
+		r := s.send(t, want, "GET", "own", "/", "X-User: ann")
 		if want == 200 {
 			wantHeader(t, r.header, "X-Ratelimit-Remaining", strconv.Itoa(1-i))
 		}
 		wantHeader(t, r.header, "X-Ratelimit-Limit", `2, 2;w=3600;name="limit"`)
 	}
-	s.ask(t, 200, "GET", "own", "/", "X-User: bob")
+	s.send(t, 200, "GET", "own", "/", "X-User: bob")
 }
 
-// anyBytes: where the failure mode lets through, a call that koalagate could not
-// read would pass.
+// anyBytes checks headers with arbitrary bytes. With a failure mode that lets
+// requests through, calls that koalagate cannot read would pass.
 func (s *service) anyBytes(t *testing.T) {
 	for _, value := range []string{"\xff", "\xfe", "?", "\uFFFD", "a\xc0\xafb", "\xc3\xa9"} {
 		for i, want := range []int{200, 200, 429} {
-			s.ask(t, want, "GET", "own", "/", "X-User: "+value)
+			s.send(t, want, "GET", "own", "/", "X-User: "+value)
 			if i > 0 {
-				s.ask(t, want, "GET", "map", "/tenant", "X-Tenant: "+value)
+				s.send(t, want, "GET", "map", "/tenant", "X-Tenant: "+value)
 			}
 		}
 	}
 }
 
-// lies are headers by which a client may try to be taken for another request.
-var lies = []string{
+// forgedHeaders could make a request pass for another one.
+var forgedHeaders = []string{
 	"X-Koala-Param-Act: user", "X-Koala-Param-Uid: eve", "X-Koala-Param-Ip: 198.51.100.1", "X-Koala-Param-Path: /other", "X-Koala-Act: user",
 	"X-Koala-Decision: allow", "X-Koala-Rule: 1", "X-Koala-Status: 200", "X-Koala-Accel: @other",
 	"X-Original-Method: GET", "X-Original-URI: /other", "X-Original-URL: /other", "X-Original-Path: /other", "X-Rewrite-URL: /other",
@@ -151,11 +151,11 @@ var lies = []string{
 	"Content-Type: application/x-www-form-urlencoded", "TE: trailers",
 }
 
-// forged asks for the same thing again and again, each time with another lie.
-// A lie that is believed leads to a counter that has room.
+// forged repeats a request at its limit, each time with another forged header. If the
+// header was trusted, the request would meet another counter and pass.
 func (s *service) forged(t *testing.T) {
 	for range 3 {
-		s.ask(t, 200, "POST", "map", "/buy")
+		s.send(t, 200, "POST", "map", "/buy")
 	}
 	wantNoLieBelieved(t, "http://"+s.envoy.Listeners["map"], "headers as a map")
 	wantNoLieBelieved(t, "http://"+s.envoy.Listeners["raw"], "raw headers")
@@ -167,13 +167,13 @@ func (s *service) forged(t *testing.T) {
 
 func wantNoLieBelieved(t *testing.T, url, how string) {
 	t.Helper()
-	for _, lie := range lies {
-		if r := ask(t, "POST", url+"/buy", lie); r.status != 429 || r.header.Get("X-Koala-Rule") != "201" {
-			t.Errorf("%s, %s: %d of rule %q; want 429 of rule 201", how, lie, r.status, r.header.Get("X-Koala-Rule"))
+	for _, header := range forgedHeaders {
+		if r := send(t, "POST", url+"/buy", header); r.status != 429 || r.header.Get("X-Koala-Rule") != "201" {
+			t.Errorf("%s, %s: %d of rule %q; want 429 of rule 201", how, header, r.status, r.header.Get("X-Koala-Rule"))
 		}
 	}
 	for _, path := range []string{"//buy", "/./buy", "/x/../buy", "/%62uy", "/x/%2e%2e/buy", "/buy?act=user&ip=198.51.100.1&uid=eve&path=/other", "/buy?"} {
-		if r := ask(t, "POST", url+path); r.status != 429 {
+		if r := send(t, "POST", url+path); r.status != 429 {
 			t.Errorf("%s, %s: %d; want 429", how, path, r.status)
 		}
 	}
@@ -182,18 +182,18 @@ func wantNoLieBelieved(t *testing.T, url, how string) {
 func (s *service) cookies(t *testing.T) {
 	for _, on := range []string{"map", "raw"} {
 		user := "Cookie: uid=" + on
-		s.ask(t, 200, "GET", on, "/users/me", user)
-		s.ask(t, 429, "GET", on, "/users/me", "Cookie: theme=dark", user)
-		s.ask(t, 429, "GET", on, "/users/me", "Cookie: a=1, b=2", user, "Cookie: c=3")
+		s.send(t, 200, "GET", on, "/users/me", user)
+		s.send(t, 429, "GET", on, "/users/me", "Cookie: theme=dark", user)
+		s.send(t, 429, "GET", on, "/users/me", "Cookie: a=1, b=2", user, "Cookie: c=3")
 	}
 }
 
-func (s *service) parameters(t *testing.T, h *house) {
-	s.ask(t, 200, "GET", "map", "/tenant", "X-Tenant: acme")
-	s.ask(t, 429, "GET", "map", "/tenant", "X-Tenant: acme")
-	s.ask(t, 200, "GET", "map", "/tenant", "X-Tenant: zebra")
-	s.ask(t, 200, "GET", "body", "/", "X-User-Id: ann") // act comes from context_extensions
-	wantHeader(t, s.ask(t, 429, "GET", "body", "/", "X-User-Id: ann").header, "X-Koala-Rule", "205")
+func (s *service) parameters(t *testing.T, h *fixture) {
+	s.send(t, 200, "GET", "map", "/tenant", "X-Tenant: acme")
+	s.send(t, 429, "GET", "map", "/tenant", "X-Tenant: acme")
+	s.send(t, 200, "GET", "map", "/tenant", "X-Tenant: zebra")
+	s.send(t, 200, "GET", "body", "/", "X-User-Id: ann") // act is set by context_extensions
+	wantHeader(t, s.send(t, 429, "GET", "body", "/", "X-User-Id: ann").header, "X-Koala-Rule", "205")
 
 	for _, name := range []string{"ann.example", "bob.example", "spiffe://mesh.example/ann", "spiffe://mesh.example/bob"} {
 		config := trusting(t, h.authorities["server"], must(h.authorities["clients"].Sign(name))(t))
@@ -223,37 +223,37 @@ func (s *service) bodies(t *testing.T) {
 		resp.Body.Close()
 		got := s.app.reached("/upload-" + on)
 		if len(got) != 1 || got[0].size != len(body) || got[0].digest != hex.EncodeToString(sum[:]) {
-			t.Errorf("%s: the application got %d requests; want one, with all %d bytes as they were", on, len(got), len(body))
+			t.Errorf("%s: the application got %d requests; want one, with all %d bytes unchanged", on, len(got), len(body))
 		}
 	}
 }
 
-// keepsConnection is refused again and again, each time with a body.
+// keepsConnection sends several requests with bodies, which are all refused.
 func (s *service) keepsConnection(t *testing.T) {
 	for _, r := range overOneConnection(t, s.envoy.Listeners["map"], "/buy", 10) {
 		if r.status != 429 || !strings.Contains(r.body, "Not so fast") {
-			t.Errorf("%d %s; want the whole 429", r.status, r.body)
+			t.Errorf("%d %s; want the complete 429", r.status, r.body)
 		}
 	}
 }
 
 func (s *service) grpcClient(t *testing.T) {
-	r := s.ask(t, 200, "POST", "map", "/buy", "Content-Type: application/grpc")
+	r := s.send(t, 200, "POST", "map", "/buy", "Content-Type: application/grpc")
 	wantHeader(t, r.header, "Grpc-Status", "14")
 	if !strings.Contains(r.header.Get("Grpc-Message"), "Not so fast") || r.header.Get("Retry-After") == "" {
-		t.Errorf("headers %v; want the entry's words and Retry-After", r.header)
+		t.Errorf("headers %v; want the entry's message and Retry-After", r.header)
 	}
 }
 
 func (s *service) upstream(t *testing.T) {
-	s.ask(t, 200, "GET", "map", "/heard", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: user", "X-Koala-Other: 1", "X-Koala-Degraded: 1")
+	s.send(t, 200, "GET", "map", "/heard", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: user", "X-Koala-Other: 1", "X-Koala-Degraded: 1")
 	got := s.app.reached("/heard")[0].Header
 	wantHeader(t, got, "X-Koala-Decision", "none")
 	wantHeader(t, got, "X-Koala-Result", "0")
 	for name := range got {
 		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		if strings.HasPrefix(plain, "x-koala-") && plain != "x-koala-decision" && plain != "x-koala-result" {
-			t.Errorf("the application got %s: %q, which the client made up", name, got[name])
+			t.Errorf("the application got %s: %q, forged by the client", name, got[name])
 		}
 	}
 }

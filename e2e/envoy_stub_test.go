@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// stub is a service that answers Envoy as a test says: it shows what Envoy
-// makes of good and bad answers, and what it sends.
+// stub is a service with scripted answers for Envoy, to show how Envoy treats valid
+// and invalid answers, and what it sends.
 type stub struct {
 	Address     string
 	connections atomic.Int64
@@ -35,14 +35,14 @@ type (
 	limitScript func(context.Context, *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error)
 )
 
-// call is one question of Envoy.
+// call is one call by Envoy.
 type call struct {
 	check *authv3.CheckRequest
 	limit *rlsv3.RateLimitRequest
-	// hurried tells that the caller has a deadline, and left is the time until it,
-	// less than nothing once it has passed.
-	hurried bool
-	left    time.Duration
+	// hasDeadline reports whether the caller set a deadline, and left is the time
+	// until it, negative once it has passed.
+	hasDeadline bool
+	left        time.Duration
 }
 
 func newStub(t *testing.T) *stub {
@@ -59,19 +59,19 @@ func newStub(t *testing.T) *stub {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(counted{l, &s.connections}) // it ends with Stop
+		_ = server.Serve(counted{l, &s.connections}) // returns after Stop
 	}()
 	t.Cleanup(func() { server.Stop(); <-done })
 	return s
 }
 
-// counted is a listener that counts the connections.
+// counted is a listener that counts its connections.
 type counted struct {
 	net.Listener
 	connections *atomic.Int64
 }
 
-// Accept is the listener's.
+// Accept implements net.Listener.
 func (c counted) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err == nil {
@@ -82,14 +82,14 @@ func (c counted) Accept() (net.Conn, error) {
 
 func (s *stub) note(ctx context.Context, name string, c call) {
 	if deadline, ok := ctx.Deadline(); ok {
-		c.hurried, c.left = true, time.Until(deadline)
+		c.hasDeadline, c.left = true, time.Until(deadline)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[name] = append(s.calls[name], c)
 }
 
-// Check answers by the script of the path, and allows without one.
+// Check answers by the script of the path, and allows without a script.
 func (s *stub) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	name := r.GetAttributes().GetRequest().GetHttp().GetPath()
 	s.note(ctx, name, call{check: r})
@@ -102,8 +102,8 @@ func (s *stub) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.Check
 	return script(ctx, r)
 }
 
-// ShouldRateLimit answers by the script that the first descriptor's entry
-// `script` names, and says OK without one.
+// ShouldRateLimit answers by the script named in the entry `script` of the first
+// descriptor, and with OK without a script.
 func (s *stub) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	name := ""
 	for _, d := range r.GetDescriptors() {
@@ -130,7 +130,7 @@ func (s *stub) onCheck(path string, reply *authv3.CheckResponse, err error) {
 	s.checks[path] = func(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) { return reply, err }
 }
 
-// onCheckDo has something done before checks of a path are allowed.
+// onCheckDo sets a function to call before checks of a path are allowed.
 func (s *stub) onCheckDo(path string, do func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,31 +140,31 @@ func (s *stub) onCheckDo(path string, do func(context.Context)) {
 	}
 }
 
-// onLimit sets the answer to calls of a script's name.
+// onLimit sets the answer to calls with a script's name.
 func (s *stub) onLimit(name string, reply *rlsv3.RateLimitResponse, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits[name] = func(context.Context, *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) { return reply, err }
 }
 
-// heard are the calls of a path, or of a script's name.
-func (s *stub) heard(name string) []call {
+// callsOf returns the calls with a path or a script's name.
+func (s *stub) callsOf(name string) []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]call(nil), s.calls[name]...)
 }
 
-// last is the last call of a name, which must have come.
+// last returns the last call with a name, and fails the test if there is none.
 func (s *stub) last(t *testing.T, name string) call {
 	t.Helper()
-	calls := s.heard(name)
+	calls := s.callsOf(name)
 	if len(calls) == 0 {
-		t.Fatalf("Envoy has not asked about %q", name)
+		t.Fatalf("Envoy has not called for %q", name)
 	}
 	return calls[len(calls)-1]
 }
 
-// mirror is an application that keeps what reached it, by path.
+// mirror is an application that records requests by path.
 type mirror struct {
 	Address string
 	mu      sync.Mutex
@@ -186,7 +186,7 @@ func newMirror(t *testing.T) *mirror {
 	return m
 }
 
-// ServeHTTP keeps the request and answers 200.
+// ServeHTTP records the request and answers 200.
 func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -201,7 +201,7 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "app")
 }
 
-// reached are the requests to a path that came through.
+// reached returns the requests for a path that reached the application.
 func (m *mirror) reached(path string) []mirrored {
 	m.mu.Lock()
 	defer m.mu.Unlock()

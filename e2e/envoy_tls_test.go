@@ -12,27 +12,27 @@ import (
 	"github.com/koalagate/koalagate/e2e/certs"
 )
 
-// authority is a certificate authority of the house, its certificate in a
+// authority is a certificate authority of the fixture, with its certificate in a
 // file.
 type authority struct {
 	*certs.Authority
 	file string
 }
 
-func (h *house) authority(name string) authority {
+func (h *fixture) authority(name string) authority {
 	h.Helper()
 	a := must(certs.NewAuthority(name))(h.T)
 	return authority{a, h.file(name+".crt", string(a.Cert))}
 }
 
-// sign puts a pair into two files.
-func (h *house) sign(a authority, name string) (cert, key string) {
+// sign writes a new certificate and its key to two files.
+func (h *fixture) sign(a authority, name string) (cert, key string) {
 	h.Helper()
 	p := must(a.Sign(name))(h.T)
 	return h.file(name+".crt", string(p.Cert)), h.file(name+".key", string(p.Key))
 }
 
-// trusting is a client's side of TLS that trusts an authority.
+// trusting returns a client's TLS configuration that trusts an authority.
 func trusting(t *testing.T, a authority, own ...certs.Pair) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
@@ -43,9 +43,9 @@ func trusting(t *testing.T, a authority, own ...certs.Pair) *tls.Config {
 	return config
 }
 
-// mutualTLS is the transport socket of a listener that asks its clients for a
-// certificate, of the authority `clients`.
-func mutualTLS(h *house) string {
+// mutualTLS returns the transport socket of a listener that requires client
+// certificates of the authority `clients`.
+func mutualTLS(h *fixture) string {
 	h.Helper()
 	server := h.authority("server-ca")
 	cert, key := h.sign(server, "gateway")
@@ -55,7 +55,7 @@ func mutualTLS(h *house) string {
 		typeURL, cert, key, clients.file)
 }
 
-func (f *extAuthzFacts) principal(t *testing.T, h *house) {
+func (f *extAuthzFacts) principal(t *testing.T, h *fixture) {
 	for i, name := range []string{"ann.example", "spiffe://mesh.example/ns/shop/sa/ann"} {
 		config := trusting(t, h.authorities["server"], must(h.authorities["clients"].Sign(name))(t))
 		config.ServerName = "gateway"
@@ -73,7 +73,7 @@ func (f *extAuthzFacts) principal(t *testing.T, h *house) {
 	}
 }
 
-// mutualCluster is a cluster that proves itself to koalagate, and asks it to.
+// mutualCluster returns a cluster that uses mutual TLS with koalagate.
 func mutualCluster(address, more, ca, cert, key string) string {
 	own := ""
 	if cert != "" {
@@ -83,14 +83,14 @@ func mutualCluster(address, more, ca, cert, key string) string {
 		typeURL, own, ca))
 }
 
-// Both sides prove themselves, and koalagate's certificate changes under load.
+// Both sides use certificates, and koalagate's certificate changes under load.
 func TestEnvoyOverMutualTLS(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	servers, clients := h.authority("server-ca"), h.authority("client-ca")
 	cert, key := h.sign(servers, "koalagate")
 	ownCert, ownKey := h.sign(clients, "envoy")
-	// The least age there is: connections end and begin all the time.
-	env := append([]string{"KOALAGATE_GRPC_MAX_CONNECTION_AGE=1s"}, unhurried...)
+	// The minimum age, so that connections are constantly replaced.
+	env := append([]string{"KOALAGATE_GRPC_MAX_CONNECTION_AGE=1s"}, raceSettings...)
 	k := must(h.stage.Koalagate(binary, env, "--rules", h.file("rules.conf", limitedTo(1_000_000)),
 		"--grpc-tls-cert", cert, "--grpc-tls-key", key, "--grpc-tls-client-ca", clients.file))(t)
 	app := newMirror(t)
@@ -98,7 +98,7 @@ func TestEnvoyOverMutualTLS(t *testing.T) {
 	start := func(ca, cert, key string) *e2e.Gateway {
 		return must(h.stage.EnvoyWith(envoyConfig(app.Address, mutualCluster(k.GRPC, "", ca, cert, key), listener{name: "http", filters: filters})))(t)
 	}
-	t.Run("GW-81 a caller without a certificate is turned away", func(t *testing.T) {
+	t.Run("GW-81 a caller without a certificate is rejected", func(t *testing.T) {
 		wantStatus(t, 503, "GET", start(servers.file, "", "").URL+"/none")
 		strangerCert, strangerKey := h.sign(servers, "stranger")
 		wantStatus(t, 503, "GET", start(servers.file, strangerCert, strangerKey).URL+"/stranger")
@@ -110,11 +110,11 @@ func TestEnvoyOverMutualTLS(t *testing.T) {
 		config := trusting(t, servers, must(clients.Sign("test"))(t))
 		before := serial(t, k.GRPC, config)
 		for range 5 {
-			h.sign(servers, "koalagate") // over the files in use, one after the other
+			h.sign(servers, "koalagate") // overwrites the files in use, one after the other
 			time.Sleep(400 * time.Millisecond)
 		}
 		if n := stop(); n < 10 {
-			t.Errorf("%d requests were answered; want a load", n)
+			t.Errorf("%d requests were answered; want more", n)
 		}
 		if serial(t, k.GRPC, config) == before {
 			t.Error("a new connection still sees the first certificate")
@@ -122,7 +122,7 @@ func TestEnvoyOverMutualTLS(t *testing.T) {
 	})
 }
 
-// serial is the number of the certificate that a new connection gets to see.
+// serial returns the serial number of the certificate that a new connection gets.
 func serial(t *testing.T, address string, config *tls.Config) string {
 	t.Helper()
 	config = config.Clone()

@@ -22,8 +22,8 @@ rule : [count] [act=comment; uid=+] [time=3600; count=25;] [result=2; return=201
 2 : {"Err_no":10, "Str_reason":"Deny"}
 `
 
-// A limit of N lets exactly N of many requests at once through: whichever
-// gateway they come by, and whichever instance it asks.
+// A limit of N admits exactly N of many concurrent requests, whichever gateway they
+// pass and whichever instance it calls.
 func TestExactlyTheLimitPassesTwoInstances(t *testing.T) {
 	rounds := 2
 	if *long {
@@ -31,7 +31,7 @@ func TestExactlyTheLimitPassesTwoInstances(t *testing.T) {
 	}
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			instances := h.pairWith(way, h.file("rules.conf", exactRules))
 			app := h.app()
 			envoy, nginx := h.envoy(app, instances...), h.nginx(app, instances...)
@@ -44,16 +44,16 @@ func TestExactlyTheLimitPassesTwoInstances(t *testing.T) {
 	}
 }
 
-// crowd sends 100 requests of one user at once, in turn to the gateways, of
-// which exactly 25 have to reach the application.
+// crowd sends 100 concurrent requests of one user, alternating between the gateways,
+// and checks that exactly 25 reach the application.
 func crowd(t *testing.T, app *e2e.App, user string, gateways ...string) {
 	t.Helper()
 	const limit, size = 25, 100
 	before := app.Reached()
 	statuses := map[int]int{}
 	var lock sync.Mutex
-	together(size, func(i int) {
-		r, err := askFor("POST", gateways[i%len(gateways)]+"/api/comments", "X-User-Id: "+user)
+	concurrently(size, func(i int) {
+		r, err := trySend("POST", gateways[i%len(gateways)]+"/api/comments", "X-User-Id: "+user)
 		if err != nil {
 			t.Error(err)
 		}

@@ -22,7 +22,7 @@ rule : [token] [act=burst; uid=+] [time=3600; count=1; burst=3;] [result=2; retu
 3 : {"Ret_type":3, "Err_no":20, "Err_msg":"验证码", "Str_reason":"Vcode", "Need_vcode":1, "Vcode_len":4}
 `
 
-// Koala's own replies, word for word.
+// Koala's replies, word for word.
 const (
 	koalaDone = `{"err_no":0, "err_msg":"OK"}`
 	koalaNone = `{"Ret_type":0,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
@@ -39,9 +39,9 @@ func koalaCaptcha(rule int) string {
 
 func koalaValue(n int) string { return fmt.Sprintf(`{"err_no":0, "err_msg":"", "cache_val":%d}`, n) }
 
-// koalaDialogue is what an application asks, and the JSON that it gets.
-var koalaDialogue = []struct{ ask, want string }{
-	// Browse, and tell what has happened afterwards.
+// koalaDialogue lists requests of an application with the JSON answers.
+var koalaDialogue = []struct{ path, want string }{
+	// Browse, and update afterwards.
 	{"/rule/browse?act=read&uid=1", koalaNone},
 	{"/rule/browse?uid=666", koalaDeny(100)},
 	{"/rule/browse?act=post&uid=1", koalaPass},
@@ -49,13 +49,13 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/update?act=post&uid=1", koalaDone},
 	{"/rule/browse?act=post&uid=1", koalaDeny(201)},
 	{"/rule/value?act=post&uid=1&rule_no=201", koalaValue(2)},
-	// Both in one: what is refused is not counted.
+	// Both in one step: refused requests are not counted.
 	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaPass},
 	{"/rule/browse?act=post&uid=2&_writeThrough=yes&_hits=2", koalaDeny(201)},
 	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaPass},
 	{"/rule/browse?act=post&uid=2&_writeThrough=yes", koalaDeny(201)},
 	{"/rule/value?act=post&uid=2&rule_no=201", koalaValue(2)},
-	// Several questions, and all rules that would decide.
+	// Several requests in one, and all rules that would decide.
 	{
 		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"a","Arg":"act=post&uid=1"},{"Id":"b","Arg":"act=post&uid=3"},{"Id":"c","Arg":"uid=666"}]`),
 		`[{"Id":"a","Result":` + koalaDeny(201) + `},{"Id":"b","Result":` + koalaPass + `},{"Id":"c","Result":` + koalaDeny(100) + `}]`,
@@ -63,7 +63,7 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/browse_complete?act=post&uid=1", `[` + koalaDeny(201) + `]`},
 	{"/rule/browse_complete?act=post&uid=3&_writeThrough=yes", `[` + koalaNone + `]`},
 	{"/rule/value?act=post&uid=3&rule_no=201", koalaValue(1)},
-	// A captcha was solved: feedback gives hits back.
+	// After a solved captcha, feedback gives hits back.
 	{"/rule/update?act=login&uid=1&_hits=5", koalaDone},
 	{"/rule/browse?act=login&uid=1", koalaCaptcha(401)},
 	{"/rule/feedback?act=login&uid=1&_feedbackType=erase1", koalaDone},
@@ -74,7 +74,7 @@ var koalaDialogue = []struct{ ask, want string }{
 	// The other methods, and refunds.
 	{"/rule/take?act=base&uid=1&_hits=2", koalaPass},
 	{"/rule/take?act=base&uid=1", koalaDeny(301)},
-	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(2)}, // the day's
+	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(2)}, // the count of the day
 	{"/rule/refund?act=base&uid=1", koalaDone},
 	{"/rule/value?act=base&uid=1&rule_no=301", koalaValue(1)},
 	{"/rule/take?act=base&uid=1", koalaPass},
@@ -87,7 +87,7 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/take?act=burst&uid=1&_hits=2", koalaPass},
 	{"/rule/take?act=burst&uid=1&_hits=1", koalaDeny(501)},
 	{"/rule/take?act=burst&uid=1&_hits=0", koalaPass},
-	{"/rule/update?act=burst&uid=1&_hits=2147483648", koalaDone}, // it stops at empty
+	{"/rule/update?act=burst&uid=1&_hits=2147483648", koalaDone}, // stops at an empty bucket
 	{"/rule/value?act=burst&uid=1&rule_no=501", koalaValue(3)},
 	// All rules of a request at once, and every method in one call of many.
 	{"/rule/update?act=login&uid=1&_hits=9", koalaDone},
@@ -99,10 +99,10 @@ var koalaDialogue = []struct{ ask, want string }{
 		"/multi/browse?argsJson=" + url.QueryEscape(`[{"Id":"1","Arg":"act%3Dpost%26uid%3D1"},{"Id":"2","Arg":"act%3Dbase%26uid%3D1"},{"Id":"3","Arg":"act=login&uid=1"},{"Id":"4","Arg":"act=burst&uid=1"},{"Id":"5","Arg":"act=burst&uid=1&_hits=0"},{"Id":"6","Arg":"uid=666"},{"Id":"7","Arg":""}]`),
 		`[{"Id":"1","Result":` + koalaDeny(201) + `},{"Id":"2","Result":` + koalaDeny(301) + `},{"Id":"3","Result":` + koalaCaptcha(401) + `},{"Id":"4","Result":` + koalaDeny(501) + `},{"Id":"5","Result":` + koalaPass + `},{"Id":"6","Result":` + koalaDeny(100) + `},{"Id":"7","Result":` + koalaNone + `}]`,
 	},
-	// Captchas and refunds give back in every method, never below nothing.
+	// Feedback and refunds give hits back in every method, never below zero.
 	{"/rule/feedback?act=login&uid=1&_feedbackType=erase2", koalaDone},
 	{"/rule/value?act=login&uid=1&rule_no=401", koalaValue(7)},
-	{"/rule/feedback?act=post&uid=1", koalaDone}, // a counting rule without erase1 is left alone
+	{"/rule/feedback?act=post&uid=1", koalaDone}, // a count rule without erase1 does not change
 	{"/rule/value?act=post&uid=1&rule_no=201", koalaValue(2)},
 	{"/rule/refund?act=post&uid=1&_hits=9", koalaDone},
 	{"/rule/refund?act=base&uid=1&_hits=9", koalaDone},
@@ -115,24 +115,24 @@ var koalaDialogue = []struct{ ask, want string }{
 	{"/rule/value?uid=666&rule_no=100", koalaValue(0)},
 }
 
-// An application talks to Koala, and finds the same in every instance: in one
-// that counts for itself, and in two that share a Redis, asked in turn.
+// An application gets the same answers from an instance that counts in process, and
+// from two instances with one Redis that it calls in turn.
 func TestKoalaAPIAnswersWordForWord(t *testing.T) {
-	h := newHouse(t)
-	wholeDay(t)
+	h := newFixture(t)
+	avoidMidnight(t)
 	rules := h.file("rules.conf", koalaRules)
-	houses := map[string][]*e2e.Koalagate{
+	setups := map[string][]*e2e.Koalagate{
 		"in process":          {h.koalagate("--rules", rules)},
-		"in process, all off": {h.koalagateWith(slow, "--rules", rules)},
+		"in process, all off": {h.koalagateWith(optimizationsOff, "--rules", rules)},
 	}
 	for _, way := range ways {
-		houses["two on one Redis, "+way.name] = h.pairWith(way, rules)
+		setups["two on one Redis, "+way.name] = h.pairWith(way, rules)
 	}
-	for name, instances := range houses {
+	for name, instances := range setups {
 		t.Run(name, func(t *testing.T) {
 			for i, q := range koalaDialogue {
-				if got := ask(t, "GET", "http://"+instances[i%len(instances)].HTTP+q.ask); got.status != 200 || got.body != q.want {
-					t.Errorf("%s answers\n%d %s\nwant\n200 %s", q.ask, got.status, got.body, q.want)
+				if got := send(t, "GET", "http://"+instances[i%len(instances)].HTTP+q.path); got.status != 200 || got.body != q.want {
+					t.Errorf("%s answers\n%d %s\nwant\n200 %s", q.path, got.status, got.body, q.want)
 				}
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// scene is what an example's story is told with: one instance on Redis, and
+// scene contains the programs for testing an example: one instance with Redis, and
 // both gateways.
 type scene struct {
 	*testing.T
@@ -18,7 +18,7 @@ type scene struct {
 	envoy, nginx *e2e.Gateway
 }
 
-// take asks Koala's API, and wants an Err_no.
+// take calls Koala's API, and checks the Err_no of its answer.
 func (s *scene) take(query, wantErrNo string) {
 	s.Helper()
 	r := wantStatus(s.T, http.StatusOK, "GET", "http://"+s.koalagate.HTTP+"/rule/take?"+query)
@@ -27,9 +27,9 @@ func (s *scene) take(query, wantErrNo string) {
 	}
 }
 
-// stories tell what each example promises, on the real programs. One that is
-// missing fails the test.
-var stories = map[string]func(*scene){
+// exampleTests checks on the real programs what each example promises. An example
+// without a test fails TestExamples.
+var exampleTests = map[string]func(*scene){
 	"gateway.conf": func(s *scene) {
 		for range 10 {
 			wantStatus(s.T, 200, "POST", s.nginx.URL+"/login")
@@ -40,11 +40,11 @@ var stories = map[string]func(*scene){
 	},
 	"envoy-descriptors.conf": func(s *scene) {
 		for range 10 {
-			wantStatus(s.T, 200, "GET", s.envoy.URL+"/") // the sample sends remote_address alone
+			wantStatus(s.T, 200, "GET", s.envoy.URL+"/") // the sample sends only remote_address
 		}
 		wantStatus(s.T, 429, "GET", s.envoy.URL+"/")
 		wantStatus(s.T, 200, "GET", s.nginx.URL+"/") // no descriptors there
-		// What other configurations send comes through Koala's API.
+		// Koala's API replaces descriptors of other configurations.
 		for range 3 {
 			s.take("domain=public&remote_address=203.0.113.7&path=/login", "0")
 		}
@@ -89,7 +89,7 @@ var stories = map[string]func(*scene){
 				s.Errorf("headers %v, body %q; want a challenge that says its length", r.header, r.body)
 			}
 		}
-		wantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/refund?act=post&uid=ann") // the captcha is solved
+		wantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/refund?act=post&uid=ann") // after the captcha
 		wantStatus(s.T, 200, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
 		wantStatus(s.T, 403, "POST", s.nginx.URL+"/posts", "X-User-Id: ann")
 	},
@@ -118,7 +118,7 @@ var stories = map[string]func(*scene){
 		if r.header.Get("X-Koala-Rule") != "202" {
 			s.Errorf("rule %s refused, want that of the address", r.header.Get("X-Koala-Rule"))
 		}
-		// An office's address has no limit of its own; Koala's doors are told it.
+		// An office's address has no limit; Koala's API gets it as a parameter.
 		for i := range 30 {
 			s.take("act=login&ip=192.0.2.9&account=office"+string(rune('a'+i)), "0")
 		}
@@ -148,7 +148,7 @@ var stories = map[string]func(*scene){
 		}
 		wantStatus(s.T, 429, "GET", s.nginx.URL+"/")
 		wantStatus(s.T, 200, "GET", s.nginx.URL+"/", "X-User-Id: monitoring")
-		// Other addresses than this machine's come through Koala's API.
+		// Koala's API gets addresses other than this machine's as parameters.
 		s.take("ip=203.0.113.200", "11")
 		s.take("ip=2001:db8:bad::7", "11")
 		s.take("ip=203.0.113.200&uid=1001", "0")
@@ -159,27 +159,27 @@ var stories = map[string]func(*scene){
 }
 
 func TestExamples(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	files, err := filepath.Glob(h.stage.Path("examples/*.conf"))
-	if err != nil || len(files) < len(stories) {
-		t.Fatalf("%d example files, %v; there are %d stories", len(files), err, len(stories))
+	if err != nil || len(files) < len(exampleTests) {
+		t.Fatalf("%d example files, %v; want %d, one per test", len(files), err, len(exampleTests))
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
-		tell, told := stories[name]
-		if !told {
-			t.Errorf("examples/%s has no story; tell what it promises", name)
+		test, exists := exampleTests[name]
+		if !exists {
+			t.Errorf("examples/%s has no test; add one for what it promises", name)
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			if out, err := exec.Command(binary, "check", "--strict", file).CombinedOutput(); err != nil {
 				t.Errorf("check --strict: %v\n%s", err, out)
 			}
-			h := newHouse(t)
-			wholeDay(t)
+			h := newFixture(t)
+			avoidMidnight(t)
 			k := h.koalagate("--rules", file, "--redis", h.redis().URL())
 			app := h.app()
-			tell(&scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)})
+			test(&scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)})
 		})
 	}
 }

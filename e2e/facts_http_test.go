@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// Each fact of docs/gateways/facts-http.md is shown by the test of its number,
-// and each such test shows a fact.
-func TestEveryHTTPFactIsShown(t *testing.T) {
+// Each fact of docs/gateways/facts-http.md has a test with its number, and each such
+// test belongs to a fact.
+func TestEveryHTTPFactHasATest(t *testing.T) {
 	text, err := os.ReadFile("../docs/gateways/facts-http.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stated := numbers(regexp.MustCompile(`(?m)^- \*\*GW-(\d+)\*\* `), string(text))
 	maps.Copy(stated, numbers(regexp.MustCompile(`\| GW-(\d+) `), string(text)))
-	shown := map[string]int{}
+	tested := map[string]int{}
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -29,26 +29,26 @@ func TestEveryHTTPFactIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		maps.Copy(shown, numbers(regexp.MustCompile(`showFact\(t, (\d+),`), string(source)))
+		maps.Copy(tested, numbers(regexp.MustCompile(`testFact\(t, (\d+),`), string(source)))
 		for first := range numbers(regexp.MustCompile(`first: +(\d+),`), string(source)) {
 			number, err := strconv.Atoi(first)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range 11 { // the stories that all gateways have in common
-				shown[strconv.Itoa(number+i)]++
+			for i := range 11 { // the tests that all gateways have in common
+				tested[strconv.Itoa(number+i)]++
 			}
 		}
 	}
 	if len(stated) < 40 {
-		t.Errorf("facts-http.md states %d facts; there are more", len(stated))
+		t.Errorf("facts-http.md has %d facts; want at least 40", len(stated))
 	}
-	if stated, shown := slices.Sorted(maps.Keys(stated)), slices.Sorted(maps.Keys(shown)); !slices.Equal(stated, shown) {
-		t.Errorf("stated %v\nshown  %v", stated, shown)
+	if stated, tested := slices.Sorted(maps.Keys(stated)), slices.Sorted(maps.Keys(tested)); !slices.Equal(stated, tested) {
+		t.Errorf("stated %v\ntested %v", stated, tested)
 	}
 	for fact, times := range stated {
-		if times != 1 || shown[fact] != 1 {
-			t.Errorf("GW-%s is stated %d times and shown %d times; want once each", fact, times, shown[fact])
+		if times != 1 || tested[fact] != 1 {
+			t.Errorf("GW-%s is stated %d times and tested %d times; want once each", fact, times, tested[fact])
 		}
 	}
 }

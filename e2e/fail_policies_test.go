@@ -8,9 +8,9 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// withoutRedis is an instance whose Redis is away, with the same policy at every
+// withoutRedis starts an instance without its Redis, with the same policy for every
 // door.
-func withoutRedis(h *house, policy string) *e2e.Koalagate {
+func withoutRedis(h *fixture, policy string) *e2e.Koalagate {
 	h.Helper()
 	gone := h.redis()
 	if err := gone.Kill(); err != nil {
@@ -31,8 +31,8 @@ rule : [count] [from=+] [time=3600; count=1;] [result=2; return=201]
 	return must(h.stage.Koalagate(binary, []string{"KOALAGATE_DRAIN_WAIT=0s", "KOALAGATE_FAIL_POLICIES=" + said}, "--rules", rules, "--redis", gone.URL()))(h.T)
 }
 
-// What the policies come to at Envoy: gateway leaves it to each filter's own
-// failure mode, the others are decisions that it carries out.
+// The effect of the policies with Envoy: gateway leaves it to each filter's failure
+// mode, and the others are decisions that Envoy enforces.
 func TestFailPoliciesAtEnvoy(t *testing.T) {
 	for policy, want := range map[string]map[string]int{
 		"gateway": {
@@ -43,7 +43,7 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 		"deny": {
 			"authz-closed": 503, "authz-open": 503,
 			"limit-closed": 429, "limit-open": 429,
-			"web-closed": 403, "web-open": 403, // a 5xx would be the failure mode's
+			"web-closed": 403, "web-open": 403, // a 5xx would trigger the failure mode
 		},
 		"allow": {
 			"authz-closed": 200, "authz-open": 200,
@@ -52,7 +52,7 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 		},
 	} {
 		t.Run(policy, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			k := withoutRedis(h, policy)
 			limits := `[ { actions: [ { remote_address: {} } ] } ]`
 			g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
@@ -60,13 +60,13 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 				listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
 				listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }`)}, rateLimit: limits},
 				listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
-				listener{name: "web-closed", filters: []string{slowly(httpAuthz("status_on_error: { code: 503 }"))}},
-				listener{name: "web-open", filters: []string{slowly(httpAuthz("failure_mode_allow: true"))}},
+				listener{name: "web-closed", filters: []string{withLongTimeout(httpAuthz("status_on_error: { code: 503 }"))}},
+				listener{name: "web-open", filters: []string{withLongTimeout(httpAuthz("failure_mode_allow: true"))}},
 			)))(t)
 			for on, status := range want {
 				url := "http://" + g.Listeners[on] + "/"
-				until(t, on+" asks koalagate", func() bool { return ask(t, "GET", url).status == status })
-				for range 3 { // beyond the limit too
+				waitUntil(t, on+" asks koalagate", func() bool { return send(t, "GET", url).status == status })
+				for range 3 { // also above the limit
 					wantStatus(t, status, "GET", url)
 				}
 			}
@@ -74,13 +74,13 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 	}
 }
 
-// What the policies come to at the gateways that ask over HTTP, in their
-// samples and in the forms that fail closed.
+// The effect of the policies with gateways that use HTTP, with their samples and with
+// variants that fail closed.
 func TestFailPoliciesAtHTTPGateways(t *testing.T) {
 	closedHAProxy := [2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}
-	gateways := map[string]func(*house, *e2e.App, ...string) *e2e.Gateway{
+	gateways := map[string]func(*fixture, *e2e.App, ...string) *e2e.Gateway{
 		"nginx":          nginxWith("nginx/nginx.conf"),
-		"nginx, closed":  nginxWith("nginx/nginx.conf", nginxFailsOpen),
+		"nginx, closed":  nginxWith("nginx/nginx.conf", nginxFailsClosed),
 		"accel":          nginxWith("nginx/accel.conf"),
 		"caddy":          caddyWith(),
 		"haproxy":        haproxyWith(),
@@ -92,12 +92,12 @@ func TestFailPoliciesAtHTTPGateways(t *testing.T) {
 		"allow":   {"nginx": 200, "accel": 200, "caddy": 200, "haproxy": 200},
 	} {
 		t.Run(policy, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			k, app := withoutRedis(h, policy), h.app()
 			for name, status := range want {
 				g := gateways[name](h, app, k.HTTP)
 				for range 2 {
-					if r := ask(t, "GET", g.URL+"/"); r.status != status {
+					if r := send(t, "GET", g.URL+"/"); r.status != status {
 						t.Errorf("%s: %d %s; want %d", name, r.status, r.body, status)
 					}
 				}

@@ -16,11 +16,11 @@ rule : [direct] [path=/a] [] [result=2; return=201]
 2 : {"Err_no":10}
 `
 
-// A request's target holds no fragment, and programs do not agree on what one is:
-// some end the path there, others go on to the dots behind it.
-func TestNoPathHidesBehindAFragment(t *testing.T) {
+// A request target must not contain a fragment, and programs treat it differently:
+// some end the path there, and others resolve the dots after it.
+func TestFragmentsAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", neverA))
 	app := h.app()
 	for name, g := range map[string]*e2e.Gateway{

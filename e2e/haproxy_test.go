@@ -6,8 +6,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-func haproxyWith(pairs ...[2]string) func(*house, *e2e.App, ...string) *e2e.Gateway {
-	return func(h *house, app *e2e.App, koalagate ...string) *e2e.Gateway {
+func haproxyWith(pairs ...[2]string) func(*fixture, *e2e.App, ...string) *e2e.Gateway {
+	return func(h *fixture, app *e2e.App, koalagate ...string) *e2e.Gateway {
 		h.Helper()
 		return must(h.stage.HAProxy(app.Address, koalagate, pairs...))(h.T)
 	}
@@ -20,5 +20,5 @@ func TestHAProxy(t *testing.T) {
 		shut:  haproxyWith([2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}),
 		down:  []int{503},
 	}
-	d.tell(t)
+	d.run(t)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// long asks for the stories in many rounds, as `make verify` tells them.
-var long = flag.Bool("long", false, "tell the stories in many rounds")
+// long selects the long form of the tests, as in `make verify`.
+var long = flag.Bool("long", false, "run the long form of the tests")
 
-// binary is the koalagate that the stories run: it finds data races.
+// binary is the koalagate that the tests run, built with the race detector.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withBinary(m.Run))
 }
 
-// withBinary builds the service once for all stories.
+// withBinary builds the service once for all tests.
 func withBinary(run func() int) int {
 	dir, err := os.MkdirTemp("", "koalagate-e2e")
 	if err != nil {
@@ -36,7 +36,7 @@ func withBinary(run func() int) int {
 		err = s.Build(binary, true)
 	}
 	if err == nil {
-		err = seeSources(s.Path("."))
+		err = openSources(s.Path("."))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,10 +45,10 @@ func withBinary(run func() int) int {
 	return run()
 }
 
-// seeSources looks at every file that the service is built from. The go
-// command keeps results of tests until a file changes that the test has seen,
-// and it does not know what the compiler saw for us.
-func seeSources(root string) error {
+// openSources opens every file from which the service is built. The go command caches
+// test results until a file changes that the test has opened, and does not track
+// the files read by the nested build.
+func openSources(root string) error {
 	return filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -10,15 +10,15 @@ import (
 	"github.com/koalagate/koalagate/middleware"
 )
 
-// A program in whose process the rules are decided, and the gateways before
-// others, share their counters through Redis.
+// A program that decides in its own process, and gateways in front of other
+// programs, share their counters through Redis.
 func TestMiddlewareSharesCountersWithGateways(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	rules, redis := h.file("rules.conf", doorRules), h.redis()
 	gateway := h.nginx(h.app(), h.koalagate("--rules", rules, "--redis", redis.URL()))
 	gate, err := koalagate.Open(koalagate.Options{
 		Rules: []string{rules}, Redis: redis.URL(),
-		RedisOptions: koalagate.RedisOptions{Budget: 5 * time.Second}, // as unhurried says
+		RedisOptions: koalagate.RedisOptions{Budget: 5 * time.Second}, // as in raceSettings
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestMiddlewareSharesCountersWithGateways(t *testing.T) {
 	passed := 0
 	for i := range 12 {
 		url := []string{gateway.URL, program.URL}[i%2]
-		if r := ask(t, "POST", url+"/api/comments", "X-User-Id: both"); r.status != http.StatusTooManyRequests {
+		if r := send(t, "POST", url+"/api/comments", "X-User-Id: both"); r.status != http.StatusTooManyRequests {
 			passed++
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// refusing refuses every request at every door.
-const refusing = `
+// refuseAll refuses every request at every door.
+const refuseAll = `
 [routes]
 * / : any=1
 [rules]
@@ -29,12 +29,12 @@ rule : [direct] [domain=shop] [] [result=2; return=102]
 2 : {"Err_no":10}
 `
 
-// An instance that serves unix sockets alone: each door does what its mode says,
-// which changes while it runs.
+// An instance that serves only Unix sockets: each door applies its mode, which
+// changes at run time.
 func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sockets := map[string]string{"grpc": h.dir + "/grpc.sock", "http": h.dir + "/http.sock", "admin": h.dir + "/admin.sock"}
-	k := must(h.stage.Serve(binary, []string{"KOALAGATE_UNIX_SOCKET_MODE=0600"}, "--rules", h.file("rules.conf", refusing),
+	k := must(h.stage.Serve(binary, []string{"KOALAGATE_UNIX_SOCKET_MODE=0600"}, "--rules", h.file("rules.conf", refuseAll),
 		"--grpc-addr", "unix:"+sockets["grpc"], "--http-addr", "unix:"+sockets["http"], "--admin-addr", "unix:"+sockets["admin"]))(t)
 	over := func(name string) *http.Client {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -58,10 +58,10 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 		}
 		return resp.StatusCode, string(text)
 	}
-	until(t, "it is ready", func() bool { status, _ := call("admin", "GET", "/readyz", ""); return status == http.StatusOK })
+	waitUntil(t, "it is ready", func() bool { status, _ := call("admin", "GET", "/readyz", ""); return status == http.StatusOK })
 	for name, path := range sockets {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v; want a socket for its owner alone", name, info, err)
+			t.Errorf("%s: %v, %v; want a socket for its owner only", name, info, err)
 		}
 	}
 	conn := must(grpc.NewClient("unix:"+sockets["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
@@ -82,7 +82,7 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 	}
 	for _, door := range []string{doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.ExtAuthzWeb} {
 		passes[door] = func() bool {
-			return askRaw(t, "unix:"+sockets["http"], door, "/a", nil) == http.StatusOK
+			return sendCheck(t, "unix:"+sockets["http"], door, "/a", nil) == http.StatusOK
 		}
 	}
 	for _, door := range doorname.Served() {
@@ -95,7 +95,7 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 				t.Fatalf("%s in mode %s: %d %s", door, step.mode, status, text)
 			}
 			if got := passes[door](); got != step.passes {
-				t.Errorf("%s in mode %s: passes is %v", door, step.mode, got)
+				t.Errorf("%s in mode %s: passes: %v", door, step.mode, got)
 			}
 		}
 	}

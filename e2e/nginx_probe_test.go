@@ -13,9 +13,9 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// probe runs `koalagate probe`, and wants its exit status and what it says. It
-// returns all of that.
-func probe(t *testing.T, code int, says []string, args ...string) string {
+// probe runs `koalagate probe`, checks its exit status and that its output contains
+// the texts, and returns the output.
+func probe(t *testing.T, code int, want []string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, append([]string{"probe"}, args...)...).CombinedOutput()
 	got := 0
@@ -29,9 +29,9 @@ func probe(t *testing.T, code int, says []string, args ...string) string {
 	if got != code {
 		t.Errorf("exit status %d, want %d", got, code)
 	}
-	for _, text := range says {
+	for _, text := range want {
 		if !strings.Contains(string(out), text) {
-			t.Errorf("it does not say %q", text)
+			t.Errorf("the output lacks %q", text)
 		}
 	}
 	if t.Failed() {
@@ -40,21 +40,21 @@ func probe(t *testing.T, code int, says []string, args ...string) string {
 	return string(out)
 }
 
-// showFact runs the test of a fact of docs/gateways/facts-http.md.
-func showFact(t *testing.T, number int, show func(*testing.T)) {
+// testFact runs the test of a fact of docs/gateways/facts-http.md.
+func testFact(t *testing.T, number int, test func(*testing.T)) {
 	t.Helper()
-	t.Run(fmt.Sprintf("GW-%d", number), show)
+	t.Run(fmt.Sprintf("GW-%d", number), test)
 }
 
-// comments are the requests of a user of this name, five of which pass.
+// comments returns the probe's arguments for requests of a user, five of which pass.
 func comments(g *e2e.Gateway, user string) []string {
 	return []string{g.URL + "/api/comments", "--method", "POST", "--header", "X-User-Id: " + user, "--requests", "20"}
 }
 
-// A probe finds each way in which nginx is commonly set up wrongly.
+// The probe detects common configuration errors of nginx.
 func TestProbeOfNginx(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", doorRules))
 	app := h.app()
 	with := func(pairs ...[2]string) *e2e.Gateway {
@@ -72,25 +72,25 @@ func TestProbeOfNginx(t *testing.T) {
 			"all is well\n",
 		}, comments(with(), "sample")...)
 	})
-	t.Run("a user that the gateway names", func(t *testing.T) {
+	t.Run("a user named by the gateway", func(t *testing.T) {
 		g := with([2]string{"      proxy_set_header X-Real-IP         $remote_addr;", "      proxy_set_header X-Real-IP         $remote_addr;\n      proxy_set_header X-User-Id         named;"})
 		args := append(comments(g, "chosen"), "--header", "X-Trace: 1")
 		if out := probe(t, 0, []string{"all is well\n"}, args...); strings.Contains(out, "choosing") {
-			t.Errorf("it notes headers that clients cannot choose, or that nobody goes by:\n%s", out)
+			t.Errorf("it notes headers that clients cannot set, or that no rule uses:\n%s", out)
 		}
 	})
 	t.Run("a captcha", func(t *testing.T) {
 		probe(t, 0, []string{"request 1 is refused with 403, by rule 102"}, with().URL+"/api/captcha")
 	})
-	showFact(t, 112, func(t *testing.T) { // auth_request with arguments lets everything through
+	testFact(t, 112, func(t *testing.T) { // auth_request with arguments lets every request through
 		g := with([2]string{"    auth_request /_koala;", "    auth_request /_koala?a=b;"})
 		probe(t, 1, []string{"none of 20 requests was refused, and no answer tells of a quota: it is silently open", "`auth_request /x?argument`"}, comments(g, "arguments")...)
 	})
-	showFact(t, 113, func(t *testing.T) { // auth_request makes a 500 of a 429
+	testFact(t, 113, func(t *testing.T) { // auth_request turns a 429 into a 500
 		g := with([2]string{"/v1/auth-request;", "/v1/auth-request?_deny=native;"})
 		probe(t, 1, []string{"after requests that passed, one is answered with 500 Internal Server Error, which is no refusal", "leave `_deny=native` away"}, comments(g, "native")...)
 	})
-	showFact(t, 114, func(t *testing.T) { // a check whose body is announced and never sent
+	testFact(t, 114, func(t *testing.T) { // a check that announces a body and never sends it
 		g := with([2]string{"      proxy_set_header Content-Length \"\";\n", ""})
 		start := time.Now()
 		for range 3 {
@@ -101,12 +101,12 @@ func TestProbeOfNginx(t *testing.T) {
 				t.Errorf("blocked: %d; want 403", r.status)
 			}
 		}
-		// It would wait as long as a request may take to be read, 10 s.
+		// If it waited, it would wait for the read timeout of 10 s.
 		if took := time.Since(start); took > 9*time.Second {
-			t.Errorf("six uploads took %v; koalagate waits for a body", took)
+			t.Errorf("six uploads took %v; koalagate waited for a body", took)
 		}
 	})
-	showFact(t, 115, func(t *testing.T) { // a redirect inside nginx is asked about again
+	testFact(t, 115, func(t *testing.T) { // a request is checked again after an internal redirect
 		if err := os.MkdirAll(filepath.Join(h.dir, "pages"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -118,11 +118,11 @@ func TestProbeOfNginx(t *testing.T) {
     location /error/ { root ` + h.dir + `; error_page 404 =200 /pages/index.html; error_page 401 403 = @koala_refused; }
 `})
 		for path, want := range map[string]string{"/pages/": "2", "/tried/x": "2", "/error/x": "2", "/pages/index.html": "1", "/once/index.html": "1", "/once/": "1"} {
-			says := "each request takes " + want + " of its quota"
+			output := "each request takes " + want + " of its quota"
 			if want == "1" {
-				says = "request 51 is refused"
+				output = "request 51 is refused"
 			}
-			probe(t, 0, []string{says, "all is well"}, g.URL+path, "--header", "X-User-Id: pages "+path)
+			probe(t, 0, []string{output, "all is well"}, g.URL+path, "--header", "X-User-Id: pages "+path)
 		}
 	})
 	t.Run("without error_page", func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestProbeOfNginx(t *testing.T) {
 		g := with([2]string{"    # Not checked.\n", "    keepalive_timeout 0;\n"})
 		probe(t, 1, []string{"FAULT connections  8 refused requests cost 8 connections", "Is keepalive switched off"}, comments(g, "closing")...)
 	})
-	t.Run("connections that end now and then", func(t *testing.T) {
+	t.Run("connections that end occasionally", func(t *testing.T) {
 		g := with([2]string{"    # Not checked.\n", "    keepalive_requests 4;\n"})
 		probe(t, 0, []string{"note  connections  2 connections ended over 8 refused requests: most were kept", "all is well"}, comments(g, "some")...)
 	})
@@ -161,7 +161,7 @@ func TestProbeOfNginx(t *testing.T) {
 	t.Run("a limit with more room", func(t *testing.T) {
 		probe(t, 1, []string{`none of 3 requests was refused, and the quota is "r201";q=5;w=3600`, "give --requests more"}, append(comments(with(), "room"), "--requests", "3")...)
 	})
-	t.Run("koalagate is gone", func(t *testing.T) {
+	t.Run("koalagate is down", func(t *testing.T) {
 		g := with()
 		if err := k.Kill(); err != nil {
 			t.Fatal(err)
@@ -170,10 +170,10 @@ func TestProbeOfNginx(t *testing.T) {
 	})
 }
 
-// A check of a peer that is not trusted is refused with nothing of a rule's.
-func TestProbeOfAGatewayThatIsNotTrusted(t *testing.T) {
+// A check from an untrusted peer is refused, without any information on rules.
+func TestProbeOfAnUntrustedGateway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	k := must(h.stage.Koalagate(binary, append([]string{"KOALAGATE_TRUSTED_PROXIES=203.0.113.0/24"}, unhurried...), "--rules", h.file("rules.conf", doorRules)))(t)
+	h := newFixture(t)
+	k := must(h.stage.Koalagate(binary, append([]string{"KOALAGATE_TRUSTED_PROXIES=203.0.113.0/24"}, raceSettings...), "--rules", h.file("rules.conf", doorRules)))(t)
 	probe(t, 1, []string{"the first request is answered with 403 Forbidden and nothing of koalagate's", "trusted_proxies"}, comments(h.nginx(h.app(), k), "stranger")...)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// oddRequests are what a client can send to make a gateway, or its question to
-// koalagate, fail; SHOP stands for an ordinary Host header.
+// oddRequests returns requests that could make a gateway or its check fail. SHOP is a
+// placeholder for an ordinary Host header.
 func oddRequests() map[string]string {
 	const get = "GET /a HTTP/1.1\r\nSHOP"
 	headers := func(n, size int) string {
@@ -67,12 +67,12 @@ func oddRequests() map[string]string {
 	}
 }
 
-// Whatever a client sends is either decided and counted, or refused; and those
-// that come after it are answered. The samples let through what koalagate cannot
-// be asked about: nothing that a client sends may come to that.
+// Every request of a client is either decided and counted, or refused, and later
+// requests are answered. The samples let requests through if the check fails: no
+// client's request may cause that.
 func TestOddRequestsThroughGateways(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", oneCounter))
 	app := h.app()
 	for name, g := range map[string]*e2e.Gateway{
@@ -87,11 +87,11 @@ func TestOddRequestsThroughGateways(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s, %s: %v; want an answer", name, what, err)
 			case app.Reached() != reached && !isDecided:
-				t.Errorf("%s, %s: %d; it reached the application, and was not counted", name, what, status)
+				t.Errorf("%s, %s: %d; the request reached the application, but was not counted", name, what, status)
 			case status >= 500 && status != http.StatusNotImplemented && !isDecided:
 				t.Errorf("%s, %s: %d; want a decision or a refusal", name, what, status)
 			case status < 400 && !isDecided:
-				t.Errorf("%s, %s: %d; want it counted", name, what, status)
+				t.Errorf("%s, %s: %d; want the request counted", name, what, status)
 			}
 			wantStatus(t, 200, "GET", g.URL+"/healthz")
 		}
@@ -99,7 +99,7 @@ func TestOddRequestsThroughGateways(t *testing.T) {
 	}
 }
 
-// sendRaw sends a request as it is written, and returns the final status.
+// sendRaw sends a request byte for byte, and returns the final status.
 func sendRaw(g *e2e.Gateway, request string) (int, error) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
@@ -109,7 +109,7 @@ func sendRaw(g *e2e.Gateway, request string) (int, error) {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return 0, err
 	}
-	// An answer may come while the end of a long request is still on its way.
+	// The answer may arrive before the end of a long request was sent.
 	go func() {
 		_, _ = conn.Write([]byte(strings.Replace(request, "SHOP", "Host: shop.example", 1) + "\r\n\r\n"))
 	}()

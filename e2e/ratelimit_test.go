@@ -37,7 +37,7 @@ func rateLimiter(t *testing.T, k *e2e.Koalagate) rlsv3.RateLimitServiceClient {
 	return rlsv3.NewRateLimitServiceClient(conn)
 }
 
-// descriptors makes one descriptor of each `key=value`.
+// descriptors returns a request with one descriptor per `key=value`.
 func descriptors(pairs ...string) *rlsv3.RateLimitRequest {
 	r := &rlsv3.RateLimitRequest{Domain: "shop"}
 	for _, pair := range pairs {
@@ -55,22 +55,22 @@ func shouldRateLimit(c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) 
 	return c.ShouldRateLimit(ctx, r)
 }
 
-// Of 400 calls at once over two instances exactly the limit is OK; and a
-// descriptor beside the one that refuses is charged for those alone.
+// Of 400 concurrent calls over two instances exactly the limit is OK, and a second
+// descriptor is charged only for these.
 //
-// That holds for the service as it is released, with the budget that Redis has
-// by default, too. But then it is the machine's matter how many calls it can
-// carry at once, so `make verify` shows it and `make test` does not.
+// This also applies to the released service, with the default Redis budget. But then
+// the result depends on how many concurrent calls the machine can handle, so only
+// `make verify` tests it.
 func TestFourHundredCallsAtOnce(t *testing.T) {
-	t.Run("looking for races", func(t *testing.T) {
-		h := newHouse(t)
+	t.Run("with race detector", func(t *testing.T) {
+		h := newFixture(t)
 		fourHundred(t, h.pair(h.file("rules.conf", ratelimitRules)))
 	})
 	if !*long {
 		return
 	}
 	t.Run("as released", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		released := filepath.Join(h.dir, "released")
 		if err := h.stage.Build(released, false); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func fourHundred(t *testing.T, instances []*e2e.Koalagate) {
 	for round := range rounds {
 		user, tenant := fmt.Sprintf("user=u%d", round), fmt.Sprintf("tenant=t%d", round)
 		var ok, over atomic.Int64
-		together(calls, func(i int) {
+		concurrently(calls, func(i int) {
 			r, err := shouldRateLimit(clients[i%2], descriptors(tenant, user))
 			switch {
 			case err != nil:
@@ -103,12 +103,12 @@ func fourHundred(t *testing.T, instances []*e2e.Koalagate) {
 			t.Errorf("round %d: %d OK and %d OVER_LIMIT, want %d and %d", round, ok.Load(), over.Load(), limit, calls-limit)
 		}
 		if left := remaining(t, clients[0], tenant); left != 1000-limit-1 {
-			t.Errorf("round %d: the tenant has %d left, want %d: it is charged for the admitted calls alone", round, left, 1000-limit-1)
+			t.Errorf("round %d: the tenant has %d left, want %d, charged only for admitted calls", round, left, 1000-limit-1)
 		}
 	}
 }
 
-// remaining is what is left for a descriptor after one more hit.
+// remaining returns the remaining hits of a descriptor after one more hit.
 func remaining(t *testing.T, c rlsv3.RateLimitServiceClient, pair string) uint32 {
 	t.Helper()
 	r, err := shouldRateLimit(c, descriptors(pair))

@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// Without its Redis at the start the service says so and decides in process;
-// when Redis comes, it counts there.
+// Without Redis at startup, the service reports that and decides in process; when
+// Redis becomes available, it counts there.
 func TestRedisAbsentAtStart(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	gone := h.redis()
 	if err := gone.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(1)), "--redis", gone.URL())
 	if !strings.Contains(k.Log(), "Redis is away") {
-		t.Errorf("it does not say that Redis is away:\n%s", k.Log())
+		t.Errorf("the log does not report that Redis is unavailable:\n%s", k.Log())
 	}
 	if got := readyz(t, k); !got.Ready || got.Store != "degraded" || !strings.Contains(got.StoreError, "nothing listens there: start it") {
-		t.Errorf("/readyz says %+v; want ready and degraded, with what Redis is away with and what to do", got)
+		t.Errorf("/readyz returns %+v; want ready and degraded, with the fault of Redis and a remedy", got)
 	}
 	envoy := h.envoy(h.app(), k)
 	r := wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann")
@@ -32,18 +32,17 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	if _, err := h.stage.RestartRedis(gone); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
-	r = wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann") // what was counted in rescue is lost
+	waitUntil(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
+	r = wantStatus(t, 200, "POST", envoy.URL+"/api/comments", "X-User-Id: ann") // hits counted in rescue are lost
 	if r.header.Get("X-Koala-Degraded") != "" {
 		t.Errorf("headers %v; want no X-Koala-Degraded", r.header)
 	}
 	wantStatus(t, http.StatusOK, "GET", "http://"+k.HTTP+"/monitor/alive")
 }
 
-// Redis that dies while the service runs is not the callers' matter: every
-// request still gets a decision.
+// If Redis dies while the service runs, every request still gets a decision.
 func TestRedisKilledWhileRunning(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	redis := h.redis()
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(2)), "--redis", redis.URL())
 	nginx := h.nginx(h.app(), k)
@@ -51,13 +50,13 @@ func TestRedisKilledWhileRunning(t *testing.T) {
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []int{200, 200, 429} { // in process it begins anew
+	for _, want := range []int{200, 200, 429} { // the in-process counter starts from zero
 		wantStatus(t, want, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
 	}
 	if _, err := h.stage.RestartRedis(redis); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
+	waitUntil(t, "it is back on Redis", func() bool { return readyz(t, k).Store == "redis" })
 	for _, want := range []int{200, 200, 429} {
 		wantStatus(t, want, "POST", nginx.URL+"/api/comments", "X-User-Id: ann")
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// limitedTo is a rule file that lets so many comments of a user through.
+// limitedTo returns a rule file with a limit of count comments per user.
 func limitedTo(count int) string {
 	return strings.Replace(exactRules, "count=25", fmt.Sprintf("count=%d", count), 1)
 }
 
-// A change of the rules holds for the next request through a gateway, however
-// the file was replaced; a broken file changes nothing.
-func TestRulesChangeInTheRunningService(t *testing.T) {
+// A change of the rules applies to the next request through a gateway, however the
+// file was replaced; an invalid file changes nothing.
+func TestRuleChangesAtRunTime(t *testing.T) {
 	for _, way := range []struct {
 		name string
-		// lay puts the first text into place below dir, and returns what
-		// --rules is given and how the text is replaced.
-		lay func(h *house, dir, text string) (rules string, replace func(text string))
+		// lay writes the first text below dir, and returns the value of --rules and
+		// a function that replaces the text.
+		lay func(h *fixture, dir, text string) (rules string, replace func(text string))
 	}{
 		{"in place", layInPlace},
 		{"by rename", layByRename},
 		{"by a ConfigMap's symlink", layConfigMap},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			rules, replace := way.lay(h, h.dir, limitedTo(2))
 			k := h.koalagate("--rules", rules)
 			envoy := h.envoy(h.app(), k)
@@ -44,14 +44,14 @@ func TestRulesChangeInTheRunningService(t *testing.T) {
 
 			replace(limitedTo(3))
 			wantGeneration(t, k, 2)
-			comment(200) // the two that were counted still are: this is the third
+			comment(200) // the two earlier hits still count: this is the third
 			comment(429)
 
 			replace(strings.Replace(limitedTo(100), "[count]", "[cuont]", 1))
-			until(t, "the broken file is reported", func() bool { return readyz(t, k).LastError != "" })
+			waitUntil(t, "the broken file is reported", func() bool { return readyz(t, k).LastError != "" })
 			comment(429)
 			if got := readyz(t, k).Generation; got != 2 {
-				t.Errorf("generation %d after a broken file, want 2 still", got)
+				t.Errorf("generation %d after an invalid file, want 2", got)
 			}
 
 			replace(limitedTo(4))
@@ -59,21 +59,21 @@ func TestRulesChangeInTheRunningService(t *testing.T) {
 			comment(200)
 			comment(429)
 			if said := readyz(t, k).LastError; said != "" {
-				t.Errorf("mended, it still reports %q", said)
+				t.Errorf("the fixed file still reports %q", said)
 			}
 		})
 	}
 }
 
-func layInPlace(h *house, dir, text string) (string, func(string)) {
+func layInPlace(h *fixture, dir, text string) (string, func(string)) {
 	file := filepath.Join(dir, "rules.conf")
 	write := func(text string) { h.file("rules.conf", text) }
 	write(text)
 	return file, write
 }
 
-// layByRename replaces as editors do: a new file takes the old one's name.
-func layByRename(h *house, dir, text string) (string, func(string)) {
+// layByRename replaces the file by renaming a new one, as editors do.
+func layByRename(h *fixture, dir, text string) (string, func(string)) {
 	file := h.file("rules.conf", text)
 	return file, func(text string) {
 		if err := os.Rename(h.file("rules.conf.new", text), filepath.Join(dir, "rules.conf")); err != nil {
@@ -82,9 +82,9 @@ func layByRename(h *house, dir, text string) (string, func(string)) {
 	}
 }
 
-// layConfigMap lays files as Kubernetes does: the file is a link through
-// `..data`, which is swapped for a link to another folder.
-func layConfigMap(h *house, dir, text string) (string, func(string)) {
+// layConfigMap writes files as Kubernetes does: the file is a link through `..data`,
+// which is replaced with a link to another folder.
+func layConfigMap(h *fixture, dir, text string) (string, func(string)) {
 	version := 0
 	replace := func(text string) {
 		version++
@@ -108,9 +108,9 @@ func layConfigMap(h *house, dir, text string) (string, func(string)) {
 	return file, replace
 }
 
-// A word list is read again when it changes, without its rule file changing.
-func TestWordListsChangeInTheRunningService(t *testing.T) {
-	h := newHouse(t)
+// A word list is reloaded when it changes, even if its rule file does not change.
+func TestWordListChangesAtRunTime(t *testing.T) {
+	h := newFixture(t)
 	h.file("blocked.dat", "mallory\n")
 	rules := h.file("rules.conf", `
 [dicts]
@@ -128,7 +128,7 @@ rule : [direct] [uid @ blocked] [] [result=2; return=101]
 	nginx := h.nginx(h.app(), k)
 	wantStatus(t, 403, "GET", nginx.URL+"/", "X-User-Id: mallory")
 	wantStatus(t, 200, "GET", nginx.URL+"/", "X-User-Id: trudy")
-	// At once: a list that is empty for a moment would be a generation of its own.
+	// Atomically: a list that is empty for a moment would be a separate generation.
 	if err := os.Rename(h.file("blocked.new", "mallory\ntrudy\n"), filepath.Join(h.dir, "blocked.dat")); err != nil {
 		t.Fatal(err)
 	}
@@ -143,5 +143,5 @@ func readyz(t *testing.T, k *e2e.Koalagate) e2e.Readiness {
 
 func wantGeneration(t *testing.T, k *e2e.Koalagate, want int) {
 	t.Helper()
-	until(t, fmt.Sprintf("generation %d", want), func() bool { return readyz(t, k).Generation == want })
+	waitUntil(t, fmt.Sprintf("generation %d", want), func() bool { return readyz(t, k).Generation == want })
 }

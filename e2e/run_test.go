@@ -9,32 +9,32 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// What `make run` prints is pasted into a shell here, as its readers do: it
-// ends in a 429 with Retry-After.
-func TestMakeRunPrintsWhatEndsInA429(t *testing.T) {
-	h := newHouse(t)
+// The commands that `make run` prints, pasted into a shell, end in a 429 with
+// Retry-After.
+func TestCommandsOfMakeRunEndInA429(t *testing.T) {
+	h := newFixture(t)
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := h.stage.Find(program); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run := must(h.stage.Script("deploy/run.sh", "KOALAGATE="+binary))(t)
-	until(t, "it says what to curl", func() bool { return strings.Contains(run.Log(), "^C stops") })
+	waitUntil(t, "the curl commands are printed", func() bool { return strings.Contains(run.Log(), "^C stops") })
 
 	out := paste(t, run, "for i in 1 2 3 4 5")
 	answers := regexp.MustCompile(`HTTP/1.1 (\d+)`).FindAllStringSubmatch(out, -1)
 	if len(answers) != 5 || answers[3][1] != "200" || answers[4][1] != "429" {
-		t.Errorf("it answers\n%s\nwant four times 200, then 429", out)
+		t.Errorf("the answers are\n%s\nwant four times 200, then 429", out)
 	}
 	if !regexp.MustCompile(`(?i)429[^H]*retry-after: \d+`).MatchString(out) {
-		t.Errorf("it answers\n%s\nwant a Retry-After with the 429", out)
+		t.Errorf("the answers are\n%s\nwant a Retry-After with the 429", out)
 	}
 	if out := paste(t, run, "curl -s 'http"); !strings.Contains(out, `"Err_no":0`) {
 		t.Errorf("Koala's API answers %s, want Err_no 0 for another user", out)
 	}
 }
 
-// paste runs the one line that was printed and begins so.
+// paste runs the printed line that begins with begin.
 func paste(t *testing.T, run *e2e.Program, begin string) string {
 	t.Helper()
 	for line := range strings.Lines(run.Log()) {

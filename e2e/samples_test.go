@@ -9,15 +9,15 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// shown is the house of the samples: examples/gateway.conf, with a longer window of
-// downloads than its minute, behind the samples of the gateways.
-func shown(t *testing.T) (h *house, app *e2e.App, gateways map[string]*e2e.Gateway) {
+// startSamples starts the samples of the gateways with examples/gateway.conf, whose
+// window of downloads is extended to an hour.
+func startSamples(t *testing.T) (h *fixture, app *e2e.App, gateways map[string]*e2e.Gateway) {
 	t.Helper()
-	h = newHouse(t)
+	h = newFixture(t)
 	text := string(must(os.ReadFile(h.stage.Path("examples/gateway.conf")))(t))
 	const minute, hour = "[time=60; count=20]", "[time=3600; count=20]"
 	if strings.Count(text, minute) != 1 {
-		t.Fatalf("examples/gateway.conf has %s %d times; want the rule of downloads alone", minute, strings.Count(text, minute))
+		t.Fatalf("examples/gateway.conf has %s %d times; want once, in the rule of downloads", minute, strings.Count(text, minute))
 	}
 	lists := "blocked : " + h.stage.Path("examples/lists/blocked.dat")
 	text = strings.Replace(text, "blocked : lists/blocked.dat", lists, 1)
@@ -29,20 +29,20 @@ func shown(t *testing.T) (h *house, app *e2e.App, gateways map[string]*e2e.Gatew
 	}
 }
 
-// The samples answer as their comments say.
+// The samples behave as their comments say.
 func TestSamples(t *testing.T) {
-	_, app, gateways := shown(t)
+	_, app, gateways := startSamples(t)
 	passed := 0
 	for name, g := range gateways {
 		t.Run(name, func(t *testing.T) {
-			t.Run("a refusal is a true 429", func(t *testing.T) { trueRefusal(t, g, name) })
-			t.Run("the application hears what was decided", func(t *testing.T) { hears(t, g, name) })
+			t.Run("a refusal is a complete 429", func(t *testing.T) { trueRefusal(t, g, name) })
+			t.Run("the application gets the decision", func(t *testing.T) { passesDecision(t, g, name) })
 			t.Run("clients choose neither act nor path nor address", func(t *testing.T) { forge(t, g, app, name) })
-			t.Run("a location tells what its path does not", func(t *testing.T) { passed += downloads(t, g) })
-			t.Run("health is not asked about", func(t *testing.T) {
+			t.Run("a location sets a parameter", func(t *testing.T) { passed += downloads(t, g) })
+			t.Run("health is not checked", func(t *testing.T) {
 				r := wantStatus(t, 200, "GET", g.URL+"/healthz")
 				if r.header.Get("X-Koala-Decision") != "" {
-					t.Errorf("headers %v; want none of koalagate's", r.header)
+					t.Errorf("headers %v; want no header of koalagate", r.header)
 				}
 			})
 		})
@@ -85,7 +85,7 @@ func trueRefusal(t *testing.T, g *e2e.Gateway, user string) {
 	}
 }
 
-func hears(t *testing.T, g *e2e.Gateway, user string) {
+func passesDecision(t *testing.T, g *e2e.Gateway, user string) {
 	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", "X-User-Id: hears-"+user, "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X_Koala_Decision: forged")
 	var got e2e.Arrived
 	want := e2e.Arrived{Method: "GET", Path: "/api/articles/1?x=/../y", Decision: "allow"}
@@ -94,17 +94,16 @@ func hears(t *testing.T, g *e2e.Gateway, user string) {
 	}
 }
 
-// forge tries to talk a gateway round: to count under another act, path or
-// address than the request's own.
+// forge tries to make a gateway count a request under another act, path or address.
 func forge(t *testing.T, g *e2e.Gateway, app *e2e.App, user string) {
 	user = "X-User-Id: forger-" + user
-	lies := []string{
+	forged := []string{
 		"X-Koala-Param-Act: read", "X-Original-URI: /api/articles/1", "X-Original-Method: GET", "X-Forwarded-Uri: /api/articles/1",
 		"X-Forwarded-Method: GET", "X-Real-IP: 198.51.100.66", "X-Forwarded-For: 198.51.100.66", "X-Koala-Status: 200",
 	}
-	headers := append([]string{user}, lies...)
+	headers := append([]string{user}, forged...)
 	for range 4 {
-		wantStatus(t, 200, "POST", g.URL+"/api/comments", headers...) // the address is not the blocked one
+		wantStatus(t, 200, "POST", g.URL+"/api/comments", headers...) // the address is not replaced with the blocked one
 	}
 	before := app.Reached()
 	for _, path := range []string{"/api/comments", "//api/comments", "/api/./comments", "/api/x/../comments", "/api/%63omments", "/api/comments?a=/api/articles/1"} {
@@ -115,10 +114,10 @@ func forge(t *testing.T, g *e2e.Gateway, app *e2e.App, user string) {
 	}
 }
 
-// downloads asks until it is refused, and returns how often it was not.
+// downloads sends requests until one is refused, and returns the number that passed.
 func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
 	for {
-		r := ask(t, "GET", g.URL+"/downloads/file")
+		r := send(t, "GET", g.URL+"/downloads/file")
 		switch {
 		case r.status == 200 && passed < 20:
 			passed++
@@ -127,7 +126,7 @@ func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
 			t.Errorf("download %d: %d of rule %q, want 429 of rule 301 after 20 at most", passed+1, r.status, r.header.Get("X-Koala-Rule"))
 		}
 		for _, path := range []string{"//downloads/file", "/./downloads/file", "/x/../downloads/file", "/%64ownloads/file", "/x/%2e%2E/downloads/file", "/downloads/../downloads/file", "///x/..//downloads//file"} {
-			if r := ask(t, "GET", g.URL+path); r.status != 429 {
+			if r := send(t, "GET", g.URL+path); r.status != 429 {
 				t.Errorf("%s: %d, want 429 as for /downloads/file", path, r.status)
 			}
 		}
@@ -135,9 +134,9 @@ func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
 	}
 }
 
-// The rate limit service refuses through Envoy too, with the entry's words.
+// The rate limit service refuses through Envoy, with the entry's message.
 func TestRateLimitServiceThroughEnvoy(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", `
 [rules]
 rule : [count] [door=ratelimit; domain=public; remote_address=127.0.0.0/8] [time=3600; count=3] [result=2; return=501]
@@ -153,17 +152,17 @@ rule : [count] [door=ratelimit; domain=public; remote_address=127.0.0.0/8] [time
 	}
 	r := wantStatus(t, 429, "GET", envoy.URL+"/anything")
 	if !strings.Contains(r.body, "Not so fast") || r.header.Get("Retry-After") == "" {
-		t.Errorf("headers %v, body %q; want a Retry-After and the entry's words", r.header, r.body)
+		t.Errorf("headers %v, body %q; want a Retry-After and the entry's message", r.header, r.body)
 	}
 	if app.Reached() != 3 {
 		t.Errorf("%d requests reached the application, want 3", app.Reached())
 	}
 }
 
-// Without any koalagate the samples do what their comments say: nginx lets
-// requests through, Envoy's ext_authz does not.
+// If koalagate is down, the samples behave as their comments say: nginx lets
+// requests through, and Envoy's ext_authz does not.
 func TestSamplesWithoutKoalagate(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.koalagate("--rules", h.stage.Path("examples/gateway.conf"))
 	app := h.app()
 	envoy, nginx := h.envoy(app, k), h.nginx(app, k)

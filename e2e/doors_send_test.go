@@ -10,18 +10,18 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// arrived is what the application says of a request.
+// arrived decodes the application's answer.
 func arrived(t *testing.T, r reply) e2e.Arrived {
 	t.Helper()
 	var a e2e.Arrived
 	if err := json.Unmarshal([]byte(r.body), &a); err != nil {
-		t.Errorf("%v: %.300s is no answer of the application", err, r.body)
+		t.Errorf("%v: %.300s is not an answer of the application", err, r.body)
 	}
 	return a
 }
 
-// wantHeaders compares headers, each of which has to be there once; "" stands
-// for one that has to be absent.
+// wantHeaders checks that each header occurs once with its value, or not at all if
+// the value is "".
 func wantHeaders(t *testing.T, r reply, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
@@ -32,7 +32,7 @@ func wantHeaders(t *testing.T, r reply, want map[string]string) {
 	}
 }
 
-// sendBody posts a body.
+// sendBody sends a POST request with a body.
 func sendBody(t *testing.T, url string, body io.Reader, headers ...string) reply {
 	t.Helper()
 	request, err := http.NewRequest("POST", url, body)
@@ -55,17 +55,17 @@ func sendBody(t *testing.T, url string, body io.Reader, headers ...string) reply
 	return reply{resp.StatusCode, resp.Header, string(text)}
 }
 
-func (h *house) accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+func (h *fixture) accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.NginxSample("nginx/accel.conf", app.Address, addressesOf(instances)))(h.T)
 }
 
-func (h *house) caddy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+func (h *fixture) caddy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.Caddy(app.Address, addressesOf(instances)))(h.T)
 }
 
-func (h *house) haproxy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+func (h *fixture) haproxy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.HAProxy(app.Address, addressesOf(instances)))(h.T)
 }

@@ -18,16 +18,16 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// house is the stage of one test: what it starts is ended with it.
-type house struct {
+// fixture is the stage of one test. All its programs stop when the test ends.
+type fixture struct {
 	*testing.T
 	stage *e2e.Stage
 	dir   string
-	// authorities are those of the certificates that the house has made.
+	// authorities contains the authorities of the fixture's certificates, by name.
 	authorities map[string]authority
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := e2e.NewStage(dir)
@@ -45,11 +45,11 @@ func newHouse(t *testing.T) *house {
 			}
 		}
 	})
-	return &house{T: t, stage: s, dir: dir}
+	return &fixture{T: t, stage: s, dir: dir}
 }
 
-// file writes a file of the test's own and returns its path.
-func (h *house) file(name, text string) string {
+// file writes a file in the test's folder and returns its path.
+func (h *fixture) file(name, text string) string {
 	h.Helper()
 	path := filepath.Join(h.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -58,60 +58,59 @@ func (h *house) file(name, text string) string {
 	return path
 }
 
-func (h *house) redis() *e2e.Redis {
+func (h *fixture) redis() *e2e.Redis {
 	h.Helper()
 	return must(h.stage.Redis())(h.T)
 }
 
-func (h *house) app() *e2e.App {
+func (h *fixture) app() *e2e.App {
 	h.Helper()
 	return must(h.stage.App())(h.T)
 }
 
-// unhurried are the settings of instances that find data races on a busy
-// machine: Redis gets longer, so that no call is rescued, and nothing waits
-// for an instance that goes.
-var unhurried = []string{"KOALAGATE_REDIS_BUDGET=5s", "KOALAGATE_DRAIN_WAIT=0s"}
+// raceSettings are for instances with the race detector on a busy machine: a large
+// Redis budget, so that no call is rescued, and no wait when an instance stops.
+var raceSettings = []string{"KOALAGATE_REDIS_BUDGET=5s", "KOALAGATE_DRAIN_WAIT=0s"}
 
-func (h *house) koalagate(args ...string) *e2e.Koalagate {
+func (h *fixture) koalagate(args ...string) *e2e.Koalagate {
 	h.Helper()
 	return h.koalagateWith(nil, args...)
 }
 
-// koalagateWith starts an instance with settings of its own.
-func (h *house) koalagateWith(env []string, args ...string) *e2e.Koalagate {
+// koalagateWith starts an instance with additional settings.
+func (h *fixture) koalagateWith(env []string, args ...string) *e2e.Koalagate {
 	h.Helper()
-	return must(h.stage.Koalagate(binary, slices.Concat(unhurried, env), args...))(h.T)
+	return must(h.stage.Koalagate(binary, slices.Concat(raceSettings, env), args...))(h.T)
 }
 
-// pair is two instances on one Redis.
-func (h *house) pair(rules string) []*e2e.Koalagate {
+// pair starts two instances with one Redis.
+func (h *fixture) pair(rules string) []*e2e.Koalagate {
 	h.Helper()
 	return h.pairWith(ways[0], rules)
 }
 
-// way is what the instances of a pair have on of what makes them quick.
+// way is the optimization settings of a pair of instances.
 type way struct {
 	name     string
 	settings [2][]string
 }
 
-// slow has all of that off.
-var slow = []string{
+// optimizationsOff switches all optimizations off.
+var optimizationsOff = []string{
 	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
 	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
 }
 
-// ways are those that the stories of exactness are told in. What is answered is
-// the same in all of them, and while a change rolls from one instance to the next.
+// ways are the settings for tests of exactness. The answers are the same for all of
+// them, including the mixed pair, as during a rolling change of settings.
 var ways = []way{
 	{"all on", [2][]string{}},
-	{"all off", [2][]string{slow, slow}},
-	{"one on and one off", [2][]string{nil, slow}},
+	{"all off", [2][]string{optimizationsOff, optimizationsOff}},
+	{"one on and one off", [2][]string{nil, optimizationsOff}},
 }
 
-// pairWith is two instances that go a way on one Redis.
-func (h *house) pairWith(w way, rules string) []*e2e.Koalagate {
+// pairWith starts two instances with one Redis and the given settings.
+func (h *fixture) pairWith(w way, rules string) []*e2e.Koalagate {
 	h.Helper()
 	redis := h.redis().URL()
 	var list []*e2e.Koalagate
@@ -121,18 +120,17 @@ func (h *house) pairWith(w way, rules string) []*e2e.Koalagate {
 	return list
 }
 
-func (h *house) envoy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+func (h *fixture) envoy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.Envoy(app, instances...))(h.T)
 }
 
-func (h *house) nginx(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+func (h *fixture) nginx(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return must(h.stage.Nginx(app, instances...))(h.T)
 }
 
-// must takes the result of a function that may fail, and ends the test if it
-// has.
+// must returns a function that returns v, or fails the test if err is not nil.
 func must[V any](v V, err error) func(*testing.T) V {
 	return func(t *testing.T) V {
 		t.Helper()
@@ -143,31 +141,32 @@ func must[V any](v V, err error) func(*testing.T) V {
 	}
 }
 
-// reply is what a client got.
+// reply is the answer that a client got.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// client follows no redirect, and keeps enough connections for a crowd.
+// client does not follow redirects, and keeps enough connections for concurrent
+// requests.
 var client = &http.Client{
 	Timeout:       20 * time.Second,
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 100},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// ask sends a request with headers of the form `Name: value`.
-func ask(t *testing.T, method, url string, headers ...string) reply {
+// send sends a request with headers of the form `Name: value`.
+func send(t *testing.T, method, url string, headers ...string) reply {
 	t.Helper()
-	r, err := askFor(method, url, headers...)
+	r, err := trySend(method, url, headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func askFor(method, url string, headers ...string) (reply, error) {
+func trySend(method, url string, headers ...string) (reply, error) {
 	req, err := http.NewRequest(method, url, http.NoBody)
 	if err != nil {
 		return reply{}, err
@@ -185,19 +184,18 @@ func askFor(method, url string, headers ...string) (reply, error) {
 	return reply{resp.StatusCode, resp.Header, string(body)}, err
 }
 
-// wantStatus asks, and fails the test at once if the status is another one.
+// wantStatus sends a request, and fails the test at once if the status differs.
 func wantStatus(t *testing.T, want int, method, url string, headers ...string) reply {
 	t.Helper()
-	r := ask(t, method, url, headers...)
+	r := send(t, method, url, headers...)
 	if r.status != want {
 		t.Fatalf("%s %s %q: status %d, want %d; headers %v, body %q", method, url, headers, r.status, want, r.header, r.body)
 	}
 	return r
 }
 
-// overOneConnection posts the same to a path so many times over one connection,
-// as its server lets it: a client of the library would open another where it is
-// not sure on a busy machine.
+// overOneConnection sends the same POST request several times over one connection.
+// The client of net/http might open another connection on a busy machine.
 func overOneConnection(t *testing.T, address, path string, times int) (replies []reply) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -220,15 +218,15 @@ func overOneConnection(t *testing.T, address, path string, times int) (replies [
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.Close {
-			t.Fatalf("answer %d ends its connection, %v; want it kept", len(replies)+1, err)
+			t.Fatalf("answer %d closes its connection, %v; want it kept", len(replies)+1, err)
 		}
 		replies = append(replies, reply{resp.StatusCode, resp.Header, string(text)})
 	}
 	return replies
 }
 
-// together runs do n times at once.
-func together(n int, do func(i int)) {
+// concurrently runs do in n goroutines at once.
+func concurrently(n int, do func(i int)) {
 	var ready, done sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range n {
@@ -244,20 +242,20 @@ func together(n int, do func(i int)) {
 	done.Wait()
 }
 
-// until asks again and again until it is so, for half a minute at most.
-func until(t *testing.T, what string, isSo func() bool) {
+// waitUntil waits until done returns true, for at most half a minute.
+func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	const most = 30 * time.Second
-	for deadline := time.Now().Add(most); !isSo(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(most); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not happened after %v: %s", most, what)
+			t.Fatalf("not true after %v: %s", most, what)
 		}
 	}
 }
 
-// wholeDay waits for the next day where this one is over in a minute, in the time
-// zone of the rules: what counts by days would begin anew in the middle of a story.
-func wholeDay(t *testing.T) {
+// avoidMidnight waits for the next day if this one ends within a minute, in the time
+// zone of the rules: daily counters would otherwise restart during a test.
+func avoidMidnight(t *testing.T) {
 	t.Helper()
 	zone := must(time.LoadLocation(rules.DefaultTimezone))(t)
 	now := time.Now().In(zone)
