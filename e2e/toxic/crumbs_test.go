@@ -7,20 +7,20 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// crumbs lets an answer through a byte at a time. The proxy has such a toxic,
-// slicer, but that one waits for ever to hand on what belongs to a connection
-// that was closed meanwhile, and with it whoever removes the toxic.
+// crumbs passes an answer on byte by byte. The proxy's own toxic for this, slicer,
+// blocks forever when the connection was closed meanwhile, and so does the removal
+// of the toxic.
 type crumbs struct{}
 
 const (
 	// crumbPause is the time between two bytes.
 	crumbPause = 20 * time.Millisecond
-	// crumbPatience is how long the connection may take to take a byte: it takes
-	// none any more when it is closed.
-	crumbPatience = time.Second
+	// crumbTimeout is the maximum time for the connection to accept a byte. A
+	// closed connection accepts none.
+	crumbTimeout = time.Second
 )
 
-// Pipe is what happens to the answers of a connection.
+// Pipe processes the answers of a connection.
 func (*crumbs) Pipe(stub *toxics.ToxicStub) {
 	for open := true; ; {
 		select {
@@ -42,8 +42,9 @@ func (*crumbs) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// crumble hands c on in crumbs, and what is left of it in one piece when the
-// toxic is removed. It tells whether the connection still takes anything.
+// crumble passes c on byte by byte, and its rest at once when the toxic is removed.
+// It reports whether the connection is still open, and whether the toxic was
+// removed.
 func crumble(stub *toxics.ToxicStub, c *stream.StreamChunk) (open, interrupted bool) {
 	piece := func(data []byte) *stream.StreamChunk {
 		return &stream.StreamChunk{Data: data, Timestamp: c.Timestamp}
@@ -52,14 +53,14 @@ func crumble(stub *toxics.ToxicStub, c *stream.StreamChunk) (open, interrupted b
 		select {
 		case stub.Output <- piece(c.Data[i : i+1]):
 		case <-stub.Interrupt:
-			return stub.WriteOutput(piece(c.Data[i:]), crumbPatience) == nil, true
-		case <-time.After(crumbPatience):
+			return stub.WriteOutput(piece(c.Data[i:]), crumbTimeout) == nil, true
+		case <-time.After(crumbTimeout):
 			return false, false
 		}
 		select {
 		case <-time.After(crumbPause):
 		case <-stub.Interrupt:
-			return stub.WriteOutput(piece(c.Data[i+1:]), crumbPatience) == nil, true
+			return stub.WriteOutput(piece(c.Data[i+1:]), crumbTimeout) == nil, true
 		}
 	}
 	return true, false

@@ -1,4 +1,4 @@
-// Package toxic holds the tests of a Redis that hangs, dies, crawls, cuts or
-// answers by halves, under load. It is a module of its own: the proxy that
-// spoils connections is no dependency of the service.
+// Package toxic tests the service under load with a Redis that hangs, dies, slows
+// down, cuts connections or sends partial answers. It is a separate module, so that
+// the proxy that disturbs connections is not a dependency of the service.
 package toxic

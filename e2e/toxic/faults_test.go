@@ -18,10 +18,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// long asks for faults that last, as `make verify` runs them.
+// long selects the long form, as in `make verify`.
 var long = flag.Bool("long", false, "let every fault last ten seconds, three times")
 
-// scene is a Redis behind a proxy that can spoil what passes.
+// scene is a Redis behind a proxy that can disturb its connections.
 type scene struct {
 	t     *testing.T
 	stage *e2e.Stage
@@ -60,8 +60,9 @@ func open(t *testing.T, url string, way storetest.Way) *store.Rescue {
 	return storetest.OpenRescue(t, o, store.RescueOptions{})
 }
 
-// eachFault has every fault happen to what start starts: in the long form with
-// all on that makes Redis quick and with all off, in the short one as short says.
+// eachFault tests every fault with the subject that start returns: in the long form
+// with all Redis optimizations on and with all off, in the short form with the given
+// way.
 func eachFault(t *testing.T, short storetest.Way, start func(*testing.T, *scene, storetest.Way) observed) {
 	t.Helper()
 	ways := []storetest.Way{short}
@@ -72,13 +73,13 @@ func eachFault(t *testing.T, short storetest.Way, start func(*testing.T, *scene,
 		for _, fault := range faults {
 			t.Run(fault.name, func(t *testing.T) {
 				s := newScene(t)
-				fault.happen(t, s, start(t, s, way))
+				fault.run(t, s, start(t, s, way))
 			})
 		}
 	})
 }
 
-// poison spoils what Redis answers.
+// poison adds a toxic to the answers of Redis.
 func (s *scene) poison(kind, attributes string) {
 	s.t.Helper()
 	if _, err := s.proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name":"it","type":%q,"stream":"downstream","attributes":{%s}}`, kind, attributes))); err != nil {
@@ -95,52 +96,52 @@ func (s *scene) signal(to syscall.Signal) {
 	}
 }
 
-// url is where Redis is, behind the proxy.
+// url returns the URL of Redis behind the proxy.
 func (s *scene) url() string { return "redis://" + s.proxy.Listen }
 
-// fault is a way in which Redis is spoilt, and how that is mended.
+// fault is a way to disturb Redis, and to end the disturbance.
 type fault struct {
-	name        string
-	spoil, mend func(*scene)
-	forgets     bool // Redis has lost its counters
+	name       string
+	start, end func(*scene)
+	forgets    bool // Redis loses its counters
 }
 
 var faults = []fault{
-	{name: "hung (SIGSTOP)", spoil: func(s *scene) { s.signal(syscall.SIGSTOP) }, mend: func(s *scene) { s.signal(syscall.SIGCONT) }},
-	{name: "killed and restarted", forgets: true, spoil: func(s *scene) {
+	{name: "hung (SIGSTOP)", start: func(s *scene) { s.signal(syscall.SIGSTOP) }, end: func(s *scene) { s.signal(syscall.SIGCONT) }},
+	{name: "killed and restarted", forgets: true, start: func(s *scene) {
 		if err := s.redis.Kill(); err != nil {
 			s.t.Fatal(err)
 		}
-	}, mend: func(s *scene) {
+	}, end: func(s *scene) {
 		var err error
 		if s.redis, err = s.stage.RestartRedis(s.redis); err != nil {
 			s.t.Fatal(err)
 		}
 	}},
-	{name: "silent (timeout)", spoil: func(s *scene) { s.poison("timeout", `"timeout":0`) }, mend: (*scene).cure},
-	{name: "slow (latency 300 ms)", spoil: func(s *scene) { s.poison("latency", `"latency":300`) }, mend: (*scene).cure},
-	{name: "resetting (reset_peer)", spoil: func(s *scene) { s.poison("reset_peer", `"timeout":0`) }, mend: (*scene).cure},
-	{name: "in crumbs (20 ms a byte)", spoil: func(s *scene) { s.poison("crumbs", "") }, mend: (*scene).cure},
-	{name: "cut in a reply (limit_data)", spoil: func(s *scene) { s.poison("limit_data", `"bytes":3`) }, mend: (*scene).cure},
+	{name: "silent (timeout)", start: func(s *scene) { s.poison("timeout", `"timeout":0`) }, end: (*scene).cure},
+	{name: "slow (latency 300 ms)", start: func(s *scene) { s.poison("latency", `"latency":300`) }, end: (*scene).cure},
+	{name: "resetting (reset_peer)", start: func(s *scene) { s.poison("reset_peer", `"timeout":0`) }, end: (*scene).cure},
+	{name: "byte by byte (20 ms per byte)", start: func(s *scene) { s.poison("crumbs", "") }, end: (*scene).cure},
+	{name: "cut in a reply (limit_data)", start: func(s *scene) { s.poison("limit_data", `"bytes":3`) }, end: (*scene).cure},
 }
 
-// observed is a store or a service under load that is looked at from outside.
+// observed is a store or a service under load whose state can be observed.
 type observed interface {
 	subject
 	degraded() bool
 	goroutines() int
 }
 
-// observedStore is a store that is looked at.
+// observedStore is an observed store.
 type observedStore struct {
-	theStore
+	directStore
 	rescue *store.Rescue
 }
 
 func (o observedStore) degraded() bool { return o.rescue.State().Degraded }
 
-// goroutines leaves out those of the proxy, which keeps some of connections that
-// were cut.
+// goroutines does not count goroutines of the proxy, which keeps some for cut
+// connections.
 func (observedStore) goroutines() (n int) {
 	for one := range strings.SplitSeq(stacks(), "\n\n") {
 		if !strings.Contains(one, "github.com/Shopify/toxiproxy") {
@@ -150,8 +151,8 @@ func (observedStore) goroutines() (n int) {
 	return n
 }
 
-// stacks are those of all goroutines of this process, with an empty line between
-// two of them.
+// stacks returns the stacks of all goroutines of this process, separated by empty
+// lines.
 func stacks() string {
 	for size := 1 << 20; ; size *= 2 {
 		buffer := make([]byte, size)
@@ -161,8 +162,9 @@ func stacks() string {
 	}
 }
 
-// until waits until it is degraded, or not.
-func until(t *testing.T, o observed, degraded bool) time.Duration {
+// waitUntil waits until the degraded state of o has the given value, and returns the
+// time that took.
+func waitUntil(t *testing.T, o observed, degraded bool) time.Duration {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if o.degraded() == degraded {
@@ -174,47 +176,47 @@ func until(t *testing.T, o observed, degraded bool) time.Duration {
 	}
 }
 
-// Whatever happens to Redis, every call under load is decided, no limit is
-// passed by more than what instances without Redis may, and the counters are in
-// use again when it is back.
+// Whatever happens to Redis, every call under load is decided, no limit is exceeded
+// by more than instances without Redis may, and the counters are in use again when
+// Redis is back.
 func TestFaultsUnderLoad(t *testing.T) {
 	eachFault(t, storetest.Off, func(t *testing.T, s *scene, way storetest.Way) observed {
 		r := open(t, s.url(), way)
-		return observedStore{theStore{r}, r}
+		return observedStore{directStore{r}, r}
 	})
 }
 
-// bounds are how long a fault lasts, what each call is given, and what may come of
-// it at most: of so many calls one may have no answer, or a late one. A machine
-// that does much else lets calls wait for 20 ms too: so the short form gives them
-// longer, in the long one the second of the change is judged over all rounds, and
-// what is promised to fail not at all may fail once in a while.
+// bounds contains the duration of a fault, the deadline of each call, and the
+// tolerated failures: one in so many calls may have no answer, or a late one. A busy
+// machine can delay calls by 20 ms. Therefore the short form has a longer deadline,
+// the long form judges the second of the change over all rounds, and calls that
+// should never fail may fail occasionally.
 type bounds struct {
-	lasts, deadline       time.Duration
+	duration, deadline    time.Duration
 	rounds                int
-	change, after         int // without an answer in the second of the change, and later
-	lateChange, lateAfter int // without one in time
+	change, after         int // one call in so many without an answer: in the second of the change, and later
+	lateChange, lateAfter int // one call in so many without an answer in time
 	back                  time.Duration
 }
 
 var (
-	shortForm = bounds{lasts: 2 * time.Second, deadline: easyDeadline, rounds: 1, change: 10, after: 10, lateChange: 1, lateAfter: 1, back: patience}
-	longForm  = bounds{lasts: 10 * time.Second, deadline: envoysDeadline, rounds: 3, change: 100, after: 1000, lateChange: 100, lateAfter: 100, back: time.Second}
+	shortForm = bounds{duration: 2 * time.Second, deadline: easyDeadline, rounds: 1, change: 10, after: 10, lateChange: 1, lateAfter: 1, back: patience}
+	longForm  = bounds{duration: 10 * time.Second, deadline: envoyDeadline, rounds: 3, change: 100, after: 1000, lateChange: 100, lateAfter: 100, back: time.Second}
 )
 
-// judge compares what came of a fault with the bounds.
+// judge compares the figures of a fault with the bounds.
 func (b *bounds) judge(t *testing.T, change, after figures) {
 	t.Helper()
 	if b.change*change.failed > change.calls || b.lateChange*change.late > change.calls {
-		t.Errorf("the second of the change: %v; want an answer to all but one in %d, in time to all but one in %d", change, b.change, b.lateChange)
+		t.Errorf("in the second of the change: %v; want an answer to all but one in %d, in time to all but one in %d", change, b.change, b.lateChange)
 	}
 	if b.after*after.failed > after.calls || b.lateAfter*after.late > after.calls {
-		t.Errorf("after it: %v; want an answer to all but one in %d, in time to all but one in %d", after, b.after, b.lateAfter)
+		t.Errorf("afterwards: %v; want an answer to all but one in %d, in time to all but one in %d", after, b.after, b.lateAfter)
 	}
 }
 
-// happen has a fault happen to Redis, and be mended, under load.
-func (f *fault) happen(t *testing.T, s *scene, o observed) {
+// run starts and ends a fault under load, and checks the results.
+func (f *fault) run(t *testing.T, s *scene, o observed) {
 	t.Helper()
 	form := shortForm
 	if *long {
@@ -226,28 +228,28 @@ func (f *fault) happen(t *testing.T, s *scene, o observed) {
 	var changes, afters figures
 	for range form.rounds {
 		time.Sleep(500 * time.Millisecond)
-		until(t, o, false)
-		spoilt := time.Now()
-		f.spoil(s)
-		opened := until(t, o, true)
-		// The change lasts a second, and on a busy machine until it was seen.
-		changed := spoilt.Add(max(time.Second, time.Since(spoilt)))
-		time.Sleep(form.lasts)
-		mending := time.Now()
-		f.mend(s)
-		back := until(t, o, false)
+		waitUntil(t, o, false)
+		started := time.Now()
+		f.start(s)
+		opened := waitUntil(t, o, true)
+		// The change lasts a second or, on a busy machine, until it was detected.
+		changed := started.Add(max(time.Second, time.Since(started)))
+		time.Sleep(form.duration)
+		ending := time.Now()
+		f.end(s)
+		back := waitUntil(t, o, false)
 		time.Sleep(500 * time.Millisecond)
-		change := l.sum(func(c *call) bool { return !c.begin.Before(spoilt) && c.begin.Before(changed) })
-		// A call that was not over at the mending may have asked Redis after it.
-		meanwhile := l.sum(func(c *call) bool { return !c.begin.Before(changed) && c.end().Before(mending) })
-		after := l.sum(func(c *call) bool { return !c.begin.Before(changed) && !c.end().Before(mending) })
-		t.Logf("left alone after %v; in use again %v after the mending; the second of the change: %v; until the mending: %v; the return: %v",
+		change := l.sum(func(c *call) bool { return !c.begin.Before(started) && c.begin.Before(changed) })
+		// A call that had not ended at the end of the fault may have reached Redis.
+		meanwhile := l.sum(func(c *call) bool { return !c.begin.Before(changed) && c.end().Before(ending) })
+		after := l.sum(func(c *call) bool { return !c.begin.Before(changed) && !c.end().Before(ending) })
+		t.Logf("abandoned after %v; in use again %v after the fault; in the second of the change: %v; during the fault: %v; at the return: %v",
 			opened.Round(time.Millisecond), back.Round(time.Millisecond), change, meanwhile, after)
 		if change.degraded == 0 || meanwhile.degraded+meanwhile.failed != meanwhile.calls {
-			t.Errorf("%d calls were rescued in the second of the change, and of %v until the mending %d; want some, and all", change.degraded, meanwhile, meanwhile.degraded)
+			t.Errorf("%d calls were rescued in the second of the change, and of %v during the fault %d; want some, and all", change.degraded, meanwhile, meanwhile.degraded)
 		}
 		if back > form.back {
-			t.Errorf("Redis is in use again %v after the mending; want %v at most", back, form.back)
+			t.Errorf("Redis is in use again %v after the fault; want at most %v", back, form.back)
 		}
 		changes, afters = changes.plus(change), afters.plus(meanwhile).plus(after)
 	}
@@ -258,9 +260,9 @@ func (f *fault) happen(t *testing.T, s *scene, o observed) {
 	settles(t, o, before)
 }
 
-// settles waits until the subject has as many goroutines as before, but for some
-// of connections of the test's own, which stay open. Each leak would leave one for
-// each of hundreds of looks for Redis, or of thousands of calls.
+// settles waits until the subject has as many goroutines as before, except a few for
+// open connections of the test. A leak would leave hundreds of goroutines of probes,
+// or thousands of calls.
 func settles(t *testing.T, o observed, before int) {
 	t.Helper()
 	for begin := time.Now(); o.goroutines() > before+10; time.Sleep(10 * time.Millisecond) {
@@ -271,21 +273,21 @@ func settles(t *testing.T, o observed, before int) {
 	t.Logf("%d goroutines, %d before", o.goroutines(), before)
 }
 
-// judge looks at what the callers were told over so many rounds.
+// judge checks the answers of the callers in all rounds.
 func (f *fault) judge(t *testing.T, l *load, rounds int) {
 	t.Helper()
-	for said, n := range l.faults {
-		// A machine that stands still for 20 ms is no fault of ours; the figures
-		// have it.
-		if !strings.Contains(said, "DeadlineExceeded") {
-			t.Errorf("%d calls were not decided: %s", n, said)
+	for text, n := range l.errors {
+		// Deadlines are judged by the figures, because the machine may stall for
+		// 20 ms.
+		if !strings.Contains(text, "DeadlineExceeded") {
+			t.Errorf("%d calls were not decided: %s", n, text)
 		}
 	}
 	if n := l.mistaken.Load(); n != 0 {
-		t.Errorf("%d calls got an answer that is not theirs", n)
+		t.Errorf("%d calls got the answer to another call", n)
 	}
-	// Redis admits the limit, once more where it forgot; rescue once each time,
-	// as what it counted is kept for a minute only.
+	// Redis admits the limit, and again if it lost its counters; rescue admits it
+	// once per round, because it keeps its counts only for a minute.
 	most := int64(limit * (1 + rounds))
 	if f.forgets {
 		most = int64(limit * (1 + 2*rounds))
@@ -295,18 +297,18 @@ func (f *fault) judge(t *testing.T, l *load, rounds int) {
 	}
 }
 
-// smallLimit is that of identities that are counted out afterwards.
+// smallLimit is the limit of the identities of countsAgain.
 const smallLimit = 50
 
-// countsAgain: a limit of 50 lets exactly 50 of 100 through, all in Redis. On a
-// busy machine one of the calls may be rescued; then others are asked for.
+// countsAgain checks that a limit of 50 admits exactly 50 of 100 calls, all counted
+// in Redis. On a busy machine a call may be rescued; then it tries again.
 func countsAgain(t *testing.T, s subject) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*patience; {
 		admitted, degraded := 0, false
-		q := asked{fmt.Sprintf("afterwards-%d", time.Since(begin)), smallLimit}
+		q := request{fmt.Sprintf("afterwards-%d", time.Since(begin)), smallLimit}
 		for range 2 * smallLimit {
-			a, err := s.ask(context.Background(), q)
+			a, err := s.take(context.Background(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,17 +324,17 @@ func countsAgain(t *testing.T, s subject) {
 			return
 		}
 	}
-	t.Error("of every 100 calls after the return some are degraded")
+	t.Error("in every 100 calls after the return some are degraded")
 }
 
-// A name that is not found is said to be that.
-func TestANameThatIsNotFound(t *testing.T) {
+// The state names the fault of a host name that does not resolve.
+func TestUnknownHostNameIsReported(t *testing.T) {
 	r := open(t, "redis://no-such-host.invalid:6379", storetest.On)
 	var a store.Answers
 	if err := r.Evaluate(context.Background(), plan("u", 1), &a); err != nil || !a.Degraded {
 		t.Errorf("degraded %v, %v; want an answer in process", a.Degraded, err)
 	}
 	if s := r.State(); !s.Degraded || store.Remedy(s.Err) == "" {
-		t.Errorf("state %+v, remedy %q; want the fault and what to do", s, store.Remedy(s.Err))
+		t.Errorf("state %+v, remedy %q; want the fault and a remedy", s, store.Remedy(s.Err))
 	}
 }

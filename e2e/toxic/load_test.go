@@ -12,71 +12,71 @@ import (
 )
 
 const (
-	// envoysDeadline is what Envoy's rate limit filter gives a call, and
-	// easyDeadline one that a busy machine can keep: beyond what Redis gets.
-	envoysDeadline = 20 * time.Millisecond
-	easyDeadline   = 300 * time.Millisecond
-	// patience is how long a call is really waited for: on a busy machine a
-	// late answer is measured, and only a missing one is a failure.
+	// envoyDeadline is the default of Envoy's rate limit filter, and easyDeadline
+	// one that a busy machine can keep: it exceeds the Redis budget.
+	envoyDeadline = 20 * time.Millisecond
+	easyDeadline  = 300 * time.Millisecond
+	// patience is the actual timeout of a call: a late answer on a busy machine is
+	// measured, and only a missing one is a failure.
 	patience = 20 * time.Second
 	callers  = 8
 )
 
-// hurried is the context of a call with a deadline that its caller does not
-// keep to.
-type hurried struct {
+// announced is the context of a call with a deadline that the caller does not
+// enforce.
+type announced struct {
 	context.Context
 	deadline time.Time
 }
 
-// Deadline is what the call is told.
-func (h hurried) Deadline() (time.Time, bool) { return h.deadline, true }
+// Deadline returns the announced deadline.
+func (h announced) Deadline() (time.Time, bool) { return h.deadline, true }
 
-// asked is who is asked about, and what he may do in an hour.
-type asked struct {
-	who   string
-	limit int64
+// request identifies the caller, and its limit per hour.
+type request struct {
+	identity string
+	limit    int64
 }
 
-// answer is what a caller is told.
+// answer is the result for a caller.
 type answer struct {
 	admitted, degraded bool
 	remaining          int64
 }
 
-// subject is who is asked: a store, or the service with one.
+// subject is a store, or the service with a store.
 type subject interface {
-	ask(context.Context, asked) (answer, error)
+	take(context.Context, request) (answer, error)
 }
 
-// theStore is a store that is asked without the service.
-type theStore struct{ store.Store }
+// directStore is a store that is called without the service.
+type directStore struct{ store.Store }
 
-func (s theStore) ask(ctx context.Context, q asked) (answer, error) {
+func (s directStore) take(ctx context.Context, q request) (answer, error) {
 	var a store.Answers
-	err := s.Evaluate(ctx, plan(q.who, q.limit), &a)
+	err := s.Evaluate(ctx, plan(q.identity, q.limit), &a)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{admitted: a.Sets[0].Decider < 0, degraded: a.Degraded, remaining: a.Sets[0].Remaining}, nil
 }
 
-// load asks from several callers until stop is called.
+// load makes calls from several callers until stop is called.
 type load struct {
 	subject  subject
-	deadline time.Duration // what each call is given
+	deadline time.Duration // of each call
 	cancel   context.CancelFunc
 	group    sync.WaitGroup
 
 	admitted atomic.Int64 // of the limited identity
-	mistaken atomic.Int64 // answers to another question than was asked
+	mistaken atomic.Int64 // answers to other calls
 	mu       sync.Mutex
 	calls    []call
-	faults   map[string]int
-	alone    map[int]call // those about identities of their own, by number
+	errors   map[string]int
+	alone    map[int]call // calls with their own identity, by number
 }
 
-// call is what became of one call.
+// call is the result of one call.
 type call struct {
 	begin    time.Time
 	took     time.Duration
@@ -85,13 +85,13 @@ type call struct {
 }
 
 func newLoad(s subject, deadline time.Duration) *load {
-	l := &load{subject: s, deadline: deadline, faults: make(map[string]int), alone: make(map[int]call)}
+	l := &load{subject: s, deadline: deadline, errors: make(map[string]int), alone: make(map[int]call)}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	for n := range callers {
 		l.group.Go(func() {
 			for i := n; ctx.Err() == nil; i += callers {
-				l.take(i) //nolint:contextcheck // a call under way is waited for
+				l.call(i) //nolint:contextcheck // a started call is completed
 				select {
 				case <-ctx.Done():
 				case <-time.After(2 * time.Millisecond):
@@ -102,26 +102,25 @@ func newLoad(s subject, deadline time.Duration) *load {
 	return l
 }
 
-// limit is that of the one identity that all callers take from; others have as
-// good as none.
+// limit is the limit of the identity shared by all callers; noLimit is that of the
+// others, and never reached.
 const (
 	limit   = 100
 	noLimit = 1_000_000
 )
 
-// take makes call number i: every second round of callers takes from the one
-// identity, the others each from one of its own, and the answer to that is
-// known.
-func (l *load) take(i int) {
+// call makes call number i. In every second round, the callers use the shared
+// identity; in the others each call has its own, whose answer is known.
+func (l *load) call(i int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	q := asked{"limited", limit}
+	q := request{"limited", limit}
 	alone := i/callers%2 == 0
 	if alone {
-		q = asked{fmt.Sprintf("u%d", i), noLimit}
+		q = request{fmt.Sprintf("u%d", i), noLimit}
 	}
 	begin := time.Now()
-	a, err := l.subject.ask(hurried{ctx, begin.Add(l.deadline)}, q)
+	a, err := l.subject.take(announced{ctx, begin.Add(l.deadline)}, q)
 	took := time.Since(begin)
 	switch {
 	case err != nil:
@@ -137,13 +136,13 @@ func (l *load) take(i int) {
 		l.alone[i] = l.calls[len(l.calls)-1]
 	}
 	if err != nil {
-		l.faults[err.Error()]++
+		l.errors[err.Error()]++
 	}
 }
 
-func plan(who string, count int64) *store.Plan {
+func plan(identity string, count int64) *store.Plan {
 	return &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
-		{Subject: []byte(who), Return: 1, Method: store.Count, Time: 3600, Count: count, Weight: 1},
+		{Subject: []byte(identity), Return: 1, Method: store.Count, Time: 3600, Count: count, Weight: 1},
 	}}}}
 }
 
@@ -152,26 +151,26 @@ func (l *load) stop() {
 	l.group.Wait()
 }
 
-// end is when the call was over.
+// end returns the time when the call ended.
 func (c *call) end() time.Time { return c.begin.Add(c.took) }
 
-// figures are what some of the calls came to.
+// figures summarizes calls.
 type figures struct {
 	calls, late, degraded int
 	failed                int
-	slowest               time.Duration // of all but one in a thousand
+	slowest               time.Duration // except one in a thousand
 	deadline              time.Duration // after which they are late
 }
 
-// sum sums up the calls that are among those.
-func (l *load) sum(among func(*call) bool) figures {
+// sum summarizes the selected calls.
+func (l *load) sum(selected func(*call) bool) figures {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := figures{deadline: l.deadline}
 	var took []time.Duration
 	for i := range l.calls {
 		c := &l.calls[i]
-		if !among(c) {
+		if !selected(c) {
 			continue
 		}
 		f.calls++
@@ -192,17 +191,17 @@ func (l *load) sum(among func(*call) bool) figures {
 	return f
 }
 
-// failed is how many calls had no answer.
+// failed returns the number of calls without an answer.
 func (l *load) failed() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, times := range l.faults {
+	for _, times := range l.errors {
 		n += times
 	}
 	return n
 }
 
-// plus is the sum of two times, but for the slowest.
+// plus returns the sum of both, and the greater of the slowest.
 func (f figures) plus(g figures) figures {
 	return figures{calls: f.calls + g.calls, late: f.late + g.late, degraded: f.degraded + g.degraded, failed: f.failed + g.failed, slowest: max(f.slowest, g.slowest), deadline: g.deadline}
 }

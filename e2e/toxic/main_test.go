@@ -9,9 +9,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// TestMain gives the proxy the toxic that it lacks, and keeps what the Redis
-// client has to say of a Redis that is spoilt out of the report: the tests tell of
-// it.
+// TestMain registers the missing toxic with the proxy, and silences the Redis client,
+// whose messages about a disturbed Redis are expected.
 func TestMain(m *testing.M) {
 	toxics.Register("crumbs", new(crumbs))
 	store.LogClient(func(string) {})

@@ -15,21 +15,21 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// What a name server may do.
+// The behaviors of a name server.
 const (
 	answers = int32(iota)
-	denies  // there is no such name
+	denies  // NXDOMAIN
 	fails   // SERVFAIL
 	ignores
 )
 
-// nameServer tells that every name is this machine's, or does worse.
+// nameServer resolves every name to this machine, or fails as its mode says.
 type nameServer struct {
 	conn net.PacketConn
-	mood atomic.Int32
+	mode atomic.Int32
 }
 
-// startNameServer has this process ask a name server of its own.
+// startNameServer starts a name server and makes this process use it.
 func startNameServer(t *testing.T) *nameServer {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -62,23 +62,23 @@ func (s *nameServer) serve() {
 			return
 		}
 		if reply := s.reply(buffer[:n]); reply != nil {
-			_, _ = s.conn.WriteTo(reply, from) // who does not get it asks again
+			_, _ = s.conn.WriteTo(reply, from) // the resolver retries if it is lost
 		}
 	}
 }
 
-// reply is what is said to a question, nil for nothing.
+// reply returns the reply to a question, or nil for none.
 func (s *nameServer) reply(question []byte) []byte {
 	var m dnsmessage.Message
-	mood := s.mood.Load()
-	if err := m.Unpack(question); err != nil || len(m.Questions) != 1 || mood == ignores {
+	mode := s.mode.Load()
+	if err := m.Unpack(question); err != nil || len(m.Questions) != 1 || mode == ignores {
 		return nil
 	}
 	m.Response, m.Additionals = true, nil
 	switch q := m.Questions[0]; {
-	case mood == denies:
+	case mode == denies:
 		m.RCode = dnsmessage.RCodeNameError
-	case mood == fails:
+	case mode == fails:
 		m.RCode = dnsmessage.RCodeServerFailure
 	case q.Type == dnsmessage.TypeA:
 		m.Answers = []dnsmessage.Resource{{
@@ -93,10 +93,10 @@ func (s *nameServer) reply(question []byte) []byte {
 	return reply
 }
 
-// Connections outlive a name server that fails. What is new does without Redis,
-// is told why, and finds it when its name is found again.
-func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
-	for name, mood := range map[string]int32{"no such name": denies, "a server that fails": fails, "a server that says nothing": ignores} {
+// Connections survive a failing name server. New connections fail with the reason,
+// and succeed when the name resolves again.
+func TestNameServerFailsUnderLoad(t *testing.T) {
+	for name, mode := range map[string]int32{"no such name": denies, "a failing server": fails, "a silent server": ignores} {
 		t.Run(name, func(t *testing.T) {
 			names := startNameServer(t)
 			s := newScene(t)
@@ -106,14 +106,14 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 			}
 			options := store.RedisOptions{URL: "redis://redis.koalagate.test:" + port, Budget: 2 * time.Second}
 			r := storetest.OpenRescue(t, options, store.RescueOptions{})
-			o := observedStore{theStore{r}, r}
-			// One call after the other has the connection of the first.
+			o := observedStore{directStore{r}, r}
+			// Consecutive calls use the connection of the first.
 			for i := range 50 {
-				a, err := o.ask(context.Background(), asked{fmt.Sprintf("before-%d", i), noLimit})
+				a, err := o.take(context.Background(), request{fmt.Sprintf("before-%d", i), noLimit})
 				if err != nil || a.degraded || o.degraded() {
-					t.Fatalf("call %d has no answer of Redis, %v: a connection that was there was given up, %v", i, err, r.State().Err)
+					t.Fatalf("call %d has no answer of Redis, %v: an existing connection was closed, %v", i, err, r.State().Err)
 				}
-				names.mood.Store(mood)
+				names.mode.Store(mode)
 			}
 			l := newLoad(o, 2*time.Second)
 			defer l.stop()
@@ -125,7 +125,7 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 			if err := s.redis.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, o, true)
+			waitUntil(t, o, true)
 			if s.redis, err = s.stage.RestartRedis(s.redis); err != nil {
 				t.Fatal(err)
 			}
@@ -134,8 +134,8 @@ func TestNamesThatAreNotFoundUnderLoad(t *testing.T) {
 					t.Fatalf("%v: the remedy is %q", r.State().Err, store.Remedy(r.State().Err))
 				}
 			}
-			names.mood.Store(answers)
-			t.Logf("in use again %v after the name was found", until(t, o, false).Round(time.Millisecond))
+			names.mode.Store(answers)
+			t.Logf("in use again %v after the name resolved", waitUntil(t, o, false).Round(time.Millisecond))
 			l.stop()
 			(&fault{forgets: true}).judge(t, l, 1)
 			countsAgain(t, o)

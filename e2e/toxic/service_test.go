@@ -20,7 +20,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// serviceRules give each descriptor the limit that its key says.
+// serviceRules gives each descriptor the limit in its key.
 const serviceRules = `
 [rules]
 rule : [count] [domain=toxic; l%d=+] [time=3600; count=%[1]d;] [result=2; return=1]
@@ -32,23 +32,23 @@ rule : [count] [domain=toxic; l%d=+] [time=3600; count=%[3]d;] [result=2; return
 2 : {"Err_no":10}
 `
 
-// theService is a process of koalagate that is asked over gRPC, as Envoy's rate
-// limit filter does.
-type theService struct {
+// service is a koalagate process that is called over gRPC, as by Envoy's rate limit
+// filter.
+type service struct {
 	t       *testing.T
 	process *e2e.Koalagate
 	client  rlsv3.RateLimitServiceClient
 }
 
-// plain has the service do nothing for speed.
-var plain = []string{
+// optimizationsOff switches all optimizations off.
+var optimizationsOff = []string{
 	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
 	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
 }
 
-// startService starts the service as it is released, or with all off that makes
-// it quick.
-func startService(t *testing.T, s *scene, binary string, off bool) *theService {
+// startService starts the service with its default settings, or with all
+// optimizations off.
+func startService(t *testing.T, s *scene, binary string, off bool) *service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.conf")
 	if err := os.WriteFile(file, fmt.Appendf(nil, serviceRules, limit, noLimit, smallLimit), 0o600); err != nil {
@@ -56,7 +56,7 @@ func startService(t *testing.T, s *scene, binary string, off bool) *theService {
 	}
 	env := []string{"KOALAGATE_DRAIN_WAIT=0s"}
 	if off {
-		env = append(env, plain...)
+		env = append(env, optimizationsOff...)
 	}
 	process, err := s.stage.Koalagate(binary, env, "--rules", file, "--redis", s.url())
 	if err != nil {
@@ -67,12 +67,12 @@ func startService(t *testing.T, s *scene, binary string, off bool) *theService {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &theService{t: t, process: process, client: rlsv3.NewRateLimitServiceClient(conn)}
+	return &service{t: t, process: process, client: rlsv3.NewRateLimitServiceClient(conn)}
 }
 
-func (s *theService) ask(ctx context.Context, q asked) (answer, error) {
+func (s *service) take(ctx context.Context, q request) (answer, error) {
 	r, err := s.client.ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "toxic", Descriptors: []*commonv3.RateLimitDescriptor{{
-		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: fmt.Sprintf("l%d", q.limit), Value: q.who}},
+		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: fmt.Sprintf("l%d", q.limit), Value: q.identity}},
 	}}})
 	if err != nil {
 		return answer{}, err
@@ -84,7 +84,7 @@ func (s *theService) ask(ctx context.Context, q asked) (answer, error) {
 	}, nil
 }
 
-func (s *theService) degraded() bool {
+func (s *service) degraded() bool {
 	s.t.Helper()
 	status, err := s.process.Readyz()
 	if err != nil {
@@ -93,10 +93,10 @@ func (s *theService) degraded() bool {
 	return status.Store == "degraded"
 }
 
-func (s *theService) goroutines() int { return int(s.metric("go_goroutines")) }
+func (s *service) goroutines() int { return int(s.metric("go_goroutines")) }
 
-// metric is a number that the service tells of itself.
-func (s *theService) metric(name string) float64 {
+// metric returns a metric of the service.
+func (s *service) metric(name string) float64 {
 	s.t.Helper()
 	resp, err := http.Get("http://" + s.process.Admin + "/metrics")
 	if err != nil {
@@ -112,12 +112,12 @@ func (s *theService) metric(name string) float64 {
 			return value
 		}
 	}
-	s.t.Fatalf("there is no metric %s", name)
+	s.t.Fatalf("missing metric %s", name)
 	return 0
 }
 
-// The same happens to a service that is asked over gRPC with Envoy's 20 ms: what
-// its store bears, its callers hardly notice.
+// The same faults with a service that is called over gRPC with Envoy's deadline of
+// 20 ms.
 func TestFaultsUnderLoadOfTheService(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "koalagate")
 	builder, err := e2e.NewStage(t.TempDir())
@@ -131,7 +131,7 @@ func TestFaultsUnderLoadOfTheService(t *testing.T) {
 		o := startService(t, s, binary, way.Name == storetest.Off.Name)
 		t.Cleanup(func() {
 			if !strings.Contains(o.process.Log(), `"remedy"`) {
-				t.Errorf("the log says nothing of what to do:\n%s", o.process.Log())
+				t.Errorf("the log contains no remedy:\n%s", o.process.Log())
 			}
 		})
 		return o
