@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/service"
 )
 
 // settings are the flags of the commands that need a configuration.
@@ -62,7 +63,7 @@ func (s *settings) load(environ []string) (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loaded, checkRedis(loaded)
+	return loaded, service.CheckRedis(loaded)
 }
 
 // unknownFlag words the complaint about a flag that a command does not have.

@@ -1,7 +1,6 @@
-package main
+package service
 
 import (
-	"io"
 	"log/slog"
 	"os"
 	"syscall"
@@ -12,12 +11,12 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-// A signal at the same moment as the first is its echo: timeout(1) signals a
-// process and its group. A later one is somebody's who is in a hurry.
-func TestASecondSignalIsNoEcho(t *testing.T) {
+// A signal at the same moment as the first is its echo: timeout(1) signals a process
+// and its group. A later one ends the service at once.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		at          []time.Duration // when further signals come
+		at          []time.Duration // when further signals arrive
 		endedAfter  time.Duration
 		isEndedHard bool
 	}{
@@ -28,7 +27,7 @@ func TestASecondSignalIsNoEcho(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &service{logger: slog.New(slog.NewTextHandler(io.Discard, nil)), drainTimeout: 8 * time.Second}
+				s := &Service{logger: slog.New(slog.DiscardHandler), config: &config.Config{DrainTimeout: 8 * time.Second}}
 				stop, over := make(chan os.Signal, 2), make(chan struct{})
 				begin := time.Now()
 				for _, at := range c.at {
@@ -37,17 +36,17 @@ func TestASecondSignalIsNoEcho(t *testing.T) {
 				time.AfterFunc(3*time.Second, func() { close(over) })
 				err := s.awaitEnd(begin, stop, over)
 				if took := time.Since(begin); (err != nil) != c.isEndedHard || took != c.endedAfter {
-					t.Errorf("it ended after %v, %v; want %v, and an error: %t", took, err, c.endedAfter, c.isEndedHard)
+					t.Errorf("ended after %v, %v; want %v, and an error: %t", took, err, c.endedAfter, c.isEndedHard)
 				}
 			})
 		})
 	}
 }
 
-// A supervisor kills what is still there ten seconds after it asked: by default
-// the service has ended by then, whatever its callers keep open.
-func TestTheDrainLeavesASupervisorNoReasonToKill(t *testing.T) {
-	if d := config.Default().DrainTimeout + lastResort; d > 9*time.Second {
-		t.Errorf("by default the end may take %v; want 9 s at most", d)
+// Supervisors kill a process ten seconds after the signal. By default the service has
+// ended by then, whatever its callers keep open.
+func TestDrainEndsBeforeSupervisorsKill(t *testing.T) {
+	if d := config.Default().DrainTimeout + endGrace; d > 9*time.Second {
+		t.Errorf("by default the drain may take %v; want 9 s at most", d)
 	}
 }

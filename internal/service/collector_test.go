@@ -1,13 +1,11 @@
-package main
+package service
 
 import (
 	"runtime/metrics"
 	"testing"
-
-	"github.com/koalagate/koalagate/internal/config"
 )
 
-func TestGarbageGathersToTheHeadroomOrToWhatIsInUse(t *testing.T) {
+func TestGarbageGrowsToTheHeadroomOrTheLiveMemory(t *testing.T) {
 	const mega = 1 << 20
 	for _, c := range []struct {
 		headroom, inUse int64
@@ -26,7 +24,7 @@ func TestGarbageGathersToTheHeadroomOrToWhatIsInUse(t *testing.T) {
 	}
 }
 
-func TestTheCollectorIsTheUsersFirst(t *testing.T) {
+func TestTheEnvironmentKeepsTheCollector(t *testing.T) {
 	now := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(sample)
@@ -44,8 +42,7 @@ func TestTheCollectorIsTheUsersFirst(t *testing.T) {
 		"it is switched off":  {nil, 0, false},
 		"an empty GOGC is no": {[]string{"GOGC="}, 1 << 30, true},
 	} {
-		p := &program{environ: c.environ}
-		end := p.calmCollector(&config.Config{GCHeadroom: c.headroom})
+		end := calmCollector(c.headroom, c.environ)
 		if got := now(); (got != before) != c.changes {
 			t.Errorf("%s: %d %% after %d %%; want a change: %v", name, got, before, c.changes)
 		}

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -14,28 +14,28 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Each kind of observed refusal is one line an interval, however many there
-// are; the next line says how many were not told.
-func TestObservedRefusalsAreToldOnceAnInterval(t *testing.T) {
+// Each kind of observed refusal is logged once per interval; the next line has the
+// number of refusals that were not logged.
+func TestObservedRefusalsAreLoggedOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		l := newObservedLog(slog.New(slog.NewTextHandler(&text, nil)))
 		refusal := func(rule int64) *engine.Decision {
 			return &engine.Decision{Answers: []engine.Answer{
-				{Mode: engine.ModeObserve}, // allowed: no matter for the log
+				{Mode: engine.ModeObserve}, // allowed: not logged
 				{Mode: engine.ModeObserve, Observed: rules.Deny, Decider: &rules.Rule{Return: rule}},
 			}}
 		}
 		call := &engine.Call{Door: "koala"}
 		for range 5 {
-			l.tell(call, refusal(201))
-			l.tell(call, refusal(202))
+			l.log(call, refusal(201))
+			l.log(call, refusal(202))
 		}
-		l.tell(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Answers: []engine.Answer{{Observed: rules.Deny}}})
+		l.log(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Answers: []engine.Answer{{Observed: rules.Deny}}})
 		time.Sleep(ration.Every)
-		l.tell(call, refusal(201))
+		l.log(call, refusal(201))
 
-		const line = `level=INFO msg="a refusal is observed, not carried out" `
+		const line = `level=INFO msg="a refusal was observed and not enforced" `
 		want := []string{
 			line + "door=koala decision=observed-deny rule=201 unsaid=0",
 			line + "door=koala decision=observed-deny rule=202 unsaid=0",

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"log/slog"
@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -24,26 +22,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {
-	s := addSettings((&program{}).versionCommand())
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != configFlag && !slices.Contains(config.Keys(), keyOf(f)) {
-			t.Errorf("--%s sets %s, which is no key", f.Name, keyOf(f))
-		}
-	})
-	loaded, err := s.load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, source := range loaded.Sources {
-		if source != "default" {
-			t.Errorf("%s comes from %s though nothing is said", key, source)
-		}
-	}
-}
-
-// The configuration is a leaf and repeats what other rooms have as defaults.
-func TestDefaultsAreThoseOfTheRooms(t *testing.T) {
+// Package config imports no other package, and repeats their defaults.
+func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	d := config.Default()
 	if o := redisOptions(&d); o.Batching != store.BatchScript || o.Refusals != store.DefaultRefusals || o.NoCountPath {
 		t.Errorf("%s, %d refusals, no count path: %v; want %s, %d and false", o.Batching, o.Refusals, o.NoCountPath, store.BatchScript, store.DefaultRefusals)
@@ -104,7 +84,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-func TestListen(t *testing.T) {
+func TestListenReportsLocalAddresses(t *testing.T) {
 	for address, local := range map[string]bool{
 		"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true,
 		"unix:" + filepath.Join(t.TempDir(), "s"): true,
@@ -123,7 +103,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestSocketsGetTheirPermissions(t *testing.T) {
+func TestSocketsHaveTheConfiguredPermissions(t *testing.T) {
 	dir := t.TempDir()
 	c := config.Default()
 	c.GRPCAddr, c.HTTPAddr, c.AdminAddr = "unix:"+filepath.Join(dir, "g"), "unix:"+filepath.Join(dir, "h"), "unix:"+filepath.Join(dir, "a")
@@ -152,15 +132,15 @@ func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 	}
 	if l, err := listen(t.Context(), "unix:"+path); err == nil {
 		l.Close()
-		t.Fatal("it takes the socket of a process that lives")
+		t.Fatal("took the socket of a live process")
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // as if it were killed
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as if the process were killed
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := listen(t.Context(), "unix:"+path)
 	if err != nil {
-		t.Fatalf("it does not take the socket of one that was killed: %v", err)
+		t.Fatalf("did not take the socket of a killed process: %v", err)
 	}
 	again.Close()
 }
@@ -178,16 +158,16 @@ func TestStatus(t *testing.T) {
 		{"with older rules", loaded, false, true, ""},
 		{"going away", loaded, true, false, "draining"},
 	} {
-		got := status(c.state, new(counters), c.isDraining)
+		got := status(c.state, "memory", "", c.isDraining)
 		if got.Ready != c.ready || got.Reason != c.reason || got.LastError != c.state.LastError || got.Generation != c.state.Generation {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 }
 
-// Callers that keep connections are asked to close them while new ones are
-// still taken, so that none is closed with a request on its way.
-func TestConnectionsAreClosedFromTheOtherEnd(t *testing.T) {
+// In a drain, callers are asked to close their connections while new ones are still
+// accepted, so that none is closed with a request on its way.
+func TestDrainMakesCallersCloseConnections(t *testing.T) {
 	var draining atomic.Bool
 	s := httptest.NewServer(closing(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &draining))
 	defer s.Close()
@@ -200,10 +180,10 @@ func TestConnectionsAreClosedFromTheOtherEnd(t *testing.T) {
 		return reply.Close
 	}
 	if ask() {
-		t.Error("a connection is closed without a reason")
+		t.Error("a connection is closed before the drain")
 	}
 	draining.Store(true)
 	if !ask() {
-		t.Error("a connection is kept in a drain")
+		t.Error("a connection is kept in the drain")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-// listeners are the three addresses that the service is called at.
+// listeners are the listeners of the three addresses.
 type listeners struct{ grpc, http, admin net.Listener }
 
-// listenAll opens the addresses, or none of them.
+// listenAll opens all addresses, or none and returns an error.
 func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
 	l := &listeners{}
 	for _, one := range []struct {
@@ -38,19 +38,18 @@ func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
 	return l, nil
 }
 
-// listenRemedy says what to do about an address that cannot be listened at, ""
-// where the error says it all.
+// listenRemedy returns what to do about an error of listening, or "".
 func listenRemedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "; another program listens there, another koalagate perhaps: end it, or choose another address"
+		return "; another program listens there, perhaps another koalagate: stop it, or use another address"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "; want an address of this machine, or :PORT for all of them"
 	}
 	return ""
 }
 
-// close closes what is open. A server may have done so before.
+// close closes the listeners. Servers may have closed some already.
 func (l *listeners) close() {
 	for _, one := range []net.Listener{l.grpc, l.http, l.admin} {
 		if one != nil {
@@ -69,15 +68,15 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := open.Listen(ctx, "unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(ctx, path) {
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("removing the socket of a process that has ended: %w", err)
+			return nil, fmt.Errorf("removing the socket of an ended process: %w", err)
 		}
 		return open.Listen(ctx, "unix", path)
 	}
 	return l, err
 }
 
-// permit gives a unix socket its permissions, which the configuration has
-// checked. Until then they are what the umask leaves, which lets nobody else in.
+// permit sets the permissions of a unix socket, which package config has checked.
+// Until then the umask applies, which keeps other users out.
 func permit(l net.Listener, mode string) error {
 	if l.Addr().Network() != "unix" {
 		return nil
@@ -89,7 +88,7 @@ func permit(l net.Listener, mode string) error {
 	return os.Chmod(l.Addr().String(), os.FileMode(bits))
 }
 
-// isAbandoned tells whether path is a socket that nobody listens at: its
+// isAbandoned reports whether path is a socket without a listener, because its
 // process was killed before it could remove it.
 func isAbandoned(ctx context.Context, path string) bool {
 	info, err := os.Lstat(path)
@@ -104,7 +103,7 @@ func isAbandoned(ctx context.Context, path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// isLocal tells whether only this machine reaches a listener.
+// isLocal reports whether a listener is reachable from this machine only.
 func isLocal(l net.Listener) bool {
 	if l.Addr().Network() == "unix" {
 		return true
@@ -113,7 +112,7 @@ func isLocal(l net.Listener) bool {
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// addressOf is a listener's address as the configuration would say it.
+// addressOf returns the address of a listener as the settings spell it.
 func addressOf(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"github.com/koalagate/koalagate/engine"
@@ -6,8 +6,8 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 )
 
-// outcome is the word for a decision in metrics: its verdict, and what it would
-// have been where the door's mode has overruled it.
+// outcome returns the label of a decision in metrics: its verdict, or the DecisionWord
+// of an answer that the mode of the door overruled.
 func outcome(d *engine.Decision) string {
 	for i := range d.Answers {
 		if a := &d.Answers[i]; a.Overruled() || a.Mode == engine.ModeOff {
@@ -17,8 +17,8 @@ func outcome(d *engine.Decision) string {
 	return d.Verdict.String()
 }
 
-// observeDecisions makes the function that counts decisions, writes them down,
-// and logs those that were overruled.
+// observeDecisions returns a function that counts decisions, writes them to the
+// decision log, and logs those that were overruled.
 func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *decisionLog) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
 		decisions.observe(c, d, err)
@@ -27,13 +27,13 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *deci
 			m.Decided(c.Door, metrics.Invalid)
 			return
 		case err != nil:
-			return // the caller went away: nothing was decided
+			return // the caller ended the call: nothing was decided
 		case d.Unavailable:
 			m.Decided(c.Door, metrics.Unavailable)
 			return
 		}
 		m.Decided(c.Door, outcome(d))
-		observed.tell(c, d)
+		observed.log(c, d)
 		if d.Degraded {
 			m.Rescued()
 		}
@@ -52,8 +52,8 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	}
 }
 
-// observeRules makes the function that follows what becomes of rule files. It
-// is called from one goroutine.
+// observeRules returns a function that records the state of the rules in metrics. It
+// must be called by one goroutine at a time.
 func observeRules(m *metrics.Metrics) func(reload.State) {
 	var before reload.State
 	return func(now reload.State) {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -14,50 +14,50 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/internal/trace"
 )
 
-// decisionLog is where decisions are written down, if that is configured.
+// decisionLog writes decisions to the configured log, if there is one.
 type decisionLog struct {
-	log    *trace.Log // nil if it is not
+	log    *trace.Log // nil without one
 	logger *slog.Logger
 }
 
-// openDecisionLog opens the log that is configured.
-func openDecisionLog(c *config.Config, m *metrics.Metrics, logger *slog.Logger) (*decisionLog, error) {
-	l := &decisionLog{logger: logger}
+// open opens the configured log. It must be called before the first decision.
+func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	if c.DecisionLog == "" {
-		return l, nil
+		return nil
 	}
-	dropped := complaints{logger: logger}
+	dropped := &ration.Warner{Logger: l.logger}
 	log, err := trace.NewLog(trace.LogOptions{
 		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
 		Every: c.DecisionLogEvery,
 		Mask:  trace.NewMask(c.DecisionLogParams),
 		OnDropped: func(lines int64, fault error) {
 			m.DecisionsDropped(lines)
-			dropped.tell("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
+			dropped.Warn("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the decision log: %w", err)
+		return fmt.Errorf("the decision log: %w", err)
 	}
 	l.log = log
-	return l, nil
+	return nil
 }
 
-// The bytes of what the library counts by, and the permissions of a log that
-// may hold what callers sent.
 const (
-	megabyte     = 1 << 20
+	// megabyte is the unit of sizes in the library that rotates the file.
+	megabyte = 1 << 20
+	// decisionMode is the permissions of the file, which may hold values that
+	// callers sent.
 	decisionMode = 0o640
 )
 
-// openRotated opens the file, which moves aside when it is full. The library
-// opens it with the first line, so it is tried here whether it can be. What is
-// no file, such as the pipe that /dev/stdout leads to, is written to as it is;
-// of a link the file behind it moves, since to rename /dev/stdout itself would
-// take it from everybody.
+// openRotated opens the file, which is renamed when it is full. The library opens it
+// with the first line, so openRotated opens it once to return errors now. A pipe,
+// such as that behind /dev/stdout, is never renamed. Of a symbolic link, the target
+// is renamed: renaming /dev/stdout itself would take it from all processes.
 func openRotated(c *config.Config) (io.WriteCloser, error) {
 	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_RDWR, decisionMode)
 	if err != nil {
@@ -77,12 +77,12 @@ func openRotated(c *config.Config) (io.WriteCloser, error) {
 	}, nil
 }
 
-// lineBegin is how a line of a log begins.
+// lineBegin is the beginning of every line of a decision log.
 const lineBegin = `{"t":`
 
-// cutBrokenLine takes the last line away if it is one of a log that has no end:
-// what a full disk or a power failure left. Behind it the next line would be
-// none that a replay reads. Nothing else is ever taken away.
+// cutBrokenLine removes the last line if it is an incomplete line of a decision log,
+// which a full disk or a power failure can leave: the next line would continue it, and
+// a replay could read neither. It removes nothing else.
 func cutBrokenLine(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -100,14 +100,14 @@ func cutBrokenLine(f *os.File) error {
 	return f.Truncate(size - int64(len(last)))
 }
 
-// observe is made for engine.Observe.
+// observe writes a decision; see engine.Observe.
 func (l *decisionLog) observe(c *engine.Call, d *engine.Decision, err error) {
 	if l.log != nil {
 		l.log.Observe(c, d, err)
 	}
 }
 
-// reopen lets go of a file that was moved away.
+// reopen opens the file again, after another program has renamed it.
 func (l *decisionLog) reopen() {
 	if l.log != nil {
 		l.log.Reopen()

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"fmt"
@@ -12,37 +12,37 @@ import (
 	"github.com/koalagate/koalagate/internal/ration"
 )
 
-// startModes are the modes of the doors as configured; metrics and log follow
-// their changes.
+// startModes returns the configured modes of the doors. Changes are recorded in
+// metrics and logged.
 func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engine.Modes {
 	modes := &engine.Modes{Changed: func(door string, from, to engine.Mode) {
 		m.DoorMode(door, string(to))
-		logger.Warn("a door is in another mode", "door", door, "from", string(from), "to", string(to))
+		logger.Warn("the mode of a door has changed", "door", door, "from", string(from), "to", string(to))
 	}}
 	for _, door := range doorname.Served() {
 		m.DoorMode(door, string(modes.Of(door)))
 	}
 	set := make(map[string]engine.Mode, len(c.Modes))
 	for _, text := range c.Modes {
-		door, mode, _ := strings.Cut(text, "=") // the configuration has checked both
+		door, mode, _ := strings.Cut(text, "=") // package config has checked both
 		set[door] = engine.Mode(mode)
 	}
 	modes.Set(set)
 	return modes
 }
 
-// maxObserved bounds the kinds of refusals that are told apart.
+// maxObserved bounds the kinds of refusals that are logged.
 const maxObserved = 1000
 
-// observedLog tells of refusals that doors in observe mode did not carry out:
-// of each kind one line every so often.
+// observedLog logs refusals that doors in observe mode did not enforce, each kind at
+// most once per ration.Every.
 type observedLog struct {
 	logger *slog.Logger
 	kinds  ration.Lines[observedKind]
 }
 
-// observedKind is what one line stands for: a door, and the rule that would
-// have refused, or the fault of a request that could not be decided.
+// observedKind is the kind of a line: a door and the rule that would have refused, if
+// any, or a request that could not be decided.
 type observedKind struct {
 	door, decision string
 	rule           int64 // 0 without one
@@ -52,8 +52,8 @@ func newObservedLog(logger *slog.Logger) *observedLog {
 	return &observedLog{logger: logger, kinds: ration.Lines[observedKind]{Most: maxObserved}}
 }
 
-// tell logs what of a decision was overruled.
-func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
+// log logs the overruled answers of a decision.
+func (l *observedLog) log(c *engine.Call, d *engine.Decision) {
 	for i := range d.Answers {
 		a := &d.Answers[i]
 		if !a.Overruled() {
@@ -63,19 +63,19 @@ func (l *observedLog) tell(c *engine.Call, d *engine.Decision) {
 		if a.Decider != nil {
 			kind.rule = a.Decider.Return
 		}
-		if unsaid, due := l.kinds.Due(kind); due {
-			l.logger.Info("a refusal is observed, not carried out", l.words(kind, c, unsaid)...)
+		if skipped, due := l.kinds.Due(kind); due {
+			l.logger.Info("a refusal was observed and not enforced", attributes(kind, c, skipped)...)
 		}
 	}
 }
 
-func (l *observedLog) words(kind observedKind, c *engine.Call, unsaid int64) []any {
-	words := []any{"door", kind.door, "decision", kind.decision}
+func attributes(kind observedKind, c *engine.Call, skipped int64) []any {
+	list := []any{"door", kind.door, "decision", kind.decision}
 	if kind.rule != 0 {
-		words = append(words, "rule", kind.rule)
+		list = append(list, "rule", kind.rule)
 	}
 	if c.Fault != nil {
-		words = append(words, "fault", fmt.Sprint(c.Fault))
+		list = append(list, "fault", fmt.Sprint(c.Fault))
 	}
-	return append(words, "unsaid", unsaid)
+	return append(list, "unsaid", skipped)
 }

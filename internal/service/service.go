@@ -1,0 +1,221 @@
+// Package service is koalagate as a service for gateways: listeners, doors, metrics,
+// logs and the drain around an app, wired from the configuration. Tests start it in
+// process; cmd/koalagate adds flags and signals.
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/envoy"
+	"github.com/koalagate/koalagate/extauthz"
+	"github.com/koalagate/koalagate/internal/admin"
+	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/ratelimit"
+)
+
+// Options are the options of Open. Config and Log are required.
+type Options struct {
+	Config *config.Loaded
+	// Log receives the lines of the log.
+	Log io.Writer
+	// Version identifies the program on pages, in metrics and in the log.
+	Version admin.Version
+	// Environ is the environment of the process. If it has GOGC or GOMEMLIMIT,
+	// the garbage collector is left alone.
+	Environ []string
+}
+
+// Service is an open service: its addresses accept connections, which Run serves.
+type Service struct {
+	config   *config.Config
+	version  admin.Version
+	logger   *slog.Logger
+	app      *app.App
+	modes    *engine.Modes
+	metrics  *metrics.Metrics
+	draining atomic.Bool
+
+	listeners *listeners
+	front     *envoy.Server
+	web       *http.Server
+	admin     *http.Server
+	decisions *decisionLog
+	closers   []func() // called in reverse order
+}
+
+// Open reads the rules, opens the counters and the logs, and listens at the
+// addresses. Rules with errors are an app.RulesError; errors of settings name the
+// setting and its source. The caller must call Run, or Close if it does not.
+func Open(ctx context.Context, o Options) (*Service, error) {
+	c := &o.Config.Config
+	s := &Service{config: c, version: o.Version, logger: newLogger(o.Log, c)}
+	s.decisions = &decisionLog{logger: s.logger}
+	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
+	if err := s.open(ctx, &o); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Service) open(ctx context.Context, o *Options) (err error) {
+	c := s.config
+	s.modes = startModes(c, s.metrics, s.logger)
+	if err := s.openApp(); err != nil { //nolint:contextcheck // Close ends the background work that it starts
+		return naming(o.Config, err)
+	}
+	// Not earlier: the live heap grows fast while the first word lists load, and a
+	// setting for a small heap would then cause many collections.
+	s.onClose(calmCollector(c.GCHeadroom, o.Environ))
+	if err := s.decisions.open(c, s.metrics); err != nil {
+		return err
+	}
+	s.onClose(s.decisions.close)
+	certificates, err := grpcCertificates(c, s.logger)
+	if err != nil {
+		return err
+	}
+	if s.listeners, err = listenAll(ctx, c); err != nil {
+		return err
+	}
+	s.onClose(s.listeners.close)
+	s.front = s.grpcDoors(certificates) //nolint:contextcheck // the server ends with its Drain
+	s.web = newHTTPServer(closing(s.httpDoors(), &s.draining), c, writeTimeout, s.logger)
+	s.admin = newHTTPServer(s.adminPages(), c, profileTimeout, s.logger)
+	return nil
+}
+
+// openApp opens the rules, the counters and the engine, with hooks for metrics and
+// logs.
+func (s *Service) openApp() error {
+	c, m := s.config, s.metrics
+	o := app.Options{
+		Files: ruleFiles(c), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
+		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
+		Policies: failPolicies(c), Modes: s.modes, Logger: s.logger,
+		Hooks: app.Hooks{
+			Rules:     observeRules(m),
+			Decision:  observeDecisions(m, newObservedLog(s.logger), s.decisions),
+			Evaluated: m.Evaluated,
+			Degraded:  m.Degraded,
+			Damaged:   m.Damaged,
+		},
+	}
+	if c.Redis != "" {
+		redis := redisOptions(c)
+		o.Redis = &redis
+		store.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
+	}
+	opened, err := app.Open(o)
+	if err != nil {
+		return err
+	}
+	s.app = opened
+	s.onClose(func() {
+		if err := opened.Close(); err != nil {
+			s.logger.Debug("closing Redis", "error", err)
+		}
+	})
+	m.WatchMemory(opened.Identities, opened.Shared)
+	if c.Redis != "" {
+		m.WatchRedis(func() metrics.RedisCalls {
+			n, _ := opened.RedisCalls()
+			return metrics.RedisCalls{Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered, Stranded: n.Stranded}
+		})
+	}
+	return nil
+}
+
+func (s *Service) onClose(f func()) { s.closers = append(s.closers, f) }
+
+// Close closes everything that Open opened. Run does so itself.
+func (s *Service) Close() {
+	for len(s.closers) > 0 {
+		last := len(s.closers) - 1
+		s.closers[last]()
+		s.closers = s.closers[:last]
+	}
+}
+
+// Addresses are the addresses that a service listens at, as settings name them.
+type Addresses struct{ GRPC, HTTP, Admin string }
+
+// Addresses returns the addresses of the service, with the ports that the system
+// chose for port 0.
+func (s *Service) Addresses() Addresses {
+	return Addresses{GRPC: addressOf(s.listeners.grpc), HTTP: addressOf(s.listeners.http), Admin: addressOf(s.listeners.admin)}
+}
+
+// grpcCertificates loads the certificates of the gRPC address; nil without TLS.
+func grpcCertificates(c *config.Config, logger *slog.Logger) (*envoy.Certificates, error) {
+	if c.GRPCTLSCert == "" {
+		return nil, nil
+	}
+	files := envoy.CertificateFiles{Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, ClientCA: c.GRPCTLSClientCA}
+	certificates, err := envoy.LoadCertificates(files, logger)
+	if err != nil {
+		return nil, fmt.Errorf("the TLS of grpc_addr: %w", err)
+	}
+	return certificates, nil
+}
+
+// grpcDoors returns the server of the gRPC address with its doors.
+func (s *Service) grpcDoors(certificates *envoy.Certificates) *envoy.Server {
+	c, e := s.config, s.app.Engine()
+	front := envoy.NewServer(envoy.Options{
+		MaxConnectionAge:      c.GRPCMaxConnectionAge,
+		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
+		MaxMessageBytes:       c.GRPCMaxMessage,
+		MaxStreams:            c.GRPCMaxStreams,
+		StreamWorkers:         c.GRPCStreamWorkers,
+		DrainWait:             c.DrainWait,
+		Certificates:          certificates,
+		Logger:                s.logger,
+	})
+	extauthz.New(extauthz.Options{
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Logger: s.logger,
+	}).Register(front)
+	ratelimit.New(ratelimit.Options{
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Logger: s.logger,
+	}).Register(front)
+	return front
+}
+
+// adminPages returns the handler of the admin address.
+func (s *Service) adminPages() http.Handler {
+	return admin.New(admin.Options{
+		Status: func() admin.Status {
+			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+		},
+		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
+		Hosts: s.config.AdminHosts, Token: s.config.AdminToken.Reveal(), Exposed: !isLocal(s.listeners.admin),
+	})
+}
+
+// status returns the contents of /readyz.
+func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
+	now := admin.Status{
+		Ready: r.Generation > 0 && !isDraining, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
+		LoadedAt: r.LoadedAt, LastError: r.LastError, Store: store, StoreError: storeFault,
+	}
+	if r.Restored {
+		now.RestoredFrom = &r.SavedAt
+	}
+	switch {
+	case isDraining:
+		now.Reason = "draining"
+	case r.Generation == 0:
+		now.Reason = "the rules are not loaded"
+	}
+	return now
+}

@@ -1,0 +1,82 @@
+package service
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// newLogger returns a logger with the configured format and level.
+func newLogger(w io.Writer, c *config.Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // package config has checked it
+	o := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// ruleFiles returns the configured rule files.
+func ruleFiles(c *config.Config) reload.Files {
+	return reload.Files{
+		Paths: c.Rules, DictRoot: c.DictRoot,
+		Rules: rules.Options{Timezone: c.Timezone, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
+	}
+}
+
+// failPolicies returns the configured policies of doors while Redis is unavailable.
+func failPolicies(c *config.Config) engine.Policies {
+	named := map[string]rules.FailPolicy{
+		"rescue": rules.FailRescue, "allow": rules.FailAllow, "deny": rules.FailDeny, "gateway": rules.FailGateway,
+	}
+	policies := make(engine.Policies, len(c.FailPolicies))
+	for _, text := range c.FailPolicies {
+		door, policy, _ := strings.Cut(text, "=") // package config has checked both
+		policies[door] = named[policy]
+	}
+	return policies
+}
+
+func mappingOptions(c *config.Config) mapping.Options {
+	return mapping.Options{TrustedHops: c.TrustedHops, KeepMalformed: c.MalformedPaths == "keep"}
+}
+
+func presentation(c *config.Config) engine.Presentation {
+	return engine.Presentation{Quota: engine.QuotaHeaders(c.Headers), HideDecision: c.HideDecisionHeaders}
+}
+
+// koalaAccess returns how much of Koala's API a listener serves. A client that can
+// write to it can block every user, so by default it is complete only where clients
+// are on this machine.
+func koalaAccess(setting string, isLocal bool) koala.Access {
+	switch {
+	case setting != "auto":
+		return koala.Access(setting)
+	case isLocal:
+		return koala.Full
+	}
+	return koala.Read
+}
+
+// prefixes parses addresses and blocks, which package config has checked. The list
+// is never nil: an empty one trusts no proxy, nil would be the default of the door.
+func prefixes(list []string) []netip.Prefix {
+	parsed := make([]netip.Prefix, 0, len(list))
+	for _, text := range list {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			parsed = append(parsed, p.Masked())
+		} else if a, err := netip.ParseAddr(text); err == nil {
+			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return parsed
+}

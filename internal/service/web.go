@@ -1,0 +1,71 @@
+package service
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/koala"
+	"github.com/koalagate/koalagate/nginx"
+)
+
+// Timeouts without a setting: answers and the forms of Koala's API are small.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 10 * time.Second
+	// profileTimeout is the write timeout of the admin address, whose profiles
+	// take 30 s by default.
+	profileTimeout = 2 * time.Minute
+)
+
+// newHTTPServer returns a server that bounds what a caller may keep open.
+func newHTTPServer(h http.Handler, c *config.Config, write time.Duration, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: c.HTTPHeaderTimeout,
+		ReadTimeout:       max(readTimeout, c.HTTPHeaderTimeout),
+		WriteTimeout:      write,
+		IdleTimeout:       c.HTTPIdleTimeout,
+		MaxHeaderBytes:    c.HTTPMaxHeader,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// gatewayPaths is the prefix of the paths of gateways. All other paths belong to
+// Koala's API.
+const gatewayPaths = "/v1/"
+
+// httpDoors returns the handler of the HTTP address. It is no http.ServeMux, which
+// would redirect some of the paths that gateways send.
+func (s *Service) httpDoors() http.Handler {
+	c, e := s.config, s.app.Engine()
+	gateways := nginx.New(nginx.Options{
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c),
+		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets, Logger: s.logger,
+	})
+	api := koala.New(koala.Options{
+		Engine: e, Mapping: mappingOptions(c), Access: koalaAccess(c.KoalaAPI, isLocal(s.listeners.http)),
+		Token: c.KoalaToken.Reveal(), RedisAway: s.app.Degraded, Logger: s.logger,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, gatewayPaths) {
+			gateways.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// closing makes callers close their connections once isDraining is set. If this end
+// closed them, a request could be on its way.
+func closing(next http.Handler, isDraining *atomic.Bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isDraining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
