@@ -7,15 +7,15 @@ import (
 	"golang.org/x/text/width"
 )
 
-// The part of a long line that is shown around the place of a finding, in
-// characters. A line no longer than both is shown whole.
+// The part of a long line that is shown around the position of a finding, in
+// characters. A line that is not longer than both together is shown whole.
 const (
 	shownBefore = 60
 	shownAfter  = 60
 )
 
-// Text is the finding as people read it: the line of Error, the line of the
-// file, and a caret under the place.
+// Text returns the finding for terminals: the line of Error, the line of the file,
+// and a caret under the position.
 //
 //	rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak or token
 //	  rule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]
@@ -33,8 +33,8 @@ func (f Finding) Text() string {
 	return b.String()
 }
 
-// window is the part of the line around the place, and the blanks that bring
-// a caret under it.
+// window returns the part of the line around the position, and the indentation that
+// puts a caret under the position.
 func (f Finding) window() (shown, indent string) {
 	characters := []rune(f.Line)
 	at := min(max(f.Position.Column-1, 0), len(characters))
@@ -51,7 +51,7 @@ func (f Finding) window() (shown, indent string) {
 	for i := from; i < to; i++ {
 		c := characters[i]
 		if !unicode.IsPrint(c) && c != '\t' {
-			c = unicode.ReplacementChar // a terminal would obey it
+			c = unicode.ReplacementChar // may be a control character
 		}
 		line.WriteRune(c)
 		if i < at {
@@ -64,7 +64,7 @@ func (f Finding) window() (shown, indent string) {
 	return line.String(), blanks.String()
 }
 
-// blankFor is as wide as the character is in a terminal.
+// blankFor returns blanks of the width of a character in a terminal.
 func blankFor(c rune) string {
 	if c == '\t' {
 		return "\t"

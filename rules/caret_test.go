@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCaretStandsUnderThePlace(t *testing.T) {
+func TestCaretPosition(t *testing.T) {
 	for why, c := range map[string]struct {
 		line   string
 		column int
@@ -13,10 +13,10 @@ func TestCaretStandsUnderThePlace(t *testing.T) {
 	}{
 		"plain":                  {"abc", 2, "  abc\n   ^"},
 		"the end":                {"abc", 4, "  abc\n     ^"},
-		"beyond":                 {"abc", 9, "  abc\n     ^"},
+		"beyond the end":         {"abc", 9, "  abc\n     ^"},
 		"tabs stay tabs":         {"\ta\tb", 4, "  \ta\tb\n  \t \t^"},
 		"wide characters":        {"规则x", 3, "  规则x\n      ^"},
-		"what a terminal obeys":  {"a\x1b[31mb", 7, "  a\uFFFD[31mb\n        ^"},
+		"control characters":     {"a\x1b[31mb", 7, "  a\uFFFD[31mb\n        ^"},
 		"a long line":            {strings.Repeat("a", 200) + "b" + strings.Repeat("c", 200), 201, "  …" + strings.Repeat("a", 60) + "b" + strings.Repeat("c", 59) + "…\n  " + strings.Repeat(" ", 61) + "^"},
 		"the end of a long line": {strings.Repeat("a", 200), 201, "  …" + strings.Repeat("a", 120) + "\n  " + strings.Repeat(" ", 121) + "^"},
 	} {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// form is how a condition looks at its parameter.
+// form is the way in which a condition compares its parameter.
 type form uint8
 
 const (
-	formList    form = iota // among values: words, integers, addresses and ranges of these
+	formList    form = iota // = with words, integers, addresses, and ranges of these
 	formPresent             // =+
 	formAbsent              // !=+
 	formAbove               // >
@@ -18,21 +18,21 @@ const (
 	formDict                // @ list
 )
 
-// Condition is what a rule asks of one parameter. It is immutable.
+// Condition is a rule's condition on one parameter. It is immutable.
 type Condition struct {
 	Name    string // the parameter
 	Negated bool   // !=, !@, !<, !>
-	Joint   bool   // {~}: the parameter is no part of the identity
+	Joint   bool   // {~}: the parameter is not part of the identity
 	Pos     Position
 
 	form    form
-	written string // the condition in canonical text
+	written string // the canonical text
 	bound   int64  // formAbove, formBelow
 	dict    *Dict  // formDict
 
-	// formList. Ranged lists compare integers and addresses by value, others
-	// addresses alone; texts are words, quoted values, and the integers of a
-	// list that is not ranged.
+	// formList. A ranged list compares integers and addresses by value; any other
+	// list compares only addresses by value. The texts are words, quoted values and
+	// the integers of a list that is not ranged.
 	ranged    bool
 	texts     []string // sorted
 	integers  []interval[int64]
@@ -40,16 +40,16 @@ type Condition struct {
 	patterns  []pattern
 }
 
-// String is the condition in canonical text: `act=ask,answer{~}`.
+// String returns the canonical text of the condition: `act=ask,answer{~}`.
 func (c *Condition) String() string { return c.written }
 
-// Selects tells whether the condition wants particular values, and not any, or
-// any but some.
+// Selects reports whether the condition requires particular values, as opposed to
+// any value, no value, or any value with exceptions.
 func (c *Condition) Selects() bool {
 	return !c.Negated && c.form != formPresent && c.form != formAbsent
 }
 
-// Holds tells whether the condition holds for a request.
+// Holds reports whether the condition holds for a request.
 func (c *Condition) Holds(p *Params) bool {
 	raw, _ := p.Get(c.Name)
 	var v value
@@ -57,7 +57,7 @@ func (c *Condition) Holds(p *Params) bool {
 	return c.holds(&v)
 }
 
-// holds is Holds for a value that was read.
+// holds is Holds for a value that has been read.
 func (c *Condition) holds(v *value) bool {
 	if v.text == "" {
 		return c.form == formAbsent
@@ -77,10 +77,10 @@ func (c *Condition) holds(v *value) bool {
 		}
 		return c.Negated && c.isComparable(v)
 	}
-	return false // formAbsent: the value is there
+	return false // formAbsent: the value is present
 }
 
-// isListed tells whether the value is one of the list.
+// isListed reports whether the value is in the list.
 func (c *Condition) isListed(v *value) bool {
 	if v.isInteger && contains(c.integers, v.integer, cmp.Compare) {
 		return true
@@ -99,20 +99,20 @@ func (c *Condition) isListed(v *value) bool {
 	return found
 }
 
-// isComparable tells whether the value is of a kind that the list compares. A
-// list of single values compares every text.
+// isComparable reports whether the list can be compared with a value of this type. A
+// list of single values can be compared with any text.
 func (c *Condition) isComparable(v *value) bool {
 	return !c.ranged || v.isInteger && c.comparesIntegers() || v.isAddress && c.comparesAddresses()
 }
 
-// comparesIntegers tells whether the condition takes a value that is an
-// integer as one, so that 007 is 7.
+// comparesIntegers reports whether the condition compares integers by value, so that
+// 007 is 7.
 func (c *Condition) comparesIntegers() bool {
 	return c.form == formAbove || c.form == formBelow || len(c.integers) > 0
 }
 
-// comparesAddresses tells whether the condition takes a value that is an
-// address as one, so that ::ffff:10.0.0.1 is 10.0.0.1.
+// comparesAddresses reports whether the condition compares addresses by value, so
+// that ::ffff:10.0.0.1 is 10.0.0.1.
 func (c *Condition) comparesAddresses() bool {
 	return len(c.addresses) > 0 || len(c.patterns) > 0 || c.dict != nil && c.dict.hasAddresses()
 }

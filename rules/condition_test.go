@@ -15,7 +15,7 @@ const entries = `
 2 : {"Err_no":10}
 `
 
-// ruleSet is a set of count rules with these conditions, numbered from 1.
+// ruleSet returns a set of count rules with these conditions, numbered from 1.
 func ruleSet(t testing.TB, conditions ...string) *Set {
 	t.Helper()
 	var b strings.Builder
@@ -116,8 +116,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// failed is the first condition that does not hold for a request, looked at one
-// by one and without the index; nil if the rule matches.
+// failed returns the first condition that does not hold for a request, nil if the rule
+// matches. It does not use the index.
 func (r *Rule) failed(p *Params) *Condition {
 	for _, c := range r.Conditions {
 		if !c.Holds(p) {
@@ -127,7 +127,7 @@ func (r *Rule) failed(p *Params) *Condition {
 	return nil
 }
 
-func TestAConditionKnowsItsPlace(t *testing.T) {
+func TestConditionPosition(t *testing.T) {
 	c := ruleSet(t, "act=ask; uid=+; n>5").Rules[0].Conditions[1]
 	if c.String() != "uid=+" || c.Pos.Column != 26 {
 		t.Errorf("got %+v; want uid=+ at column 26", c)

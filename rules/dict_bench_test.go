@@ -16,15 +16,15 @@ import (
 
 var listEntries = flag.Int("entries", 1_000_000, "the length of the word lists that are measured")
 
-// listKind is a kind of word list. Its entries are made of numbers; different
-// numbers below 2^25 make different ones.
+// listKind is a kind of word list. Its entries are derived from numbers; different
+// numbers below 2^25 give different entries.
 type listKind struct {
 	name  string
 	entry func(to []byte, n uint32) []byte
 	value func(to []byte, n uint32) []byte // one that entry n holds; nil if it is the entry
 }
 
-// scatter spreads numbers of some bits over all numbers of these bits.
+// scatter is a permutation of the numbers of some bits.
 func scatter(n uint32, bits int) uint32 { return n * 2654435761 & (1<<bits - 1) }
 
 func appendV4(to []byte, a uint32) []byte {
@@ -74,7 +74,7 @@ var listKinds = []listKind{
 	},
 }
 
-// listText is a word list as a stream.
+// listText is a word list as an io.Reader.
 type listText struct {
 	kind    listKind
 	n, last uint32
@@ -82,7 +82,7 @@ type listText struct {
 	rest    []byte // of the line
 }
 
-// Read writes the next lines.
+// Read reads the next lines of the list.
 func (t *listText) Read(b []byte) (written int, err error) {
 	for written < len(b) {
 		if len(t.rest) == 0 {
@@ -98,8 +98,8 @@ func (t *listText) Read(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// BenchmarkWordList measures what an entry takes, and a look-up of a value that
-// was read before. Times are CPU time.
+// BenchmarkWordList measures the memory of an entry and the CPU time of a look-up of a
+// value that has been parsed.
 func BenchmarkWordList(b *testing.B) {
 	for _, kind := range listKinds {
 		b.Run(kind.name, func(b *testing.B) {
@@ -121,8 +121,9 @@ func BenchmarkWordList(b *testing.B) {
 	}
 }
 
-// lookUps is the time of a look-up of values that are made of the numbers
-// beginning at from, in no order: so many that no cache has what they lead to.
+// lookUps returns the time of a look-up in nanoseconds. The values are derived from the
+// numbers beginning at from, in random order, and are so many that their slots are not
+// in a cache.
 func lookUps(b *testing.B, d *Dict, kind listKind, from int) float64 {
 	const probes = 1 << 20
 	random := rand.New(rand.NewPCG(1, 2))
@@ -156,8 +157,7 @@ func lookUps(b *testing.B, d *Dict, kind listKind, from int) float64 {
 	return float64(best) / probes
 }
 
-// cpuTime is what the process has used of the processors: neighbours on the
-// machine count little in it.
+// cpuTime returns the CPU time of the process, which depends little on other load.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // dictMistakes are the entries of a word list that were read as words and look like
-// something else: whoever writes a list knows the conditions of rule files, and
-// the word `10.0.0.1-10.0.0.9` never equals an address. The first of them is
+// something else: authors of lists know the conditions of rule files, and the word
+// `10.0.0.1-10.0.0.9` never equals an address. The first of them is
 // kept, and the number of the rest.
 type dictMistakes struct {
 	line  int // of the first; 0 without mistakes

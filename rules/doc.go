@@ -1,17 +1,17 @@
-// Package rules is the rule language: from the text of rule files to a Set
-// that tells which rules a request meets and whose counters they are. It is
-// pure: no clock, no file, no network.
+// Package rules implements the rule language: it parses rule files into a Set, which
+// returns the rules that a request matches and the identities of their counters. The
+// package is pure: it uses no clock, no files and no network.
 //
-// A file has sections, and one statement a line; # begins a comment.
+// A file has sections and one statement per line; # begins a comment.
 //
 //	[settings]
-//	timezone : Asia/Shanghai                  the zone of calendar days
+//	timezone : Asia/Shanghai                  the time zone of calendar days
 //
 //	[dicts]
-//	white : lists/white.dat                   a word list: one word, address or block a line
+//	white : lists/white.dat                   one word, address or block per line
 //
 //	[params]
-//	uid : header X-User-Id else cookie uid    where parameters come from
+//	uid : header X-User-Id else cookie uid    the sources of parameters
 //
 //	[routes]
 //	POST /api/comments : act=add_comment      parameters by method and path
@@ -23,21 +23,21 @@
 //
 //	[result]
 //	0 : {"Err_no":0}                          no rule matches
-//	1 : {"Err_no":0}                          some match, none decides
+//	1 : {"Err_no":0}                          rules match, none decides
 //	2 : {"Err_no":10, "Str_reason":"Deny"}
-//	[end]                                     nothing was cut off
+//	[end]                                     the file is complete
 //
-// A rule matches when all its conditions hold: = and != with a value, several,
-// ranges, patterns (10.*.24.*) and blocks; =+ and !=+ for any value and none;
-// < and >; @ and !@ for word lists. Its counter belongs to the values of its
-// parameters, but for those marked {~}. Methods: direct decides at once; count
-// has a window; base some free hits a day, then a window; leak slides; token
-// is a bucket.
+// A rule matches if all its conditions hold: = and != with values, ranges, patterns
+// (10.*.24.*) and blocks; =+ and !=+ for a present and an absent parameter; < and >;
+// @ and !@ for word lists. The values of its parameters, except those marked {~}, are
+// the identity of its counter. Methods: direct decides at once; count has a window;
+// base has free hits per day, then a window; leak is a sliding window; token is a
+// bucket.
 //
-// One way through the package: Parse cuts lines into spans (lexer.go), reads
-// them into declarations (parse*.go), checks what concerns several of them
-// (check.go, warn.go, unreachable.go) and makes the index; Match fills a
-// Matches (match.go, index.go, want.go, condition.go, identity.go). Everything
-// that is found on the way is a Finding with a code of errors.go. Format lays a
-// file out (format.go, layout.go). README.md is the manual of the language.
+// Parse cuts lines into spans (lexer.go), reads them into declarations (parse*.go,
+// words.go), checks these against each other (check.go, warn.go, unreachable.go) and
+// builds the index (index.go, want.go, rangetree.go). Match fills a Matches (match.go,
+// condition.go, identity.go). Mistakes are reported as a Finding with a code from
+// errors.go. Format formats a file (format.go, layout.go). README.md is the manual of
+// the language.
 package rules

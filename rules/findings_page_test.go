@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The page about findings, and what of it is read here: the heading of each
-// code, its fenced examples, and links to files that cannot stand in a page.
+// The page about findings, and the parts that are read here: the heading of each code,
+// its fenced examples, and links to files that do not fit in the page.
 const findingsPage = "../docs/findings.md"
 
 var (

@@ -2,15 +2,15 @@ package rules
 
 import "strings"
 
-// Format returns a rule file in its canonical layout: one blank line at most
-// between its lines, one before each section, statements that follow each
-// other in columns, and new spellings for old ones. Statements, their order
-// and their comments stay. UTF-8 without a byte order mark and line ends of
-// Unix are part of the layout.
+// Format returns a rule file in its canonical layout: at most one blank line in a
+// row, one before each section, adjacent statements in columns, and current
+// spellings instead of deprecated ones. Statements, their order and their comments do
+// not change. UTF-8 without a byte order mark and Unix line ends are part of the
+// layout.
 //
-// A file with an error comes back as it is: the findings say why. They are
-// those of its lines alone. What a line refers to is not looked up, so a file
-// is laid out without its word lists and the other files of its set.
+// A file with an error is returned unchanged, with findings that say why. The findings
+// are about single lines: references are not checked, so that a file can be formatted
+// without its word lists and the other files of its set.
 func Format(source Source) ([]byte, Findings) {
 	f := &formatter{fileParser: &fileParser{parser: &parser{declared: make(map[string]span)}}}
 	f.lines(&source, f.line)
@@ -21,14 +21,14 @@ func Format(source Source) ([]byte, Findings) {
 	return []byte(layOut(f.read())), findings
 }
 
-// formatter parses a file and keeps its lines.
+// formatter parses a file and stores its lines.
 type formatter struct {
 	*fileParser
 	kept []keptLine
 }
 
-// keptLine is a line of the file with the section that it stands in. A head
-// stands in the section that it begins.
+// keptLine is a line of the file with its section. A head belongs to the section that
+// it begins.
 type keptLine struct {
 	statement span
 	section   section
@@ -39,18 +39,18 @@ func (f *formatter) line(l *line) {
 	f.kept = append(f.kept, keptLine{whole(l).trim(), f.section})
 }
 
-// read turns the lines of a file without errors into what is laid out.
+// read returns the lines of a file without errors in the form that layOut takes.
 func (f *formatter) read() []laidLine {
 	laid := make([]laidLine, len(f.kept))
 	rules := f.rules
 	for i, k := range f.kept {
 		l := &laid[i]
-		l.as = k.statement.text()
+		l.original = k.statement.text()
 		switch {
-		case l.as == "":
+		case l.original == "":
 			l.kind = blankLine
 			continue
-		case l.as[0] == '#':
+		case l.original[0] == '#':
 			l.kind = commentLine
 			continue
 		}
@@ -60,7 +60,7 @@ func (f *formatter) read() []laidLine {
 			comment = k.statement.tail(statement.to - k.statement.from).trim().text()
 		}
 		switch {
-		case l.as[0] == '[': // nothing else begins so without being an error
+		case l.original[0] == '[': // any other line with it would be an error
 			l.kind, l.cells = headLine, []string{"[" + sectionNames[k.section] + "]"}
 		case k.section == rulesSection:
 			l.cells = f.ruleCells(rules[0], statement)
@@ -75,9 +75,9 @@ func (f *formatter) read() []laidLine {
 	return laid
 }
 
-// ruleCells are a rule's brackets.
+// ruleCells returns the brackets of a rule.
 func (f *formatter) ruleCells(d *ruleDecl, s span) []string {
-	body, _ := f.ruleBody(s) // without a finding: they were all made before
+	body, _ := f.ruleBody(s) // its findings have been reported before
 	brackets, _ := f.brackets(nil, body)
 	conditions := make([]string, len(d.Conditions))
 	for i, c := range d.Conditions {
@@ -91,7 +91,7 @@ func (f *formatter) ruleCells(d *ruleDecl, s span) []string {
 	}
 }
 
-// assignments is `name=value; name=value` without superfluous blanks and
+// assignments returns `name=value; name=value` without superfluous blanks and
 // semicolons.
 func assignments(s span) string {
 	var list []string
@@ -104,7 +104,7 @@ func assignments(s span) string {
 	return strings.Join(list, "; ")
 }
 
-// cellsOf are the columns of a statement of any section but [rules].
+// cellsOf returns the columns of a statement of any section except [rules].
 func cellsOf(in section, s span) []string {
 	switch in {
 	case paramsSection:
@@ -131,7 +131,7 @@ func joined(s span, separator string) string {
 	return strings.Join(words, separator)
 }
 
-// spaceJSON puts a blank behind each comma of a JSON text, and nowhere else.
+// spaceJSON returns a JSON text with a blank after each comma and nowhere else.
 func spaceJSON(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// sameMeaning compares sets by all but their texts and places.
+// sameMeaning compares sets by everything except their texts and positions.
 var sameMeaning = cmp.Options{
 	cmp.AllowUnexported(Set{}, Condition{}, pattern{}, interval[int64]{}, Routes{}, node{}, route{}, routeVariable{}),
 	cmpopts.IgnoreFields(Set{}, "Sources", "Hash", "index"),
@@ -25,15 +25,15 @@ var sameMeaning = cmp.Options{
 	cmpopts.EquateComparable(interval[netip.Addr]{}),
 }
 
-// parseAny parses a text for which every word list exists.
+// parseAny parses a text with options for which every word list exists.
 func parseAny(text []byte) (*Set, Findings) {
 	return Parse([]Source{{"rules.conf", text}}, Options{OpenDict: func(_, path string) (*Dict, error) {
 		return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path))
 	}})
 }
 
-// checkFormat checks that the layout of a text means the same, says the same
-// findings and is its own layout.
+// checkFormat checks that formatting a text does not change its meaning or its findings,
+// and that formatting it again changes nothing.
 func checkFormat(t *testing.T, text []byte) {
 	t.Helper()
 	laid, findings := Format(Source{"rules.conf", text})
@@ -60,8 +60,8 @@ func checkFormat(t *testing.T, text []byte) {
 	}
 }
 
-// lasting are the codes of the findings that no layout mends, sorted: the
-// order in which brackets and words are looked at is not that of the places.
+// lasting returns the sorted codes of the findings that formatting does not fix. They
+// are sorted because brackets and words are not checked in the order of positions.
 func lasting(findings Findings) []string {
 	var codes []string
 	for _, f := range findings {
@@ -73,8 +73,8 @@ func lasting(findings Findings) []string {
 	return codes
 }
 
-// FuzzFormat holds that parse∘format∘parse is parse, and that what is laid out
-// is its own layout.
+// FuzzFormat checks that formatting does not change the meaning of a file, and that
+// formatting it again changes nothing.
 func FuzzFormat(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.conf", "testdata/bad/*.conf", "testdata/format/*.conf"} {
 		for _, path := range files(f, pattern, 1) {
@@ -108,7 +108,7 @@ func TestFormatKeepsTheMeaning(t *testing.T) {
 	}
 }
 
-// TestFormatGolden shows the layout: X.conf becomes X.golden.
+// TestFormatGolden formats X.conf and compares the result with X.golden.
 func TestFormatGolden(t *testing.T) {
 	for _, path := range files(t, "testdata/format/*.conf", 5) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestFormatGolden(t *testing.T) {
 	}
 }
 
-func TestFormatLeavesFilesWithErrorsAsTheyAre(t *testing.T) {
+func TestFormatReturnsFilesWithErrorsUnchanged(t *testing.T) {
 	for name, text := range map[string]string{
 		"a slip":          "[rules]\nrule:[cuont][a=1][time=1;count=1][result=2;return=1]\n",
 		"not UTF-8":       "[rules]\n# \xff\n",
@@ -144,9 +144,9 @@ func TestFormatLeavesFilesWithErrorsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestFormatNeedsOneFileAlone: what is missing in a file may stand in another
-// of its set, and word lists are not looked at.
-func TestFormatNeedsOneFileAlone(t *testing.T) {
+// TestFormatNeedsNoOtherFiles checks that missing declarations, which may be in
+// another file of the set, and word lists are not reported.
+func TestFormatNeedsNoOtherFiles(t *testing.T) {
 	laid, findings := Format(Source{"10-lists.conf", []byte("[dicts]\nvip:no/such/list\n[rules]\nrule:[direct][uid@vip][][result=9;return=1]")})
 	if len(findings) > 0 {
 		t.Fatal(findings)
@@ -157,9 +157,9 @@ func TestFormatNeedsOneFileAlone(t *testing.T) {
 	}
 }
 
-// TestFormatKeepsALineThatWouldBecomeTooLong: with blanks between its values it
-// could not be read again.
-func TestFormatKeepsALineThatWouldBecomeTooLong(t *testing.T) {
+// TestFormatKeepsLinesThatWouldBecomeTooLong formats a line that would be too
+// long to parse with blanks between its values.
+func TestFormatKeepsLinesThatWouldBecomeTooLong(t *testing.T) {
 	line := "rule:[count][a=1][time=1;count=1][result=2;return=1]"
 	long := "GET /x : a=" + strings.Repeat("x", maxLine-20) + ";b=1;c=2"
 	text := "[rules]\n" + line + "\n\n[routes]\n" + long + "\n"

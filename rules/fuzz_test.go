@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParse holds that no text breaks the parser, that every finding stands
-// inside the text, and that a set without errors is whole.
+// FuzzParse checks that the parser accepts any text without a panic, that every finding
+// has a position inside the text, and that a set without errors is complete.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.conf", "testdata/bad/*.conf"} {
 		for _, path := range files(f, pattern, 10) {
@@ -23,21 +23,21 @@ func FuzzParse(f *testing.F) {
 		if (set == nil) != findings.HasErrors() {
 			t.Fatalf("the set is nil: %v, with these findings: %v", set == nil, findings)
 		}
-		checkPlaces(t, string(text), findings)
+		checkPositions(t, string(text), findings)
 		if set != nil {
 			checkSet(t, set)
 		}
 	})
 }
 
-// checkPlaces checks that each finding stands inside the text.
-func checkPlaces(t *testing.T, text string, findings Findings) {
+// checkPositions checks that each finding has a position inside the text.
+func checkPositions(t *testing.T, text string, findings Findings) {
 	t.Helper()
 	lines := strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n")
 	for _, f := range findings {
 		at := f.Position
 		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
-			t.Fatalf("%v stands outside the text", f)
+			t.Fatalf("the position of %v is outside the text", f)
 		}
 		if rendered := f.Text(); f.Message == "" || f.Hint == "" || strings.Contains(f.Message, "%!") && !strings.Contains(text, "%!") || strings.Count(rendered, "\n") != 2 {
 			t.Fatalf("not a finding of a line, its source and a caret: %q", rendered)
@@ -45,13 +45,13 @@ func checkPlaces(t *testing.T, text string, findings Findings) {
 	}
 }
 
-// checkSet checks what holds for every set.
+// checkSet checks the invariants of a set.
 func checkSet(t *testing.T, set *Set) {
 	t.Helper()
 	request := map[string]string{"act": "ask", "uid": "7", "ip": "10.0.0.1", "n": "007"}
 	for _, r := range set.Rules {
 		if r.Result == nil || r.Return < 1 || r.Counts() && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 || r.Method == Token && r.Burst < 1 {
-			t.Fatalf("a rule that is not whole: %+v", r)
+			t.Fatalf("an incomplete rule: %+v", r)
 		}
 		for _, c := range r.Conditions {
 			request[c.Name] = "7"
@@ -75,8 +75,8 @@ func checkSet(t *testing.T, set *Set) {
 	set.Routes.Match("GET", []string{"a", "b%/c", ""}, p)
 }
 
-// FuzzCondition holds that the canonical text of a condition means the same
-// as what was written.
+// FuzzCondition checks that the canonical text of a condition means the same as the
+// original.
 func FuzzCondition(f *testing.F) {
 	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c"} {
 		for _, v := range []string{"7", "ask", " 10.0.0.1", "2001:db8::1", `\`} {
@@ -99,7 +99,7 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// parseOne parses a condition, if it is one.
+// parseOne parses a condition. It returns nil for any other text.
 func parseOne(written string) *Condition {
 	text := "[dicts]\nvip : vip\n[rules]\nrule : [count] [" + written + "] [time=60; count=1] [result=2; return=1]" + entries
 	set, _ := Parse([]Source{{"rules.conf", []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
@@ -111,8 +111,8 @@ func parseOne(written string) *Condition {
 	return set.Rules[0].Conditions[0]
 }
 
-// FuzzParseDict holds that no list breaks the parser, and that what a list
-// holds is found in it.
+// FuzzParseDict checks that the parser accepts any list without a panic, and that each
+// entry is found.
 func FuzzParseDict(f *testing.F) {
 	f.Add([]byte("7\n# a comment\n10.0.0.0/8\n\n2001:db8::1\nann smith\r\n"))
 	f.Add([]byte("\ufeff10.0.0.0/99"))
@@ -134,7 +134,7 @@ func FuzzParseDict(f *testing.F) {
 	})
 }
 
-func TestAFileThatIsCutAnywhereNeverBreaksTheParser(t *testing.T) {
+func TestTruncatedFilesDoNotPanic(t *testing.T) {
 	for _, path := range files(t, "testdata/good/*.conf", 10) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -144,7 +144,7 @@ func TestAFileThatIsCutAnywhereNeverBreaksTheParser(t *testing.T) {
 		required := Options{RequireEnd: true, OpenDict: func(_, path string) (*Dict, error) { return ParseDict(path, strings.NewReader("7")) }}
 		for cut := range len(whole) {
 			set, findings := Parse([]Source{{path, []byte(whole[:cut])}}, required)
-			checkPlaces(t, whole[:cut], findings)
+			checkPositions(t, whole[:cut], findings)
 			if set != nil && !strings.Contains(strings.ToLower(whole[:cut]), "[end]") {
 				t.Fatalf("%s cut at byte %d has no [end] and was accepted", path, cut)
 			}

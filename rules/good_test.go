@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGoodFiles holds files of real shapes to what they mean, which a golden
-// file beside each says in words. Nothing is found in them.
+// TestGoodFiles compares realistic files with their meaning in a golden file. They have
+// no findings.
 func TestGoodFiles(t *testing.T) {
 	for _, path := range files(t, "testdata/good/*.conf", 20) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".conf"), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
-// meaning is what a set says, in words.
+// meaning describes a set.
 func meaning(set *Set) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "days of %s\n", set.Zone)
@@ -64,7 +64,7 @@ func subjectInOrder(r *Rule) string {
 	return strings.Join(conditions, " and ")
 }
 
-// thresholdsOf says what a rule does with what meets it.
+// thresholdsOf describes a rule's limits.
 func thresholdsOf(r *Rule) string {
 	words := []string{r.Method.String()}
 	if r.Counts() {

@@ -14,7 +14,7 @@ import (
 
 var long = flag.Bool("long", false, "parse a million rules instead of 100,000")
 
-// utf16 is text as Windows saves it, without a byte order mark.
+// utf16 returns text as Windows saves it, without a byte order mark.
 func utf16(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -29,10 +29,10 @@ const (
 	hundredMB = 100 << 20
 )
 
-// TestFilesThatAreNotRulesGetAFindingThatPoints gives the parser what editors,
-// shells and accidents make of files. Each is refused with the code and at the
-// place that says why, in time and memory of the order of its length.
-func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
+// TestOtherFilesAreRejectedWithPosition parses the files that editors,
+// shells and accidents produce. Each is rejected with a code and a position that
+// explain why, in time and memory linear in its length.
+func TestOtherFilesAreRejectedWithPosition(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		code       *Code
@@ -48,7 +48,7 @@ func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
 		{"a line of 100 MB", goodRules + "# " + strings.Repeat("x", hundredMB) + entries, errLongLine, "3:1", "104857602 bytes"},
 		{"100 MB without a line", strings.Repeat("\x00", hundredMB), errLongLine, "1:1", "104857600 bytes"},
 		{"a million lines of another format", strings.Repeat("location / { deny all; }\n", 1_000_000), errNoSection, "1:1", "before the first section"},
-		{"a hundred thousand rules with a slip in each", "[rules]\n" + strings.Repeat("rule : [cuont] [a=1] [] []\n", 100_000) + entries, errMore, "101:26", "more errors are not shown"},
+		{"a hundred thousand rules with a mistake in each", "[rules]\n" + strings.Repeat("rule : [cuont] [a=1] [] []\n", 100_000) + entries, errMore, "101:26", "more errors are not shown"},
 		{"an integer beyond 64 bits, as a bound", rule("n>9223372036854775808"), errInteger, "2:20", "is not a 64-bit integer"},
 		{"an integer beyond 64 bits, in a range", rule("n=1-99999999999999999999"), errInteger, "2:20", "is not a 64-bit integer"},
 		{"an integer beyond 64 bits, among ranges", rule("n=1-2,-9223372036854775809"), errInteger, "2:24", "is not a 64-bit integer"},
@@ -72,9 +72,9 @@ func TestFilesThatAreNotRulesGetAFindingThatPoints(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoTextIsToldOnce gives the parser programs and pictures: behind the
-// findings that say so there are none about what looks like a line in them.
-func TestWhatIsNoTextIsToldOnce(t *testing.T) {
+// TestBinaryFilesAreReportedOnce parses programs and images: once they are
+// reported as binary, there are no findings about their lines.
+func TestBinaryFilesAreReportedOnce(t *testing.T) {
 	noise := "\n[x]\nrule : [cuont] [\n"
 	for name, text := range map[string]string{
 		"NUL first":  "\x7fELF\x00\x01\n\xff\xd8" + noise,
@@ -87,10 +87,10 @@ func TestWhatIsNoTextIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestManyRulesTakeMemoryInProportion parses rules that crowd together, each
-// kind in the way that its index would suffer from most: a rule takes about as
-// much among 10,000 as among 1,000..
-func TestManyRulesTakeMemoryInProportion(t *testing.T) {
+// TestParseMemoryIsLinear parses rules with similar conditions, each kind in
+// the worst case of its index: a rule among 10,000 takes about as much memory as one
+// among 1,000.
+func TestParseMemoryIsLinear(t *testing.T) {
 	const few, many = 1_000, 10_000
 	for name, condition := range map[string]func(i int) string{
 		"a word each":                      func(i int) string { return fmt.Sprintf("act=a%d", i) },
@@ -113,7 +113,7 @@ func TestManyRulesTakeMemoryInProportion(t *testing.T) {
 	}
 }
 
-// parsedBytes is what the parser allocates for a rule, of so many.
+// parsedBytes returns the bytes that the parser allocates per rule.
 func parsedBytes(t *testing.T, n int, condition func(i int) string) float64 {
 	t.Helper()
 	var b strings.Builder
@@ -132,12 +132,12 @@ func parsedBytes(t *testing.T, n int, condition func(i int) string) float64 {
 	return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 }
 
-// rule is a file with one rule that has this condition.
+// rule returns a file with one rule that has this condition.
 func rule(condition string) string {
 	return "[rules]\nrule : [direct] [" + condition + "] [] [result=2; return=1]" + entries
 }
 
-func TestMarksAndLineEndsOfOtherSystemsAreNoFault(t *testing.T) {
+func TestByteOrderMarksAndLineEndsAreAccepted(t *testing.T) {
 	for name, text := range map[string]string{
 		"a byte order mark":    byteOrderMark + goodRules + entries,
 		"CRLF":                 strings.ReplaceAll(goodRules+entries, "\n", "\r\n"),
@@ -151,7 +151,7 @@ func TestMarksAndLineEndsOfOtherSystemsAreNoFault(t *testing.T) {
 	}
 }
 
-func TestRandomBytesAreRefused(t *testing.T) {
+func TestRandomBytesAreRejected(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 2))
 	for length := 1; length < 100_000; length += 1 + length/2 {
 		text := make([]byte, length)
@@ -164,15 +164,15 @@ func TestRandomBytesAreRefused(t *testing.T) {
 			if set != nil {
 				t.Fatalf("%d random bytes are accepted", length)
 			}
-			checkPlaces(t, text, findings)
+			checkPositions(t, text, findings)
 		}
 	}
 }
 
-// TestVeryManyRulesGetThrough gives the parser a file of rules with a word of
-// its own each: 100,000, and in the long form 10^6. They are parsed, in memory
-// that is in proportion, and the last one is found.
-func TestVeryManyRulesGetThrough(t *testing.T) {
+// TestVeryManyRulesParse parses a file of 100,000 rules, and in the long form of
+// 10^6, each with a different word. They take memory in proportion, and the last one
+// matches.
+func TestVeryManyRulesParse(t *testing.T) {
 	number := 100_000
 	if *long {
 		number = 1_000_000

@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// identify encodes the values that the rule's counter belongs to: their
-// number, and each with its length before it. No two tuples have the same
-// encoding, whatever bytes they hold. When the arena grows, what was encoded
-// before stays where it was.
+// identify encodes the identity of the rule's counter: the number of its values, and
+// each value after its length. Different identities have different encodings, whatever
+// bytes they contain. If the arena grows, earlier identities remain in the old array.
 func (m *Matches) identify(r *indexed) []byte {
 	start := len(m.arena)
 	m.arena = append(m.arena, byte(len(r.identity)))
@@ -21,9 +20,8 @@ func (m *Matches) identify(r *indexed) []byte {
 	return m.arena[start:len(m.arena):len(m.arena)]
 }
 
-// Values takes the identity apart: the parameters that the rule counts by,
-// ordered by name, with their values as they are counted. Nil for a direct
-// rule.
+// Values decodes the identity. It returns the parameters that the rule counts by,
+// ordered by name, with their values in canonical form, and nil for a direct rule.
 func (m *Match) Values() []Param {
 	if m.Identity == nil {
 		return nil
@@ -44,11 +42,11 @@ func (m *Match) Values() []Param {
 	return values
 }
 
-// identifies tells whether the parameter is a part of the rule's identity.
+// identifies reports whether the parameter is part of the rule's identity.
 func (c *Condition) identifies() bool { return !c.Joint && c.form != formAbsent }
 
-// appendIdentity appends the value as a part of an identity: canonical if it
-// was compared as an integer or an address, else as trimmed.
+// appendIdentity appends the value as a part of an identity: canonical if the condition
+// compares it as an integer or an address, and trimmed otherwise.
 func (c *Condition) appendIdentity(to []byte, v *value) []byte {
 	switch {
 	case v.isInteger && c.comparesIntegers():
@@ -59,8 +57,8 @@ func (c *Condition) appendIdentity(to []byte, v *value) []byte {
 	return appendText(to, v.text)
 }
 
-// appendInteger appends the canonical spelling of an integer as a part of an
-// identity: its length in one byte, and its digits.
+// appendInteger appends an integer as a part of an identity: the length in one byte,
+// then the digits.
 func appendInteger(to []byte, n int64) []byte {
 	at := len(to)
 	to = strconv.AppendInt(append(to, 0), n, 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// match is how a request meets the set's only rule.
+// match returns the match of a request with the set's only rule.
 func match(t testing.TB, set *Set, params map[string]string) *Match {
 	t.Helper()
 	var m Matches
@@ -21,7 +21,7 @@ func match(t testing.TB, set *Set, params map[string]string) *Match {
 	return &m.List[0]
 }
 
-// checkIdentity checks that an identity holds exactly the values of its rule.
+// checkIdentity checks that an identity consists of exactly the values of its rule.
 func checkIdentity(t testing.TB, m *Match) {
 	t.Helper()
 	again := []byte{byte(len(m.Values()))}
@@ -41,9 +41,9 @@ func TestIdentity(t *testing.T) {
 		want            []string
 	}{
 		{"ordered by name", "uid=+; act=ask; Z=+", map[string]string{"uid": "7", "act": "ask", "Z": "z"}, []string{"z", "ask", "7"}},
-		{"a joint value takes its parameter out", "act=ask,answer{~}; uid=+", map[string]string{"act": "ask", "uid": "7"}, []string{"7"}},
-		{"so it does behind a pattern", "ip=10.0.0.*{~}; uid=+", map[string]string{"ip": "10.0.0.1", "uid": "7"}, []string{"7"}},
-		{"and behind a word list", "ip @ nets{~}", map[string]string{"ip": "10.0.0.1"}, []string{}},
+		{"a joint value excludes its parameter", "act=ask,answer{~}; uid=+", map[string]string{"act": "ask", "uid": "7"}, []string{"7"}},
+		{"also after a pattern", "ip=10.0.0.*{~}; uid=+", map[string]string{"ip": "10.0.0.1", "uid": "7"}, []string{"7"}},
+		{"also after a word list", "ip @ nets{~}", map[string]string{"ip": "10.0.0.1"}, []string{}},
 		{"what must be absent adds nothing", "key!=+; act=api", map[string]string{"act": "api"}, []string{"api"}},
 		{"trimmed", "uid=+", map[string]string{"uid": " 007 "}, []string{"007"}},
 		{"an integer of a range is canonical", "n=1-100", map[string]string{"n": " 007 "}, []string{"7"}},
@@ -109,8 +109,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// FuzzIdentityIsInjective holds two requests against each other: they share a
-// counter exactly if every value is the same as trimmed.
+// FuzzIdentityIsInjective compares two requests: they share a counter if and only if
+// all their trimmed values are equal.
 func FuzzIdentityIsInjective(f *testing.F) {
 	f.Add("a|b", "c", "a", "b|c")
 	f.Add("", "x", "x", "")
@@ -132,7 +132,7 @@ func FuzzIdentityIsInjective(f *testing.F) {
 	})
 }
 
-func TestValuesNameTheParametersOfAnIdentity(t *testing.T) {
+func TestValuesDecodeIdentity(t *testing.T) {
 	m := match(t, ruleSet(t, "uid=+; act=ask,list{~}; ip=10.0.0.0/8; key!=+"), map[string]string{"uid": " 7", "act": "ask", "ip": "::ffff:10.0.0.1"})
 	want := []Param{{"ip", "10.0.0.1"}, {"uid", "7"}}
 	if diff := cmp.Diff(want, m.Values()); diff != "" {

@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// index is what Match needs, made once when a set is loaded. Every parameter
-// that a rule names has a slot, which a request fills once, whatever the
-// number of rules. A rule stands under one of its conditions: the one that the
-// fewest other rules share, so that a request meets few rules that it does not
-// match.
+// index is the search structure of Match, built once when a set is loaded. Every
+// parameter that a rule uses has a slot, which a request fills once, whatever the
+// number of rules. A rule is filed under one of its conditions: the one that the fewest
+// other rules share, so that Match tests few rules that do not match.
 type index struct {
 	slots   map[string]int  // by the parameter's name
 	reads   []reading       // by slot
 	rules   []indexed       // in the order of Set.Rules
-	numbers map[int64]int32 // the places in rules, by the numbers of `return`
+	numbers map[int64]int32 // indexes into rules, by `return`
 
 	ways   []ways             // by slot
-	words  map[slotWord]int32 // the numbers of all words that a rule wants
-	wanted lists              // by the number of a word: the rules that stand under it
-	always []int32            // the rules that ask for nothing that a request must have
+	words  map[slotWord]int32 // the numbers of all words that rules require
+	wanted lists              // the rules filed under a word, by its number
+	always []int32            // the rules that match without any particular parameter
 }
 
-// lists are many lists of rules, by their places in index.rules, without a
-// pointer in them: the garbage collector need not look at each.
+// lists are many lists of rules, as indexes into index.rules. It has two pointers in
+// total, so the garbage collector does not scan the lists one by one.
 type lists struct {
-	starts []uint32 // where each list begins in rules, and where the last one ends
+	starts []uint32 // the start of each list in rules, and the end of the last
 	rules  []int32
 }
 
 // entry is a rule in one of the lists.
 type entry struct{ list, rule int32 }
 
-// newLists makes so many lists of entries that are in the order of their rules.
+// newLists returns lists with these entries, which must be in the order of their
+// rules.
 func newLists(number int, entries []entry) lists {
 	l := lists{make([]uint32, number+1), make([]int32, len(entries))}
 	for _, e := range entries {
@@ -49,23 +49,23 @@ func newLists(number int, entries []entry) lists {
 	return l
 }
 
-// of is one of the lists.
-func (l *lists) of(number int32) []int32 { return l.rules[l.starts[number]:l.starts[number+1]] }
+// list returns one of the lists.
+func (l *lists) list(number int32) []int32 { return l.rules[l.starts[number]:l.starts[number+1]] }
 
-// reading says in what ways conditions compare a slot's value.
+// reading is the set of ways in which conditions compare a slot's value.
 type reading struct{ integers, addresses bool }
 
-// ways lead from the value of a slot to the rules that stand under it. Every
-// list of rules is in their order.
+// ways lead from the value of a slot to the rules that are filed under it. Every list
+// is in the order of the rules.
 type ways struct {
-	words     bool      // some stand in index.words
-	integers  rangeTree // those that want the value in a range
-	addresses rangeTree // the same
-	lists     []listWay // those that want it in a word list
-	present   []int32   // those that want any value
+	words     bool      // some rules are filed in index.words
+	integers  rangeTree // the rules that require an integer in a range
+	addresses rangeTree // the rules that require an address in a range
+	lists     []listWay // the rules that require an entry of a word list
+	present   []int32   // the rules that require any value
 }
 
-// listWay has the rules that want the value in one word list.
+// listWay has the rules that require an entry of one word list.
 type listWay struct {
 	dict  *Dict
 	rules []int32
@@ -77,11 +77,11 @@ type slotWord struct {
 	word string
 }
 
-// indexed is a rule that is ready to match.
+// indexed is a rule with its slots.
 type indexed struct {
 	rule     *Rule
 	tests    []test
-	identity []test // those that are a part of the identity, ordered by name
+	identity []test // the tests that are part of the identity, ordered by name
 	cost     int    // the slot of the cost parameter; -1 without one
 }
 
@@ -97,40 +97,40 @@ func newIndex(list []*Rule, numbers map[int64]int32) index {
 	for _, r := range list {
 		tests += len(r.Conditions)
 	}
-	room := make([]test, 0, 2*tests) // for all rules at once
+	arena := make([]test, 0, 2*tests) // one allocation for all rules
 	for i, r := range list {
-		x.rules[i], room = x.add(r, room)
+		x.rules[i], arena = x.add(r, arena)
 		yieldAt(i)
 	}
 	x.arrange()
 	return x
 }
 
-// add makes a rule ready to match. Its tests are behind those in room.
-func (x *index) add(r *Rule, room []test) (indexed, []test) {
+// add returns a rule with its slots. It appends the rule's tests to arena.
+func (x *index) add(r *Rule, arena []test) (indexed, []test) {
 	in := indexed{rule: r, cost: -1}
-	start := len(room)
+	start := len(arena)
 	for _, c := range r.Conditions {
 		slot := x.slot(c.Name)
 		x.reads[slot].integers = x.reads[slot].integers || c.comparesIntegers()
 		x.reads[slot].addresses = x.reads[slot].addresses || c.comparesAddresses()
-		room = append(room, test{c, slot})
+		arena = append(arena, test{c, slot})
 	}
-	in.tests = slices.Clip(room[start:])
+	in.tests = slices.Clip(arena[start:])
 	if r.Counts() {
 		for _, t := range in.tests {
 			if t.condition.identifies() {
-				room = append(room, t)
+				arena = append(arena, t)
 			}
 		}
-		in.identity = slices.Clip(room[start+len(in.tests):])
+		in.identity = slices.Clip(arena[start+len(in.tests):])
 		slices.SortFunc(in.identity, func(a, b test) int { return cmp.Compare(a.condition.Name, b.condition.Name) })
 	}
 	if r.Cost != "" {
 		in.cost = x.slot(r.Cost)
 		x.reads[in.cost].integers = true
 	}
-	return in, room
+	return in, arena
 }
 
 func (x *index) slot(name string) int {
@@ -143,7 +143,7 @@ func (x *index) slot(name string) int {
 	return slot
 }
 
-// arrange puts every rule under one of its conditions.
+// arrange files every rule under one of its conditions.
 func (x *index) arrange() {
 	crowd := newCrowd(x)
 	x.words, x.ways = crowd.words, make([]ways, len(x.reads))
@@ -161,7 +161,7 @@ func (x *index) arrange() {
 		case wantValue:
 			w.present = append(w.present, rule)
 		case wantListed:
-			w.list(t.condition.dict, rule)
+			w.addList(t.condition.dict, rule)
 		case wantOne:
 			for _, word := range want.words {
 				wanted, w.words = append(wanted, entry{x.words[slotWord{t.slot, word}], rule}), true
@@ -180,8 +180,8 @@ func (x *index) arrange() {
 	}
 }
 
-// list puts a rule under a word list.
-func (w *ways) list(d *Dict, rule int32) {
+// addList files a rule under a word list.
+func (w *ways) addList(d *Dict, rule int32) {
 	for i := range w.lists {
 		if w.lists[i].dict == d {
 			w.lists[i].rules = append(w.lists[i].rules, rule)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzIndexIsAPlainWalk holds that the index finds the rules that a walk over
-// all of them finds, in the same order.
+// FuzzIndexIsAPlainWalk checks that the index finds the same rules as a walk over all
+// rules, in the same order.
 func FuzzIndexIsAPlainWalk(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed)
@@ -62,9 +62,9 @@ func FuzzIndexIsAPlainWalk(f *testing.F) {
 	})
 }
 
-// TestARequestMeetsFewRules holds that of a thousand rules those alone are
-// looked at that a value of the request leads to.
-func TestARequestMeetsFewRules(t *testing.T) {
+// TestIndexTestsFewRules checks that of a thousand rules only those are tested
+// to which a value of the request leads.
+func TestIndexTestsFewRules(t *testing.T) {
 	list := func(i int) string { return fmt.Sprintf("list%d", i%10) }
 	for _, c := range []struct {
 		name  string
@@ -93,7 +93,7 @@ func TestARequestMeetsFewRules(t *testing.T) {
 			p := MakeParams(map[string]string{"door": "nginx", "a": c.value, "uid": "1", "p7": "1"})
 			var m Matches
 			m.read(&set.index, p)
-			m.look(&set.index)
+			m.collect(&set.index)
 			looked := 0
 			for m.next() >= 0 {
 				looked++
@@ -109,8 +109,7 @@ func TestARequestMeetsFewRules(t *testing.T) {
 	}
 }
 
-// listedSet is a set with the word lists list0 … list9, each of which has one
-// digit.
+// listedSet returns a set with the word lists list0 … list9, each with one digit.
 func listedSet(t *testing.T, conditions []string) *Set {
 	t.Helper()
 	var text strings.Builder
@@ -131,7 +130,7 @@ func listedSet(t *testing.T, conditions []string) *Set {
 	return set
 }
 
-func TestMatchesServeOneSetAfterTheOther(t *testing.T) {
+func TestMatchesAreReusableAcrossSets(t *testing.T) {
 	first, second := ruleSet(t, "a=1; b=+", "c=+"), ruleSet(t, "b=+; a=2", "c!=+")
 	var m Matches
 	for _, c := range []struct {

@@ -5,11 +5,10 @@ import (
 	"sort"
 )
 
-// interval is a range, both ends included.
+// interval is a range that includes both ends.
 type interval[T any] struct{ low, high T }
 
-// merge sorts intervals and joins those that overlap, so that contains can
-// search in them.
+// merge sorts intervals and joins overlapping ones, as contains requires.
 func merge[T any](list []interval[T], compare func(a, b T) int) []interval[T] {
 	if len(list) < 2 {
 		return list
@@ -28,12 +27,12 @@ func merge[T any](list []interval[T], compare func(a, b T) int) []interval[T] {
 	return slices.Clip(merged)
 }
 
-// contains tells whether v is in one of the merged intervals.
+// contains reports whether v is in one of the merged intervals.
 func contains[T any](list []interval[T], v T, compare func(a, b T) int) bool {
 	return encloses(list, interval[T]{v, v}, compare)
 }
 
-// encloses tells whether one of the merged intervals holds all of inner.
+// encloses reports whether one of the merged intervals contains all of inner.
 func encloses[T any](list []interval[T], inner interval[T], compare func(a, b T) int) bool {
 	i := sort.Search(len(list), func(i int) bool { return compare(list[i].high, inner.high) >= 0 })
 	return i < len(list) && compare(list[i].low, inner.low) <= 0

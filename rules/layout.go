@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// laidKind is what a line is to the layout.
+// laidKind is the kind of a line in the layout.
 type laidKind uint8
 
 const (
@@ -15,16 +15,16 @@ const (
 	blankLine
 )
 
-// laidLine is a line of a file that is laid out.
+// laidLine is a line of a file that is being formatted.
 type laidLine struct {
-	kind  laidKind
-	as    string   // the line as it was, without the blanks around it
-	cells []string // of a statement and a head
-	// spaced asks for a blank line before this one.
+	kind     laidKind
+	original string   // the line without surrounding blanks
+	cells    []string // the columns of a statement or a head
+	// spaced requests a blank line before this one.
 	spaced bool
 }
 
-// layOut writes the lines.
+// layOut returns the formatted file.
 func layOut(lines []laidLine) string {
 	spaceHeads(lines)
 	var b strings.Builder
@@ -49,8 +49,8 @@ func layOut(lines []laidLine) string {
 	return b.String()
 }
 
-// spaceHeads asks for a blank line before each section, and before the comments
-// that stand directly above its head.
+// spaceHeads requests a blank line before each section, or before the comments
+// directly above its head.
 func spaceHeads(lines []laidLine) {
 	for i := range lines {
 		if lines[i].kind != headLine {
@@ -63,8 +63,8 @@ func spaceHeads(lines []laidLine) {
 	}
 }
 
-// groupLength is the number of lines whose columns belong together: those up
-// to the next blank line or head, else one line.
+// groupLength returns the number of lines that share columns: those up to the next
+// blank line or head, and at least one.
 func groupLength(lines []laidLine) int {
 	n := slices.IndexFunc(lines, func(l laidLine) bool { return l.spaced || l.kind == headLine || l.kind == blankLine })
 	if n < 0 {
@@ -73,18 +73,18 @@ func groupLength(lines []laidLine) int {
 	return max(n, 1)
 }
 
-// maxPadding is by how much a column may be wider than its narrowest cell. A
-// line with a wider one leaves the columns from there on: for the sake of one
-// the eye would have to jump over emptiness in all others.
+// maxPadding is the maximum difference between the width of a column and its
+// narrowest cell. A line with a wider cell leaves the columns at that cell, so that it
+// does not add wide gaps to all other lines.
 const maxPadding = 24
 
-// columns are the texts of a group of lines.
+// columns returns the texts of a group of lines.
 func columns(group []laidLine) []string {
 	widths := columnWidths(group)
 	texts := make([]string, len(group))
 	for i, l := range group {
 		if len(l.cells) == 0 {
-			texts[i] = l.as
+			texts[i] = l.original
 			continue
 		}
 		var b strings.Builder
@@ -97,14 +97,14 @@ func columns(group []laidLine) []string {
 		}
 		b.WriteString(l.cells[len(l.cells)-1])
 		if texts[i] = b.String(); b.Len() > maxLine {
-			texts[i] = l.as // laid out it could not be read again
+			texts[i] = l.original // formatted, it would be too long to parse
 		}
 	}
 	return texts
 }
 
-// alignedCells is how many cells of a line stand in columns. The last one
-// needs none.
+// alignedCells returns the number of cells of a line that are aligned. The last cell
+// needs no column.
 func alignedCells(l laidLine, widths []int) int {
 	n := 0
 	for n < len(widths) && n+1 < len(l.cells) && displayWidth(l.cells[n]) <= widths[n] {
@@ -113,12 +113,12 @@ func alignedCells(l laidLine, widths []int) int {
 	return n
 }
 
-// columnWidths are the widths of the columns of a group.
+// columnWidths returns the widths of the columns of a group.
 func columnWidths(group []laidLine) []int {
 	var widths []int
 	for {
 		column := len(widths)
-		var cells []int // the widths of those in this column
+		var cells []int // the widths of the cells in this column
 		for _, l := range group {
 			if column+1 < len(l.cells) && alignedCells(l, widths) == column {
 				cells = append(cells, displayWidth(l.cells[column]))
@@ -138,7 +138,7 @@ func columnWidths(group []laidLine) []int {
 	}
 }
 
-// displayWidth is how many places a text takes in a terminal.
+// displayWidth returns the width of a text in a terminal, in columns.
 func displayWidth(text string) int {
 	width := 0
 	for _, c := range text {

@@ -10,11 +10,10 @@ import (
 type line struct {
 	file   string
 	number int
-	text   string // without its end
+	text   string // without the line end
 }
 
-// span is a piece of a line: what the lexer cuts a statement into. It knows
-// where it stands, so every finding can point.
+// span is a part of a line, with its position for findings.
 type span struct {
 	line     *line
 	from, to int // bytes of line.text
@@ -26,19 +25,19 @@ func (s span) text() string { return s.line.text[s.from:s.to] }
 
 func (s span) empty() bool { return s.from == s.to }
 
-// slice is the piece of s from byte i to byte j of it.
+// slice returns the bytes i to j of s.
 func (s span) slice(i, j int) span { return span{s.line, s.from + i, s.from + j} }
 
-// tail is s from its byte i on.
+// tail returns s without its first i bytes.
 func (s span) tail(i int) span { return span{s.line, s.from + i, s.to} }
 
-// end is the place behind s.
+// end returns the empty span after s.
 func (s span) end() span { return span{s.line, s.to, s.to} }
 
-// trim is s without the blanks around it.
+// trim returns s without surrounding blanks.
 func (s span) trim() span {
 	text := s.text()
-	if text == "" || isInk(text[0]) && isInk(text[len(text)-1]) {
+	if text == "" || isGraphic(text[0]) && isGraphic(text[len(text)-1]) {
 		return s
 	}
 	left := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
@@ -48,33 +47,33 @@ func (s span) trim() span {
 	return s.slice(left, len(strings.TrimRightFunc(text, unicode.IsSpace)))
 }
 
-// isInk tells whether a byte is a character that is no blank. It may say no
-// where it is: most of a file is such bytes.
-func isInk(b byte) bool { return '!' <= b && b <= '~' }
+// isGraphic reports whether a byte is a printable ASCII character, as most bytes of a
+// file are.
+func isGraphic(b byte) bool { return '!' <= b && b <= '~' }
 
 func (s span) position() Position {
 	column := 1 + utf8.RuneCountInString(s.line.text[:s.from])
 	return Position{s.line.file, s.line.number, column}
 }
 
-// mention is the text of s as a message repeats it: short, on one line.
+// mention returns the text of s for a message, shortened to 60 bytes.
 func (s span) mention() string {
-	const enough = 60
+	const maxLength = 60
 	text := s.text()
-	if len(text) <= enough {
+	if len(text) <= maxLength {
 		return text
 	}
-	cut := enough
+	cut := maxLength
 	for !utf8.RuneStart(text[cut]) {
 		cut--
 	}
 	return text[:cut] + "…"
 }
 
-// scan calls visit for the places of two characters in s, outside quoted
-// values, until visit returns false or s ends. A quote opens a value where a
-// value may begin: behind `=`, `,`, `;` or `[`, or at the beginning of s. The
-// result is the place of a quote that is not closed, or -1.
+// scan calls visit with the index of each of two characters in s, outside quoted
+// values, until visit returns false. A quote opens a value where a value may begin:
+// after `=`, `,`, `;` or `[`, or at the beginning of s. The result is the index of a
+// quote that is not closed, or -1.
 func (s span) scan(one, other byte, visit func(i int) bool) int {
 	text := s.text()
 	for i := 0; i < len(text); i++ {
@@ -97,13 +96,13 @@ func (s span) scan(one, other byte, visit func(i int) bool) int {
 	return -1
 }
 
-// opensValue tells whether a quote behind this text opens a value.
+// opensValue reports whether a quote after this text opens a value.
 func opensValue(before string) bool {
 	before = strings.TrimRightFunc(before, unicode.IsSpace)
 	return before == "" || strings.IndexByte("=,;[", before[len(before)-1]) >= 0
 }
 
-// closingQuote is the place of the quote that closes the one at i, or -1.
+// closingQuote returns the index of the quote that closes the one at i, or -1.
 func closingQuote(text string, i int) int {
 	for j := i + 1; j < len(text); j++ {
 		switch text[j] {
@@ -116,8 +115,8 @@ func closingQuote(text string, i int) int {
 	return -1
 }
 
-// split cuts s at every separator outside quoted values, and trims the pieces.
-// It appends them to list: callers who read many lines hand it room.
+// split cuts s at every separator outside quoted values, trims the pieces, and appends
+// them to list.
 func (s span) split(list []span, separator byte) []span {
 	start := 0
 	s.scan(separator, separator, func(i int) bool {
@@ -128,7 +127,7 @@ func (s span) split(list []span, separator byte) []span {
 	return append(list, s.tail(start).trim())
 }
 
-// statements is split at semicolons. One at the end is optional.
+// statements splits s at semicolons. A semicolon at the end is optional.
 func (s span) statements(list []span) []span {
 	before := len(list)
 	list = s.split(list, ';')
@@ -138,8 +137,9 @@ func (s span) statements(list []span) []span {
 	return list
 }
 
-// room is for the pieces of most statements, so that they need no allocation.
-type room [8]span
+// pieceBuffer has capacity for the pieces of most statements, so that they need no
+// allocation.
+type pieceBuffer [8]span
 
 // cut cuts s at the first separator and trims both pieces.
 func (s span) cut(separator byte) (before, after span, found bool) {
@@ -164,22 +164,22 @@ func (s span) fields() []span {
 	return list
 }
 
-// colons are the places of the colons of s that stand between blanks, the
-// ends of s among them, outside quoted values.
+// colons returns the indexes of the colons of s between blanks, outside quoted
+// values. The ends of s count as blanks.
 func (s span) colons() []int {
 	text := s.text()
-	var places []int
+	var indexes []int
 	s.scan(':', ':', func(i int) bool {
 		if (i == 0 || isBlank(text[i-1])) && (i+1 == len(text) || isBlank(text[i+1])) {
-			places = append(places, i)
+			indexes = append(indexes, i)
 		}
 		return true
 	})
-	return places
+	return indexes
 }
 
-// uncomment is s without the comment that a `#` after a blank begins, outside
-// quoted values.
+// uncomment returns s without the comment that begins with a `#` after a blank,
+// outside quoted values.
 func (s span) uncomment() span {
 	text, end := s.text(), s.to-s.from
 	s.scan('#', '#', func(i int) bool {
@@ -195,11 +195,10 @@ func (s span) uncomment() span {
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
-// wantName is the hint where something is not the name of a parameter.
+// wantName is the hint for an invalid parameter name.
 const wantName = "want letters, digits and _ . : -, beginning with a letter or _"
 
-// name is the name of a parameter that s begins with; empty if it begins with
-// none.
+// name returns the parameter name that s begins with, an empty span if there is none.
 func (s span) name() span {
 	text := s.text()
 	for i := range len(text) {
@@ -220,5 +219,5 @@ func inName(b byte, first bool) bool {
 	return false
 }
 
-// isName tells whether all of s is the name of a parameter.
+// isName reports whether s is a parameter name.
 func (s span) isName() bool { return !s.empty() && s.name() == s }

@@ -2,14 +2,14 @@ package rules
 
 import "slices"
 
-// maxCost is the greatest cost of a hit. A parameter beyond it counts as none.
+// maxCost is the greatest cost of a hit. A greater value is treated as no integer.
 const maxCost = 999_999_999
 
-// Match puts into m every rule that the request meets, highest priority first.
-// What m held before is gone. Nil stands for no parameters.
+// Match replaces the content of m with all rules that match the request, highest
+// priority first. Nil Params are a request without parameters.
 func (s *Set) Match(p *Params, m *Matches) {
 	m.read(&s.index, p)
-	m.look(&s.index)
+	m.collect(&s.index)
 	for i := m.next(); i >= 0; i = m.next() {
 		r := &s.index.rules[i]
 		if r.holds(m.slots) {
@@ -18,7 +18,7 @@ func (s *Set) Match(p *Params, m *Matches) {
 	}
 }
 
-// Rule returns the rule whose return is number, nil if there is none.
+// Rule returns the rule whose Return is number, nil if there is none.
 func (s *Set) Rule(number int64) *Rule {
 	if place, ok := s.index.numbers[number]; ok {
 		return s.index.rules[place].rule
@@ -26,15 +26,15 @@ func (s *Set) Rule(number int64) *Rule {
 	return nil
 }
 
-// Uses tells whether a rule names a parameter, in a condition or as its cost.
+// Uses reports whether a rule uses a parameter, in a condition or as its cost.
 func (s *Set) Uses(name string) bool {
 	_, ok := s.index.slots[name]
 	return ok
 }
 
-// read fills the slots with the request's values, and empties the rest of m.
-// It touches no slot that neither this request nor the one before has a value
-// for: rules may name thousands of parameters.
+// read fills the slots with the request's values and empties the rest of m. It accesses
+// only the slots of this request and the previous one, because rules may use
+// thousands of parameters.
 func (m *Matches) read(x *index, p *Params) {
 	m.List, m.arena = m.List[:0], m.arena[:0]
 	if m.of != x {
@@ -54,9 +54,9 @@ func (m *Matches) read(x *index, p *Params) {
 	}
 }
 
-// slot is that of a parameter, -1 if no rule names it. Every request of a gateway
-// brings a door, and every descriptor of one a domain: they are not looked for
-// each time.
+// slot returns the slot of a parameter, -1 if no rule uses it. It keeps the slots of
+// door and domain, because every request of a gateway has the first and every rate
+// limit descriptor the second.
 func (m *Matches) slot(name string) int {
 	switch name {
 	case "door":
@@ -67,7 +67,7 @@ func (m *Matches) slot(name string) int {
 	return m.of.find(name)
 }
 
-// find is the slot of a parameter, -1 if no rule names it.
+// find returns the slot of a parameter, -1 if no rule uses it.
 func (x *index) find(name string) int {
 	if slot, ok := x.slots[name]; ok {
 		return slot
@@ -75,9 +75,9 @@ func (x *index) find(name string) int {
 	return -1
 }
 
-// look finds the lists of rules that the request may meet. Each is in the order
+// collect finds the lists of rules that the request may match. Each is in the order
 // of the files.
-func (m *Matches) look(x *index) {
+func (m *Matches) collect(x *index) {
 	m.lists = append(m.lists[:0], x.always)
 	for _, slot := range m.filled {
 		v, w := &m.slots[slot], &x.ways[slot]
@@ -87,7 +87,7 @@ func (m *Matches) look(x *index) {
 		m.lists = append(m.lists, w.present)
 		if w.words {
 			if number, ok := x.words[slotWord{slot, v.text}]; ok {
-				m.lists = append(m.lists, x.wanted.of(number))
+				m.lists = append(m.lists, x.wanted.list(number))
 			}
 		}
 		if v.isInteger {
@@ -105,8 +105,8 @@ func (m *Matches) look(x *index) {
 	m.lists = slices.DeleteFunc(m.lists, func(list []int32) bool { return len(list) == 0 })
 }
 
-// next takes the first rule of all lists, -1 if there is none. A rule that
-// several values of its condition lead to is in several lists.
+// next removes the first rule from all lists and returns it, -1 if there is none. A
+// rule is in several lists if several values of its condition lead to it.
 func (m *Matches) next() int32 {
 	first := int32(-1)
 	for _, list := range m.lists {
@@ -131,7 +131,7 @@ func (r *indexed) holds(slots []value) bool {
 	return true
 }
 
-// add takes a rule that matches.
+// add appends a rule that matches.
 func (m *Matches) add(r *indexed) {
 	match := Match{Rule: r.rule, Cost: 1}
 	if r.cost >= 0 {

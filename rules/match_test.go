@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestConformanceRuleFilesParse parses the rule files of the conformance
-// cases. What they decide is the engine's test.
+// TestConformanceRuleFilesParse parses the rule files of the conformance cases. The
+// engine tests their decisions.
 func TestConformanceRuleFilesParse(t *testing.T) {
 	file, err := os.Open("testdata/conformance.jsonl")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestConformanceRuleFilesParse(t *testing.T) {
 	}
 }
 
-func TestMatchesComeInTheOrderOfTheFiles(t *testing.T) {
+func TestMatchesAreInFileOrder(t *testing.T) {
 	sources := []Source{
 		{"b.conf", []byte("[rules]\nrule : [count] [a=+] [time=1; count=1] [result=2; return=9]\nrule : [direct] [a=2] [] [result=2; return=3]\n")},
 		{"a.conf", []byte("[rules]\nrule : [leak] [a=1-5] [time=1; count=1] [result=2; return=1]" + entries)},
@@ -80,7 +80,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestHashIsOfTheContent(t *testing.T) {
+func TestHashDependsOnContent(t *testing.T) {
 	parse := func(name, text, list string) string {
 		t.Helper()
 		set, findings := Parse([]Source{{name, []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
@@ -101,14 +101,14 @@ func TestHashIsOfTheContent(t *testing.T) {
 	}
 }
 
-func TestEntryIsKoalas(t *testing.T) {
+func TestEntryHasKoalaForm(t *testing.T) {
 	r := &Result{RetType: 2, RetCode: 7, ErrNo: 10, StrReason: "Deny"}
 	want := `{"Ret_type":2,"Ret_code":500,"Err_no":10,"Err_msg":"","Str_reason":"Deny","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
 	if got := string(r.Entry(500)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got := string((&Result{ErrMsg: `<a&b> "太快"`}).Entry(0)); !strings.Contains(got, `"Err_msg":"<a&b> \"太快\""`) {
-		t.Errorf("got %s; want the message as it stands", got)
+		t.Errorf("got %s; want the message unchanged", got)
 	}
 }
 

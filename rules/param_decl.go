@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SourceKind is where a declared parameter takes a value from.
+// SourceKind is the kind of a source of a declared parameter.
 type SourceKind uint8
 
 // The sources of [params].
@@ -30,7 +30,7 @@ type ParamSource struct {
 	Hashed bool   // the first 32 hex digits of the value's SHA-256
 }
 
-// String is the source as [params] spells it: `header x-user-id`.
+// String returns the source in the syntax of [params]: `header x-user-id`.
 func (s ParamSource) String() string {
 	if int(s.Kind) >= len(sourceWords) {
 		return fmt.Sprintf("source(%d)", uint8(s.Kind))
@@ -50,13 +50,13 @@ func (s ParamSource) String() string {
 	return strings.Join(words, " ")
 }
 
-// ParamDecl is one line of [params]: a name, and its sources of which the
-// first that yields a value counts.
+// ParamDecl is a line of [params]: a name and its sources. The first source with a
+// value is used.
 type ParamDecl struct {
 	Name    string
 	Sources []ParamSource
-	// GatewayHeader is the header, in lower case, in which a gateway may say
-	// the parameter; "" unless one of the sources is `gateway`.
+	// GatewayHeader is the header, in lower case, in which a gateway may send the
+	// parameter; "" unless one of the sources is `gateway`.
 	GatewayHeader string
 	Pos           Position
 }

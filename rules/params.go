@@ -2,23 +2,23 @@ package rules
 
 // Param is one parameter of a request.
 type Param struct {
-	Name  string // as a rule names it; case matters
-	Value string // as it arrived; conditions trim it
+	Name  string // the name in rules; case matters
+	Value string // as received; conditions trim it
 }
 
-// Params are the parameters of one request. A name stands once. A request
-// brings a few dozen at most, so a list is quicker than a map and can be used
-// again without allocating; beyond fewParams a map tells the places. The zero
-// value is empty and ready.
+// Params are the parameters of one request, with unique names. A request has a few
+// dozen at most, for which a list is faster than a map and can be reused without
+// allocations; above fewParams a map has the indexes. The zero value is empty and ready
+// to use.
 type Params struct {
 	list   []Param
-	places map[string]int // of all names, while there are more than fewParams
+	places map[string]int // the indexes of all names, if there are more than fewParams
 }
 
-// fewParams is up to how many parameters a name is looked for one by one.
+// fewParams is the number of parameters up to which find searches the list.
 const fewParams = 32
 
-// MakeParams builds Params from a map, for callers that have one.
+// MakeParams returns Params with the values of a map.
 func MakeParams(values map[string]string) *Params {
 	p := &Params{list: make([]Param, 0, len(values))}
 	for name, value := range values {
@@ -27,7 +27,7 @@ func MakeParams(values map[string]string) *Params {
 	return p
 }
 
-// find is the place of name, -1 if it is not there.
+// find returns the index of name, -1 if it is not set.
 func (p *Params) find(name string) int {
 	if len(p.list) > fewParams {
 		if i, ok := p.places[name]; ok {
@@ -43,7 +43,7 @@ func (p *Params) find(name string) int {
 	return -1
 }
 
-// append puts a name at the end that is not there yet.
+// append adds a name that is not set yet.
 func (p *Params) append(name, value string) {
 	p.list = append(p.list, Param{name, value})
 	switch n := len(p.list); {
@@ -58,14 +58,14 @@ func (p *Params) append(name, value string) {
 	}
 }
 
-// renumber puts the places from one on right.
+// renumber updates the indexes of list[from:].
 func (p *Params) renumber(from int) {
 	for i := from; i < len(p.list); i++ {
 		p.places[p.list[i].Name] = i
 	}
 }
 
-// Set gives name this value, in place of any that it had.
+// Set sets the value of name and replaces a previous value.
 func (p *Params) Set(name, value string) {
 	if i := p.find(name); i >= 0 {
 		p.list[i].Value = value
@@ -82,7 +82,7 @@ func (p *Params) Get(name string) (string, bool) {
 	return "", false
 }
 
-// Delete takes name out.
+// Delete removes name.
 func (p *Params) Delete(name string) {
 	i := p.find(name)
 	if i < 0 {
@@ -95,12 +95,12 @@ func (p *Params) Delete(name string) {
 	}
 }
 
-// Len is the number of parameters.
+// Len returns the number of parameters.
 func (p *Params) Len() int { return len(p.list) }
 
-// List returns the parameters in the order in which they were first set. The
-// caller must not change it, and must not keep it beyond the next change. Nil
-// Params have none.
+// List returns the parameters in the order in which they were first set. The caller
+// must not modify the list, and must not use it after the next change of p. The list of
+// nil Params is empty.
 func (p *Params) List() []Param {
 	if p == nil {
 		return nil
@@ -108,11 +108,11 @@ func (p *Params) List() []Param {
 	return p.list
 }
 
-// Reset empties p and keeps its memory.
+// Reset removes all parameters and keeps the memory for reuse.
 func (p *Params) Reset() {
 	clear(p.list)
 	p.list = p.list[:0]
 	if len(p.places) > 0 {
-		clear(p.places) // it holds texts of the request
+		clear(p.places) // its keys reference the request
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestParamsAreAMap holds Params to a map, on both sides of the number from
-// which it has one itself.
-func TestParamsAreAMap(t *testing.T) {
+// TestParamsMatchMap compares Params with a map, below and above the number of
+// parameters from which Params uses a map.
+func TestParamsMatchMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 7))
 	var p Params
 	for range 200 {

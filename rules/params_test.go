@@ -67,7 +67,7 @@ func TestResultEntries(t *testing.T) {
 	}
 }
 
-func TestZoneIsTheFilesThenTheServicesThenKoalas(t *testing.T) {
+func TestZoneOfFilesThenServiceThenKoala(t *testing.T) {
 	rule := "[rules]\nrule : [count] [door=+] [time=1; count=1] [result=2; return=1]" + entries
 	for _, c := range []struct{ file, service, zone, stated string }{
 		{"", "", "Asia/Shanghai", ""},
@@ -90,7 +90,7 @@ func TestZoneIsTheFilesThenTheServicesThenKoalas(t *testing.T) {
 	}
 }
 
-func TestASetWithoutRulesIsRefusedUnlessToldOtherwise(t *testing.T) {
+func TestEmptySetIsRejectedByDefault(t *testing.T) {
 	text := "[rules]" + entries
 	if set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{}); set != nil || findings[0].Code != "E040" {
 		t.Errorf("got %v; want E040", findings)
@@ -103,7 +103,7 @@ func TestASetWithoutRulesIsRefusedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-func TestSectionsOfSeveralFilesAreJoined(t *testing.T) {
+func TestSectionsOfFilesAreJoined(t *testing.T) {
 	sources := []Source{
 		{"a.conf", []byte("[params]\nuid : gateway\n[rules]\nrule : [count] [uid=+] [time=1; count=1] [result=7; return=1]\n[end]")},
 		{"b.conf", []byte("[params]\nact : gateway\n[rules]\nrule : [count] [act=+] [time=1; count=1] [result=2; return=2]\n[result]\n7 : {\"Err_no\":1}\n")},

@@ -249,7 +249,7 @@ func (p *parser) misplacedJoint(s span) bool {
 
 // parseList reads values separated by commas.
 func (p *parser) parseList(c *Condition, operand span) *Condition {
-	var pieces room
+	var pieces pieceBuffer
 	places := operand.split(pieces[:0], ',')
 	var few [4]element
 	elements := few[:0]

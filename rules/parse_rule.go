@@ -38,7 +38,7 @@ func (p *parser) parseRule(s span) {
 		return
 	}
 	faults := p.found.count[Error]
-	var pieces room
+	var pieces pieceBuffer
 	brackets, ok := p.brackets(pieces[:0], body)
 	if !ok {
 		return
@@ -98,7 +98,7 @@ func (s span) noneNamed(names []string) bool {
 
 // allWords reports whether a bracket has words, and ok holds for all their names.
 func (s span) allWords(ok func(name string) bool) bool {
-	var pieces room
+	var pieces pieceBuffer
 	words := s.statements(pieces[:0])
 	return len(words) > 0 && !slices.ContainsFunc(words, func(word span) bool {
 		name, _, _ := word.cut('=')
@@ -196,7 +196,7 @@ func (p *parser) parseMethod(d *ruleDecl, s span) bool {
 
 // parseConditions reads the second bracket.
 func (p *parser) parseConditions(d *ruleDecl, s span) {
-	var all room
+	var all pieceBuffer
 	pieces := s.statements(all[:0])
 	if len(pieces) == 0 {
 		p.reportf(s, warnNoCondition, "write door=+{~} if it is meant to match every request", "the rule has no condition and matches every request")

@@ -27,7 +27,7 @@ func (ws words) find(name string) (word, bool) {
 // words cuts a bracket into words and appends them to ws. Known are the names of the
 // bracket's words, and others those of the other bracket.
 func (p *parser) words(ws words, s span, known, others []string) words {
-	var pieces room
+	var pieces pieceBuffer
 	for _, piece := range s.statements(pieces[:0]) {
 		if piece.empty() {
 			p.reportf(piece, warnNoEffect, "remove it", "superfluous semicolon")

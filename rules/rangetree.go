@@ -2,18 +2,17 @@ package rules
 
 import "slices"
 
-// rangeTree finds the rules whose ranges hold a value, however many there are
-// and however they overlap. It is a segment tree: the ends of all ranges cut
-// the line of keys into pieces, which are the leaves; a range stands at the
-// few nodes that cover its pieces together, and a value is in the ranges at
-// the nodes above its own piece.
+// rangeTree finds the rules whose ranges contain a value, in logarithmic time even if
+// there are many and they overlap. It is a segment tree: the ends of all ranges cut the
+// keys into pieces, which are the leaves; a range is stored at the few nodes that
+// together cover its pieces, and a value is in the ranges of the nodes above its piece.
 type rangeTree struct {
-	starts []key    // where each piece begins; what lies before the first is in no range
-	nodes  []uint32 // where each node's rules begin in rules; node n has 2n and 2n+1 below it
+	starts []key    // the start of each piece; no range contains keys before the first
+	nodes  []uint32 // the start of each node's rules in rules; the children of n are 2n and 2n+1
 	rules  []int32
 }
 
-// piece is the number of the piece that k lies in, -1 before the first.
+// piece returns the number of the piece that contains k, -1 before the first.
 func (t *rangeTree) piece(k key) int {
 	low, high := 0, len(t.starts)
 	for low < high {
@@ -27,7 +26,7 @@ func (t *rangeTree) piece(k key) int {
 	return low - 1
 }
 
-// appendLists appends the lists of rules whose ranges hold k.
+// appendLists appends the lists of rules whose ranges contain k.
 func (t *rangeTree) appendLists(lists [][]int32, k key) [][]int32 {
 	piece := t.piece(k)
 	if piece < 0 {
@@ -41,13 +40,13 @@ func (t *rangeTree) appendLists(lists [][]int32, k key) [][]int32 {
 	return lists
 }
 
-// ruleRange is a range in which a rule wants a value.
+// ruleRange is a range that a rule requires.
 type ruleRange struct {
 	interval[key]
 	rule int32
 }
 
-// newRangeTree makes the tree of ranges that are in the order of their rules.
+// newRangeTree returns the tree of ranges, which must be in the order of their rules.
 func newRangeTree(list []ruleRange) rangeTree {
 	if len(list) == 0 {
 		return rangeTree{}
@@ -55,14 +54,14 @@ func newRangeTree(list []ruleRange) rangeTree {
 	t := rangeTree{starts: make([]key, 0, 2*len(list))}
 	for _, r := range list {
 		t.starts = append(t.starts, r.low)
-		if behind := r.high.next(); behind != (key{}) {
-			t.starts = append(t.starts, behind)
+		if after := r.high.next(); after != (key{}) {
+			t.starts = append(t.starts, after)
 		}
 	}
 	slices.SortFunc(t.starts, key.compare)
 	t.starts = slices.Clip(slices.Compact(t.starts))
 
-	// Once to count the rules of each node, and once to put them there.
+	// The first pass counts the rules of each node, the second stores them.
 	t.nodes = make([]uint32, 2*len(t.starts)+1)
 	for _, r := range list {
 		t.cover(r.interval, func(node int) { t.nodes[node+1]++ })
@@ -81,17 +80,17 @@ func newRangeTree(list []ruleRange) rangeTree {
 	return t
 }
 
-// cover calls take for the nodes that cover the pieces of a range together.
-func (t *rangeTree) cover(r interval[key], take func(node int)) {
+// cover calls visit for the nodes that together cover the pieces of a range.
+func (t *rangeTree) cover(r interval[key], visit func(node int)) {
 	low, high := t.piece(r.low)+len(t.starts), t.piece(r.high)+len(t.starts)+1
 	for ; low < high; low, high = low/2, high/2 {
 		if low%2 == 1 {
-			take(low)
+			visit(low)
 			low++
 		}
 		if high%2 == 1 {
 			high--
-			take(high)
+			visit(high)
 		}
 	}
 }

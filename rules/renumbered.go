@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Renumbered warns of rules of a new generation whose numbers meant something
-// else in the one before: counters and reports are kept by the number, and
-// would be taken for those of another rule. A changed limit, another result or
-// a value more is no change of meaning.
+// Renumbered returns warnings about rules whose numbers belonged to different rules in
+// the previous generation: counters and reports are kept by number, and would be
+// attributed to the wrong rule. A changed limit, result or value is not a change of
+// meaning. A nil before means that there is no previous generation.
 func Renumbered(before, now *Set) Findings {
 	if before == nil {
 		return nil
 	}
-	homes := make(map[string]int64, len(now.Rules)) // numbers by what they are about
+	homes := make(map[string]int64, len(now.Rules)) // numbers by subject
 	for _, r := range now.Rules {
 		if about := subject(r); homes[about] == 0 {
 			homes[about] = r.Return
@@ -33,23 +33,24 @@ func Renumbered(before, now *Set) Findings {
 	return found.sorted(now.Sources)
 }
 
-// changedMeaning says what has become of a number; "" if it means the same.
+// changedMeaning returns the message and the hint for a number that changed its
+// meaning, "" if it did not.
 func changedMeaning(was, is *Rule, homes map[string]int64) (message, hint string) {
-	const another = "give the rule another number, unless this is meant"
+	const another = "give the rule another number, unless this is intended"
 	former := subject(was)
 	if moved := homes[former]; moved != 0 && former != subject(is) {
-		return fmt.Sprintf("return=%d was the number of the rule that is %d now", is.Return, moved), "let a rule keep its number: counters and reports are kept by it"
+		return fmt.Sprintf("return=%d was the number of the rule that is now %d", is.Return, moved), "keep the number of a rule, because counters and reports are kept by number"
 	}
 	if was.Method != is.Method {
-		return fmt.Sprintf("return=%d was a %s rule and is a %s rule", is.Return, was.Method, is.Method), another
+		return fmt.Sprintf("return=%d was a %s rule and is now a %s rule", is.Return, was.Method, is.Method), another
 	}
 	if a, b := countedBy(was), countedBy(is); is.Counts() && !slices.Equal(a, b) {
-		return fmt.Sprintf("return=%d counted by %s and counts by %s", is.Return, listNames(a), listNames(b)), another
+		return fmt.Sprintf("return=%d counted by %s and now counts by %s", is.Return, listNames(a), listNames(b)), another
 	}
 	return "", ""
 }
 
-// subject is what a rule is about: its conditions, whatever their order.
+// subject returns the conditions of a rule in a canonical order.
 func subject(r *Rule) string {
 	conditions := make([]string, len(r.Conditions))
 	for i, c := range r.Conditions {
@@ -59,7 +60,7 @@ func subject(r *Rule) string {
 	return strings.Join(conditions, ";")
 }
 
-// countedBy are the parameters that a rule's counters belong to, sorted.
+// countedBy returns the names of the parameters in a rule's identity, sorted.
 func countedBy(r *Rule) []string {
 	var names []string
 	for _, c := range r.Conditions {

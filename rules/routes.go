@@ -2,15 +2,15 @@ package rules
 
 import "strings"
 
-// Routes are the entries of [routes] as a tree of path segments, so that the
-// cost of a look-up does not grow with their number. They are immutable and
-// safe for concurrent use.
+// Routes are the entries of [routes] in a tree of path segments, so that the cost of
+// a look-up does not grow with their number. They are immutable and safe for
+// concurrent use.
 type Routes struct {
 	root node
 	list []*route // in the order of the files
 }
 
-// node stands for the path that leads to it from the root.
+// node is a node of the tree. It represents the path that leads to it from the root.
 type node struct {
 	literals map[string]*node // by the next segment
 	variable *node            // any next segment that is not empty
@@ -18,7 +18,7 @@ type node struct {
 	subtree  map[string]*route // for any further segments
 }
 
-// anyMethod is the method of an entry that stands for all.
+// anyMethod is the method of an entry for all methods.
 const anyMethod = "*"
 
 // route is one entry.
@@ -26,7 +26,7 @@ type route struct {
 	method    string
 	variables []routeVariable
 	constants []Param
-	rest      bool // ends in {x...}, which needs a character
+	rest      bool // ends in {x...}, which needs at least one character
 	at        span
 }
 
@@ -34,13 +34,13 @@ type route struct {
 type routeVariable struct {
 	name    string
 	segment int
-	rest    bool // it takes this segment and all that follow
+	rest    bool // the value is this segment and all that follow
 }
 
-// Match puts into p the constants and variables of the one route that applies
+// Match sets in p the constants and variables of the one route that applies
 // to method and the decoded path segments ("/a/b" is [a b], "/a/" is [a ""],
-// "/" is [""]), and tells whether one did. A variable that is blank, as by
-// /%20, is absent: it takes no value away that p has already.
+// "/" is [""]), and reports whether a route applies. A variable with a blank value, as
+// in /%20, is absent and does not replace a value that p already has.
 func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	if method == "HEAD" {
 		method = "GET"
@@ -64,9 +64,8 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	return true
 }
 
-// find looks for the entry that applies to the segments from the one at on.
-// Where the more specific path has no entry for the method, the less specific
-// is next.
+// find returns the entry that applies to segments[at:], nil if there is none. If the
+// more specific path has no entry for the method, it tries the less specific one.
 func (n *node) find(method string, segments []string, at int) *route {
 	if at == len(segments) {
 		return pick(n.exact, method, true)
@@ -84,8 +83,8 @@ func (n *node) find(method string, segments []string, at int) *route {
 	return pick(n.subtree, method, at+1 < len(segments) || segments[at] != "")
 }
 
-// pick prefers the entry for exactly this method. Entries that end in {x...}
-// apply only where something is left of the path.
+// pick returns the entry for the method, or else the one for any method. Entries that
+// end in {x...} apply only if something is left of the path.
 func pick(entries map[string]*route, method string, left bool) *route {
 	for _, m := range [...]string{method, anyMethod} {
 		if e := entries[m]; e != nil && (left || !e.rest) {
@@ -97,9 +96,9 @@ func pick(entries map[string]*route, method string, left bool) *route {
 
 var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
 
-// JoinSegments writes decoded path segments with slashes between them. A slash
-// or a percent sign inside a segment is written %2F and %25, so that different
-// segments give different texts.
+// JoinSegments joins decoded path segments with slashes. It escapes a slash inside a
+// segment as %2F and a percent sign as %25, so that different segments give different
+// texts.
 func JoinSegments(segments []string) string {
 	plain := true
 	for _, s := range segments {
@@ -115,8 +114,8 @@ func JoinSegments(segments []string) string {
 	return strings.Join(escaped, "/")
 }
 
-// add puts an entry into the tree. It returns the one that is equal to it, if
-// there is one, which then stays.
+// add adds an entry to the tree. If the tree has an equal entry, add returns that and
+// changes nothing.
 func (r *Routes) add(e *route, pattern []patternSegment) *route {
 	n, entries := &r.root, &r.root.exact
 	for i, s := range pattern {
@@ -139,7 +138,7 @@ func (r *Routes) add(e *route, pattern []patternSegment) *route {
 	return nil
 }
 
-// child is the node that a segment of a pattern leads to, and the entries that
+// child returns the node that a segment of a pattern leads to, and the entries that
 // end there.
 func (n *node) child(s patternSegment) (*node, *map[string]*route) {
 	switch {

@@ -52,7 +52,7 @@ func TestRoutes(t *testing.T) {
 		{"the rest needs a character", "GET", "/files/", "act=files"},
 		{"an exact method before any", "POST", "/files/a", "act=files"},
 		{"exactly a slash", "GET", "/exact/", "act=exact"},
-		{"and nothing behind it", "GET", "/exact/more", "none"},
+		{"with nothing after it", "GET", "/exact/more", "none"},
 		{"nor without it", "GET", "/exact", "none"},
 		{"a slash at the end counts", "POST", "/api/comments/", "act=api"},
 		{"back from a literal that leads nowhere", "PUT", "/a/b/c/e", "act=wide y=b z=e"},
@@ -75,7 +75,7 @@ func TestRoutes(t *testing.T) {
 	}
 	var p Params
 	if !r.Match("GET", []string{"café", "/"}, &p) || written(&p) != "act=escaped" {
-		t.Errorf("escapes in a pattern stand for what they decode to; got %s", written(&p))
+		t.Errorf("escapes in a pattern are decoded; got %s", written(&p))
 	}
 	p.Reset()
 	if !r.Match("GET", []string{"files", "a/b", "50%", "c d"}, &p) || written(&p) != "act=download kind=file rest=a%2Fb/50%25/c d" {
@@ -129,7 +129,7 @@ func TestNoRoutesMatchNothing(t *testing.T) {
 	}
 }
 
-func TestConstantOverridesWhatWasSet(t *testing.T) {
+func TestConstantsOverrideParams(t *testing.T) {
 	p := MakeParams(map[string]string{"act": "forged", "uid": "7"})
 	routes(t, `GET /a : act="a;b # c"`).Match("GET", []string{"a"}, p)
 	if diff := cmp.Diff(map[string]string{"act": "a;b # c", "uid": "7"}, map[string]string{"act": value1(p, "act"), "uid": value1(p, "uid")}); diff != "" {
@@ -137,7 +137,7 @@ func TestConstantOverridesWhatWasSet(t *testing.T) {
 	}
 }
 
-func TestBlanksOverrideNothing(t *testing.T) {
+func TestBlankValuesDoNotOverride(t *testing.T) {
 	p := MakeParams(map[string]string{"act": "a", "x": "b", "rest": "c"})
 	r := routes(t, `GET /v/{x} : kind=one`, `GET /r/{rest...} : kind=two`, `GET /c : act="  "`)
 	for _, path := range [][]string{{"v", " "}, {"r", "\t"}, {"c"}} {

@@ -2,21 +2,21 @@ package rules
 
 import "fmt"
 
-// Method is the way in which a rule counts.
+// Method is the counting method of a rule.
 type Method uint8
 
 // The methods of the rule language.
 const (
 	Direct Method = iota // decides as soon as it matches, counts nothing
 	Count                // a window that its first hit opens, or the calendar day
-	Base                 // some hits of the day free, then a window
+	Base                 // free hits per day, then a window
 	Leak                 // exact sliding window
 	Token                // token bucket
 )
 
 var methodNames = [...]string{"direct", "count", "base", "leak", "token"}
 
-// String is the method's word in a rule file.
+// String returns the word for the method in rule files.
 func (m Method) String() string {
 	if int(m) < len(methodNames) {
 		return methodNames[m]
@@ -39,7 +39,7 @@ const (
 
 var verdictNames = [...]string{"unset", "allow", "deny", "challenge"}
 
-// String is the verdict's word in logs, metrics and headers.
+// String returns the word for the verdict in logs, metrics and headers.
 func (v Verdict) String() string {
 	if int(v) < len(verdictNames) {
 		return verdictNames[v]
@@ -47,10 +47,10 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict(%d)", uint8(v))
 }
 
-// FailPolicy says what holds for a rule while the store is away.
+// FailPolicy is the behavior of a rule while the store is unavailable.
 type FailPolicy uint8
 
-// The policies, from `fail=`. FailUnset leaves it to the door.
+// The policies of `fail=`. With FailUnset the policy of the door applies.
 const (
 	FailUnset FailPolicy = iota
 	FailAllow
@@ -68,29 +68,29 @@ type Rule struct {
 	Method     Method
 	Conditions []*Condition // in the order of the file
 	Time       int64        // seconds, 1 … 31 622 400
-	Count      int64        // hits a window (count, leak), of the second window (base), refilled a Time (token)
-	Base       int64        // free hits a day; base only
-	Burst      int64        // depth of the bucket; token only, Count unless stated
+	Count      int64        // hits per window (count, leak; base after the free hits), or tokens refilled per Time (token)
+	Base       int64        // free hits per day; base only
+	Burst      int64        // capacity of the bucket; token only, defaults to Count
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2
 	Cost       string       // the parameter that multiplies the hits; "" for none
-	Result     *Result      // what is answered when the rule decides
+	Result     *Result      // the answer if the rule decides
 	Return     int64        // the rule's own number, unique, 1 … 2 147 483 647
-	Shadow     bool         // counted and reported, never deciding
-	Quiet      bool         // its limits are not told to clients
+	Shadow     bool         // counted and reported, but never decides
+	Quiet      bool         // clients do not see the limits
 	Fail       FailPolicy
-	Pos        Position // where the rule stands
+	Pos        Position // of the rule
 }
 
-// Counts tells whether the rule has a counter: every method but direct.
+// Counts reports whether the rule has a counter, as with every method except direct.
 func (r *Rule) Counts() bool { return r.Method != Direct }
 
-// Result is one entry of [result]: Koala's fields, and what a gateway's
-// client gets.
+// Result is an entry of [result]: Koala's fields, and the response for the clients of
+// gateways.
 type Result struct {
 	Number    int // the entry's number
 	RetType   int64
-	RetCode   int64 // answered as it stands when no rule decided, else replaced by the rule's Return
+	RetCode   int64 // the answer has this if no rule decided, and the rule's Return otherwise
 	ErrNo     int64
 	ErrMsg    string
 	StrReason string
@@ -100,10 +100,10 @@ type Result struct {
 	Other     string
 	Version   int64
 
-	HTTPStatus int      // 0: the default for the refusal (429, 403)
+	HTTPStatus int      // 0: the default of the refusal (429, 403)
 	GRPCStatus int      // 0: the gateway's own mapping
 	Headers    []Header // sent to the client on a refusal
-	Body       string   // in place of the problem document; "" for none
+	Body       string   // replaces the problem document; "" for none
 	Pos        Position
 }
 

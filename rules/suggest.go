@@ -2,10 +2,10 @@ package rules
 
 import "strings"
 
-// suggest returns the candidate that word was probably meant to be, "" if
-// none is near: at most a third of it is wrong, and no more than two letters.
+// suggest returns the candidate that was probably meant by word, "" if none is similar:
+// at most a third of the letters may be wrong, and no more than two.
 func suggest(word string, candidates []string) string {
-	if len(word) > 64 || len(candidates) > 1000 { // a finding must not cost much
+	if len(word) > 64 || len(candidates) > 1000 { // bounds the cost of a finding
 		return ""
 	}
 	best, least := "", min(len(word)/3, 2)+1
@@ -20,8 +20,8 @@ func suggest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, drop, replace or swap with
-// their neighbour that make b of a, as far as it is below limit.
+// distance returns the number of letters to insert, delete, replace or swap with their
+// neighbor to turn a into b, or limit if it is not below limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
@@ -47,7 +47,7 @@ func distance(a, b string, limit int) int {
 	return above[len(b)]
 }
 
-// oneOf lists words as a sentence does: `a, b or c`.
+// oneOf returns words as a list in a sentence: `a, b or c`.
 func oneOf(words []string) string {
 	last := len(words) - 1
 	if last <= 0 {

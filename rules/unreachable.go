@@ -5,18 +5,18 @@ import (
 	"net/netip"
 )
 
-// maxCovering bounds the direct rules that one rule is compared with on
-// account of one condition, so that the check of n rules takes time of order
-// n. Beyond it a rule that cannot be reached may go unreported.
+// maxCovering is the maximum number of direct rules that a rule is compared with per
+// condition, so that the check of n rules takes linear time. Beyond it an unreachable
+// rule may go unreported.
 const maxCovering = 32
 
-// warnUnreachable reports rules that every request which meets them has left
-// by a direct rule above.
+// warnUnreachable reports rules for which a direct rule above decides every request
+// that matches them.
 func (p *parser) warnUnreachable() {
-	above := make(map[string][]*ruleDecl) // direct rules by a condition of theirs
+	above := make(map[string][]*ruleDecl) // direct rules by one of their conditions
 	for _, d := range p.rules {
 		if first := covering(above, d.Rule); first != nil {
-			p.reportf(d.at, warnUnreachable, "put it above that rule, or take it out", "the rule can never be reached: whatever meets it is decided by the direct rule %d at %s", first.Return, first.at.position())
+			p.reportf(d.at, warnUnreachable, "move it above that rule, or remove it", "the rule is unreachable: the direct rule %d at %s decides every request that matches it", first.Return, first.at.position())
 			continue
 		}
 		if d.Method == Direct && !d.Shadow {
@@ -27,7 +27,7 @@ func (p *parser) warnUnreachable() {
 	}
 }
 
-// covering finds a direct rule that covers r.
+// covering returns a direct rule that covers r, nil if there is none.
 func covering(above map[string][]*ruleDecl, r *Rule) *ruleDecl {
 	if len(above) == 0 {
 		return nil
@@ -43,9 +43,9 @@ func covering(above map[string][]*ruleDecl, r *Rule) *ruleDecl {
 	return nil
 }
 
-// coverKeys are the keys under which a direct rule is found by those that it
-// may cover: the texts of one condition, else a condition as it is written and
-// its parameter.
+// coverKeys returns the keys under which the rules that a direct rule may cover find
+// it: the texts of one condition, or else the canonical text of a condition and its
+// parameter.
 func coverKeys(r *Rule) []string {
 	var best []string
 	for _, c := range r.Conditions {
@@ -66,7 +66,7 @@ func coverKeys(r *Rule) []string {
 	return best
 }
 
-// coveredKeys are the keys of the direct rules that may cover r.
+// coveredKeys returns the keys of the direct rules that may cover r.
 func coveredKeys(r *Rule) []string {
 	keys := []string{""}
 	for _, c := range r.Conditions {
@@ -88,14 +88,13 @@ func writtenKey(c *Condition) string {
 	return c.written
 }
 
-// textKey and anyKey differ from every written condition: none holds a NUL.
+// textKey and anyKey differ from every canonical text, which contains no NUL.
 func textKey(c *Condition, text string) string { return c.Name + "\x00" + text }
 
-// anyKey is the key of all conditions of a parameter that are not found by
-// their texts.
+// anyKey returns the key of all conditions on a parameter that have no text keys.
 func anyKey(c *Condition) string { return c.Name + "\x00\x00" }
 
-// covers tells whether every request that meets b meets a.
+// covers reports whether every request that matches b matches a.
 func covers(a, b *Rule) bool {
 	for _, ca := range a.Conditions {
 		implied := false
@@ -109,8 +108,8 @@ func covers(a, b *Rule) bool {
 	return true
 }
 
-// impliedBy tells whether every value that b holds for, c holds for. It may
-// say no where it is so.
+// impliedBy reports whether c holds for every value for which b holds. The result may
+// be false in cases where it does.
 func (c *Condition) impliedBy(b *Condition) bool {
 	switch {
 	case writtenKey(c) == writtenKey(b):

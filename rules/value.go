@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// value is the value of a request's parameter in all the ways in which
-// conditions compare it.
+// value is the value of a request's parameter in all forms that conditions compare.
 type value struct {
 	text string // trimmed; "" if the parameter is absent
-	// The rest is filled only if a condition compares the parameter so.
+	// The rest is set only if a condition compares the parameter in this way.
 	isInteger, isAddress bool
 	integer              int64
 	address              netip.Addr
 }
 
-// read fills v with a request's value.
+// read sets v to a request's value.
 func (v *value) read(raw string, integers, addresses bool) {
 	*v = value{text: strings.TrimSpace(raw)}
 	if integers {
@@ -27,7 +26,7 @@ func (v *value) read(raw string, integers, addresses bool) {
 	}
 }
 
-// hasIntegerForm tells whether text is `-?[0-9]+`.
+// hasIntegerForm reports whether text matches `-?[0-9]+`.
 func hasIntegerForm(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	for i := range len(digits) {
@@ -38,8 +37,8 @@ func hasIntegerForm(text string) bool {
 	return digits != ""
 }
 
-// parseInteger reads an integer of 64 bits. It does not allocate, as
-// strconv.ParseInt does for what it refuses.
+// parseInteger reads a 64-bit integer. Unlike strconv.ParseInt it does not allocate
+// for invalid text.
 func parseInteger(text string) (int64, bool) {
 	if !hasIntegerForm(text) {
 		return 0, false
@@ -57,7 +56,7 @@ func parseInteger(text string) (int64, bool) {
 		n = n*10 + digit
 	}
 	if negative {
-		return -int64(n), true // right for the least one, too: it wraps to itself
+		return -int64(n), true // -2^63 wraps to itself
 	}
 	return int64(n), true
 }
@@ -66,9 +65,9 @@ func parseInteger(text string) (int64, bool) {
 // `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`.
 const maxAddress = 45
 
-// parseAddress reads an IPv4 or IPv6 address. An IPv4 address that is mapped
-// into IPv6 is the IPv4 address. One with a zone (`fe80::1%eth0`) has a
-// meaning on one machine only and is a word.
+// parseAddress reads an IPv4 or IPv6 address. It returns an IPv4 address mapped into
+// IPv6 as the IPv4 address. Addresses with a zone (`fe80::1%eth0`) are not accepted,
+// because they have a meaning on one machine only.
 func parseAddress(text string) (netip.Addr, bool) {
 	if !hasAddressForm(text) {
 		return netip.Addr{}, false
@@ -80,8 +79,8 @@ func parseAddress(text string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// hasAddressForm is a quick look: netip allocates for what it refuses, and
-// most values are nothing like an address.
+// hasAddressForm reports whether text may be an address. It is a fast filter, because
+// netip allocates for invalid text, and most values are not addresses.
 func hasAddressForm[T string | []byte](text T) bool {
 	if len(text) < 2 || len(text) > maxAddress {
 		return false

@@ -7,13 +7,13 @@ import (
 	"sort"
 )
 
-// want is what a value must be for a condition to hold. It may ask for less
-// than the condition does: what it leads to is tested.
+// want is a requirement on a value that follows from a condition. It may be weaker
+// than the condition, because Match tests the conditions of the rules that it finds.
 type want struct {
 	kind      wantKind
-	words     []string        // wantOne: the value is one of these,
-	integers  []interval[key] // or an integer in one of these,
-	addresses []interval[key] // or an address in one of these
+	words     []string        // wantOne: the value is one of these words,
+	integers  []interval[key] // or an integer in one of these ranges,
+	addresses []interval[key] // or an address in one of these ranges
 }
 
 type wantKind uint8
@@ -21,29 +21,29 @@ type wantKind uint8
 const (
 	wantNothing wantKind = iota // the value may be absent
 	wantValue                   // any value
-	wantListed                  // one of the condition's word list
-	wantOne                     // one of few
+	wantListed                  // an entry of the condition's word list
+	wantOne                     // one of the values in the want
 )
 
-// want tells what the condition wants. Its ranges are appended to room.
-func (c *Condition) want(room []interval[key]) want {
+// want returns the requirement of the condition. It appends ranges to buffer.
+func (c *Condition) want(buffer []interval[key]) want {
 	switch {
 	case c.form == formAbsent:
 		return want{}
 	case c.form == formDict && !c.Negated:
 		return want{kind: wantListed}
 	case c.form == formAbove || c.form == formBelow:
-		return want{kind: wantOne, integers: c.appendBeyond(room)}
+		return want{kind: wantOne, integers: c.appendBeyond(buffer)}
 	case c.form == formList && !c.Negated:
-		integers := appendIntegers(room, c.integers)
+		integers := appendIntegers(buffer, c.integers)
 		addresses := appendAddresses(integers[len(integers):], c.addresses, c.patterns)
 		return want{wantOne, c.texts, integers, addresses}
 	}
 	return want{kind: wantValue}
 }
 
-// appendBeyond appends the integers for which a comparison holds; there may be
-// none.
+// appendBeyond appends the range of integers for which a comparison holds, if it is
+// not empty.
 func (c *Condition) appendBeyond(to []interval[key]) []interval[key] {
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	switch above := c.form == formAbove; {
@@ -68,9 +68,9 @@ func appendIntegers(to []interval[key], list []interval[int64]) []interval[key] 
 	return to
 }
 
-// appendAddresses appends ranges and patterns of addresses to an empty list; of
-// a pattern all between the least and the greatest address that it matches.
-// Those that overlap as keys are joined: a rule stands once in a list.
+// appendAddresses appends ranges and patterns of addresses to an empty list. A pattern
+// becomes the range from the lowest to the highest address that it matches.
+// Overlapping ranges are joined, so that a rule is in a list once.
 func appendAddresses(keys []interval[key], list []interval[netip.Addr], patterns []pattern) []interval[key] {
 	for _, a := range list {
 		keys = append(keys, interval[key]{addressKey(a.low), addressKey(a.high)})
@@ -82,15 +82,15 @@ func appendAddresses(keys []interval[key], list []interval[netip.Addr], patterns
 	return merge(keys, key.compare)
 }
 
-// crowd counts how many rules want the same, to tell which condition of a rule
-// is met by the fewest requests in vain.
+// crowd counts the rules with the same want. The condition of a rule whose want the
+// fewest rules share leads Match to the fewest rules that do not match.
 type crowd struct {
-	words   map[slotWord]int32 // the number of each word that is wanted,
-	wanting []int32            // and by it how many rules want the word
+	words   map[slotWord]int32 // the number of each word
+	wanting []int32            // how many rules want a word, by its number
 	listed  map[slotDict]int
 	value   []int // by slot
 	ranges  []ends
-	room    [16]interval[key] // of the want that was made last
+	buffer  [16]interval[key] // of the current want
 }
 
 type slotDict struct {
@@ -116,9 +116,9 @@ func newCrowd(x *index) *crowd {
 	return c
 }
 
-// want tells what a test wants. It lasts until the next one is made.
+// want returns the want of a test. It is valid until the next call.
 func (c *crowd) want(t test) want {
-	return t.condition.want(c.room[:0])
+	return t.condition.want(c.buffer[:0])
 }
 
 func (c *crowd) count(t test) {
@@ -142,8 +142,8 @@ func (c *crowd) count(t test) {
 	}
 }
 
-// rarest is the test whose want the fewest rules share, the zero test if none
-// wants anything. Among equals it is the one that is found soonest.
+// rarest returns the test whose want the fewest rules share, the zero test if no test
+// wants anything. Among equals it prefers the want with the fastest look-up.
 func (c *crowd) rarest(tests []test) test {
 	var best test
 	var least int
@@ -160,7 +160,8 @@ func (c *crowd) rarest(tests []test) test {
 	return best
 }
 
-// sharing is the number of rules that a value may lead to which a test wants.
+// sharing returns the maximum number of rules to which a value that satisfies the want
+// may lead.
 func (c *crowd) sharing(t test, want want) int {
 	switch want.kind {
 	case wantValue:
@@ -182,19 +183,18 @@ func (e *ends) add(list []interval[key]) {
 	}
 }
 
-// most is the greatest number of ranges that have a value in common with one of
-// the list.
+// most returns the maximum number of ranges that overlap with one range of the list.
 func (e *ends) most(list []interval[key]) int {
 	most := 0
 	for _, i := range list {
-		most = max(most, e.meeting(i))
+		most = max(most, e.overlapping(i))
 	}
 	return most
 }
 
-// meeting is the number of ranges that have a value in common with i.
-func (e *ends) meeting(i interval[key]) int {
-	begun := sort.Search(len(e.lows), func(n int) bool { return e.lows[n].compare(i.high) > 0 })
-	over := sort.Search(len(e.highs), func(n int) bool { return e.highs[n].compare(i.low) >= 0 })
-	return begun - over
+// overlapping returns the number of ranges that overlap with i.
+func (e *ends) overlapping(i interval[key]) int {
+	started := sort.Search(len(e.lows), func(n int) bool { return e.lows[n].compare(i.high) > 0 })
+	ended := sort.Search(len(e.highs), func(n int) bool { return e.highs[n].compare(i.low) >= 0 })
+	return started - ended
 }
