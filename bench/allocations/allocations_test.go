@@ -18,44 +18,44 @@ import (
 	"github.com/koalagate/koalagate/internal/wiring"
 )
 
-var update = flag.Bool("update", false, "write what is measured to testdata")
+var update = flag.Bool("update", false, "write the measured numbers to testdata")
 
 const committed = "testdata/allocations.txt"
 
-// question is what is decided.
-type question struct {
+// testCase is a decision to measure.
+type testCase struct {
 	name    string
 	names   []string
 	allowed bool
 }
 
-// cases are what is decided; one descriptor or parameter set, or four.
-var cases = []question{
+// cases are the decisions to measure, with one or four descriptors or parameters.
+var cases = []testCase{
 	{"one rule", []string{"uid"}, true},
 	{"four rules", []string{"uid", "org", "app", "key"}, true},
 	{"refused", []string{"few"}, false},
 }
 
-// runs is over how many decisions is averaged: the pools' refills after a
-// collection do not show.
+// runs is the number of decisions to average, so large that refilling the pools after
+// a garbage collection has no effect.
 const runs = 2000
 
-// bounds are the most that may ever be committed for an admitted call of one
-// rule, by store.
+// bounds contains the maximum for an admitted call of one rule, by store. It also
+// applies to numbers written with -update.
 var bounds = map[string]float64{"in process": 5, "Redis": 15}
 
-// asked refuses nothing from memory: what it refuses, Redis does.
-func asked(o *store.RedisOptions) { o.Refusals = -1 }
+// withoutMemory disables refusals from memory, so that Redis refuses.
+func withoutMemory(o *store.RedisOptions) { o.Refusals = -1 }
 
-// TestAllocationsADecision fails when a decision allocates more than a tenth
-// more, or less, than what is committed: a number that has become better is
-// committed too.
-func TestAllocationsADecision(t *testing.T) {
+// TestAllocationsPerDecision fails if the allocations of a decision differ from the
+// recorded number by more than a tenth, in either direction: improvements must be
+// recorded too.
+func TestAllocationsPerDecision(t *testing.T) {
 	want := read(t)
 	var text strings.Builder
 	for _, s := range []struct {
 		name  string
-		cases []question
+		cases []testCase
 		open  func(t *testing.T) store.Store
 	}{
 		{"in process", cases, func(t *testing.T) store.Store {
@@ -64,7 +64,7 @@ func TestAllocationsADecision(t *testing.T) {
 			return m
 		}},
 		{"Redis", cases, storetest.Redis(t)},
-		{"Redis that is asked", cases[2:], storetest.Redis(t, asked)},
+		{"Redis that is asked", cases[2:], storetest.Redis(t, withoutMemory)},
 	} {
 		for _, d := range decisions {
 			for _, c := range s.cases {
@@ -73,13 +73,13 @@ func TestAllocationsADecision(t *testing.T) {
 				fmt.Fprintf(&text, "%s: %.0f\n", name, got)
 				compare(t, name, got, want)
 				if bound := bounds[s.name]; c.name == cases[0].name && got > bound {
-					t.Errorf("%s: %.0f allocations; want at most %.0f, whatever is committed", name, got, bound)
+					t.Errorf("%s: %.0f allocations; want at most %.0f, whatever is recorded", name, got, bound)
 				}
 			}
 		}
 	}
 	const batched = "Redis, store, a call of 64 at once"
-	got := math.Round(measureTogether(t))
+	got := math.Round(measureConcurrent(t))
 	fmt.Fprintf(&text, "%s: %.0f\n", batched, got)
 	compare(t, batched, got, want)
 	if *update {
@@ -89,16 +89,16 @@ func TestAllocationsADecision(t *testing.T) {
 	}
 }
 
-// compare holds a number to what is committed.
+// compare checks a number against the recorded one.
 func compare(t *testing.T, name string, got float64, want map[string]float64) {
 	t.Helper()
 	committed, known := want[name]
 	switch {
 	case *update:
 	case !known:
-		t.Errorf("%s: %.0f allocations, and nothing to compare them with; run with -update", name, got)
+		t.Errorf("%s: %.0f allocations, without a recorded number; run with -update", name, got)
 	case math.Abs(got-committed) > committed/10:
-		t.Errorf("%s: %.0f allocations; %.0f are committed. Mend it, or run with -update and say why in the commit", name, got, committed)
+		t.Errorf("%s: %.0f allocations; want %.0f as recorded; fix it, or run with -update and explain it in the commit", name, got, committed)
 	}
 }
 
@@ -106,12 +106,12 @@ func measure(t *testing.T, name string, call func() bool, allowed bool) float64 
 	t.Helper()
 	call() // the second call of a limit of one is refused
 	if got := call(); got != allowed {
-		t.Fatalf("%s: it was let through: %v; want %v", name, got, allowed)
+		t.Fatalf("%s: allowed: %v; want %v", name, got, allowed)
 	}
 	return testing.AllocsPerRun(runs, func() { call() })
 }
 
-// read reads what is committed.
+// read returns the recorded numbers.
 func read(t *testing.T) map[string]float64 {
 	t.Helper()
 	file, err := os.Open(committed)
@@ -127,7 +127,7 @@ func read(t *testing.T) map[string]float64 {
 		name, number, _ := strings.Cut(lines.Text(), ": ")
 		n, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			t.Fatalf("%s: %q is no line of NAME: NUMBER", committed, lines.Text())
+			t.Fatalf("%s: invalid line %q; want NAME: NUMBER", committed, lines.Text())
 		}
 		numbers[name] = n
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// measureTogether is what a call of the store alone allocates when 64 callers ask
-// at once, so that most calls go in batches. How large these are depends on the
-// machine a little: who compares it rounds.
-func measureTogether(t *testing.T) float64 {
+// measureConcurrent returns the allocations per call of the store alone with 64
+// concurrent callers, so that most calls are batched. The size of the batches
+// depends slightly on the machine: round the result before comparing it.
+func measureConcurrent(t *testing.T) float64 {
 	t.Helper()
 	const callers = 64
 	r := storetest.StartServer(t).Open(t)
 	begin := make([]chan struct{}, callers)
-	var asked, ended sync.WaitGroup
+	var answered, ended sync.WaitGroup
 	for i := range begin {
 		begin[i] = make(chan struct{})
 		p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
@@ -33,16 +33,16 @@ func measureTogether(t *testing.T) float64 {
 				if err := r.Evaluate(context.Background(), p, &a); err != nil {
 					t.Error(err)
 				}
-				asked.Done()
+				answered.Done()
 			}
 		})
 	}
 	round := func() {
-		asked.Add(callers)
+		answered.Add(callers)
 		for _, one := range begin {
 			one <- struct{}{}
 		}
-		asked.Wait()
+		answered.Wait()
 	}
 	round()
 	got := testing.AllocsPerRun(runs/callers*10, round) / callers

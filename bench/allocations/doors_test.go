@@ -26,8 +26,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// ruleFile has a limit that nobody reaches, by four names, and one that
-// everybody has reached after a call.
+// ruleFile has a limit that is never reached, for four names, and one that is reached
+// after one call.
 const ruleFile = `
 [rules]
 rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=201]
@@ -52,13 +52,14 @@ func parse(t *testing.T) *rules.Set {
 // decision is one call from a door's handler to the store and back.
 type decision struct {
 	name string
-	// call makes it with these parameters, and tells whether it was let through.
+	// call returns a function that makes the call with these parameters, and reports
+	// whether it was allowed.
 	call func(t *testing.T, e *engine.Engine, names ...string) func() bool
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// decisions are those of every door.
+// decisions contains a decision for every door.
 var decisions = []decision{
 	{"ratelimit", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
 		message := &rlsv3.RateLimitRequest{Domain: "shop"}
@@ -67,7 +68,7 @@ var decisions = []decision{
 				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: name, Value: "1000000001"}},
 			})
 		}
-		// A reply begins with overall_code.
+		// A reply starts with overall_code.
 		return overGRPC(t, wiretest.Open(ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet})), message, []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)})
 	}},
 	{"extauthz", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
@@ -82,7 +83,7 @@ var decisions = []decision{
 			}},
 			ContextExtensions: about,
 		}}
-		// A reply begins with its status, whose code OK is not sent.
+		// A reply starts with its status, which omits the code OK.
 		return overGRPC(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: e, Presentation: presentation, Logger: quiet})), message, []byte{1<<3 | 2, 0})
 	}},
 	{"nginx", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
@@ -103,12 +104,12 @@ var decisions = []decision{
 	}},
 }
 
-// overGRPC calls a door as grpc does, with a message as it travels. A reply that
-// lets through begins with those bytes.
+// overGRPC calls a door like gRPC does, with an encoded message. A reply that allows
+// starts with the bytes in admitted.
 func overGRPC(t *testing.T, front *wiretest.Front, message proto.Message, admitted []byte) func() bool {
-	ask := front.Caller(wiretest.Marshal(t, message))
+	call := front.Caller(wiretest.Marshal(t, message))
 	return func() bool {
-		reply, err := ask(context.Background())
+		reply, err := call(context.Background())
 		return checked(t, err) && bytes.HasPrefix(reply, admitted)
 	}
 }
@@ -130,8 +131,8 @@ func query(names []string) string {
 	return values.Encode()
 }
 
-// web calls a door on HTTP. Koala's API says in its body what others say by
-// their status: a refusal there is one that is not let through.
+// web calls a door over HTTP. Koala's API reports refusals in the body, and all others
+// by the status.
 func web(door http.Handler, target string, headers map[string]string) func() bool {
 	request := httptest.NewRequest(http.MethodGet, target, nil)
 	request.RemoteAddr = "127.0.0.1:1"
@@ -147,16 +148,16 @@ func web(door http.Handler, target string, headers map[string]string) func() boo
 	}
 }
 
-// sink is a ResponseWriter that costs nothing.
+// sink is a ResponseWriter without allocations.
 type sink struct {
 	header  http.Header
 	refused bool
 }
 
-// Header is emptied before each call.
+// Header returns the header, which is cleared before each call.
 func (s *sink) Header() http.Header { return s.header }
 
-// Write looks for a refusal of Koala's.
+// Write detects a refusal by Koala's API.
 func (s *sink) Write(b []byte) (int, error) {
 	for i := 0; i+4 <= len(b); i++ {
 		if string(b[i:i+4]) == "Deny" {
@@ -166,5 +167,5 @@ func (s *sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// WriteHeader notes what is no success.
+// WriteHeader records a status other than 200.
 func (s *sink) WriteHeader(status int) { s.refused = status != http.StatusOK }

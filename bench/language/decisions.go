@@ -14,11 +14,11 @@ import (
 
 const entries = "[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10, \"Str_reason\":\"Deny\"}\n[end]\n"
 
-// kind is a way to write many rules, of which the request meets one.
+// kind is a form of many rules, of which the request meets one.
 type kind struct {
 	name  string
-	rule  func(i int) string // its conditions
-	name1 string             // the parameter that chooses the rule,
+	rule  func(i int) string // conditions of rule i
+	name1 string             // parameter that selects the rule,
 	value string             // and its value
 }
 
@@ -29,11 +29,11 @@ var kinds = []kind{
 	{"blocks of IPv4", func(i int) string { return fmt.Sprintf("ip=10.%d.%d.0/24; uid=+", i>>8, i&255) }, "ip", "10.0.7.1"},
 	{"blocks of IPv6", func(i int) string { return fmt.Sprintf("ip=2001:db8:%x::/48; uid=+", i) }, "ip", "2001:db8:7::1"},
 	{"patterns of addresses", func(i int) string { return fmt.Sprintf("ip=10.%d.%d.*; uid=+", i>>8, i&255) }, "ip", "10.0.7.1"},
-	{"parameters that are there", func(i int) string { return fmt.Sprintf("p%d=+; uid=+", i) }, "p7", "1"},
+	{"parameters that are present", func(i int) string { return fmt.Sprintf("p%d=+; uid=+", i) }, "p7", "1"},
 	{"ten word lists, and an act for each rule", func(i int) string { return fmt.Sprintf("uid @ list%d; act=act%d", i%10, i) }, "act", "act7"},
 }
 
-// ruleText is a rule file of n rules.
+// ruleText returns a rule file of n rules.
 func (k kind) ruleText(n int) []byte {
 	var b strings.Builder
 	b.WriteString("[settings]\ntimezone : UTC\n[dicts]\n")
@@ -64,8 +64,8 @@ func parse(text []byte) (*rules.Set, error) {
 	return set, nil
 }
 
-// decisions compares 10,000 rules with 10: the match alone, and the whole
-// decision with the counters in process.
+// decisions compares 10,000 rules with 10: matching alone, and the whole decision with
+// in-process counters.
 func decisions(ctx context.Context) ([]figure, error) {
 	var figures []figure
 	for _, k := range kinds {
@@ -93,7 +93,7 @@ func decisions(ctx context.Context) ([]figure, error) {
 	return figures, nil
 }
 
-// runner puts one request to one set of rules.
+// runner decides one request by one set of rules.
 type runner struct {
 	ctx     context.Context
 	set     *rules.Set

@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// wordLists measures lists of so many entries. A look-up has no name outside
-// package rules, so that package's own benchmark is run, from the root of the
-// module.
+// wordLists measures lists with this number of entries. Lookups are not exported, so it
+// runs the benchmark of package rules, from the root of the module.
 func wordLists(ctx context.Context, entries int) ([]figure, error) {
-	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkWordList$", "-benchtime", "1x", "-timeout", "1h", "./rules", "-entries", strconv.Itoa(entries)) //nolint:gosec // a number alone is the caller's
+	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkWordList$", "-benchtime", "1x", "-timeout", "1h", "./rules", "-entries", strconv.Itoa(entries)) //nolint:gosec // the caller sets only a number
 	test.Stderr = os.Stderr
 	output, err := test.Output()
 	if err != nil {
@@ -33,8 +32,8 @@ func wordLists(ctx context.Context, entries int) ([]figure, error) {
 		}
 		kind, _, _ := strings.Cut(strings.ReplaceAll(rest, "_", " "), "-")
 		figures = append(figures,
-			figure{kind + ": an entry", fmt.Sprintf("%.0f bytes; all loaded in %.1f s", m["bytes/entry"], m["s/load"]), "≤ 100 bytes", m["bytes/entry"] <= 100},
-			figure{kind + ": a look-up", fmt.Sprintf("%.0f ns of what is there, %.0f ns of what is not", m["ns/hit"], m["ns/miss"]), "≤ 100 ns", max(m["ns/hit"], m["ns/miss"]) <= 100},
+			figure{kind + ": per entry", fmt.Sprintf("%.0f bytes; all loaded in %.1f s", m["bytes/entry"], m["s/load"]), "≤ 100 bytes", m["bytes/entry"] <= 100},
+			figure{kind + ": per lookup", fmt.Sprintf("%.0f ns for present entries, %.0f ns for missing ones", m["ns/hit"], m["ns/miss"]), "≤ 100 ns", max(m["ns/hit"], m["ns/miss"]) <= 100},
 		)
 	}
 	if len(figures) == 0 {
@@ -43,7 +42,7 @@ func wordLists(ctx context.Context, entries int) ([]figure, error) {
 	return figures, nil
 }
 
-// metrics are the figures of a benchmark's line, by their units.
+// metrics returns the figures of a benchmark line by unit.
 func metrics(fields []string) (map[string]float64, error) {
 	if len(fields) < 4 {
 		return nil, fmt.Errorf("%d fields; want a name, a number and figures with their units", len(fields))

@@ -1,12 +1,11 @@
-// Command language measures what the rule language promises: that a decision
-// takes no longer with many rules, that many rules load soon, that long word
-// lists are small and quick, and that a reload is not felt. It writes a report
-// of the figures beside their goals.
+// Command language measures the promises of the rule language: a decision takes no
+// longer with many rules, many rules load quickly, long word lists are small and fast,
+// and a reload does not slow decisions. It writes a report of the figures and goals.
 //
 //	go run ./bench/language [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
 //
-// Times are CPU time, so that neighbours on the machine count little, but for
-// those of the reload, where waiting is what is measured.
+// Times are CPU time, so that other load on the machine has little effect, except for
+// the reload, which measures latency.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 // figure is one line of the report.
 type figure struct {
 	what, got, goal string
-	met             bool // or there is no goal
+	met             bool // also true without a goal
 }
 
 // section is a part of the report.
@@ -30,7 +29,7 @@ type section struct {
 }
 
 func main() {
-	output := flag.String("o", "", "the file for the report; none without it")
+	output := flag.String("o", "", "write the report to this `FILE`")
 	entries := flag.Int("entries", 10_000_000, "the length of the word lists")
 	only := flag.String("only", "", "a regular expression for the names of the sections")
 	flag.Parse()
@@ -64,5 +63,5 @@ func run(ctx context.Context, output string, entries int, only string) error {
 	if output == "" {
 		return nil
 	}
-	return os.WriteFile(output, report.text.Bytes(), 0o644) //nolint:gosec // a report for everybody
+	return os.WriteFile(output, report.text.Bytes(), 0o644) //nolint:gosec // a public report
 }

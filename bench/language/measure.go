@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// cpuTime is what the process has used of the processors.
+// cpuTime returns the CPU time used by this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it has no other cause than wrong arguments
+		panic(err) // it fails only for invalid arguments
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The rounds are many and short, so that some of them fall between what others
-// do to the machine.
+// Many short rounds, so that some of them are not disturbed by other load.
 const (
 	rounds = 101
 	calls  = 5_000
 )
 
-// race has two functions called in turns, and returns the CPU time of a call of
-// each in nanoseconds in its best round, and the ratio of the second to the first
-// in the round in the middle: what slows the machine slows both of a round.
+// race calls two functions alternately. It returns the CPU time per call of each in
+// nanoseconds, in its best round, and the median over all rounds of the ratio of the
+// second to the first: other load affects both functions of a round.
 func race(a, b func()) (took [2]float64, ratio float64) {
 	round := func(f func()) float64 {
 		start := cpuTime()
@@ -45,7 +44,7 @@ func race(a, b func()) (took [2]float64, ratio float64) {
 	return took, ratios[rounds/2]
 }
 
-// heap is the memory in use after a collection.
+// heap returns the memory in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -25,18 +25,18 @@ import (
 const (
 	callers = 4
 	pace    = time.Millisecond // between two decisions of one caller
-	span    = 10 * time.Second // of a turn, which is longer if what it loads is
-	every   = time.Second      // between two reloads at least
+	span    = 10 * time.Second // minimum duration of a turn
+	every   = time.Second      // minimum time between two reloads
 	turns   = 5
-	// patience is how long a turn waits for what it loads.
+	// patience is the maximum time of a turn.
 	patience = 2 * time.Minute
-	// promised is the ratio of p99 with reloads of rules to that without.
+	// promised is the maximum ratio of p99 with reloads to p99 without.
 	promised = 2
 )
 
-// reloads measures how long decisions take while rules are read again, and
-// while they are not. A decision's time is counted from the instant that it is
-// due at, so that waiting for a processor is counted, too.
+// reloads measures the latency of decisions with and without concurrent reloads. It
+// starts at the time when a decision is due, so that it includes waiting for a
+// processor.
 func reloads(ctx context.Context, length int) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "koalagate-bench-")
 	if err != nil {
@@ -64,7 +64,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	defer running.Wait()
 	defer stop()
 
-	sets, err := compare(ctx, e, "reloads of 10,000 rules, one a second", promised, func(n int) error {
+	sets, err := compare(ctx, e, "reloads of 10,000 rules, one per second", promised, func(n int) error {
 		return os.WriteFile(path, bytes.Replace(many, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+n)+";"), 1), 0o600)
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, length), writeList(list+"1", 1, length)); err != nil {
 		return nil, err
 	}
-	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced as soon as it has loaded", length), 0, func(n int) error {
+	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced as soon as it is loaded", length), 0, func(n int) error {
 		return errors.Join(os.Link(list+strconv.Itoa(n%2), list+"~"), os.Rename(list+"~", list))
 	})
 	return append(sets, lists...), err
@@ -81,7 +81,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 
 // writeList writes a list of integers.
 func writeList(path string, from, length int) error {
-	f, err := os.Create(path) //nolint:gosec // in a folder of our own
+	f, err := os.Create(path) //nolint:gosec // the folder is temporary
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,9 @@ func writeList(path string, from, length int) error {
 	return errors.Join(w.Flush(), f.Close())
 }
 
-// compare measures with and without changes, in turn, since neighbours come and
-// go; the pair in the middle counts. A change is made every second, if the one
-// before it is in force. Of the ratio of p99, bound is promised; nothing if it is 0.
+// compare measures alternately with and without changes, because other load varies,
+// and uses the median pair. It makes a change every second, if the previous one is
+// active. The goal for the ratio of p99 is bound, or none if bound is 0.
 func compare(ctx context.Context, e *engine.Engine, what string, bound float64, change func(n int) error) ([]figure, error) {
 	var pairs []pair
 	number := 0
@@ -105,16 +105,16 @@ func compare(ctx context.Context, e *engine.Engine, what string, bound float64, 
 			return nil, err
 		}
 		var before *rules.Set
-		inForce := func() bool { return e.Rules() != before }
+		active := func() bool { return e.Rules() != before }
 		made := number
 		if p.busy, err = load(ctx, e, func() error {
-			if !inForce() {
+			if !active() {
 				return nil
 			}
 			before = e.Rules()
 			number++
 			return change(number)
-		}, inForce); err != nil {
+		}, active); err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		p.changes = number - made
@@ -136,7 +136,7 @@ func compare(ctx context.Context, e *engine.Engine, what string, bound float64, 
 	}, nil
 }
 
-// pair is a load without reloads, and one with them.
+// pair is a load without reloads and one with reloads.
 type pair struct {
 	calm, busy latencies
 	changes    int
@@ -144,20 +144,20 @@ type pair struct {
 
 func (p pair) ratio() float64 { return float64(p.busy.p99) / float64(p.calm.p99) }
 
-// latencies are those of one load.
+// latencies summarizes the latencies of one load.
 type latencies struct {
-	number         int
-	p50, p99, most time.Duration
+	number        int
+	p50, p99, max time.Duration
 }
 
-// String is the latencies in words.
+// String returns the latencies as text.
 func (l latencies) String() string {
-	return fmt.Sprintf("p50 %v, p99 %v, the slowest %v of %d decisions", l.p50.Round(time.Microsecond), l.p99.Round(time.Microsecond), l.most.Round(time.Microsecond), l.number)
+	return fmt.Sprintf("p50 %v, p99 %v, maximum %v of %d decisions", l.p50.Round(time.Microsecond), l.p99.Round(time.Microsecond), l.max.Round(time.Microsecond), l.number)
 }
 
-// load lets callers decide for some time, while disturb is called at intervals,
-// and from then on until what it did is in force.
-func load(ctx context.Context, e *engine.Engine, disturb func() error, inForce func() bool) (latencies, error) {
+// load runs callers for some time, calls disturb at intervals, and continues until the
+// last change is active.
+func load(ctx context.Context, e *engine.Engine, disturb func() error, active func() bool) (latencies, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	took := make([][]time.Duration, callers)
@@ -166,41 +166,42 @@ func load(ctx context.Context, e *engine.Engine, disturb func() error, inForce f
 	for n := range callers {
 		running.Go(func() { took[n], failed[n] = call(ctx, e, n) })
 	}
-	fault := disturbed(ctx, disturb, inForce)
+	disturbErr := runDisturbance(ctx, disturb, active)
 	stop()
 	running.Wait()
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	if fault != nil {
-		return latencies{}, fault
+	if disturbErr != nil {
+		return latencies{}, disturbErr
 	}
 	if err := errors.Join(failed...); err != nil || len(all) == 0 {
-		return latencies{}, errors.Join(errors.New("no decisions, or not all"), err)
+		return latencies{}, errors.Join(errors.New("decisions are missing"), err)
 	}
 	return latencies{len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
 }
 
-// disturbed is the time of one load: it calls disturb, and waits.
-func disturbed(ctx context.Context, disturb func() error, inForce func() bool) error {
+// runDisturbance calls disturb at intervals for the duration of one load, and waits
+// until the last change is active.
+func runDisturbance(ctx context.Context, disturb func() error, active func() bool) error {
 	interval := time.NewTicker(every)
 	defer interval.Stop()
 	for begin := time.Now(); ; {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no new rules came into force in %v", patience)
+			return fmt.Errorf("no new rules became active in %v", patience)
 		case <-interval.C:
 		}
 		if time.Since(begin) < span {
 			if err := disturb(); err != nil {
 				return err
 			}
-		} else if inForce() {
+		} else if active() {
 			return nil
 		}
 	}
 }
 
-// call decides at its pace until ctx is done.
+// call makes decisions at a fixed pace until ctx is done.
 func call(ctx context.Context, e *engine.Engine, n int) ([]time.Duration, error) {
 	var took []time.Duration
 	p := rules.MakeParams(map[string]string{"act": "act7", "uid": strconv.Itoa(n)})

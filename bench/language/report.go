@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/bench/origin"
 )
 
-// report is the text that is kept in docs.
+// report is the text of the report in docs.
 type report struct{ text bytes.Buffer }
 
 func newReport(ctx context.Context) *report {
@@ -20,14 +20,14 @@ func newReport(ctx context.Context) *report {
 
 Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 
-Times are CPU time of the process, the least of several rounds, but for those
-of the reload. A goal that is missed says so.
+Times are CPU time of the process, the minimum of several rounds, except for the
+reload.
 `,
-		"`make bench`", origin.Commit(ctx, "rules", "reload", "engine", "store", "bench"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor())
+		"`make bench`", origin.Commit(ctx, "rules", "internal/reload", "engine", "internal/store", "bench"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor())
 	return r
 }
 
-// add puts a section into the report, and shows it.
+// add adds a section to the report and prints it.
 func (r *report) add(name string, figures []figure) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n| | measured | goal | |\n| --- | --- | --- | --- |\n", name)

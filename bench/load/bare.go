@@ -8,8 +8,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// bare is a store without a service, called in this process: its CPU time is
-// that of this program, the callers' included.
+// bare returns a store without a service, called in this process: its CPU time is that
+// of this program, including the callers.
 func bare(name string, s store.Store, redis process, redisAddress string) *subject {
 	return &subject{
 		name: name, service: process(os.Getpid()), redis: redis, redisAddress: redisAddress,

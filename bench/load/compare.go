@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// compare measures rate limit services that run already.
+// compare measures rate limit services that are already running.
 func (o *options) compare(ctx context.Context) error {
 	s := &section{name: "Rate limit services side by side", load: o.load}
 	for _, t := range kinds {
@@ -45,7 +45,7 @@ func (o *options) compare(ctx context.Context) error {
 	return nil
 }
 
-// running reads ADDR, ADDR/PID or ADDR/PID/REDIS-PID.
+// running parses ADDR, ADDR/PID or ADDR/PID/REDIS-PID.
 func running(flag, text string) (*instance, error) {
 	parts := strings.Split(text, "/")
 	i := &instance{name: flag + " " + parts[0], grpc: parts[0]}

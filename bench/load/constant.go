@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// constant answers every call with the same: what any Go service costs that
-// speaks these protocols. Its settings are those that make it fastest.
+// constant gives every call the same answer, which shows the cost of any Go service
+// with these protocols. Its settings are the fastest ones.
 type constant struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 	authv3.UnimplementedAuthorizationServer
 }
 
-// ShouldRateLimit admits.
+// ShouldRateLimit admits every call.
 func (constant) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	if len(r.GetDescriptors()) == len(admittedFour.Statuses) {
 		return admittedFour, nil
@@ -31,12 +31,12 @@ func (constant) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*
 	return admitted, nil
 }
 
-// Check admits.
+// Check allows every request.
 func (constant) Check(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	return authorized, nil
 }
 
-// The answers: the least that a caller can make use of.
+// The minimal answers that are useful to a caller.
 var (
 	okStatus     = &rlsv3.RateLimitResponse_DescriptorStatus{Code: rlsv3.RateLimitResponse_OK}
 	admitted     = &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK, Statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{okStatus}}
@@ -44,8 +44,8 @@ var (
 	authorized   = &authv3.CheckResponse{Status: new(status.Status), HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: new(authv3.OkHttpResponse)}}
 )
 
-// serveConstant serves constant answers until ctx is done, or forever. Those on
-// HTTP have the headers of the answer at the URL like, "" for none.
+// serveConstant serves constant answers until ctx is done. HTTP answers have the
+// headers of the answer at the URL like; "" for none.
 func serveConstant(ctx context.Context, grpcAddress, httpAddress, like string) error {
 	debug.SetGCPercent(800)
 	headers, err := headersOf(ctx, like)
@@ -85,8 +85,8 @@ func serveConstant(ctx context.Context, grpcAddress, httpAddress, like string) e
 	return errors.Join(err, pages.Shutdown(over))
 }
 
-// headersOf are the headers that a handler has written into its answer to a
-// GET, without those of net/http.
+// headersOf returns the headers that a handler adds to its answer to a GET, without
+// those of net/http.
 func headersOf(ctx context.Context, address string) (http.Header, error) {
 	if address == "" {
 		return nil, nil
@@ -109,7 +109,7 @@ func headersOf(ctx context.Context, address string) (http.Header, error) {
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s: its answer is no example", address, answer.Status)
+		return nil, fmt.Errorf("%s answers %s; want 200", address, answer.Status)
 	}
 	answer.Header.Del("Date")
 	answer.Header.Del("Content-Length")

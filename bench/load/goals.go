@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// goal is what was promised, beside what came of it.
+// goal is a promised bound with its measured value.
 type goal struct {
 	what       string
-	got        *value  // nil where it was not measured
-	must, more float64 // 0 where nothing was promised: it is told for what it says about the others
+	got        *value  // nil if it was not measured
+	must, more float64 // 0 without a promise: the value is for comparison only
 	atMost     bool
 	unit       string
 }
 
-// goals is the table of all goals, with what was measured.
+// goals returns the table of all goals with their measured values.
 func (r *run) goals() string {
 	var b strings.Builder
 	b.WriteString("\n## Goals\n\n| | measured | must | stretch | |\n| --- | --- | --- | --- | --- |\n")
-	for _, g := range append(r.goalsAlone(), r.goalsAgainstEnvoys()...) {
+	for _, g := range append(r.goalsAlone(), r.goalsAgainstEnvoy()...) {
 		sign := "≥"
 		if g.atMost {
 			sign = "≤"
@@ -49,15 +49,15 @@ func (g *goal) verdict() string {
 	case g.got == nil, g.must == 0:
 		return ""
 	case meets(g.more):
-		return "met, stretch too"
+		return "met, also stretch"
 	case meets(g.must):
 		return "met"
 	}
 	return "**missed**"
 }
 
-// ratio is one subject's metric over another's, nil where either was not
-// measured.
+// ratio returns one subject's metric divided by another's, or nil if one of them was
+// not measured.
 func ratio(a, b *figures, m metric) *value {
 	if a == nil || b == nil {
 		return nil
@@ -66,49 +66,49 @@ func ratio(a, b *figures, m metric) *value {
 	return &v
 }
 
-// goalsAlone are those that need no other service.
+// goalsAlone returns the goals that need no other service.
 func (r *run) goalsAlone() []goal {
 	calm, attacked := rateLimitSection+plain.name, rateLimitSection+attack.name
 	at := r.figures
 	list := []goal{
-		{what: "in process, calls/s of the constant answer's", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.6, more: 0.75},
-		{what: "Redis, calls/s of the constant answer's", got: ratio(at(calm, withRedis), at(calm, constantly), rate), must: 0.45, more: 0.55},
-		{what: "90 % over the limit on top of what is calm, Redis CPU of the calm case's", got: medianRatio(at(onTop, withRedis), at(beforeAttack, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
+		{what: "in process, calls/s relative to the constant answer", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.6, more: 0.75},
+		{what: "Redis, calls/s relative to the constant answer", got: ratio(at(calm, withRedis), at(calm, constantly), rate), must: 0.45, more: 0.55},
+		{what: "90 % over the limit added to regular calls, Redis CPU relative to regular calls alone", got: medianRatio(at(onTop, withRedis), at(beforeAttack, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
 		{what: "… 64 callers of the stores alone", got: medianRatio(at(storesSection+attack.name, bareRedis), at(storesSection+plain.name, bareRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
-		{what: "… in place of nine tenths of what is calm, 4000 calls/s each", got: medianRatio(at(equalRate+attack.name, withRedis), at(equalRate+plain.name, withRedis), redisCPU)},
+		{what: "… replacing nine tenths of the regular calls, 4000 calls/s each", got: medianRatio(at(equalRate+attack.name, withRedis), at(equalRate+plain.name, withRedis), redisCPU)},
 		{what: "… 64 callers of the service, closed loops", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU)},
-		{what: "one lone caller, time of that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
+		{what: "a single caller, time relative to that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
 	list = append(list, goal{
-		what: "auth_request in process, time of a call of a handler with the same answer",
+		what: "auth_request in process, time relative to a handler with the same answer",
 		got:  ratio(at(authRequestAlone, inProcess), at(authRequestAlone, sameAnswer), p50), must: 1.3, more: 1.2, atMost: true,
 	})
 	if f := at(rateLimitSection+four.name, withRedis); f != nil {
 		scale := r.incr() / referenceINCR.Seconds()
 		cpu, late := f.of(totalCPU), f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })
 		list = append(list,
-			goal{what: "four descriptors, service and Redis CPU a call", got: &cpu, must: 45 * scale, more: 36 * scale, atMost: true, unit: " µs"},
-			goal{what: "four descriptors, p99 less twice p50", got: &late, must: 2, more: 2, atMost: true, unit: " ms"})
+			goal{what: "four descriptors, service and Redis CPU per call", got: &cpu, must: 45 * scale, more: 36 * scale, atMost: true, unit: " µs"},
+			goal{what: "four descriptors, p99 minus twice p50", got: &late, must: 2, more: 2, atMost: true, unit: " ms"})
 	}
 	return list
 }
 
-// goalsAgainstEnvoys are those against envoyproxy/ratelimit.
-func (r *run) goalsAgainstEnvoys() []goal {
+// goalsAgainstEnvoy returns the goals relative to envoyproxy/ratelimit.
+func (r *run) goalsAgainstEnvoy() []goal {
 	against := func(t traffic, m metric) *value {
 		section := rateLimitSection + t.name
-		return ratio(r.figures(section, withRedis), r.figures(section, envoysOwn), m)
+		return ratio(r.figures(section, withRedis), r.figures(section, envoyPeer), m)
 	}
 	return []goal{
-		{what: "four descriptors, calls/s of envoyproxy/ratelimit's", got: against(four, rate), must: 1.8, more: 2.5},
-		{what: "four descriptors, service and Redis CPU of envoyproxy/ratelimit's", got: against(four, totalCPU), must: 0.5, more: 0.4, atMost: true},
-		{what: "four descriptors, p99 of envoyproxy/ratelimit's", got: against(four, p99), must: 0.6, more: 0.5, atMost: true},
-		{what: "one counter, calls/s of envoyproxy/ratelimit's", got: against(oneCounter, rate), must: 1.5, more: 2},
+		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(four, rate), must: 1.8, more: 2.5},
+		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.5, more: 0.4, atMost: true},
+		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.6, more: 0.5, atMost: true},
+		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 1.5, more: 2},
 	}
 }
 
-// medianRatio compares subjects of different sections, whose rounds were not
-// in turns.
+// medianRatio compares subjects of different sections, whose rounds did not
+// alternate.
 func medianRatio(a, b *figures, m metric) *value {
 	if a == nil || b == nil {
 		return nil

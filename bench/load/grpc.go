@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// connections is how many connections callers share: an Envoy has one for each
-// of its workers.
+// connections is the number of connections that callers share: Envoy has one per
+// worker.
 const connections = 1
 
 // dialAll opens the connections to a gRPC server.
@@ -23,7 +23,7 @@ func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientCo
 	end := func() {
 		for _, c := range all {
 			if c != nil {
-				_ = c.Close() // nothing is under way
+				_ = c.Close() // no call is in progress
 			}
 		}
 	}
@@ -38,7 +38,7 @@ func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientCo
 	return all, end, nil
 }
 
-// askRateLimit has callers ask a rate limit service.
+// askRateLimit returns callers of a rate limit service.
 func askRateLimit(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
 	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
@@ -59,7 +59,7 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 		asks[i] = func(ctx context.Context) (bool, error) {
 			reply, err := client.ShouldRateLimit(ctx, requests[next()])
 			if err == nil && reply.GetOverallCode() == rlsv3.RateLimitResponse_UNKNOWN {
-				err = fmt.Errorf("the rate limit service at %s answers without a code", address)
+				err = fmt.Errorf("the rate limit service at %s answered without a code", address)
 			}
 			return reply.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT, err
 		}
@@ -67,17 +67,17 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 	return asks, end, nil
 }
 
-// domain is that of all requests.
+// domain is the domain of all requests.
 const domain = "bench"
 
-// headers are those of an ordinary request, as Envoy hands them on.
+// headers contains the headers of an ordinary request, as sent by Envoy.
 var headers = map[string]string{
 	":authority": "shop.example", ":method": "GET", ":path": "/", ":scheme": "http", "accept": "*/*",
 	"user-agent": "curl/7.88.1", "x-forwarded-for": "192.0.2.2", "x-forwarded-proto": "http",
 	"x-request-id": "21122033-bafb-4964-838a-9b60fba400f1",
 }
 
-// askAuthorization has callers ask an ext_authz service.
+// askAuthorization returns callers of an ext_authz service.
 func askAuthorization(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
 	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {

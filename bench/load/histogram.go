@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// histogram counts durations in classes that are at most 1/64 wide, so that
-// millions of them take the room of a page and need not be sorted.
+// histogram counts durations in classes with a relative width of at most 1/64, so that
+// millions of durations need little memory and no sorting.
 type histogram struct {
 	classes [58 << fineBits]uint32
 	number  uint64
 }
 
-// fineBits is how many bits of a duration, below its first, tell classes apart.
+// fineBits is the number of bits below the highest one that determine the class of a
+// duration.
 const fineBits = 6
 
 // add counts one duration.
@@ -21,7 +22,7 @@ func (h *histogram) add(d time.Duration) {
 	h.number++
 }
 
-// merge counts all that other has counted.
+// merge adds the counts of other.
 func (h *histogram) merge(other *histogram) {
 	for i, n := range other.classes {
 		h.classes[i] += n
@@ -29,7 +30,7 @@ func (h *histogram) merge(other *histogram) {
 	h.number += other.number
 }
 
-// quantile is the duration that the share q of all does not exceed.
+// quantile returns the duration that the share q of all durations does not exceed.
 func (h *histogram) quantile(q float64) time.Duration {
 	left := uint64(q * float64(h.number))
 	for i, n := range h.classes {
@@ -49,7 +50,7 @@ func classOf(v uint64) int {
 	return shift<<fineBits + int(v>>shift)
 }
 
-// valueOf is the middle of a class.
+// valueOf returns the middle of a class.
 func valueOf(class int) uint64 {
 	if class < 2<<fineBits {
 		return uint64(class)

@@ -12,29 +12,29 @@ import (
 	"strings"
 )
 
-// The questions of HTTP callers.
+// The requests of HTTP callers.
 const (
 	authRequest = "GET /v1/auth-request?%s HTTP/1.1\r\nHost: gate\r\nX-Original-Method: GET\r\nX-Original-URI: /\r\n" +
 		"X-Real-IP: 198.51.100.7\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Proto: https\r\n\r\n"
 	koalaBrowse = "GET /rule/browse?_writeThrough=yes&%s HTTP/1.1\r\nHost: gate\r\n\r\n"
 )
 
-// askHTTP has callers ask a door on HTTP, each on a connection of its own, as
-// gateways keep them. It writes and reads by hand: a caller that costs as much
-// as what it calls would hide it.
-func askHTTP(ctx context.Context, address, question string, t traffic, callers int) ([]ask, func(), error) {
+// askHTTP returns callers of an HTTP door, each with its own persistent connection, as
+// gateways have them. It writes and reads the bytes directly, because a caller as
+// expensive as the service would hide the service's cost.
+func askHTTP(ctx context.Context, address, request string, t traffic, callers int) ([]ask, func(), error) {
 	requests := make([][]byte, identities)
 	for i, descriptors := range t.requests() {
 		query := url.Values{}
 		for _, d := range descriptors {
 			query.Set(d.name, d.value)
 		}
-		requests[i] = fmt.Appendf(nil, question, query.Encode())
+		requests[i] = fmt.Appendf(nil, request, query.Encode())
 	}
 	var open []net.Conn
 	end := func() {
 		for _, c := range open {
-			_ = c.Close() // nothing is under way
+			_ = c.Close() // no call is in progress
 		}
 	}
 	asks := make([]ask, callers)
@@ -60,9 +60,8 @@ func askHTTP(ctx context.Context, address, question string, t traffic, callers i
 	return asks, end, nil
 }
 
-// readAnswer reads an answer of HTTP/1.1 and tells whether it refuses. Koala's
-// API answers 200 to everything, and says in its body what holds: such a
-// refusal is not seen here.
+// readAnswer reads an HTTP/1.1 answer and reports whether it refuses. Koala's API always
+// answers 200 with the decision in the body: its refusals are not detected here.
 func readAnswer(in *bufio.Reader) (refused bool, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -70,7 +69,7 @@ func readAnswer(in *bufio.Reader) (refused bool, err error) {
 	}
 	const status, statusEnd = len("HTTP/1.1 "), len("HTTP/1.1 200")
 	if len(line) < statusEnd {
-		return false, fmt.Errorf("an answer begins with %q", line)
+		return false, fmt.Errorf("the answer starts with %q; want HTTP/1.1 and a status", line)
 	}
 	code := string(line[status:statusEnd])
 	length := -1
@@ -90,7 +89,7 @@ func readAnswer(in *bufio.Reader) (refused bool, err error) {
 		}
 	}
 	if length < 0 {
-		return false, errors.New("an answer without Content-Length")
+		return false, errors.New("the answer has no Content-Length")
 	}
 	if _, err := io.CopyN(io.Discard, in, int64(length)); err != nil {
 		return false, err
@@ -101,5 +100,5 @@ func readAnswer(in *bufio.Reader) (refused bool, err error) {
 	case "403", "429":
 		return true, nil
 	}
-	return false, fmt.Errorf("an answer has the status %s", code)
+	return false, fmt.Errorf("unexpected status %s", code)
 }

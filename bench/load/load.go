@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// ask puts a caller's next question and tells whether it was refused. It is
-// one caller's: never called twice at a time.
+// ask makes a caller's next call and reports whether it was refused. It belongs to one
+// caller and is never called concurrently.
 type ask func(ctx context.Context) (refused bool, err error)
 
-// load is how callers ask.
+// load is a pattern of calls.
 type load struct {
 	callers int
-	// rate is that of all callers together, in calls a second: an open loop,
-	// in which a call's time counts from the instant that it is due, so that a
-	// slow answer makes those behind it late as well. 0 is the closed loop:
-	// each caller asks as soon as it is answered.
+	// rate is the total rate of all callers, in calls per second. It makes an
+	// open loop, in which a call's latency starts when it is due, so that a
+	// slow answer delays those behind it. 0 makes a closed loop: each caller
+	// makes the next call as soon as it has an answer.
 	rate float64
 }
 
-// String is the load in words.
+// String returns the load as text.
 func (l load) String() string {
 	switch {
 	case l.rate > 0:
 		return fmt.Sprintf("open loop, %.0f calls/s, %d callers", l.rate, l.callers)
 	case l.callers == 1:
-		return "one caller"
+		return "a single caller"
 	}
 	return fmt.Sprintf("closed loop, %d callers", l.callers)
 }
 
-// outcome is what came of a load.
+// outcome is the result of a load.
 type outcome struct {
 	refused   uint64
 	took      time.Duration
 	latencies histogram // of all calls
 }
 
-// maxWait bounds one call: a service that hangs ends the measurement.
+// maxWait is the maximum time of a call: a hanging service ends the measurement.
 const maxWait = 10 * time.Second
 
-// run has the callers ask for a time. A call that fails fails the whole: what
-// is not answered must not look fast.
+// run makes calls for the given time. A failed call fails the whole run, because
+// unanswered calls must not look fast.
 func (l load) run(ctx context.Context, asks []ask, span time.Duration) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, span+maxWait)
 	defer cancel()
@@ -69,20 +69,20 @@ func (l load) run(ctx context.Context, asks []ask, span time.Duration) (*outcome
 	}
 	for _, err := range failed {
 		if err != nil {
-			return nil, err // most others say the same
+			return nil, err // the other errors are usually the same
 		}
 	}
 	return whole, nil
 }
 
-// caller is one of many.
+// caller is one of the concurrent callers.
 type caller struct {
 	ask   ask
 	out   *outcome
 	until time.Time
 }
 
-// eager asks again as soon as it is answered.
+// eager makes the next call as soon as it has an answer.
 func (c *caller) eager(ctx context.Context) error {
 	for begin := time.Now(); begin.Before(c.until); {
 		if err := c.once(ctx); err != nil {
@@ -95,7 +95,7 @@ func (c *caller) eager(ctx context.Context) error {
 	return nil
 }
 
-// paced asks at its pace, and at once while it is late.
+// paced makes calls at a fixed pace, and at once while it is late.
 func (c *caller) paced(ctx context.Context, due time.Time, pace time.Duration) error {
 	for ; due.Before(c.until); due = due.Add(pace) {
 		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement

@@ -1,13 +1,13 @@
-// Command load measures the service under load: the doors of Envoy on gRPC,
-// those on HTTP, and the stores alone; how many calls a second, how long they
-// take, and what they cost the service and its Redis. It compares in one run,
-// in turns: with a server whose answer is constant, with the optimisations
-// switched off, and with other rate limit services.
+// Command load measures the service under load: the gRPC doors of Envoy, the HTTP
+// doors, and the stores alone; their calls per second, latency, and the cost for the
+// service and its Redis. Within one run, alternately, it compares them with a server
+// whose answer is constant, with optimizations switched off, and with other rate limit
+// services.
 //
 //	go run ./bench/load [-o docs/bench-load.md] [-short] [-only REGEXP]
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //
-// Everything listens on loopback, and what it starts ends with it.
+// All programs listen on loopback, and stop with this one.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options contains the command line.
 type options struct {
 	output, only string
 	short        bool
@@ -39,21 +39,21 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.output, "o", "", "the file for the report; none without it")
+	flag.StringVar(&o.output, "o", "", "write the report to this `FILE`")
 	flag.StringVar(&o.only, "only", "", "a regular expression for the names of the sections")
-	flag.BoolVar(&o.short, "short", false, "measure shortly and roughly, for development")
-	flag.StringVar(&o.ratelimit, "ratelimit", "", "the binary of envoyproxy/ratelimit, to be measured too")
-	flag.StringVar(&o.target, "target", "", "the address of a rate limit service that runs, with /PID and /REDIS-PID behind it if their CPU is to be measured")
-	flag.StringVar(&o.peer, "peer", "", "the same of another one to compare it with")
-	flag.StringVar(&o.traffic, "traffic", plain.name, "what -target and -peer are asked")
-	flag.IntVar(&o.load.callers, "callers", 64, "how many callers ask -target and -peer")
-	flag.Float64Var(&o.load.rate, "rate", 0, "calls a second to -target and -peer; 0 asks again as soon as answered")
-	flag.IntVar(&o.bounds.rounds, "rounds", 5, "how often each subject of a section has its turn")
-	flag.DurationVar(&o.bounds.span, "span", 1200*time.Millisecond, "how long a turn is")
-	flag.StringVar(&o.constant, "constant", "", "serve constant answers at GRPC-ADDR,HTTP-ADDR, and do nothing else")
-	flag.StringVar(&o.like, "like", "", "with -constant, a URL: what answers on HTTP has the headers of the answer there")
+	flag.BoolVar(&o.short, "short", false, "measure briefly and roughly, for development")
+	flag.StringVar(&o.ratelimit, "ratelimit", "", "also measure this binary of envoyproxy/ratelimit")
+	flag.StringVar(&o.target, "target", "", "the address of a running rate limit service, followed by /PID and /REDIS-PID to measure their CPU")
+	flag.StringVar(&o.peer, "peer", "", "the same for another service to compare with")
+	flag.StringVar(&o.traffic, "traffic", plain.name, "the traffic for -target and -peer")
+	flag.IntVar(&o.load.callers, "callers", 64, "the number of callers of -target and -peer")
+	flag.Float64Var(&o.load.rate, "rate", 0, "calls per second to -target and -peer; 0 makes a closed loop")
+	flag.IntVar(&o.bounds.rounds, "rounds", 5, "the number of turns of each subject of a section")
+	flag.DurationVar(&o.bounds.span, "span", 1200*time.Millisecond, "the duration of a turn")
+	flag.StringVar(&o.constant, "constant", "", "only serve constant answers at GRPC-ADDR,HTTP-ADDR")
+	flag.StringVar(&o.like, "like", "", "with -constant, add the headers of the answer at this URL to HTTP answers")
 	flag.Parse()
-	// A turn must not be spoiled by the callers' own collections.
+	// Garbage collections of the callers must not disturb a turn.
 	debug.SetGCPercent(800)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx)

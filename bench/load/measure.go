@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// subject is something that can be asked, and the processes that it is made of.
+// subject is a service or store under test, with its processes.
 type subject struct {
 	name         string
 	service      process
 	redis        process
-	redisAddress string // "" where it has none
+	redisAddress string // "" without a Redis
 	open         func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)
 }
 
@@ -23,45 +23,45 @@ type section struct {
 	name     string
 	traffic  traffic
 	load     load
-	subjects []*subject // ratios are to the first
+	subjects []*subject // ratios are relative to the first
 }
 
-// sample is what one run of one subject came to.
+// sample is the result of one run of one subject.
 type sample struct {
-	rate                 float64 // calls a second
+	rate                 float64 // calls per second
 	p50, p90, p99, p999  float64 // µs
-	service, redis, ours float64 // CPU µs a call; ours is that of the callers
-	in, out              float64 // bytes of Redis's network a call
-	scripts              float64 // calls of a script a call
+	service, redis, ours float64 // CPU µs per call; ours is that of the callers
+	in, out              float64 // bytes on Redis's network per call
+	scripts              float64 // script calls per call
 }
 
-// cpu is what a call costs the service and its Redis, in µs.
+// cpu returns the CPU time of the service and its Redis per call, in µs.
 func (s *sample) cpu() float64 { return s.service + s.redis }
 
-// figures are all samples of one subject in one section.
+// figures contains all samples of one subject in one section.
 type figures struct {
 	subject  *subject
 	samples  []sample
-	memory   int64 // of the service, bytes
-	ofRedis  int64 // the same of its Redis
-	inFlight *seat
+	memory   int64 // of the service, in bytes
+	ofRedis  int64 // of its Redis, in bytes
+	inFlight *session
 }
 
-// seat is a subject with its callers.
-type seat struct {
+// session contains the callers of a subject.
+type session struct {
 	asks []ask
 	end  func()
 }
 
-// bounds are how long is measured.
+// bounds contains the number and duration of runs.
 type bounds struct {
 	rounds int
 	span   time.Duration // of one run
 	warmUp time.Duration
 }
 
-// measure runs the subjects in turns, A B A B …: what the neighbours do to the
-// machine, they do to all of them.
+// measure runs the subjects alternately, A B A B …, so that other load on the machine
+// affects all of them.
 func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 	all := make([]*figures, 0, len(s.subjects))
 	defer func() {
@@ -74,7 +74,7 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", subject.name, err)
 		}
-		f := &figures{subject: subject, inFlight: &seat{asks, end}}
+		f := &figures{subject: subject, inFlight: &session{asks, end}}
 		all = append(all, f)
 		if _, err := s.load.run(ctx, asks, b.warmUp); err != nil {
 			return nil, fmt.Errorf("%s: %w", subject.name, err)
@@ -101,7 +101,7 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 	return all, nil
 }
 
-// usage is what the processes of a subject have used so far.
+// usage is the resources used by a subject's processes so far.
 type usage struct {
 	service, redis, ours time.Duration
 	state                redisState
@@ -138,9 +138,9 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 	if calls == 0 {
 		return sample{}, fmt.Errorf("no call in %v", span)
 	}
-	// Koala's API refuses in the body of a 200, which callers do not look at.
+	// Koala's API refuses in the body of a 200, which callers do not read.
 	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.refused) > 0.05 {
-		return sample{}, fmt.Errorf("%.0f %% of the calls were refused; want %.0f %%: the rules are not those of this traffic",
+		return sample{}, fmt.Errorf("%.0f %% of the calls were refused; want %.0f %%: the rules do not match the traffic",
 			100*share, 100*s.traffic.refused)
 	}
 	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -157,7 +157,7 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 	}, nil
 }
 
-// metric is a number of a sample.
+// metric returns a value of a sample.
 type metric func(*sample) float64
 
 var (
@@ -175,7 +175,7 @@ var (
 	bytesOut   metric = func(s *sample) float64 { return s.out }
 )
 
-// value is a median and its spread.
+// value is a median with minimum and maximum.
 type value struct{ median, least, most float64 }
 
 func valueOfAll(list []float64) value {
@@ -184,7 +184,7 @@ func valueOfAll(list []float64) value {
 	return value{(list[n/2] + list[(n-1)/2]) / 2, list[0], list[n-1]}
 }
 
-// of is a metric over all rounds.
+// of returns a metric over all rounds.
 func (f *figures) of(m metric) value {
 	list := make([]float64, len(f.samples))
 	for i := range f.samples {
@@ -193,7 +193,7 @@ func (f *figures) of(m metric) value {
 	return valueOfAll(list)
 }
 
-// over is the ratio of a metric to that of another subject, round by round.
+// over returns the ratio of a metric to that of another subject, round by round.
 func (f *figures) over(other *figures, m metric) value {
 	list := make([]float64, len(f.samples))
 	for i := range f.samples {

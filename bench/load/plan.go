@@ -11,27 +11,27 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// The names of subjects that goals look for.
+// The names of subjects that goals refer to.
 const (
 	inProcess   = "koalagate, in process"
 	withRedis   = "koalagate, Redis"
 	bareRedis   = "Redis" // the store without a service
 	constantly  = "constant answer"
 	sameAnswer  = "constant answer with the same headers"
-	envoysOwn   = "envoyproxy/ratelimit"
+	envoyPeer   = "envoyproxy/ratelimit"
 	manyCallers = 64
 )
 
-// run is one run of everything.
+// run is one run of all sections.
 type run struct {
 	*report
 	scene  *scene
 	only   *regexp.Regexp
 	bounds bounds
-	// base are the instances with all defaults.
+	// base instances, with default settings.
 	constant, same, memory, redis, peer *instance
 	incrs                               []float64
-	busy                                string // the load average before
+	busy                                string // the load average before the run
 }
 
 // all measures everything and writes the report.
@@ -41,7 +41,7 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimisations, r.sizing} {
+	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -56,10 +56,10 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 		return err
 	}
 	text := head(ctx, version, r, time.Since(start)) + goals + r.text.String()
-	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a report for everybody
+	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a public report
 }
 
-// open starts what most sections need.
+// open starts the instances that most sections need.
 func (r *run) open(peer string) (err error) {
 	if r.constant, err = r.scene.constant(constantly, ""); err != nil {
 		return err
@@ -79,12 +79,12 @@ func (r *run) open(peer string) (err error) {
 	return err
 }
 
-// section measures one section, if it is wanted.
+// section measures one section, if it is selected.
 func (r *run) section(ctx context.Context, s *section) error {
 	if !r.only.MatchString(s.name) {
 		return nil
 	}
-	// Each time anew, since a busy machine changes what a call costs.
+	// Calibrate for each section, because other load changes the cost of a call.
 	if err := r.calibrate(ctx); err != nil {
 		return err
 	}
@@ -99,19 +99,19 @@ func (r *run) section(ctx context.Context, s *section) error {
 func (r *run) calibrate(ctx context.Context) error {
 	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, r.bounds.warmUp/2)
 	if err != nil {
-		return fmt.Errorf("calibrating by INCR: %w", err)
+		return fmt.Errorf("calibrating with INCR: %w", err)
 	}
 	r.incrs = append(r.incrs, incr.Seconds())
 	return nil
 }
 
-// incr is the median of what a plain INCR costs Redis here, in seconds of CPU.
+// incr returns the median CPU time of a plain INCR on this Redis, in seconds.
 func (r *run) incr() float64 { return valueOfAll(r.incrs).median }
 
-// rateLimits are the rate limit services that know this traffic.
+// rateLimits returns the rate limit services that support this traffic.
 func (r *run) rateLimits(t traffic) []*subject {
 	list := []*subject{r.memory.rateLimit(), r.redis.rateLimit()}
-	if t.refused == 0 { // the constant answer refuses nobody
+	if t.refused == 0 { // the constant answer never refuses
 		list = append([]*subject{r.constant.rateLimit()}, list...)
 	}
 	if r.peer != nil && t.name != methods.name {
@@ -120,18 +120,18 @@ func (r *run) rateLimits(t traffic) []*subject {
 	return list
 }
 
-// The names of sections that goals look for.
+// The names of sections that goals refer to.
 const (
 	rateLimitSection = "Rate limit service: "
-	equalRate        = "Rate limit service, 4000 calls a second: "
-	beforeAttack     = "Rate limit service, 800 calm calls a second"
-	onTop            = "Rate limit service, 7200 calls a second over the limit on top of them"
+	equalRate        = "Rate limit service, 4000 calls per second: "
+	beforeAttack     = "Rate limit service, 800 regular calls per second"
+	onTop            = "Rate limit service, plus 7200 calls per second over the limit"
 	storesSection    = "The stores: "
-	loneSection      = "Rate limit service: one lone caller"
-	batchingSection  = "Without batches, one lone caller"
+	loneSection      = "Rate limit service: a single caller"
+	batchingSection  = "Without batches, a single caller"
 
-	authRequestSection = "nginx's auth_request on HTTP"
-	authRequestAlone   = authRequestSection + ", one lone caller"
+	authRequestSection = "nginx's auth_request over HTTP"
+	authRequestAlone   = authRequestSection + ", a single caller"
 )
 
 func (r *run) rateLimit(ctx context.Context) error {
@@ -147,7 +147,7 @@ func (r *run) rateLimit(ctx context.Context) error {
 	}))
 	for _, rate := range []float64{2_000, 8_000} {
 		failed = append(failed, r.section(ctx, &section{
-			name: fmt.Sprintf("%s%.0f calls a second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
+			name: fmt.Sprintf("%s%.0f calls per second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
 		}))
 	}
 	for _, s := range []section{
@@ -170,15 +170,15 @@ func (r *run) doors(ctx context.Context) error {
 		return []*subject{door(r.constant), door(r.memory), door(r.redis)}
 	}
 	return errors.Join(
-		r.section(ctx, &section{"ext_authz on gRPC", plain, many, three((*instance).authorization)}),
+		r.section(ctx, &section{"ext_authz over gRPC", plain, many, three((*instance).authorization)}),
 		r.section(ctx, &section{authRequestSection, plain, many, append(three(nginxAsks), nginxAsks(r.same))}),
 		r.section(ctx, &section{authRequestAlone, plain, load{callers: 1}, []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
-		r.section(ctx, &section{"Koala's API on HTTP", plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
+		r.section(ctx, &section{"Koala's API over HTTP", plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
 	)
 }
 
-// stores measures the stores without a service around them. What they cost is
-// in the column of the service, together with their callers: it is one process.
+// stores measures the stores without a service. The column of the service contains the
+// cost of store and callers together, because they are one process.
 func (r *run) stores(ctx context.Context) error {
 	r.print("\n## The stores alone\n")
 	var failed []error

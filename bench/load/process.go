@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// process is a process whose use of the machine is measured; 0 is none.
+// process is the ID of a process whose resources are measured; 0 for none.
 type process int
 
-// cpu is the CPU time that it has used so far, by the scheduler's own account
-// of its threads: the ticks of /proc/PID/stat are too coarse for a short run.
+// cpu returns the CPU time used so far, by the scheduler's accounting of its threads:
+// the ticks of /proc/PID/stat are too coarse for a short run.
 func (p process) cpu() (time.Duration, error) {
 	if p == 0 {
 		return 0, nil
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p))
 	if err == nil && len(threads) == 0 {
-		err = fmt.Errorf("process %d has no threads that tell of their CPU time; is it there, and is this Linux?", p)
+		err = fmt.Errorf("no CPU time of the threads of process %d; the process must exist, on Linux", p)
 	}
 	if err != nil {
 		return 0, err
@@ -31,7 +31,7 @@ func (p process) cpu() (time.Duration, error) {
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread) //nolint:gosec // a file of the kernel
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended between the two looks
+			continue // the thread has ended meanwhile
 		} else if err != nil {
 			return 0, err
 		}
@@ -45,7 +45,7 @@ func (p process) cpu() (time.Duration, error) {
 	return whole, nil
 }
 
-// memory is what it holds of the machine's memory, in bytes.
+// memory returns the resident memory of the process, in bytes.
 func (p process) memory() (int64, error) {
 	if p == 0 {
 		return 0, nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// redisConn asks Redis what is to be known of it, by hand: what is measured
-// must not depend on the client that is measured.
+// redisConn queries the state of Redis without a client library, so that measurements
+// do not depend on the client under test.
 type redisConn struct {
 	net.Conn
 	in *bufio.Reader
@@ -27,7 +27,7 @@ func dialRedis(ctx context.Context, address string) (*redisConn, error) {
 	return &redisConn{conn, bufio.NewReader(conn)}, nil
 }
 
-// bulk sends a command and returns its reply, a text.
+// bulk sends a command and returns its reply as text.
 func (c *redisConn) bulk(command string) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(maxWait)); err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (c *redisConn) bulk(command string) (string, error) {
 	}
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 0 {
-		return "", fmt.Errorf("redis answers %s with %q", command, head)
+		return "", fmt.Errorf("redis answered %s with %q", command, head)
 	}
 	text := make([]byte, n+2)
 	if _, err := io.ReadFull(c.in, text); err != nil {
@@ -55,14 +55,14 @@ func (c *redisConn) bulk(command string) (string, error) {
 	return string(text[:n]), nil
 }
 
-// redisState is what Redis tells of itself.
+// redisState is the state in INFO.
 type redisState struct {
-	memory  int64 // bytes, but for the buffers of connections
+	memory  int64 // bytes, without the buffers of connections
 	in, out int64 // bytes from and to the network so far
 	scripts int64 // calls of a script so far
 }
 
-// stateOf asks the Redis at an address; "" has none.
+// stateOf returns the state of the Redis at an address; the zero state for "".
 func stateOf(ctx context.Context, address string) (redisState, error) {
 	var s redisState
 	if address == "" {
@@ -75,7 +75,7 @@ func stateOf(ctx context.Context, address string) (redisState, error) {
 	defer c.Close()
 	text, err := c.bulk("INFO all")
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(field(text, name), 10, 64) // 0 for what is not there
+		n, _ := strconv.ParseInt(field(text, name), 10, 64) // 0 if missing
 		return n
 	}
 	s.memory, s.in, s.out = number("used_memory")-number("mem_clients_normal"), number("total_net_input_bytes"), number("total_net_output_bytes")
@@ -87,7 +87,7 @@ func stateOf(ctx context.Context, address string) (redisState, error) {
 	return s, err
 }
 
-// field is one of those that INFO tells, "" where it is not there.
+// field returns a field of INFO, "" if it is missing.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, found := strings.CutPrefix(line, name+":"); found {
@@ -97,12 +97,11 @@ func field(info, name string) string {
 	return ""
 }
 
-// referenceINCR is what a plain INCR, 64 of them in a pipeline, cost the Redis
-// of the machine that the goals were set on.
+// referenceINCR is the CPU time of a plain INCR, 64 in a pipeline, on the Redis of the
+// machine for which the goals were set.
 const referenceINCR = 800 * time.Nanosecond
 
-// calibrate measures the same here, so that goals in microseconds hold on any
-// machine.
+// calibrate measures the same on this machine, to scale goals in microseconds.
 func calibrate(ctx context.Context, address string, redis process, span time.Duration) (time.Duration, error) {
 	c, err := dialRedis(ctx, address)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/koalagate/koalagate/bench/origin"
 )
 
-// report collects what is measured. Its sections are shown as they come.
+// report collects the measurements. It prints each section at once.
 type report struct {
 	show     io.Writer
 	text     bytes.Buffer
@@ -22,23 +22,23 @@ type report struct {
 
 func newReport(show io.Writer) *report { return &report{show: show, sections: map[string][]*figures{}} }
 
-// print adds text.
+// print adds text to the report and prints it.
 func (r *report) print(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.text.WriteString(text)
 	fmt.Fprint(r.show, text)
 }
 
-// add puts a section into the report.
+// add adds a section to the report.
 func (r *report) add(s *section, all []*figures) {
 	r.sections[s.name] = all
 	r.print("\n### %s\n\n%s: %s.\n\n", s.name, capital(s.traffic.name), s.load)
-	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs a call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out | calls a script call |\n")
+	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs per call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out | calls per script call |\n")
 	r.print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
 		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).median,
 			micro(f.of(p50)), micro(f.of(p90)), micro(f.of(p99)), micro(f.of(p999)),
-			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f), together(f))
+			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f), batchSize(f))
 	}
 	if len(all) < 2 {
 		return
@@ -47,7 +47,7 @@ func (r *report) add(s *section, all []*figures) {
 	for _, f := range all[1:] {
 		r.addRatio(f, all[0])
 	}
-	if ours, theirs := r.figures(s.name, withRedis), r.figures(s.name, envoysOwn); ours != nil && theirs != nil {
+	if ours, theirs := r.figures(s.name, withRedis), r.figures(s.name, envoyPeer); ours != nil && theirs != nil {
 		r.addRatio(ours, theirs)
 	}
 }
@@ -57,7 +57,7 @@ func (r *report) addRatio(f, base *figures) {
 		f.over(base, rate), f.over(base, totalCPU), f.over(base, p50), f.over(base, p99))
 }
 
-// figures are those of a subject in a section, nil where it was not measured.
+// figures returns the figures of a subject in a section, nil if it was not measured.
 func (r *report) figures(section, subject string) *figures {
 	for _, f := range r.sections[section] {
 		if f.subject.name == subject {
@@ -67,7 +67,7 @@ func (r *report) figures(section, subject string) *figures {
 	return nil
 }
 
-// String is a median and, in parentheses, the least and the most.
+// String returns the median and, in parentheses, minimum and maximum.
 func (v value) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", v.median, v.least, v.most) }
 
 func micro(v value) string {
@@ -94,9 +94,8 @@ func network(f *figures) string {
 	return fmt.Sprintf("%.0f, %.0f", f.of(bytesIn).median, f.of(bytesOut).median)
 }
 
-// together is how many calls went in one of a script; those that were refused from
-// memory count for it.
-func together(f *figures) string {
+// batchSize returns the calls per script call, including calls refused from memory.
+func batchSize(f *figures) string {
 	scripts := f.of(scripts).median
 	if scripts == 0 {
 		return ""
@@ -106,28 +105,28 @@ func together(f *figures) string {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// head is the beginning of the report's file.
+// head returns the beginning of the report's file.
 func head(ctx context.Context, redis string, r *run, took time.Duration) string {
 	return fmt.Sprintf(`# Measurements of the service under load
 
 Written by %s at commit %s, %s, %s, %s/%s, %d × %s, Redis %s, in %v.
 
 A plain INCR, 64 in a pipeline, costs this Redis %.2f µs of CPU; goals in
-microseconds are those of a machine where it is 0.80, scaled. The load average of
-the machine was %s before the run: above 1 somebody else was at work, and times
-say little.
+microseconds are scaled from a machine where it costs 0.80 µs. The load average of
+the machine was %s before the run: above 1 there was other load, and times are not
+reliable.
 
-Service, Redis and callers share the machine. Subjects of a section are run in
-turns, %d rounds of %v each after a warm-up; figures are medians, ratios are
-taken round by round: the median, and in parentheses the least and the most.
-CPU is of all processors, user and system. [performance.md](performance.md) says
-what it means and how to repeat it.
+Service, Redis and callers share the machine. Subjects of a section run
+alternately, %d rounds of %v each after a warm-up. Figures are medians; ratios are
+taken round by round: the median and, in parentheses, minimum and maximum. CPU is
+the time of all processors, user and system. [performance.md](performance.md)
+explains the method.
 `,
 		"`make bench`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(), redis, took.Round(time.Second),
 		r.incr()*1e6, r.busy, r.bounds.rounds, r.bounds.span)
 }
 
-// loadAverage is that of the last minute, as Linux tells it.
+// loadAverage returns Linux's load average of the last minute.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

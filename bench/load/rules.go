@@ -7,19 +7,19 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// limit is a rule that counts, for the requests that have its name.
+// limit is a counting rule for the requests with its name.
 type limit struct {
 	name   string
 	method store.Method
-	// The thresholds. One that nobody reaches is what most requests of a
-	// service in use meet.
+	// The thresholds. Most limits are never reached, as for most requests in
+	// production.
 	time, count, base int64
 }
 
 const never = 1_000_000_000
 
-// limits are all rules, in order. Those whose names begin with size- are met by
-// one kind of request each, so that what a method costs in memory can be seen.
+// limits contains all rules, in order. Each of those whose names start with size- is
+// met by one kind of request, to measure the memory of a method.
 var limits = []limit{
 	{name: "one", method: store.Count, time: 60, count: never},
 	{name: "uid", method: store.Count, time: 60, count: never},
@@ -39,12 +39,12 @@ var limits = []limit{
 	{name: "size-token", method: store.Token, time: 3600, count: 10},
 }
 
-// firstReturn is the number of the first rule; each other has the next.
+// firstReturn is the number of the first rule; the others follow.
 const firstReturn = 201
 
 var methodNames = map[store.Method]string{store.Count: "count", store.Base: "base", store.Leak: "leak", store.Token: "token"}
 
-// ruleText is the rule file.
+// ruleText returns the rule file.
 func ruleText() string {
 	var b strings.Builder
 	b.WriteString("[settings]\ntimezone : UTC\n[rules]\n")
@@ -60,7 +60,7 @@ func ruleText() string {
 	return b.String()
 }
 
-// planSet is what the engine makes of a descriptor.
+// planSet returns the set that the engine builds for a descriptor.
 func planSet(d descriptor) store.Set {
 	set := store.Set{Allows: true}
 	for i, l := range limits {
@@ -79,8 +79,8 @@ func planSet(d descriptor) store.Set {
 	return set
 }
 
-// peerConfig is the same for envoyproxy/ratelimit, as far as it has it: it
-// counts in windows alone.
+// peerConfig returns the equivalent rules for envoyproxy/ratelimit, as far as possible:
+// it supports only windows.
 func peerConfig() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "domain: %s\ndescriptors:\n", domain)

@@ -10,8 +10,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// scene is the programs that are measured: each a process of its own, and each
-// that counts in Redis with a Redis of its own.
+// scene contains the programs under test, each in its own process. Each program that
+// counts in Redis has its own Redis.
 type scene struct {
 	stage  *e2e.Stage
 	dir    string
@@ -31,7 +31,7 @@ func newScene(dir string) (*scene, error) {
 	return s, stage.Build(s.binary, false)
 }
 
-// instance is a service that runs, and its doors' addresses.
+// instance is a running service with the addresses of its doors.
 type instance struct {
 	name                  string
 	service, redis        process
@@ -39,7 +39,7 @@ type instance struct {
 	grpc, http, adminAddr string
 }
 
-// door makes a subject of one of the instance's doors.
+// door returns one of the instance's doors as a subject.
 func (i *instance) door(open func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)) *subject {
 	return &subject{name: i.name, service: i.service, redis: i.redis, redisAddress: i.redisAddress, open: open}
 }
@@ -56,9 +56,9 @@ func (i *instance) authorization() *subject {
 	})
 }
 
-func (i *instance) web(question string) *subject {
+func (i *instance) web(request string) *subject {
 	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
-		return askHTTP(ctx, i.http, question, t, callers)
+		return askHTTP(ctx, i.http, request, t, callers)
 	})
 }
 
@@ -72,8 +72,8 @@ func (s *scene) redis(i *instance) error {
 	return nil
 }
 
-// koalagate starts an instance with its defaults but for env, which holds
-// `KOALAGATE_…=…`, with a Redis or without one.
+// koalagate starts an instance with default settings except those in env,
+// `KOALAGATE_…=…`, with or without a Redis.
 func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance, error) {
 	i := &instance{name: name}
 	args := []string{"--rules", s.rules}
@@ -81,8 +81,8 @@ func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance
 		if err := s.redis(i); err != nil {
 			return nil, err
 		}
-		// On a machine that is too busy the rescue store would answer in place
-		// of Redis, and look fast.
+		// On a busy machine the rescue store would otherwise answer instead of
+		// Redis, and look fast.
 		args = append(args, "--redis", "redis://"+i.redisAddress)
 		env = append(env, "KOALAGATE_REDIS_BUDGET=5s")
 	}
@@ -94,8 +94,8 @@ func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance
 	return i, nil
 }
 
-// constant starts the server that answers always the same: this program again.
-// On HTTP its answers have the headers of the one at the URL like, "" for none.
+// constant starts the server with constant answers, which is this program. Its HTTP
+// answers have the headers of the answer at the URL like; "" for none.
 func (s *scene) constant(name, like string) (*instance, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *scene) constant(name, like string) (*instance, error) {
 	return i, nil
 }
 
-// envoyRateLimit starts envoyproxy/ratelimit from its binary, with the defaults
-// of its makers but for the addresses and statistics sent over the network.
+// envoyRateLimit starts the binary of envoyproxy/ratelimit with its default settings,
+// except for the addresses and the statistics sent over the network.
 func (s *scene) envoyRateLimit(binary string) (*instance, error) {
 	i := &instance{name: "envoyproxy/ratelimit"}
 	if err := s.redis(i); err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// sizing measures what operators have to provide.
+// sizing measures the resources that operators must provide.
 func (r *run) sizing(ctx context.Context) error {
 	r.print("\n## Sizing\n")
 	return errors.Join(r.memoryOfIdentities(ctx), r.network(ctx))
 }
 
-// network measures the bytes of a decision between the gateway and a door.
+// network measures the bytes per decision between the gateway and a door.
 func (r *run) network(ctx context.Context) error {
 	const name = "Network of a decision"
 	if !r.only.MatchString(name) {
 		return nil
 	}
-	r.print("\n### %s\n\nBytes of connections that are kept, without those of TCP and IP.\n\n| door | traffic | to the door | from it |\n| --- | --- | --- | --- |\n", name)
+	r.print("\n### %s\n\nBytes on persistent connections, without TCP and IP.\n\n| door | traffic | to the door | from the door |\n| --- | --- | --- | --- |\n", name)
 	for _, one := range []struct {
 		door    string
 		subject *subject
@@ -44,28 +44,28 @@ func (r *run) network(ctx context.Context) error {
 	return nil
 }
 
-// memories are the rules whose memory is measured, by the names of limits, each
-// after so many hits.
+// memories lists the rules whose memory is measured, by the names of limits, each after
+// this number of hits.
 var memories = []struct {
 	what, name string
 	hits       int
 }{
 	{"count", "size-count", 1},
-	{"count of a day", "size-day", 1},
+	{"daily count", "size-day", 1},
 	{"base", "size-base", 1},
 	{"token", "size-token", 1},
 	{"leak", "size-leak", 1},
 	{"leak, 10 hits in its window", "size-leak", 10},
-	{"count, count of a day, base and leak on one subject", "multi", 1},
+	{"count, daily count, base and leak on one subject", "multi", 1},
 }
 
-// memoryOfIdentities measures what one identity needs, by method.
+// memoryOfIdentities measures the memory per identity by method.
 func (r *run) memoryOfIdentities(ctx context.Context) error {
 	const name = "Memory of an identity"
 	if !r.only.MatchString(name) {
 		return nil
 	}
-	r.print("\n### %s\n\nThe key and its part of the tables included.\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
+	r.print("\n### %s\n\nIncluding the key and its share of the tables.\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
 	for _, m := range memories {
 		t := traffic{name: m.what, request: many(m.name)}
 		inRedis, err := memoryInRedis(ctx, r.redis, t, m.hits)
@@ -81,16 +81,16 @@ func (r *run) memoryOfIdentities(ctx context.Context) error {
 	return nil
 }
 
-// memoryInRedis is what Redis needs for an identity.
+// memoryInRedis returns the bytes per identity in Redis.
 func memoryInRedis(ctx context.Context, i *instance, t traffic, hits int) (float64, error) {
-	// What other sections have left would go while this one measures.
+	// Keys of other sections could expire during the measurement.
 	c, err := dialRedis(ctx, i.redisAddress)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
 	if reply, err := c.bulk("FLUSHALL"); err != nil || reply != "+OK" {
-		return 0, fmt.Errorf("redis answers FLUSHALL with %q (%w)", reply, err)
+		return 0, fmt.Errorf("redis answered FLUSHALL with %q (%w)", reply, err)
 	}
 	before, err := stateOf(ctx, i.redisAddress)
 	if err != nil {
@@ -105,7 +105,7 @@ func memoryInRedis(ctx context.Context, i *instance, t traffic, hits int) (float
 	return float64(after.memory-before.memory) / identities, err
 }
 
-// memoryInProcess is the same of the in-process store.
+// memoryInProcess returns the bytes per identity in the in-process store.
 func memoryInProcess(ctx context.Context, t traffic, hits int) (float64, error) {
 	m := store.NewMemory(store.MemoryOptions{})
 	defer m.Close()
@@ -120,7 +120,7 @@ func memoryInProcess(ctx context.Context, t traffic, hits int) (float64, error) 
 	return float64(after-before) / identities, nil
 }
 
-// askOnce asks about every identity once.
+// askOnce makes one call for every identity.
 func askOnce(ctx context.Context, s *subject, t traffic) error {
 	const callers = 50 // identities is a multiple
 	asks, end, err := s.open(ctx, t, callers)
@@ -144,7 +144,7 @@ func askOnce(ctx context.Context, s *subject, t traffic) error {
 	return errors.Join(failed...)
 }
 
-// heap is the memory in use after a collection.
+// heap returns the memory in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// descriptor is what a request asks about: one name with one value, which is
-// one identity of the rule of this name.
+// descriptor is one name with one value, which is an identity of the rule with this
+// name.
 type descriptor struct{ name, value string }
 
-// traffic is a kind of requests.
+// traffic is a kind of request.
 type traffic struct {
 	name string
-	// request makes the i-th of many requests.
+	// request returns the i-th request.
 	request func(i int) []descriptor
-	// refused is the share of calls that have to be refused: anything else
-	// means that something other than this is measured.
+	// refused is the expected share of refused calls: any other share means
+	// that something else was measured.
 	refused float64
 }
 
-// identities is how many different ones the kinds with many of them have:
-// more than any cache of the processor holds.
+// identities is the number of identities of the kinds with many: more than fit into any
+// processor cache.
 const identities = 20_000
 
-// about is a descriptor of the i-th identity of a name. Equal values are one
-// subject in the store, so no two names have one in common.
+// about returns a descriptor of the i-th identity of a name. Equal values are one subject
+// in the store, so no two names have a value in common.
 func about(name string, i int) descriptor {
 	at := slices.IndexFunc(limits, func(l limit) bool { return l.name == name })
 	return descriptor{name, strconv.Itoa(1_000_000_000 + 1_000_000*at + i)}
@@ -50,21 +50,21 @@ var (
 	}}
 )
 
-// kinds are all of them, for those who want to choose.
+// kinds lists all kinds of traffic.
 var kinds = []traffic{oneCounter, plain, four, methods, attack}
 
-// requests are as many as there are identities, in an order that nothing can
-// guess and that is the same in each run.
+// requests returns one request per identity, in a random order that is the same in each
+// run.
 func (t traffic) requests() [][]descriptor {
 	made := make([][]descriptor, identities)
-	for i, n := range rand.New(rand.NewPCG(1, 2)).Perm(identities) { //nolint:gosec // no secret
+	for i, n := range rand.New(rand.NewPCG(1, 2)).Perm(identities) { //nolint:gosec // not a secret
 		made[i] = t.request(n)
 	}
 	return made
 }
 
-// turns returns a function that tells a caller which request is next: callers
-// begin at different ones and go through all.
+// turns returns a function that returns the index of a caller's next request. Callers
+// start at different requests and cycle through all.
 func turns(caller, callers int) func() int {
 	next := caller * identities / callers
 	return func() int {

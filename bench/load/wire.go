@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// wire counts the bytes of connections.
+// wire counts the bytes on connections.
 type wire struct{ in, out atomic.Int64 }
 
 type wireKey struct{}
 
-// counting has the connections that are dialled with the context counted.
+// counting returns a context for which dial counts the bytes of connections.
 func (w *wire) counting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, wireKey{}, w)
 }
 
-// countedConn is a connection with a wire.
+// countedConn is a connection whose bytes are counted.
 type countedConn struct {
 	net.Conn
 	wire *wire
 }
 
-// Read counts what comes in.
+// Read reads from the connection and counts the bytes.
 func (c *countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.wire.in.Add(int64(n))
 	return n, err
 }
 
-// Write counts what goes out.
+// Write writes to the connection and counts the bytes.
 func (c *countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.wire.out.Add(int64(n))
 	return n, err
 }
 
-// dial connects to a program of this machine.
+// dial connects to a program on this machine.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	begun, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -1,5 +1,4 @@
-// Package origin tells where measurements come from: of which tree, on which
-// machine.
+// Package origin describes the origin of measurements: commit and machine.
 package origin
 
 import (
@@ -9,21 +8,21 @@ import (
 	"strings"
 )
 
-// Commit is the commit of the tree that holds the working folder, with a + if
-// the files that the paths name, as git reads them, have changes.
+// Commit returns the commit of the working folder, with a + if files that match the
+// git pathspecs have changes, or "unknown".
 func Commit(ctx context.Context, paths ...string) string {
 	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
 	changes := append([]string{"diff", "--quiet", "HEAD", "--"}, paths...)
-	if exec.CommandContext(ctx, "git", changes...).Run() != nil { //nolint:gosec // the paths are the program's own
+	if exec.CommandContext(ctx, "git", changes...).Run() != nil { //nolint:gosec // the paths are constants of the program
 		return strings.TrimSpace(string(hash)) + "+"
 	}
 	return strings.TrimSpace(string(hash))
 }
 
-// Processor is the model that Linux tells of, if it does.
+// Processor returns the model name from /proc/cpuinfo, if available.
 func Processor() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
