@@ -13,35 +13,36 @@ import (
 	"time"
 )
 
-// CertificateFiles are the PEM files of a front that speaks TLS.
+// CertificateFiles are the paths of the PEM files for TLS.
 type CertificateFiles struct {
-	// Cert is the front's certificate, those that lead to its root behind it.
+	// Cert is the certificate of the server, followed by intermediate certificates.
 	Cert string
-	// Key is the certificate's private key.
+	// Key is the private key of the certificate.
 	Key string
-	// ClientCA are the authorities that sign the certificates of callers;
-	// others are turned away. Empty: callers need none.
+	// ClientCA holds the authorities that must have signed the certificates of
+	// callers. "" requires no certificate of callers.
 	ClientCA string
 }
 
-// Certificates are what CertificateFiles hold. They are read again at every
-// handshake, so that a change holds for the next connection and for none that
-// is open: no call is lost, and no file is watched. A handshake costs more than
-// reading three small files, and an Envoy worker makes one in half an hour.
+// Certificates are the certificates and keys of CertificateFiles. The files are read at
+// every handshake, so that a change applies to new connections and no open connection
+// is lost, without watching files. A handshake costs more than reading three small
+// files, and an Envoy worker makes one per half hour.
 //
-// Faulty files, and files that are just being replaced, change nothing.
+// Invalid files, and files that are being replaced, change nothing. Certificates are
+// safe for concurrent use.
 type Certificates struct {
 	files  CertificateFiles
 	logger *slog.Logger
 
 	mu        sync.Mutex
-	inForce   *tls.Config
-	content   certificateContent // which inForce was made of
-	complaint string             // that was logged last
+	active    *tls.Config
+	content   certificateContent // of the files that active was built from
+	lastError string             // the error that was logged last, "" after a success
 }
 
-// LoadCertificates reads the files for the first time. Its error names the
-// file that does not serve.
+// LoadCertificates reads the files for the first time. The error names the invalid
+// file. A nil logger means slog.Default.
 func LoadCertificates(files CertificateFiles, logger *slog.Logger) (*Certificates, error) {
 	if logger == nil {
 		logger = slog.Default()
@@ -53,7 +54,7 @@ func LoadCertificates(files CertificateFiles, logger *slog.Logger) (*Certificate
 	return c, nil
 }
 
-// config is the configuration of a front that looks for changes at every
+// config returns the configuration of a server that reloads the files at every
 // handshake.
 func (c *Certificates) config() *tls.Config {
 	return &tls.Config{
@@ -62,48 +63,49 @@ func (c *Certificates) config() *tls.Config {
 	}
 }
 
-// current is what holds for a connection that begins now.
+// current returns the configuration for a connection that begins now.
 func (c *Certificates) current() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	complaint := ""
+	message := ""
 	if err := c.reload(); err != nil {
-		complaint = err.Error()
+		message = err.Error()
 	}
-	if complaint != "" && complaint != c.complaint {
-		c.logger.Error("the changed certificates do not serve; the former ones hold", "error", complaint)
+	if message != "" && message != c.lastError {
+		c.logger.Error("changed certificates are invalid; keeping the previous ones", "error", message)
 	}
-	c.complaint = complaint
-	return c.inForce
+	c.lastError = message
+	return c.active
 }
 
-// reload puts the files' content into force if it is another one.
+// reload activates the content of the files if it has changed.
 func (c *Certificates) reload() error {
 	content, err := c.files.read()
 	if err != nil {
 		return err
 	}
-	if c.inForce != nil && content.equal(&c.content) {
+	if c.active != nil && content.equal(&c.content) {
 		return nil
 	}
 	config, err := c.files.config(&content)
 	if err != nil {
 		return err
 	}
-	c.inForce, c.content = config, content
-	c.announce(config.Certificates[0].Leaf)
+	c.active, c.content = config, content
+	c.log(config.Certificates[0].Leaf)
 	return nil
 }
 
-func (c *Certificates) announce(leaf *x509.Certificate) {
-	log, text := c.logger.Info, "a certificate is in force"
+// log logs the certificate that has become active.
+func (c *Certificates) log(leaf *x509.Certificate) {
+	log, message := c.logger.Info, "TLS certificate is active"
 	if !leaf.NotAfter.After(time.Now()) {
-		log, text = c.logger.Warn, "a certificate is in force that has expired"
+		log, message = c.logger.Warn, "TLS certificate is active but has expired"
 	}
-	log(text, "file", c.files.Cert, "subject", leaf.Subject.String(), "not_after", leaf.NotAfter, "asks_callers", c.files.ClientCA != "")
+	log(message, "file", c.files.Cert, "subject", leaf.Subject.String(), "not_after", leaf.NotAfter, "asks_callers", c.files.ClientCA != "")
 }
 
-// certificateContent is what the files hold.
+// certificateContent is the content of the files.
 type certificateContent struct{ cert, key, clientCA []byte }
 
 func (c *certificateContent) equal(o *certificateContent) bool {
@@ -112,44 +114,44 @@ func (c *certificateContent) equal(o *certificateContent) bool {
 
 func (f *CertificateFiles) read() (c certificateContent, err error) {
 	if c.cert, err = readPEM(f.Cert); err != nil {
-		return c, fmt.Errorf("the certificate: %w", err)
+		return c, fmt.Errorf("certificate: %w", err)
 	}
 	if c.key, err = readPEM(f.Key); err != nil {
-		return c, fmt.Errorf("the certificate's key: %w", err)
+		return c, fmt.Errorf("private key: %w", err)
 	}
 	if f.ClientCA == "" {
 		return c, nil
 	}
 	if c.clientCA, err = readPEM(f.ClientCA); err != nil {
-		return c, fmt.Errorf("the callers' authorities: %w", err)
+		return c, fmt.Errorf("authorities of callers: %w", err)
 	}
 	return c, nil
 }
 
-// config is what a connection gets to see of the content.
+// config returns the TLS configuration that the content describes.
 func (f *CertificateFiles) config(c *certificateContent) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate %s with the key %s: %w", f.Cert, f.Key, err)
+		return nil, fmt.Errorf("certificate %s with private key %s: %w", f.Cert, f.Key, err)
 	}
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
-		// A ticket would admit a caller by what held when it was issued.
+		// A ticket would admit a caller by the authorities of the time when it was issued.
 		SessionTicketsDisabled: true,
 	}
 	if f.ClientCA != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(c.clientCA) {
-			return nil, fmt.Errorf("the callers' authorities: %s holds no certificate in PEM", f.ClientCA)
+			return nil, fmt.Errorf("authorities of callers: %s contains no certificate in PEM", f.ClientCA)
 		}
 	}
 	return config, nil
 }
 
-// readPEM reads a file of a sensible size. One that is written to meanwhile is
-// read again: the beginning of one certificate and the end of the next, of one
-// length, would be a certificate with a broken signature.
+// readPEM reads a file of at most 1 MiB. If the file is written to meanwhile, readPEM
+// reads it again: the beginning of one certificate and the end of another of the same
+// length would form a certificate with an invalid signature.
 func readPEM(path string) ([]byte, error) {
 	for range 5 {
 		text, isWhole, err := readOnce(path)
@@ -157,13 +159,13 @@ func readPEM(path string) ([]byte, error) {
 			return text, err
 		}
 	}
-	return nil, fmt.Errorf("%s changes while it is read", path)
+	return nil, fmt.Errorf("%s changes while it is being read", path)
 }
 
-// readOnce reads a file, and tells whether nobody wrote to it meanwhile. A pipe
-// or a device would hold the handshake up.
+// readOnce reads a file, and reports whether it stayed unchanged meanwhile. It rejects
+// pipes and devices, which would block the handshake.
 func readOnce(path string) (text []byte, isWhole bool, err error) {
-	const most = 1 << 20
+	const maxBytes = 1 << 20
 	before, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -176,7 +178,7 @@ func readOnce(path string) (text []byte, isWhole bool, err error) {
 		return nil, false, err
 	}
 	defer file.Close()
-	if text, err = io.ReadAll(io.LimitReader(file, most+1)); err != nil {
+	if text, err = io.ReadAll(io.LimitReader(file, maxBytes+1)); err != nil {
 		return nil, false, err
 	}
 	after, err := file.Stat()
@@ -187,8 +189,8 @@ func readOnce(path string) (text []byte, isWhole bool, err error) {
 		return nil, false, nil
 	case len(text) == 0:
 		return nil, false, errors.New(path + " is empty")
-	case len(text) > most:
-		return nil, false, fmt.Errorf("%s is larger than %d bytes", path, most)
+	case len(text) > maxBytes:
+		return nil, false, fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
 	}
 	return text, true, nil
 }

@@ -128,7 +128,7 @@ func serverName(t *testing.T, addr string, config *tls.Config) string {
 	return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-func TestTheFrontSpeaksTLS(t *testing.T) {
+func TestServerUsesTLS(t *testing.T) {
 	v := newVault(t)
 	ca := v.authority("ca")
 	v.serve(v.sign(ca, "koalagate"))
@@ -186,7 +186,7 @@ func TestCallersNeedACertificateOfTheClientCA(t *testing.T) {
 	}
 }
 
-func TestNewConnectionsSeeTheNewCertificate(t *testing.T) {
+func TestNewConnectionsUseTheNewCertificate(t *testing.T) {
 	v := newVault(t)
 	ca := v.authority("ca")
 	v.serve(v.sign(ca, "first"))
@@ -208,7 +208,7 @@ func TestNewConnectionsSeeTheNewCertificate(t *testing.T) {
 	v.write(v.files.Cert, second.Cert) // the key is not there yet
 	want("first")
 	want("first")
-	if n := strings.Count(log.String(), "do not serve"); n != 1 {
+	if n := strings.Count(log.String(), "are invalid"); n != 1 {
 		t.Errorf("the log complains %d times of the same fault; want once:\n%s", n, log)
 	}
 	v.write(v.files.Key, second.Key)
@@ -227,7 +227,7 @@ func TestNewConnectionsSeeTheNewCertificate(t *testing.T) {
 
 // Connections end and begin all the time here, while the files are replaced
 // one after the other: half of the time they do not fit together.
-func TestNoCallIsLostWhenCertificatesChange(t *testing.T) {
+func TestNoCallFailsWhenCertificatesChange(t *testing.T) {
 	v := newVault(t)
 	ca := v.authority("ca")
 	v.serve(v.sign(ca, "koalagate"))
@@ -256,7 +256,7 @@ func TestNoCallIsLostWhenCertificatesChange(t *testing.T) {
 	callers.Wait()
 }
 
-func TestFaultyCertificatesAreNamedAtTheStart(t *testing.T) {
+func TestInvalidCertificatesAreNamedAtStart(t *testing.T) {
 	v := newVault(t)
 	ca := v.authority("ca")
 	pair, other := v.sign(ca, "koalagate"), v.sign(ca, "other")
@@ -272,7 +272,7 @@ func TestFaultyCertificatesAreNamedAtTheStart(t *testing.T) {
 		files envoy.CertificateFiles
 		want  []string
 	}{
-		"no such certificate":     {envoy.CertificateFiles{Cert: v.path("none"), Key: good.Key}, []string{"the certificate:", "none", "no such file"}},
+		"no such certificate":     {envoy.CertificateFiles{Cert: v.path("none"), Key: good.Key}, []string{"certificate:", "none", "no such file"}},
 		"no such key":             {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("none")}, []string{"key:", "none", "no such file"}},
 		"a key of another one":    {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("other.key")}, []string{"tls.crt", "other.key", "does not match"}},
 		"no PEM":                  {envoy.CertificateFiles{Cert: v.path("text"), Key: good.Key}, []string{"text", "PEM"}},
@@ -282,9 +282,9 @@ func TestFaultyCertificatesAreNamedAtTheStart(t *testing.T) {
 		"a folder":                {envoy.CertificateFiles{Cert: v.dir, Key: good.Key}, []string{"not a regular file"}},
 		"a device without end":    {envoy.CertificateFiles{Cert: "/dev/zero", Key: good.Key}, []string{"/dev/zero is not a regular file"}},
 		"too large":               {envoy.CertificateFiles{Cert: v.path("huge"), Key: good.Key}, []string{"huge is larger than"}},
-		"no such authorities":     {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("none")}, []string{"authorities:", "none", "no such file"}},
-		"authorities without PEM": {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("text")}, []string{"authorities:", "text holds no certificate"}},
-		"a key for authorities":   {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, []string{"authorities:", "tls.key holds no certificate"}},
+		"no such authorities":     {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("none")}, []string{"authorities of callers:", "none", "no such file"}},
+		"authorities without PEM": {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("text")}, []string{"authorities of callers:", "text contains no certificate"}},
+		"a key for authorities":   {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, []string{"authorities of callers:", "tls.key contains no certificate"}},
 	} {
 		_, err := envoy.LoadCertificates(test.files, slog.New(slog.DiscardHandler))
 		for _, want := range test.want {
@@ -295,7 +295,7 @@ func TestFaultyCertificatesAreNamedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
+func TestExpiredCertificateIsLoggedAsWarning(t *testing.T) {
 	v := newVault(t)
 	past, err := v.authority("ca").SignUntil("koalagate", time.Now().Add(-time.Minute))
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// codec is grpc's own for protobuf, but for doors that know their messages in wire
-// form: requests that are encoding.BinaryUnmarshaler read themselves, and replies
-// that are []byte are sent as they are. The library goes through all messages by
-// reflection, gives each message and text memory of its own, and refuses texts that
-// are no UTF-8.
+// codec is gRPC's codec for protobuf, with support for messages in wire form: a request
+// that is an encoding.BinaryUnmarshaler reads itself, and a reply that is []byte is sent
+// as it is. The protobuf library uses reflection for every message, allocates each
+// message and string separately, and rejects strings that are not UTF-8.
 type codec struct{ grpcencoding.CodecV2 }
 
 func newCodec() codec { return codec{grpcencoding.GetCodecV2(encodingproto.Name)} }

@@ -44,7 +44,7 @@ func TestCodecKeepsGeneratedMessages(t *testing.T) {
 	}
 }
 
-func TestWhatIsInWireFormTravelsAsItIs(t *testing.T) {
+func TestCodecSendsBytesUnchanged(t *testing.T) {
 	wire, err := newCodec().Marshal([]byte("\x08\x01"))
 	if got := string(wire.Materialize()); err != nil || got != "\x08\x01" {
 		t.Errorf("sent %q, %v", got, err)
@@ -62,7 +62,7 @@ func (i *itself) UnmarshalBinary(wire []byte) error {
 	return nil
 }
 
-func TestRequestsReadThemselves(t *testing.T) {
+func TestCodecLetsRequestsReadThemselves(t *testing.T) {
 	for _, sent := range []string{"as it came", strings.Repeat("in parts", 2)} {
 		var got itself
 		half := len(sent) / 2
@@ -76,7 +76,7 @@ func TestRequestsReadThemselves(t *testing.T) {
 	}
 }
 
-func TestRepliesThatSayNothingAreNoMessages(t *testing.T) {
+func TestEmptyRepliesAreNotMessages(t *testing.T) {
 	for _, reply := range []any{nil, (*authv3.CheckResponse)(nil), []byte(nil), []byte{}, "a text"} {
 		if isMessage(reply) {
 			t.Errorf("%#v would be sent", reply)

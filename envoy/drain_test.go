@@ -15,7 +15,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 )
 
-func TestADrainLetsCallsUnderWayFinish(t *testing.T) {
+func TestDrainFinishesCallsInProgress(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
 		close(entered)
@@ -44,7 +44,7 @@ func TestADrainLetsCallsUnderWayFinish(t *testing.T) {
 	}
 }
 
-func TestADrainCutsOffWhatOutlivesItsDeadline(t *testing.T) {
+func TestDrainAbortsCallsAtItsDeadline(t *testing.T) {
 	entered := make(chan struct{})
 	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
 		close(entered)
@@ -68,7 +68,7 @@ func TestADrainCutsOffWhatOutlivesItsDeadline(t *testing.T) {
 }
 
 // The wait passes when nothing else is under way, however busy the machine is.
-func TestADrainIsSeenByHealthChecksBeforeConnectionsEnd(t *testing.T) {
+func TestDrainReportsNotServingBeforeConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startInMemory(t, envoy.Options{DrainWait: 300 * time.Millisecond}, allow)
 		client := healthv1.NewHealthClient(f.conn)
@@ -102,7 +102,7 @@ func TestADrainIsSeenByHealthChecksBeforeConnectionsEnd(t *testing.T) {
 	})
 }
 
-func TestAFrontCanBeDrainedWithoutCallersAndTwice(t *testing.T) {
+func TestDrainWithoutCallersAndTwice(t *testing.T) {
 	f := start(t, envoy.Options{}, allow)
 	for range 2 {
 		if err := f.Drain(deadline(t)); err != nil {
@@ -111,7 +111,7 @@ func TestAFrontCanBeDrainedWithoutCallersAndTwice(t *testing.T) {
 	}
 }
 
-func TestADrainEndsBesideAConnectionThatNeverBegan(t *testing.T) {
+func TestDrainEndsWithAConnectionBeforeItsHandshake(t *testing.T) {
 	f := start(t, envoy.Options{}, allow)
 	silent, err := net.Dial("tcp", f.conn.Target())
 	if err != nil {

@@ -11,16 +11,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// guard stands around every handler. Envoy takes an empty CheckResponse for
-// leave to pass, so whatever goes wrong must end as an error.
+// guard wraps every handler. Envoy takes an empty CheckResponse for permission to pass,
+// so every failure must end as an error.
 type guard struct {
 	logger *slog.Logger
-	// atDrain has f called when the front drains, unless forget comes first.
-	// It is for streams: a health watch would hold up a drain for ever.
-	atDrain func(f func()) (forget func() bool)
+	// atDrain calls f when the server drains, unless cancel is called before. It
+	// ends streams: a health watch would delay a drain forever.
+	atDrain func(f func()) (cancel func() bool)
 }
 
-// errInternal is all that a caller learns of a fault; the log has the rest.
+// errInternal is the error that callers receive for internal failures; the log has the
+// details.
 var errInternal = status.Error(codes.Internal, "koalagate: internal error; its log has the details")
 
 func (g *guard) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
@@ -33,8 +34,8 @@ func (g *guard) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	return reply, err
 }
 
-// isMessage tells whether reply is a message and not a nil pointer, which
-// would be sent as an empty one, or a message in wire form that says anything.
+// isMessage reports whether reply is a message, as opposed to a nil pointer, which
+// would be sent as an empty message, or a message in wire form that is not empty.
 func isMessage(reply any) bool {
 	if wire, ok := reply.([]byte); ok {
 		return len(wire) > 0
@@ -51,13 +52,13 @@ func (g *guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 	return handle(service, &endingStream{stream, ctx})
 }
 
-// endingStream is a stream whose context also ends when the front drains.
+// endingStream is a stream whose context also ends when the server drains.
 type endingStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // grpc asks a stream for its context
+	ctx context.Context //nolint:containedctx // gRPC reads the context from the stream
 }
 
-// Context is the stream's context.
+// Context returns the context of the stream.
 func (s *endingStream) Context() context.Context { return s.ctx }
 
 // catch turns a panic of the handler into an error. It must be deferred

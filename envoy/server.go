@@ -1,5 +1,10 @@
-// Package envoy is the gRPC front that Envoy's two doors are registered on:
-// one server and one port, with health, reflection, bounds and a drain.
+// Package envoy is the gRPC server, called the front, that the two doors for Envoy are
+// registered on: one server on one port, with TLS, health, reflection, limits and a
+// graceful drain.
+//
+// server.go configures and runs it; codec.go lets doors work on messages in wire form;
+// guard.go turns panics and empty replies into errors; certificates.go reloads the
+// certificates. The package knows neither doors nor rules.
 package envoy
 
 import (
@@ -21,61 +26,60 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// Options are the bounds of the front. A field that is zero takes the default
-// that it names.
+// Options configure the front. A zero field means the default that its comment states.
 type Options struct {
-	// MaxConnectionAge is when a connection is asked to end. One Envoy worker
-	// is one connection, so without an age an instance that starts later gets
-	// no work. The default is never.
+	// MaxConnectionAge is the age at which a connection is asked to end. Each Envoy
+	// worker keeps one connection, so without a maximum age an instance that starts
+	// later receives no calls. The default is no maximum.
 	MaxConnectionAge time.Duration
-	// MaxConnectionAgeGrace is what calls under way then still get; the
-	// default is 10 s.
+	// MaxConnectionAgeGrace is the time that calls in progress then have to finish.
+	// The default is 10 s.
 	MaxConnectionAgeGrace time.Duration
-	// KeepaliveMinTime is how often a caller may ping; one that does so more
-	// often loses its connection. The default is 5 s: grpc's own, 5 min, would
-	// cut off an Envoy with an ordinary connection_keepalive.
+	// KeepaliveMinTime is the minimum interval between pings of a caller; a caller
+	// that pings more often loses its connection. The default is 5 s: gRPC's own
+	// default, 5 min, would disconnect an Envoy with a common connection_keepalive.
 	KeepaliveMinTime time.Duration
-	// MaxMessageBytes bounds a request. The default is 4 MiB: Envoy sends the
-	// body where it is told to, and a refused check may fail open.
+	// MaxMessageBytes is the maximum size of a request. The default is 4 MiB: Envoy
+	// can be configured to send the body, and a rejected check may fail open.
 	MaxMessageBytes int
-	// MaxStreams bounds the calls at a time of one connection; callers hold
-	// back what is above. The default is 1024.
+	// MaxStreams is the maximum number of concurrent calls per connection; callers
+	// delay further calls. The default is 1024.
 	MaxStreams uint32
-	// StreamWorkers is the number of goroutines that stay to carry out calls,
-	// which spares each call the growth of a new stack. Calls beyond it get
-	// goroutines of their own, and with 0 all do.
+	// StreamWorkers is the number of goroutines that are reused for calls, which
+	// saves each call the growth of a new stack. Further calls run in goroutines of
+	// their own; with 0, all do.
 	StreamWorkers uint32
-	// DrainWait is how long a drain goes on answering after it has reported
-	// NOT_SERVING, so that health checks notice before connections end. The
-	// default is not to wait.
+	// DrainWait is the time for which a drain keeps answering after it reports
+	// NOT_SERVING, so that health checks notice before connections end. The default
+	// is not to wait.
 	DrainWait time.Duration
-	// Certificates make the front speak TLS. The default is plain text.
+	// Certificates enable TLS. The default is plain text.
 	Certificates *Certificates
 	// Logger receives panics; the default is slog.Default.
 	Logger *slog.Logger
 }
 
-// The bounds that nobody has had a reason to set.
+// The limits that are not configurable.
 const (
-	// maxHeaderBytes bounds the gRPC metadata of a call; Envoy's is below 1 kB
-	// and grpc's default 16 MiB.
+	// maxHeaderBytes is the maximum size of the gRPC metadata of a call. Envoy sends
+	// less than 1 kB; gRPC's default is 16 MiB.
 	maxHeaderBytes = 64 << 10
-	// deadPeerAfter is when a silent connection is pinged, and pingTimeout how
-	// long the answer may take: a caller that vanished without a word is gone
-	// from memory after both.
+	// deadPeerAfter is the idle time after which a connection is pinged, and
+	// pingTimeout the time to answer. The connection of a caller that disappeared is
+	// freed after their sum.
 	deadPeerAfter = time.Minute
 	pingTimeout   = 20 * time.Second
-	// handshakeTimeout bounds how long a connection may take to begin. A drain
-	// waits for those that have not, so it must be well below a drain's time.
+	// handshakeTimeout is the maximum duration of a handshake. A drain waits for
+	// handshakes in progress, so it must be well below the time of a drain.
 	handshakeTimeout = 3 * time.Second
 )
 
-// Server is the front. Register the services on it, then Serve.
+// Server is the front. Register the services, then call Serve.
 type Server struct {
 	grpc      *grpc.Server
 	health    *health.Server
 	drainWait time.Duration
-	// endStreams ends all streams, and any that begins later.
+	// endStreams ends all streams, including those that begin later.
 	endStreams context.CancelFunc
 }
 
@@ -84,7 +88,7 @@ var (
 	_ wire.Front            = (*Server)(nil)
 )
 
-// NewServer returns a front with health and reflection and nothing else yet.
+// NewServer returns a front that serves health and reflection.
 func NewServer(o Options) *Server {
 	o = withDefaults(o)
 	streams, endStreams := context.WithCancel(context.Background())
@@ -138,7 +142,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// credentials are how connections begin.
+// credentials returns TLS or plain text, as configured.
 func (o *Options) credentials() credentials.TransportCredentials {
 	if o.Certificates == nil {
 		return insecure.NewCredentials()
@@ -146,8 +150,8 @@ func (o *Options) credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(o.Certificates.config())
 }
 
-// RegisterService puts a service on the front, and its name into the health
-// service as SERVING. It must be called before Serve.
+// RegisterService registers a service and reports it as SERVING in the health service.
+// It must be called before Serve.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.grpc.RegisterService(desc, service)
 	s.health.SetServingStatus(desc.ServiceName, healthv1.HealthCheckResponse_SERVING)
@@ -159,8 +163,8 @@ func (s *Server) RegisterWire(service *wire.Service) {
 	s.RegisterService(service.Description(), service)
 }
 
-// Serve answers calls on l, which it closes, until Drain or Stop. It may be
-// called for several listeners at a time.
+// Serve answers calls on l until Drain or Stop, and closes l. It may be called
+// concurrently for several listeners.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serving gRPC on %s: %w", l.Addr(), err)
@@ -168,9 +172,9 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Drain ends the front without failing a call: it reports NOT_SERVING, waits
-// DrainWait, asks all connections to end and lets the calls under way finish.
-// Once ctx is done it cuts off what is left, and says so.
+// Drain stops the front without failing calls: it reports NOT_SERVING, waits for
+// DrainWait, asks all connections to end and waits for calls in progress. If ctx ends
+// first, Drain aborts the remaining calls and returns an error.
 func (s *Server) Drain(ctx context.Context) error {
 	s.health.Shutdown()
 	wait(ctx, s.drainWait)
@@ -186,11 +190,11 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		// The goroutine ends with the last handler, whose context ends here.
 		s.grpc.Stop()
-		return fmt.Errorf("draining gRPC: calls were cut off: %w", ctx.Err())
+		return fmt.Errorf("draining gRPC: aborted the remaining calls: %w", ctx.Err())
 	}
 }
 
-// Stop ends the front at once. Calls under way fail.
+// Stop stops the front at once. Calls in progress fail.
 func (s *Server) Stop() {
 	s.health.Shutdown()
 	s.endStreams()

@@ -126,7 +126,7 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-func TestFaultsOfAHandlerEndAsErrors(t *testing.T) {
+func TestHandlerFailuresBecomeErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler handler
 		logged  []string
@@ -154,7 +154,7 @@ func TestFaultsOfAHandlerEndAsErrors(t *testing.T) {
 	}
 }
 
-func TestThePanicOfOneCallLeavesOthersAlone(t *testing.T) {
+func TestPanicOfOneCallDoesNotAffectOthers(t *testing.T) {
 	var calls atomic.Int32
 	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
 		if calls.Add(1) == 1 {
@@ -170,7 +170,7 @@ func TestThePanicOfOneCallLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAHandlerPass(t *testing.T) {
+func TestHandlerErrorsReachTheCaller(t *testing.T) {
 	f := start(t, envoy.Options{}, func(context.Context) (*authv3.CheckResponse, error) {
 		return nil, status.Error(codes.Unavailable, "the store is away")
 	})
@@ -179,7 +179,7 @@ func TestErrorsOfAHandlerPass(t *testing.T) {
 	}
 }
 
-func TestHealthKnowsTheFrontAndItsServices(t *testing.T) {
+func TestHealthReportsTheServerAndItsServices(t *testing.T) {
 	f := start(t, envoy.Options{}, allow)
 	client := healthv1.NewHealthClient(f.conn)
 	for _, service := range []string{"", serviceName} {
@@ -224,7 +224,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 	}
 }
 
-func TestAMessageBeyondTheBoundIsRefused(t *testing.T) {
+func TestMessageOverTheMaximumIsRejected(t *testing.T) {
 	f := start(t, envoy.Options{MaxMessageBytes: 1000}, allow)
 	for size, want := range map[int]codes.Code{500: codes.OK, 2000: codes.ResourceExhausted} {
 		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
@@ -237,7 +237,7 @@ func TestAMessageBeyondTheBoundIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConnectionEndsAtItsAge(t *testing.T) {
+func TestConnectionEndsAtItsMaximumAge(t *testing.T) {
 	f := start(t, envoy.Options{MaxConnectionAge: 50 * time.Millisecond}, allow)
 	if _, err := f.check(t); err != nil {
 		t.Fatal(err)

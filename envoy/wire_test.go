@@ -31,7 +31,7 @@ func wire(t *testing.T, addr string) *http2.Framer {
 	return framer
 }
 
-func TestTheBoundsOfAConnectionAreAnnounced(t *testing.T) {
+func TestConnectionLimitsAreAnnounced(t *testing.T) {
 	f := start(t, envoy.Options{MaxStreams: 7}, allow)
 	frame, err := wire(t, f.addr).ReadFrame()
 	if err != nil {

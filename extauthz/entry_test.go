@@ -12,9 +12,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// TestWhatAnEntrySaysCannotBreakTheReply gives entries fields that no reply
+// TestResultEntriesCannotBreakTheReply gives entries fields that no reply
 // can carry as they stand.
-func TestWhatAnEntrySaysCannotBreakTheReply(t *testing.T) {
+func TestResultEntriesCannotBreakTheReply(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*rules.Result)
 		check  func(*testing.T, *authv3.DeniedHttpResponse)
@@ -106,7 +106,7 @@ func TestWhatAnEntrySaysCannotBreakTheReply(t *testing.T) {
 	}
 }
 
-func TestAGRPCClientGetsTheEntrysGRPCStatus(t *testing.T) {
+func TestGRPCClientReceivesTheStatusOfTheEntry(t *testing.T) {
 	door := open(t, outcomes, nil)
 	for kind, want := range map[string]string{
 		"application/grpc": "9", "application/grpc+proto": "9", "application/json": "", "application/grpc-web": "",

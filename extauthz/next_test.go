@@ -39,7 +39,7 @@ serv : sni
 
 // A question is used again for another check: whatever the one before brought, and
 // wherever it was spoilt, the reply is that of a door which was asked nothing else.
-func TestAReplyHoldsNothingOfTheCheckBefore(t *testing.T) {
+func TestReplyContainsNothingOfEarlierChecks(t *testing.T) {
 	const rich = `{"attributes": {
 		"source": {"address": {"socket_address": {"address": "192.0.2.1"}}, "principal": "p"}, "tls_session": {"sni": "s"},
 		"context_extensions": {"act": "a", "uid": "u"},

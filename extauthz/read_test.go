@@ -225,7 +225,7 @@ func wires(t testing.TB) map[string][]byte {
 	}
 }
 
-func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
+func TestReaderAgreesWithTheLibrary(t *testing.T) {
 	for name, encoded := range wires(t) {
 		if err := proto.Unmarshal(encoded, new(authv3.CheckRequest)); err != nil {
 			t.Errorf("%s: the library does not read it: %v", name, err)
@@ -235,7 +235,7 @@ func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
 }
 
 // What is spoilt ends in an error, and Envoy's failure mode holds.
-func TestSpoiltRequestsAreRefused(t *testing.T) {
+func TestCorruptRequestsAreRejected(t *testing.T) {
 	plain := fromText(t, whole)
 	for name, encoded := range map[string][]byte{
 		"cut off":                                 plain[:len(plain)-1],
@@ -259,7 +259,7 @@ func TestSpoiltRequestsAreRefused(t *testing.T) {
 }
 
 // Envoy hands on what clients send, which need not be UTF-8.
-func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
+func TestStringsMayHoldAnyBytes(t *testing.T) {
 	const odd = "\xffa\xc0\xafz"
 	read := func(text string) *message {
 		a := new(message)
@@ -283,9 +283,9 @@ func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
 	}
 }
 
-// TestNoFieldIsForgotten fails when a message gets a field: it may be one that
+// TestNoFieldIsMissing fails when a message gets a field: it may be one that
 // the door must read, or a further kind of a value.
-func TestNoFieldIsForgotten(t *testing.T) {
+func TestNoFieldIsMissing(t *testing.T) {
 	for m, want := range map[proto.Message]int{
 		new(authv3.CheckRequest): 1, new(authv3.AttributeContext): 7, new(authv3.AttributeContext_Peer): 5, new(corev3.Address): 3,
 		new(authv3.AttributeContext_Request): 2, new(authv3.AttributeContext_HttpRequest): 13, new(authv3.AttributeContext_TLSSession): 1,

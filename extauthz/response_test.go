@@ -136,7 +136,7 @@ func names(list []*corev3.HeaderValueOption) map[string]string {
 	return m
 }
 
-func TestAClientsForgedHeadersDoNotReachTheUpstream(t *testing.T) {
+func TestForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 	door := open(t, outcomes, nil)
 	reply := ask(t, door, about("vote", map[string]string{
 		"x-koala-decision": "allow", "x-koala-rule": "1", "x-koala-result": "1", "x-koala-degraded": "1",
@@ -164,7 +164,7 @@ func TestAClientsForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 	}
 }
 
-func TestAHiddenDecisionStillReachesTheUpstream(t *testing.T) {
+func TestHiddenDecisionReachesTheUpstream(t *testing.T) {
 	door := open(t, outcomes, func(o *extauthz.Options) {
 		o.Presentation = engine.Presentation{Quota: engine.QuotaNone, HideDecision: true}
 	})
@@ -182,7 +182,7 @@ func TestAHiddenDecisionStillReachesTheUpstream(t *testing.T) {
 	}
 }
 
-func TestAnEntryZeroThatDeniesIsADenialByDefault(t *testing.T) {
+func TestDenyingEntryZeroDeniesUnmatchedChecks(t *testing.T) {
 	door := open(t, strings.Replace(outcomes, `0 : {"Err_no":0}`, `0 : {"Err_no":1}`, 1), nil)
 	reply := ask(t, door, about("other", nil))
 	if reply.GetDeniedResponse().GetStatus().GetCode() != 403 {
@@ -190,7 +190,7 @@ func TestAnEntryZeroThatDeniesIsADenialByDefault(t *testing.T) {
 	}
 }
 
-func TestAMalformedPathIsTheClientsFault(t *testing.T) {
+func TestMalformedPathIsDenied(t *testing.T) {
 	check := about("vote", nil)
 	check.Attributes.Request.Http.Path = "/a%zz"
 	reply := ask(t, open(t, outcomes, nil), check)
@@ -208,7 +208,7 @@ func TestAMalformedPathIsTheClientsFault(t *testing.T) {
 }
 
 // Envoy cannot read a reply with a text that is no UTF-8, and would let pass.
-func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
+func TestClientInputCannotBreakTheReply(t *testing.T) {
 	const odd = "\xffa\xc0\xafz"
 	for name, test := range map[string]struct{ act, path string }{
 		"admitted": {"vote", "/BYTES"}, "refused": {"black", "/BYTES"}, "for a gRPC client": {"own", "/BYTES"}, "malformed": {"vote", "/%zzBYTES"},
@@ -230,7 +230,7 @@ func TestWhatAClientSendsCannotBreakTheReply(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsAwayLeavesItToTheGateway(t *testing.T) {
+func TestUnavailableStoreLeavesTheDecisionToTheGateway(t *testing.T) {
 	door := openOn(t, away{}, outcomes, nil)
 	reply := ask(t, door, about("vote", nil))
 	e := reply.GetErrorResponse()
@@ -242,7 +242,7 @@ func TestAStoreThatIsAwayLeavesItToTheGateway(t *testing.T) {
 	}
 }
 
-func TestTheRescueIsToldOf(t *testing.T) {
+func TestRescueIsReported(t *testing.T) {
 	door := openOn(t, rescue{fixedStore()}, outcomes, nil)
 	ok := ask(t, door, about("vote", nil))
 	if names(ok.GetOkResponse().GetResponseHeadersToAdd())["x-koala-degraded"] != "1" || !ok.DynamicMetadata.Fields["degraded"].GetBoolValue() {
@@ -254,7 +254,7 @@ func TestTheRescueIsToldOf(t *testing.T) {
 	}
 }
 
-func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
+func TestTimeoutIsAnErrorNotADecision(t *testing.T) {
 	s := &slow{}
 	door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(s))}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
@@ -265,7 +265,7 @@ func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	}
 }
 
-func TestAReloadHoldsForTheNextCheck(t *testing.T) {
+func TestReloadAppliesToTheNextCheck(t *testing.T) {
 	e := engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))
 	door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = e })
 	if ask(t, door, about("black", nil)).GetDeniedResponse() == nil {

@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// TestWhatEnvoySendsReachesTheRules denies where a parameter has the value
+// TestRequestPartsReachTheRules denies where a parameter has the value
 // that is wanted, and nowhere else.
-func TestWhatEnvoySendsReachesTheRules(t *testing.T) {
+func TestRequestPartsReachTheRules(t *testing.T) {
 	for name, test := range map[string]struct {
 		params, routes, condition, check string
 	}{
@@ -80,7 +80,7 @@ func TestWhatEnvoySendsReachesTheRules(t *testing.T) {
 	}
 }
 
-func TestAClientCannotSetParametersByItsHeadersOrQuery(t *testing.T) {
+func TestClientsCannotSetParametersByHeadersOrQuery(t *testing.T) {
 	door := open(t, `
 [params]
 act : gateway
@@ -102,7 +102,7 @@ rule : [direct] [act=+] [time=1; count=0;] [result=2; return=1]
 	}
 }
 
-func TestTheSameRequestIsTheSameInBothHeaderForms(t *testing.T) {
+func TestBothHeaderFormsGiveTheSameParameters(t *testing.T) {
 	const text = `
 [params]
 uid : header X-User-Id else cookie uid

@@ -72,9 +72,9 @@ func options(t testing.TB) koala.Options {
 	return koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// TestTheLogNamesAPathThatDoesNotExist: most who call one are gateways, which
+// TestUnknownPathsAreLogged: most who call one are gateways, which
 // fail open perhaps, and say nothing.
-func TestTheLogNamesAPathThatDoesNotExist(t *testing.T) {
+func TestUnknownPathsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := options(t)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -266,7 +266,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-func TestAliveTellsOfRedis(t *testing.T) {
+func TestAliveReportsRedis(t *testing.T) {
 	var away atomic.Bool
 	o := options(t)
 	o.RedisAway = away.Load

@@ -86,7 +86,7 @@ func TestDenialsKeepTheConnection(t *testing.T) {
 	}
 }
 
-func TestABodyThatCameAlongKeepsTheConnection(t *testing.T) {
+func TestBodySentWithTheHeadersKeepsTheConnection(t *testing.T) {
 	for name, sent := range map[string]string{
 		"a form":  head("POST", "/v1/auth-request", append(viaNginx("POST", "/black"), "Content-Length", "7")...) + "a=1&b=2",
 		"2 kB":    head("POST", "/v1/auth-request", append(viaNginx("POST", "/black"), "Content-Length", "2000")...) + strings.Repeat("x", 2000),
@@ -107,7 +107,7 @@ func TestABodyThatCameAlongKeepsTheConnection(t *testing.T) {
 // A gateway that forwards a length without a body gets its answer at once, and
 // what it sends next is no part of that body, nor a check of its own: where it
 // would begin is for a client to choose.
-func TestABodyThatDoesNotComeIsNotAwaited(t *testing.T) {
+func TestMissingBodyIsNotAwaited(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"a length":            {"Content-Length", "70"},
 		"a great length":      {"Content-Length", "1000000000"},
@@ -132,7 +132,7 @@ func TestABodyThatDoesNotComeIsNotAwaited(t *testing.T) {
 
 // A gateway that sends a long body is answered while it still sends, and reads
 // the answer before it finds the connection gone.
-func TestALongBodyIsAnswered(t *testing.T) {
+func TestCheckWithALongBodyIsAnswered(t *testing.T) {
 	s := serve(t, nginx.New(options(t)))
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/v1/auth-request", strings.NewReader(strings.Repeat("x", 8<<20)))
 	if err != nil {
@@ -173,7 +173,7 @@ func TestHeadersStayBelowTwoKilobytes(t *testing.T) {
 }
 
 // What an entry adds may leave no room for other headers, but the body has a type.
-func TestMuchHeaderLeavesTheType(t *testing.T) {
+func TestContentTypeIsKeptWithManyHeaders(t *testing.T) {
 	o := options(t)
 	o.Engine.Swap(parse(t, strings.Replace(ruleFile, `"Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short", "X-Accel-Redirect":"@app"}, "Body":"{\n  \"stout\": true\n}"`,
 		`"Http_status":418, "Headers":{"X-Pot":"`+strings.Repeat("x", 1700)+`"}`, 1)))

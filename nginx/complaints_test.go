@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestComplaintsAreSaidOnceAnInterval(t *testing.T) {
+func TestComplaintsAreLoggedOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c := complaints{logger: slog.New(slog.NewTextHandler(&log, nil))}

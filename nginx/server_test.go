@@ -163,7 +163,7 @@ func viaCaddy(method, uri string) []string {
 	}
 }
 
-func TestAnyMethodMayCarryACheck(t *testing.T) {
+func TestChecksMayUseAnyMethod(t *testing.T) {
 	s := serve(t, nginx.New(options(t)))
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PURGE"} {
 		if res := check(t, s, method, "/v1/auth-request", viaNginx("GET", "/black")...); res.StatusCode != 403 || res.Header.Get("X-Koala-Rule") != "100" {
@@ -202,7 +202,7 @@ func TestParallelChecksAreCountedExactly(t *testing.T) {
 
 // A client can send the headers of a family that its gateway does not know,
 // and so does not overwrite.
-func TestForgedFamilies(t *testing.T) {
+func TestForgedHeaderFamiliesAreIgnored(t *testing.T) {
 	s := serve(t, nginx.New(options(t)))
 	forgedForNginx := viaCaddy("GET", "/")
 	forgedForCaddy := append(viaNginx("GET", "/"), "X-Koala-Param-Act", "")
@@ -225,7 +225,7 @@ func TestForgedFamilies(t *testing.T) {
 	}
 }
 
-func TestOnlyTrustedPeersMayAsk(t *testing.T) {
+func TestOnlyTrustedPeersMaySendChecks(t *testing.T) {
 	for _, c := range []struct {
 		peer    string
 		trusted []netip.Prefix
@@ -262,7 +262,7 @@ func TestOnlyTrustedPeersMayAsk(t *testing.T) {
 	}
 }
 
-func TestPeersOfAUnixSocketMayAsk(t *testing.T) {
+func TestUnixSocketPeersAreTrusted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "koala.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -327,7 +327,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestHiddenDecisionsAreForGatewaysAlone(t *testing.T) {
+func TestHiddenDecisionsAreSentToGatewaysOnly(t *testing.T) {
 	o := options(t)
 	o.Presentation = engine.Presentation{HideDecision: true, Quota: engine.QuotaNone}
 	s := serve(t, nginx.New(o))
@@ -339,7 +339,7 @@ func TestHiddenDecisionsAreForGatewaysAlone(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
+func TestMissingHeadersAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := options(t)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -353,7 +353,7 @@ func TestTheLogNamesWhatAGatewayLeavesOut(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesAPathThatIsNoDoor(t *testing.T) {
+func TestUnknownPathsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := options(t)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -366,7 +366,7 @@ func TestTheLogNamesAPathThatIsNoDoor(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesAGatewayThatAppendsTheClientsQuery(t *testing.T) {
+func TestGatewayThatAppendsTheClientsQueryIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	logged := func() *httptest.Server {
 		o := options(t)
@@ -392,7 +392,7 @@ func TestTheLogNamesAGatewayThatAppendsTheClientsQuery(t *testing.T) {
 	}
 }
 
-func TestMappingOptionsHold(t *testing.T) {
+func TestMappingOptionsApply(t *testing.T) {
 	o := options(t)
 	o.Mapping = mapping.Options{TrustedHops: 1, KeepMalformed: true}
 	s := serve(t, nginx.New(o))

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestTheDescriptorsOfACallAreOneStep(t *testing.T) {
+func TestDescriptorsAreDecidedInOneStep(t *testing.T) {
 	d := open(t, outcomes, nil)
 	ann, bob := one("uid", "ann"), one("uid", "bob")
 	for i, step := range []struct {
@@ -34,7 +34,7 @@ func TestTheDescriptorsOfACallAreOneStep(t *testing.T) {
 	}
 }
 
-func TestTheReplyAsAWholeTellsOfTheOneThatDecides(t *testing.T) {
+func TestReplyReportsTheDecidingDescriptor(t *testing.T) {
 	d := open(t, outcomes, nil)
 	reply := d.ask(one("day", "x"), one("other", "x"), one("act", "black"), one("act", "own"))
 	if got := reply.DynamicMetadata.Fields["descriptor"].GetNumberValue(); got != 2 {
@@ -51,7 +51,7 @@ func TestTheReplyAsAWholeTellsOfTheOneThatDecides(t *testing.T) {
 
 // What shadow rules would have decided is told of every descriptor, whichever the
 // reply as a whole tells of.
-func TestShadowRulesOfAllDescriptorsAreTold(t *testing.T) {
+func TestShadowRulesOfAllDescriptorsAreReported(t *testing.T) {
 	d := open(t, outcomes, nil)
 	for i, want := range [][]any{{14.0}, {207.0, 14.0}} {
 		reply := d.ask(one("uid", "ann"), one("trial", "x"), one("trial", "y"))
@@ -64,7 +64,7 @@ func TestShadowRulesOfAllDescriptorsAreTold(t *testing.T) {
 	}
 }
 
-func TestHitsAreWhatACallWeighs(t *testing.T) {
+func TestHitsAreTheWeightOfACall(t *testing.T) {
 	d := open(t, outcomes, nil)
 	remaining := func(want uint32, json string) {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestHitsAreWhatACallWeighs(t *testing.T) {
 	}
 }
 
-func TestNegativeHitsGiveBack(t *testing.T) {
+func TestNegativeHitsAreRefunded(t *testing.T) {
 	d := open(t, outcomes, nil)
 	ann, back := one("uid", "ann"), one("uid", "ann", `"is_negative_hits": true`)
 	d.ask(ann)
@@ -112,7 +112,7 @@ func TestNegativeHitsGiveBack(t *testing.T) {
 	}
 }
 
-func TestACallsOwnLimitIsAStateOfItsOwn(t *testing.T) {
+func TestLimitOfACallHasItsOwnCounter(t *testing.T) {
 	d := open(t, outcomes, nil)
 	ann := one("uid", "ann")
 	annOf := func(limit string) string { return one("uid", "ann", `"limit": `+limit) }
@@ -138,7 +138,7 @@ func TestACallsOwnLimitIsAStateOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestADayOfACallsOwnIsTheCalendarDay(t *testing.T) {
+func TestDayOfACallsLimitIsTheCalendarDay(t *testing.T) {
 	for limit, want := range map[string]int64{
 		`{"requests_per_unit": 1, "unit": "DAY"}`:                         43200,
 		`{"requests_per_unit": 1, "unit": "HOUR", "unit_multiplier": 24}`: 43200,
@@ -152,7 +152,7 @@ func TestADayOfACallsOwnIsTheCalendarDay(t *testing.T) {
 	}
 }
 
-func TestTheResetIsRoundedUp(t *testing.T) {
+func TestResetIsRoundedUp(t *testing.T) {
 	d := open(t, outcomes, nil)
 	d.ask(one("uid", "ann"))
 	for _, step := range []struct {
@@ -166,7 +166,7 @@ func TestTheResetIsRoundedUp(t *testing.T) {
 	}
 }
 
-func TestDomainsAreAsFarApartAsTheRulesSay(t *testing.T) {
+func TestRulesSeparateDomains(t *testing.T) {
 	d := open(t, outcomes, nil)
 	d.askFor(`{"domain": "other", "descriptors": [` + one("tenant", "a") + `]}`)
 	if got := codesOf(d.askFor(`{"domain": "other", "descriptors": [` + one("tenant", "a") + `]}`)); got != "V" {
@@ -182,7 +182,7 @@ func TestDomainsAreAsFarApartAsTheRulesSay(t *testing.T) {
 	}
 }
 
-func TestRefusedArgumentsChangeNoCounter(t *testing.T) {
+func TestInvalidArgumentsChangeNoCounter(t *testing.T) {
 	d := open(t, outcomes, nil)
 	for _, json := range []string{
 		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"hits_addend": "2147483649"}]}`,

@@ -12,7 +12,7 @@ import (
 
 // A question is used again for another call: whatever the one before brought, and
 // wherever it was spoilt, the reply is that of a door which was asked nothing else.
-func TestAReplyHoldsNothingOfTheCallBefore(t *testing.T) {
+func TestReplyContainsNothingOfEarlierCalls(t *testing.T) {
 	// Looks alone: what is counted would tell the calls apart.
 	const look = `"hits_addend": "0"`
 	var calls [][]byte

@@ -107,13 +107,13 @@ func wires(t testing.TB) map[string][]byte {
 	}
 }
 
-func TestRequestsAreReadAsTheLibraryDoes(t *testing.T) {
+func TestReaderAgreesWithTheLibrary(t *testing.T) {
 	for name, wire := range wires(t) {
 		compare(t, name, wire)
 	}
 }
 
-func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
+func TestStringsMayHoldAnyBytes(t *testing.T) {
 	wire := bytes.ReplaceAll(wiretest.Marshal(t, &rlsv3.RateLimitRequest{Domain: "BYTES", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
 		Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "BYTES", Value: "BYTES"}},
 	}}}), []byte("BYTES"), []byte("\xffa\xc0\xafz"))
@@ -124,8 +124,8 @@ func TestTextsOfRequestsAreAnyBytes(t *testing.T) {
 	}
 }
 
-// TestNoFieldIsForgotten fails when a message gets a field that is not read.
-func TestNoFieldIsForgotten(t *testing.T) {
+// TestNoFieldIsMissing fails when a message gets a field that is not read.
+func TestNoFieldIsMissing(t *testing.T) {
 	for m, want := range map[proto.Message]int{
 		new(rlsv3.RateLimitRequest): 3, new(ratelimitv3.RateLimitDescriptor): 4, new(ratelimitv3.RateLimitDescriptor_Entry): 2,
 		new(ratelimitv3.RateLimitDescriptor_RateLimitOverride): 3, new(wrapperspb.UInt32Value): 1, new(wrapperspb.UInt64Value): 1,

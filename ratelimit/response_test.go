@@ -117,7 +117,7 @@ func TestCompleteReplies(t *testing.T) {
 	}
 }
 
-func TestResponseHeadersAreASetting(t *testing.T) {
+func TestResponseHeadersAreOptional(t *testing.T) {
 	d := open(t, outcomes, func(o *ratelimit.Options) {
 		o.SendHeaders, o.Presentation.Quota = true, engine.QuotaDraft10
 	})
@@ -140,14 +140,14 @@ func TestResponseHeadersAreASetting(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsAwayIsUnavailable(t *testing.T) {
+func TestUnavailableStoreIsAnError(t *testing.T) {
 	d := open(t, outcomes, func(o *ratelimit.Options) { o.Engine = engine.New(parse(t, outcomes), wiring.CountIn(away{})) })
 	if _, err := d.call(request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v; want Unavailable", err)
 	}
 }
 
-func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
+func TestTimeoutIsAnErrorNotADecision(t *testing.T) {
 	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -157,7 +157,7 @@ func TestACallThatTimesOutIsAnErrorAndNoDecision(t *testing.T) {
 	}
 }
 
-func TestManyCallersGetExactlyTheLimit(t *testing.T) {
+func TestParallelCallersReceiveExactlyTheLimit(t *testing.T) {
 	d := open(t, strings.ReplaceAll(outcomes, "count=2", "count=10"), nil)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

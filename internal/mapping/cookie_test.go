@@ -44,7 +44,7 @@ func TestCookieValue(t *testing.T) {
 }
 
 // Envoy joins two Cookie headers by a comma; an application reads both.
-func TestNoCookieHidesBehindAnother(t *testing.T) {
+func TestCookiesCannotHideOtherCookies(t *testing.T) {
 	for joined, want := range map[string]string{
 		"a=1":                     "a=1",
 		"a=1; uid=x":              "a=1; uid=x",
@@ -66,7 +66,7 @@ func TestNoCookieHidesBehindAnother(t *testing.T) {
 }
 
 // A whole Cookie header is the same text at both doors of Envoy.
-func TestACookieHeaderOverHTTP(t *testing.T) {
+func TestCookieHeaderOverHTTP(t *testing.T) {
 	call := &Request{Door: doorname.ExtAuthzWeb, Method: "GET", Path: "/v1/ext-authz/", Headers: HTTPHeaders{
 		"X-Forwarded-For": {"198.51.100.7"}, "Cookie": {"a=1,uid=x"},
 	}}

@@ -103,11 +103,11 @@ func TestTooManyParameters(t *testing.T) {
 	}
 }
 
-// TestParametersThatRulesNameAllStay gives a call twice as many parameters as
+// TestParametersNamedByRulesAreKept gives a call twice as many parameters as
 // fit, all named by the one rule, and as many that no rule names: if one of
 // the named were missing, the rule would not be met and its limit would not
 // hold.
-func TestParametersThatRulesNameAllStay(t *testing.T) {
+func TestParametersNamedByRulesAreKept(t *testing.T) {
 	var conditions []string
 	context := make(map[string]string)
 	var arguments []Entry

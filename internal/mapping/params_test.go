@@ -369,7 +369,7 @@ func TestMissingHeaders(t *testing.T) {
 
 // A gateway that sets X-Original-URL hands on the X-Original-URI of a client,
 // and the other way round: a check that has both must have them agree.
-func TestPathsThatDisagreeAreRefused(t *testing.T) {
+func TestConflictingPathsAreRefused(t *testing.T) {
 	set := plain(t)
 	for _, c := range []struct {
 		uri, url string
@@ -487,7 +487,7 @@ func TestMalformedRequest(t *testing.T) {
 	wantParam(t, plain(t), query, &Options{}, "path", "/a")
 }
 
-func TestMissingComesBeforeMalformed(t *testing.T) {
+func TestMissingHeadersTakePrecedenceOverMalformedPaths(t *testing.T) {
 	call := nginxCall(map[string]string{"x-original-uri": "/a%zz", "x-real-ip": "-"})
 	wantRefusal(t, call, &Options{}, http.StatusForbidden)
 }

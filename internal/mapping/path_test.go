@@ -84,7 +84,7 @@ func TestMalformedPath(t *testing.T) {
 	}
 }
 
-func TestNormalizePathKeepsWhatIsClean(t *testing.T) {
+func TestNormalizePathKeepsCleanPaths(t *testing.T) {
 	segments := make([]string, 0, 8)
 	for _, path := range []string{"/", "/a", "/a/b/", "/api/videos/42"} {
 		allocs := testing.AllocsPerRun(100, func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-func TestFactsAreAStruct(t *testing.T) {
+func TestFactsFormAStruct(t *testing.T) {
 	numbers := []int64{0, -1, 1 << 40}
 	b := wire.AppendNumberFact(nil, "limit", 4)
 	b = wire.AppendNumberFact(b, "none", 0)
@@ -41,9 +41,9 @@ func TestFactsAreAStruct(t *testing.T) {
 	}
 }
 
-// TestMessagesAreAsLongAsTheySay has messages within each other whose lengths take
+// TestMessageLengthsAreCorrect has messages within each other whose lengths take
 // one byte, two and three.
-func TestMessagesAreAsLongAsTheySay(t *testing.T) {
+func TestMessageLengthsAreCorrect(t *testing.T) {
 	for _, n := range []int{0, 1, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 16379, 16380, 16381, 16382, 16383, 16384, 70_000} {
 		text := strings.Repeat("x", n)
 		b, list := wire.Begin([]byte("before"), 1)
@@ -67,7 +67,7 @@ func TestMessagesAreAsLongAsTheySay(t *testing.T) {
 	}
 }
 
-func TestWhatIsZeroIsNotSent(t *testing.T) {
+func TestZeroValuesAreOmitted(t *testing.T) {
 	if b := wire.AppendText(wire.AppendNumber(nil, 1, 0), 2, ""); len(b) != 0 {
 		t.Errorf("got %x; want nothing", b)
 	}

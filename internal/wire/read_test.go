@@ -9,8 +9,8 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// TestFieldsAreWhatWasAppended goes over a message with a field of every kind.
-func TestFieldsAreWhatWasAppended(t *testing.T) {
+// TestReadReturnsAppendedFields goes over a message with a field of every kind.
+func TestReadReturnsAppendedFields(t *testing.T) {
 	message := wire.AppendNumber(nil, 1, 300)
 	message, from := wire.Begin(message, 2)
 	message = wire.End(wire.AppendText(message, 5, "within"), from)
@@ -44,7 +44,7 @@ func TestFieldsAreWhatWasAppended(t *testing.T) {
 	}
 }
 
-func TestContentHasNoRoomBehindIt(t *testing.T) {
+func TestContentHasNoSpareCapacity(t *testing.T) {
 	message := wire.AppendText(wire.AppendText(nil, 1, "a"), 2, "b")
 	f := wire.Read(message)
 	f.Next()
