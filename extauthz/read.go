@@ -215,7 +215,7 @@ func (m *message) Header(name string) (string, bool) {
 	for i := len(m.headers) - 1; i >= 0; i-- {
 		if h := &m.headers[i]; h.Key == name {
 			if name == "cookie" {
-				return mapping.CookiesApart(h.Value), true
+				return mapping.SplitCookies(h.Value), true
 			}
 			return h.Value, true
 		}

@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 		{"GET /captcha", 403, forbidden + `,"challenge":{"vcode_len":4,"vcode_type":0}}`, "101", ""},
 		{"GET /teapot", 418, "short and stout", "102", ""},
 		{"GET /nothing", 204, "", "103", ""},
-		{"GET /%2500", 400, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a NUL"}`, "", ""},
+		{"GET /%2500", 400, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it contains a NUL"}`, "", ""},
 	} {
 		s, reached := serve(t, options(t, nil, engine.ModeEnforce))
 		c.line = strings.Replace(c.line, "%2500", "%00", 1)

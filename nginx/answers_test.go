@@ -134,7 +134,7 @@ X-Koala-Status: 200
 	{"auth-request of a malformed path", "/v1/auth-request", viaNginx("GET", "/a%zz"), 1, `403
 Content-Length: 0
 Content-Type: application/problem+json
-X-Koala-Body: {"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a broken escape; a percent sign is written %25"}
+X-Koala-Body: {"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it contains an invalid escape; a percent sign is written %25"}
 X-Koala-Status: 400
 
 `},
@@ -215,10 +215,10 @@ X-Koala-Rule: 103
 
 sorry`},
 	{"forward-auth of a malformed path", "/v1/forward-auth", viaCaddy("GET", "/a%zz"), 1, `400
-Content-Length: 140
+Content-Length: 145
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it holds a broken escape; a percent sign is written %25"}`},
+{"type":"about:blank","title":"Bad Request","status":400,"detail":"malformed path: it contains an invalid escape; a percent sign is written %25"}`},
 	{"ext-authz allows", "/v1/ext-authz/comments?act=black", []string{"X-Forwarded-For", "198.51.100.7"}, 1, `200
 Cache-Control: no-store
 Content-Length: 0

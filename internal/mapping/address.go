@@ -7,9 +7,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// parseAddress reads an IP address with or without a port, an IPv6 address
-// with or without brackets. An IPv4-mapped address is the IPv4 address. The
-// zone goes: it names an interface of whoever wrote it, not a caller.
+// parseAddress parses an IP address with or without a port, and an IPv6 address with or
+// without brackets. An IPv4-mapped address becomes the IPv4 address. The zone is
+// dropped, because it names a network interface of the sender.
 func parseAddress(s string) (netip.Addr, bool) {
 	host, ok := cutPort(trim(s))
 	if !ok || host == "" {
@@ -22,8 +22,8 @@ func parseAddress(s string) (netip.Addr, bool) {
 	return address.WithZone("").Unmap(), true
 }
 
-// cutPort takes brackets and port off an address, and tells whether what it
-// took was in order.
+// cutPort removes brackets and port from an address, and reports whether they were
+// valid.
 func cutPort(s string) (host string, ok bool) {
 	if inside, found := strings.CutPrefix(s, "["); found {
 		host, port, closed := strings.Cut(inside, "]")
@@ -49,8 +49,8 @@ func isPort(s string) bool {
 	return true
 }
 
-// addressText is the canonical text of address; the part of written that spells
-// it so already is returned in its place, which saves the allocation.
+// addressText returns the canonical text of address. If written already contains it,
+// addressText returns that part of written, which saves the allocation.
 func addressText(address netip.Addr, written string) string {
 	var buffer [64]byte
 	text := address.AppendTo(buffer[:0])
@@ -60,7 +60,7 @@ func addressText(address netip.Addr, written string) string {
 	return string(text)
 }
 
-// networkText is the address of the network that a client-ip source asks for.
+// networkText returns the address of the network that a client-ip source names.
 func networkText(address netip.Addr, s *rules.ParamSource) string {
 	bits := s.V6
 	if address.Is4() {
@@ -68,14 +68,14 @@ func networkText(address netip.Addr, s *rules.ParamSource) string {
 	}
 	network, err := address.Prefix(bits)
 	if err != nil {
-		return "" // no such prefix; the rule file's parser lets none pass
+		return "" // an invalid prefix length, which the parser of rule files rejects
 	}
 	return network.Addr().String()
 }
 
-// forwardedElement is the element of an X-Forwarded-For list that the hops
-// rightmost ones vouch for; "" if the list is too short. Only the right end
-// was written by gateways, so that is where counting begins.
+// forwardedElement returns the element of an X-Forwarded-For list before the hops
+// rightmost elements; "" if the list is too short. It counts from the right, because
+// gateways append there and clients write the left end.
 func forwardedElement(list string, hops int) string {
 	for ; ; hops-- {
 		comma := strings.LastIndexByte(list, ',')
@@ -89,14 +89,14 @@ func forwardedElement(list string, hops int) string {
 	}
 }
 
-// lastElement is the last element of a header that several gateways may have
-// added to: the nearest one's word.
+// lastElement returns the last element of a header that several gateways may append to:
+// that of the nearest gateway.
 func lastElement(list string) string {
 	return forwardedElement(list, 0)
 }
 
-// canonicalHost is a host in lower case, without its port, an IPv6 address
-// without its brackets, and without the final dot that makes no other host.
+// canonicalHost returns a host in lower case without its port, the brackets of an IPv6
+// address and a final dot, which does not change the host.
 func canonicalHost(s string) string {
 	host := trim(s)
 	if inside, found := strings.CutPrefix(host, "["); found {
@@ -107,8 +107,8 @@ func canonicalHost(s string) string {
 	return lower(strings.TrimSuffix(host, "."))
 }
 
-// lower changes ASCII letters alone, where strings.ToLower would fold all that
-// is not UTF-8 into one character.
+// lower changes ASCII letters only. strings.ToLower would turn all bytes that are not
+// UTF-8 into one character.
 func lower(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {

@@ -95,6 +95,6 @@ func BenchmarkManyParams(b *testing.B) {
 func BenchmarkHostileCookies(b *testing.B) {
 	header := strings.Repeat(",", 60<<10)
 	for b.Loop() {
-		CookiesApart(header)
+		SplitCookies(header)
 	}
 }

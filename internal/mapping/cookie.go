@@ -6,17 +6,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// cookieValue returns the value of the first cookie with this name in a Cookie
-// header. What is no cookie is passed over, and a value that no cookie may have
-// counts only where there is no other: applications in Go read the next one, and
-// a client could keep the rules at the first. A pair of quotes around the value
-// is taken off, as applications do: else each caller would have two names.
-func cookieValue(header, name string) (faulty string) {
+// cookieValue returns the value of the first cookie with this name in a Cookie header.
+// It skips parts that are not cookies. An invalid value counts only if there is no
+// valid one: Go applications skip it too, and otherwise a client could show the rules a
+// value that the application does not use. Quotes around the value are removed, as
+// applications do; otherwise each caller would have two identities.
+func cookieValue(header, name string) (invalid string) {
 	for header != "" {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, found := strings.Cut(pair, "=")
-		// A blank beyond ASCII would be part of the name.
+		// Blanks other than these would be part of the name.
 		if !found || strings.Trim(key, " \t") != name {
 			continue
 		}
@@ -27,15 +27,15 @@ func cookieValue(header, name string) (faulty string) {
 		switch {
 		case isCookieValue(value):
 			return value
-		case faulty == "":
-			faulty = value
+		case invalid == "":
+			invalid = value
 		}
 	}
-	return faulty
+	return invalid
 }
 
-// isCookieValue tells whether net/http takes a value for a cookie's. Blanks and
-// commas are in many, against the standard.
+// isCookieValue reports whether net/http accepts a value as that of a cookie. Many
+// values contain blanks and commas, contrary to the standard.
 func isCookieValue(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -45,12 +45,11 @@ func isCookieValue(value string) bool {
 	return true
 }
 
-// CookiesApart undoes what Envoy does to several Cookie headers: it joins them
-// by a comma, as it does all headers, where an application reads each of them.
-// A client could hide a cookie from the rules behind another one. The comma
-// ends a cookie if a name and an equals sign follow; values hold commas too,
-// against the standard.
-func CookiesApart(joined string) string {
+// SplitCookies separates Cookie headers that Envoy joined by a comma, as it joins all
+// headers. Applications read each of them, so a client could otherwise hide a cookie
+// from the rules behind another one. A comma ends a cookie if a name and an equals sign
+// follow, because values may contain commas too, contrary to the standard.
+func SplitCookies(joined string) string {
 	var apart []byte
 	from := 0
 	for i := range len(joined) {
@@ -65,8 +64,8 @@ func CookiesApart(joined string) string {
 	return string(append(apart, joined[from:]...))
 }
 
-// beginsCookie tells whether a name and an equals sign stand before the next
-// comma, which no name holds.
+// beginsCookie reports whether a name and an equals sign precede the next comma. Names
+// cannot contain a comma.
 func beginsCookie(s string) bool {
 	for i := range len(s) {
 		switch s[i] {

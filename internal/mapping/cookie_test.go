@@ -59,7 +59,7 @@ func TestCookiesCannotHideOtherCookies(t *testing.T) {
 		"uid=a,=b":                "uid=a,=b",
 		"uid=\"a,b\",uid=mallory": "uid=\"a,b\"; uid=mallory",
 	} {
-		if got := CookiesApart(joined); got != want {
+		if got := SplitCookies(joined); got != want {
 			t.Errorf("%s becomes %q; want %q", joined, got, want)
 		}
 	}

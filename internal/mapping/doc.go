@@ -1,15 +1,15 @@
-// Package mapping turns what a gateway says of a request into the parameters
-// that rules speak of.
+// Package mapping turns a request, as a gateway describes it, into the parameters of
+// rules.
 //
-// Params walks the sources from the weakest to the strongest: what every
-// request has (derived), [params], [routes], the gateway's context, the static
-// arguments of the check's URL, and X-Koala-Param headers. A later one
-// overrides an earlier one; a blank value is no value and overrides nothing.
+// Params reads the sources in this order: the parameters that every request has
+// (derived), [params], [routes], the gateway's context, the static arguments of the
+// check's URL, and X-Koala-Param headers. A later source overrides an earlier one; a
+// blank value is no value and overrides nothing.
 //
 // # Families
 //
-// Each door believes one family of headers and looks at no other, whatever
-// else a client managed to send along:
+// Each door trusts one family of headers and ignores all others, which a client may
+// have sent:
 //
 //	auth-request, accel  X-Original-Method, X-Original-URI (or -URL), X-Real-IP;
 //	                     X-Forwarded-Host, X-Forwarded-Proto
@@ -18,28 +18,26 @@
 //	                     X-Forwarded-For, X-Forwarded-Proto
 //	extauthz, middleware the request's own fields
 //	ratelimit            domain and descriptor entries; no request, no address
-//	koala                query and form; no original request, so no route and
-//	                     no client address either
+//	koala                query and form; no original request, and so no route and
+//	                     no client address
 //
-// A check without a header that its family requires is refused with 403. A
-// required address that cannot be read counts as missing: where a gateway
-// fails to say who asks, limits by address must not silently stop.
+// A check without a header that its family requires is refused with 403. A required
+// address that cannot be parsed counts as missing: limits by address must not silently
+// stop working when a gateway does not send the address of the client.
 //
 // # Addresses
 //
-// X-Forwarded-For is read from the right, less Options.TrustedHops, and never
-// beyond its left end: too few hops are a missing header. Empty elements keep
-// their place in the row, since skipping one that a gateway left empty would
-// promote what the client wrote. Where the address is the peer of a connection
-// (extauthz, middleware) one that cannot be read, such as a unix socket, is
-// absent.
+// X-Forwarded-For is read from the right after skipping Options.TrustedHops elements.
+// A list with too few elements counts as a missing header. Empty elements are counted,
+// because skipping an element that a gateway left empty would select one that the
+// client wrote. If the address is the peer of a connection (extauthz, middleware) and
+// cannot be parsed, such as that of a unix socket, the parameter ip is absent.
 //
 // # Targets
 //
-// The absolute form (`GET http://host/path`) is read as its path; the host is
-// the one of the header, as gateways rewrite it. `OPTIONS *` has the path `*`
-// and meets no route. A CONNECT to `host:port` has neither path nor route. A
-// target that is none of these and lacks its first slash is read as if it had
-// one. One with a fragment is malformed: applications differ in where it leaves
-// the path.
+// The absolute form (`GET http://host/path`) is read as its path; the host is that of
+// the Host header, because gateways rewrite the target. `OPTIONS *` has the path `*` and
+// matches no route. A CONNECT to `host:port` has neither path nor route. Any other target
+// without a leading slash is read as if it had one. A target with a fragment is
+// malformed, because applications disagree about where its path ends.
 package mapping

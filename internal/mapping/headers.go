@@ -16,12 +16,12 @@ type HTTPHeaders http.Header
 
 var _ Headers = HTTPHeaders(nil)
 
-// Header returns the value of the header with this lower-case name. Several
-// values are joined by a comma, as Envoy does, and those of Cookie by "; ",
-// as HTTP/2 has it: a comma is no end of a cookie.
+// Header returns the value of the header with this lower-case name. Several values are
+// joined by a comma, as Envoy does, and those of Cookie by "; ", as HTTP/2 requires,
+// because a comma does not end a cookie.
 func (h HTTPHeaders) Header(name string) (string, bool) {
-	// A look-up by converted bytes does not allocate, where
-	// http.Header.Get would for each name that it does not know.
+	// A map lookup by converted bytes does not allocate. http.Header.Get allocates
+	// for each name that net/http does not have interned.
 	var buffer [64]byte
 	values := h[string(appendCanonical(buffer[:0], name))]
 	switch len(values) {

@@ -7,18 +7,17 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The bounds of what one request may bring.
+// The bounds on the parameters of one request.
 const (
-	MaxParams = 64       // parameters that no rule names, together with those that rules do
+	MaxParams = 64       // parameters; more are kept only if rules name them
 	MaxValue  = 4 * 1024 // bytes of a value; the rest is replaced by a digest
 )
 
-// limit holds p to the bounds. It takes out what is blank, shortens long
-// values, and where there are too many parameters drops those that no rule
-// names: the decision does not change by them. Those that rules name stay,
-// however many: without one of them its rules would not be met, and a limit
-// would be passed by. Their number is bounded by the rule files, which are the
-// operator's own.
+// limit applies the bounds to p. It removes blank values, shortens long ones and, if
+// there are too many parameters, drops those that no rule names, which do not affect
+// the decision. It keeps all parameters that rules name: without one of them its rules
+// would not match, and a client could evade a limit. Their number is bounded by the
+// rule files, which the operator writes.
 func limit(set *rules.Set, p *rules.Params) {
 	for i := p.Len() - 1; i >= 0; i-- {
 		parameter := p.List()[i]
@@ -36,11 +35,11 @@ func limit(set *rules.Set, p *rules.Params) {
 	}
 }
 
-// shorten cuts a long value at MaxValue bytes, or just before the character
-// that stands across, and puts a digest in place of the rest. The outcome is
-// longer than MaxValue, so that it is no other value as it stands, and two
-// different values stay different. The blanks around it go first, as they do
-// in a condition: their number must not make another value.
+// shorten cuts a long value at MaxValue bytes, or before the character that crosses that
+// point, and replaces the rest by a digest. The result is longer than MaxValue, so it
+// never equals a value that was not shortened, and different values stay different.
+// Surrounding blanks are trimmed first, as in conditions, because their number must not
+// change the value.
 func shorten(value string) string {
 	value = trim(value)
 	if len(value) <= MaxValue {
@@ -53,16 +52,16 @@ func shorten(value string) string {
 	return value[:cut] + digest(value[cut:])
 }
 
-// once tells the first occurrence of a name from later ones. Beyond MaxParams
-// names it passes over those that no rule names, which bounds the work on a
-// request of very many.
+// once finds the first occurrence of each name. After MaxParams names it ignores names
+// that no rule uses, which bounds the work for a request with very many.
 type once struct {
 	set  *rules.Set
-	few  [12]string // the first names: an ordinary request has no more, and costs no memory
-	n    int        // of them
+	few  [12]string // the first names; most requests have no more and need no allocation
+	n    int        // the number of names in few
 	more []string
 }
 
+// first reports whether name occurs for the first time and is not ignored.
 func (o *once) first(name string) bool {
 	if o.n+len(o.more) >= MaxParams && !o.set.Uses(name) ||
 		slices.Contains(o.few[:o.n], name) || slices.Contains(o.more, name) {

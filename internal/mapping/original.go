@@ -8,8 +8,8 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// field is a header that a door reads: its key, and the name that the manual
-// and the error messages use.
+// field is a header that a door reads: its key, and its name in the manual and in error
+// messages.
 type field struct{ key, name string }
 
 var (
@@ -24,11 +24,11 @@ var (
 	xForwardedFor    = field{"x-forwarded-for", "X-Forwarded-For"}
 )
 
-// extAuthzPrefix is what Envoy puts before the path in HTTP mode.
+// extAuthzPrefix is the prefix that Envoy adds to the path in HTTP mode.
 const extAuthzPrefix = "/v1/ext-authz"
 
-// original is the request that a check is about, as its door's family of
-// headers tells it. What is not known is "".
+// original is the request that a check concerns, according to the headers of its
+// door's family. Unknown parts are "".
 type original struct {
 	call *Request
 
@@ -43,12 +43,12 @@ type original struct {
 	query string
 
 	missing  []string
-	disputed bool // two headers tell different paths
+	disputed bool // two headers name different paths
 }
 
-// read finds the original request in a call. Each door looks at its own family
-// of headers: one that took whichever is there would let a client forge its
-// own path through a gateway that knows nothing of the other family.
+// read extracts the original request from a call. Each door reads its own family of
+// headers only: if it accepted any family, a client could forge its path through a
+// gateway that does not set or clear the headers of the other family.
 func (q *original) read(call *Request, o *Options) error {
 	q.call = call
 	switch call.Door {
@@ -86,8 +86,8 @@ func (q *original) readNginx() {
 	case q.target == "":
 		q.target = url
 	case url != "":
-		// A gateway that sets one of them hands on what a client says in the
-		// other, and there is no telling which is which.
+		// A gateway that sets one of them forwards what a client sends in the other,
+		// and they cannot be distinguished.
 		q.disputed = cutAuthority(url) != cutAuthority(q.target)
 	}
 	q.readForwardedHost()
@@ -121,8 +121,8 @@ func (q *original) readFields() {
 	q.scheme = lower(q.call.Scheme)
 }
 
-// readMiddlewareAddress takes the peer, unless gateways stand before this
-// process: the nearest one is then the peer, and the first trusted hop.
+// readMiddlewareAddress uses the address of the peer, unless there are gateways before
+// this process. The nearest gateway is then the peer and the first trusted hop.
 func (q *original) readMiddlewareAddress(o *Options) {
 	if o.TrustedHops <= 0 {
 		q.setAddress(q.call.Peer)
@@ -141,7 +141,7 @@ func (q *original) readForwardedHost() {
 func (q *original) readForwardedProto() {
 	q.scheme = lower(lastElement(q.header(xForwardedProto.key)))
 	if q.scheme == "" {
-		q.scheme = "http" // what a gateway without TLS may leave unsaid
+		q.scheme = "http" // gateways without TLS may omit the header
 	}
 }
 
@@ -167,9 +167,9 @@ func (q *original) setAddress(written string) bool {
 	return ok
 }
 
-// splitTarget finds path and query in the target, and appends the segments of
-// the path to segments. A target that has no path by its form, `*` or the
-// authority of a CONNECT, has none.
+// splitTarget sets path and query from the target, and appends the segments of the path
+// to segments. Targets without a path by their form, `*` and the authority of a CONNECT,
+// have no segments.
 func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	path, query := cutTarget(q.target)
 	q.query = query
@@ -177,10 +177,10 @@ func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	case q.target == "":
 		return nil, nil // Envoy's TCP checks and CONNECT
 	case !keep && strings.IndexByte(q.target, '#') >= 0:
-		// No target may have one. Some programs end the path or the query there,
-		// others go on behind it: a client could tell the rules one path, and the
-		// application another.
-		return nil, malformed("it holds a fragment; a number sign is written %23")
+		// HTTP does not allow fragments in targets. Some programs end the path or the
+		// query at the number sign and others do not, so that a client could show the
+		// rules one path and the application another.
+		return nil, malformed("it contains a fragment; a number sign is written %23")
 	case path == "*":
 		q.path = path
 		return nil, nil
@@ -194,21 +194,21 @@ func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	return segments, err
 }
 
-// header is a header of the call, "" where it says nothing.
+// header returns a header of the call, "" without a value.
 func (q *original) header(key string) string {
 	if q.call.Headers == nil {
 		return ""
 	}
 	value, _ := q.call.Headers.Header(key)
 	if key == "cookie" && q.call.Door == doorname.ExtAuthzWeb {
-		value = CookiesApart(value) // Envoy has joined them
+		value = SplitCookies(value) // Envoy has joined them
 	}
-	return q.said(value)
+	return q.known(value)
 }
 
-// said is value, or "" where it says nothing: blanks, and at forward-auth a
-// placeholder that the gateway left as it found it.
-func (q *original) said(value string) string {
+// known returns value, or "" if it has no meaning: blanks, and at forward-auth a
+// placeholder that the gateway did not replace.
+func (q *original) known(value string) string {
 	if isBlank(value) || q.call.Door == doorname.ForwardAuth && isPlaceholder(value) {
 		return ""
 	}

@@ -8,28 +8,29 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Options are what a door's setting says of its gateways.
+// Options describe the gateways in front of a door.
 type Options struct {
-	// TrustedHops is how many gateways stand before the one that asks and add
-	// to X-Forwarded-For: as many elements are passed over from the right. For
-	// the middleware, how many stand before the process; 0 takes the peer.
+	// TrustedHops is the number of gateways before the one that sends the check and
+	// that append to X-Forwarded-For: that many elements are skipped from the right.
+	// For the middleware it is the number of gateways before the process; 0 uses the
+	// address of the peer.
 	TrustedHops int
-	// KeepMalformed decides on paths with a broken escape or a NUL, which are
-	// refused otherwise; what is broken then stands for itself.
+	// KeepMalformed decides requests whose paths have an invalid escape or a NUL,
+	// which then stands for itself. Otherwise they are refused.
 	KeepMalformed bool
 }
 
-// Params empties p and fills it with the parameters of r: what [params] and
-// [routes] of set and the rules of the request's door make of it. Later steps
-// override earlier ones. An error is a *Refusal.
+// Params replaces the contents of p by the parameters of r, according to [params] and
+// [routes] of set and to the door of the request. Later steps override earlier ones. An
+// error is a *Refusal.
 func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	p.Reset()
 	var q original
 	if err := q.read(r, o); err != nil {
 		return err
 	}
-	var room [24]string // an ordinary path has no more segments
-	segments, err := q.splitTarget(room[:0], o.KeepMalformed)
+	var buffer [24]string // most paths have fewer segments
+	segments, err := q.splitTarget(buffer[:0], o.KeepMalformed)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	q.addContext(p)
 	q.addArguments(set, p)
-	if believesParamHeaders(r.Door) {
+	if trustsParamHeaders(r.Door) {
 		for _, d := range set.Params {
 			if d.GatewayHeader != "" {
 				add(p, d.Name, q.gatewayValue(d))
@@ -53,19 +54,19 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	return nil
 }
 
-// derive adds what every request of a door has.
+// derive adds the parameters that every request of a door has.
 func (q *original) derive(set *rules.Set, p *rules.Params) {
 	add(p, "door", q.call.Door)
 	if q.call.Door == doorname.RateLimit {
 		add(p, "domain", q.call.Domain)
-		// A descriptor's entries stand beside these two, never in their place.
+		// A descriptor's entries cannot replace these two.
 		seen := once{set: set}
 		seen.first("door")
 		seen.first("domain")
 		for i := range q.call.Entries {
 			e := &q.call.Entries[i]
 			if seen.first(e.Key) {
-				add(p, e.Key, q.said(e.Value))
+				add(p, e.Key, q.known(e.Value))
 			}
 		}
 		return
@@ -77,23 +78,23 @@ func (q *original) derive(set *rules.Set, p *rules.Params) {
 	add(p, "ip", q.ip)
 }
 
-// addContext adds what the gateway's configuration says of the route. Its
-// order counts only where there is more than fits.
+// addContext adds the parameters that the gateway's configuration sets for the route.
+// Their order matters only if there are too many, since the last are dropped.
 func (q *original) addContext(p *rules.Params) {
 	if p.Len()+len(q.call.Context) > MaxParams {
 		for _, name := range slices.Sorted(maps.Keys(q.call.Context)) {
-			add(p, name, q.said(q.call.Context[name]))
+			add(p, name, q.known(q.call.Context[name]))
 		}
 		return
 	}
 	for name, value := range q.call.Context {
-		add(p, name, q.said(value))
+		add(p, name, q.known(value))
 	}
 }
 
-// addArguments adds the arguments of the call itself: static ones, which the
-// gateway's configuration put into the check's URL, and those of Koala's API.
-// At ext-authz the query is the client's, and so it is none of these.
+// addArguments adds the arguments of the check itself: those that the gateway's
+// configuration has in the URL of its checks, and those of Koala's API. At ext-authz
+// the query is that of the client and is not used.
 func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 	seen := once{set: set}
 	switch q.call.Door {
@@ -103,25 +104,25 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 			var name, value string
 			name, value, query = nextArgument(query)
 			if !isOurs(name) && seen.first(name) {
-				add(p, name, q.said(value))
+				add(p, name, q.known(value))
 			}
 		}
 	case doorname.Koala:
 		for i := range q.call.Args {
 			a := &q.call.Args[i]
 			if !isOurs(a.Key) && seen.first(a.Key) {
-				add(p, a.Key, q.said(a.Value))
+				add(p, a.Key, q.known(a.Value))
 			}
 		}
 	}
 }
 
-// isOurs tells whether an argument is one of the service's own.
+// isOurs reports whether an argument is for the service itself.
 func isOurs(name string) bool { return name != "" && name[0] == '_' }
 
-// believesParamHeaders tells whether X-Koala-Param headers are the gateway's
-// word at a door. At the others they are the client's.
-func believesParamHeaders(d string) bool {
+// trustsParamHeaders reports whether X-Koala-Param headers come from the gateway at a
+// door. At the other doors they come from the client.
+func trustsParamHeaders(d string) bool {
 	switch d {
 	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.ExtAuthzWeb:
 		return true

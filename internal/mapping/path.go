@@ -12,7 +12,7 @@ func cutTarget(target string) (path, query string) {
 	return path, query
 }
 
-// cutAuthority takes scheme and authority off a path in absolute form.
+// cutAuthority removes scheme and authority from a target in absolute form.
 func cutAuthority(path string) string {
 	scheme, rest, found := strings.Cut(path, "://")
 	if !found || scheme == "" || strings.ContainsRune(scheme, '/') {
@@ -25,15 +25,14 @@ func cutAuthority(path string) string {
 	return rest[slash:]
 }
 
-// normalizePath appends the segments of a path to segments, each decoded once,
-// with dot segments and empty segments resolved, and returns the path that
-// they spell. Segments are split before they are decoded, so that an encoded
-// slash stays inside its segment; a last segment "" stands for the slash at
-// the end. A broken escape or a NUL is an error, unless keep is set: then it
-// stands for itself.
+// normalizePath appends the segments of a path to segments, each decoded once, with dot
+// segments and empty segments resolved, and returns the resulting path. Segments are
+// split before they are decoded, so that an encoded slash stays inside its segment. A
+// last segment "" stands for a trailing slash. An invalid escape or a NUL is an error
+// unless keep is set: then it stands for itself.
 func normalizePath(path string, segments []string, keep bool) (string, []string, error) {
 	if !keep && strings.IndexByte(path, 0) >= 0 {
-		return "", nil, malformed("it holds a NUL")
+		return "", nil, malformed("it contains a NUL")
 	}
 	first := len(segments)
 	clean := strings.HasPrefix(path, "/")
@@ -68,24 +67,24 @@ func normalizePath(path string, segments []string, keep bool) (string, []string,
 }
 
 func decodeSegment(segment string, keep bool) (string, error) {
-	decoded, whole := decodeEscapes(segment, false)
+	decoded, valid := decodeEscapes(segment, false)
 	switch {
 	case keep:
 		return decoded, nil
-	case !whole:
-		return "", malformed("it holds a broken escape; a percent sign is written %25")
+	case !valid:
+		return "", malformed("it contains an invalid escape; a percent sign is written %25")
 	case strings.IndexByte(decoded, 0) >= 0:
-		return "", malformed("it holds a NUL")
+		return "", malformed("it contains a NUL")
 	}
 	return decoded, nil
 }
 
-// decodeEscapes resolves %XX, and + to a blank if plus is set. A broken escape
-// stands for itself, and whole is false.
-func decodeEscapes(s string, plus bool) (decoded string, whole bool) {
-	whole = true
+// decodeEscapes decodes %XX, and + as a blank if plus is set. An invalid escape stands
+// for itself, and valid is then false.
+func decodeEscapes(s string, plus bool) (decoded string, valid bool) {
+	valid = true
 	if !strings.ContainsAny(s, "%+") {
-		return s, whole
+		return s, valid
 	}
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -97,11 +96,11 @@ func decodeEscapes(s string, plus bool) (decoded string, whole bool) {
 			c = unhex(s[i+1])<<4 | unhex(s[i+2])
 			i += 2
 		case c == '%':
-			whole = false
+			valid = false
 		}
 		b = append(b, c)
 	}
-	return string(b), whole
+	return string(b), valid
 }
 
 func isHex(c byte) bool {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Refusal tells that a check cannot be decided, because of what it lacks or
-// how it is formed. The door answers it as a denial with Status; it is never
-// waved through. Its text holds nothing that a client wrote.
+// Refusal reports that a check cannot be decided, because it lacks a header or is
+// malformed. An enforcing door denies such a check with Status. The text contains
+// nothing that a client wrote.
 type Refusal struct {
-	Status  int      // 400 for a malformed path, 403 for a check whose headers do not tell the request
+	Status  int      // 400 for a malformed request, 403 for a check whose headers do not describe the request
 	Reason  string   // for the log and the client
-	Missing []string // the headers that are missing, as the manual spells them
+	Missing []string // the missing headers, as the manual spells them
 }
 
-// Error says why the check is refused, and what to do about it.
+// Error returns the reason and what to do about it.
 func (r *Refusal) Error() string { return r.Reason }
 
 func lacking(door string, names []string) error {
@@ -30,7 +30,7 @@ func lacking(door string, names []string) error {
 func disputed(door string, a, b field) error {
 	return &Refusal{
 		Status: http.StatusForbidden,
-		Reason: fmt.Sprintf("%s: %s and %s tell different paths; have the gateway set one and clear the other",
+		Reason: fmt.Sprintf("%s: %s and %s name different paths; have the gateway set one and clear the other",
 			door, a.name, b.name),
 	}
 }

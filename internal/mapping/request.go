@@ -1,12 +1,12 @@
 package mapping
 
-// Request is what arrived at a door, before anything of it is believed. For
-// the HTTP doors it is the check call itself; Params finds the original
-// request in it, by the rules of its door.
+// Request is a request as it arrived at a door, before any part of it is trusted. At
+// the HTTP doors it is the check itself; Params extracts the original request from it
+// by the rules of the door.
 type Request struct {
 	Door    string // one of the names in doorname
 	Method  string
-	Path    string // with its query, as it came
+	Path    string // with its query, as received
 	Host    string
 	Scheme  string
 	Peer    string // the peer's address, with or without a port
@@ -19,12 +19,12 @@ type Request struct {
 
 	Principal string // ext_authz: source.principal
 	SNI       string // ext_authz: tls_session.sni
-	// Metadata looks a value up in the gateway's dynamic metadata; nil where
+	// Metadata returns a value of the gateway's dynamic metadata. Nil means that
 	// there is none.
 	Metadata func(namespace, path string) (string, bool)
 }
 
-// Entry is a key and its value, where order or repetition matters.
+// Entry is a key and its value in a list whose order and duplicates matter.
 type Entry struct {
 	Key   string
 	Value string

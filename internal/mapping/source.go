@@ -10,31 +10,31 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// declared is the value of a line of [params]: that of the first source that
-// yields one, "" if none does.
+// declared returns the value of a line of [params], from the first source that has
+// one; "" if none has.
 func (q *original) declared(d *rules.ParamDecl) string {
 	for i := range d.Sources {
 		s := &d.Sources[i]
-		if value := q.said(q.source(s)); value != "" {
+		if value := q.known(q.source(s)); value != "" {
 			return hashIf(s.Hashed, value)
 		}
 	}
 	return ""
 }
 
-// source is what one source says, "" where it does not exist at this door. The
-// source `gateway` says nothing here: X-Koala-Param headers override all else,
-// and so have a step of their own.
+// source returns the value of one source, "" if it does not exist at this door. The
+// source `gateway` has no value here: X-Koala-Param headers override all other sources,
+// so Params reads them in a later step.
 func (q *original) source(s *rules.ParamSource) string {
 	switch s.Kind {
 	case rules.FromHeader:
 		if s.Name == "host" {
-			return q.host // net/http keeps Host apart, and a check's own is the gateway's
+			return q.host // net/http keeps Host out of the headers, and that of a check is the gateway's
 		}
 		return q.header(s.Name)
 	case rules.FromCookie:
 		if q.call.Door == doorname.Middleware {
-			if value := trim(q.programsCookie(s.Name)); value != "" {
+			if value := trim(q.parsedCookie(s.Name)); value != "" {
 				return value
 			}
 		}
@@ -64,9 +64,9 @@ func (q *original) source(s *rules.ParamSource) string {
 	return ""
 }
 
-// programsCookie is the cookie with this name that the program behind the
-// middleware reads, by net/http; "" if it reads none.
-func (q *original) programsCookie(name string) string {
+// parsedCookie returns the cookie as net/http parses it for the program behind the
+// middleware; "" without one.
+func (q *original) parsedCookie(name string) string {
 	headers, ok := q.call.Headers.(HTTPHeaders)
 	if !ok {
 		return ""
@@ -78,8 +78,8 @@ func (q *original) programsCookie(name string) string {
 	return cookie.Value
 }
 
-// gatewayValue is what the gateway's X-Koala-Param header says of a parameter
-// that [params] leaves to it.
+// gatewayValue returns the value of the gateway's X-Koala-Param header for a parameter
+// with the source `gateway` in [params].
 func (q *original) gatewayValue(d *rules.ParamDecl) string {
 	value := q.header(d.GatewayHeader)
 	if value == "" {
@@ -93,9 +93,9 @@ func (q *original) gatewayValue(d *rules.ParamDecl) string {
 	return value
 }
 
-// hashIf is the first 32 hex digits of the value's SHA-256, if asked for. The
-// blanks around it go first, as they do in a condition: they must not make
-// another caller of the same one.
+// hashIf returns the first 32 hex digits of the value's SHA-256 if hashed, else the
+// value. Surrounding blanks are trimmed before, as in conditions, because they must not
+// change the identity of a caller.
 func hashIf(hashed bool, value string) string {
 	if !hashed {
 		return value
@@ -110,8 +110,8 @@ func digest(value string) string {
 	return string(text[:])
 }
 
-// isPlaceholder tells whether value is one {…}, which Caddy leaves where it
-// has nothing to put.
+// isPlaceholder reports whether value is a placeholder {…}, which Caddy leaves in place
+// if it has no value for it.
 func isPlaceholder(value string) bool {
 	value = trim(value)
 	if len(value) < 2 || value[0] != '{' {
@@ -122,5 +122,5 @@ func isPlaceholder(value string) bool {
 
 func isBlank(value string) bool { return trim(value) == "" }
 
-// trim takes off the blanks that conditions take off.
+// trim removes the blanks that conditions ignore.
 func trim(value string) string { return strings.TrimSpace(value) }
