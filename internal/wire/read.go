@@ -1,7 +1,9 @@
-// Package wire reads and appends messages of protobuf as they travel. With the
-// generated messages a call has dozens, each in memory of its own, filled and gone
-// through by reflection, to be dropped when it is answered; and the library does
-// not read texts that are no UTF-8, which Envoy takes from clients as they are.
+// Package wire reads and appends protobuf messages in wire form, and describes the gRPC
+// services that work on them.
+//
+// The generated messages of one call are dozens of allocations, which the protobuf
+// library fills and walks by reflection. The library also rejects strings that are not
+// UTF-8, which Envoy accepts from clients and forwards.
 package wire
 
 import (
@@ -10,45 +12,45 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The kinds of fields that doors read. A field's number times eight and its kind
-// are its tag: `4<<3 | wire.Bytes`.
+// The wire types of fields. A tag is the field's number and its wire type:
+// `4<<3 | wire.Bytes`.
 const (
 	Varint  = uint64(protowire.VarintType)
 	Fixed64 = uint64(protowire.Fixed64Type)
-	Bytes   = uint64(protowire.BytesType) // a text, bytes or a message
+	Bytes   = uint64(protowire.BytesType) // a string, bytes or a message
 )
 
-// Fields goes over the fields of a message, in the order in which they came. Of
-// a field that comes twice the last counts, and messages are merged, which is for
-// the reader to do; fields that it does not know it passes over.
+// Fields iterates over the fields of a message in their order. The caller skips unknown
+// fields, and implements the rules of protobuf for repeated occurrences: the last value
+// of a field counts, and messages are merged.
 type Fields struct {
-	// The field that Next came to.
+	// The current field, set by Next.
 	Tag    uint64
 	Number uint64 // of a Varint or Fixed64
 
-	// Err is why the walk ended early, nil at the end of the message. Readers put
-	// the error of a message within in it, which ends theirs as well.
+	// Err is the error that ended the iteration early, nil at the end of the message.
+	// Callers set it to the error of an inner message, which ends the outer one too.
 	Err error
 
 	whole          []byte
-	from, at, last int // the content is between from and at, the message ends at last
+	from, at, last int // the content is whole[from:at], the message ends at last
 }
 
-// Read begins the walk over a message.
+// Read returns the fields of a message.
 func Read(message []byte) Fields { return Fields{whole: message, last: len(message)} }
 
-// Inner begins the walk over the message that the field is.
+// Inner returns the fields of the message in the current field.
 func (f *Fields) Inner() Fields { return Fields{whole: f.whole, at: f.from, last: f.at} }
 
-// Content is the content of a Bytes field, which is part of the message.
+// Content returns the content of a Bytes field as a part of the message.
 func (f *Fields) Content() []byte { return f.whole[f.from:f.at:f.at] }
 
-// Text is the same out of text, a copy of the whole message: all texts of a call
-// are parts of one.
+// Text returns the content of a Bytes field as a part of text, which is a copy of the
+// whole message, so that all strings of a call need one allocation.
 func (f *Fields) Text(text string) string { return text[f.from:f.at] }
 
-// Pair reads a message of two texts, numbered 1 and 2, as the entries of maps and
-// descriptors are.
+// Pair reads a message of two strings with the numbers 1 and 2, such as an entry of a
+// map or of a descriptor.
 func (f Fields) Pair(text string) (key, value string, err error) {
 	const tagKey, tagValue = 1<<3 | Bytes, 2<<3 | Bytes
 	for f.Next() {
@@ -62,7 +64,7 @@ func (f Fields) Pair(text string) (key, value string, err error) {
 	return key, value, f.Err
 }
 
-// Next goes to the next field, and tells whether there is one.
+// Next advances to the next field, and reports whether there is one.
 func (f *Fields) Next() bool {
 	if f.Err != nil || f.at == f.last {
 		return false
@@ -96,9 +98,9 @@ func (f *Fields) Next() bool {
 	return true
 }
 
-var errNumber = errors.New("a field has a number that is none")
+var errNumber = errors.New("invalid field number")
 
-// fail ends the walk.
+// fail ends the iteration.
 func (f *Fields) fail(err error) bool {
 	f.Err = err
 	return false

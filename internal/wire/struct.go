@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of a Struct and what is in it: google/protobuf/struct.proto.
+// The fields of a Struct and of the messages in it: google/protobuf/struct.proto.
 const (
 	structFields = 1
 	factName     = 1
@@ -18,38 +18,39 @@ const (
 	listValues   = 1
 )
 
-// AppendNumberFact appends an entry of a Struct's map, whose value is a number.
+// AppendNumberFact appends an entry with a number to the map of a Struct.
 func AppendNumberFact(b []byte, name string, n int64) []byte {
 	b, entry, value := beginFact(b, name)
 	return endFact(appendNumber(b, n), entry, value)
 }
 
-// AppendTextFact is the same for a text, which must be UTF-8.
+// AppendTextFact appends an entry with a string, which must be UTF-8, to the map of a
+// Struct.
 func AppendTextFact(b []byte, name, s string) []byte {
 	b, entry, value := beginFact(b, name)
 	b = protowire.AppendString(protowire.AppendTag(b, valueString, protowire.BytesType), s)
 	return endFact(b, entry, value)
 }
 
-// AppendTrueFact is the same for what is true.
+// AppendTrueFact appends an entry with the value true to the map of a Struct.
 func AppendTrueFact(b []byte, name string) []byte {
 	b, entry, value := beginFact(b, name)
 	return endFact(AppendNumber(b, valueBool, 1), entry, value)
 }
 
-// AppendNumbersFact is the same for a list of numbers.
+// AppendNumbersFact appends an entry with a list of numbers to the map of a Struct.
 func AppendNumbersFact(b []byte, name string, numbers []int64) []byte {
 	b, entry, value := beginFact(b, name)
 	b, list := Begin(b, valueList)
 	for _, n := range numbers {
-		var of int
-		b, of = Begin(b, listValues)
-		b = End(appendNumber(b, n), of)
+		var element int
+		b, element = Begin(b, listValues)
+		b = End(appendNumber(b, n), element)
 	}
 	return endFact(End(b, list), entry, value)
 }
 
-// beginFact begins an entry of the map, and its value.
+// beginFact begins an entry of the map and its value.
 func beginFact(b []byte, name string) (fact []byte, entry, value int) {
 	b, entry = Begin(b, structFields)
 	b, value = Begin(AppendText(b, factName, name), factValue)
