@@ -13,11 +13,11 @@ func TestProbeOfCaddy(t *testing.T) {
 	app := h.app()
 
 	t.Run("the sample", func(t *testing.T) {
-		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(caddyWith()(h, app, k.HTTP), "sample")...)
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "no faults"}, comments(caddyWith()(h, app, k.HTTP), "sample")...)
 	})
 	testFact(t, 152, func(t *testing.T) { // without a question mark, the check's URL gets the client's query
 		g := caddyWith([2]string{"uri /v1/forward-auth?\n", "uri /v1/forward-auth\n"})(h, app, k.HTTP)
-		probe(t, 1, []string{"a request that is over its limit passes with the query act=koalagate-probe", "end the `uri` with a question mark"}, comments(g, "query")...)
+		probe(t, 1, []string{"a request over the limit passes with the query act=koalagate-probe", "end the `uri` with a question mark"}, comments(g, "query")...)
 		waitUntil(t, "the log names it", func() bool { return strings.Contains(k.Log(), "clients choose parameters") })
 	})
 	testFact(t, 153, func(t *testing.T) { // outside route, forward_auth runs before request_header
@@ -25,6 +25,6 @@ func TestProbeOfCaddy(t *testing.T) {
 			[2]string{"\t\t# `route` keeps this order.", "\t\t# `handle` does not keep this order."},
 			[2]string{"\t\troute {\n", "\t\thandle {\n"},
 			[2]string{"\t\theader_up X-Koala-Param-Act {vars.koala_act}\n", ""})(h, app, k.HTTP)
-		probe(t, 1, []string{"a request that is over its limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "order")...)
+		probe(t, 1, []string{"a request over the limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "order")...)
 	})
 }

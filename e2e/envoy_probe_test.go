@@ -41,23 +41,23 @@ func TestProbeOfEnvoy(t *testing.T) {
 	}
 
 	t.Run("the sample", func(t *testing.T) {
-		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "ok    connections  kept over refusals", "forged requests are refused like their own", "all is well"}, comments(h.envoy(app, k), "sample")...)
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "ok    connections  kept across refusals", "forged requests are refused", "no faults"}, comments(h.envoy(app, k), "sample")...)
 	})
 	t.Run("the sample over HTTP", func(t *testing.T) {
-		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "all is well"}, comments(h.envoyHTTP(app, k), "web")...)
+		probe(t, 0, []string{"request 6 is refused with 429, by rule 201", "no faults"}, comments(h.envoyHTTP(app, k), "web")...)
 	})
 	for _, c := range []struct {
 		name, listener string
 		code           int
 		want           []string
 	}{
-		{"a filter that is disabled", "disabled", 1, []string{"it is silently open", "Envoy: the filter is missing or `disabled` on this route"}},
-		{"koalagate is gone, and the filter fails open", "open", 1, []string{"it is silently open", "`failure_mode_allow`"}},
-		{"koalagate is gone, and the filter fails closed", "closed", 1, []string{"the first request is answered with 403 Forbidden and nothing of koalagate's", "Envoy: ext_authz says 403 where koalagate does not answer"}},
+		{"a filter that is disabled", "disabled", 1, []string{"the gateway is silently open", "Envoy: the filter is missing or `disabled` on this route"}},
+		{"koalagate is gone, and the filter fails open", "open", 1, []string{"the gateway is silently open", "`failure_mode_allow`"}},
+		{"koalagate is gone, and the filter fails closed", "closed", 1, []string{"the first request is answered with 403 Forbidden, without koalagate's status", "Envoy: ext_authz answers 403 if koalagate exceeds its timeout"}},
 		{"a rate limit without headers", "limit", 1, []string{"FAULT headers      the refusal has no Retry-After", "enable_retry_after_header"}},
-		{"a rate limit with them", "whole", 0, []string{`the quota is 5, 5;w=3600;name="301", of which 0 is left; Retry-After: `, "all is well"}},
-		{"no address", "unlisted", 1, []string{"the first request is answered with 403 Forbidden", "allowed_headers has to list x-forwarded-for"}},
-		{"a parameter that clients choose", "params", 1, []string{"passes with X-Koala-Param-act: koalagate-probe", "keep x-koala- out of allowed_headers"}},
+		{"a rate limit with them", "whole", 0, []string{`the quota is 5, 5;w=3600;name="301", left: 0; Retry-After: `, "no faults"}},
+		{"no address", "unlisted", 1, []string{"the first request is answered with 403 Forbidden", "allowed_headers must list x-forwarded-for"}},
+		{"a parameter that clients choose", "params", 1, []string{"passes with X-Koala-Param-act: koalagate-probe", "remove x-koala- from allowed_headers"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.want, at(c.listener, c.listener)...) })
 	}
@@ -77,7 +77,7 @@ func TestProbeOfKoalagate(t *testing.T) {
 	mutual := h.koalagate("--rules", rules, "--grpc-tls-cert", cert, "--grpc-tls-key", key, "--grpc-tls-client-ca", clients.file)
 	comment := []string{"--method", "POST", "--path", "/api/comments", "--header", "X-User-Id: ann"}
 	own := []string{"--ca", servers.file, "--cert", ownCert, "--key", ownKey}
-	refused := []string{"ok    health       the server and both services are SERVING\n", "ok    refusal      check 6 is denied with 429, by rule 201\n", "Retry-After", "all is well\n"}
+	refused := []string{"ok    health       the server and both services are SERVING\n", "ok    refusal      check 6 is denied with 429, by rule 201\n", "Retry-After", "no faults\n"}
 	for _, c := range []struct {
 		name, target string
 		code         int
@@ -89,23 +89,23 @@ func TestProbeOfKoalagate(t *testing.T) {
 		{"the rate limit service, without a rule", "grpc://" + plain.GRPC, 1, []string{"the rate limit service refused none of 100 calls"}, []string{"--domain", "facts", "--descriptor", "a=b"}},
 		{"a unix socket", socket.GRPC, 0, refused, comment},
 		{"TLS", "grpcs://" + secret.GRPC, 0, refused, append([]string{"--ca", servers.file}, comment...)},
-		{"plain text to TLS", "grpc://" + secret.GRPC, 1, []string{"FAULT reach", "it wants grpcs://"}, comment},
-		{"TLS to plain text", "grpcs://" + plain.GRPC, 1, []string{"FAULT reach", "does it speak TLS"}, comment},
+		{"plain text to TLS", "grpc://" + secret.GRPC, 1, []string{"FAULT reach", "it requires grpcs://"}, comment},
+		{"TLS to plain text", "grpcs://" + plain.GRPC, 1, []string{"FAULT reach", "that it uses TLS"}, comment},
 		{"an authority that nobody trusts", "grpcs://" + secret.GRPC, 1, []string{"FAULT reach", "--ca must be the authority"}, append([]string{"--ca", clients.file}, comment...)},
 		{"another name", "grpcs://" + secret.GRPC, 1, []string{"FAULT reach", "--server-name"}, append([]string{"--ca", servers.file, "--server-name", "other.example"}, comment...)},
 		{"mutual TLS", "grpcs://" + mutual.GRPC, 0, refused, append(own, comment...)},
-		{"mutual TLS without a certificate", "grpcs://" + mutual.GRPC, 1, []string{"FAULT reach", "with grpc_tls_client_ca it wants --cert"}, append([]string{"--ca", servers.file}, comment...)},
-		{"nobody", "grpc://" + unusedAddress(t), 1, []string{"FAULT reach", "is koalagate up"}, append([]string{"--timeout", "1s"}, comment...)},
-		{"a certificate without its key", "grpcs://" + mutual.GRPC, 2, []string{"--cert and --key go together"}, []string{"--cert", ownCert}},
-		{"TLS options without TLS", "grpc://" + plain.GRPC, 2, []string{"are for https:// and grpcs:// alone"}, []string{"--ca", servers.file}},
-		{"no URL", "127.0.0.1:9191", 2, []string{"is no URL that can be probed"}, nil},
+		{"mutual TLS without a certificate", "grpcs://" + mutual.GRPC, 1, []string{"FAULT reach", "with grpc_tls_client_ca it requires --cert"}, append([]string{"--ca", servers.file}, comment...)},
+		{"nobody", "grpc://" + unusedAddress(t), 1, []string{"FAULT reach", "check that koalagate runs"}, append([]string{"--timeout", "1s"}, comment...)},
+		{"a certificate without its key", "grpcs://" + mutual.GRPC, 2, []string{"--cert and --key require each other"}, []string{"--cert", ownCert}},
+		{"TLS options without TLS", "grpc://" + plain.GRPC, 2, []string{"require https:// or grpcs://"}, []string{"--ca", servers.file}},
+		{"no URL", "127.0.0.1:9191", 2, []string{"cannot probe"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { probe(t, c.code, c.want, append([]string{c.target}, c.args...)...) })
 	}
 	t.Run("a door that does not enforce", func(t *testing.T) {
 		for mode, word := range map[string]string{"observe": "observed-deny", "off": "off"} {
 			setModes(t, plain, `{"extauthz":"`+mode+`"}`)
-			probe(t, 1, []string{"the door does not enforce: it says " + word}, append([]string{"grpc://" + plain.GRPC}, comment...)...)
+			probe(t, 1, []string{"the door does not enforce decisions: its verdict is " + word}, append([]string{"grpc://" + plain.GRPC}, comment...)...)
 		}
 	})
 }

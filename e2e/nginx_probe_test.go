@@ -64,18 +64,18 @@ func TestProbeOfNginx(t *testing.T) {
 	t.Run("the sample", func(t *testing.T) {
 		probe(t, 0, []string{
 			"ok    refusal      request 6 is refused with 429, by rule 201\n",
-			`ok    headers      the quota is "r201";q=5;w=3600, of which is left "r201";r=0;t=`,
+			`ok    headers      the quota is "r201";q=5;w=3600, left: "r201";r=0;t=`,
 			"ok    body         a problem document of status 429\n",
-			"ok    connections  kept over refusals",
-			"forged requests are refused like their own\n",
+			"ok    connections  kept across refusals",
+			"forged requests are refused\n",
 			"note  choosing     with another X-User-Id the request passes",
-			"all is well\n",
+			"no faults\n",
 		}, comments(with(), "sample")...)
 	})
 	t.Run("a user named by the gateway", func(t *testing.T) {
 		g := with([2]string{"      proxy_set_header X-Real-IP         $remote_addr;", "      proxy_set_header X-Real-IP         $remote_addr;\n      proxy_set_header X-User-Id         named;"})
 		args := append(comments(g, "chosen"), "--header", "X-Trace: 1")
-		if out := probe(t, 0, []string{"all is well\n"}, args...); strings.Contains(out, "choosing") {
+		if out := probe(t, 0, []string{"no faults\n"}, args...); strings.Contains(out, "choosing") {
 			t.Errorf("it notes headers that clients cannot set, or that no rule uses:\n%s", out)
 		}
 	})
@@ -84,11 +84,11 @@ func TestProbeOfNginx(t *testing.T) {
 	})
 	testFact(t, 112, func(t *testing.T) { // auth_request with arguments lets every request through
 		g := with([2]string{"    auth_request /_koala;", "    auth_request /_koala?a=b;"})
-		probe(t, 1, []string{"none of 20 requests was refused, and no answer tells of a quota: it is silently open", "`auth_request /x?argument`"}, comments(g, "arguments")...)
+		probe(t, 1, []string{"none of 20 requests was refused, and no response reports a quota: the gateway is silently open", "`auth_request /x?argument`"}, comments(g, "arguments")...)
 	})
 	testFact(t, 113, func(t *testing.T) { // auth_request turns a 429 into a 500
 		g := with([2]string{"/v1/auth-request;", "/v1/auth-request?_deny=native;"})
-		probe(t, 1, []string{"after requests that passed, one is answered with 500 Internal Server Error, which is no refusal", "leave `_deny=native` away"}, comments(g, "native")...)
+		probe(t, 1, []string{"after requests that passed, one is answered with 500 Internal Server Error, which is not a refusal", "remove `_deny=native`"}, comments(g, "native")...)
 	})
 	testFact(t, 114, func(t *testing.T) { // a check that announces a body and never sends it
 		g := with([2]string{"      proxy_set_header Content-Length \"\";\n", ""})
@@ -122,12 +122,12 @@ func TestProbeOfNginx(t *testing.T) {
 			if want == "1" {
 				output = "request 51 is refused"
 			}
-			probe(t, 0, []string{output, "all is well"}, g.URL+path, "--header", "X-User-Id: pages "+path)
+			probe(t, 0, []string{output, "no faults"}, g.URL+path, "--header", "X-User-Id: pages "+path)
 		}
 	})
 	t.Run("without error_page", func(t *testing.T) {
 		g := with([2]string{"    error_page 401 403 = @koala_refused;\n", ""})
-		probe(t, 1, []string{"one is answered with 403 Forbidden and nothing of koalagate's", "`error_page 401 403 = @refused`"}, comments(g, "naked")...)
+		probe(t, 1, []string{"one is answered with 403 Forbidden, without koalagate's status", "`error_page 401 403 = @refused`"}, comments(g, "naked")...)
 	})
 	t.Run("headers dropped", func(t *testing.T) {
 		g := with([2]string{"      add_header Retry-After         $koala_retry    always;\n", ""})
@@ -135,38 +135,38 @@ func TestProbeOfNginx(t *testing.T) {
 	})
 	t.Run("body dropped", func(t *testing.T) {
 		g := with([2]string{"{ return 429 $koala_body; }", "{ return 429; }"})
-		probe(t, 1, []string{"FAULT body         the body is a page of HTML", "FAULT headers      Content-Type stands there 2 times"}, comments(g, "body")...)
+		probe(t, 1, []string{"FAULT body         the body is an HTML page", "FAULT headers      Content-Type occurs 2 times"}, comments(g, "body")...)
 	})
 	t.Run("connections that end", func(t *testing.T) {
 		g := with([2]string{"    # Not checked.\n", "    keepalive_timeout 0;\n"})
-		probe(t, 1, []string{"FAULT connections  8 refused requests cost 8 connections", "Is keepalive switched off"}, comments(g, "closing")...)
+		probe(t, 1, []string{"FAULT connections  8 refused requests used 8 connections", "Check whether keepalive is disabled"}, comments(g, "closing")...)
 	})
 	t.Run("connections that end occasionally", func(t *testing.T) {
 		g := with([2]string{"    # Not checked.\n", "    keepalive_requests 4;\n"})
-		probe(t, 0, []string{"note  connections  2 connections ended over 8 refused requests: most were kept", "all is well"}, comments(g, "some")...)
+		probe(t, 0, []string{"note  connections  2 connections ended during 8 refused requests; most were kept", "no faults"}, comments(g, "some")...)
 	})
 	t.Run("a status that is not in the list", func(t *testing.T) {
 		g := with([2]string{"      if ($koala_status = 429) { return 429 $koala_body; }\n", ""})
-		probe(t, 1, []string{"the problem document speaks of status 429 Too Many Requests, the client sees 403 Forbidden"}, comments(g, "status")...)
+		probe(t, 1, []string{"the problem document has status 429 Too Many Requests, but the response has 403 Forbidden"}, comments(g, "status")...)
 	})
 	t.Run("a parameter that is not overwritten", func(t *testing.T) {
 		g := with([2]string{"      proxy_set_header X-Koala-Param-Act $koala_act;\n", ""})
-		probe(t, 1, []string{"a request that is over its limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "param")...)
+		probe(t, 1, []string{"a request over the limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "param")...)
 	})
 	t.Run("an address that clients choose", func(t *testing.T) {
 		g := with([2]string{"X-Real-IP         $remote_addr;", "X-Real-IP         $chosen;"},
 			[2]string{"  log_format", `  map $http_x_forwarded_for $chosen { "" $remote_addr; default $http_x_forwarded_for; }` + "\n  log_format"})
-		probe(t, 1, []string{"a request that is over its limit passes with X-Forwarded-For: 198.51.100.201", "Have the gateway overwrite"}, g.URL+"/by-address", "--requests", "20")
+		probe(t, 1, []string{"a request over the limit passes with X-Forwarded-For: 198.51.100.201", "Let the gateway overwrite"}, g.URL+"/by-address", "--requests", "20")
 	})
 	t.Run("a limit with more room", func(t *testing.T) {
-		probe(t, 1, []string{`none of 3 requests was refused, and the quota is "r201";q=5;w=3600`, "give --requests more"}, append(comments(with(), "room"), "--requests", "3")...)
+		probe(t, 1, []string{`none of 3 requests was refused, and the quota is "r201";q=5;w=3600`, "raise --requests"}, append(comments(with(), "room"), "--requests", "3")...)
 	})
 	t.Run("koalagate is down", func(t *testing.T) {
 		g := with()
 		if err := k.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		probe(t, 1, []string{"it is silently open", "it fails open, and koalagate cannot be reached"}, comments(g, "gone")...)
+		probe(t, 1, []string{"the gateway is silently open", "it fails open, and cannot reach koalagate"}, comments(g, "gone")...)
 	})
 }
 
@@ -175,5 +175,5 @@ func TestProbeOfAnUntrustedGateway(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	k := must(h.stage.Koalagate(binary, append([]string{"KOALAGATE_TRUSTED_PROXIES=203.0.113.0/24"}, raceSettings...), "--rules", h.file("rules.conf", doorRules)))(t)
-	probe(t, 1, []string{"the first request is answered with 403 Forbidden and nothing of koalagate's", "trusted_proxies"}, comments(h.nginx(h.app(), k), "stranger")...)
+	probe(t, 1, []string{"the first request is answered with 403 Forbidden, without koalagate's status", "trusted_proxies"}, comments(h.nginx(h.app(), k), "stranger")...)
 }

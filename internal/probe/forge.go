@@ -1,0 +1,114 @@
+package probe
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// forgery is one attempt to be taken for another client.
+type forgery struct {
+	text    string // for the report
+	query   string
+	headers http.Header
+	advice  string
+}
+
+// The advice against each kind of forgery.
+const (
+	addressAdvice = "Let the gateway overwrite the header with the address that it sees, instead of appending to the client's.\n" +
+		"Envoy: use_remote_address: true.\n" +
+		"If a proxy in front of this gateway sets it, that proxy must overwrite it, and trusted_hops must count the proxy."
+	originalAdvice = "Let the gateway overwrite X-Original-* and X-Forwarded-Method, -Uri, -Host and -Proto in every check."
+	paramAdvice    = "Let the gateway overwrite the header in every check, with an empty value if it has none.\n" +
+		"Envoy over HTTP: remove x-koala- from allowed_headers, or remove the headers before the filter, as the sample does."
+	queryAdvice = "The gateway appends the client's query to the URL of its checks, where koalagate trusts it.\n" +
+		"Caddy: end the `uri` with a question mark; nginx: no $is_args$args after /v1/auth-request."
+)
+
+// forgedValue is the value of forged headers and parameters.
+const forgedValue = "koalagate-probe"
+
+// forgeries returns all attempts. Each of them selects an unused counter if the
+// gateway or koalagate trusts it.
+func (p *prober) forgeries() []forgery {
+	var list []forgery
+	header := func(advice, name, value string) {
+		list = append(list, forgery{
+			text: name + ": " + value, advice: advice,
+			headers: http.Header{textproto.CanonicalMIMEHeaderKey(name): {value}},
+		})
+	}
+	// Addresses of a documentation network, which no list contains.
+	for i, name := range []string{"X-Real-IP", "X-Forwarded-For", "Forwarded", "True-Client-IP", "X-Envoy-External-Address"} {
+		address := "198.51.100." + strconv.Itoa(200+i)
+		if name == "Forwarded" {
+			address = "for=" + address
+		}
+		header(addressAdvice, name, address)
+	}
+	for _, name := range []string{"X-Original-URI", "X-Original-URL", "X-Forwarded-Uri", "X-Rewrite-URL"} {
+		header(originalAdvice, name, "/"+forgedValue)
+	}
+	for _, name := range []string{"X-Original-Method", "X-Forwarded-Method", "X-HTTP-Method-Override"} {
+		header(originalAdvice, name, "PROBE")
+	}
+	header(originalAdvice, "X-Forwarded-Host", "probe.invalid")
+	header(originalAdvice, "X-Forwarded-Proto", "probe")
+	for _, name := range p.Params {
+		dashed := strings.NewReplacer("_", "-", ".", "-", ":", "-").Replace(name)
+		header(paramAdvice, "X-Koala-Param-"+dashed, forgedValue)
+		query := name + "=" + forgedValue
+		list = append(list, forgery{text: "the query " + query, query: query, advice: queryAdvice})
+	}
+	return list
+}
+
+// checkForgeries sends forged requests over the limit. One that passes was
+// taken for another client's.
+func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
+	list := h.forgeries()
+	trusted := 0
+	for _, f := range list {
+		r, err := h.send(ctx, f.query, f.headers)
+		if err != nil {
+			h.fault("forging", err.Error(), stopped)
+			return
+		}
+		if r.isRefusal() || r.status != first.status && first.status < 400 {
+			continue
+		}
+		plain, err := h.send(ctx, "", nil)
+		if err != nil || !plain.isRefusal() {
+			h.note("forging", "the window ended, so the remaining checks are skipped; probe again")
+			return
+		}
+		trusted++
+		h.fault("forging", "a request over the limit passes with "+f.text, f.advice)
+	}
+	if trusted == 0 {
+		h.ok("forging", "all %d forged requests are refused", len(list))
+	}
+	h.checkChosenHeaders(ctx, first)
+}
+
+// checkChosenHeaders sends other values of the headers that the probe was told to
+// send. Whether clients may choose them is unknown: a key or a session
+// authenticates the client, while a user name does not.
+func (h *httpProbe) checkChosenHeaders(ctx context.Context, first *response) {
+	for _, name := range slices.Sorted(maps.Keys(h.Header)) {
+		if name == "Host" {
+			continue
+		}
+		r, err := h.send(ctx, "", http.Header{name: {forgedValue}})
+		if err != nil || r.isRefusal() || r.status >= 400 || first.status < 400 && r.status != first.status {
+			continue
+		}
+		h.note("choosing", "with another "+name+" the request passes: a client that chooses the header has a limit per value;",
+			"unless the header authenticates the client, let the gateway overwrite it")
+	}
+}
