@@ -18,13 +18,12 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // Door is the name of the middleware in rules (door=middleware), and in the modes
 // and policies of engines.
-const Door = doorname.Middleware
+const Door = "middleware"
 
 // Options are the options of New. Engine is required: without it every request is
 // refused with 503.

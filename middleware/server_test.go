@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/middleware"
@@ -291,5 +292,11 @@ func TestNilHandlerIsNotFound(t *testing.T) {
 	middleware.New(options(t, nil, engine.ModeEnforce))(nil).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("%d; want 404", w.Code)
+	}
+}
+
+func TestDoorIsThatOfTheRules(t *testing.T) {
+	if middleware.Door != doorname.Middleware {
+		t.Errorf("the door is %q; rules know %q", middleware.Door, doorname.Middleware)
 	}
 }

@@ -1,0 +1,134 @@
+package koalagate_test
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// publicPackages are the packages for Go programs.
+var publicPackages = []string{".", "engine", "middleware", "rules"}
+
+// Other modules cannot import internal packages, so nothing that a public package
+// exports may name one.
+func TestPublicPackagesNameNoInternalPackage(t *testing.T) {
+	for _, folder := range publicPackages {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.FileExports(file) // drops what is not exported
+			internal := internalImports(t, file)
+			for _, d := range file.Decls {
+				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
+					continue
+				}
+				if f, ok := d.(*ast.FuncDecl); ok {
+					f.Body = nil
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					if s, ok := n.(*ast.SelectorExpr); ok {
+						if id, ok := s.X.(*ast.Ident); ok && internal[id.Name] {
+							t.Errorf("%v: an exported declaration names %s.%s", fset.Position(s.Pos()), id.Name, s.Sel.Name)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+}
+
+// internalImports returns the names under which a file imports internal packages.
+func internalImports(t *testing.T, file *ast.File) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(path, "/internal/") {
+			continue
+		}
+		name := path[strings.LastIndex(path, "/")+1:]
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = true
+	}
+	return names
+}
+
+func TestPublicPackagesHaveExamples(t *testing.T) {
+	for _, folder := range publicPackages {
+		text, err := os.ReadFile(filepath.Join(folder, "example_test.go"))
+		if err != nil || !strings.Contains(string(text), "// Output:") {
+			t.Errorf("%s: %v; want example_test.go with an example that runs", folder, err)
+		}
+	}
+}
+
+// Zero and unknown values of package rules match nothing and allow nothing.
+func TestZeroRulesAllowNothing(t *testing.T) {
+	var matches rules.Matches
+	set := new(rules.Set)
+	set.Match(nil, &matches)
+	set.Match(new(rules.Params), &matches)
+	if len(matches.List) > 0 || set.Rule(1) != nil || set.Uses("uid") {
+		t.Errorf("a zero Set matches %v", matches.List)
+	}
+	if set, findings := rules.Parse(nil, rules.Options{}); set != nil || !findings.HasErrors() {
+		t.Errorf("no sources are the rule set %v; want an error", set)
+	}
+	if new(rules.Routes).Match("GET", []string{"a"}, new(rules.Params)) {
+		t.Error("zero Routes match")
+	}
+	if n := new(rules.Dict).Len(); n != 0 {
+		t.Errorf("a zero Dict has %d entries", n)
+	}
+	if v := (*rules.Result)(nil).Verdict(); v == rules.Allow {
+		t.Error("a nil Result allows")
+	}
+	if (&rules.Rule{}).Counts() {
+		t.Error("a zero Rule counts")
+	}
+	for _, v := range []rules.Verdict{rules.VerdictUnset, rules.Challenge + 1, math.MaxUint8} {
+		d := engine.Decision{Verdict: v, Answers: []engine.Answer{{Verdict: v}}}
+		if d.Allowed() || v.String() == rules.Allow.String() || d.Answers[0].DecisionWord() != "deny" {
+			t.Errorf("verdict %d: %s, %s; want it denied", v, v, d.Answers[0].DecisionWord())
+		}
+	}
+}
+
+// A rule set whose only entries refuse refuses requests that no rule matches.
+func TestEntriesDecideWithoutRules(t *testing.T) {
+	const text = "[rules]\n[result]\n0 : {\"Err_no\":10}\n1 : {\"Err_no\":0}\n"
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{AllowEmpty: true})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	d, err := engine.New(set).Decide(context.Background(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{}}})
+	if err != nil || d.Allowed() {
+		t.Errorf("%+v, %v; want it refused", d, err)
+	}
+}
