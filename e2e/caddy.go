@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// severalInstances are the lines that Caddy's sample wants changed with several
+// instances.
+var severalInstances = [][2]string{{"lb_retries 2\n", "lb_retries 6\n"}, {"# fail_duration 2s\n", "fail_duration 2s\n"}, {"# max_fails 3\n", "max_fails 3\n"}}
+
 // Caddy starts Caddy with deploy/caddy/Caddyfile in front of the application at
 // app, using koalagate at the addresses. Pairs are further replacements of texts
 // that occur in the sample once.
@@ -19,6 +23,9 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 		return nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
+	if len(koalagate) > 1 {
+		pairs = append(pairs, severalInstances...)
+	}
 	text, err := s.sample("deploy/caddy/Caddyfile", append(pairs,
 		[2]string{"http://:8080 {", fmt.Sprintf("http://:%d {", port)},
 		[2]string{"forward_auth 127.0.0.1:9981 {", "forward_auth " + strings.Join(koalagate, " ") + " {"})...)

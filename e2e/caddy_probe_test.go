@@ -22,8 +22,8 @@ func TestProbeOfCaddy(t *testing.T) {
 	})
 	testFact(t, 153, func(t *testing.T) { // outside route, forward_auth runs before request_header
 		g := caddyWith(
-			[2]string{"\t\t# `route` keeps this order.", "\t\t# `handle` does not keep this order."},
-			[2]string{"\t\troute {\n", "\t\thandle {\n"},
+			[2]string{"\t# `route` keeps this order.", "\t# `handle` does not keep this order."},
+			[2]string{"\troute {\n", "\thandle {\n"},
 			[2]string{"\t\theader_up X-Koala-Param-Act {vars.koala_act}\n", ""})(h, app, k.HTTP)
 		probe(t, 1, []string{"a request over the limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "order")...)
 	})

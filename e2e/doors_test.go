@@ -204,7 +204,10 @@ func resistsForgery(t *testing.T, g *e2e.Gateway, _ *e2e.App) {
 	if passed != 5 {
 		t.Errorf("%d requests from one address passed with forged addresses; want 5", passed)
 	}
-	for _, path := range []string{"//api/comments", "/api/./comments", "/api/x/../comments", "/api/%63omments", "/api/comments?a=b"} {
+	for _, path := range []string{"/api/./comments", "/api/x/../comments"} {
+		wantRefused(t, "POST", g.URL+path, append(forgeries, "X-User-Id: refused")...)
+	}
+	for _, path := range []string{"//api/comments", "/api/%63omments", "/api/comments?a=b"} {
 		// The user of the test of refusals has no comment left.
 		if r := send(t, "POST", g.URL+path, append(forgeries, "X-User-Id: refused")...); r.status != 429 {
 			t.Errorf("%s: %d; want 429, as for /api/comments", path, r.status)

@@ -35,6 +35,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	s.BePatient(true)
+	s.TrustUsers(true)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

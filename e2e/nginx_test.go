@@ -11,7 +11,7 @@ var largeUploads = [2]string{"uninitialized_variable_warn off;", "uninitialized_
 
 // nginxFailsClosed removes the line of the sample that lets requests through if
 // koalagate is down.
-var nginxFailsClosed = [2]string{"      error_page 500 502 503 504 = @koala_open;\n", ""}
+var nginxFailsClosed = [2]string{"      error_page 502 503 504 = @koala_open;\n", ""}
 
 func nginxWith(name string, pairs ...[2]string) func(*fixture, *e2e.App, ...string) *e2e.Gateway {
 	return func(h *fixture, app *e2e.App, koalagate ...string) *e2e.Gateway {

@@ -101,12 +101,17 @@ func TestOddRequestsThroughGateways(t *testing.T) {
 
 // sendRaw sends a request byte for byte, and returns the final status.
 func sendRaw(g *e2e.Gateway, request string) (int, error) {
+	return sendRawFor(g, request, 20*time.Second)
+}
+
+// sendRawFor waits for the answer for that long.
+func sendRawFor(g *e2e.Gateway, request string, wait time.Duration) (int, error) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
 		return 0, err
 	}
 	// The answer may arrive before the end of a long request was sent.

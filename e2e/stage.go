@@ -34,6 +34,8 @@ type Stage struct {
 	closers  []func()
 	// isPatient makes gateways wait longer for koalagate than their samples do.
 	isPatient bool
+	// trustsUsers reports that gateways believe the X-User-Id of their clients.
+	trustsUsers bool
 }
 
 // NewStage returns an empty stage. Programs write into dir.
@@ -96,6 +98,11 @@ func (s *Stage) sample(name string, pairs ...[2]string) (string, error) {
 			return "", fmt.Errorf("%s: %q occurs %d times; want once", name, p[0], n)
 		}
 		out = strings.Replace(out, p[0], p[1], 1)
+	}
+	if s.trustsUsers {
+		if out, err = withUsers(name, out); err != nil {
+			return "", err
+		}
 	}
 	if s.isPatient {
 		return withLongTimeouts(name, out)

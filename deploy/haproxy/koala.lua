@@ -47,7 +47,7 @@ local function check_headers(txn)
 	end
 	headers["x-forwarded-method"] = { txn.sf:method() }
 	headers["x-forwarded-uri"] = { txn.sf:pathq() }
-	headers["x-forwarded-host"] = { txn.sf:req_hdr("host") }
+	headers["x-forwarded-host"] = { txn.sf:req_fhdr("host") }
 	headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
 	headers["x-forwarded-for"] = { txn.sf:src() }
 	return headers, lines

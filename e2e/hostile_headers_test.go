@@ -1,0 +1,152 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// A client's headers are limited by the gateway, below what koalagate reads:
+// koalagate answers 431 to longer ones and closes the connection, and a gateway
+// that has to dial again and again takes its only instance for gone.
+func TestHostileLongHeadersCostNoConnection(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.stage.TrustUsers(false)
+	k := h.koalagate("--rules", h.file("rules.conf", hostileRules))
+	app := h.app()
+	for name, start := range map[string]func(k *e2e.Koalagate) *e2e.Gateway{
+		"envoy over HTTP": func(k *e2e.Koalagate) *e2e.Gateway { return h.envoyHTTP(app, k) },
+		"nginx":           func(k *e2e.Koalagate) *e2e.Gateway { return h.nginx(app, k) },
+		"accel":           func(k *e2e.Koalagate) *e2e.Gateway { return nginxWith("nginx/accel.conf")(h, app, k.HTTP) },
+		"caddy":           func(k *e2e.Koalagate) *e2e.Gateway { return caddyWith()(h, app, k.HTTP) },
+		"haproxy":         func(k *e2e.Koalagate) *e2e.Gateway { return haproxyWith()(h, app, k.HTTP) },
+	} {
+		relay := must(h.stage.Relay(k.HTTP))(t)
+		g := start(&e2e.Koalagate{Program: k.Program, HTTP: relay.Address, GRPC: k.GRPC, Admin: k.Admin})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantStatus(t, 200, "GET", g.URL+"/a")
+			before := relay.Opened()
+			concurrently(16, func(int) {
+				for _, request := range longRequests() {
+					if status, err := sendRaw(g, request); err == nil && status < 400 {
+						t.Errorf("%d bytes of headers: %d; want a refusal", len(request), status)
+					}
+					if status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
+						t.Errorf("a blocked request meanwhile: %d, %v; want 403", status, err)
+					}
+				}
+			})
+			// Sixteen clients at once may make as many, and each of two workers.
+			if opened := relay.Opened() - before; opened > 2*16+2 {
+				t.Errorf("%d long requests opened %d connections to koalagate; want no more than the clients", 16*len(longRequests()), opened)
+			}
+		})
+	}
+}
+
+// longRequests have 70 kB to 1 MB of headers: in few lines and in many, in the
+// target, and in one header that every gateway sends on.
+func longRequests() []string {
+	lines := func(n, size int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "\r\nX-H%d: %s", i, strings.Repeat("x", size))
+		}
+		return b.String()
+	}
+	const get = "GET /a HTTP/1.1\r\nHost: shop.example"
+	return []string{
+		get + lines(10, 7000), get + lines(40, 7900), get + lines(125, 7900), get + lines(5000, 50),
+		get + "\r\nCookie: a=" + strings.Repeat("x", 300_000), "GET /" + strings.Repeat("x", 100_000) + " HTTP/1.1\r\nHost: shop.example",
+	}
+}
+
+// Clients that hold all connections of a gateway by headers that never end slow
+// others down. They do not open the way for requests that koalagate refuses.
+func TestHostileHalfSentHeadersKeepTheLimits(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.stage.TrustUsers(false)
+	k := h.koalagate("--rules", h.file("rules.conf", hostileRules))
+	app := h.app()
+	few := [2]string{"events {}", "events { worker_connections 40; }"} // for each of two workers
+	for name, c := range map[string]struct {
+		g    *e2e.Gateway
+		most int // held connections: about as many as the gateway takes
+	}{
+		"haproxy": {haproxyWith([2]string{"maxconn 2000\n", "maxconn 40\n"}, [2]string{"maxconn 900\n", "maxconn 18\n"},
+			[2]string{"timeout http-request 5s\n", "timeout http-request 1s\n"})(h, app, k.HTTP), 40},
+		"nginx": {nginxWith("nginx/nginx.conf", few)(h, app, k.HTTP), 80},
+		"accel": {nginxWith("nginx/accel.conf", few)(h, app, k.HTTP), 80},
+		"caddy": {caddyWith()(h, app, k.HTTP), 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const steps = 40
+			for range steps {
+				holdHalfSent(t, c.g, c.most/steps)
+				wantNoneOpen(t, c.g)
+			}
+			waitUntil(t, "koalagate decides again", func() bool {
+				status, err := sendRaw(c.g, "GET /a HTTP/1.1\r\nHost: blocked.example")
+				return err == nil && status == http.StatusForbidden
+			})
+		})
+	}
+}
+
+// wantNoneOpen sends requests that koalagate refuses among others that it allows,
+// which leave connections to the application open. The gateway may end a
+// connection that it has no room for.
+func wantNoneOpen(t *testing.T, g *e2e.Gateway) {
+	t.Helper()
+	concurrently(16, func(i int) {
+		host := []string{"blocked.example", "shop.example"}[i%2]
+		for range 5 {
+			status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: "+host)
+			if err == nil && host == "blocked.example" && status < 400 {
+				t.Errorf("a blocked request: %d; want a refusal", status)
+			}
+		}
+	})
+}
+
+// The frontends of HAProxy's sample leave koalagate's section its share of the
+// connections: a request that is asked about takes one of each.
+func TestHostileConnectionsLeaveHAProxyItsOwn(t *testing.T) {
+	h := newFixture(t)
+	text := string(must(os.ReadFile(h.stage.Path("deploy/haproxy/haproxy.cfg")))(t))
+	var limits []int
+	for _, found := range regexp.MustCompile(`(?m)^    maxconn (\d+)$`).FindAllStringSubmatch(text, -1) {
+		limits = append(limits, must(strconv.Atoi(found[1]))(t))
+	}
+	if len(limits) != 2 || 2*limits[1] >= limits[0] {
+		t.Errorf("the limits are %d; want one of all frontends, and less than half of it for the frontend public", limits)
+	}
+}
+
+// holdHalfSent opens connections and begins a request on each, until the test
+// ends.
+func holdHalfSent(t *testing.T, g *e2e.Gateway, connections int) {
+	t.Helper()
+	for range connections {
+		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(g.URL, "http://"), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		// A gateway without room for it has ended it already.
+		_, _ = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-H: ")
+	}
+}

@@ -1,0 +1,261 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// hostileRules record each request in the decision log with its trace, and block
+// a host.
+const hostileRules = `
+[params]
+trace : header X-Trace
+uid   : header X-User-Id
+act   : gateway
+[rules]
+rule : [direct] [host=blocked.example]  [] [result=2; return=101]
+rule : [direct] [trace=none; uid=none; act=none; method=none; path=/none] [] [result=2; return=102]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// hostileGateways starts the samples of all gateways before the application, as
+// they are but for X-Trace, which Envoy sends over HTTP only where it is listed.
+func hostileGateways(h *fixture, app string, k *e2e.Koalagate) map[string]*e2e.Gateway {
+	h.Helper()
+	plain := &e2e.App{Address: app}
+	return map[string]*e2e.Gateway{
+		"envoy": h.envoy(plain, k), "nginx": h.nginx(plain, k), "accel": nginxWith("nginx/accel.conf")(h, plain, k.HTTP),
+		"caddy": caddyWith()(h, plain, k.HTTP), "haproxy": haproxyWith()(h, plain, k.HTTP),
+		"envoy over HTTP": must(h.stage.EnvoySample("envoy/envoy-http.yaml",
+			[2]string{"port_value: 9901 ", "port_value: 0 "}, [2]string{"port_value: 10000 ", "port_value: 0 "},
+			[2]string{"port_value: 8000 ", "port_value: " + port(app) + " "},
+			[2]string{"port_value: 9981 ", "port_value: " + port(k.HTTP) + " "},
+			[2]string{"port_value: 9982 ", "port_value: " + port(k.Admin) + " "},
+			[2]string{"                - { exact: cookie, ignore_case: true }\n", "                - { exact: cookie, ignore_case: true }\n                - { exact: x-trace, ignore_case: true }\n"}))(h.T),
+	}
+}
+
+// Whatever reaches the application behind a sample, koalagate has decided on it:
+// by the method, path and host that the application's router reads.
+func TestHostileRequestsReachNothingUndecided(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.stage.TrustUsers(false)
+	file := filepath.Join(h.dir, "decisions.log")
+	k := h.koalagateWith([]string{"KOALAGATE_DECISION_LOG=" + file, "KOALAGATE_DECISION_LOG_PARAMS=all"}, "--rules", h.file("rules.conf", hostileRules))
+	ledger := must(h.stage.Ledger())(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	requests := hostileTable()
+	count := 200
+	if *long {
+		count = 10_000
+	}
+	for range count {
+		requests = append(requests, hostileRandom(random))
+	}
+	gateways := hostileGateways(h, ledger.Address, k)
+	sendHostile(t, gateways, requests)
+
+	entries := ledger.Entries()
+	decisions := decidedIn(t, file, entries)
+	seen := 0
+	for name := range gateways {
+		for i, r := range requests {
+			trace := traceOf(name, i)
+			for _, entry := range entries[trace] {
+				seen++
+				if wrong := undecided(entry, decisions[trace], name != "envoy over HTTP"); wrong != "" {
+					t.Errorf("%s, %q: %s; the application got %s %q of %q, and koalagate decided %+v",
+						name, r.raw(trace), wrong, entry.Method, entry.Target, entry.Host, decisions[trace])
+				}
+			}
+		}
+	}
+	for _, entry := range entries[""] {
+		if entry.Target == "/healthz" {
+			continue // the stage sends it until the gateway answers
+		}
+		t.Errorf("the application got %s %q of %q without its trace", entry.Method, entry.Target, entry.Host)
+	}
+	t.Logf("%d of %d requests reached the application", seen, len(gateways)*len(requests))
+}
+
+func traceOf(gateway string, i int) string {
+	return fmt.Sprintf("%s-%d", strings.ReplaceAll(gateway, " ", "-"), i)
+}
+
+// hostileSenders is the number of connections to each gateway.
+const hostileSenders = 16
+
+// sendHostile sends every request to every gateway, and wants 200 of plain ones.
+func sendHostile(t *testing.T, gateways map[string]*e2e.Gateway, requests []hostileRequest) {
+	t.Helper()
+	var senders sync.WaitGroup
+	for name, g := range gateways {
+		for first := range hostileSenders {
+			senders.Go(func() {
+				for i := first; i < len(requests); i += hostileSenders {
+					wait := 20 * time.Second
+					if !requests[i].plain {
+						wait = 2 * time.Second // some gateways wait for the rest of what is no request
+					}
+					status, err := sendRawFor(g, requests[i].raw(traceOf(name, i)), wait)
+					if requests[i].plain && (err != nil || status != http.StatusOK) {
+						t.Errorf("%s, %q: %d, %v; want 200", name, requests[i].raw(""), status, err)
+					}
+				}
+			})
+		}
+	}
+	senders.Wait()
+}
+
+// hostileDecision is what koalagate's rules saw of a request.
+type hostileDecision struct {
+	Method, Path, Host, Act, UID string
+	Verdict                      string
+}
+
+// decidedIn reads the decision log until it has a line for every entry that is
+// not exempt, or some time has passed.
+func decidedIn(t *testing.T, file string, entries map[string][]e2e.Entry) map[string][]hostileDecision {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		decisions := readDecisions(t, file)
+		missing := false
+		for trace, list := range entries {
+			missing = missing || len(decisions[trace]) < len(list) && !strings.HasPrefix(list[0].Target, "/healthz")
+		}
+		if !missing || time.Now().After(deadline) {
+			return decisions
+		}
+	}
+}
+
+// readDecisions reads the whole lines of a decision log, by trace. The rate limit
+// service sees no request.
+func readDecisions(t *testing.T, file string) map[string][]hostileDecision {
+	t.Helper()
+	decisions := make(map[string][]hostileDecision)
+	text := string(must(os.ReadFile(file))(t))
+	for line := range strings.Lines(text) {
+		var d struct {
+			Params struct{ Method, Path, Host, Act, UID, Trace string }
+			Answer struct{ Verdict string }
+		}
+		if !strings.HasSuffix(line, "\n") || json.Unmarshal([]byte(line), &d) != nil || d.Params.Trace == "" {
+			continue
+		}
+		p := d.Params
+		decisions[p.Trace] = append(decisions[p.Trace], hostileDecision{p.Method, p.Path, p.Host, p.Act, p.UID, d.Answer.Verdict})
+	}
+	return decisions
+}
+
+// claims are headers by which applications take another user, path, host or
+// method than the request's own. None of them reaches the application from a
+// client, however it is spelled.
+var claims = []string{
+	"x-user-id", "x-koala-param-act", "forwarded", "x-forwarded-prefix", "x-original-url", "x-original-uri", "x-rewrite-url",
+	"x-http-method-override", "x-http-method", "x-method-override",
+}
+
+// undecided returns what is wrong with a request that reached the application,
+// "" where koalagate decided to let it through as the application reads it. A
+// gateway that hasRoutes gives downloads their act.
+func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) string {
+	for name, values := range entry.Header {
+		spelled := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		if slices.Contains(claims, spelled) || spelled == "x-koala-rule" && values[0] == "9" {
+			return "the client's " + name + " reached the application"
+		}
+	}
+	if host, found := entry.Header["X-Forwarded-Host"]; found && hostOf(host[0]) != hostOf(entry.Host) {
+		return fmt.Sprintf("X-Forwarded-Host is %q", host)
+	}
+	target, _, _ := strings.Cut(entry.Target, "?")
+	if len(decisions) == 0 {
+		if target == "/healthz" {
+			return "" // the samples exempt it
+		}
+		return "koalagate did not decide"
+	}
+	d := decisions[0]
+	path, err := url.PathUnescape(d.Path)
+	switch {
+	case len(decisions) > 1:
+		return "koalagate decided more than once"
+	case d.Verdict != "allow":
+		return "koalagate refused"
+	case d.UID != "":
+		return "koalagate believed the client's X-User-Id"
+	case d.Method != entry.Method:
+		return "the methods differ"
+	case d.Host != hostOf(entry.Host):
+		return "the hosts differ"
+	case target == "*" && d.Path == "*":
+		return ""
+	case err != nil || path != entry.Path:
+		return "the paths differ"
+	case resolved(entry.Path) != path:
+		return "another router reads the path " + resolved(entry.Path)
+	case d.Act != "download" && strings.HasPrefix(path, "/downloads/") && hasRoutes:
+		return "it passed without act=download"
+	case d.Act != "" && !strings.HasPrefix(strings.ToLower(path), "/downloads/"):
+		return "its act is of another path"
+	}
+	return ""
+}
+
+var portAtEnd = regexp.MustCompile(`:[0-9]*$`)
+
+// hostOf returns the name that an application compares a Host with.
+func hostOf(host string) string {
+	name := portAtEnd.ReplaceAllString(strings.ToLower(host), "")
+	if inside, found := strings.CutPrefix(name, "["); found {
+		return strings.TrimSuffix(inside, "]")
+	}
+	return strings.TrimSuffix(name, ".")
+}
+
+// resolved returns the path that a lenient router reads in a decoded path: a
+// backslash is a slash, parameters of dot segments are dropped, and dot segments
+// and empty segments are resolved.
+func resolved(path string) string {
+	segments := strings.Split(strings.ReplaceAll(path, `\`, "/"), "/")
+	var kept []string
+	for i, segment := range segments {
+		if name, _, found := strings.Cut(segment, ";"); found && (name == "." || name == "..") {
+			segment = name
+		}
+		last := i == len(segments)-1
+		switch segment {
+		case "..":
+			kept = kept[:max(0, len(kept)-1)]
+		case "", ".":
+		default:
+			kept = append(kept, segment)
+			continue
+		}
+		if last {
+			kept = append(kept, "")
+		}
+	}
+	return "/" + strings.Join(kept, "/")
+}

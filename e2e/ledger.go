@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// TraceHeader names each request of a test, so that what the application and
+// koalagate recorded about it can be compared.
+const TraceHeader = "X-Trace"
+
+// Entry is what reached the application of one request.
+type Entry struct {
+	Method string
+	Host   string
+	Path   string // decoded, as a router of net/http matches it
+	Target string // as the gateway sent it
+	Header http.Header
+}
+
+// Ledger is an application that answers every request with 200 and records it
+// by its trace.
+type Ledger struct {
+	Address string // host:port
+
+	mu      sync.Mutex
+	entries map[string][]Entry
+}
+
+// Ledger starts such an application.
+func (s *Stage) Ledger() (*Ledger, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{Address: listener.Addr().String(), entries: make(map[string][]Entry)}
+	server := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends with ErrServerClosed
+	}()
+	s.closers = append(s.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		<-done
+	})
+	return l, nil
+}
+
+// ServeHTTP records the request.
+func (l *Ledger) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	trace := r.Header.Get(TraceHeader)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[trace] = append(l.entries[trace], Entry{
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, Target: r.RequestURI, Header: r.Header.Clone(),
+	})
+}
+
+// Entries returns all requests that arrived so far, by trace. Those without a
+// trace have the trace "".
+func (l *Ledger) Entries() map[string][]Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entries := make(map[string][]Entry, len(l.entries))
+	for trace, list := range l.entries {
+		entries[trace] = append([]Entry(nil), list...)
+	}
+	return entries
+}
