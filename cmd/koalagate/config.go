@@ -11,12 +11,12 @@ func (p *program) configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Show the configuration",
 		Args:  noArguments,
-		RunE:  func(*cobra.Command, []string) error { return errors.New("a command is missing: config print") },
+		RunE:  func(*cobra.Command, []string) error { return errors.New("missing command; want config print") },
 	}
 	show := &cobra.Command{
 		Use:   "print",
-		Short: "Print every option, its value and where that comes from",
-		Long:  "Print every option as a configuration file would say it, and where its value comes from:\nflags beat the environment, which beats the file, which beats the defaults. Secrets are masked.",
+		Short: "Print every setting with its value and origin",
+		Long:  "Print every setting in the format of the configuration file, with the origin of its value.\nFlags override the environment, which overrides the file, which overrides the defaults.\nSecrets are masked.",
 		Args:  noArguments,
 	}
 	s := addSettings(show)

@@ -9,11 +9,11 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {
+func TestFlagsHaveTheDefaultsOfTheirKeys(t *testing.T) {
 	s := addSettings((&program{}).versionCommand())
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != configFlag && !slices.Contains(config.Keys(), keyOf(f)) {
-			t.Errorf("--%s sets %s, which is no key", f.Name, keyOf(f))
+			t.Errorf("--%s sets the unknown key %s", f.Name, keyOf(f))
 		}
 	})
 	loaded, err := s.load(nil)
@@ -22,7 +22,7 @@ func TestEveryFlagSetsAKeyToItsDefault(t *testing.T) {
 	}
 	for key, source := range loaded.Sources {
 		if source != "default" {
-			t.Errorf("%s comes from %s though nothing is said", key, source)
+			t.Errorf("%s comes from %s; want its default", key, source)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Koalagate answers gateways whether a request may pass: it reads rules,
-// counts in Redis or in process, and speaks the protocols of Envoy, nginx and
-// other gateways.
+// Koalagate tells gateways whether a request may pass. It evaluates rules, counts
+// in Redis or in process, and implements the protocols of Envoy, nginx and other
+// gateways.
 package main
 
 import "os"

@@ -11,8 +11,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"koalagate": main})
 }
 
-// TestStories plays what people do with the command: one story a file. The
-// commands beyond testscript's own are in story_test.go.
+// TestStories runs the command as users do, with one story per file. story_test.go
+// adds commands to those of testscript.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",

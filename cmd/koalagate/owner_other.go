@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keepOwner has nothing to do where files have no owner and group of this kind.
+// keepOwner does nothing on systems without Unix owners and groups.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }

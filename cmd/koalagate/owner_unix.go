@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// keepOwner gives f the owner and group of a file that it is to replace: what
-// root lays out, the service must still be able to read. Who may not give files
-// away becomes the owner, which harms nobody, but the group must stay, since the
-// mode may let others in by it alone.
+// keepOwner gives f the owner and group of the file that it will replace, so that
+// the service can still read a file that root formats. A user that may not change
+// owners becomes the owner, which is harmless, but the group must stay the same,
+// because the mode may grant access through it alone.
 func keepOwner(f *os.File, replaced fs.FileInfo) error {
 	before, ok := replaced.Sys().(*syscall.Stat_t)
 	if !ok {

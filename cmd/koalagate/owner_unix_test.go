@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReplacedFilesKeepTheirGroup has a file of a group that this process may give
-// files to and does not make them in: any for root, another of its own for others.
+// TestReplacedFilesKeepTheirGroup replaces a file whose group differs from that of
+// new files: any group for root, another of its groups for other users.
 func TestReplacedFilesKeepTheirGroup(t *testing.T) {
 	groups, err := os.Getgroups()
 	if err != nil {
@@ -24,7 +24,7 @@ func TestReplacedFilesKeepTheirGroup(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	want := os.Getegid() // that of who is in no other
+	want := os.Getegid() // for a user in a single group
 	if at := slices.IndexFunc(groups, func(g int) bool { return g != want }); at >= 0 {
 		want = groups[at]
 	}

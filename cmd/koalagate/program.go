@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// program is one run of the command: what it is given, where it reads and where
-// it writes.
+// program is one run of the command, with its arguments, environment and streams.
 type program struct {
 	args    []string
 	environ []string
@@ -24,31 +23,32 @@ type program struct {
 // The exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // what was asked for was done and found wanting, or failed
-	exitUsage  = 2 // what was asked for cannot be made out
+	exitFailed = 1 // the command failed or found problems
+	exitUsage  = 2 // the command line is invalid
 )
 
-// failure is an error that is not the command line's: it ends with exitFailed.
+// failure is an error other than an invalid command line; it ends the program
+// with exitFailed.
 type failure struct{ error }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (f failure) Unwrap() error { return f.error }
 
-// failed makes err end the program with exitFailed. An empty text says nothing
-// more: what there is to say was written.
+// failed returns a failure with a formatted message. The program prints no
+// message if it is empty.
 func failed(format string, args ...any) error { return failure{fmt.Errorf(format, args...)} }
 
-// errReported is a failure that needs no further word.
+// errReported is a failure whose cause has been printed.
 var errReported = failure{errors.New("")}
 
-// output is the standard output, and the first fault of writing to it: most of
-// what prints has nobody to tell.
+// output is the standard output. It keeps the first error of writing to it, since
+// most code that prints does not check errors.
 type output struct {
 	io.Writer
 	fault error
 }
 
-// Write writes on.
+// Write implements io.Writer.
 func (o *output) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
 	if o.fault == nil {
@@ -57,7 +57,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// run carries out the command and returns its exit code.
+// run runs the command and returns its exit code.
 func (p *program) run() int {
 	out := &output{Writer: p.stdout}
 	p.stdout = out
@@ -68,7 +68,7 @@ func (p *program) run() int {
 	ran, err := root.ExecuteC()
 	var f failure
 	switch {
-	case out.fault != nil: // whatever was found, whoever asked has not got it
+	case out.fault != nil: // the result is lost, whatever it was
 		fmt.Fprintf(p.stderr, "koalagate: writing the output: %v\n", out.fault)
 		return exitFailed
 	case err == nil:
@@ -79,69 +79,68 @@ func (p *program) run() int {
 		}
 		return exitFailed
 	}
-	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", worded(ran, err), ran.CommandPath())
+	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", usageError(ran, err), ran.CommandPath())
 	return exitUsage
 }
 
-// worded is a fault of the command line in our words: of what cannot be read,
-// pflag says what strconv does.
-func worded(ran *cobra.Command, err error) error {
-	var absent *pflag.NotExistError
-	if errors.As(err, &absent) && len(absent.GetSpecifiedName()) > 1 {
-		return unknownFlag(ran, absent.GetSpecifiedName())
+// usageError returns an error of the command line in plain words. The errors of
+// pflag quote those of strconv.
+func usageError(ran *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		return unknownFlag(ran, unknown.GetSpecifiedName())
 	}
 	var invalid *pflag.InvalidValueError
-	var unread *strconv.NumError
+	var number *strconv.NumError
 	if !errors.As(err, &invalid) {
 		return err
 	}
 	if invalid.GetFlag().Value.Type() == "duration" {
-		return fmt.Errorf("--%s is %q; want a duration with its unit, like 250ms or 5s", invalid.GetFlag().Name, invalid.GetValue())
+		return fmt.Errorf("--%s is %q; want a duration with a unit, such as 250ms or 5s", invalid.GetFlag().Name, invalid.GetValue())
 	}
-	if !errors.As(err, &unread) {
+	if !errors.As(err, &number) {
 		return fmt.Errorf("--%s is %q; %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
 	}
-	want := "a whole number"
+	want := "an integer"
 	switch kind := invalid.GetFlag().Value.Type(); {
 	case kind == "bool":
 		want = "true or false"
 	case strings.HasPrefix(kind, "uint"):
-		want = "a whole number from 0 on"
+		want = "a non-negative integer"
 	case strings.HasPrefix(kind, "float"):
 		want = "a number"
 	}
 	return fmt.Errorf("--%s is %q; want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
-// root is the command without a word behind it.
+// root returns the command with all its subcommands.
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "koalagate",
 		Short: "Authorization and rate limits for gateways",
-		Long:  "koalagate answers gateways whether a request may pass, by the rules of its rule files.",
-		// Errors are worded in run, and a wrong flag is no reason for a page
-		// of help.
+		Long:  "koalagate tells gateways whether a request may pass, by the rules in its rule files.",
+		// run prints errors, and an invalid flag does not print the help.
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// Two slips are still a slip.
+		// Two wrong letters still get a suggestion.
 		SuggestionsMinimumDistance: 2,
 		Args:                       noArguments,
-		RunE:                       func(*cobra.Command, []string) error { return errors.New("a command is missing") },
+		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
 	}
 	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.probeCommand(), p.configCommand(), p.versionCommand())
 	return root
 }
 
-// noArguments refuses words that mean nothing.
+// noArguments rejects unexpected arguments and unknown commands.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if c.HasParent() {
-		return fmt.Errorf("%q means nothing here", args[0])
+		return fmt.Errorf("unexpected argument %q", args[0])
 	}
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("there is no command %q; did you mean %q?", args[0], near[0])
+		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
 	}
-	return fmt.Errorf("there is no command %q", args[0])
+	return fmt.Errorf("unknown command %q", args[0])
 }

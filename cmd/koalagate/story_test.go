@@ -24,24 +24,24 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// patience is how long a story waits for what has to happen.
+// patience is how long a story waits for an expected event.
 const patience = 20 * time.Second
 
 // server is the `koalagate serve` of a story.
 type server struct {
-	process *os.Process
-	done    chan struct{} // closed once it has ended
-	code    int
-	log     *journal
-	stderr  io.Closer // the end that its log is read at
-	asked   time.Time // when it was last sent a signal
+	process  *os.Process
+	done     chan struct{} // closed when the process has ended
+	code     int
+	log      *journal
+	stderr   io.Closer // the reading end of its log
+	signaled time.Time // the last time it was sent a signal
 }
 
 type serverKey struct{}
 
 func serverOf(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
 
-// journal is what a process has logged so far.
+// journal collects the log of a process.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -59,7 +59,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// wait polls until done tells that something has happened.
+// wait polls until done reports true.
 func wait(ts *testscript.TestScript, what string, done func() bool) {
 	late := time.After(patience)
 	look := time.NewTicker(5 * time.Millisecond)
@@ -73,8 +73,8 @@ func wait(ts *testscript.TestScript, what string, done func() bool) {
 	}
 }
 
-// start runs `koalagate serve` with these arguments, on free ports unless they
-// say otherwise, until it serves. $GRPC, $HTTP and $ADMIN are its addresses.
+// start runs `koalagate serve` with the arguments, on free ports by default, and
+// waits until it serves. It sets $GRPC, $HTTP and $ADMIN to its addresses.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	s := serverOf(ts)
 	args = append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)
@@ -91,13 +91,13 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	s.process, s.done = c.Process, make(chan struct{})
 	go func() {
 		defer close(s.done)
-		_, _ = io.Copy(s.log, stderr) // it ends with the process, or with deafen
-		// The code says all that the error does.
+		_, _ = io.Copy(s.log, stderr) // ends with the process, or with deafen
+		// The exit code has all information of the error.
 		_ = c.Wait()
 		s.code = c.ProcessState.ExitCode()
 	}()
 	ts.Defer(func() {
-		_ = s.process.Kill() // it may have ended, as it should
+		_ = s.process.Kill() // it may have ended already
 		<-s.done
 	})
 	var addresses struct{ GRPC, HTTP, Admin string }
@@ -115,7 +115,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("ADMIN", addresses.Admin)
 }
 
-// lookPath finds a program in a PATH that is not this process's own.
+// lookPath finds a program in the PATH of a story.
 func lookPath(path, name string) (string, error) {
 	for _, dir := range filepath.SplitList(path) {
 		full := filepath.Join(dir, name)
@@ -126,21 +126,20 @@ func lookPath(path, name string) (string, error) {
 	return "", fmt.Errorf("%s is not in %s", name, path)
 }
 
-// logged waits until the server has logged something that matches; `! logged`
-// holds if it has not done so yet.
+// logged waits until the log of the server matches a pattern; `! logged` fails if
+// it matches now.
 func logged(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	if neg {
 		if found := want.FindString(serverOf(ts).log.String()); found != "" {
-			ts.Fatalf("it has logged %q", found)
+			ts.Fatalf("the log has %q", found)
 		}
 		return
 	}
 	wait(ts, "a line with "+args[0]+" in the log", func() bool { return want.MatchString(serverOf(ts).log.String()) })
 }
 
-// get calls a page with further headers as `Name: value`; its status and body
-// are the standard output.
+// get requests a URL with headers as `Name: value` and prints status and body.
 func get(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := call(http.MethodGet, args[0], "", args[1:]...)
 	if neg != (err != nil) {
@@ -149,26 +148,25 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprint(ts.Stdout(), text)
 }
 
-// post sends a body to a page, as get calls one.
+// post sends a body to a URL; it prints as get does.
 func post(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := call(http.MethodPost, args[0], args[1], args[2:]...)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), text)
 }
 
-// until calls a page until its status and body match a pattern.
+// until requests a URL until status and body match a pattern.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	last := ""
 	wait(ts, args[0]+" from "+args[1], func() bool {
-		last, _ = call(http.MethodGet, args[1], "", args[2:]...) // no answer does not match
+		last, _ = call(http.MethodGet, args[1], "", args[2:]...) // a failed request does not match
 		return want.MatchString(last)
 	})
 	fmt.Fprint(ts.Stdout(), last)
 }
 
-// appears waits until a file has text that matches a pattern: `appears PATTERN
-// FILE`.
+// appears waits until the text of a file matches: `appears PATTERN FILE`.
 func appears(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	wait(ts, args[0]+" in "+args[1], func() bool {
@@ -196,16 +194,16 @@ func call(method, url, sent string, headers ...string) (string, error) {
 	return fmt.Sprintf("%d\n%s", reply.StatusCode, body), err
 }
 
-// put replaces a file: `put in-place FROM TO` writes over it, at once, with a
-// text that is no shorter, `put rename FROM TO` moves a new file to its name, `put
-// link TARGET LINK` swaps a symbolic link.
+// put replaces a file. `put in-place FROM TO` overwrites it in one write, with a
+// text that is not shorter; `put rename FROM TO` renames a new file; `put link
+// TARGET LINK` swaps a symbolic link.
 func put(ts *testscript.TestScript, _ bool, args []string) {
 	from, to := args[1], ts.MkAbs(args[2])
 	switch args[0] {
 	case "in-place":
 		text := ts.ReadFile(from)
 		if len(text) < len(ts.ReadFile(args[2])) {
-			ts.Fatalf("put in-place: %s is shorter than %s, and would for a moment be something else", from, args[2])
+			ts.Fatalf("put in-place: %s is shorter than %s, so readers could see a mix of both", from, args[2])
 		}
 		file, err := os.OpenFile(to, os.O_WRONLY, 0)
 		ts.Check(err)
@@ -223,8 +221,8 @@ func put(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// hold keeps open what a caller can: half a request, an idle connection, and a
-// stream that never ends.
+// hold opens connections that clients may keep open: with half a request, idle, and
+// with an endless stream.
 func hold(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, sent := range []string{"", "GET /v1/auth-request HTTP/1.1\r\nHost: x\r\nX-Half"} {
 		conn, err := net.Dial("tcp", ts.Getenv("HTTP"))
@@ -252,7 +250,7 @@ func hold(ts *testscript.TestScript, _ bool, _ []string) {
 	idle, err := net.Dial("tcp", ts.Getenv("GRPC"))
 	ts.Check(err)
 	ts.Defer(func() { _ = idle.Close() })
-	_, err = bufio.NewReader(io.LimitReader(idle, 1)).ReadByte() // the server's first frame: it has accepted
+	_, err = bufio.NewReader(io.LimitReader(idle, 1)).ReadByte() // the first frame of the server, which has accepted the connection
 	ts.Check(err)
 }
 
@@ -260,23 +258,23 @@ func hold(ts *testscript.TestScript, _ bool, _ []string) {
 func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
 	s := serverOf(ts)
-	s.asked = time.Now()
+	s.signaled = time.Now()
 	ts.Check(s.process.Signal(signals[args[0]]))
 }
 
-// deafen has nobody read the log any more, as if its collector had crashed.
+// deafen closes the reading end of the log, as if its collector had crashed.
 func deafen(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(serverOf(ts).stderr.Close()) }
 
-// later waits for so long. What has to be past then must have been seen before:
-// on a busy machine a signal may be heard late.
+// later waits for a duration. Stories must observe earlier events before it: on a
+// busy machine a signal may arrive late.
 func later(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	ts.Check(err)
 	<-time.After(d)
 }
 
-// ended waits for the end of the server: `ended CODE [WITHIN]`, counted from
-// the last signal.
+// ended waits for the end of the server: `ended CODE [WITHIN]`, where WITHIN starts
+// at the last signal.
 func ended(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -288,10 +286,10 @@ func ended(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	select {
 	case <-s.done:
-	case <-time.After(time.Until(s.asked.Add(within))):
-		ts.Fatalf("the server is still there %s after the signal; its log:\n%s", within, s.log)
+	case <-time.After(time.Until(s.signaled.Add(within))):
+		ts.Fatalf("the server still runs %s after the signal; its log:\n%s", within, s.log)
 	}
 	if s.code != code {
-		ts.Fatalf("it ended with %d, not %d; its log:\n%s", s.code, code, s.log)
+		ts.Fatalf("the exit code is %d, want %d; the log:\n%s", s.code, code, s.log)
 	}
 }

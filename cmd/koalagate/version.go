@@ -13,10 +13,11 @@ import (
 // version is set by the linker in a release.
 var version string
 
-// build is what program this is.
+// build identifies the program.
 type build struct{ version, revision string }
 
-// thisBuild asks the linker's variable first, then what the Go tools noted.
+// thisBuild returns the version that the linker set, or else the one that the Go
+// tools recorded.
 func thisBuild() build {
 	b := build{version: version, revision: "unknown"}
 	info, ok := debug.ReadBuildInfo()
@@ -40,7 +41,7 @@ func thisBuild() build {
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print what program this is",
+		Short: "Print the version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
@@ -50,7 +51,7 @@ func (p *program) versionCommand() *cobra.Command {
 	}
 }
 
-// page is what /version says.
+// page returns the content of /version.
 func (b build) page() admin.Version {
 	return admin.Version{Version: b.version, Revision: b.revision, Go: runtime.Version()}
 }
