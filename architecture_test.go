@@ -1,4 +1,4 @@
-// Package koalagate_test holds the house rules that concern the whole tree.
+// Package koalagate_test tests the public API, and the house rules of the whole tree.
 package koalagate_test
 
 import (
@@ -15,14 +15,14 @@ import (
 // step is `file:function` in ARCHITECTURE.md.
 var step = regexp.MustCompile("`([a-z0-9/_]+\\.(?:go|lua)):([A-Za-z0-9_.]+)`")
 
-func TestArchitectureNamesWhatExists(t *testing.T) {
+func TestArchitectureNamesExistingFunctions(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps := step.FindAllStringSubmatch(string(text), -1)
 	if len(steps) < 10 {
-		t.Fatalf("ARCHITECTURE.md has %d steps of the form `file:function`; one request takes more", len(steps))
+		t.Fatalf("ARCHITECTURE.md has %d steps of the form `file:function`; want at least 10", len(steps))
 	}
 	functions := map[string]map[string]bool{}
 	for _, s := range steps {
@@ -31,7 +31,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 			functions[file] = functionsOf(t, file)
 		}
 		if !functions[file][function] {
-			t.Errorf("ARCHITECTURE.md: step `%s:%s` does not exist; name the function that took its place", file, function)
+			t.Errorf("ARCHITECTURE.md: step `%s:%s` does not exist; name the function that replaced it", file, function)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func luaFunctions(text string) map[string]bool {
 	return names
 }
 
-func TestDoorsAreBuiltAlike(t *testing.T) {
+func TestDoorsHaveTheSameFiles(t *testing.T) {
 	for _, door := range []string{"extauthz", "ratelimit", "nginx", "koala"} {
 		for _, file := range []string{"server.go", "request.go", "response.go"} {
 			if _, err := os.Stat(filepath.Join(door, file)); err != nil {
@@ -94,7 +94,7 @@ func TestDoorsAreBuiltAlike(t *testing.T) {
 	}
 }
 
-func TestNamesSayWhatAPackageIsAbout(t *testing.T) {
+func TestPackageNamesAreSpecific(t *testing.T) {
 	vague := map[string]bool{"pkg": true, "util": true, "utils": true, "common": true, "helper": true, "helpers": true, "base": true, "misc": true}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		switch {
@@ -105,7 +105,7 @@ func TestNamesSayWhatAPackageIsAbout(t *testing.T) {
 		case path != "." && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
 		case vague[entry.Name()]:
-			t.Errorf("%s: the name says nothing of what is in it", path)
+			t.Errorf("%s: the name does not describe the contents", path)
 		}
 		return nil
 	})

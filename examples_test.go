@@ -11,9 +11,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// TestExamplesAreWhatWeTellOthersToWrite: people copy them, so they have no
-// findings, not even warnings, and are laid out.
-func TestExamplesAreWhatWeTellOthersToWrite(t *testing.T) {
+// Users copy the examples, so they have no findings, not even warnings, and have the
+// canonical layout.
+func TestExamplesHaveNoFindings(t *testing.T) {
 	files, err := filepath.Glob("examples/*.conf")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d examples, %v", len(files), err)
@@ -29,7 +29,7 @@ func TestExamplesAreWhatWeTellOthersToWrite(t *testing.T) {
 		}
 		laid, _ := rules.Format(rules.Source{Name: path, Text: text})
 		if diff := cmp.Diff(string(text), string(laid)); diff != "" {
-			t.Errorf("%s is not laid out; `koalagate fmt --write examples` does it:\n%s", path, diff)
+			t.Errorf("%s is not in the canonical layout; run `koalagate fmt --write examples`:\n%s", path, diff)
 		}
 	}
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// block is a fenced example of the manual: what it is, and what stands in it.
+// block is a fenced example of the manual: its kind and its contents.
 var block = regexp.MustCompile("(?ms)^```([a-z]+)([A-Z0-9 ]*)\n(.*?)^```$")
 
-// TestManualOfTheLanguage runs every example of rules/README.md: rules have
-// exactly the findings that they are marked with, and requests and dialogues,
-// which are about the rules above them, go as they are told.
-func TestManualOfTheLanguage(t *testing.T) {
+// Every example of rules/README.md is correct: rules have exactly the findings that they
+// are marked with, and requests and dialogues have their outcomes with the rules above
+// them.
+func TestExamplesOfTheManual(t *testing.T) {
 	const path = "rules/README.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestManualOfTheLanguage(t *testing.T) {
 				runRequests(t, set, body)
 			case "ebnf":
 			default:
-				t.Errorf("nobody knows how to test a block of %s", kind)
+				t.Errorf("unknown kind of block %s", kind)
 			}
 		})
 	}
@@ -59,8 +59,7 @@ func TestManualOfTheLanguage(t *testing.T) {
 	}
 }
 
-// manualRules parses an example, completed by what the manual says it leaves
-// out.
+// manualRules parses an example, with the parts that the manual says it leaves out.
 func manualRules(t *testing.T, text string, codes []string) *rules.Set {
 	if !strings.HasPrefix(text, "[") {
 		text = "[rules]\n" + text
@@ -86,15 +85,15 @@ func manualRules(t *testing.T, text string, codes []string) *rules.Set {
 	return set
 }
 
-// step is a line of a dialogue: when, how often, what and how heavy, with which
-// parameters, and what comes of it.
+// dialogueStep is a line of a dialogue: time, repetitions, operation, hits, parameters
+// and outcome.
 var dialogueStep = regexp.MustCompile(`^(?:(Mon|Tue|Wed) )?(\d\d:\d\d(?::\d\d)?) (?:(\d+)× )?(take|browse|update|refund)(?:\*(\d+))?((?: +\S+=\S*)*) +→ (.*)$`)
 
 var manualOperations = map[string]engine.Op{
 	"take": engine.Take, "browse": engine.Browse, "update": engine.Update, "refund": engine.Refund,
 }
 
-// runDialogue plays a dialogue on an empty store, with its own clock.
+// runDialogue runs a dialogue on an empty store, with the times of its lines.
 func runDialogue(t *testing.T, set *rules.Set, text string) {
 	memory := store.NewMemory(store.MemoryOptions{})
 	defer memory.Close()
@@ -121,8 +120,7 @@ func runDialogue(t *testing.T, set *rules.Set, text string) {
 	}
 }
 
-// manualClock is the time of a step: in a week of June, by the clocks of the
-// rule set's zone.
+// manualClock returns the time of a step, in a week of June in the zone of the rule set.
 func manualClock(t *testing.T, set *rules.Set, day, clock string) time.Time {
 	if len(clock) == len("10:00") {
 		clock += ":00"
@@ -146,8 +144,8 @@ func number(t *testing.T, text string, otherwise int64) int64 {
 	return n
 }
 
-// checkOutcome holds an answer to what the line tells of it: `allow left 2 of
-// 4 reset 90s`. What it does not mention may be as it likes, but no shadow.
+// checkOutcome compares an answer with the outcome of a line: `allow left 2 of
+// 4 reset 90s`. Fields that the line does not mention are ignored, except shadow rules.
 func checkOutcome(t *testing.T, line string, want []string, op engine.Op, d *engine.Decision) {
 	a := &d.Answers[0]
 	got := map[string]string{
@@ -170,15 +168,15 @@ func checkOutcome(t *testing.T, line string, want []string, op engine.Op, d *eng
 		t.Errorf("%s: the verdict is %s", line, verdict)
 		return
 	}
-	told := false
+	expected := false
 	for i := 1; i < len(want); i += 2 {
-		told = told || want[i] == "shadow"
+		expected = expected || want[i] == "shadow"
 		if value, known := got[want[i]]; !known || value != want[i+1] {
 			t.Errorf("%s: got %s %q", line, want[i], value)
 		}
 	}
-	if !told && got["shadow"] != "" {
-		t.Errorf("%s: the shadow of %s is not told", line, got["shadow"])
+	if !expected && got["shadow"] != "" {
+		t.Errorf("%s: the shadow rules %s are not mentioned", line, got["shadow"])
 	}
 }
 

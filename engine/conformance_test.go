@@ -19,8 +19,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// scenario is a line of the conformance files: a rule set, and a dialogue
-// with it in which one state lives.
+// scenario is a line of the conformance files: a rule set, and steps that share one
+// state.
 type scenario struct {
 	Name     string              `json:"name"`
 	Timezone string              `json:"timezone"`
@@ -38,7 +38,7 @@ type step struct {
 	Want   want              `json:"want"`
 }
 
-// want is an answer. A field that is absent must be absent.
+// want is an expected answer. A field that is absent here must be absent there.
 type want struct {
 	Verdict   string       `json:"verdict"`
 	Result    *int         `json:"result"`
@@ -60,7 +60,7 @@ var operations = map[string]engine.Op{
 	"take": engine.Take, "browse": engine.Browse, "update": engine.Update, "refund": engine.Refund,
 }
 
-// long asks for every way to Redis.
+// long selects every way to Redis.
 var long = flag.Bool("long", false, "go every way to Redis")
 
 func TestConformance(t *testing.T) {
@@ -85,9 +85,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// lingering has Redis keep counters for longer than a test takes: it drops them by
-// its own clock, and the steps bring another one, which may stand still while the
-// machine does.
+// lingering makes Redis keep counters for longer than a test takes. Redis drops them by
+// its own clock, while the steps have times of their own.
 func lingering(o *store.RedisOptions) { o.Linger = time.Hour }
 
 func scenarios(t *testing.T, path string) []scenario {
@@ -150,7 +149,7 @@ func (st *step) decide(t *testing.T, e *engine.Engine) want {
 		t.Fatal(err)
 	}
 	if d.Degraded || d.Unavailable {
-		t.Fatalf("the store was away: %+v", d)
+		t.Fatalf("the store was unavailable: %+v", d)
 	}
 	if st.Op == "update" || st.Op == "refund" {
 		return want{Verdict: "ok"}

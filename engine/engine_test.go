@@ -24,7 +24,7 @@ const results = `
 // noon is 2026-06-01 12:00:00 in Shanghai, in ms since the epoch.
 const noon = 1780286400000
 
-// newEngine decides by these rule lines on a fresh in-process store.
+// newEngine returns an engine with these rule lines and an empty in-process store.
 func newEngine(t testing.TB, lines string, more ...string) *engine.Engine {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{})
@@ -32,8 +32,8 @@ func newEngine(t testing.TB, lines string, more ...string) *engine.Engine {
 	return engine.New(parse(t, withResults(lines, more...), rules.Options{}), wiring.CountIn(m))
 }
 
-// withResults makes a rule file of rule lines, and of what a test adds to the
-// usual results.
+// withResults returns a rule file with these rule lines, the usual results, and more
+// results.
 func withResults(lines string, more ...string) string {
 	return "[rules]\n" + lines + results + strings.Join(more, "\n")
 }
@@ -55,7 +55,7 @@ func decide(t testing.TB, e *engine.Engine, op engine.Op, sets ...engine.Input) 
 	return d
 }
 
-func TestOverrideIsAStateOfItsOwn(t *testing.T) {
+func TestOverrideHasACounterOfItsOwn(t *testing.T) {
 	e := newEngine(t, `rule : [leak] [k=+] [time=60; count=9;] [result=3; return=7]`)
 	in := input(1, "k", "a")
 	in.Override = &engine.Override{Count: 1, Seconds: 10}
@@ -128,16 +128,16 @@ func TestWeightsOutOfBoundsAreInvalidAndCountNothing(t *testing.T) {
 	}
 }
 
-func TestRefundAmongTakes(t *testing.T) {
+func TestRefundInputIsCarriedOutIfNothingIsRefused(t *testing.T) {
 	e := newEngine(t, `rule : [count] [k=+] [time=60; count=3;] [result=2; return=7]`)
 	decide(t, e, engine.Take, input(3, "k", "a"))
 	refund := input(2, "k", "a")
 	refund.Refund = true
 	if d := decide(t, e, engine.Take, refund, input(9, "k", "b")); d.Verdict != rules.Deny || d.Refuser != 1 || d.Answers[0].Verdict != rules.Allow {
-		t.Fatalf("a refund beside a refusal = %+v; want the second set refused, the refund OK", d)
+		t.Fatalf("a refund and a refusal = %+v; want the second input refused, the refund OK", d)
 	}
 	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Answers[0]; a.Quota.Remaining != 0 {
-		t.Errorf("%d remain; want 0: the refund beside a refusal is not carried out", a.Quota.Remaining)
+		t.Errorf("%d remain; want 0: a refund with a refusal is not carried out", a.Quota.Remaining)
 	}
 	decide(t, e, engine.Take, refund, input(1, "k", "b"))
 	if a := decide(t, e, engine.Browse, input(0, "k", "a")).Answers[0]; a.Quota.Remaining != 2 {
@@ -145,7 +145,7 @@ func TestRefundAmongTakes(t *testing.T) {
 	}
 }
 
-func TestCompleteNamesEveryRuleThatWouldDecide(t *testing.T) {
+func TestCompleteListsEveryRuleThatWouldDecide(t *testing.T) {
 	e := newEngine(t, `
 rule : [count] [k=+] [time=60; count=1;] [result=2; return=1]
 rule : [direct] [k=+] [time=1; count=0;] [result=2; return=2]
@@ -188,41 +188,41 @@ rule : [count] [k=+] [time=60; count=9;] [result=2; return=2]`)
 	}
 }
 
-// away is a store that cannot answer.
-type away struct{ err error }
+// unavailable is a store that cannot answer.
+type unavailable struct{ err error }
 
-func (s away) Evaluate(context.Context, *store.Plan, *store.Answers) error { return s.err }
+func (s unavailable) Evaluate(context.Context, *store.Plan, *store.Answers) error { return s.err }
 
-func TestAStoreThatIsAwayIsADecision(t *testing.T) {
+func TestUnavailableStoreIsADecision(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
-	e := engine.New(set, wiring.CountIn(away{errors.New("gone")}))
+	e := engine.New(set, wiring.CountIn(unavailable{errors.New("gone")}))
 	d := decide(t, e, engine.Take, input(1, "k", "a"))
 	if !d.Unavailable || d.Verdict == rules.Allow || d.Refusal().Status != 503 {
-		t.Errorf("the decision = %+v; want it unavailable, and no permission", d)
+		t.Errorf("the decision = %+v; want it unavailable and not allowed", d)
 	}
 	if d := decide(t, e, engine.Take, input(1, "x", "a")); d.Unavailable || d.Verdict != rules.Allow {
-		t.Errorf("a request that meets no counter = %+v; want it decided without the store", d)
+		t.Errorf("a request without a counter = %+v; want it decided without the store", d)
 	}
 }
 
-func TestACallersEndIsItsOwn(t *testing.T) {
+func TestCanceledContextIsAnError(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e := engine.New(set, wiring.CountIn(away{context.Canceled}))
+	e := engine.New(set, wiring.CountIn(unavailable{context.Canceled}))
 	_, err := e.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "k", "a")}})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v; want the caller's own cancellation", err)
+		t.Errorf("error %v; want the cancellation of the caller", err)
 	}
 }
 
-func TestSwapHoldsForTheNextCallAndKeepsCounters(t *testing.T) {
+func TestSwapAppliesToTheNextCallAndKeepsCounters(t *testing.T) {
 	e := newEngine(t, `rule : [count] [k=+] [time=60; count=3;] [result=2; return=1]`)
 	old := e.Rules()
 	decide(t, e, engine.Take, input(2, "k", "a"))
 	e.Swap(parse(t, withResults(`rule : [count] [k=+] [time=60; count=2;] [result=2; return=1]`), rules.Options{}))
 	if d := decide(t, e, engine.Take, input(1, "k", "a")); d.Verdict != rules.Deny {
-		t.Error("a lowered count must hold at once for what is counted")
+		t.Error("a lowered limit must apply at once to hits that are counted")
 	}
 	d, err := e.Decide(context.Background(), &engine.Call{Rules: old, Op: engine.Take, Now: noon, Inputs: []engine.Input{input(1, "k", "a")}})
 	if err != nil || d.Verdict != rules.Allow {
@@ -230,7 +230,7 @@ func TestSwapHoldsForTheNextCallAndKeepsCounters(t *testing.T) {
 	}
 }
 
-func TestObserveSeesEveryDecision(t *testing.T) {
+func TestObserverReceivesEveryDecision(t *testing.T) {
 	m := store.NewMemory(store.MemoryOptions{})
 	t.Cleanup(func() { m.Close() })
 	var seen []rules.Verdict
@@ -244,7 +244,7 @@ func TestObserveSeesEveryDecision(t *testing.T) {
 	}
 }
 
-func TestWindowIsWhatTheLimitBelongsTo(t *testing.T) {
+func TestWindowIsThatOfTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		line    string
 		seconds int64
@@ -264,8 +264,8 @@ func TestWindowIsWhatTheLimitBelongsTo(t *testing.T) {
 	}
 }
 
-// A call of a Go program may have no parameters, and is met by the rules that ask
-// for none; one without any set asks nothing, and is not let through for it.
+// An input without parameters matches the rules that require their absence. A call
+// without inputs is an error.
 func TestCallsWithoutParameters(t *testing.T) {
 	e := newEngine(t, `rule : [count] [uid!=+] [time=60; count=1;] [result=2; return=7]`)
 	for i, want := range []rules.Verdict{rules.Allow, rules.Deny} {
@@ -274,6 +274,6 @@ func TestCallsWithoutParameters(t *testing.T) {
 		}
 	}
 	if d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take}); !engine.IsInvalid(err) {
-		t.Errorf("a call without a set: %+v, %v; want an invalid call", d, err)
+		t.Errorf("a call without inputs: %+v, %v; want an invalid call", d, err)
 	}
 }

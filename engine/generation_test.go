@@ -11,10 +11,10 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Rules that are not in force any more are let go, though the calls that they
-// decided had more parameter sets than those that come now.
-func TestAFormerGenerationIsLetGo(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what is pooled is met again
+// Former rules are released from memory, even if they decided calls with more inputs
+// than later calls have.
+func TestFormerGenerationIsReleased(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that pooled memory is reused
 	const lines = `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`
 	gone := make(chan struct{})
 	former := parse(t, withResults(lines), rules.Options{})
@@ -22,9 +22,9 @@ func TestAFormerGenerationIsLetGo(t *testing.T) {
 	m := store.NewMemory(store.MemoryOptions{})
 	defer m.Close()
 	e := engine.New(former, wiring.CountIn(m))
-	var room engine.Scratch
+	var scratch engine.Scratch
 	ask := func(sets ...engine.Input) {
-		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: sets, Scratch: &room}); err != nil {
+		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: sets, Scratch: &scratch}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,5 +39,5 @@ func TestAFormerGenerationIsLetGo(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	t.Error("the rules of a former generation are kept")
+	t.Error("the former rules are still in memory")
 }

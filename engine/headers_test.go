@@ -8,7 +8,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 )
 
-const told = `
+const headerRules = `
 rule : [direct] [black=1] [time=1; count=0;] [result=2; return=100]
 rule : [direct] [white=1] [time=1; count=0;] [result=1; return=101]
 rule : [count] [k=+] [time=90; count=1;] [result=2; return=201]
@@ -28,18 +28,18 @@ func TestClientHeaders(t *testing.T) {
 	}{
 		{"allowed", "k", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1|RateLimit-Policy: "r201";q=1;w=90|RateLimit: "r201";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90`},
 		{"refused", "k", 2, engine.Presentation{}, `X-Koala-Decision: deny|X-Koala-Rule: 201|X-Koala-Result: 2|RateLimit-Policy: "r201";q=1;w=90|RateLimit: "r201";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90|Retry-After: 90`},
-		{"draft 10 alone", "k", 1, engine.Presentation{Quota: engine.QuotaDraft10}, `X-Koala-Decision: allow|X-Koala-Result: 1|RateLimit-Policy: "r201";q=1;w=90|RateLimit: "r201";r=0;t=90`},
-		{"the older three alone", "k", 1, engine.Presentation{Quota: engine.QuotaLegacy, HideDecision: true}, `RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90`},
+		{"draft 10 only", "k", 1, engine.Presentation{Quota: engine.QuotaDraft10}, `X-Koala-Decision: allow|X-Koala-Result: 1|RateLimit-Policy: "r201";q=1;w=90|RateLimit: "r201";r=0;t=90`},
+		{"the older three only", "k", 1, engine.Presentation{Quota: engine.QuotaLegacy, HideDecision: true}, `RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90`},
 		{"no quota", "k", 2, engine.Presentation{Quota: engine.QuotaNone, HideDecision: true}, `Retry-After: 90`},
-		{"quiet rules tell no quota", "q", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1`},
-		{"challenges tell no quota", "c", 2, engine.Presentation{}, `X-Koala-Decision: challenge|X-Koala-Rule: 203|X-Koala-Result: 3`},
+		{"quiet rules hide the quota", "q", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1`},
+		{"challenges hide the quota", "c", 2, engine.Presentation{}, `X-Koala-Decision: challenge|X-Koala-Rule: 203|X-Koala-Result: 3`},
 		{"direct rules have none", "black", 1, engine.Presentation{}, `X-Koala-Decision: deny|X-Koala-Rule: 100|X-Koala-Result: 2`},
 		{"a white list decides", "white", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Rule: 101|X-Koala-Result: 1`},
 		{"nothing matched", "none", 1, engine.Presentation{}, `X-Koala-Decision: none|X-Koala-Result: 0`},
 		{"an entry's own headers", "own", 2, engine.Presentation{Quota: engine.QuotaNone}, `X-Koala-Decision: deny|X-Koala-Rule: 204|X-Koala-Result: 4|Retry-After: 90|X-Tea: pot`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := newEngine(t, told, ownResult)
+			e := newEngine(t, headerRules, ownResult)
 			var d *engine.Decision
 			for range c.take {
 				d = decide(t, e, engine.Take, input(1, c.param, "1"))
@@ -55,10 +55,9 @@ func TestClientHeaders(t *testing.T) {
 	}
 }
 
-// A bucket may take longer to fill than a time.Duration holds, by a rule that
-// check lets pass: what is told then is the longest, and never a time that has
-// gone round.
-func TestTimesBeyondWhatADurationHolds(t *testing.T) {
+// A valid rule may have a bucket that fills for longer than a time.Duration holds. The
+// headers then have the longest Duration, and never an overflow.
+func TestTimesAreAtMostTheLongestDuration(t *testing.T) {
 	e := newEngine(t, `rule : [token] [k=+] [time=31622400; count=1; burst=280000] [result=2; return=1]`)
 	decide(t, e, engine.Take, input(280_000, "k", "a"))
 	d := decide(t, e, engine.Take, input(1000, "k", "a"))
@@ -85,7 +84,7 @@ func TestRefusal(t *testing.T) {
 		{"in an entry's own words", "own", 2, 418, `short and stout`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := newEngine(t, told, ownResult)
+			e := newEngine(t, headerRules, ownResult)
 			var d *engine.Decision
 			for range c.take {
 				d = decide(t, e, engine.Take, input(1, c.param, "1"))
@@ -97,7 +96,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-func TestProblemIsJSONWhateverItSays(t *testing.T) {
+func TestProblemIsValidJSON(t *testing.T) {
 	for _, detail := range []string{
 		"a \"quoted\"\nline \x00 and <tags> & back\\slashes", "验证码", "not \xff UTF-8", "\u2028", "\x7f", "plain", "",
 	} {

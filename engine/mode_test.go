@@ -17,7 +17,7 @@ rule : [count]  [act=post; uid=+] [time=3600; count=1;] [result=2; return=201]
 rule : [direct] [act=captcha]     [time=1; count=0;]    [result=3; return=202]
 `
 
-// inMode is an engine whose door "d" is in a mode.
+// inMode returns an engine whose door "d" is in a mode.
 func inMode(t *testing.T, s store.Store, mode engine.Mode) *engine.Engine {
 	t.Helper()
 	if s == nil {
@@ -30,8 +30,8 @@ func inMode(t *testing.T, s store.Store, mode engine.Mode) *engine.Engine {
 	return engine.New(parse(t, withResults(modeRules), rules.Options{}), wiring.CountIn(s), engine.WithModes(modes))
 }
 
-// The verdict, and what X-Koala-Decision says, of two posts and a captcha in
-// each mode; and what is then counted.
+// The verdict and the X-Koala-Decision of two posts and a captcha in each mode, and the
+// hits that are then counted.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		mode     engine.Mode
@@ -55,7 +55,7 @@ func TestModes(t *testing.T) {
 			for i, act := range []string{"post", "post", "captcha"} {
 				d := ask(engine.Take, act)
 				if d.Verdict != c.verdicts[i] || d.Answers[0].Verdict != c.verdicts[i] || (d.Refuser < 0) != (d.Verdict == rules.Allow) {
-					t.Errorf("request %d: %v of set %d; want %v", i+1, d.Verdict, d.Refuser, c.verdicts[i])
+					t.Errorf("request %d: %v of input %d; want %v", i+1, d.Verdict, d.Refuser, c.verdicts[i])
 				}
 				if word := d.Answers[0].DecisionWord(); word != c.words[i] {
 					t.Errorf("request %d: the word is %q; want %q", i+1, word, c.words[i])
@@ -76,9 +76,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// An observed refusal tells the client its quota, and neither to wait nor what
-// the entry says.
-func TestObservedRefusalsAreToldAsAllowed(t *testing.T) {
+// The headers of an observed refusal have the quota, but neither Retry-After nor the
+// headers of the entry.
+func TestHeadersOfObservedRefusals(t *testing.T) {
 	e := inMode(t, nil, engine.ModeObserve)
 	var d *engine.Decision
 	for range 2 {
@@ -99,36 +99,29 @@ func TestObservedRefusalsAreToldAsAllowed(t *testing.T) {
 	}
 }
 
-// absent is a store that nothing can be had from.
-type absent struct{}
-
-func (absent) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	return errors.New("connection refused")
-}
-
-// What cannot be decided is the fault that it is, and passes where the door
-// does not enforce, one answer for each set.
-func TestModesOfWhatCannotBeDecided(t *testing.T) {
+// A call that cannot be decided is an error if the door enforces. Otherwise it passes,
+// with one answer per input.
+func TestModesOfUndecidableCalls(t *testing.T) {
 	fault := errors.New("the path is malformed")
-	twoSets := []engine.Input{input(1, "act", "post", "uid", "a"), input(1)}
+	twoInputs := []engine.Input{input(1, "act", "post", "uid", "a"), input(1)}
 	for _, c := range []struct {
 		name string
 		call engine.Call
 	}{
-		{"a fault that the door has found", engine.Call{Fault: fault, Inputs: make([]engine.Input, 2)}},
-		{"a store that is away", engine.Call{Inputs: twoSets}},
-		{"an absurd weight", engine.Call{Inputs: []engine.Input{input(1 << 40), input(1)}}},
+		{"a fault of the request", engine.Call{Fault: fault, Inputs: make([]engine.Input, 2)}},
+		{"an unavailable store", engine.Call{Inputs: twoInputs}},
+		{"too many hits", engine.Call{Inputs: []engine.Input{input(1 << 40), input(1)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.call.Door, c.call.Op = "d", engine.Take
-			d, err := inMode(t, absent{}, engine.ModeEnforce).Decide(context.Background(), &c.call)
+			d, err := inMode(t, unavailable{errors.New("connection refused")}, engine.ModeEnforce).Decide(context.Background(), &c.call)
 			if err == nil && !d.Unavailable || c.call.Fault != nil && !errors.Is(err, fault) {
-				t.Errorf("enforced: %+v, %v; want an error, or no store", d, err)
+				t.Errorf("enforced: %+v, %v; want an error or Unavailable", d, err)
 			}
 			for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
-				d, err := inMode(t, absent{}, mode).Decide(context.Background(), &c.call)
+				d, err := inMode(t, unavailable{errors.New("connection refused")}, mode).Decide(context.Background(), &c.call)
 				if err != nil || d.Verdict != rules.Allow || len(d.Answers) != 2 || d.Answers[1].DecisionWord() != word {
-					t.Fatalf("%s: %+v, %v; want two sets, %s", mode, d, err, word)
+					t.Fatalf("%s: %+v, %v; want two answers, %s", mode, d, err, word)
 				}
 				want := []rules.Header{{Name: "X-Koala-Decision", Value: word}}
 				if got := d.ClientHeaders(nil, engine.Presentation{}); !slices.Equal(got, want) {
@@ -139,16 +132,16 @@ func TestModesOfWhatCannotBeDecided(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGoesAwayIsNotObserved(t *testing.T) {
+func TestCanceledContextIsAnErrorInObserveMode(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	call := &engine.Call{Door: "d", Op: engine.Take, Inputs: []engine.Input{input(1, "act", "post", "uid", "a")}}
-	if _, err := inMode(t, absent{}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v; want that the context is cancelled", err)
+	if _, err := inMode(t, unavailable{errors.New("connection refused")}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want the error of the context", err)
 	}
 }
 
-func TestModesTellOfChanges(t *testing.T) {
+func TestModesReportChanges(t *testing.T) {
 	type change struct {
 		door     string
 		from, to engine.Mode
@@ -177,7 +170,7 @@ func TestParseMode(t *testing.T) {
 	}
 	for _, name := range []string{"", "Off", "on"} {
 		if m, err := engine.ParseMode(name); err == nil {
-			t.Errorf("%q is read as %s", name, m)
+			t.Errorf("%q is parsed as %s", name, m)
 		}
 	}
 }

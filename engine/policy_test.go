@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// rescued is an engine whose Redis is away.
+// rescued returns an engine whose Redis is unavailable.
 func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engine {
 	t.Helper()
 	server := storetest.StartServer(t)
@@ -20,9 +20,9 @@ func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engin
 	return engine.New(parse(t, withResults(lines), rules.Options{}), append(options, wiring.CountIn(rescue))...)
 }
 
-// While the store is away, the strictest policy of the walked rules holds, and
-// only of those in force.
-func TestFailPolicies(t *testing.T) {
+// While Redis is unavailable, the strictest policy of the rules down to the decider
+// applies. Shadow rules have no policy.
+func TestStrictestFailPolicyApplies(t *testing.T) {
 	e := rescued(t, `
 rule : [count]  [a=+]         [time=60; count=1;] [result=2; return=1; fail=allow]
 rule : [count]  [b=+]         [time=60; count=1;] [result=2; return=2; fail=rescue]
@@ -45,14 +45,14 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 	}{
 		{"allow lets pass beyond the limit", []string{"a", "1"}, [2]string{allow, allow}},
 		{"rescue counts in process", []string{"b", "1"}, [2]string{allow, deny}},
-		{"a rule below the decider is not walked", []string{"b", "1", "g", "1"}, [2]string{deny, deny}},
-		{"none said is rescue", []string{"f", "1"}, [2]string{allow, deny}},
-		{"gateway leaves it to the gateway", []string{"c", "1"}, [2]string{gateway, gateway}},
+		{"rules below the decider do not count", []string{"b", "1", "g", "1"}, [2]string{deny, deny}},
+		{"no policy is rescue", []string{"f", "1"}, [2]string{allow, deny}},
+		{"gateway lets the gateway decide", []string{"c", "1"}, [2]string{gateway, gateway}},
 		{"deny refuses", []string{"d", "1"}, [2]string{away, away}},
-		{"shadow rules decide nothing", []string{"e", "1"}, [2]string{allow, allow}},
+		{"shadow rules have no policy", []string{"e", "1"}, [2]string{allow, allow}},
 		{"rescue is stricter than allow", []string{"a", "2", "b", "2"}, [2]string{allow, deny}},
 		{"deny is stricter than gateway", []string{"c", "3", "d", "3"}, [2]string{away, away}},
-		{"allow opens no way past a black list", []string{"a", "4", "black", "1"}, [2]string{deny, deny}},
+		{"allow does not bypass a black list", []string{"a", "4", "black", "1"}, [2]string{deny, deny}},
 		{"requests without a counter need no store", []string{"none", "1"}, [2]string{allow, allow}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,8 +76,8 @@ rule : [count]  [g=+]         [time=60; count=9;] [result=2; return=8; fail=deny
 	}
 }
 
-// Rules without fail= take the policy of their door; of a rule with one, the
-// stricter of both holds.
+// Rules without fail= take the policy of their door; for rules with fail=, the stricter
+// of both applies.
 func TestFailPoliciesOfDoors(t *testing.T) {
 	doors := map[string]rules.FailPolicy{"A": rules.FailAllow, "R": rules.FailRescue, "G": rules.FailGateway, "D": rules.FailDeny}
 	e := rescued(t, `
@@ -88,8 +88,8 @@ rule : [count]  [d=+]     [time=60; count=1;] [result=2; return=4; fail=deny]
 rule : [count]  [u=+]     [time=60; count=1;] [result=2; return=5]
 rule : [count]  [s=+]     [time=60; count=1;] [result=2; return=6; shadow=1]
 rule : [direct] [black=1] [time=1; count=0;]  [result=2; return=7]`, engine.WithPolicies(doors))
-	// What becomes of the second request at the doors without a policy, and
-	// with allow, rescue, gateway and deny.
+	// The outcomes of the second request at doors without a policy and with
+	// allow, rescue, gateway and deny.
 	for name, want := range map[string][5]string{
 		"a":     {"allow", "allow", "deny", "gateway", "503"},
 		"r":     {"deny", "deny", "deny", "gateway", "503"},
@@ -116,7 +116,7 @@ rule : [direct] [black=1] [time=1; count=0;]  [result=2; return=7]`, engine.With
 	}
 }
 
-// outcomeOf decides a call, and says what became of it in a word.
+// outcomeOf decides a call and returns a word for the outcome.
 func outcomeOf(t *testing.T, e *engine.Engine, c *engine.Call) string {
 	t.Helper()
 	d, err := e.Decide(context.Background(), c)
@@ -131,7 +131,7 @@ func outcomeOf(t *testing.T, e *engine.Engine, c *engine.Call) string {
 	return d.Verdict.String()
 }
 
-// A limit that a call brings itself is treated like a rule without fail=.
+// An override that no rule matches has the policy of its door.
 func TestFailPolicyOfAnOverride(t *testing.T) {
 	e := rescued(t, `rule : [count] [x=+] [time=60; count=1;] [result=2; return=1]`,
 		engine.WithPolicies(engine.Policies{"A": rules.FailAllow, "D": rules.FailDeny}))
@@ -148,7 +148,7 @@ func TestFailPolicyOfAnOverride(t *testing.T) {
 	}
 }
 
-// The operations that ask for every rule that refuses have a verdict too.
+// Fail policies also apply to the verdicts of the complete operations.
 func TestFailPoliciesOfCompleteAnswers(t *testing.T) {
 	e := rescued(t, `rule : [count] [x=+] [time=60; count=9;] [result=2; return=1]`, engine.WithPolicies(engine.Policies{"D": rules.FailDeny, "G": rules.FailGateway}))
 	for _, op := range []engine.Op{engine.Complete, engine.CompleteTake} {
@@ -160,8 +160,8 @@ func TestFailPoliciesOfCompleteAnswers(t *testing.T) {
 	}
 }
 
-// A rule that lets pass while Redis is away refuses in no operation.
-func TestALenientRuleRefusesInNoAnswer(t *testing.T) {
+// A rule with fail=allow refuses in no operation while Redis is unavailable.
+func TestFailAllowNeverRefusesWithoutRedis(t *testing.T) {
 	e := rescued(t, `
 rule : [count] [x=+] [time=60; count=1;] [result=2; return=1; fail=allow]
 rule : [count] [x=+] [time=60; count=3;] [result=2; return=2]`)
@@ -174,8 +174,8 @@ rule : [count] [x=+] [time=60; count=3;] [result=2; return=2]`)
 	}
 }
 
-// What is refused since Redis is away counts nowhere, as what a limit refuses.
-func TestWhatAPolicyRefusesIsNotCounted(t *testing.T) {
+// Requests that a policy refuses are not counted, like those that a limit refuses.
+func TestRequestsRefusedByPoliciesAreNotCounted(t *testing.T) {
 	for _, op := range []engine.Op{engine.Take, engine.CompleteTake} {
 		e := rescued(t, `
 rule : [count] [x=+]         [time=60; count=2;] [result=2; return=1]
@@ -190,9 +190,9 @@ rule : [count] [x=+]         [time=60; count=9;] [result=2; return=5; fail=deny;
 					t.Errorf("operation %d: %s; want %s", op, got, want)
 				}
 			}
-			// Of several sets none is counted if one is refused.
+			// If one of several inputs is refused, none is counted.
 			if got := outcomeOf(t, e, &engine.Call{Op: op, Inputs: []engine.Input{input(1, "x", "1"), refused[1]}}); got != "503" {
-				t.Errorf("operation %d over two sets: %s; want 503", op, got)
+				t.Errorf("operation %d over two inputs: %s; want 503", op, got)
 			}
 		}
 		for i, want := range []string{"allow", "allow", "deny"} {
@@ -203,7 +203,7 @@ rule : [count] [x=+]         [time=60; count=9;] [result=2; return=5; fail=deny;
 	}
 }
 
-func TestFailPoliciesOverSets(t *testing.T) {
+func TestDenyIsStricterThanGatewayOverInputs(t *testing.T) {
 	e := rescued(t, `
 rule : [count] [g=+] [time=60; count=9;] [result=2; return=1; fail=gateway]
 rule : [count] [d=+] [time=60; count=9;] [result=2; return=2; fail=deny]
@@ -213,17 +213,17 @@ rule : [count] [r=+] [time=60; count=9;] [result=2; return=3]`)
 		t.Fatal(err)
 	}
 	if d.Unavailable || d.Verdict != rules.Deny || d.Refuser != 2 {
-		t.Errorf("rescue, gateway and deny: %+v; want the third set denied", d)
+		t.Errorf("rescue, gateway and deny: %+v; want the third input denied", d)
 	}
 }
 
-func TestMoreCountersThanAPlanHoldsAreAnInvalidCall(t *testing.T) {
+func TestTooManyCountersAreAnInvalidCall(t *testing.T) {
 	e := newEngine(t, `rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`)
 	call := &engine.Call{Op: engine.Take, Now: noon}
 	for range store.MaxRules + 1 {
 		call.Inputs = append(call.Inputs, input(1, "k", "a"))
 	}
 	if _, err := e.Decide(context.Background(), call); !engine.IsInvalid(err) {
-		t.Errorf("error %v; want an invalid call that names the bound", err)
+		t.Errorf("error %v; want an InvalidError", err)
 	}
 }

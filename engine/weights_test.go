@@ -12,14 +12,14 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// everyMethod has a rule of each counting method, told apart by the parameter m.
+// everyMethod has a rule of each counting method, selected by the parameter m.
 const everyMethod = `
 rule : [count] [m=count; k=+] [time=60; count=10; cost=c;] [result=2; return=1]
 rule : [base] [m=base; k=+] [base=5; time=60; count=10; cost=c;] [result=2; return=2]
 rule : [leak] [m=leak; k=+] [time=60; count=10; cost=c;] [result=2; return=3]
 rule : [token] [m=token; k=+] [time=60; count=10; cost=c;] [result=2; return=4]`
 
-// onBothStores runs a test on an engine over each store.
+// onBothStores runs a test with an engine on each store.
 func onBothStores(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
 	t.Helper()
 	redis := storetest.Redis(t)
@@ -32,9 +32,9 @@ func onBothStores(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
 	})
 }
 
-// TestCostsThatAreNone multiplies hits by what callers may send as a cost: what
-// is no integer from 0 to 999 999 999 weighs 1.
-func TestCostsThatAreNone(t *testing.T) {
+// Hits are multiplied by the cost that callers send. A value that is no integer from 0
+// to 999 999 999 costs 1.
+func TestInvalidCostsAreOne(t *testing.T) {
 	onBothStores(t, func(t *testing.T, e *engine.Engine) {
 		for cost, weight := range map[string]int64{
 			"3": 3, " 3 ": 3, "003": 3, "0": 0, "-0": 0, "999999999": 999_999_999,
@@ -53,9 +53,9 @@ func TestCostsThatAreNone(t *testing.T) {
 	})
 }
 
-// TestTheHeaviestWeightsStickNowhere counts as much as a call may, again and
-// again: one more hit is refused until it is given back, or its time is over.
-func TestTheHeaviestWeightsStickNowhere(t *testing.T) {
+// After several calls with the largest weight, further hits are refused until the weight
+// is given back or the window ends.
+func TestLargestWeightsEnd(t *testing.T) {
 	onBothStores(t, func(t *testing.T, e *engine.Engine) {
 		ask := func(op engine.Op, after int64, hits uint64, method, key string) rules.Verdict {
 			d, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon + after, Inputs: []engine.Input{input(hits, "m", method, "k", key)}})
@@ -77,10 +77,10 @@ func TestTheHeaviestWeightsStickNowhere(t *testing.T) {
 				ask(engine.Refund, 6, engine.MaxHits, method, "refunded")
 			}
 			if ask(engine.Take, 7, 10, method, "refunded") != rules.Allow {
-				t.Errorf("%s: all is given back, and ten hits are refused", method)
+				t.Errorf("%s: ten hits are refused after a refund of all", method)
 			}
 			if ask(engine.Take, 70_000, 10, method, "waited for") != rules.Allow {
-				t.Errorf("%s: the time is over, and ten hits are refused", method)
+				t.Errorf("%s: ten hits are refused after the window", method)
 			}
 		}
 	})

@@ -172,7 +172,7 @@ func TestUnknownPoliciesDeny(t *testing.T) {
 
 func TestStoreErrorsDoNotAllow(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [uid=+] [time=60; count=9;] [result=2; return=7]`), rules.Options{})
-	e := engine.New(set, wiring.CountIn(away{errors.New("gone")}))
+	e := engine.New(set, wiring.CountIn(unavailable{errors.New("gone")}))
 	for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Update, engine.Refund, engine.Complete, engine.CompleteTake, engine.Peek, engine.Reset} {
 		d, err := e.Decide(context.Background(), &engine.Call{Op: op, Rule: 7, Inputs: []engine.Input{input(1, "uid", "bob")}})
 		if err != nil || d.Allowed() || !d.Unavailable {

@@ -14,9 +14,9 @@ import (
 	"github.com/koalagate/koalagate/middleware"
 )
 
-// Where a program reads a request otherwise than the rules do, its client chooses
-// what they see. net/http takes a fragment for a part of the path or the query.
-func TestTheRulesReadWhatTheProgramReads(t *testing.T) {
+// If a program and the rules read a request differently, the client can choose what the
+// rules see. net/http takes a fragment for a part of the path or the query.
+func TestRulesReadThePathOfTheProgram(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	files := http.FileServerFS(fstest.MapFS{"black": {Data: []byte("black")}})
 	s := httptest.NewServer(middleware.New(o)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,9 +42,9 @@ func TestTheRulesReadWhatTheProgramReads(t *testing.T) {
 	}
 }
 
-// A client that can show the rules another cookie than the program's has a new
+// A client that could show the rules another cookie than the program would have a new
 // limit with each request.
-func TestTheRulesReadTheProgramsCookie(t *testing.T) {
+func TestRulesReadTheCookieOfTheProgram(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	var session string
 	s := httptest.NewServer(middleware.New(o)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -63,9 +63,8 @@ func TestTheRulesReadTheProgramsCookie(t *testing.T) {
 	}
 }
 
-// The same for an argument of the query: net/url passes over those that it cannot
-// read.
-func TestTheRulesReadTheProgramsArgument(t *testing.T) {
+// The same for arguments of the query: net/url skips those that it cannot parse.
+func TestRulesReadTheArgumentOfTheProgram(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	var key string
 	s := httptest.NewServer(middleware.New(o)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -80,7 +79,7 @@ func TestTheRulesReadTheProgramsArgument(t *testing.T) {
 	}
 }
 
-// sendTarget asks for a target as it is written, and returns the status.
+// sendTarget sends a request with exactly this target and returns the status.
 func sendTarget(t *testing.T, s *httptest.Server, target string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))

@@ -51,8 +51,8 @@ rule : [count]  [key=+]              [time=90; count=1;] [result=2; return=203]
 
 const noon = 1780286400000
 
-// options are those of a middleware on a fresh store whose clock stands at
-// noon, in a mode.
+// options returns the options of a middleware in a mode, on s or on an empty store whose
+// clock stands at noon.
 func options(t *testing.T, s store.Store, mode engine.Mode) middleware.Options {
 	t.Helper()
 	if s == nil {
@@ -69,8 +69,8 @@ func options(t *testing.T, s store.Store, mode engine.Mode) middleware.Options {
 	return middleware.Options{Engine: engine.New(set, wiring.CountIn(s), engine.WithModes(modes)), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// serve has a real server answer behind the middleware, and counts what
-// reaches the handler.
+// serve starts a server behind the middleware and counts the requests that reach its
+// handler.
 func serve(t *testing.T, o middleware.Options) (s *httptest.Server, reached *atomic.Int32) {
 	t.Helper()
 	reached = new(atomic.Int32)
@@ -136,7 +136,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestARefusalOverALimit(t *testing.T) {
+func TestLimitRefusesWith429(t *testing.T) {
 	s, reached := serve(t, options(t, nil, engine.ModeEnforce))
 	for range 2 {
 		ask(t, s, "POST /comments")
@@ -147,8 +147,8 @@ func TestARefusalOverALimit(t *testing.T) {
 	}
 }
 
-// Without trusted hops no header makes a client another one.
-func TestForgedAddresses(t *testing.T) {
+// Without trusted hops no header changes the address of the client.
+func TestForgedAddressesAreIgnored(t *testing.T) {
 	s, reached := serve(t, options(t, nil, engine.ModeEnforce))
 	for _, header := range []string{"X-Forwarded-For", "X-Real-IP", "Forwarded", "X-Koala-Param-Uid", "X-Original-URI", "X-Forwarded-Uri"} {
 		ask(t, s, "POST /comments", header, "203.0.113.7")
@@ -174,7 +174,7 @@ func TestTrustedHops(t *testing.T) {
 	}
 }
 
-func TestParamsOfTheProgram(t *testing.T) {
+func TestParamsOfTheProgramOverride(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	o.Params = func(r *http.Request) map[string]string {
 		return map[string]string{"session": r.Header.Get("X-Session")}
@@ -185,11 +185,11 @@ func TestParamsOfTheProgram(t *testing.T) {
 		ask(t, s, "GET /", "X-Session", "b")
 	}
 	if n := reached.Load(); n != 2 {
-		t.Errorf("%d requests passed; want one a session", n)
+		t.Errorf("%d requests passed; want one per session", n)
 	}
 }
 
-func TestRefuseInTheProgramsOwnWords(t *testing.T) {
+func TestRefuseRespondsInPlaceOfTheEntry(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	o.Refuse = func(w http.ResponseWriter, _ *http.Request, d *engine.Decision) {
 		http.Error(w, "see the captcha page: "+d.Verdict.String(), http.StatusUnauthorized)
@@ -210,16 +210,16 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// away is a store that nothing can be had from.
-type away struct{}
+// unavailable is a store that cannot answer.
+type unavailable struct{}
 
-func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+func (unavailable) Evaluate(context.Context, *store.Plan, *store.Answers) error {
 	return errors.New("connection refused")
 }
 
-func TestWithoutAStore(t *testing.T) {
+func TestUnavailableStore(t *testing.T) {
 	for failOpen, status := range map[bool]int{false: 503, true: 200} {
-		o := options(t, away{}, engine.ModeEnforce)
+		o := options(t, unavailable{}, engine.ModeEnforce)
 		o.FailOpen = failOpen
 		s, _ := serve(t, o)
 		if res, _ := ask(t, s, "POST /comments"); res.StatusCode != status {
@@ -231,9 +231,9 @@ func TestWithoutAStore(t *testing.T) {
 	}
 }
 
-// A request whose time is over before it is decided is not let through, and its
-// client, who waits if another handler has bounded the time, hears of it.
-func TestWithoutTime(t *testing.T) {
+// A request whose context ends before it is decided does not pass. Its client gets a
+// response, because it still waits if an earlier handler set the deadline.
+func TestEndedContextRefuses(t *testing.T) {
 	late, stop := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	defer stop()
 	gone, leave := context.WithCancel(context.Background())

@@ -8,7 +8,7 @@ import (
 	"github.com/koalagate/koalagate/internal/ration"
 )
 
-func TestEachKindOfLineIsDueByItself(t *testing.T) {
+func TestKindsAreDueIndependently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := ration.Lines[string]{Most: 2}
 		for i, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-// fill writes half as much again as a decision log may hold.
+// fill writes one and a half times the maximum size of a decision log.
 func fill(t *testing.T, path string) (written int64) {
 	t.Helper()
 	c := config.Default()
@@ -34,9 +34,8 @@ func fill(t *testing.T, path string) (written int64) {
 	return written
 }
 
-// A log may be /dev/stdout, which links to a pipe: that is no file to move
-// aside, and its name is not ours.
-func TestDecisionsToAPipe(t *testing.T) {
+// A log may be /dev/stdout, a symbolic link to a pipe. Neither may be renamed.
+func TestDecisionLogIntoAPipe(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -50,13 +49,13 @@ func TestDecisionsToAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	keep, err := os.OpenFile(pipe, os.O_WRONLY, 0) // so that the reader sees no end before the first line
+	keep, err := os.OpenFile(pipe, os.O_WRONLY, 0) // so that the reader does not see the end of the pipe before the first line
 	if err != nil {
 		t.Fatal(err)
 	}
 	read := make(chan int64, 1)
 	go func() {
-		n, _ := io.Copy(io.Discard, reader) // its count says whether it failed
+		n, _ := io.Copy(io.Discard, reader) // the count shows whether it failed
 		read <- n
 	}()
 	written := fill(t, link)
@@ -64,13 +63,13 @@ func TestDecisionsToAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-read; n != written {
-		t.Errorf("%d bytes came through the pipe; want %d", n, written)
+		t.Errorf("%d bytes arrived through the pipe; want %d", n, written)
 	}
 	wantNames(t, dir, 2, link)
 }
 
-// Behind a link the file moves aside, and the link leads to the next.
-func TestDecisionsBehindALink(t *testing.T) {
+// Of a symbolic link the target is renamed, and the link leads to the new file.
+func TestDecisionLogBehindALink(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	link := filepath.Join(dir, "decisions.jsonl")
 	if err := os.Symlink(filepath.Join(to, "decisions.jsonl"), link); err != nil {
@@ -81,7 +80,7 @@ func TestDecisionsBehindALink(t *testing.T) {
 	wantNames(t, to, 2, link)
 }
 
-// wantNames checks how many names a folder has, and that link is one still.
+// wantNames checks the number of names in a folder, and that link is still a link.
 func wantNames(t *testing.T, dir string, want int, link string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -8,9 +8,8 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-// TestListenRemedies has addresses that cannot be listened at, and wants the
-// error to name the setting and what to do.
-func TestListenRemedies(t *testing.T) {
+// Errors of listening name the setting and the remedy.
+func TestListenErrorsNameTheRemedy(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
