@@ -20,8 +20,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 )
 
-// vault is a folder with the files of a front, and the authorities behind
-// them.
+// vault is a folder with the certificate files of a server, and their authorities.
 type vault struct {
 	*testing.T
 	dir   string
@@ -43,7 +42,7 @@ func (v *vault) write(path string, text []byte) {
 	}
 }
 
-// serve puts a pair into the files of the front.
+// serve writes a pair to the files of the server.
 func (v *vault) serve(p certs.Pair) {
 	v.Helper()
 	v.write(v.files.Cert, p.Cert)
@@ -68,7 +67,7 @@ func (v *vault) sign(a *certs.Authority, name string) certs.Pair {
 	return p
 }
 
-// admitCallersOf has the front ask for certificates of this authority.
+// admitCallersOf makes the server require certificates of this authority.
 func (v *vault) admitCallersOf(a *certs.Authority) {
 	v.Helper()
 	v.files.ClientCA = v.path("clients.crt")
@@ -84,7 +83,7 @@ func (v *vault) load(log *syncBuffer) *envoy.Certificates {
 	return c
 }
 
-// trusting is how a caller begins that trusts an authority, with its own
+// trusting returns the credentials of a caller that trusts an authority, with its own
 // certificate if it has one.
 func trusting(t *testing.T, a *certs.Authority, own ...certs.Pair) *tls.Config {
 	t.Helper()
@@ -110,14 +109,14 @@ func secureConn(t *testing.T, addr string, config *tls.Config) *grpc.ClientConn 
 	return conn
 }
 
-// checkOn makes one call, over a connection of its own unless conn has one.
+// checkOn makes one call, over a new connection unless conn is set.
 func checkOn(t *testing.T, conn *grpc.ClientConn) error {
 	t.Helper()
 	_, err := authv3.NewAuthorizationClient(conn).Check(deadline(t), &authv3.CheckRequest{})
 	return err
 }
 
-// serverName is the name in the certificate that a new connection gets to see.
+// serverName returns the name in the certificate of a new connection.
 func serverName(t *testing.T, addr string, config *tls.Config) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, config)
@@ -225,8 +224,8 @@ func TestNewConnectionsUseTheNewCertificate(t *testing.T) {
 	}
 }
 
-// Connections end and begin all the time here, while the files are replaced
-// one after the other: half of the time they do not fit together.
+// Connections begin and end continuously while the files are replaced one after the
+// other, so that half of the time they do not match.
 func TestNoCallFailsWhenCertificatesChange(t *testing.T) {
 	v := newVault(t)
 	ca := v.authority("ca")

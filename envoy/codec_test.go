@@ -51,10 +51,10 @@ func TestCodecSendsBytesUnchanged(t *testing.T) {
 	}
 }
 
-// itself reads what it is sent.
+// itself is a request that reads itself.
 type itself struct{ read string }
 
-// UnmarshalBinary refuses what is empty.
+// UnmarshalBinary rejects an empty message.
 func (i *itself) UnmarshalBinary(wire []byte) error {
 	if i.read = string(wire); i.read == "" {
 		return io.ErrUnexpectedEOF
@@ -72,7 +72,7 @@ func TestCodecLetsRequestsReadThemselves(t *testing.T) {
 		}
 	}
 	if err := newCodec().Unmarshal(nil, new(itself)); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v; want what the request says of itself", err)
+		t.Errorf("got %v; want the error of the request", err)
 	}
 }
 

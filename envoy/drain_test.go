@@ -60,14 +60,14 @@ func TestDrainAbortsCallsAtItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	if err := f.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Drain: %v; want it to say that the deadline cut calls off", err)
+		t.Errorf("Drain: %v; want an error about aborted calls", err)
 	}
 	if err := <-answered; err == nil {
 		t.Error("the call that hung was answered; want it cut off")
 	}
 }
 
-// The wait passes when nothing else is under way, however busy the machine is.
+// The fake clock advances when all goroutines are blocked, however busy the machine is.
 func TestDrainReportsNotServingBeforeConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startInMemory(t, envoy.Options{DrainWait: 300 * time.Millisecond}, allow)
@@ -92,7 +92,7 @@ func TestDrainReportsNotServingBeforeConnectionsEnd(t *testing.T) {
 			t.Errorf("Drain returned %v before its wait was over", err)
 		default:
 		}
-		// The watch itself never ends by its own: the drain must not wait for it.
+		// The watch does not end by itself: the drain must not wait for it.
 		if err := <-drained; err != nil {
 			t.Errorf("Drain: %v; want the open watch not to hold it up", err)
 		}
@@ -124,6 +124,6 @@ func TestDrainEndsWithAConnectionBeforeItsHandshake(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 7*time.Second)
 	defer cancel()
 	if err := f.Drain(ctx); err != nil {
-		t.Errorf("Drain: %v; want it not to wait for a connection that says nothing", err)
+		t.Errorf("Drain: %v; want no wait for a silent connection", err)
 	}
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const serviceName = "envoy.service.auth.v3.Authorization"
 
-// handler is an Authorization service that does what the test says.
+// handler is an Authorization service whose method the test sets.
 type handler func(context.Context) (*authv3.CheckResponse, error)
 
 func (h handler) Check(ctx context.Context, _ *authv3.CheckRequest) (*authv3.CheckResponse, error) {
@@ -43,7 +43,7 @@ func allow(context.Context) (*authv3.CheckResponse, error) {
 	return &authv3.CheckResponse{HttpResponse: &authv3.CheckResponse_OkResponse{}}, nil
 }
 
-// front is a running front and a connection to it.
+// front is a running server and a connection to it.
 type front struct {
 	*envoy.Server
 	addr string
@@ -51,8 +51,7 @@ type front struct {
 	log  *syncBuffer
 }
 
-// start runs a front until the end of the test. Tests that drain or stop it
-// themselves do no harm.
+// start runs a server until the end of the test. Tests may drain or stop it before.
 func start(t *testing.T, o envoy.Options, h handler) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,8 +61,8 @@ func start(t *testing.T, o envoy.Options, h handler) *front {
 	return startOn(t, l, dial(t, l.Addr().String()), o, h)
 }
 
-// startInMemory does the same without the system's network, so that a bubble of
-// synctest knows when nothing is under way.
+// startInMemory is like start but without the system's network, so that synctest can
+// detect when all goroutines are blocked.
 func startInMemory(t *testing.T, o envoy.Options, h handler) *front {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
@@ -108,7 +107,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// syncBuffer is a log that a server writes and a test reads.
+// syncBuffer is a log that a server writes while a test reads it.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -143,7 +142,7 @@ func TestHandlerFailuresBecomeErrors(t *testing.T) {
 				t.Fatalf("got %v; want the gRPC error Internal", err)
 			}
 			if strings.Contains(err.Error(), "koala fell") {
-				t.Errorf("the caller was told of the fault: %v", err)
+				t.Errorf("the caller received the details: %v", err)
 			}
 			for _, want := range test.logged {
 				if !strings.Contains(f.log.String(), want) {

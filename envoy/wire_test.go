@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 )
 
-// wire is an HTTP/2 connection without a client's good manners.
+// wire opens a raw HTTP/2 connection.
 func wire(t *testing.T, addr string) *http2.Framer {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -13,8 +13,8 @@ import (
 	"github.com/koalagate/koalagate/internal/wiring"
 )
 
-// BenchmarkCheck is one check from the request in wire form to the store in
-// process and back to a reply in wire form, without grpc's transport.
+// BenchmarkCheck measures one check from the request in wire form to the store in
+// process and back to a reply in wire form, without gRPC's transport.
 func BenchmarkCheck(b *testing.B) {
 	for name, act := range map[string]string{"admitted": "vote", "refused": "post", "unmatched": "other", "direct": "black"} {
 		b.Run(name, func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// TestResultEntriesCannotBreakTheReply gives entries fields that no reply
-// can carry as they stand.
+// TestResultEntriesCannotBreakTheReply uses entries with fields that no reply can
+// carry unchanged.
 func TestResultEntriesCannotBreakTheReply(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*rules.Result)

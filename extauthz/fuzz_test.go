@@ -13,7 +13,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wiring"
 )
 
-// everySource has rules that look at all that a check can bring.
+// everySource returns rules on every part of a check.
 const everySource = `
 [params]
 uid  : header X-User-Id else cookie uid else query uid else client-ip
@@ -38,8 +38,8 @@ rule : [count] [key=+] [time=86400; count=1;] [result=3; return=6]
 4 : {"Err_no":11, "Http_status":451, "Grpc_status":9, "Headers":{"X-A":"b"}, "Body":"no"}
 `
 
-// FuzzCheck sends whatever is a CheckRequest: it must be answered with a
-// decision that Envoy cannot misread.
+// FuzzCheck sends arbitrary CheckRequests: each must be answered with a decision that
+// Envoy cannot misinterpret.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,

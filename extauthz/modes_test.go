@@ -13,8 +13,8 @@ import (
 	"github.com/koalagate/koalagate/internal/wiring"
 )
 
-// A door that observes or is off answers OK to what it would refuse and to
-// what cannot be decided, and tells the upstream what was decided.
+// TestModes: a door in mode observe or off answers OK to checks that it would refuse or
+// that cannot be decided, and reports the decision to the upstream.
 func TestModes(t *testing.T) {
 	for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
 		modes := new(engine.Modes)
@@ -30,9 +30,9 @@ func TestModes(t *testing.T) {
 				t.Fatalf("%s, %s: %v, %v; want OK", mode, name, reply, err)
 			}
 			if got := reply.GetOkResponse().GetHeaders()[0].GetHeader(); got.GetKey() != "X-Koala-Decision" || got.GetValue() != word {
-				t.Errorf("%s, %s: the upstream hears %v; want %s", mode, name, got, word)
+				t.Errorf("%s, %s: the upstream receives %v; want %s", mode, name, got, word)
 			}
-			// A forged one must not pass for ours, also where the check hides it.
+			// A forged header must not pass for ours, even if the check hides it.
 			set := names(reply.GetOkResponse().GetHeaders())
 			for _, header := range []string{"X-Koala-Rule", "X-Koala-Result", "X-Koala-Degraded"} {
 				_, isSet := set[strings.ToLower(header)]
@@ -41,7 +41,7 @@ func TestModes(t *testing.T) {
 				}
 			}
 			if got := reply.GetDynamicMetadata().GetFields()["verdict"].GetStringValue(); got != word {
-				t.Errorf("%s, %s: the metadata says %q; want %q", mode, name, got, word)
+				t.Errorf("%s, %s: the metadata has %q; want %q", mode, name, got, word)
 			}
 		}
 	}

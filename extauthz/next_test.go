@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/internal/wiring"
 )
 
-// present has a rule for each thing that a check can bring, and tells in the
-// reply's metadata which of them were there.
+// present returns rules for every part of a check. The shadow rules in the metadata of
+// the reply list the parts that were present.
 func present() string {
 	var b strings.Builder
 	b.WriteString(`
@@ -37,8 +37,8 @@ serv : sni
 	return b.String()
 }
 
-// A question is used again for another check: whatever the one before brought, and
-// wherever it was spoilt, the reply is that of a door which was asked nothing else.
+// The memory of a check is reused. Whatever the previous check contained, and wherever
+// it was corrupt, the reply must equal that of a new door.
 func TestReplyContainsNothingOfEarlierChecks(t *testing.T) {
 	const rich = `{"attributes": {
 		"source": {"address": {"socket_address": {"address": "192.0.2.1"}}, "principal": "p"}, "tls_session": {"sni": "s"},
@@ -82,7 +82,7 @@ func TestReplyContainsNothingOfEarlierChecks(t *testing.T) {
 	}
 }
 
-// reply is nil for a check that cannot be read.
+// reply returns nil for a check that cannot be read.
 func reply(t *testing.T, door *wiretest.Front, check []byte) []byte {
 	answer, err := door.Call(t.Context(), check)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// messageFrom is what a message says, its metadata apart.
+// messageFrom returns what the door should read of a request, without its metadata.
 func messageFrom(m *authv3.CheckRequest) *message {
 	c := m.GetAttributes()
 	http := c.GetRequest().GetHttp()
@@ -38,7 +38,7 @@ func messageFrom(m *authv3.CheckRequest) *message {
 	return a
 }
 
-// entriesOf are the entries of a map by their keys.
+// entriesOf returns the entries of a map, sorted by key.
 func entriesOf(m map[string]string) (list []mapping.Entry) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		list = append(list, mapping.Entry{Key: key, Value: m[key]})
@@ -46,7 +46,7 @@ func entriesOf(m map[string]string) (list []mapping.Entry) {
 	return list
 }
 
-// asMap are entries, of which the last under a key counts, as those of a map.
+// asMap returns the entries as a map would hold them: sorted, the last of a key.
 func asMap(list []mapping.Entry) []mapping.Entry {
 	m := map[string]string{}
 	for _, e := range list {
@@ -55,8 +55,8 @@ func asMap(list []mapping.Entry) []mapping.Entry {
 	return entriesOf(m)
 }
 
-// compare reads as the library does, and compares. What the library refuses in
-// fields that are not read, and texts that are no UTF-8, ours alone takes.
+// compare reads a request with the library and with the door, and compares. Only the
+// door accepts strings that are not UTF-8, and errors in fields that it does not read.
 func compare(t testing.TB, name string, encoded []byte) {
 	t.Helper()
 	var m authv3.CheckRequest
@@ -83,7 +83,7 @@ func compare(t testing.TB, name string, encoded []byte) {
 	}
 }
 
-// gatewayMetadata is metadata as the library reads it.
+// gatewayMetadata is the dynamic metadata as the library reads it.
 type gatewayMetadata struct{ *authv3.AttributeContext }
 
 func (m gatewayMetadata) lookup(namespace, path string) (string, bool) {
@@ -110,7 +110,7 @@ func findIn(s *structpb.Struct, path string) (string, bool) {
 	return "", false
 }
 
-// places are the namespaces and paths of all values, and of some that are none.
+// places returns the namespaces and paths of all values, and some without a value.
 func (m gatewayMetadata) places() (all [][2]string) {
 	var walk func(namespace, before string, s *structpb.Struct)
 	walk = func(namespace, before string, s *structpb.Struct) {
@@ -130,7 +130,7 @@ func (m gatewayMetadata) places() (all [][2]string) {
 	return append(all, [2]string{"", ""}, [2]string{"n", "k"})
 }
 
-// whole has something in every field that is read, and in those beside them.
+// whole has a value in every field that is read, and in the neighboring fields.
 const whole = `attributes {
 	source { service: "s" principal: "BYTES" certificate: "c" labels { key: "a" value: "b" }
 		address { socket_address { protocol: UDP address: "192.0.2.1" port_value: 7 } } }
@@ -145,7 +145,7 @@ const whole = `attributes {
 	route_metadata_context { filter_metadata { key: "n" value { fields { key: "null" value { bool_value: false } } } } filter_metadata { key: "r" value {} } }
 	tls_session { sni: "BYTES" } }`
 
-// raw has headers as encode_raw_headers has them.
+// raw has headers in the form of encode_raw_headers.
 const raw = `attributes { request { http { path: "/" headers { key: "mapped" value: "1" } header_map {
 	headers { key: "BYTES" raw_value: "\xfe" } headers { key: "b" value: "c" } headers { key: "b" value: "no" raw_value: "d" } headers {} } } } }`
 
@@ -162,13 +162,13 @@ func fromText(t testing.TB, text string) []byte {
 	return wire
 }
 
-// field is a field of bytes.
+// field returns a field of the type Bytes.
 func field(number byte, content ...[]byte) []byte {
 	all := bytes.Join(content, nil)
 	return append([]byte{number<<3 | 2, byte(len(all))}, all...)
 }
 
-// wires are requests as they come, and as nobody sends them.
+// wires returns requests in wire form, ordinary and unusual ones.
 func wires(t testing.TB) map[string][]byte {
 	attributes := func(content ...[]byte) []byte { return field(1, content...) }
 	peer := func(addresses ...[]byte) []byte { return attributes(field(1, field(1, addresses...))) }
@@ -234,7 +234,7 @@ func TestReaderAgreesWithTheLibrary(t *testing.T) {
 	}
 }
 
-// What is spoilt ends in an error, and Envoy's failure mode holds.
+// A corrupt request is an error, and Envoy's failure mode applies.
 func TestCorruptRequestsAreRejected(t *testing.T) {
 	plain := fromText(t, whole)
 	for name, encoded := range map[string][]byte{
@@ -258,7 +258,7 @@ func TestCorruptRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// Envoy hands on what clients send, which need not be UTF-8.
+// Envoy forwards strings of clients that are not UTF-8.
 func TestStringsMayHoldAnyBytes(t *testing.T) {
 	const odd = "\xffa\xc0\xafz"
 	read := func(text string) *message {
@@ -283,8 +283,8 @@ func TestStringsMayHoldAnyBytes(t *testing.T) {
 	}
 }
 
-// TestNoFieldIsMissing fails when a message gets a field: it may be one that
-// the door must read, or a further kind of a value.
+// TestNoFieldIsMissing fails when a message gains a field: the door may have to read it,
+// or it may be a new kind of value.
 func TestNoFieldIsMissing(t *testing.T) {
 	for m, want := range map[proto.Message]int{
 		new(authv3.CheckRequest): 1, new(authv3.AttributeContext): 7, new(authv3.AttributeContext_Peer): 5, new(corev3.Address): 3,
@@ -298,7 +298,7 @@ func TestNoFieldIsMissing(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever comes as the library does.
+// FuzzRead compares the reader with the library on arbitrary input.
 func FuzzRead(f *testing.F) {
 	for _, wire := range wires(f) {
 		f.Add(wire)

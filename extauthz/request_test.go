@@ -15,7 +15,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// captured is a check as Envoy 1.40 sent it, from testdata.
+// captured returns a check in wire form that Envoy 1.40 sent, from testdata.
 func captured(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".json")
@@ -25,7 +25,7 @@ func captured(t testing.TB, name string) []byte {
 	return fromJSON(t, string(text))
 }
 
-// fromJSON is a check in wire form.
+// fromJSON returns a check in wire form.
 func fromJSON(t testing.TB, text string) []byte {
 	t.Helper()
 	check := new(authv3.CheckRequest)

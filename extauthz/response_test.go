@@ -46,7 +46,7 @@ rule : [count] [act=teapot; uid=+] [time=90; count=1;] [result=4; return=205]
 4 : {"Err_no":11, "Http_status":418, "Grpc_status":9, "Headers":{"X-Tea":"pot", "Content-Type":"text/tea"}, "Body":"short and stout"}
 `
 
-// TestCompleteReplies has every kind of answer in full, as it travels.
+// TestCompleteReplies compares complete replies of every kind.
 func TestCompleteReplies(t *testing.T) {
 	const draft10 = `"append_action": "OVERWRITE_IF_EXISTS_OR_ADD"`
 	header := func(name, value string) string {
@@ -127,7 +127,7 @@ func TestCompleteReplies(t *testing.T) {
 	}
 }
 
-// names are the headers of a list, in lower case, and their values.
+// names returns the headers of a list by lower-case name.
 func names(list []*corev3.HeaderValueOption) map[string]string {
 	m := map[string]string{}
 	for _, o := range list {
@@ -170,10 +170,10 @@ func TestHiddenDecisionReachesTheUpstream(t *testing.T) {
 	})
 	ok := ask(t, door, about("vote", nil)).GetOkResponse()
 	if len(ok.GetResponseHeadersToAdd()) != 0 {
-		t.Errorf("the client gets %v; want nothing", ok.GetResponseHeadersToAdd())
+		t.Errorf("the client receives %v; want nothing", ok.GetResponseHeadersToAdd())
 	}
 	if names(ok.GetHeaders())["x-koala-decision"] != "allow" {
-		t.Errorf("the upstream gets %v; want the decision", ok.GetHeaders())
+		t.Errorf("the upstream receives %v; want the decision", ok.GetHeaders())
 	}
 	denied := ask(t, door, about("vote", nil)).GetDeniedResponse()
 	got := slices.Sorted(maps.Keys(names(denied.GetHeaders())))
@@ -207,7 +207,8 @@ func TestMalformedPathIsDenied(t *testing.T) {
 	}
 }
 
-// Envoy cannot read a reply with a text that is no UTF-8, and would let pass.
+// Envoy cannot parse a reply with a string that is not UTF-8, and would allow the
+// request.
 func TestClientInputCannotBreakTheReply(t *testing.T) {
 	const odd = "\xffa\xc0\xafz"
 	for name, test := range map[string]struct{ act, path string }{
@@ -246,11 +247,11 @@ func TestRescueIsReported(t *testing.T) {
 	door := openOn(t, rescue{fixedStore()}, outcomes, nil)
 	ok := ask(t, door, about("vote", nil))
 	if names(ok.GetOkResponse().GetResponseHeadersToAdd())["x-koala-degraded"] != "1" || !ok.DynamicMetadata.Fields["degraded"].GetBoolValue() {
-		t.Errorf("the reply does not say that the rescue answered: %v", ok)
+		t.Errorf("the reply does not report degraded: %v", ok)
 	}
 	denied := ask(t, door, about("vote", nil))
 	if names(denied.GetDeniedResponse().GetHeaders())["x-koala-degraded"] != "1" {
-		t.Errorf("the refusal does not say so: %v", denied)
+		t.Errorf("the refusal does not report degraded: %v", denied)
 	}
 }
 

@@ -22,11 +22,11 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// noon is the time at which tests ask, ms since the epoch: half a day before
-// the day's end at UTC.
+// noon is the time of all checks in ms since the epoch: half a day before the end of
+// the day in UTC.
 const noon = 1_795_262_400_000
 
-// fixedStore counts in process, at noon.
+// fixedStore returns a store in process whose clock stays at noon.
 func fixedStore() *store.Memory {
 	return store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
 }
@@ -40,8 +40,8 @@ func parse(t testing.TB, text string) *rules.Set {
 	return set
 }
 
-// open serves the door on a connection in memory, with the rules of text and
-// counters of its own.
+// open serves the door over an in-memory connection, with the rules in text and new
+// counters.
 func open(t testing.TB, text string, change func(*extauthz.Options)) authv3.AuthorizationClient {
 	t.Helper()
 	return openOn(t, fixedStore(), text, change)
@@ -80,7 +80,7 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// request is a check from its JSON.
+// request parses a check from JSON.
 func request(t testing.TB, json string) *authv3.CheckRequest {
 	t.Helper()
 	check := new(authv3.CheckRequest)
@@ -90,7 +90,7 @@ func request(t testing.TB, json string) *authv3.CheckRequest {
 	return check
 }
 
-// about is a check with context_extensions act and uid, and these headers.
+// about returns a check with context_extensions act and uid, and these headers.
 func about(act string, headers map[string]string) *authv3.CheckRequest {
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
@@ -112,14 +112,14 @@ func ask(t testing.TB, door authv3.AuthorizationClient, check *authv3.CheckReque
 	return reply
 }
 
-// away is a store that answers nothing.
+// away is a store that fails every call.
 type away struct{}
 
 func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
 	return errors.New("connection refused")
 }
 
-// rescue is a store that answers as the rescue does.
+// rescue is a store that answers like the rescue store.
 type rescue struct{ *store.Memory }
 
 func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
@@ -128,7 +128,7 @@ func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	return err
 }
 
-// slow is a store that answers when its caller has given up.
+// slow is a store that answers after its caller's context ends.
 type slow struct{ asked atomic.Int32 }
 
 func (s *slow) Evaluate(ctx context.Context, _ *store.Plan, _ *store.Answers) error {

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestRequestPartsReachTheRules denies where a parameter has the value
-// that is wanted, and nowhere else.
+// TestRequestPartsReachTheRules checks that each part of a request is the value of its
+// parameter, by a rule that denies it.
 func TestRequestPartsReachTheRules(t *testing.T) {
 	for name, test := range map[string]struct {
 		params, routes, condition, check string
@@ -67,7 +67,7 @@ func TestRequestPartsReachTheRules(t *testing.T) {
 			door := open(t, text, nil)
 			reply := ask(t, door, request(t, `{"attributes": `+test.check+`}`))
 			if got := reply.DynamicMetadata.Fields["rule"].GetNumberValue(); got != 7 {
-				t.Errorf("rule %v decided; want 7, which asks for %s; the reply is %v", got, test.condition, reply)
+				t.Errorf("rule %v decided; want 7, which requires %s; the reply is %v", got, test.condition, reply)
 			}
 			if name == "the door" {
 				return // every check comes in by it

@@ -11,11 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// malformed tells in what a reply is one that Envoy would misread, "" if in
-// nothing.
+// malformed returns a fault by which Envoy would misinterpret a reply, "" without one.
 func malformed(reply *authv3.CheckResponse) string {
 	if reply == nil || reply.Status == nil || reply.HttpResponse == nil {
-		return "status or oneof is missing, which Envoy takes for leave to pass"
+		return "status or oneof is missing, which Envoy takes for permission to pass"
 	}
 	if _, err := proto.Marshal(reply); err != nil {
 		return fmt.Sprintf("the reply cannot be sent: %v", err)
@@ -34,7 +33,7 @@ func malformed(reply *authv3.CheckResponse) string {
 		return malformedHeaders(ok.ResponseHeadersToAdd)
 	}
 	if isOK {
-		return "the code OK, by which Envoy lets a denial pass"
+		return "the code OK, by which Envoy allows a denial"
 	}
 	denied := reply.GetDeniedResponse()
 	if denied == nil {
@@ -55,7 +54,7 @@ func malformedHeaders(list []*corev3.HeaderValueOption) string {
 		name, value := strings.ToLower(o.GetHeader().GetKey()), o.GetHeader().GetValue()
 		switch {
 		case seen[name]:
-			return "the header " + name + " stands twice"
+			return "the header " + name + " occurs twice"
 		case !httpguts.ValidHeaderFieldName(name):
 			return fmt.Sprintf("a header named %q", name)
 		case !httpguts.ValidHeaderFieldValue(value) || strings.ContainsAny(value, "\r\n\x00"):

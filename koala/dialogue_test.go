@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// dialogues are what applications say to Koala and what they get, word for
-// word. A store lives through each.
+// dialogues lists requests of applications and the exact replies. Each dialogue has one
+// store.
 var dialogues = map[string][]exchange{
 	"browse counts nothing": {
 		{ask: "GET /rule/browse?act=post&uid=1", reply: allowed},
@@ -106,7 +106,7 @@ var dialogues = map[string][]exchange{
 	},
 }
 
-// multi asks the jobs of /multi/browse.
+// multi returns a call of /multi/browse with these jobs.
 func multi(jobs string) string { return "GET /multi/browse?argsJson=" + url.QueryEscape(jobs) }
 
 func TestDialogues(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/koala"
 )
 
-// FuzzCall throws queries and forms at every path. Whatever comes, the status
-// is a known one and the reply is JSON.
+// FuzzCall sends arbitrary queries and forms to every path. Every status must be a known
+// one and every reply JSON.
 func FuzzCall(f *testing.F) {
 	paths := []string{"/rule/browse", "/rule/take", "/rule/browse_complete", "/rule/update", "/rule/refund", "/rule/feedback", "/rule/value", "/multi/browse", "/monitor/alive"}
 	for i := range paths {
@@ -34,16 +34,16 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
-// FuzzHiddenArgument puts anything before and behind an argument that a black
-// list looks for: it is found.
+// FuzzHiddenArgument puts arbitrary text before and after an argument that a black list
+// matches: the rule must still match.
 func FuzzHiddenArgument(f *testing.F) {
 	f.Add("a=1", "b=2")
 	f.Add("x", "%")
 	f.Add("%zz=1&y=%", "=7")
 	h := koala.New(options(f))
 	f.Fuzz(func(t *testing.T, before, behind string) {
-		if says(before, "uid") || says(before, "_hits") || says(behind, "_hits") {
-			return // these change the question
+		if hasArgument(before, "uid") || hasArgument(before, "_hits") || hasArgument(behind, "_hits") {
+			return // these arguments change the result
 		}
 		r := httptest.NewRequest("GET", "/rule/browse", nil)
 		r.URL.RawQuery = before + "&uid=666&" + behind
@@ -55,8 +55,8 @@ func FuzzHiddenArgument(f *testing.F) {
 	})
 }
 
-// says tells whether a query may have an argument of this name.
-func says(query, name string) bool {
+// hasArgument reports whether a query may have an argument with this name.
+func hasArgument(query, name string) bool {
 	for argument := range strings.SplitSeq(query, "&") {
 		written, _, _ := strings.Cut(argument, "=")
 		if plain, err := url.QueryUnescape(written); written == name || err == nil && plain == name {

@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/koala"
 )
 
-// inMode is a caller of an API that is in a mode.
+// inMode returns a caller of an API in a mode.
 func inMode(t *testing.T, mode engine.Mode) *caller {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
@@ -23,8 +23,8 @@ func observedEntry(word string) string {
 	return `{"Ret_type":1,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"` + word + `","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
 }
 
-// An API that observes counts, and answers refusals with an entry that allows
-// and says what was decided.
+// An API in mode observe counts, and answers a refusal with an entry that allows and
+// names the decision.
 func TestObserve(t *testing.T) {
 	inMode(t, engine.ModeObserve).expect([]exchange{
 		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
@@ -38,8 +38,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// An API that is off lets all pass and changes no counter; what a counter
-// holds it still tells.
+// An API in mode off allows everything and changes no counter. It still reports
+// counters.
 func TestOff(t *testing.T) {
 	inMode(t, engine.ModeOff).expect([]exchange{
 		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},

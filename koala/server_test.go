@@ -36,7 +36,7 @@ rule : [leak] [act=login; uid=+] [time=60; count=5; erase1=1; erase2=3] [result=
 3 : {"Ret_type":3, "Err_no":20, "Err_msg":"验证码", "Str_reason":"Vcode", "Need_vcode":1, "Vcode_len":4, "Vcode_type":2, "Other":"<x>", "Version":7}
 `
 
-// The replies of the rule file's entries.
+// The replies with the entries of the rule file.
 const (
 	noRule   = `{"Ret_type":0,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
 	allowed  = `{"Ret_type":1,"Ret_code":0,"Err_no":0,"Err_msg":"","Str_reason":"Allow","Need_vcode":0,"Vcode_len":0,"Vcode_type":0,"Other":"","Version":0}`
@@ -63,7 +63,7 @@ func parse(t testing.TB, text string) *rules.Set {
 	return set
 }
 
-// options are those of an open door on a fresh store whose clock stands at
+// options returns the options of an open door with a new store whose clock stays at
 // noon.
 func options(t testing.TB) koala.Options {
 	t.Helper()
@@ -72,8 +72,8 @@ func options(t testing.TB) koala.Options {
 	return koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// TestUnknownPathsAreLogged: most who call one are gateways, which
-// fail open perhaps, and say nothing.
+// TestUnknownPathsAreLogged: most calls of unknown paths come from gateways, which may
+// fail open silently.
 func TestUnknownPathsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := options(t)
@@ -88,7 +88,7 @@ func TestUnknownPathsAreLogged(t *testing.T) {
 	}
 }
 
-// caller is an application that talks to a real server on loopback.
+// caller is an application that calls a real server on loopback.
 type caller struct {
 	t      testing.TB
 	server *httptest.Server
@@ -102,7 +102,7 @@ func dial(t testing.TB, o koala.Options) *caller {
 	return &caller{t: t, server: s}
 }
 
-// ask sends `GET target`, or `POST target form`.
+// ask sends `GET target` or `POST target form`.
 func (c *caller) ask(line string) (status int, body string) {
 	c.t.Helper()
 	method, target, _ := strings.Cut(line, " ")
@@ -141,7 +141,7 @@ func (c *caller) send(method, target, kind, form string) (status int, body strin
 	return res.StatusCode, string(b)
 }
 
-// expect asks each line, and compares status and body as a whole.
+// expect sends each line and compares the complete status and body.
 func (c *caller) expect(dialogue []exchange) {
 	c.t.Helper()
 	for i, x := range dialogue {
@@ -290,7 +290,7 @@ func TestAllRulesNamesSeveralFiles(t *testing.T) {
 		"# b.conf\n[rules]\nrule : [count] [act=b] [time=1; count=1;] [result=2; return=900]\n"}})
 }
 
-// away is a store that nothing can be had from.
+// away is a store that fails every call.
 type away struct{ err error }
 
 func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {

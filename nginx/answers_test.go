@@ -8,7 +8,7 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// answers are what each door says in each case: status, headers by name, body.
+// answers lists the complete answers of each door: status, headers by name, body.
 var answers = []struct {
 	name    string
 	target  string

@@ -14,8 +14,7 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// sink is a ResponseWriter that costs nothing, so that a benchmark shows the
-// door alone.
+// sink is a ResponseWriter without costs, so that benchmarks measure only the door.
 type sink struct {
 	header http.Header
 	status int
@@ -25,8 +24,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 
-// BenchmarkDoors is a check at each door, from its handler to the store in
-// process and back, without net/http.
+// BenchmarkDoors measures a check at each door, from its handler to the store in process
+// and back, without net/http.
 func BenchmarkDoors(b *testing.B) {
 	nginxAsks := func(uri string) []string { return viaNginx("GET", uri) }
 	caddyAsks := func(uri string) []string { return viaCaddy("GET", uri) }
@@ -67,7 +66,7 @@ func BenchmarkDoors(b *testing.B) {
 	}
 }
 
-// answer has h answer r over and over.
+// answer measures h answering r repeatedly.
 func answer(b *testing.B, h http.Handler, r *http.Request, status int) {
 	b.Helper()
 	w := &sink{header: http.Header{}}
@@ -81,11 +80,11 @@ func answer(b *testing.B, h http.Handler, r *http.Request, status int) {
 	}
 }
 
-// BenchmarkOverTheWire is a check over a kept connection of loopback, beside the
-// same call of a handler that always gives the same answer, headers and all, and
-// of one that says 200 and no more: what a door adds to net/http. The three take
-// turns, so that what else the machine does falls on all of them; `ratio` and
-// `ratio-bare` are the medians over the turns.
+// BenchmarkOverTheWire measures what a door adds to net/http: a check over a persistent
+// loopback connection, the same call of a handler with a constant answer including all
+// headers, and the same call of a handler with a bare 200. The three alternate, so that
+// other load on the machine affects all of them; `ratio` and `ratio-bare` are medians
+// over the rounds.
 func BenchmarkOverTheWire(b *testing.B) {
 	for _, door := range []struct {
 		name     string
@@ -130,7 +129,7 @@ func BenchmarkOverTheWire(b *testing.B) {
 	}
 }
 
-// answerTo are the headers of a door's answer.
+// answerTo returns the headers of a door's answer.
 func answerTo(b *testing.B, question []byte) http.Header {
 	b.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(question)))
@@ -143,7 +142,7 @@ func answerTo(b *testing.B, question []byte) http.Header {
 	return w.Header()
 }
 
-// constant answers every call with 200 and these headers.
+// constant returns a handler that answers every call with 200 and these headers.
 func constant(headers http.Header) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		maps.Copy(w.Header(), headers)
@@ -151,7 +150,7 @@ func constant(headers http.Header) http.Handler {
 	})
 }
 
-// dialTo serves h, and returns how a question is put to it over one connection.
+// dialTo serves h and returns a function that sends a request over one connection.
 func dialTo(b *testing.B, h http.Handler) func(question []byte) {
 	b.Helper()
 	conn, err := net.Dial("tcp", serve(b, h).Listener.Addr().String())

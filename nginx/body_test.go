@@ -14,11 +14,10 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// patience is how long these tests wait for an answer that has to come at
-// once.
+// patience is the time limit for answers that must arrive at once.
 const patience = 10 * time.Second
 
-// connection is a gateway's, byte by byte.
+// connection is a raw connection of a gateway.
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
@@ -39,7 +38,7 @@ func dial(t *testing.T) *connection {
 	return &connection{c, bufio.NewReader(c), t}
 }
 
-// head is a check's head, up to where its body begins.
+// head returns the head of a check, up to its body.
 func head(method, target string, headers ...string) string {
 	var b strings.Builder
 	b.WriteString(method + " " + target + " HTTP/1.1\r\nHost: koala\r\n")
@@ -69,7 +68,7 @@ func (c *connection) receive() *http.Response {
 	return res
 }
 
-// ends tells whether the door has ended the connection without another word.
+// ends reports whether the door closed the connection without further bytes.
 func (c *connection) ends() bool {
 	_, err := c.reader.ReadByte()
 	var timeout net.Error
@@ -104,9 +103,9 @@ func TestBodySentWithTheHeadersKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// A gateway that forwards a length without a body gets its answer at once, and
-// what it sends next is no part of that body, nor a check of its own: where it
-// would begin is for a client to choose.
+// A gateway that forwards a length without a body receives its answer at once. What it
+// sends next must be read neither as that body nor as a check, because a client could
+// choose where the check begins.
 func TestMissingBodyIsNotAwaited(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"a length":            {"Content-Length", "70"},
@@ -121,7 +120,7 @@ func TestMissingBodyIsNotAwaited(t *testing.T) {
 			if res.StatusCode != 403 || !res.Close {
 				t.Fatalf("%d, close %v; want 403 and the end of the connection", res.StatusCode, res.Close)
 			}
-			// The connection may be gone already; then so is the danger.
+			// The connection may be closed already, which is safe too.
 			_, _ = io.WriteString(c, strings.Repeat("x", 70)+head("GET", "/v1/auth-request", viaNginx("GET", "/")...))
 			if !c.ends() {
 				t.Error("the connection carried another check")
@@ -130,8 +129,8 @@ func TestMissingBodyIsNotAwaited(t *testing.T) {
 	}
 }
 
-// A gateway that sends a long body is answered while it still sends, and reads
-// the answer before it finds the connection gone.
+// A gateway that sends a long body receives the answer while it sends, and can read it
+// before the connection is closed.
 func TestCheckWithALongBodyIsAnswered(t *testing.T) {
 	s := serve(t, nginx.New(options(t)))
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/v1/auth-request", strings.NewReader(strings.Repeat("x", 8<<20)))
@@ -172,7 +171,7 @@ func TestHeadersStayBelowTwoKilobytes(t *testing.T) {
 	}
 }
 
-// What an entry adds may leave no room for other headers, but the body has a type.
+// The headers of an entry may exceed the limit, but Content-Type is still sent.
 func TestContentTypeIsKeptWithManyHeaders(t *testing.T) {
 	o := options(t)
 	o.Engine.Swap(parse(t, strings.Replace(ruleFile, `"Http_status":418, "Headers":{"Location":"/tea", "X-Pot":"short", "X-Accel-Redirect":"@app"}, "Body":"{\n  \"stout\": true\n}"`,

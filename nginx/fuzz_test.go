@@ -13,9 +13,9 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// FuzzCheck throws targets and sets of headers at all doors. Whatever comes,
-// the answer is one that gateways know, its headers are short and whole, and
-// no check passes without the headers that its door requires.
+// FuzzCheck sends arbitrary targets and headers to all doors. Every answer must have a
+// status that gateways know and valid, short headers, and no check may be allowed
+// without the headers that its door requires.
 func FuzzCheck(f *testing.F) {
 	for _, headers := range [][]string{viaNginx("GET", "/comments?a=%zz"), viaCaddy("POST", "//a/../b%2Fc"), {"X-Koala-Accel", "@x"}} {
 		var lines strings.Builder
@@ -67,7 +67,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// headersOf are the headers that net/http would let through of these lines.
+// headersOf returns the headers that net/http would accept of these lines.
 func headersOf(lines string) http.Header {
 	h := http.Header{}
 	for line := range strings.Lines(lines) {

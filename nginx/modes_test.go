@@ -9,8 +9,8 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// The status and X-Koala-Decision of every door in each mode, for what a rule
-// refuses and for what cannot be decided.
+// TestModes checks status and X-Koala-Decision of every door in each mode, for checks
+// that a rule refuses and for checks that cannot be decided.
 func TestModes(t *testing.T) {
 	checks := []struct {
 		name, target string
@@ -46,7 +46,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("%s, %s: %s; want %d", mode, c.name, text(t, res), status)
 			}
 		}
-		// Where an allowed request has nowhere to go, no mode can let it through.
+		// No mode can allow a request whose target is not configured.
 		if res := check(t, s, "GET", "/v1/accel", append(viaNginx("GET", "/"), "X-Koala-Accel", "@secret")...); res.StatusCode != 403 {
 			t.Errorf("%s, accel to a target that is not in the list: %s", mode, text(t, res))
 		}

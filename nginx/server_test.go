@@ -31,8 +31,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ruleFile has a rule for every kind of answer, picked by `act`, which a
-// check's URL or the path says.
+// ruleFile has a rule for every kind of answer. `act`, from the URL of the check or from
+// the path, selects it.
 const ruleFile = `
 [params]
 uid  : header X-User-Id else client-ip
@@ -84,7 +84,7 @@ func parse(t testing.TB, text string) *rules.Set {
 	return set
 }
 
-// options are those of a door on a fresh store whose clock stands at noon.
+// options returns the options of a door with a new store whose clock stays at noon.
 func options(t testing.TB) nginx.Options {
 	t.Helper()
 	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
@@ -92,7 +92,7 @@ func options(t testing.TB) nginx.Options {
 	return nginx.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// serve has a real server answer on loopback.
+// serve starts a real server on loopback.
 func serve(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -100,8 +100,8 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// check is a gateway's question: a target, and headers in turn. The answer has
-// been read to its end.
+// check sends a check with a target and a list of header names and values. The body of
+// the answer has been read.
 func check(t testing.TB, s *httptest.Server, method, target string, headers ...string) *http.Response {
 	t.Helper()
 	res, err := tryCheck(s, method, target, headers...)
@@ -129,7 +129,7 @@ func tryCheck(s *httptest.Server, method, target string, headers ...string) (*ht
 	return res, err
 }
 
-// text is an answer as it came, its headers in the order of their names.
+// text returns an answer as text, with its headers sorted by name.
 func text(t testing.TB, res *http.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
@@ -200,8 +200,8 @@ func TestParallelChecksAreCountedExactly(t *testing.T) {
 	}
 }
 
-// A client can send the headers of a family that its gateway does not know,
-// and so does not overwrite.
+// A client can send the headers of a family that its gateway does not know and so does
+// not overwrite.
 func TestForgedHeaderFamiliesAreIgnored(t *testing.T) {
 	s := serve(t, nginx.New(options(t)))
 	forgedForNginx := viaCaddy("GET", "/")
@@ -293,7 +293,7 @@ func TestUnixSocketPeersAreTrusted(t *testing.T) {
 	}
 }
 
-// away is a store that nothing can be had from.
+// away is a store that fails every call.
 type away struct{ err error }
 
 func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
@@ -303,7 +303,7 @@ func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
 	return a.err
 }
 
-// What fails is a 503, and nothing else: gateways tell it from a decision.
+// Every failure is a 503, which gateways can distinguish from a decision.
 func TestFailures(t *testing.T) {
 	for name, broken := range map[string]away{
 		"no store answers": {errors.New("connection refused")},
@@ -332,10 +332,10 @@ func TestHiddenDecisionsAreSentToGatewaysOnly(t *testing.T) {
 	o.Presentation = engine.Presentation{HideDecision: true, Quota: engine.QuotaNone}
 	s := serve(t, nginx.New(o))
 	if got := text(t, check(t, s, "GET", "/v1/forward-auth", viaCaddy("GET", "/black")...)); strings.Contains(got, "X-Koala") {
-		t.Errorf("a client is told of the decision: %s", got)
+		t.Errorf("a client receives the decision: %s", got)
 	}
 	if res := check(t, s, "GET", "/v1/forward-auth", viaCaddy("GET", "/comments")...); res.Header.Get("X-Koala-Decision") != "allow" {
-		t.Errorf("the application is not told of the decision: %s", text(t, res))
+		t.Errorf("the application does not receive the decision: %s", text(t, res))
 	}
 }
 

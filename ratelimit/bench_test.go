@@ -13,8 +13,8 @@ import (
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
-// BenchmarkShouldRateLimit is one call from the request in wire form to the
-// store in process and back to a reply in wire form, without grpc's transport.
+// BenchmarkShouldRateLimit measures one call from the request in wire form to the
+// store in process and back to a reply in wire form, without gRPC's transport.
 func BenchmarkShouldRateLimit(b *testing.B) {
 	for name, test := range map[string]struct {
 		descriptors int

@@ -49,8 +49,8 @@ func TestReplyReportsTheDecidingDescriptor(t *testing.T) {
 	}
 }
 
-// What shadow rules would have decided is told of every descriptor, whichever the
-// reply as a whole tells of.
+// The metadata lists the shadow rules of all descriptors, whichever descriptor it
+// otherwise reports.
 func TestShadowRulesOfAllDescriptorsAreReported(t *testing.T) {
 	d := open(t, outcomes, nil)
 	for i, want := range [][]any{{14.0}, {207.0, 14.0}} {
@@ -60,7 +60,7 @@ func TestShadowRulesOfAllDescriptorsAreReported(t *testing.T) {
 		}
 	}
 	if got, is := d.ask(one("other", "x")).DynamicMetadata.AsMap()["shadow"]; is {
-		t.Errorf("without shadow rules %v are told", got)
+		t.Errorf("without shadow rules, %v are reported", got)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestHitsAreTheWeightOfACall(t *testing.T) {
 	remaining(1, `{"domain": "lab", "hits_addend": 0, "descriptors": [`+one("uid", "a")+`]}`)
 	remaining(0, `{"domain": "lab", "hits_addend": 2, "descriptors": [`+one("uid", "b")+`]}`)
 	remaining(2, `{"domain": "lab", "hits_addend": 2, "descriptors": [`+one("uid", "c", `"hits_addend": "0"`)+`]}`)
-	// What apply_on_stream_done sends when nothing was used.
+	// apply_on_stream_done sends this if nothing was used.
 	remaining(0, `{"domain": "lab", "descriptors": [`+one("uid", "b", `"hits_addend": "0"`)+`]}`)
 
 	over := d.askFor(`{"domain": "lab", "hits_addend": 3, "descriptors": [` + one("uid", "d") + `]}`)
@@ -96,10 +96,10 @@ func TestNegativeHitsAreRefunded(t *testing.T) {
 		t.Errorf("a refund: %s; want OK, though the limit is reached", got)
 	}
 	if got := codesOf(d.ask(ann)); got != "O" {
-		t.Errorf("after a refund: %s; want room for one", got)
+		t.Errorf("after a refund: %s; want one more allowed", got)
 	}
 	if got := codesOf(d.ask(back, one("act", "black"))); got != "OV" {
-		t.Errorf("a refund beside a refusal: %s; want OK and OVER_LIMIT", got)
+		t.Errorf("a refund with a refusal: %s; want OK and OVER_LIMIT", got)
 	}
 	if got := codesOf(d.ask(ann)); got != "V" {
 		t.Errorf("after that: %s; want nothing given back, as the call was refused", got)
@@ -108,7 +108,7 @@ func TestNegativeHitsAreRefunded(t *testing.T) {
 		d.ask(back)
 	}
 	if got := codesOf(d.askFor(`{"domain": "lab", "hits_addend": 3, "descriptors": [` + ann + `]}`)); got != "V" {
-		t.Errorf("refunds beyond what was taken made room for %s; want the limit to stay", got)
+		t.Errorf("refunds beyond the hits taken allow %s; want the limit to stay", got)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
-// FuzzShouldRateLimit sends whatever is a RateLimitRequest: it must be
-// answered with a decision that Envoy cannot misread, or refused as invalid.
+// FuzzShouldRateLimit sends arbitrary RateLimitRequests: each must be answered with a
+// decision that Envoy cannot misinterpret, or rejected as invalid.
 func FuzzShouldRateLimit(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,

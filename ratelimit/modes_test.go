@@ -20,8 +20,8 @@ rule : [direct] [uid=black] [time=1; count=0;] [result=2; return=100]
 2 : {"Err_no":10}
 `
 
-// A door that observes or is off says OK, with a status for each descriptor,
-// to what it would refuse and to what cannot be decided.
+// TestModes: a door in mode observe or off answers OK with a status per descriptor to
+// calls that it would refuse or that cannot be decided.
 func TestModes(t *testing.T) {
 	for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
 		modes := new(engine.Modes)
@@ -49,7 +49,7 @@ func TestModes(t *testing.T) {
 				}
 			}
 			if got := verdictOf(reply); got != word {
-				t.Errorf("%s, %s: the metadata says %q; want %q", mode, name, got, word)
+				t.Errorf("%s, %s: the metadata has %q; want %q", mode, name, got, word)
 			}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
-// A question is used again for another call: whatever the one before brought, and
-// wherever it was spoilt, the reply is that of a door which was asked nothing else.
+// The memory of a call is reused. Whatever the previous call contained, and wherever it
+// was corrupt, the reply must equal that of a new door.
 func TestReplyContainsNothingOfEarlierCalls(t *testing.T) {
-	// Looks alone: what is counted would tell the calls apart.
+	// No hits, because counters would make the replies differ.
 	const look = `"hits_addend": "0"`
 	var calls [][]byte
 	for _, text := range []string{

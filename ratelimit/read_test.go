@@ -17,7 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 )
 
-// messageFrom is what a message says.
+// messageFrom returns what the door should read of a request.
 func messageFrom(m *rlsv3.RateLimitRequest) *message {
 	a := &message{domain: m.GetDomain(), hits: m.GetHitsAddend(), count: len(m.GetDescriptors())}
 	for _, told := range m.GetDescriptors()[:min(a.count, maxDescriptors)] {
@@ -35,8 +35,8 @@ func messageFrom(m *rlsv3.RateLimitRequest) *message {
 	return a
 }
 
-// compare reads as the library does, and compares; ours alone takes texts that
-// are no UTF-8.
+// compare reads a request with the library and with the door, and compares. Only the
+// door accepts strings that are not UTF-8.
 func compare(t testing.TB, name string, wire []byte) (got message, ok bool) {
 	t.Helper()
 	var m rlsv3.RateLimitRequest
@@ -54,7 +54,7 @@ func compare(t testing.TB, name string, wire []byte) (got message, ok bool) {
 	return got, gotErr == nil
 }
 
-// requestOf is a request of so many descriptors with so many entries each.
+// requestOf returns a request with this number of descriptors, and of entries in each.
 func requestOf(descriptors, entries int) *rlsv3.RateLimitRequest {
 	m := &rlsv3.RateLimitRequest{Domain: "shop"}
 	for i := range descriptors {
@@ -67,7 +67,7 @@ func requestOf(descriptors, entries int) *rlsv3.RateLimitRequest {
 	return m
 }
 
-// wires are requests as they come, and as nobody sends them.
+// wires returns requests in wire form, ordinary and unusual ones.
 func wires(t testing.TB) map[string][]byte {
 	own := requestOf(2, 1)
 	own.HitsAddend = 1 << 31
@@ -124,7 +124,7 @@ func TestStringsMayHoldAnyBytes(t *testing.T) {
 	}
 }
 
-// TestNoFieldIsMissing fails when a message gets a field that is not read.
+// TestNoFieldIsMissing fails when a message gains a field that is not read.
 func TestNoFieldIsMissing(t *testing.T) {
 	for m, want := range map[proto.Message]int{
 		new(rlsv3.RateLimitRequest): 3, new(ratelimitv3.RateLimitDescriptor): 4, new(ratelimitv3.RateLimitDescriptor_Entry): 2,
@@ -137,7 +137,7 @@ func TestNoFieldIsMissing(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever comes as the library does.
+// FuzzRead compares the reader with the library on arbitrary input.
 func FuzzRead(f *testing.F) {
 	for _, wire := range wires(f) {
 		if len(wire) < 1000 {

@@ -43,18 +43,18 @@ rule : [direct] [trial=+] [time=1; count=0;] [result=3; return=14; shadow=1]
 4 : {"Err_no":11, "Http_status":418, "Headers":{"X-Tea":"pot"}, "Body":"short and stout"}
 `
 
-// one is a descriptor of one entry, with further fields.
+// one returns a descriptor with one entry and further fields.
 func one(key, value string, fields ...string) string {
 	entry := fmt.Sprintf(`"entries": [{"key": %q, "value": %q}]`, key, value)
 	return "{" + strings.Join(append([]string{entry}, fields...), ", ") + "}"
 }
 
-// base64Of is bytes as JSON has them.
+// base64Of returns bytes in the form of protobuf's JSON.
 func base64Of(text string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"` }
 
 const problemOf = `"response_headers_to_add": [{"key": "Content-Type", "value": "application/problem+json"}], "raw_body": `
 
-// TestCompleteReplies has every kind of answer in full, as it travels.
+// TestCompleteReplies compares complete replies of every kind.
 func TestCompleteReplies(t *testing.T) {
 	const ann = `{"entries": [{"key": "uid", "value": "ann"}]}`
 	limit := func(count, unit, multiplier, name string) string {
@@ -130,7 +130,7 @@ func TestResponseHeadersAreOptional(t *testing.T) {
 		},
 	} {
 		var got []string
-		// The first descriptor meets no rule: the headers are of the other.
+		// The first descriptor matches no rule, so the headers describe the other.
 		for _, h := range d.ask(one("other", "x"), one("uid", "ann")).ResponseHeadersToAdd {
 			got = append(got, h.Key+": "+h.Value)
 		}

@@ -28,8 +28,8 @@ const (
 	overLimit = rlsv3.RateLimitResponse_OVER_LIMIT
 )
 
-// clock is the time at which tests ask; it begins at noon, half a day before
-// the day's end at UTC.
+// clock is the time of the store. It starts at noon, half a day before the end of the
+// day in UTC.
 type clock struct{ ms int64 }
 
 func newClock() *clock { return &clock{1_795_262_400_000} }
@@ -56,8 +56,8 @@ type door struct {
 	clock *clock
 }
 
-// open serves the door on a connection in memory, with the rules of text and
-// counters of its own.
+// open serves the door over an in-memory connection, with the rules in text and new
+// counters.
 func open(t testing.TB, text string, change func(*ratelimit.Options)) *door {
 	t.Helper()
 	d := &door{t: t, clock: newClock()}
@@ -93,7 +93,7 @@ func (d *door) call(request *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, 
 	return d.ShouldRateLimit(ctx, request)
 }
 
-// ask asks about descriptors, given as JSON, in the domain lab.
+// ask calls the door about descriptors in JSON, in the domain lab.
 func (d *door) ask(descriptors ...string) *rlsv3.RateLimitResponse {
 	d.t.Helper()
 	return d.askFor(`{"domain": "lab", "descriptors": [` + strings.Join(descriptors, ", ") + `]}`)
@@ -121,7 +121,7 @@ func request(t testing.TB, json string) *rlsv3.RateLimitRequest {
 	return r
 }
 
-// codes are the codes of the descriptors, by their first letters.
+// codesOf returns the codes of the descriptors by their first letters.
 func codesOf(reply *rlsv3.RateLimitResponse) string {
 	letters := make([]byte, 0, len(reply.Statuses))
 	for _, s := range reply.Statuses {
@@ -130,14 +130,13 @@ func codesOf(reply *rlsv3.RateLimitResponse) string {
 	return string(letters)
 }
 
-// malformed tells in what a reply is one that Envoy would misread, "" if in
-// nothing.
+// malformed returns a fault by which Envoy would misinterpret a reply, "" without one.
 func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string {
 	if reply.GetOverallCode() != ok && reply.GetOverallCode() != overLimit {
-		return "the overall code is unset, which Envoy takes for leave to pass"
+		return "the overall code is unset, which Envoy takes for permission to pass"
 	}
 	if len(reply.Statuses) != len(r.Descriptors) {
-		return "not one status a descriptor"
+		return "the number of statuses is not that of descriptors"
 	}
 	if hasUnknown(reply.ProtoReflect()) {
 		return "fields that no caller knows"
@@ -151,7 +150,7 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 		case (s.CurrentLimit == nil) != (s.DurationUntilReset == nil):
 			return "a limit without its reset, or a reset without its limit"
 		case s.CurrentLimit == nil && s.LimitRemaining != 0:
-			return "something remains of no limit"
+			return "a remainder without a limit"
 		case s.CurrentLimit != nil && s.CurrentLimit.GetUnitMultiplier().GetValue() == 0:
 			return "a limit without its multiplier"
 		case s.CurrentLimit != nil && s.CurrentLimit.Unit == rlsv3.RateLimitResponse_RateLimit_UNKNOWN:
@@ -159,7 +158,7 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 		case strings.Contains(s.CurrentLimit.GetName(), `"`):
 			return "a quote in a limit's name"
 		case s.DurationUntilReset.GetNanos() != 0 || s.DurationUntilReset.GetSeconds() < 0:
-			return "a reset that is no whole number of seconds"
+			return "a reset that is not a whole number of seconds"
 		}
 	}
 	switch {
@@ -178,8 +177,7 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 	return ""
 }
 
-// hasUnknown tells whether a message, or one in it, was sent with a field that
-// it has not.
+// hasUnknown reports whether a message, or a message in it, has an unknown field.
 func hasUnknown(m protoreflect.Message) (found bool) {
 	found = len(m.GetUnknown()) > 0
 	look := func(v protoreflect.Value) { found = found || hasUnknown(v.Message()) }
@@ -200,7 +198,7 @@ func hasUnknown(m protoreflect.Message) (found bool) {
 	return found
 }
 
-// away is a store that answers nothing.
+// away is a store that fails every call.
 type away struct{}
 
 func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {

@@ -130,7 +130,7 @@ func FuzzForwardedFor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string, hops int) {
 		hops = min(max(hops, 0), 8)
 		element := forwardedElement(list, hops)
-		// What a client puts before the list changes nothing.
+		// Elements that a client puts before the list change nothing.
 		if forged := forwardedElement("9.9.9.9,"+list, hops); element != "" && forged != element {
 			t.Fatalf("forwardedElement(%q, %d) is %q, behind a forged element %q", list, hops, element, forged)
 		}

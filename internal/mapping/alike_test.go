@@ -11,7 +11,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// atEveryDoor is one request of a client as each door that knows requests has it.
+// atEveryDoor returns one client request in the form of each door that has an original
+// request.
 func atEveryDoor(method, target, host, peer string, headers http.Header) []*Request {
 	with := func(more ...string) HTTPHeaders {
 		all := headers.Clone()
@@ -36,8 +37,8 @@ func atEveryDoor(method, target, host, peer string, headers http.Header) []*Requ
 	}
 }
 
-// FuzzDoorsAreAlike has every door make the same parameters of the same request,
-// or refuse it alike.
+// FuzzDoorsAreAlike checks that all doors make the same parameters of the same request,
+// or all refuse it.
 func FuzzDoorsAreAlike(f *testing.F) {
 	f.Add("GET", "/v/7?q=1&q=2", "Shop.Example:443", "198.51.100.7", "ann", "1; uid=x", "y; a=b")
 	f.Add("POST", "/f/%2e%2e//a%2Fb/?q=%zz&q=a+b", "[2001:db8::1]:80", "[2001:db8::7]:4711", "a,b", "garbage", `q`)

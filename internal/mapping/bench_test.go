@@ -64,8 +64,8 @@ func BenchmarkParams(b *testing.B) {
 	}
 }
 
-// BenchmarkManyParams measures files of many lines in [params], of which a
-// request brings all.
+// BenchmarkManyParams measures rule files with many lines in [params] and requests with
+// all of these parameters.
 func BenchmarkManyParams(b *testing.B) {
 	for _, n := range []int{8, 64, 256} {
 		var declared strings.Builder
@@ -90,8 +90,8 @@ func BenchmarkManyParams(b *testing.B) {
 	}
 }
 
-// BenchmarkHostileCookies measures what a client can make of the longest header
-// that Envoy takes.
+// BenchmarkHostileCookies measures the worst case of a header of the maximum length that
+// Envoy accepts.
 func BenchmarkHostileCookies(b *testing.B) {
 	header := strings.Repeat(",", 60<<10)
 	for b.Loop() {

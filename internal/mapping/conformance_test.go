@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// mappingCase is one line of testdata/mapping.jsonl: a rule file, a door, what
-// arrives there, and exactly the parameters that must come out.
+// mappingCase is one line of testdata/mapping.jsonl: a rule file, a door, a request, and
+// the exact parameters that must result.
 type mappingCase struct {
 	Name    string
 	File    string
@@ -71,7 +71,7 @@ func (c *mappingCase) request() *Request {
 	return r
 }
 
-// headers are the case's headers.
+// headers returns the headers of the case.
 func (c *mappingCase) headers() Headers {
 	web := http.Header{}
 	for _, h := range c.Request.Headers {
@@ -80,7 +80,7 @@ func (c *mappingCase) headers() Headers {
 	return HTTPHeaders(web)
 }
 
-// parse makes a rule set of a rule file's text.
+// parse parses a rule file.
 func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})

@@ -43,7 +43,7 @@ func TestCookieValue(t *testing.T) {
 	}
 }
 
-// Envoy joins two Cookie headers by a comma; an application reads both.
+// Envoy joins two Cookie headers by a comma, but applications read both.
 func TestCookiesCannotHideOtherCookies(t *testing.T) {
 	for joined, want := range map[string]string{
 		"a=1":                     "a=1",
@@ -65,7 +65,7 @@ func TestCookiesCannotHideOtherCookies(t *testing.T) {
 	}
 }
 
-// A whole Cookie header is the same text at both doors of Envoy.
+// A complete Cookie header is the same string at both doors for Envoy.
 func TestCookieHeaderOverHTTP(t *testing.T) {
 	call := &Request{Door: doorname.ExtAuthzWeb, Method: "GET", Path: "/v1/ext-authz/", Headers: HTTPHeaders{
 		"X-Forwarded-For": {"198.51.100.7"}, "Cookie": {"a=1,uid=x"},
@@ -82,12 +82,12 @@ func FuzzCookie(f *testing.F) {
 		if strings.Contains(got, ";") || !strings.Contains(header, got) {
 			t.Fatalf("the cookie %q of %q is %q", name, header, got)
 		}
-		// A program in Go counts by the same cookie; but others than Go take quotes
-		// off behind blanks.
+		// The value must be that of net/http, except that languages other than Go also
+		// remove quotes next to blanks.
 		r := http.Request{Header: http.Header{"Cookie": {header}}}
 		isQuoted := strings.Contains(strings.NewReplacer(" ", "", "\t", "").Replace(header), `="`)
 		if cookie, err := r.Cookie(name); err == nil && cookie.Value != "" && !isQuoted && trim(got) != trim(cookie.Value) {
-			t.Fatalf("the cookie %q of %q is %q, net/http says %q", name, header, got, cookie.Value)
+			t.Fatalf("the cookie %q of %q is %q; net/http returns %q", name, header, got, cookie.Value)
 		}
 	})
 }

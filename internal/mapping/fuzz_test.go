@@ -29,9 +29,9 @@ GET /a/{x}/b      : kind=middle
 
 var fuzzDoors = []string{doorname.ExtAuthz, doorname.ExtAuthzWeb, doorname.RateLimit, doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.Koala, doorname.Middleware}
 
-// FuzzParams holds for whatever arrives at whatever door: a request is refused
-// as one, or has bounded parameters, none blank, none twice, a clean path and
-// a canonical address; and the same ones the next time.
+// FuzzParams checks for arbitrary requests at every door: a request is refused, or it
+// has a bounded number of parameters, none blank or repeated, a clean path and a
+// canonical address; and the result is the same the next time.
 func FuzzParams(f *testing.F) {
 	for door := range fuzzDoors {
 		f.Add(uint8(door), "GET", "/a/1/b?uid=x&_y=z", "Shop.Example:80", "198.51.100.7", "x-user-id:ann\ncookie:uid=a", false)

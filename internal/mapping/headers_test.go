@@ -39,7 +39,7 @@ func TestHTTPHeadersDoNotAllocate(t *testing.T) {
 	}
 }
 
-// mapHeaders are headers by lower-case name.
+// mapHeaders is a set of headers by lower-case name.
 type mapHeaders map[string]string
 
 func (h mapHeaders) Header(name string) (string, bool) {

@@ -64,7 +64,7 @@ func TestLongValues(t *testing.T) {
 			wantParam(t, set, c.call, &Options{}, "v", shorten(long))
 		})
 	}
-	// A digest is of the whole value, not of the shortened one.
+	// The digest covers the whole value, not the shortened one.
 	r := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}
 	wantParam(t, set, r, &Options{}, "h", digest(long))
 }
@@ -103,10 +103,9 @@ func TestTooManyParameters(t *testing.T) {
 	}
 }
 
-// TestParametersNamedByRulesAreKept gives a call twice as many parameters as
-// fit, all named by the one rule, and as many that no rule names: if one of
-// the named were missing, the rule would not be met and its limit would not
-// hold.
+// TestParametersNamedByRulesAreKept uses a call with twice the maximum number of
+// parameters, all named by one rule, and as many that no rule names. If a named one
+// were missing, the rule would not match and its limit would not apply.
 func TestParametersNamedByRulesAreKept(t *testing.T) {
 	var conditions []string
 	context := make(map[string]string)
@@ -137,7 +136,7 @@ func TestParametersNamedByRulesAreKept(t *testing.T) {
 	}
 }
 
-// TestCostParameterIsNamed holds that a parameter which only weighs a request
+// TestCostParameterIsNamed checks that a parameter that only sets the weight of a request
 // counts as named by a rule.
 func TestCostParameterIsNamed(t *testing.T) {
 	set := parse(t, strings.Replace(plainRules, "count=1;", "count=1; cost=points;", 1))

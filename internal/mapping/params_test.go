@@ -23,15 +23,15 @@ rule : [count] [act=+] [time=60; count=1;] [result=2; return=1]
 2 : {"Err_no":10}
 `
 
-// plain is a rule file that takes nothing from a request.
+// plain returns a rule set without [params] and [routes].
 func plain(t testing.TB) *rules.Set { return parse(t, plainRules) }
 
-// with is a rule file with these lines of [params] and [routes].
+// with returns a rule set with these lines in [params] and [routes].
 func with(t testing.TB, params, routes string) *rules.Set {
 	return parse(t, "[params]\n"+params+"\n[routes]\n"+routes+plainRules)
 }
 
-// nginxCall is a check as nginx sends it, with more headers or others.
+// nginxCall returns a check as nginx sends it, with changed headers.
 func nginxCall(changes map[string]string) *Request {
 	headers := mapHeaders{
 		"x-original-method": "POST", "x-original-uri": "/a?q=1", "x-real-ip": "198.51.100.7",
@@ -43,7 +43,7 @@ func nginxCall(changes map[string]string) *Request {
 	}
 }
 
-// caddyCall is a check as Caddy sends it, with more headers or others.
+// caddyCall returns a check as Caddy sends it, with changed headers.
 func caddyCall(changes map[string]string) *Request {
 	headers := mapHeaders{
 		"x-forwarded-method": "POST", "x-forwarded-uri": "/a?q=1", "x-forwarded-for": "198.51.100.7",
@@ -55,8 +55,7 @@ func caddyCall(changes map[string]string) *Request {
 	}
 }
 
-// envoyWebCall is a check as Envoy sends it over HTTP, with more headers or
-// others.
+// envoyWebCall returns a check as Envoy sends it over HTTP, with changed headers.
 func envoyWebCall(changes map[string]string) *Request {
 	return &Request{
 		Door: doorname.ExtAuthzWeb, Method: "POST", Path: "/v1/ext-authz/a?q=1", Host: "shop.example",
@@ -65,7 +64,7 @@ func envoyWebCall(changes map[string]string) *Request {
 	}
 }
 
-// change puts headers in and, where the value is "-", takes them out.
+// change sets headers, and removes those with the value "-".
 func change(headers mapHeaders, changes map[string]string) mapHeaders {
 	for name, value := range changes {
 		if value == "-" {
@@ -77,8 +76,8 @@ func change(headers mapHeaders, changes map[string]string) mapHeaders {
 	return headers
 }
 
-// forged is every header of every family, as a client would send them that
-// wants to be someone else elsewhere.
+// forged has every header of every family, as sent by a client that forges its address
+// and path.
 var forged = map[string]string{
 	"x-original-method": "FORGED", "x-original-uri": "/forged", "x-original-url": "/forged",
 	"x-real-ip": "192.0.2.66", "x-forwarded-method": "FORGED", "x-forwarded-uri": "/forged",
@@ -367,8 +366,8 @@ func TestMissingHeaders(t *testing.T) {
 	}
 }
 
-// A gateway that sets X-Original-URL hands on the X-Original-URI of a client,
-// and the other way round: a check that has both must have them agree.
+// A gateway that sets only one of X-Original-URL and X-Original-URI forwards the other
+// from the client, so a check with both is refused unless they agree.
 func TestConflictingPathsAreRefused(t *testing.T) {
 	set := plain(t)
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func TestQueryValue(t *testing.T) {
 	}
 }
 
-// A program in Go counts by the argument that it reads.
+// The value must be the argument that net/url returns.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{"q=go&q=2", "a=b&q=%61+b", "q=%zz&q=a;b&q=go", "&;q=1&=2&q"} {
 		f.Add(query, "q")
@@ -45,7 +45,7 @@ func FuzzQuery(f *testing.F) {
 		got := queryValue(query, name)
 		values, _ := url.ParseQuery(query) // has what could be read
 		if all, ok := values[name]; ok && got != all[0] {
-			t.Fatalf("the argument %q of %q is %q, net/url says %q", name, query, got, all[0])
+			t.Fatalf("the argument %q of %q is %q; net/url returns %q", name, query, got, all[0])
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestSources(t *testing.T) {
 		Args:    []Entry{{"user", "ann"}, {"user", "eve"}},
 	}
 
-	// The first half of what sha256sum says of "ann".
+	// The first half of the SHA-256 of "ann".
 	const annHashed = "49915e0d7d4b402e3017d010bc1c0e83"
 	for _, c := range []struct {
 		name, source string

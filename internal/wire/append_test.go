@@ -41,8 +41,8 @@ func TestFactsFormAStruct(t *testing.T) {
 	}
 }
 
-// TestMessageLengthsAreCorrect has messages within each other whose lengths take
-// one byte, two and three.
+// TestMessageLengthsAreCorrect uses nested messages whose lengths take one, two and
+// three bytes.
 func TestMessageLengthsAreCorrect(t *testing.T) {
 	for _, n := range []int{0, 1, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 16379, 16380, 16381, 16382, 16383, 16384, 70_000} {
 		text := strings.Repeat("x", n)

@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
-// TestReadReturnsAppendedFields goes over a message with a field of every kind.
+// TestReadReturnsAppendedFields reads a message with a field of every wire type.
 func TestReadReturnsAppendedFields(t *testing.T) {
 	message := wire.AppendNumber(nil, 1, 300)
 	message, from := wire.Begin(message, 2)
@@ -49,11 +49,11 @@ func TestContentHasNoSpareCapacity(t *testing.T) {
 	f := wire.Read(message)
 	f.Next()
 	if _ = append(f.Content(), "xyz"...); !bytes.Equal(message, wire.AppendText(wire.AppendText(nil, 1, "a"), 2, "b")) {
-		t.Errorf("what was appended to a content wrote over the message: %q", message)
+		t.Errorf("appending to a content overwrote the message: %q", message)
 	}
 }
 
-// FuzzFields goes over whatever comes as the library does.
+// FuzzFields compares the fields of arbitrary input with those of protowire.
 func FuzzFields(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x08\x01", "\x0a\x01x", "\x09\x01\x02\x03\x04\x05\x06\x07\x08", "\x0d\x01\x02\x03\x04", "\x33\x08\x01\x34", "\x33\x08", "\x34",
@@ -71,7 +71,7 @@ func FuzzFields(f *testing.F) {
 			}
 			if !isField {
 				if got.Err == nil || got.Next() {
-					t.Fatalf("of % x: the walk goes on, or has no error", message)
+					t.Fatalf("of % x: the iteration continues, or has no error", message)
 				}
 				return
 			}
@@ -81,12 +81,12 @@ func FuzzFields(f *testing.F) {
 			rest = rest[size:]
 		}
 		if got.Next() || got.Err != nil {
-			t.Fatalf("of % x: the walk goes on: %+v", message, got)
+			t.Fatalf("of % x: the iteration continues: %+v", message, got)
 		}
 	})
 }
 
-// isContent tells whether f is what a message begins with.
+// isContent reports whether a message begins with f.
 func isContent(f *wire.Fields, message []byte) bool {
 	_, kind, n := protowire.ConsumeTag(message)
 	switch kind {
