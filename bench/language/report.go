@@ -23,7 +23,7 @@ Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 Times are CPU time of the process, the minimum of several rounds, except for the
 reload.
 `,
-		"`make bench`", origin.Commit(ctx, "rules", "internal/reload", "engine", "internal/store", "bench"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor())
+		"`make bench`", origin.Commit(ctx, "rules", "internal/reload", "engine", "internal/store", "internal/wordlist", "bench"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor())
 	return r
 }
 

@@ -102,7 +102,7 @@ func TestRenumberedRulesAreLoggedOnce(t *testing.T) {
 	b.write(t, strings.NewReplacer("act=a1", "act=a2", "act=a2", "act=new").Replace(ruleText(1, 2)))
 	b.reload()
 	b.reload()
-	if n := strings.Count(b.log.String(), "warning W019: return=1 was the number of the rule that is 2 now"); n != 1 || len(b.applied) != 2 {
+	if n := strings.Count(b.log.String(), "warning W019: return=1 was the number of the rule that is now 2"); n != 1 || len(b.applied) != 2 {
 		t.Errorf("logged %d times, %d applied; want the rules active and one line about them:\n%s", n, len(b.applied), b.log)
 	}
 }
