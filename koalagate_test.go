@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
@@ -120,10 +120,10 @@ func TestGateUsesRedisOptions(t *testing.T) {
 	if err := g.Close(); err != nil { // ends all writes to the log
 		t.Error(err)
 	}
-	if v != rules.Allow || !strings.Contains(log.String(), "password is wrong") {
+	if v != rules.Allow || !strings.Contains(log.String(), "wrong user or password") {
 		t.Errorf("with a wrong password: %v; want the process to count for itself and log why:\n%s", v, log)
 	}
-	if g, _, err := open(server.URL()+"?db=99", "secret"); err == nil || !strings.Contains(err.Error(), "no database of this number") {
+	if g, _, err := open(server.URL()+"?db=99", "secret"); err == nil || !strings.Contains(err.Error(), "no database of that number") {
 		t.Errorf("a database that Redis does not have: %v", err)
 		if err == nil {
 			g.Close()
@@ -147,14 +147,14 @@ func TestOpenReturnsErrors(t *testing.T) {
 		{"no file", koalagate.Options{}, "no rule files"},
 		{"a missing file", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
 		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "the folder contains no *.conf file"},
-		{"a URL and a client", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Client: new(redis.Client)}}, "both Redis and RedisOptions.Client are set"},
+		{"a URL and a client", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Client: new(goredis.Client)}}, "both Redis and RedisOptions.Client are set"},
 		{"a share above 1", koalagate.Options{Rules: []string{good}, RescueShare: 1.5}, "RescueShare is 1.5"},
 		{"a negative share", koalagate.Options{Rules: []string{good}, RescueShare: -1}, "RescueShare is -1"},
 		{"a share that is no number", koalagate.Options{Rules: []string{good}, RescueShare: math.NaN()}, "RescueShare is NaN"},
 		{"an unknown policy", koalagate.Options{Rules: []string{good}, FailPolicies: engine.Policies{"middleware": 9}}, `FailPolicies: unknown policy 9 of door "middleware"`},
 		{"an unknown batching", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Batching: "all"}}, "redis batching"},
 		{"a password without a URL", koalagate.Options{Rules: []string{good}, RedisOptions: koalagate.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
-		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "ca.pem"}}}, "redis TLS: the URL asks for no TLS"},
+		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "ca.pem"}}}, "redis TLS: the URL does not use TLS"},
 		{"a missing authority", koalagate.Options{Rules: []string{good}, Redis: "rediss://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "/nonexistent/ca.pem"}}}, "redis TLS.CA: open /nonexistent/ca.pem"},
 		{"a URL that is not that of a Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -95,7 +95,7 @@ var manualOperations = map[string]engine.Op{
 
 // runDialogue runs a dialogue on an empty store, with the times of its lines.
 func runDialogue(t *testing.T, set *rules.Set, text string) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := memory.New(memory.Options{})
 	defer memory.Close()
 	e := engine.New(set, wiring.CountIn(memory))
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {

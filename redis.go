@@ -3,9 +3,10 @@ package koalagate
 import (
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
 )
 
 // RedisOptions are options of Redis beside its URL and prefix.
@@ -22,7 +23,7 @@ type RedisOptions struct {
 	FixedTag bool
 	// Client is used in place of the URL. The program closes it. It must not
 	// repeat calls (MaxRetries -1), because a repeated call may count twice.
-	Client redis.UniversalClient
+	Client goredis.UniversalClient
 	// Budget is the longest time that a call may take; 0 means 100 ms. The
 	// deadline of the caller, less 5 ms, bounds it too.
 	Budget time.Duration
@@ -70,18 +71,18 @@ const (
 )
 
 // redis returns the options of the store in Redis, or nil for none.
-func (o *Options) redis() *store.RedisOptions {
+func (o *Options) redis() *redis.Options {
 	if !o.hasRedis() {
 		return nil
 	}
 	r := &o.RedisOptions
-	return &store.RedisOptions{
+	return &redis.Options{
 		URL: o.Redis, Prefix: o.RedisPrefix,
 		Username: r.Username, Password: r.Password,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
-		TLS:      store.TLSFiles(r.TLS),
+		TLS:      server.TLSFiles(r.TLS),
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
-		Batching: store.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
+		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
 		OnDamage: r.OnDamage, Linger: r.Linger,
 	}
 }

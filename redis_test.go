@@ -4,13 +4,14 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
 // RedisOptions has every option of the store in Redis but the URL and the prefix,
 // which are options of their own.
 func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
-	public, internal := reflect.TypeFor[RedisOptions](), reflect.TypeFor[store.RedisOptions]()
+	public, internal := reflect.TypeFor[RedisOptions](), reflect.TypeFor[redis.Options]()
 	for _, f := range reflect.VisibleFields(internal) {
 		if _, ok := public.FieldByName(f.Name); !ok && f.Name != "URL" && f.Name != "Prefix" {
 			t.Errorf("RedisOptions has no %s", f.Name)
@@ -28,7 +29,7 @@ func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
 			t.Errorf("%s is not passed on", f.Name)
 		}
 	}
-	if b := []Batching{BatchScript, BatchPipeline, BatchOff}; store.Batching(b[0]) != store.BatchScript || store.Batching(b[1]) != store.BatchPipeline || store.Batching(b[2]) != store.BatchOff {
+	if b := []Batching{BatchScript, BatchPipeline, BatchOff}; redis.Batching(b[0]) != redis.BatchScript || redis.Batching(b[1]) != redis.BatchPipeline || redis.Batching(b[2]) != redis.BatchOff {
 		t.Errorf("the ways of batching are %q; want those of the store", b)
 	}
 }
@@ -53,7 +54,7 @@ func fill(v reflect.Value) {
 }
 
 func TestDefaultsOfRedisOptionsAreThoseOfTheStore(t *testing.T) {
-	if store.DefaultBudget.String() != "100ms" || store.DefaultRefusals != 32_768 || store.DefaultMaxIdentities != 1_000_000 {
+	if redis.DefaultBudget.String() != "100ms" || redis.DefaultRefusals != 32_768 || memory.DefaultMaxIdentities != 1_000_000 {
 		t.Error("the comments of Options and RedisOptions name other defaults than the store's")
 	}
 }

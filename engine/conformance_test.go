@@ -14,6 +14,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
@@ -66,7 +68,7 @@ var long = flag.Bool("long", false, "go every way to Redis")
 func TestConformance(t *testing.T) {
 	stores := map[string]func(*testing.T) store.Store{
 		"memory": func(t *testing.T) store.Store {
-			m := store.NewMemory(store.MemoryOptions{})
+			m := memory.New(memory.Options{})
 			t.Cleanup(func() { m.Close() })
 			return m
 		},
@@ -87,7 +89,7 @@ func TestConformance(t *testing.T) {
 
 // lingering makes Redis keep counters for longer than a test takes. Redis drops them by
 // its own clock, while the steps have times of their own.
-func lingering(o *store.RedisOptions) { o.Linger = time.Hour }
+func lingering(o *redis.Options) { o.Linger = time.Hour }
 
 func scenarios(t *testing.T, path string) []scenario {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -55,7 +56,7 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 		}
 	}
 	if e.store = o.Store; e.store == nil {
-		e.store = store.NewMemory(store.MemoryOptions{})
+		e.store = memory.New(memory.Options{})
 	}
 	e.evaluations.New = func() any { return new(evaluation) }
 	e.Swap(rs)

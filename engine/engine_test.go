@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -27,7 +28,7 @@ const noon = 1780286400000
 // newEngine returns an engine with these rule lines and an empty in-process store.
 func newEngine(t testing.TB, lines string, more ...string) *engine.Engine {
 	t.Helper()
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	t.Cleanup(func() { m.Close() })
 	return engine.New(parse(t, withResults(lines, more...), rules.Options{}), wiring.CountIn(m))
 }
@@ -231,7 +232,7 @@ func TestSwapAppliesToTheNextCallAndKeepsCounters(t *testing.T) {
 }
 
 func TestObserverReceivesEveryDecision(t *testing.T) {
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	t.Cleanup(func() { m.Close() })
 	var seen []rules.Verdict
 	e := engine.New(parse(t, withResults(`rule : [count] [k=+] [time=60; count=1;] [result=2; return=1]`), rules.Options{}), wiring.CountIn(m),

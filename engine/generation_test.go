@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -19,7 +19,7 @@ func TestFormerGenerationIsReleased(t *testing.T) {
 	gone := make(chan struct{})
 	former := parse(t, withResults(lines), rules.Options{})
 	runtime.AddCleanup(former.Rules[0], func(gone chan struct{}) { close(gone) }, gone)
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	defer m.Close()
 	e := engine.New(former, wiring.CountIn(m))
 	var scratch engine.Scratch

@@ -8,6 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -21,7 +22,7 @@ rule : [direct] [act=captcha]     [time=1; count=0;]    [result=3; return=202]
 func inMode(t *testing.T, s store.Store, mode engine.Mode) *engine.Engine {
 	t.Helper()
 	if s == nil {
-		m := store.NewMemory(store.MemoryOptions{})
+		m := memory.New(memory.Options{})
 		t.Cleanup(m.Close)
 		s = m
 	}

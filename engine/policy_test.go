@@ -6,6 +6,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
@@ -16,7 +18,7 @@ func rescued(t *testing.T, lines string, options ...engine.Option) *engine.Engin
 	t.Helper()
 	server := storetest.StartServer(t)
 	server.Kill()
-	rescue := storetest.OpenRescue(t, store.RedisOptions{URL: server.URL()}, store.RescueOptions{})
+	rescue := storetest.OpenRescue(t, redis.Options{URL: server.URL()}, rescue.Options{})
 	return engine.New(parse(t, withResults(lines), rules.Options{}), append(options, wiring.CountIn(rescue))...)
 }
 

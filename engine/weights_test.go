@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
@@ -26,7 +26,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
 	set := parse(t, withResults(everyMethod), rules.Options{})
 	t.Run("redis", func(t *testing.T) { test(t, engine.New(set, wiring.CountIn(redis(t)))) })
 	t.Run("memory", func(t *testing.T) {
-		m := store.NewMemory(store.MemoryOptions{})
+		m := memory.New(memory.Options{})
 		t.Cleanup(m.Close)
 		test(t, engine.New(set, wiring.CountIn(m)))
 	})

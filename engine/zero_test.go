@@ -7,6 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -163,7 +164,7 @@ func (s rescueOnly) Evaluate(ctx context.Context, p *store.Plan, a *store.Answer
 func TestUnknownPoliciesDeny(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [uid=+] [time=60; count=9;] [result=2; return=7]`), rules.Options{})
 	for _, policy := range []rules.FailPolicy{rules.FailDeny, rules.FailDeny + 1, 99} {
-		e := engine.New(set, wiring.CountIn(rescueOnly{store.NewMemory(store.MemoryOptions{})}), engine.WithPolicies(engine.Policies{"": policy}))
+		e := engine.New(set, wiring.CountIn(rescueOnly{memory.New(memory.Options{})}), engine.WithPolicies(engine.Policies{"": policy}))
 		if d := decide(t, e, engine.Take, input(1, "uid", "bob")); d.Allowed() || d.Refusal().Status != 503 {
 			t.Errorf("policy %d: %+v; want a 503", policy, d)
 		}

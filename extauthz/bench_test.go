@@ -8,7 +8,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 )
@@ -19,7 +19,7 @@ func BenchmarkCheck(b *testing.B) {
 	for name, act := range map[string]string{"admitted": "vote", "refused": "post", "unmatched": "other", "direct": "black"} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.Replace(outcomes, "time=90; count=1;", "time=90; count=1000000000;", 1)) // act=vote
-			door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(set, wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
+			door := wiretest.Open(extauthz.New(extauthz.Options{Engine: engine.New(set, wiring.CountIn(memory.New(memory.Options{})))}))
 			checks := make([][]byte, 1024)
 			for i := range checks {
 				check := about(act, map[string]string{

@@ -22,7 +22,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 )
@@ -267,7 +267,7 @@ func TestTimeoutIsAnErrorNotADecision(t *testing.T) {
 }
 
 func TestReloadAppliesToTheNextCheck(t *testing.T) {
-	e := engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))
+	e := engine.New(parse(t, outcomes), wiring.CountIn(memory.New(memory.Options{})))
 	door := open(t, outcomes, func(o *extauthz.Options) { o.Engine = e })
 	if ask(t, door, about("black", nil)).GetDeniedResponse() == nil {
 		t.Fatal("the black list does not deny")

@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -27,8 +28,8 @@ import (
 const noon = 1_795_262_400_000
 
 // fixedStore returns a store in process whose clock stays at noon.
-func fixedStore() *store.Memory {
-	return store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+func fixedStore() *memory.Store {
+	return memory.New(memory.Options{Clock: func() int64 { return noon }})
 }
 
 func parse(t testing.TB, text string) *rules.Set {
@@ -120,7 +121,7 @@ func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
 }
 
 // rescue is a store that answers like the rescue store.
-type rescue struct{ *store.Memory }
+type rescue struct{ *memory.Store }
 
 func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	err := r.Memory.Evaluate(ctx, p, a)

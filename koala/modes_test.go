@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/koala"
 )
@@ -12,7 +12,7 @@ import (
 // inMode returns a caller of an API in a mode.
 func inMode(t *testing.T, mode engine.Mode) *caller {
 	t.Helper()
-	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	m := memory.New(memory.Options{Clock: func() int64 { return noon }})
 	t.Cleanup(m.Close)
 	modes := new(engine.Modes)
 	modes.Set(map[string]engine.Mode{"koala": mode})

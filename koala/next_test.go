@@ -7,7 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -25,7 +25,7 @@ rule : [direct] [uid=1] [] [result=0; return=1]
 	if findings.HasErrors() {
 		t.Fatal(findings)
 	}
-	counters := store.NewMemory(store.MemoryOptions{})
+	counters := memory.New(memory.Options{})
 	defer counters.Close()
 	s := New(Options{Engine: engine.New(set, wiring.CountIn(counters)), Access: Full}).(*server)
 	for _, target := range []string{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
@@ -67,7 +68,7 @@ func parse(t testing.TB, text string) *rules.Set {
 // noon.
 func options(t testing.TB) koala.Options {
 	t.Helper()
-	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	m := memory.New(memory.Options{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
 	return koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
 }

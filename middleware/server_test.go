@@ -16,6 +16,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/middleware"
 	"github.com/koalagate/koalagate/rules"
@@ -56,7 +57,7 @@ const noon = 1780286400000
 func options(t *testing.T, s store.Store, mode engine.Mode) middleware.Options {
 	t.Helper()
 	if s == nil {
-		m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+		m := memory.New(memory.Options{Clock: func() int64 { return noon }})
 		t.Cleanup(m.Close)
 		s = m
 	}
@@ -256,7 +257,7 @@ func TestEndedContextRefuses(t *testing.T) {
 }
 
 func BenchmarkMiddleware(b *testing.B) {
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	defer m.Close()
 	set, _ := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(strings.Replace(ruleFile, "count=2;", "count=1000000000;", 1))}}, rules.Options{})
 	h := middleware.New(middleware.Options{Engine: engine.New(set, wiring.CountIn(m))})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

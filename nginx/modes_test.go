@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/nginx"
 )
@@ -31,7 +31,7 @@ func TestModes(t *testing.T) {
 		o := options(t)
 		modes := new(engine.Modes)
 		modes.Set(map[string]engine.Mode{"auth-request": mode, "forward-auth": mode, "accel": mode, "ext-authz": mode})
-		o.Engine = engine.New(parse(t, ruleFile), wiring.CountIn(memory(t)), engine.WithModes(modes))
+		o.Engine = engine.New(parse(t, ruleFile), wiring.CountIn(inMemory(t)), engine.WithModes(modes))
 		s := serve(t, nginx.New(o))
 		for _, c := range checks {
 			res := check(t, s, "GET", c.target, c.headers...)
@@ -53,9 +53,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func memory(t *testing.T) *store.Memory {
+func inMemory(t *testing.T) *memory.Store {
 	t.Helper()
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	t.Cleanup(m.Close)
 	return m
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/rules"
@@ -87,7 +88,7 @@ func parse(t testing.TB, text string) *rules.Set {
 // options returns the options of a door with a new store whose clock stays at noon.
 func options(t testing.TB) nginx.Options {
 	t.Helper()
-	m := store.NewMemory(store.MemoryOptions{Clock: func() int64 { return noon }})
+	m := memory.New(memory.Options{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
 	return nginx.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Logger: slog.New(slog.DiscardHandler)}
 }

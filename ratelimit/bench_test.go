@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -27,7 +27,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			set := parse(b, strings.ReplaceAll(outcomes, "count=2;", "count="+test.limit+";"))
-			door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(set, wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
+			door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(set, wiring.CountIn(memory.New(memory.Options{})))}))
 			requests := make([][]byte, 1024)
 			for i := range requests {
 				var list []string

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -148,7 +148,7 @@ func TestUnavailableStoreIsAnError(t *testing.T) {
 }
 
 func TestTimeoutIsAnErrorNotADecision(t *testing.T) {
-	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(store.NewMemory(store.MemoryOptions{})))}))
+	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, outcomes), wiring.CountIn(memory.New(memory.Options{})))}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	reply, err := door.Call(ctx, wiretest.Marshal(t, request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)))

@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
@@ -38,7 +39,7 @@ func (c *clock) now() int64 { return c.ms }
 
 func (c *clock) pass(d time.Duration) { c.ms += d.Milliseconds() }
 
-func (c *clock) store() *store.Memory { return store.NewMemory(store.MemoryOptions{Clock: c.now}) }
+func (c *clock) store() *memory.Store { return memory.New(memory.Options{Clock: c.now}) }
 
 func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()

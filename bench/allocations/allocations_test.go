@@ -14,6 +14,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 )
@@ -45,7 +47,7 @@ const runs = 2000
 var bounds = map[string]float64{"in process": 5, "Redis": 15}
 
 // withoutMemory disables refusals from memory, so that Redis refuses.
-func withoutMemory(o *store.RedisOptions) { o.Refusals = -1 }
+func withoutMemory(o *redis.Options) { o.Refusals = -1 }
 
 // TestAllocationsPerDecision fails if the allocations of a decision differ from the
 // recorded number by more than a tenth, in either direction: improvements must be
@@ -59,7 +61,7 @@ func TestAllocationsPerDecision(t *testing.T) {
 		open  func(t *testing.T) store.Store
 	}{
 		{"in process", cases, func(t *testing.T) store.Store {
-			m := store.NewMemory(store.MemoryOptions{})
+			m := memory.New(memory.Options{})
 			t.Cleanup(m.Close)
 			return m
 		}},

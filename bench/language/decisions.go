@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -99,7 +99,7 @@ type runner struct {
 	set     *rules.Set
 	params  *rules.Params
 	matches rules.Matches
-	memory  *store.Memory
+	memory  *memory.Store
 	engine  *engine.Engine
 	failed  error
 }
@@ -109,7 +109,7 @@ func (k kind) runner(ctx context.Context, n int) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{ctx: ctx, set: set, params: k.params(), memory: store.NewMemory(store.MemoryOptions{})}
+	r := &runner{ctx: ctx, set: set, params: k.params(), memory: memory.New(memory.Options{})}
 	r.engine = engine.New(set, wiring.CountIn(r.memory))
 	if r.match(); len(r.matches.List) != 1 {
 		return nil, fmt.Errorf("%s: %d rules match; want 1", k.name, len(r.matches.List))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -54,7 +54,7 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 	if err != nil || set == nil {
 		return nil, errors.Join(err, findings)
 	}
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := memory.New(memory.Options{})
 	defer memory.Close()
 	e := engine.New(set, wiring.CountIn(memory))
 

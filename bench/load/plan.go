@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 // The names of subjects that goals refer to.
@@ -183,8 +185,8 @@ func (r *run) stores(ctx context.Context) error {
 	r.print("\n## The stores alone\n")
 	var failed []error
 	for _, t := range []traffic{plain, four, methods, attack} {
-		memory := store.NewMemory(store.MemoryOptions{})
-		redis, err := store.NewRedis(store.RedisOptions{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
+		memory := memory.New(memory.Options{})
+		redis, err := shared.Open(redis.Options{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
 		if err != nil {
 			return err
 		}

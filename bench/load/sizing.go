@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 )
 
 // sizing measures the resources that operators must provide.
@@ -107,7 +107,7 @@ func memoryInRedis(ctx context.Context, i *instance, t traffic, hits int) (float
 
 // memoryInProcess returns the bytes per identity in the in-process store.
 func memoryInProcess(ctx context.Context, t traffic, hits int) (float64, error) {
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	defer m.Close()
 	before := heap()
 	for range hits {

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/sandbox"
-	"github.com/koalagate/koalagate/internal/store"
+	redisserver "github.com/koalagate/koalagate/internal/store/server"
 )
 
 func (p *program) replayCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func (p *program) replayCommand() *cobra.Command {
 			return failure{err}
 		}
 		defer in.Close()
-		store.LogClient(func(string) {}) // the errors of calls report the same failures
+		redisserver.LogClient(func(string) {}) // the errors of calls report the same failures
 		o.Rules, o.Trace = set, in
 		o.OnMasked = func(m replay.MaskedParam) { fmt.Fprintf(p.stderr, "koalagate: %s\n", m) }
 		if !o.Summarize {

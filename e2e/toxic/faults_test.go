@@ -15,6 +15,9 @@ import (
 
 	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -53,11 +56,11 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-func open(t *testing.T, url string, way storetest.Way) *store.Rescue {
+func open(t *testing.T, url string, way storetest.Way) *rescue.Store {
 	t.Helper()
-	o := store.RedisOptions{URL: url}
+	o := redis.Options{URL: url}
 	way.Set(&o)
-	return storetest.OpenRescue(t, o, store.RescueOptions{})
+	return storetest.OpenRescue(t, o, rescue.Options{})
 }
 
 // eachFault tests every fault with the subject that start returns: in the long form
@@ -135,7 +138,7 @@ type observed interface {
 // observedStore is an observed store.
 type observedStore struct {
 	directStore
-	rescue *store.Rescue
+	rescue *rescue.Store
 }
 
 func (o observedStore) degraded() bool { return o.rescue.State().Degraded }
@@ -334,7 +337,7 @@ func TestUnknownHostNameIsReported(t *testing.T) {
 	if err := r.Evaluate(context.Background(), plan("u", 1), &a); err != nil || !a.Degraded {
 		t.Errorf("degraded %v, %v; want an answer in process", a.Degraded, err)
 	}
-	if s := r.State(); !s.Degraded || store.Remedy(s.Err) == "" {
-		t.Errorf("state %+v, remedy %q; want the fault and a remedy", s, store.Remedy(s.Err))
+	if s := r.State(); !s.Degraded || server.Remedy(s.Err) == "" {
+		t.Errorf("state %+v, remedy %q; want the fault and a remedy", s, server.Remedy(s.Err))
 	}
 }

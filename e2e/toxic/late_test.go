@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -38,7 +39,7 @@ func answersAfterTheDeadline(t *testing.T, way storetest.Way) {
 	waitUntil(t, observedStore{directStore{r}, r}, false)
 
 	inTime, late := 0, 0
-	direct := directStore{storetest.OpenRescue(t, store.RedisOptions{URL: s.redis.URL(), Budget: patience}, store.RescueOptions{})}
+	direct := directStore{storetest.OpenRescue(t, redis.Options{URL: s.redis.URL(), Budget: patience}, rescue.Options{})}
 	for i, c := range l.alone {
 		a, err := direct.take(context.Background(), request{fmt.Sprintf("u%d", i), noLimit})
 		if err != nil || a.degraded {

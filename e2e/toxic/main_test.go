@@ -6,13 +6,13 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2/toxics"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/server"
 )
 
 // TestMain registers the missing toxic with the proxy, and silences the Redis client,
 // whose messages about a disturbed Redis are expected.
 func TestMain(m *testing.M) {
 	toxics.Register("crumbs", new(crumbs))
-	store.LogClient(func(string) {})
+	server.LogClient(func(string) {})
 	os.Exit(m.Run())
 }

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -104,8 +106,8 @@ func TestNameServerFailsUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			options := store.RedisOptions{URL: "redis://redis.koalagate.test:" + port, Budget: 2 * time.Second}
-			r := storetest.OpenRescue(t, options, store.RescueOptions{})
+			options := redis.Options{URL: "redis://redis.koalagate.test:" + port, Budget: 2 * time.Second}
+			r := storetest.OpenRescue(t, options, rescue.Options{})
 			o := observedStore{directStore{r}, r}
 			// Consecutive calls use the connection of the first.
 			for i := range 50 {
@@ -129,9 +131,9 @@ func TestNameServerFailsUnderLoad(t *testing.T) {
 			if s.redis, err = s.stage.RestartRedis(s.redis); err != nil {
 				t.Fatal(err)
 			}
-			for begin := time.Now(); !strings.Contains(store.Remedy(r.State().Err), "its name is not found"); time.Sleep(time.Millisecond) {
+			for begin := time.Now(); !strings.Contains(server.Remedy(r.State().Err), "its name is not found"); time.Sleep(time.Millisecond) {
 				if time.Since(begin) > patience {
-					t.Fatalf("%v: the remedy is %q", r.State().Err, store.Remedy(r.State().Err))
+					t.Fatalf("%v: the remedy is %q", r.State().Err, server.Remedy(r.State().Err))
 				}
 			}
 			names.mode.Store(answers)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -28,7 +28,7 @@ type Options struct {
 	StateDir string
 
 	// Redis is where the counters are. Nil counts in process alone.
-	Redis *store.RedisOptions
+	Redis *redis.Options
 	// RedisName is the URL of Redis in logs, without secrets; "" leaves it out.
 	RedisName string
 	// Supervise logs settings of Redis that can lose counters, and jumps of the

@@ -5,7 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 const (
@@ -54,7 +55,7 @@ func (w *clockWatch) record(name string, shows time.Time, elapsed time.Duration)
 }
 
 // run reads all clocks until ctx is done. redis is nil without Redis.
-func (w *clockWatch) run(ctx context.Context, redis *store.Redis) {
+func (w *clockWatch) run(ctx context.Context, redis shared.Store) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
 	for {
@@ -72,7 +73,7 @@ func (w *clockWatch) run(ctx context.Context, redis *store.Redis) {
 }
 
 // readRedis reads the clocks of Redis.
-func (w *clockWatch) readRedis(ctx context.Context, redis *store.Redis) {
+func (w *clockWatch) readRedis(ctx context.Context, redis shared.Store) {
 	all, err := redis.Clocks(ctx)
 	if ctx.Err() == nil {
 		w.recordAll(all, err)
@@ -81,9 +82,9 @@ func (w *clockWatch) readRedis(ctx context.Context, redis *store.Redis) {
 
 // recordAll records the clocks that were read. If only some were, it logs the error
 // of the others. If none was, Redis is unreachable, which is logged elsewhere.
-func (w *clockWatch) recordAll(all []store.Clock, err error) {
+func (w *clockWatch) recordAll(all []server.Clock, err error) {
 	if err != nil && len(all) > 0 {
-		w.logger.Warn("Some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", store.Remedy(err))
+		w.logger.Warn("Some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", server.Remedy(err))
 	}
 	for _, one := range all {
 		if one.Within <= clockPrecision {
@@ -92,7 +93,7 @@ func (w *clockWatch) recordAll(all []store.Clock, err error) {
 	}
 }
 
-func clockName(c store.Clock) string {
+func clockName(c server.Clock) string {
 	if c.Server == "" {
 		return "Redis"
 	}

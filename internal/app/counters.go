@@ -9,14 +9,19 @@ import (
 
 	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 // counters is the store of an app, timed.
 type counters struct {
 	store     store.Store
-	memory    *store.Memory
-	redis     *store.Redis  // nil without Redis
-	rescue    *store.Rescue // nil without Redis
+	memory    *memory.Store
+	redis     shared.Store  // nil without Redis
+	rescue    *rescue.Store // nil without Redis
 	evaluated func(time.Duration)
 	closers   []func() error // in this order
 }
@@ -26,7 +31,7 @@ type counters struct {
 func openCounters(o *Options) (*counters, error) {
 	c := &counters{evaluated: o.Hooks.Evaluated}
 	full := &ration.Warner{Logger: o.Logger}
-	c.memory = store.NewMemory(store.MemoryOptions{MaxIdentities: o.MaxIdentities, OnFull: func() {
+	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, OnFull: func() {
 		full.Warn("The in-process store is full; further identities share counters and may be refused for each other: raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
 	}})
 	c.store = c.memory
@@ -44,14 +49,14 @@ func openCounters(o *Options) (*counters, error) {
 
 // openRedis puts Redis before the in-process store.
 func (c *counters) openRedis(o *Options) error {
-	redis, err := store.NewRedis(redisOptions(o))
+	redis, err := shared.Open(redisOptions(o))
 	if err != nil {
 		return err
 	}
 	c.redis = redis
-	c.rescue = store.NewRescue(redis, c.memory, store.RescueOptions{Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o)})
+	c.rescue = rescue.New(redis, c.memory, rescue.Options{Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o)})
 	c.store = c.rescue
-	if err := store.Misplaced(c.rescue.State().Err); err != nil {
+	if err := server.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
 	}
 	if o.Supervise {
@@ -62,7 +67,7 @@ func (c *counters) openRedis(o *Options) error {
 
 // redisOptions returns the options of the store, which also counts and logs damaged
 // keys.
-func redisOptions(o *Options) store.RedisOptions {
+func redisOptions(o *Options) redis.Options {
 	damaged := &ration.Warner{Logger: o.Logger}
 	all := *o.Redis
 	all.OnDamage = func(key string) {
@@ -79,18 +84,18 @@ func redisOptions(o *Options) store.RedisOptions {
 
 // logChange returns a function that logs when Redis becomes unreachable and when it
 // is reachable again.
-func logChange(o *Options) func(store.State) {
+func logChange(o *Options) func(rescue.State) {
 	var where []any
 	if o.RedisName != "" {
 		where = []any{"redis", o.RedisName}
 	}
 	logger := o.Logger.With(where...)
-	return func(s store.State) {
+	return func(s rescue.State) {
 		if o.Hooks.Degraded != nil {
 			o.Hooks.Degraded(s.Degraded)
 		}
 		if s.Degraded {
-			logger.Warn("Redis is unreachable; counting in process", "error", s.Err, "remedy", store.Remedy(s.Err))
+			logger.Warn("Redis is unreachable; counting in process", "error", s.Err, "remedy", server.Remedy(s.Err))
 		} else {
 			logger.Info("Redis is reachable again; counting there")
 		}
@@ -102,7 +107,7 @@ func logChange(o *Options) func(store.State) {
 func logRescue(logger *slog.Logger) func(error) {
 	unanswered := &ration.Warner{Logger: logger}
 	return func(err error) {
-		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", store.Remedy(err))
+		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", server.Remedy(err))
 	}
 }
 
@@ -177,7 +182,7 @@ func (a *App) StoreFault() string {
 	if !s.Degraded || s.Err == nil {
 		return ""
 	}
-	if remedy := store.Remedy(s.Err); remedy != "" {
+	if remedy := server.Remedy(s.Err); remedy != "" {
 		return fmt.Sprintf("%v: %s", s.Err, remedy)
 	}
 	return s.Err.Error()
@@ -192,7 +197,7 @@ func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
 
 // RedisCalls returns the number of calls to Redis so far, and whether there is a
 // Redis.
-func (a *App) RedisCalls() (calls store.Calls, ok bool) {
+func (a *App) RedisCalls() (calls redis.Calls, ok bool) {
 	if a.counters.redis == nil {
 		return calls, false
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -22,7 +22,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := memory.New(memory.Options{})
 	defer memory.Close()
 	e := engine.New(first, wiring.CountIn(memory))
 

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/shared"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -55,7 +57,7 @@ type Sandbox struct {
 // error reports an invalid Redis URL; Open does not connect.
 func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if o.Store == "" || o.Store == Memory {
-		m := store.NewMemory(store.MemoryOptions{})
+		m := memory.New(memory.Options{})
 		return &Sandbox{engine: engine.New(set, wiring.CountIn(m)), close: func(context.Context) error { m.Close(); return nil }}, nil
 	}
 	if o.RedisPrefix == "" {
@@ -63,7 +65,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	r, err := store.NewRedis(store.RedisOptions{
+	r, err := shared.Open(redis.Options{
 		URL: o.Store, Prefix: o.RedisPrefix + "-" + hex.EncodeToString(random[:]), Budget: redisBudget, Linger: redisLinger,
 	})
 	if err != nil {

@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	"github.com/koalagate/koalagate/internal/config"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
 )
 
 // redisOptions returns the configured options of Redis.
-func redisOptions(c *config.Config) store.RedisOptions {
-	return store.RedisOptions{
-		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: store.Batching(c.RedisBatching),
+func redisOptions(c *config.Config) redis.Options {
+	return redis.Options{
+		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: redis.Batching(c.RedisBatching),
 		NoCountPath: !c.RedisCountPath, Refusals: refusals(c.RedisRefusals),
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
 		FixedTag: c.ClusterTag == "fixed",
-		TLS:      store.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
+		TLS:      server.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
 	}
 }
 
@@ -60,7 +61,7 @@ func naming(l *config.Loaded, err error) error {
 	}
 	var faults []error
 	for _, err := range split(err) {
-		var wrong *store.OptionError
+		var wrong *server.OptionError
 		if errors.As(err, &wrong) {
 			key := redisKeys[wrong.Option]
 			err = fmt.Errorf("%s (%s): %w", key, l.Sources[key], wrong.Err)

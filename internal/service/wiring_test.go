@@ -17,7 +17,8 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -25,17 +26,17 @@ import (
 // Package config imports no other package, and repeats their defaults.
 func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	d := config.Default()
-	if o := redisOptions(&d); o.Batching != store.BatchScript || o.Refusals != store.DefaultRefusals || o.NoCountPath {
-		t.Errorf("%s, %d refusals, no count path: %v; want %s, %d and false", o.Batching, o.Refusals, o.NoCountPath, store.BatchScript, store.DefaultRefusals)
+	if o := redisOptions(&d); o.Batching != redis.BatchScript || o.Refusals != redis.DefaultRefusals || o.NoCountPath {
+		t.Errorf("%s, %d refusals, no count path: %v; want %s, %d and false", o.Batching, o.Refusals, o.NoCountPath, redis.BatchScript, redis.DefaultRefusals)
 	}
 	if off := (config.Config{}); redisOptions(&off).Refusals >= 0 || !redisOptions(&off).NoCountPath {
 		t.Error("0 refusals are some, or the count path that is switched off is not")
 	}
-	if d.RedisPrefix != store.DefaultPrefix || d.RedisBudget != store.DefaultBudget || d.Timezone != rules.DefaultTimezone {
-		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, store.DefaultPrefix, store.DefaultBudget, rules.DefaultTimezone)
+	if d.RedisPrefix != redis.DefaultPrefix || d.RedisBudget != redis.DefaultBudget || d.Timezone != rules.DefaultTimezone {
+		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, redis.DefaultPrefix, redis.DefaultBudget, rules.DefaultTimezone)
 	}
-	if d.MaxIdentities != store.DefaultMaxIdentities {
-		t.Errorf("%d identities; want %d", d.MaxIdentities, store.DefaultMaxIdentities)
+	if d.MaxIdentities != memory.DefaultMaxIdentities {
+		t.Errorf("%d identities; want %d", d.MaxIdentities, memory.DefaultMaxIdentities)
 	}
 }
 

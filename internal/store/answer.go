@@ -1,32 +1,65 @@
 package store
 
-// reset makes a ready for n sets and keeps its memory.
-func (a *Answers) reset(n int) {
+// Answers is the result of Evaluate. Reusing it saves allocations.
+type Answers struct {
+	Sets []Answer // one per set, in order
+	// Degraded reports that the in-process store answered in place of Redis.
+	Degraded bool
+	// Now is the store's clock at the step, ms since the epoch.
+	Now int64
+}
+
+// Answer is the result for one set.
+type Answer struct {
+	// Decider is the index of the rule that decided, -1 if none did.
+	Decider int
+	// Reporter is the index of the rule that the numbers below belong to, -1
+	// if there is nothing to report. It is the decider, or without one the
+	// walked rule that is not a shadow rule and has the least remaining; the
+	// first of several.
+	Reporter int
+	// Refusals are indices of refusing rules: in a walk, the shadow rules that
+	// were reached and would have refused; in Complete, every refusing rule.
+	Refusals []int
+
+	Limit     int64
+	Remaining int64
+	Reset     int64 // ms until the reporter's counter is as new
+	Retry     int64 // ms until the weight would fit; Never if it cannot fit or nothing was refused
+	// Daily reports that the numbers describe the free hits of a Base rule's
+	// day, not its second window.
+	Daily bool
+	// Hits is the number of hits counted now, for a Base rule the day's; Peek only.
+	Hits int64
+}
+
+// Reset prepares a for n sets and keeps its memory.
+func (a *Answers) Reset(n int) {
 	if cap(a.Sets) < n {
 		a.Sets = append(a.Sets[:cap(a.Sets)], make([]Answer, n-cap(a.Sets))...)
 	}
 	a.Sets = a.Sets[:n]
 	for i := range a.Sets {
-		a.Sets[i].reset()
+		a.Sets[i].Clear()
 	}
 	a.Degraded, a.Now = false, 0
 }
 
-// reset makes a say nothing and keeps its memory.
-func (a *Answer) reset() {
-	*a = Answer{Decider: -1, Reporter: -1, Retry: never, Refusals: a.Refusals[:0]}
+// Clear empties a and keeps its memory.
+func (a *Answer) Clear() {
+	*a = Answer{Decider: -1, Reporter: -1, Retry: Never, Refusals: a.Refusals[:0]}
 }
 
-// decided notes that rule j decided.
-func (a *Answer) decided(j int, got reading) {
-	a.Decider = j
-	a.tell(j, got)
-	a.Retry = got.retry
-}
-
-// tell notes that the numbers are those of rule j.
-func (a *Answer) tell(j int, got reading) {
-	a.Reporter = j
-	a.Limit, a.Remaining, a.Reset = got.limit, got.remaining, got.reset
-	a.Daily = got.daily
+// Allowed reports whether answers to a take of p, or to a browse of it, allow
+// every set. A CompleteTake allows a set only if no rule decided.
+func (p *Plan) Allowed(a *Answers) bool {
+	for i := range p.Sets {
+		set, decider := &p.Sets[i], a.Sets[i].Decider
+		switch {
+		case set.Refund:
+		case decider < 0 && !set.Allows, decider >= 0 && (p.Op == CompleteTake || !set.Rules[decider].Allows):
+			return false
+		}
+	}
+	return true
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// dayEnd is the first instant later than now at which the local date of zone
-// is another, in ms since the epoch. Days of 23 and 25 hours, a midnight that
-// is missing and one that comes twice are as long as the clocks on the wall.
+// dayEnd returns the first instant after now at which the local date in zone
+// differs, in ms since the epoch. It handles days of 23 and 25 hours, a missing
+// midnight and one that occurs twice.
 func dayEnd(zone *time.Location, now int64) int64 {
 	at := time.UnixMilli(now).In(zone)
 	year, month, day := at.Date()
@@ -18,8 +18,8 @@ func dayEnd(zone *time.Location, now int64) int64 {
 		if change.IsZero() || midnight < change.Unix() {
 			return midnight * 1000
 		}
-		// The clocks change first: at once to another date, or back before
-		// midnight, and the day goes on.
+		// The clocks change before that midnight: either directly to another
+		// date, or within the same date, and the day continues.
 		at = change
 		if y, m, d := at.Date(); y != year || m != month || d != day {
 			return at.UnixMilli()
@@ -27,74 +27,86 @@ func dayEnd(zone *time.Location, now int64) int64 {
 	}
 }
 
-// longestDay is more than any day lasts: the clocks of a zone that changed
-// its side of the date line showed one date for two days.
+// longestDay is more than any day lasts, in ms: a zone that moved across the
+// date line showed one date for two days.
 const longestDay = 50 * 3600 * 1000
 
-// days are some days of a zone in a row: a day lasts from its begin to the
-// next one, which is outside. The one asked for begins at begins[1].
-type days struct {
-	zone   *time.Location
-	begins [4]int64 // ms since the epoch
+// Days are three consecutive days of a zone. A day lasts from its beginning up
+// to, but not including, the beginning of the next. The requested day begins at
+// Begins[1].
+type Days struct {
+	Zone   *time.Location
+	Begins [4]int64 // ms since the epoch
 }
 
-// daysAround are the day of zone that now belongs to, the one before it and
-// the one after.
-func daysAround(zone *time.Location, now int64) days {
-	d := days{zone: zone}
-	d.begins[2] = dayEnd(zone, now-2*longestDay)
-	for d.begins[2] <= now {
-		d.begins[0], d.begins[1] = d.begins[1], d.begins[2]
-		d.begins[2] = dayEnd(zone, d.begins[2])
+// End returns the end of the requested day, in ms since the epoch.
+func (d *Days) End() int64 { return d.Begins[2] }
+
+// daysAround returns the day of zone that contains now, the day before it and
+// the day after it.
+func daysAround(zone *time.Location, now int64) Days {
+	d := Days{Zone: zone}
+	d.Begins[2] = dayEnd(zone, now-2*longestDay)
+	for d.Begins[2] <= now {
+		d.Begins[0], d.Begins[1] = d.Begins[1], d.Begins[2]
+		d.Begins[2] = dayEnd(zone, d.Begins[2])
 	}
-	d.begins[3] = dayEnd(zone, d.begins[2])
+	d.Begins[3] = dayEnd(zone, d.Begins[2])
 	return d
 }
 
-// calendar knows the days that were last asked for: they rarely change, and
-// to find them takes microseconds. Its zero value is ready.
-type calendar struct {
-	known atomic.Pointer[[]days]
+// Calendar caches the last requested days, which rarely change: computing them
+// takes microseconds. The zero value is ready to use. It is safe for concurrent
+// use.
+type Calendar struct {
+	cached atomic.Pointer[[]Days]
 }
 
-// maxZones bounds the zones that a calendar knows. A reload may bring the same
-// zone as another Location, so they come and go.
+// maxZones is the number of cached zones. A reload may create the same zone as
+// a new Location, so old ones are dropped.
 const maxZones = 8
 
-// days are those around now.
-func (c *calendar) days(zone *time.Location, now int64) days {
-	known := c.known.Load()
-	if known != nil {
-		for _, d := range *known {
-			if d.zone == zone && d.begins[1] <= now && now < d.begins[2] {
+// Days returns the days of zone around now.
+func (c *Calendar) Days(zone *time.Location, now int64) Days {
+	cached := c.cached.Load()
+	if cached != nil {
+		for _, d := range *cached {
+			if d.Zone == zone && d.Begins[1] <= now && now < d.Begins[2] {
 				return d
 			}
 		}
 	}
 	found := daysAround(zone, now)
-	next := make([]days, 1, maxZones)
+	next := make([]Days, 1, maxZones)
 	next[0] = found
-	if known != nil {
-		for _, d := range *known {
-			if d.zone != zone && len(next) < maxZones {
+	if cached != nil {
+		for _, d := range *cached {
+			if d.Zone != zone && len(next) < maxZones {
 				next = append(next, d)
 			}
 		}
 	}
-	c.known.Store(&next) // a lost race costs another look, never a wrong day
+	c.cached.Store(&next) // a lost race costs another computation, never a wrong day
 	return found
 }
 
-// daily tells whether the rule asks for the calendar.
-func (r *Rule) daily() bool {
+// DayEnd returns the end of the day of zone that contains now, in ms since the
+// epoch.
+func (c *Calendar) DayEnd(zone *time.Location, now int64) int64 {
+	d := c.Days(zone, now)
+	return d.End()
+}
+
+// UsesCalendar reports whether the rule counts by calendar days.
+func (r *Rule) UsesCalendar() bool {
 	return r.Method == Base || r.Method == Count && r.Time == Day
 }
 
-// daily tells whether a rule of the plan asks for the calendar.
-func (p *Plan) daily() bool {
+// UsesCalendar reports whether a rule of the plan counts by calendar days.
+func (p *Plan) UsesCalendar() bool {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
-			if p.Sets[i].Rules[j].daily() {
+			if p.Sets[i].Rules[j].UsesCalendar() {
 				return true
 			}
 		}

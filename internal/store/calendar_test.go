@@ -90,7 +90,7 @@ func TestDayEndIsTheFirstOtherDate(t *testing.T) {
 }
 
 func TestCalendarAnswersAsDayEnd(t *testing.T) {
-	var c calendar
+	var c Calendar
 	var callers sync.WaitGroup
 	zones := []*time.Location{
 		location(t, "Asia/Shanghai"), location(t, "America/Havana"), location(t, "Pacific/Apia"), location(t, "UTC"),
@@ -102,13 +102,13 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 			for i := range int64(3000) {
 				zone := zones[(i*7+caller)%int64(len(zones))]
 				now := 1_324_900_000_000 + i*3_456_789*(1-i%3)
-				d := c.days(zone, now)
-				if d.begins[1] > now || now >= d.begins[2] {
-					t.Errorf("%s at %d: %v does not hold it", zone, now, d.begins)
+				d := c.Days(zone, now)
+				if d.Begins[1] > now || now >= d.Begins[2] {
+					t.Errorf("%s at %d: %v does not hold it", zone, now, d.Begins)
 				}
 				for j := range 3 {
-					if got := dayEnd(zone, d.begins[j]); got != d.begins[j+1] {
-						t.Errorf("%s at %d: the day from %d ends at %d, want %d", zone, now, d.begins[j], d.begins[j+1], got)
+					if got := dayEnd(zone, d.Begins[j]); got != d.Begins[j+1] {
+						t.Errorf("%s at %d: the day from %d ends at %d, want %d", zone, now, d.Begins[j], d.Begins[j+1], got)
 					}
 				}
 			}
@@ -120,9 +120,9 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 func BenchmarkCalendar(b *testing.B) {
 	zone, now := location(b, "America/New_York"), time.Now().UnixMilli()
 	b.Run("known", func(b *testing.B) {
-		var c calendar
+		var c Calendar
 		for b.Loop() {
-			c.days(zone, now)
+			c.Days(zone, now)
 		}
 	})
 	b.Run("unknown", func(b *testing.B) {

@@ -2,17 +2,18 @@ package store
 
 import "fmt"
 
-// maxNow bounds a plan's own clock: instants take six bytes in Redis.
+// maxNow is the largest clock value of a plan: instants take six bytes in Redis.
 const maxNow = 1 << 46
 
-// MaxRules bounds the rules of a plan, over all sets: a plan holds Redis for
-// some microseconds a rule, and its Lua takes no more values at once.
+// MaxRules is the largest number of rules of a plan, over all sets: a plan
+// occupies Redis for some microseconds per rule, and its Lua cannot return more
+// values at once.
 const MaxRules = 2048
 
-// check tells what is wrong with a plan. Rules are checked when they are
-// loaded, and weights when a call is planned: what is found here is a fault of
-// the program that must not reach the counters.
-func (p *Plan) check() error {
+// Validate returns an error that describes the first invalid part of the plan.
+// Rules are checked when they are loaded and weights when a call is planned, so
+// an error here is a fault of the program that must not reach the counters.
+func (p *Plan) Validate() error {
 	if p.Op < Take || p.Op > Reset {
 		return fmt.Errorf("plan: unknown operation %d", p.Op)
 	}
@@ -33,15 +34,15 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// Bounds of the thresholds. Rule files keep within narrower ones; these are
-// what the arithmetic of both stores is exact for.
+// The largest thresholds. Rule files allow less; both stores compute exactly up
+// to these.
 const (
 	maxReturn = 1<<31 - 1
 	maxTime   = 366 * Day
 	maxLimit  = 1<<32 - 1
 )
 
-// fault says what is wrong with a rule, "" if nothing is.
+// fault describes what is invalid about a rule, "" if it is valid.
 func (r *Rule) fault() string {
 	switch {
 	case r.Return < 0 || r.Return > maxReturn:

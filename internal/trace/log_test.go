@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
@@ -90,7 +90,7 @@ func loggingTo(t *testing.T, o trace.LogOptions, files *[]*file) (*engine.Engine
 	if findings.HasErrors() {
 		t.Fatal(findings)
 	}
-	m := store.NewMemory(store.MemoryOptions{})
+	m := memory.New(memory.Options{})
 	t.Cleanup(m.Close)
 	return engine.New(set, wiring.CountIn(m), engine.Observe(l.Observe)), l
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
 // slots is how many a Cluster has.
@@ -69,7 +72,7 @@ func StartCluster(t testing.TB, masters int, replicated bool, args ...string) *C
 }
 
 func (c *Cluster) start(args ...string) *Node {
-	return StartNode(c.t, redis.Options{}, append([]string{
+	return StartNode(c.t, goredis.Options{}, append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", c.lostWhen, "--repl-diskless-sync-delay", "0",
 	}, args...)...)
 }
@@ -206,4 +209,39 @@ func (c *Cluster) Errors() map[string]int {
 		}
 	}
 	return told
+}
+
+// Open returns a store in the Cluster, which can count.
+func (c *Cluster) Open(t testing.TB, o redis.Options, ways ...Way) *cluster.Store {
+	t.Helper()
+	o.URL, o.Linger = c.URL(), time.Hour // so that a slow machine does not expire counters of plans with their own clock
+	for _, way := range ways {
+		way.Set(&o)
+	}
+	if o.Budget == 0 {
+		o.Budget = time.Minute
+	}
+	r, err := cluster.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	// A busy machine may take longer than a budget.
+	Eventually(t, func() error { return r.Check(context.Background()) })
+	return r
+}
+
+// SlotOf returns the slot of the counters of a subject under the default prefix.
+// The subject must consist of letters and digits.
+func (c *Cluster) SlotOf(subject string) int {
+	c.t.Helper()
+	slot, ok := c.Nodes[0].MustDo("CLUSTER", "KEYSLOT", redis.DefaultPrefix+":1:{"+subject+"}").(int64)
+	if !ok {
+		c.t.Fatal("CLUSTER KEYSLOT returned no number")
+	}
+	return int(slot)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // patience is how long a test waits for what has to happen.
@@ -26,13 +26,13 @@ type Node struct {
 	Address string // host:port
 	Dir     string // where it keeps its files
 	args    []string
-	options redis.Options // of clients
+	options goredis.Options // of clients
 }
 
 // StartNode starts a redis-server that keeps nothing on disk and has these
 // options beside. PORT in them stands for its port, DIR for its folder.
 // Clients of it use client for what they need.
-func StartNode(t testing.TB, client redis.Options, args ...string) *Node {
+func StartNode(t testing.TB, client goredis.Options, args ...string) *Node {
 	t.Helper()
 	n := NewNode(t)
 	n.options = client
@@ -142,7 +142,7 @@ func (n *Node) Launch() {
 
 // StartSentinel starts the node as a Sentinel of masters, with these lines of
 // its configuration beside.
-func (n *Node) StartSentinel(client redis.Options, lines ...string) {
+func (n *Node) StartSentinel(client goredis.Options, lines ...string) {
 	n.t.Helper()
 	n.options = client
 	n.startAtFreePort(func() { n.launchSentinel(lines) })
@@ -153,7 +153,7 @@ func (n *Node) StartSentinel(client redis.Options, lines ...string) {
 func (n *Node) answers() error {
 	o := n.options
 	o.Addr, o.DialerRetries, o.ReadTimeout, o.MaxRetries = n.Address, 1, time.Second, -1
-	client := redis.NewClient(&o)
+	client := goredis.NewClient(&o)
 	defer client.Close()
 	info, err := client.Info(context.Background(), "server").Result()
 	if own := fmt.Sprintf("process_id:%d\r", n.cmd.Process.Pid); err == nil && !strings.Contains(info, own) {
@@ -205,14 +205,14 @@ func (n *Node) Log() string {
 }
 
 // Client returns a plain client of the node. The caller closes it.
-func (n *Node) Client() *redis.Client {
+func (n *Node) Client() *goredis.Client {
 	o := n.options
 	o.Addr, o.DialerRetries, o.ReadTimeout = n.Address, 1, patience
-	return redis.NewClient(&o)
+	return goredis.NewClient(&o)
 }
 
 // SetClient has later clients use o.
-func (n *Node) SetClient(o redis.Options) { n.options = o }
+func (n *Node) SetClient(o goredis.Options) { n.options = o }
 
 // Do sends the node one command and returns the answer.
 func (n *Node) Do(command ...any) (any, error) {

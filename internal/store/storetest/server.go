@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 // Server is a redis-server of a test's own, on a unix socket in a folder of
@@ -91,27 +95,27 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket) // what is not there need not go
 }
 
-// URL is where the server is, as store.RedisOptions and the command line take
+// URL is where the server is, as redis.Options and the command line take
 // it.
 func (s *Server) URL() string { return "unix://" + s.socket }
 
 // Client returns a plain client of the server, for a test to look behind the
 // store. The caller closes it.
-func (s *Server) Client() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1, ReadTimeout: patience})
+func (s *Server) Client() *goredis.Client {
+	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1, ReadTimeout: patience})
 }
 
 // Open returns a store in the server under a prefix of its own. When the test
 // ends, every key of it must carry an expiry.
-func (s *Server) Open(t testing.TB, change ...func(*store.RedisOptions)) *store.Redis {
+func (s *Server) Open(t testing.TB, change ...func(*redis.Options)) *redis.Store {
 	t.Helper()
 	// The machine of a test may be busy: the budget is a minute, and what plans with
 	// clocks of their own have counted outlives the time that passes between them.
-	o := store.RedisOptions{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute, Linger: time.Hour}
+	o := redis.Options{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute, Linger: time.Hour}
 	for _, f := range change {
 		f(&o)
 	}
-	r, err := store.NewRedis(o)
+	r, err := redis.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,26 +152,26 @@ func (s *Server) CheckExpiries(t testing.TB, prefix string) {
 
 // Redis starts a redis-server and returns a function that opens stores in it,
 // each under a prefix of its own.
-func Redis(t testing.TB, change ...func(*store.RedisOptions)) func(t *testing.T) store.Store {
+func Redis(t testing.TB, change ...func(*redis.Options)) func(t *testing.T) store.Store {
 	t.Helper()
 	server := StartServer(t)
 	return func(t *testing.T) store.Store { return server.Open(t, change...) }
 }
 
-// OpenRescue returns a rescue store over Redis, which need not be there, and
+// OpenRescue returns a rescue store over Redis, which need not be reachable, and
 // counters in process. All of them are closed when the test ends.
-func OpenRescue(t testing.TB, redis store.RedisOptions, rescue store.RescueOptions) *store.Rescue {
+func OpenRescue(t testing.TB, o redis.Options, options rescue.Options) *rescue.Store {
 	t.Helper()
-	shared, err := store.NewRedis(redis)
+	opened, err := shared.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := store.NewMemory(store.MemoryOptions{})
-	r := store.NewRescue(shared, memory, rescue)
+	local := memory.New(memory.Options{})
+	r := rescue.New(opened, local, options)
 	t.Cleanup(func() {
 		r.Close()
-		memory.Close()
-		if err := shared.Close(); err != nil {
+		local.Close()
+		if err := opened.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -7,26 +7,27 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
 // Way is a way to Redis: which of the things that make it quick are on. What is
 // answered is the same in all of them.
 type Way struct {
 	Name string
-	Set  func(*store.RedisOptions)
+	Set  func(*redis.Options)
 }
 
 // On has all that makes Redis quick, as a store has unless it is told otherwise;
 // Off has none of it.
 var (
-	On  = Way{"all on", func(*store.RedisOptions) {}}
+	On  = Way{"all on", func(*redis.Options) {}}
 	Off = Way{"all off", Plain}
 )
 
 // Plain has a store do nothing for speed: each call is sent, by itself. What it
 // answers is what a store with all of it answers.
-func Plain(o *store.RedisOptions) {
-	o.Batching, o.NoCountPath, o.Refusals = store.BatchOff, true, -1
+func Plain(o *redis.Options) {
+	o.Batching, o.NoCountPath, o.Refusals = redis.BatchOff, true, -1
 }
 
 // Ways are those that a test of exactness goes: On and Off, and with every the
@@ -38,10 +39,10 @@ func Ways(every bool) []Way {
 	return []Way{
 		On,
 		Off,
-		{"pipeline", func(o *store.RedisOptions) { o.Batching = store.BatchPipeline }},
-		{"no batches", func(o *store.RedisOptions) { o.Batching = store.BatchOff }},
-		{"no short way", func(o *store.RedisOptions) { o.NoCountPath = true }},
-		{"no refusals from memory", func(o *store.RedisOptions) { o.Refusals = -1 }},
+		{"pipeline", func(o *redis.Options) { o.Batching = redis.BatchPipeline }},
+		{"no batches", func(o *redis.Options) { o.Batching = redis.BatchOff }},
+		{"no short way", func(o *redis.Options) { o.NoCountPath = true }},
+		{"no refusals from memory", func(o *redis.Options) { o.Refusals = -1 }},
 	}
 }
 
@@ -76,7 +77,7 @@ func InWaysAtOnce(t *testing.T, ways []Way, test func(t *testing.T, way Way)) {
 // a change of settings rolls over them: each plan is the next one's.
 type InTurn struct {
 	Prefix string // of the keys
-	stores []*store.Redis
+	stores []*redis.Store
 	next   atomic.Int64
 }
 
@@ -91,11 +92,11 @@ func (s *InTurn) Clear(ctx context.Context) error { return s.stores[0].Clear(ctx
 // OpenInTurn returns two stores in the server under one prefix, as On and as Off.
 // Neither remembers refusals: what the other one gives back it would hear of
 // within a second.
-func (s *Server) OpenInTurn(t testing.TB, change ...func(*store.RedisOptions)) *InTurn {
+func (s *Server) OpenInTurn(t testing.TB, change ...func(*redis.Options)) *InTurn {
 	t.Helper()
 	in := &InTurn{Prefix: fmt.Sprintf("turn%d", s.opened.Add(1))}
 	for _, way := range Ways(false) {
-		in.stores = append(in.stores, s.Open(t, append(change, way.Set, func(o *store.RedisOptions) {
+		in.stores = append(in.stores, s.Open(t, append(change, way.Set, func(o *redis.Options) {
 			o.Prefix, o.Refusals = in.Prefix, -1
 		})...))
 	}

@@ -1,0 +1,28 @@
+package store
+
+// Attempt describes how a plan fared in the store that instances share. Package
+// rescue uses it to decide when that store is unreachable.
+type Attempt struct {
+	Health Health
+	// Trip identifies the round trip that failed the call: calls that failed in
+	// one trip count as one failure. 0 means a trip of the call's own.
+	Trip uint64
+}
+
+// Health is what one attempt says about the shared store as a whole.
+type Health uint8
+
+// The findings of an attempt.
+const (
+	// Unknown says nothing: the call was refused from memory, left the store
+	// too little time, or failed at one node of several.
+	Unknown Health = iota
+	// Answered means that the store answered.
+	Answered
+	// Failed means that the store gave no usable answer. Several failures in a
+	// row, or among few answers, mean that it is unreachable.
+	Failed
+	// Unreachable means that the store cannot be reached, or cannot count for
+	// any caller.
+	Unreachable
+)

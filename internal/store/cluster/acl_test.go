@@ -1,0 +1,84 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// grants are the permissions that a user needs to count, as docs/redis.md lists
+// them; clusterGrants are those that it needs in addition for a Cluster.
+var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire"}
+
+var clusterGrants = []string{"+cluster|slots", "+asking"}
+
+// TestLeastGrantsOnACluster counts in a slot that is on its way between two
+// nodes of a Cluster, as a user who may do what docs/redis.md says.
+func TestLeastGrantsOnACluster(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := "| `" + strings.ReplaceAll(strings.Join(clusterGrants, " "), "|", `\|`) + "` | a Cluster"
+	if !strings.Contains(string(text), line) {
+		t.Errorf("docs/redis.md does not say %q", line)
+	}
+	c := storetest.StartCluster(t, 2, false)
+	count := func(subject string, grants ...string) (err error) {
+		command := []any{"ACL", "SETUSER", "koalagate", "reset", "on", ">secret", "~koala:*"}
+		for _, g := range grants {
+			command = append(command, g)
+		}
+		for _, n := range c.Nodes {
+			n.MustDo(command...)
+		}
+		r, err := cluster.Open(redis.Options{URL: strings.Replace(c.URL(), "://", "://koalagate:secret@", 1), Budget: time.Minute})
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if err := r.Check(context.Background()); err != nil {
+			return err
+		}
+		slot := cluster.SlotOf(cluster.Key("koala", subject))
+		to := c.Nodes[0]
+		if c.Owner(slot) == to {
+			to = c.Nodes[1]
+		}
+		rule := store.Rule{Return: 1, Method: store.Count, Time: 60, Count: 20}
+		rule.Subject, rule.Weight = []byte(subject), 1
+		var took error
+		c.Move(slot, to, func() { // the first time there is no such key, and the old node says ASK
+			var a store.Answers
+			took = errors.Join(took, r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}, &a))
+		})
+		return took
+	}
+	all := slices.Concat(grants, clusterGrants)
+	if err := count("ann", all...); err != nil {
+		t.Errorf("with all grants: %v", err)
+	}
+	if c.Errors()["ASK"] == 0 {
+		t.Error("no node ever said ASK: the move shows nothing")
+	}
+	for i, g := range clusterGrants {
+		err := count(g, slices.Delete(slices.Clone(all), len(grants)+i, len(grants)+i+1)...)
+		if err == nil {
+			t.Errorf("nothing fails without %s: it is not needed", g)
+			continue
+		}
+		if !strings.Contains(server.Remedy(err), "ACL SETUSER") {
+			t.Errorf("without %s: %v: the remedy is %q", g, err, server.Remedy(err))
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package cluster_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// One node that hangs is named, and takes nothing from the others.
+func TestClocksOfTheNodesThatAnswer(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := c.Open(t, redis.Options{Budget: 2 * time.Second})
+	c.Nodes[1].Pause()
+	defer c.Nodes[1].Resume()
+	clocks, err := r.Clocks(context.Background())
+	if err == nil || !strings.Contains(err.Error(), c.Nodes[1].Address) || strings.Contains(err.Error(), c.Nodes[0].Address) {
+		t.Errorf("the error is %v; want one that names %s alone", err, c.Nodes[1].Address)
+	}
+	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2]} {
+		if !slices.ContainsFunc(clocks, func(one server.Clock) bool { return one.Server == n.Address }) {
+			t.Errorf("the clocks %+v have none of %s", clocks, n.Address)
+		}
+	}
+}

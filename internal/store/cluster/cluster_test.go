@@ -1,0 +1,43 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// TestRedisCluster has the whole table of behaviour answered by a Cluster, with
+// the subjects wherever they fall and with all of them in one slot.
+func TestRedisCluster(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false)
+	opened := 0
+	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
+		for name, fixed := range map[string]bool{"a slot a subject": false, "one slot": true} {
+			t.Run(name, func(t *testing.T) {
+				storetest.Run(t, func(t *testing.T) store.Store {
+					opened++
+					return c.Open(t, redis.Options{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)
+				})
+			})
+		}
+	})
+	clocks, err := c.Open(t, redis.Options{}).Clocks(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]bool{}
+	for _, one := range clocks {
+		servers[one.Server] = true
+		if off := one.Shows.Sub(one.At); off < -time.Second || off > one.Within+time.Second {
+			t.Errorf("the clock of %s is %v off: it is this machine's", one.Server, off)
+		}
+	}
+	if len(clocks) != 3 || len(servers) != 3 {
+		t.Errorf("the clocks of %v were read; want those of three nodes", servers)
+	}
+}

@@ -1,0 +1,150 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// TestSlotsMoveUnderLoad moves the slots of counters while they are taken from,
+// some by two of them at a time in different slots, and in the middle of a move.
+// The books are exact afterwards, and no call failed.
+func TestSlotsMoveUnderLoad(t *testing.T) {
+	t.Parallel()
+	ways := storetest.Ways(*long)
+	if !*long {
+		ways = ways[:1]
+	}
+	storetest.InWays(t, ways, slotsMove)
+}
+
+func slotsMove(t *testing.T, way storetest.Way) {
+	size, rounds := 3, 2
+	if *long {
+		size, rounds = 6, way.Of(20)
+	}
+	c := storetest.StartCluster(t, size, false)
+	r := c.Open(t, redis.Options{Prefix: "moves"}, way)
+	b := &books{admitted: map[string]int64{}, faults: map[string]int{}}
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for n := range 8 {
+		callers.Go(func() { b.take(r, n, stop) })
+	}
+	joined := c.Join() // it has no slot yet, and is told of by ASK alone
+	for round := range rounds {
+		for i := range movers {
+			slot := cluster.SlotOf(cluster.Key("moves", mover(i)))
+			to := c.Nodes[(round+i)%len(c.Nodes)]
+			if round == 0 && i%3 == 0 {
+				to = joined
+			}
+			c.Move(slot, to, func() { time.Sleep(3 * time.Millisecond) })
+		}
+	}
+	close(stop)
+	callers.Wait()
+	r.Settle()
+	t.Logf("%d takes while %d slots moved %d times: %d refused, %d failed", b.takes, movers, rounds, b.refused, len(b.faults))
+	for fault, n := range b.faults {
+		t.Errorf("%d times: %s", n, fault)
+	}
+	b.audit(t, r)
+	told := c.Errors()
+	t.Logf("the nodes said %v", told)
+	for _, word := range []string{"MOVED", "ASK", "TRYAGAIN"} {
+		if told[word] == 0 {
+			t.Errorf("no node ever said %s: the moves show nothing", word)
+		}
+	}
+	if told["CROSSSLOT"] > 0 {
+		t.Errorf("a call named keys of two slots")
+	}
+}
+
+// movers is how many counters there are.
+const movers = 12
+
+func mover(i int) string { return fmt.Sprintf("u%d", i) }
+
+// movingRules are limits of long windows: one that all reach, one that some do, one
+// with a log.
+func movingRules(subject string) []store.Rule {
+	return []store.Rule{
+		{Subject: []byte(subject), Return: 1, Method: store.Leak, Weight: 1, Time: 3600, Count: 1 << 30},
+		{Subject: []byte(subject), Return: 2, Method: store.Count, Weight: 1, Time: 3600, Count: 400},
+		{Subject: []byte(subject), Return: 3, Method: store.Token, Weight: 1, Time: 366 * 86400, Count: 1, Burst: 500},
+	}
+}
+
+// books are what the callers were told.
+type books struct {
+	mu       sync.Mutex
+	takes    int
+	refused  int
+	admitted map[string]int64
+	faults   map[string]int
+}
+
+func (b *books) take(r shared.Store, n int, stop chan struct{}) {
+	var a store.Answers
+	for i := n; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		names := []string{mover(i % movers)}
+		if i%3 == 0 {
+			names = append(names, mover((i*7+1)%movers))
+		}
+		names = slices.Compact(names)
+		set := store.Set{Allows: true}
+		for _, name := range names {
+			set.Rules = append(set.Rules, movingRules(name)...)
+		}
+		err := r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{set}}, &a)
+		b.mu.Lock()
+		b.takes++
+		switch {
+		case err != nil:
+			b.faults[err.Error()]++
+		case a.Sets[0].Decider >= 0:
+			b.refused++
+		default:
+			for _, name := range names {
+				b.admitted[name]++
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+// audit compares the counters with the books.
+func (b *books) audit(t *testing.T, r shared.Store) {
+	t.Helper()
+	for i := range movers {
+		for _, rule := range movingRules(mover(i)) {
+			var a store.Answers
+			p := &store.Plan{Op: store.Peek, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+			if err := r.Evaluate(context.Background(), p, &a); err != nil {
+				t.Fatal(err)
+			}
+			got, want := a.Sets[0].Hits, b.admitted[mover(i)]
+			// What was refilled before a give-back stays taken, and begins a token.
+			begun := rule.Method == store.Token && got == want+1
+			if got != want && !begun || want > 400 {
+				t.Errorf("%s, rule %d: %d hits are counted, %d were admitted", mover(i), rule.Return, got, want)
+			}
+		}
+	}
+}

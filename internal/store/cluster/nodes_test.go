@@ -1,0 +1,369 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// partly has a Cluster go on with the slots that it has.
+var partly = []string{"--cluster-require-full-coverage", "no"}
+
+// A node that hangs takes no time from the others: neither at the start, where
+// it is a seed and the owner of the first slots, nor at a return.
+func TestOneHungNodeLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	c.Nodes[0].Pause()
+	defer c.Nodes[0].Resume()
+	const budget = 2 * time.Second
+	r, err := cluster.Open(redis.Options{URL: c.URL(), Budget: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for i := range 3 {
+		if err := r.Check(context.Background()); err != nil {
+			t.Errorf("check %d: %v; two of three nodes can count", i, err)
+		}
+	}
+	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: budget}, rescue.Options{})
+	if state := s.State(); state.Degraded {
+		t.Errorf("Redis is away with %v; two of three nodes can count", state.Err)
+	}
+	for slot, hangs := range map[int]bool{100: true, 9000: false, 16000: false} {
+		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(slot), Method: store.Count, Time: 60, Count: 9, Weight: 1}); degraded != hangs {
+			t.Errorf("slot %d, whose node hangs: %v: answered in process: %v", slot, hangs, degraded)
+		}
+	}
+}
+
+// takeBy takes a hit of a rule and reports whether it is admitted, and whether in
+// process.
+func takeBy(t *testing.T, s store.Store, r store.Rule) (admitted, degraded bool) {
+	t.Helper()
+	var a store.Answers
+	p := &store.Plan{Op: store.Take, Zone: storetest.Noon(), Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}
+	if err := s.Evaluate(context.Background(), p, &a); err != nil {
+		t.Error(err)
+	}
+	return a.Sets[0].Decider < 0, a.Degraded
+}
+
+// subjectIn is one whose counter lies near the slot, in the same third of them.
+func subjectIn(slot int) []byte {
+	for i := 0; ; i++ {
+		subject := "u" + strconv.Itoa(i)
+		if off := cluster.SlotOf(cluster.Key(redis.DefaultPrefix, subject)) - slot; -100 <= off && off <= 100 {
+			return []byte(subject)
+		}
+	}
+}
+
+// A node that knows of no slots, since it was reset or never met the others,
+// says nothing about theirs.
+func TestNodeWithoutSlotsIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false)
+	reset := storetest.StartNode(t, goredis.Options{}, "--cluster-enabled", "yes")
+	url := "redis-cluster://" + reset.Address
+	for i := range 10 { // which of the two is asked first is left to chance
+		openNodes(t, url+","+c.Nodes[i%3].Address)
+	}
+	alone, err := cluster.Open(redis.Options{URL: url, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	if err := alone.Check(context.Background()); !strings.Contains(server.Remedy(err), "CLUSTER INFO") {
+		t.Errorf("%v: the remedy is %q", err, server.Remedy(err))
+	}
+}
+
+// openNodes opens a store that has to be able to count.
+func openNodes(t *testing.T, url string) *cluster.Store {
+	t.Helper()
+	r, err := cluster.Open(redis.Options{URL: url, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Check(context.Background()); err != nil {
+		t.Errorf("%s: %v", url, err)
+	}
+	return r
+}
+
+// A node that has left the Cluster is forgotten, with its connections: at once
+// if it is away, and when it was not told of for long if it still runs.
+func TestNodesThatLeaveAreDropped(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := openNodes(t, c.URL())
+	joined := c.Join()
+	hit := func(subject []byte) error {
+		return r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{
+			{Subject: subject, Method: store.Count, Time: 60, Count: 1e6, Weight: 1},
+		}}}}, new(store.Answers))
+	}
+	knows := func(n *storetest.Node, want bool) {
+		t.Helper()
+		storetest.Eventually(t, func() error {
+			if err := r.Check(context.Background()); err != nil {
+				return err
+			}
+			if got := slices.Contains(r.KnownNodes(), n.Address); got != want {
+				return fmt.Errorf("it is known: %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	subject := subjectIn(100)
+	slot := cluster.SlotOf(cluster.Key(redis.DefaultPrefix, string(subject)))
+	joined.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", c.Nodes[0].ID())
+	c.Nodes[0].MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", joined.ID())
+	if err := hit(subject); err != nil {
+		t.Error(err)
+	}
+	knows(joined, true) // it has no slot yet
+	for _, n := range []*storetest.Node{joined, c.Nodes[0]} {
+		n.MustDo("CLUSTER", "SETSLOT", slot, "STABLE")
+	}
+	r.ForgetNames()
+	knows(joined, false)
+
+	gone := c.Nodes[1] // none of those that the URL names
+	knows(gone, true)
+	gone.Kill()
+	if err := hit(subjectIn(9000)); err == nil {
+		t.Fatal("a node that was killed has answered")
+	}
+	knows(gone, true)
+	its := []any{"CLUSTER", "DELSLOTS"}
+	for slot := 16384 / 3; slot < 16384*2/3; slot++ {
+		its = append(its, slot)
+	}
+	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2], joined} {
+		n.MustDo(its...)
+	}
+	knows(gone, false)
+	if err := hit(subject); err != nil {
+		t.Error(err)
+	}
+}
+
+// A slot that nobody has is answered for in process, and takes nothing from the
+// others, whether its node says so or the map of the slots.
+func TestSlotThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	nobodys, others := subjectIn(100), subjectIn(200)
+	before, faults := openPartly(t, c, time.Minute)
+	slot := cluster.SlotOf(cluster.Key(redis.DefaultPrefix, string(nobodys)))
+	storetest.Eventually(t, func() error {
+		for _, n := range c.Nodes {
+			_, _ = n.Do("CLUSTER", "DELSLOTS", slot) // it may have none
+		}
+		for _, n := range c.Nodes {
+			if info := fmt.Sprint(n.MustDo("CLUSTER", "INFO")); !strings.Contains(info, "cluster_slots_assigned:16383") {
+				return errors.New(info)
+			}
+		}
+		return nil
+	})
+	after, more := openPartly(t, c, time.Minute)
+	for name, s := range map[string]*rescue.Store{"its node says so": before, "the map says so": after} {
+		begin, looks := time.Now(), looksAtSlots(c)
+		const calls = 200
+		for range calls {
+			if _, degraded := takeBy(t, s, store.Rule{Subject: nobodys, Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
+				t.Fatalf("%s: a slot that nobody has was counted in", name)
+			}
+			if _, degraded := takeBy(t, s, store.Rule{Subject: others, Method: store.Count, Time: 60, Count: 1e6, Weight: 1}); degraded {
+				t.Fatalf("%s: another slot of its node was answered in process", name)
+			}
+		}
+		if state := s.State(); state.Degraded {
+			t.Errorf("%s: Redis is away with %v", name, state.Err)
+		}
+		looks = looksAtSlots(c) - looks
+		// Each 50 ms a call and the watch may have a look, for which a busy machine
+		// asks all nodes.
+		took := time.Since(begin)
+		if most := 2 * len(c.Nodes) * int(2+took/(50*time.Millisecond)); looks > most {
+			t.Errorf("%s: %d calls looked at the slots %d times in %v; want at most %d", name, calls, looks, took, most)
+		}
+	}
+	for _, told := range []*faultList{faults, more} {
+		if remedy := server.Remedy(told.last()); !strings.Contains(remedy, "CLUSTER INFO") {
+			t.Errorf("%v: the remedy is %q", told.last(), remedy)
+		}
+	}
+}
+
+// faultList is what a store's calls have met with.
+type faultList struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (f *faultList) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, err)
+}
+
+func (f *faultList) last() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.list) == 0 {
+		return nil
+	}
+	return f.list[len(f.list)-1]
+}
+
+// openPartly opens a store that has to count in the Cluster.
+func openPartly(t *testing.T, c *storetest.Cluster, budget time.Duration) (*rescue.Store, *faultList) {
+	t.Helper()
+	told := new(faultList)
+	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: budget}, rescue.Options{OnRescue: told.add})
+	if state := s.State(); state.Degraded {
+		t.Fatalf("Redis is away with %v", state.Err)
+	}
+	return s, told
+}
+
+// looksAtSlots is how often the nodes were asked for the slots.
+func looksAtSlots(c *storetest.Cluster) (n int) {
+	for _, node := range c.Nodes {
+		for line := range strings.Lines(fmt.Sprint(node.MustDo("INFO", "commandstats"))) {
+			_, rest, is := strings.Cut(line, "cmdstat_cluster|slots:calls=")
+			if !is {
+				_, rest, _ = strings.Cut(line, "cmdstat_cluster:calls=") // Redis 6.2
+			}
+			count, _, _ := strings.Cut(rest, ",")
+			calls, _ := strconv.Atoi(count)
+			n += calls
+		}
+	}
+	return n
+}
+
+// A node that was away is found again though the slot of the key that it is
+// tried with is on its way to another.
+func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	s, _ := openPartly(t, c, time.Second)
+	from, to := c.Nodes[0], c.Nodes[1]
+	key, slot := firstProbe()
+	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID())
+	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID())
+	from.MustDo("DEL", key)
+	rule := store.Rule{Subject: subjectIn(100), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
+	degraded := func(want bool) {
+		t.Helper()
+		storetest.Eventually(t, func() error {
+			if _, got := takeBy(t, s, rule); got != want {
+				return fmt.Errorf("answered in process: %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	degraded(false)
+	from.Pause()
+	for range 5 { // more than it takes to leave it alone
+		degraded(true)
+	}
+	from.Resume()
+	degraded(false)
+}
+
+// firstProbe is the key that a node which has the first third of the slots is
+// tried with.
+func firstProbe() (key string, slot int) {
+	for i := 0; ; i++ {
+		key = cluster.Key(redis.DefaultPrefix, "\xf5check"+strconv.Itoa(i))
+		if slot = cluster.SlotOf(key); slot < 5461 {
+			return key, slot
+		}
+	}
+}
+
+// What a node is away with is told with each of its calls, and what was found
+// of the settings of the others is told without it.
+func TestAbsenceOfANodeIsToldWithItsCause(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := openNodes(t, c.URL())
+	s, told := openPartly(t, c, time.Minute)
+	c.Nodes[1].Kill()
+	for i := range 5 {
+		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(9000), Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
+			t.Fatal("a node that was killed has answered")
+		}
+		err := told.last()
+		if remedy := server.Remedy(err); !strings.Contains(err.Error(), c.Nodes[1].Address) || !strings.Contains(remedy, "nothing listens there") && i > 0 {
+			t.Errorf("call %d: %v: the remedy is %q", i, err, remedy)
+		}
+	}
+	findings, err := r.Inspect(context.Background())
+	if err == nil || !strings.Contains(err.Error(), c.Nodes[1].Address) {
+		t.Errorf("the settings of %s cannot be read; the error is %v", c.Nodes[1].Address, err)
+	}
+	if len(findings) == 0 || !strings.Contains(findings[0].Text, "it keeps nothing on disk") {
+		t.Errorf("of the others %+v was found", findings)
+	}
+}
+
+// A Cluster whose nodes all hang is left alone, though those that ask it then
+// have no time to see that themselves.
+func TestHurriedCallersLeaveAClusterThatHangs(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 1, false)
+	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: 300 * time.Millisecond}, rescue.Options{})
+	storetest.Eventually(t, func() error { // a busy machine may have kept it
+		if s.State().Degraded {
+			return s.State().Err
+		}
+		return nil
+	})
+	c.Nodes[0].Pause()
+	defer c.Nodes[0].Resume()
+	rule := store.Rule{Subject: subjectIn(100), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
+	for range 3 {
+		takeBy(t, s, rule)
+	}
+	plan := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+	storetest.Eventually(t, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Millisecond)
+		defer cancel()
+		_ = s.Evaluate(ctx, plan, new(store.Answers)) // a busy machine may take all of its time
+		if !s.State().Degraded {
+			return errors.New("a Cluster that hangs is still asked")
+		}
+		return nil
+	})
+	if remedy := server.Remedy(s.State().Err); !strings.Contains(remedy, "does not answer in time") {
+		t.Errorf("%v: the remedy is %q", s.State().Err, remedy)
+	}
+}

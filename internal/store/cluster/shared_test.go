@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// However many calls wait in vain for one look at the slots of a Cluster, they
+// say no more of it than that look does.
+func TestCallsThatWaitForTheSlotsShareALook(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	r, err := Open(redis.Options{URL: "redis-cluster://" + silent.Addr().String(), Budget: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	one := []store.Rule{{Subject: []byte("a"), Method: store.Count, Time: 60, Count: 9, Weight: 1}}
+	two := append(one, store.Rule{Subject: []byte("b"), Method: store.Count, Time: 60, Count: 9, Weight: 1})
+	var callers sync.WaitGroup
+	for i, rules := range [][]store.Rule{one, two, one, two} {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			attempt, err := r.Try(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}, new(store.Answers))
+			if !server.TimedOut(err) || attempt.Trip != 1 {
+				t.Errorf("call %d: %v, of look %d; want one that had no time, of look 1", i, err, attempt.Trip)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// ended is a context whose deadline passes when its channel is closed.
+type ended struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e ended) Done() <-chan struct{} { return e.done }
+
+func (e ended) Err() error { return context.DeadlineExceeded }
+
+// A caller whose time ends while a node gives back says nothing of the others.
+func TestWaitingForANodeThatGivesBackIsItsFault(t *testing.T) {
+	parts := []*part{{slot: 1}, {slot: 2}}
+	told := make(chan *part)
+	over := ended{context.Background(), make(chan struct{})}
+	go func() {
+		told <- parts[0]
+		close(over.done) // once the other one alone is waited for
+	}()
+	err := wait(over, told, parts)
+	if !ofOneNode(err) || !server.TimedOut(err) {
+		t.Fatalf("%v; want one of time, and of one node", err)
+	}
+	if want := "node of slot 2: redis: give back before the take is repeated: context deadline exceeded"; err.Error() != want {
+		t.Errorf("it says %q; want %q", err, want)
+	}
+}

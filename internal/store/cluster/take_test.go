@@ -1,0 +1,198 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/rescue"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/store/storetest/machine"
+)
+
+// about is a rule's copy about a subject, with a weight of 1.
+func about(subject string, r store.Rule) store.Rule {
+	r.Subject, r.Weight = []byte(subject), 1
+	return r
+}
+
+// answer is the answer to a plan of one clock.
+func answer(t *testing.T, s store.Store, op store.Op, sets ...store.Set) store.Answers {
+	t.Helper()
+	var a store.Answers
+	p := &store.Plan{Op: op, Now: 1_793_505_600_000, Zone: time.UTC, Sets: sets}
+	if err := s.Evaluate(context.Background(), p, &a); err != nil {
+		t.Fatalf("%s: %v", machine.Describe(p), err)
+	}
+	return a
+}
+
+func allows(rules ...store.Rule) store.Set { return store.Set{Allows: true, Rules: rules} }
+
+// TestGiveBackOutlivesItsSubjects has callers put other subjects in the place of
+// theirs as soon as they are refused, as the engine does, while what was taken
+// for them is given back: it is given back to them, and to nobody else.
+func TestGiveBackOutlivesItsSubjects(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	rules := []store.Rule{
+		{Return: 1, Method: store.Count, Time: store.Day, Count: 100},
+		{Return: 2, Method: store.Token, Time: 3600, Count: 1, Burst: 100},
+		{Return: 3, Method: store.Leak, Time: 3600, Count: 100},
+	}
+	full := about("full", store.Rule{Return: 4, Method: store.Count, Time: 3600, Count: 1})
+	answer(t, r, store.Take, allows(full))
+	for i := range 20 {
+		mine, others := fmt.Sprintf("mine-%02d", i), fmt.Sprintf("hers-%02d", i)
+		var set store.Set
+		for _, rule := range rules {
+			answer(t, r, store.Take, allows(about(others, rule)))
+			set.Rules = append(set.Rules, about(mine, rule))
+		}
+		set.Allows, set.Rules = true, append(set.Rules, full)
+		if a := answer(t, r, store.Take, set); a.Sets[0].Decider != len(rules) {
+			t.Fatalf("rule %d refused; want rule %d", a.Sets[0].Decider, len(rules))
+		}
+		for j := range rules {
+			copy(set.Rules[j].Subject, others)
+		}
+		r.Settle()
+		for _, rule := range rules {
+			for subject, want := range map[string]int64{mine: 0, others: 1} {
+				if got := answer(t, r, store.Peek, allows(about(subject, rule))).Sets[0].Hits; got != want {
+					t.Errorf("%s, rule %d: %d hits are counted; want %d", subject, rule.Return, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestGiveBacksThatFailAreCounted has a give-back dropped where too many are
+// under way, and one fail at a node that has gone.
+func TestGiveBacksThatFailAreCounted(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
+	r := c.Open(t, redis.Options{})
+	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
+	full, other := about("full", rule), about("other", rule)
+	want := func(n int64) {
+		t.Helper()
+		r.Settle()
+		if got := r.Calls().Stranded; got != n {
+			t.Fatalf("%d parts are stranded; want %d", got, n)
+		}
+	}
+	answer(t, r, store.Take, allows(full))
+	answer(t, r, store.Take, allows(full, other))
+	want(0)
+	end := r.FillUndoing()
+	answer(t, r, store.Take, allows(full, other))
+	want(1)
+	end()
+	if hits := answer(t, r, store.Peek, allows(other)).Sets[0].Hits; hits != 1 {
+		t.Errorf("%d hits are counted; want that which was not given back", hits)
+	}
+	third := about("third", rule)
+	taken, err := r.TakePart(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{allows(third)}})
+	if err != nil || taken == nil {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	c.Owner(cluster.SlotOf(cluster.Key("koala", "third"))).Kill()
+	r.GiveBack(taken)
+	want(2)
+}
+
+// TestARefusalStandsBesideANodeThatIsAway has one node of a Cluster refuse, and
+// another one away: the call is refused, whatever that one would say, and the
+// in-process store learns of it.
+func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
+	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: time.Minute}, rescue.Options{})
+	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
+	there, away := c.Nodes[0], c.Nodes[1]
+	on := func(n *storetest.Node) (subject string) {
+		for i := 0; ; i++ {
+			if subject = fmt.Sprint("s", i); c.Owner(cluster.SlotOf(cluster.Key("koala", subject))) == n {
+				return subject
+			}
+		}
+	}
+	full, gone := about(on(there), rule), about(on(away), rule)
+	answer(t, s, store.Take, allows(full))
+	away.Kill()
+	back := allows(gone)
+	back.Refund = true
+	open, hidden := about(on(there), rule), gone
+	open.Return, open.Allows, hidden.Allows = 2, true, true
+	for _, test := range []struct {
+		name string
+		op   store.Op
+		sets []store.Set
+		of   int // the set that is refused
+		away bool
+	}{
+		{"a set over both", store.Take, []store.Set{allows(gone, full)}, 0, false},
+		{"a set each", store.Take, []store.Set{allows(gone), allows(full)}, 1, false},
+		{"complete", store.CompleteTake, []store.Set{allows(full, gone)}, 0, false},
+		{"a set that gives back where the node is away", store.Take, []store.Set{back, allows(full)}, 1, false},
+		{"a set that gives back beside a set over both", store.Take, []store.Set{allows(gone, full), back}, 0, false},
+		{"a rule that allows and has room", store.Take, []store.Set{allows(open, gone, full)}, 0, false},
+		{"a rule that allows below it", store.Take, []store.Set{allows(full, hidden)}, 0, false},
+		{"a rule that allows above it", store.Take, []store.Set{allows(hidden, full)}, 0, true},
+		{"complete, with one that allows above it", store.CompleteTake, []store.Set{allows(hidden, full), back}, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := answer(t, s, test.op, test.sets...)
+			if told := &a.Sets[test.of]; a.Degraded != test.away || !test.away && (told.Decider < 0 || told.Retry <= 0) {
+				t.Errorf("the answer is %+v; want a refusal by Redis, or by the in-process store: %v", a, test.away)
+			}
+		})
+	}
+	there.Kill()
+	if a := answer(t, s, store.Take, allows(full)); !a.Degraded || a.Sets[0].Decider < 0 {
+		t.Errorf("in process the answer is %+v; want a refusal", a)
+	}
+}
+
+// TestCloseUnderRefusedTakes has a Cluster's store closed while takes are
+// refused, which have something given back beside them: that is waited for, or
+// never begins.
+func TestCloseUnderRefusedTakes(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false)
+	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
+	for range 5 {
+		r, err := cluster.Open(redis.Options{URL: c.URL(), Budget: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer(t, r, store.Update, allows(about("full", rule)))
+		var callers, busy sync.WaitGroup
+		for i := range 8 {
+			busy.Add(1)
+			callers.Go(func() {
+				set := allows(about("full", rule), about(fmt.Sprint("other-", i), rule))
+				n := 0
+				for r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{set}}, new(store.Answers)) == nil {
+					if n++; n == 20 {
+						busy.Done()
+					}
+				}
+				if n < 20 {
+					t.Errorf("a caller was answered %d times before the store was closed; want 20 or more", n)
+					busy.Done()
+				}
+			})
+		}
+		busy.Wait()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		callers.Wait()
+		if n := r.Undoing(); n != 0 {
+			t.Errorf("%d parts are given back after the end", n)
+		}
+	}
+}

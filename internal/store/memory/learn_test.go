@@ -1,0 +1,149 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// A store that learns of a refusal refuses the same weight for as long as the
+// refusal said, and then admits it, whatever its own clock shows.
+func TestLearntRefusalsHoldUntilTheirEnd(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		now := int64(1_793_505_600_000)
+		clock := func() int64 { return now }
+		skew := rapid.Int64Range(-5_000_000, 5_000_000).Draw(rt, "skew")
+		known := New(Options{Clock: clock})
+		learns := New(Options{Clock: func() int64 { return now + skew }})
+		r := store.Rule{
+			Subject: []byte("u"), Return: 1, Method: store.Method(rapid.IntRange(1, 4).Draw(rt, "method")),
+			Time: rapid.Int64Range(1, 100).Draw(rt, "time"), Count: rapid.Int64Range(1, 8).Draw(rt, "count"),
+			Base: rapid.Int64Range(1, 4).Draw(rt, "base"), Burst: rapid.Int64Range(1, 8).Draw(rt, "burst"),
+		}
+		var a store.Answers
+		take := func(m *Store, weight int64) store.Answer {
+			r.Weight = weight
+			if err := m.Evaluate(context.Background(), one(store.Take, 0, r), &a); err != nil {
+				rt.Fatal(err)
+			}
+			return a.Sets[0]
+		}
+		for range 60 {
+			now += rapid.Int64Range(0, 4000).Draw(rt, "move")
+			weight := rapid.Int64Range(1, 3).Draw(rt, "weight")
+			refusal := take(known, weight)
+			learns.Seed(one(store.Take, 0, r), &a)
+			if refusal.Decider < 0 || refusal.Retry <= sameRefusal {
+				continue
+			}
+			begin := now
+			for _, after := range []int64{0, refusal.Retry / 2, refusal.Retry - 1 - sameRefusal} {
+				now = begin + max(after, 0)
+				r.Weight = weight
+				if err := learns.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
+					rt.Fatal(err)
+				}
+				if a.Sets[0].Decider < 0 {
+					rt.Fatalf("%+v was refused for %d ms, and %d ms later the store that learnt of it admits it", r, refusal.Retry, now-begin)
+				}
+			}
+			now = begin + refusal.Retry + sameRefusal
+			if err := learns.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
+				rt.Fatal(err)
+			}
+			if a.Sets[0].Decider >= 0 {
+				rt.Fatalf("%+v was refused for %d ms, and is refused still after that: %+v", r, refusal.Retry, a.Sets[0])
+			}
+			return
+		}
+	})
+}
+
+// What is learnt is bounded, however many are refused.
+func TestLearntIdentitiesAreBounded(t *testing.T) {
+	m := New(Options{})
+	a := &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
+	for i := range 80_000 {
+		m.Seed(one(store.Take, 1_000_000, perMinute(strconv.Itoa(i), 1)), a)
+	}
+	if kept := subjectsOf(m); kept > shards*maxLearnt || kept < shards*maxLearnt*9/10 {
+		t.Errorf("%d identities are kept; want at most %d, and nearly as many", kept, shards*maxLearnt)
+	}
+	for i := range 100_000 { // an hour later
+		m.Seed(one(store.Take, 5_000_000, perMinute(fmt.Sprint("late", i), 1)), a)
+	}
+	if got := subjectsOf(m); got > shards*maxLearnt {
+		t.Errorf("%d identities are kept; want at most %d", got, shards*maxLearnt)
+	}
+	s := &m.shards[0]
+	old := 0
+	for subject := range s.subjects {
+		if subject[0] != 'l' {
+			old++
+		}
+	}
+	if old > len(s.subjects)/4 {
+		t.Errorf("%d of %d identities of a shard are over; want most of them gone", old, len(s.subjects))
+	}
+}
+
+func subjectsOf(m *Store) int {
+	n := 0
+	for i := range m.shards {
+		n += len(m.shards[i].subjects)
+	}
+	return n
+}
+
+// Once Redis is back for long enough, what was counted in its place is forgotten.
+// What it had refused is not: it would be admitted when Redis goes away again.
+func TestLearntRefusalsOutliveWhatWasCounted(t *testing.T) {
+	now := int64(1_793_505_600_000)
+	m := New(Options{Clock: func() int64 { return now }})
+	var a store.Answers
+	take := func(op store.Op, r store.Rule) store.Answer {
+		t.Helper()
+		if err := m.Evaluate(context.Background(), one(op, 0, r), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Sets[0]
+	}
+	refused, mixed, counted := perMinute("refused", 1), perMinute("mixed", 1), perMinute("counted", 1)
+	for _, r := range []store.Rule{refused, mixed} {
+		m.Seed(one(store.Take, 0, r), &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 50_000, Retry: 50_000}}})
+	}
+	other := perMinute("refused", 1)
+	other.Return++ // of the same identity
+	take(store.Take, other)
+	take(store.Take, counted)
+	take(store.Update, mixed) // in place of Redis
+	take(store.Take, refused) // refused: that counts nothing
+	for _, c := range []struct {
+		when string
+		want [4]bool // whether each refuses
+	}{{"before", [4]bool{true, true, true, true}}, {"after", [4]bool{true, false, false, false}}} {
+		for i, r := range []store.Rule{refused, mixed, counted, other} {
+			if got := take(store.Browse, r).Decider >= 0; got != c.want[i] {
+				t.Errorf("%s: rule %d of %s refuses: %v; want %v", c.when, r.Return, r.Subject, got, c.want[i])
+			}
+		}
+		m.ForgetCounted()
+	}
+	if n := m.Identities(); n != 1 {
+		t.Errorf("%d identities are kept; want the one that was learnt", n)
+	}
+}
+
+func BenchmarkLearn(b *testing.B) {
+	m := New(Options{})
+	p, a := one(store.Take, 0, perMinute("u", 1)), &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Seed(p, a)
+	}
+}

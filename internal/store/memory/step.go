@@ -1,0 +1,352 @@
+package memory
+
+import (
+	"hash/maphash"
+	"math/bits"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// step is one plan being carried out in process, with the locks of all its
+// counters held. lua/decide.lua walks in the same way.
+type step struct {
+	memory  *Store
+	plan    *store.Plan
+	at      moment
+	locked  uint64 // the shards whose locks are held, a bit each
+	slots   []slot // one a rule, set by set
+	hashes  []byte // of long subjects
+	first   []int  // where a set's slots begin
+	journal []saved
+	shares  int // what was counted on shared counters
+}
+
+// slot is where a rule's counter is.
+type slot struct {
+	subject []byte // as it is kept
+	shard   *shard
+	counter counter // nil until one is found or made
+	part    uint8   // for where there is no room for the subject
+}
+
+// carryOut answers the plan, and returns how much it counted on shared counters.
+// A panic on the way is the caller's: the locks are given back, since others wait
+// for them.
+func (s *step) carryOut(p *store.Plan, a *store.Answers) (shares int) {
+	s.begin(p)
+	defer s.end()
+	s.readClock()
+	a.Reset(len(p.Sets))
+	a.Now = s.at.now
+	s.decide(a)
+	return s.shares
+}
+
+// begin takes the locks of the plan's counters, in the order of the shards so
+// that no two steps wait for each other.
+func (s *step) begin(p *store.Plan) {
+	s.plan, s.locked, s.shares = p, 0, 0
+	s.slots, s.first, s.journal, s.hashes = s.slots[:0], s.first[:0], s.journal[:0], s.hashes[:0]
+	for i := range p.Sets {
+		s.first = append(s.first, len(s.slots))
+		for j := range p.Sets[i].Rules {
+			var subject []byte
+			subject, s.hashes = s.memory.keptUnder(p.Sets[i].Rules[j].Subject, s.hashes)
+			hash := maphash.Bytes(s.memory.seed, subject)
+			s.locked |= 1 << (hash % shards)
+			s.slots = append(s.slots, slot{subject: subject, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
+		}
+	}
+	for left := s.locked; left != 0; left &= left - 1 {
+		s.memory.shards[bits.TrailingZeros64(left)].Lock()
+	}
+}
+
+// readClock reads the clock once the locks are held: what a step counts is never
+// older than what the step before it saw.
+func (s *step) readClock() {
+	p := s.plan
+	s.at = moment{now: p.Now}
+	if p.Now == 0 {
+		s.at.now = s.memory.clock()
+	}
+	if p.UsesCalendar() {
+		s.at.dayEnd = s.memory.calendar.DayEnd(p.Zone, s.at.now)
+	}
+	for left := s.locked; left != 0; left &= left - 1 {
+		if shard := &s.memory.shards[bits.TrailingZeros64(left)]; shard.grown > 0 {
+			shard.sweep(s.at.now)
+		}
+	}
+}
+
+// end gives the locks back and lets go of what the step held.
+func (s *step) end() {
+	for left := s.locked; left != 0; left &= left - 1 {
+		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
+	}
+	clear(s.slots)
+	clear(s.journal)
+	s.plan = nil
+}
+
+// decide answers every set of the plan.
+func (s *step) decide(a *store.Answers) {
+	if s.plan.Op == store.Take || s.plan.Op == store.CompleteTake {
+		s.take(a)
+		return
+	}
+	for i := range s.plan.Sets {
+		s.answer(i, &a.Sets[i])
+	}
+}
+
+// answer carries out one set of a plan that decides each set for itself.
+func (s *step) answer(i int, a *store.Answer) {
+	set := &s.plan.Sets[i]
+	switch s.plan.Op {
+	case store.Browse:
+		s.walk(i, a)
+	case store.Complete:
+		s.complete(i, a)
+	case store.Update:
+		s.count(i, len(set.Rules), nil)
+	case store.Refund:
+		s.refund(i)
+	case store.Reset:
+		for j := range set.Rules {
+			slot := &s.slots[s.first[i]+j]
+			slot.shard.forget(slot.subject, &set.Rules[j])
+			slot.counter = nil
+		}
+	}
+	s.report(i, a)
+}
+
+// take carries out a plan that counts everything if every set allows.
+func (s *step) take(a *store.Answers) {
+	refused := false
+	for i := range s.plan.Sets {
+		if !s.takeSet(i, &a.Sets[i]) {
+			refused = true
+		}
+	}
+	if !refused {
+		return
+	}
+	s.undo()
+	for i := range s.plan.Sets {
+		if s.allows(i, &a.Sets[i]) {
+			a.Sets[i].Clear()
+			s.lookAgain(i, &a.Sets[i])
+		}
+	}
+}
+
+// takeSet decides one set, counts it if it allows, and tells whether it does.
+func (s *step) takeSet(i int, a *store.Answer) bool {
+	set := &s.plan.Sets[i]
+	if set.Refund {
+		s.refund(i)
+		s.report(i, a)
+		return true
+	}
+	walked := len(set.Rules)
+	if s.plan.Op == store.Take {
+		walked = s.walk(i, a)
+	} else {
+		s.complete(i, a)
+	}
+	allows := s.allows(i, a)
+	if allows {
+		s.count(i, walked, a.Refusals)
+	}
+	s.report(i, a)
+	return allows
+}
+
+// lookAgain answers a set that allowed and was undone for another's refusal.
+func (s *step) lookAgain(i int, a *store.Answer) {
+	switch {
+	case s.plan.Sets[i].Refund:
+	case s.plan.Op == store.Take:
+		s.walk(i, a)
+	default:
+		s.complete(i, a)
+	}
+	s.report(i, a)
+}
+
+// walk looks at the set's rules in order up to the one that decides, and
+// returns how many are above it: all, without one.
+func (s *step) walk(i int, a *store.Answer) int {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		got := s.look(i, j)
+		switch {
+		case got.admits:
+		case rules[j].Shadow:
+			a.Refusals = append(a.Refusals, j)
+		default:
+			decide(a, j, got)
+			return j
+		}
+	}
+	return len(rules)
+}
+
+// complete looks at all rules of the set. The first that refuses in force is
+// the decider, as in a walk.
+func (s *step) complete(i int, a *store.Answer) {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		got := s.look(i, j)
+		if got.admits {
+			continue
+		}
+		a.Refusals = append(a.Refusals, j)
+		if a.Decider < 0 && !rules[j].Shadow {
+			decide(a, j, got)
+		}
+	}
+}
+
+// allows tells whether the answer lets the set through. A complete answer with
+// a rule that refuses never does, whatever that rule's own answer says.
+func (s *step) allows(i int, a *store.Answer) bool {
+	set := &s.plan.Sets[i]
+	switch {
+	case set.Refund:
+		return true
+	case s.plan.InRescue && reachesStrict(set, a.Decider):
+		return false
+	case a.Decider < 0:
+		return set.Allows
+	case s.plan.Op == store.Take:
+		return set.Rules[a.Decider].Allows
+	}
+	return false
+}
+
+// report finds the rule with the least remaining where none decided.
+func (s *step) report(i int, a *store.Answer) {
+	if a.Decider >= 0 {
+		return
+	}
+	single := s.plan.Op == store.Peek || s.plan.Op == store.Reset
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		if rules[j].Shadow && !single {
+			continue
+		}
+		got := s.look(i, j)
+		if a.Reporter >= 0 && got.remaining >= a.Remaining {
+			continue
+		}
+		report(a, j, got)
+		if single {
+			a.Hits = got.hits
+		}
+	}
+}
+
+// count counts the first n rules of the set but those in refusing, which are
+// in order.
+func (s *step) count(i, n int, refusing []int) {
+	rules := s.plan.Sets[i].Rules[:n]
+	for j := range rules {
+		if len(refusing) > 0 && refusing[0] == j {
+			refusing = refusing[1:]
+			continue
+		}
+		if rules[j].Weight > 0 {
+			s.change(i, j).add(&rules[j], s.at)
+		}
+	}
+}
+
+// refund gives the weights of the set back.
+func (s *step) refund(i int) {
+	rules := s.plan.Sets[i].Rules
+	for j := range rules {
+		if rules[j].Weight > 0 && s.own(i, j) != nil {
+			s.change(i, j).refund(&rules[j], s.at)
+		}
+	}
+}
+
+// own is the counter of rule j of set i that no other subject shares, nil if
+// there is none.
+func (s *step) own(i, j int) counter {
+	slot := &s.slots[s.first[i]+j]
+	if slot.counter == nil {
+		// Looked up until found: a rule before it may have made it.
+		slot.counter = slot.shard.find(slot.subject, &s.plan.Sets[i].Rules[j])
+	}
+	return slot.counter
+}
+
+func (s *step) look(i, j int) reading {
+	r := &s.plan.Sets[i].Rules[j]
+	c := s.own(i, j)
+	if c == nil {
+		slot := &s.slots[s.first[i]+j]
+		c = slot.shard.spill(r, slot.part, s.at.now)
+	}
+	if c == nil {
+		c = unused[r.Method]
+	}
+	return c.look(r, s.at)
+}
+
+// change returns the counter to be changed, which is learnt no more, and saves
+// it if the change may have to be undone: only a later set's refusal undoes one.
+func (s *step) change(i, j int) counter {
+	c := s.own(i, j)
+	if c == nil {
+		c = s.make(i, j)
+	} else if slot := &s.slots[s.first[i]+j]; slot.shard.learns {
+		slot.shard.counted(slot.subject, &s.plan.Sets[i].Rules[j])
+	}
+	if len(s.plan.Sets) > 1 {
+		s.journal = append(s.journal, saved{})
+		s.journal[len(s.journal)-1].save(c)
+	}
+	return c
+}
+
+// undo takes back every change, the last first.
+func (s *step) undo() {
+	for i := len(s.journal) - 1; i >= 0; i-- {
+		s.journal[i].restore()
+	}
+}
+
+// decide records that rule j decided.
+func decide(a *store.Answer, j int, got reading) {
+	a.Decider = j
+	report(a, j, got)
+	a.Retry = got.retry
+}
+
+// report records that the numbers are those of rule j.
+func report(a *store.Answer, j int, got reading) {
+	a.Reporter = j
+	a.Limit, a.Remaining, a.Reset = got.limit, got.remaining, got.reset
+	a.Daily = got.daily
+}
+
+// reachesStrict reports whether a walk up to the decider, or over all rules for
+// -1, reached a strict rule that is not a shadow rule.
+func reachesStrict(set *store.Set, decider int) bool {
+	walked := set.Rules
+	if decider >= 0 {
+		walked = walked[:decider+1]
+	}
+	for j := range walked {
+		if walked[j].Strict && !walked[j].Shadow {
+			return true
+		}
+	}
+	return false
+}

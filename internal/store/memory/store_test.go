@@ -1,0 +1,32 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/store/storetest/machine"
+)
+
+func TestBehavior(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		m := memory.New(memory.Options{})
+		t.Cleanup(m.Close)
+		return m
+	})
+}
+
+// TestMemoryAnswersAsTheModel compares every answer to random plans with that of
+// the model.
+func TestMemoryAnswersAsTheModel(t *testing.T) {
+	dialogues := 2000
+	if *long {
+		dialogues = 100_000
+	}
+	machine.Dialogues(t, dialogues)
+	machine.Compare(t, func() (store.Store, func()) {
+		m := memory.New(memory.Options{})
+		return m, m.Close
+	})
+}

@@ -1,0 +1,104 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// grants are what a user of Redis needs to count, as docs/redis.md has them.
+var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire"}
+
+// TestLeastGrants counts in a Redis whose user may do what docs/redis.md says
+// and nothing else, and shows of each grant that something fails without it.
+func TestLeastGrants(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := "~koala:* " + strings.Join(grants, " "); !strings.Contains(string(text), line) {
+		t.Errorf("docs/redis.md does not say %q", line)
+	}
+	node := storetest.StartNode(t, goredis.Options{})
+	grant := func(rules ...string) {
+		command := []any{"ACL", "SETUSER", "koalagate", "reset", "on", ">secret", "~koala:*"}
+		for _, r := range rules {
+			command = append(command, r)
+		}
+		node.MustDo(command...)
+		node.MustDo("SCRIPT", "FLUSH")
+		node.MustDo("FLUSHALL")
+	}
+	grant(grants...)
+	if err := countAll(node); err != nil {
+		t.Errorf("with all grants: %v", err)
+	}
+	for i, g := range grants {
+		grant(slices.Delete(slices.Clone(grants), i, i+1)...)
+		err := countAll(node)
+		if err == nil {
+			t.Errorf("nothing fails without %s: it is not needed", g)
+			continue
+		}
+		if !strings.Contains(server.Remedy(err), "ACL SETUSER") {
+			t.Errorf("without %s: %v: the remedy is %q", g, err, server.Remedy(err))
+		}
+	}
+	grant(append([]string{"resetkeys", "~other:*"}, grants...)...)
+	if err := countAll(node); err == nil || !strings.Contains(server.Remedy(err), "ACL SETUSER") {
+		t.Errorf("with the keys of another prefix: %v: the remedy is %q", err, server.Remedy(err))
+	}
+}
+
+// countAll has every method and operation carried out, among them a leak counter
+// that outgrows its value.
+func countAll(node *storetest.Node) error {
+	ctx := context.Background()
+	r, err := redis.Open(redis.Options{URL: "redis://koalagate:secret@" + node.Address, Budget: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.Check(ctx); err != nil {
+		return err
+	}
+	var a store.Answers
+	for i := range int64(200) {
+		set := store.Set{Allows: true}
+		for _, rule := range contested {
+			rule.Subject, rule.Weight = []byte("ann"), 1
+			if rule.Return == 7 { // alone, so that another's refusal does not stop it
+				continue
+			}
+			set.Rules = append(set.Rules, rule)
+		}
+		long := contested[6]
+		long.Subject, long.Weight = []byte("bob"), 1
+		for _, s := range []store.Set{set, {Allows: true, Rules: []store.Rule{long}}} {
+			p := &store.Plan{Op: store.Take, Now: 1_793_505_600_000 + 60_000*i, Zone: time.UTC, Sets: []store.Set{s}}
+			if err := r.Evaluate(ctx, p, &a); err != nil {
+				return err
+			}
+		}
+	}
+	for _, op := range []store.Op{store.Refund, store.Reset} {
+		long := contested[6]
+		long.Subject, long.Weight = []byte("bob"), 1
+		p := &store.Plan{Op: op, Now: 1_793_505_600_000 + 60_000*200, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{long}}}}
+		if err := r.Evaluate(ctx, p, &a); err != nil {
+			return fmt.Errorf("operation %d: %w", op, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package redis
+
+import (
+	"context"
+	"time"
+)
+
+// allowance is a context with the deadline of a call. Unlike that of
+// context.WithDeadline it is reused by the next call, which saves five
+// allocations per call and the registration with the caller's context. It does
+// not end when the caller's context does: a wait must select on Departed too.
+type allowance struct {
+	context.Context // the caller's, for its values
+	end             time.Time
+	timer           *time.Timer
+	over            chan struct{} // closed at the end; one channel as long as a is reused
+}
+
+var _ context.Context = (*allowance)(nil)
+
+// begin starts the time from now until end for the caller of ctx.
+func (a *allowance) begin(ctx context.Context, now, end time.Time) {
+	a.Context, a.end = ctx, end
+	if a.timer != nil {
+		a.timer.Reset(end.Sub(now))
+		return
+	}
+	over := make(chan struct{})
+	a.over, a.timer = over, time.AfterFunc(end.Sub(now), func() { close(over) })
+}
+
+// finish stops a, and reports whether it may begin again. After its deadline it
+// may not: a batch may still read it.
+func (a *allowance) finish() bool {
+	inTime := a.timer.Stop()
+	if inTime {
+		a.Context = context.Background()
+	}
+	return inTime
+}
+
+// Deadline returns the end.
+func (a *allowance) Deadline() (time.Time, bool) { return a.end, true }
+
+// Done returns a channel that is closed at the end.
+func (a *allowance) Done() <-chan struct{} { return a.over }
+
+// Err returns why the time ended, or nil.
+func (a *allowance) Err() error {
+	select {
+	case <-a.over:
+		return context.DeadlineExceeded
+	default:
+		return a.Context.Err()
+	}
+}
+
+// Departed returns a channel that is closed when the caller of ctx no longer
+// waits. For contexts other than that of a call it is nil; they end by themselves.
+func Departed(ctx context.Context) <-chan struct{} {
+	if a, ok := ctx.(*allowance); ok {
+		return a.Context.Done()
+	}
+	return nil
+}

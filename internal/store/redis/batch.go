@@ -1,0 +1,327 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+const (
+	// maxFlying is the number of batches under way at a time. The second one
+	// leaves when as many calls wait as a batch holds, or when the first is
+	// overdue: fewer and fuller batches cost less per call, but one that hangs
+	// must not hold up all calls.
+	maxFlying = 2
+	// overdue is longer than a batch takes unless Redis is far away or slow.
+	overdue = 5 * time.Millisecond
+	// batchTime is how long a batch may take even after its callers have left.
+	// Aborting a batch costs its connection, which would make a slow Redis
+	// slower.
+	batchTime = DefaultBudget
+	// maxBatch and maxBatchRules bound the work of one script call, during
+	// which Redis serves no other client, to about a millisecond.
+	maxBatch      = 64
+	maxBatchRules = 256
+	// maxWaiting is the number of calls that may wait for a batch. At 100,000
+	// calls per second these are done within a budget.
+	maxWaiting = 10_000
+)
+
+// Batcher sends the calls of many callers to one server in batches. Calls that
+// arrive while a batch is under way gather and leave when it returns. No call
+// waits for others to arrive, so a lone call leaves at once, and the more calls
+// there are, the less each of them costs.
+type Batcher struct {
+	batching Batching
+	budget   time.Duration
+	send     func(context.Context, []*bundle) // finishes every call in them
+	now      func() time.Time
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	lone     sync.Pool // of bundles for one call
+	after    func(time.Duration, func()) timer
+
+	mu      sync.Mutex
+	waiting []*Call
+	flying  int
+	trips   uint64    // number of batches that have left
+	left    time.Time // when the last of them left
+	closed  bool
+	running sync.WaitGroup
+	watch   timer // nil until a call waits for the first time
+	watched bool  // watch is set
+}
+
+var _ Sender = (*Batcher)(nil)
+
+// timer is the used part of a time.Timer.
+type timer interface {
+	Reset(time.Duration) bool
+	Stop() bool
+}
+
+func newBatcher(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *Batcher {
+	b := &Batcher{batching: batching, budget: budget, send: send, now: time.Now}
+	b.after = func(d time.Duration, f func()) timer { return time.AfterFunc(d, f) }
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
+	return b
+}
+
+// Close aborts the batches under way and waits for them. Later calls fail.
+func (b *Batcher) Close() {
+	b.mu.Lock()
+	b.closed = true
+	if b.watched && b.watch.Stop() {
+		b.running.Done()
+	}
+	b.mu.Unlock()
+	b.cancel()
+	b.running.Wait()
+}
+
+// Send sends c, in a batch if others are under way, and waits for its answer.
+func (b *Batcher) Send(ctx context.Context, c *Call) (abandoned bool, err error) {
+	if c.done == nil {
+		c.done = make(chan struct{}, 1)
+	}
+	c.state.Store(callWaits)
+	c.until, _ = ctx.Deadline()
+	alone, err := b.add(c) //nolint:contextcheck // a batch belongs to many callers and outlives each
+	switch {
+	case err != nil:
+		return false, err
+	case alone:
+		b.flyAlone(ctx, c)
+		<-c.done
+		return false, c.err
+	}
+	select {
+	case <-c.done:
+		return false, c.err
+	case <-ctx.Done():
+	case <-Departed(ctx):
+	}
+	if b.withdraw(c) {
+		return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
+	}
+	return true, ctx.Err()
+}
+
+// SendAlone sends c outside of all batches: a check whether Redis answers must
+// not wait for batches that hang.
+func (b *Batcher) SendAlone(ctx context.Context, c *Call) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return goredis.ErrClosed
+	}
+	b.running.Add(1)
+	b.mu.Unlock()
+	defer b.running.Done()
+	c.done = make(chan struct{}, 1)
+	b.sendLone(ctx, c)
+	<-c.done
+	return c.err
+}
+
+// withdraw takes c back, and reports whether it was not sent yet. Then it waited
+// in vain for the batch that left last.
+func (b *Batcher) withdraw(c *Call) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !c.state.CompareAndSwap(callWaits, callWithdrawn) {
+		return false
+	}
+	c.Trip = b.trips
+	return true
+}
+
+// flyAlone sends c as the only call under way. A panic on the way reaches its
+// caller, who may recover: it must leave nothing behind that others wait for.
+func (b *Batcher) flyAlone(ctx context.Context, c *Call) {
+	defer b.landed() //nolint:contextcheck // it sends calls of other callers
+	b.sendLone(ctx, c)
+}
+
+// sendLone sends c in a bundle of its own.
+func (b *Batcher) sendLone(ctx context.Context, c *Call) {
+	one := b.lone.Get().(*[]*bundle)
+	(*one)[0].add(c)
+	b.send(ctx, *one)
+	(*one)[0].empty()
+	b.lone.Put(one)
+}
+
+// add queues c and ensures that it will be sent. If no batch is under way, c is
+// alone: its caller sends it, which saves the switch to another goroutine and
+// back.
+func (b *Batcher) add(c *Call) (alone bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.Trip = b.trips
+	switch {
+	case b.closed:
+		return false, goredis.ErrClosed
+	case len(b.waiting) >= maxWaiting:
+		return false, server.ErrQueueFull
+	case b.flying == 0 || b.batching == BatchOff:
+		b.flying++
+		b.running.Add(1)
+		b.left = b.now()
+		b.trips++
+		c.Trip = b.trips
+		return true, nil
+	}
+	b.waiting = append(b.waiting, c)
+	switch {
+	case b.flying == maxFlying:
+	case len(b.waiting) >= maxBatch:
+		b.fly()
+	case !b.watched:
+		b.setWatch()
+	}
+	return false, nil
+}
+
+// fly starts one more sender.
+func (b *Batcher) fly() {
+	b.flying++
+	b.running.Add(1)
+	go b.sendAll()
+}
+
+// setWatch sets the timer for when the batch under way is overdue: calls that
+// wait behind one that hangs must not need another call to be sent. The timer
+// is not stopped when the batch lands, because most batches land long before: a
+// timer that expires every overdue costs less than setting one per batch.
+func (b *Batcher) setWatch() {
+	b.watched = true
+	b.running.Add(1)
+	if rest := overdue - b.now().Sub(b.left); b.watch == nil {
+		b.watch = b.after(rest, b.checkOverdue)
+	} else {
+		b.watch.Reset(rest)
+	}
+}
+
+// checkOverdue sends the waiting calls if the batch that they wait for is
+// overdue.
+func (b *Batcher) checkOverdue() {
+	defer b.running.Done()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = false
+	switch {
+	case b.closed, len(b.waiting) == 0, b.flying == maxFlying:
+	case b.now().Sub(b.left) >= overdue:
+		b.fly()
+	default:
+		b.setWatch()
+	}
+}
+
+// landed ends a lone call and sends the calls that gathered meanwhile.
+func (b *Batcher) landed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		go b.sendAll()
+		return
+	}
+	b.flying--
+	b.running.Done()
+}
+
+// sendAll sends batches until no call waits.
+func (b *Batcher) sendAll() {
+	defer b.running.Done()
+	var batch []*Call
+	var bundles []*bundle
+	for {
+		if batch = b.next(batch[:0]); len(batch) == 0 {
+			return
+		}
+		bundles = b.bundle(bundles[:0], batch)
+		ctx, cancel := context.WithDeadline(b.ctx, b.deadline(batch))
+		b.send(ctx, bundles)
+		cancel()
+		clear(batch)
+		for _, one := range bundles {
+			one.empty()
+		}
+	}
+}
+
+// deadline returns when a batch that leaves now must end: when its last caller's
+// time ends, but within the budget. It has batchTime in any case.
+func (b *Batcher) deadline(batch []*Call) time.Time {
+	now := b.now()
+	longest, end := now.Add(b.budget), now.Add(batchTime)
+	for _, c := range batch {
+		if c.until.IsZero() {
+			return longest
+		}
+		if c.until.After(end) {
+			end = c.until
+		}
+	}
+	if end.After(longest) {
+		return longest
+	}
+	return end
+}
+
+// next takes the calls of the next batch from the queue, in order of arrival.
+// Without any it ends the sender under the same lock: a call that arrives
+// afterwards starts a new sender.
+func (b *Batcher) next(batch []*Call) []*Call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rules, taken := 0, 0
+	for _, c := range b.waiting {
+		if n := len(c.keys); len(batch) > 0 && (len(batch) == maxBatch || rules+n > maxBatchRules) {
+			break
+		} else if c.state.CompareAndSwap(callWaits, callIsSent) {
+			batch, rules = append(batch, c), rules+n
+			c.Trip = b.trips + 1
+		}
+		taken++
+	}
+	left := copy(b.waiting, b.waiting[taken:])
+	clear(b.waiting[left:])
+	b.waiting = b.waiting[:left]
+	if len(batch) == 0 {
+		b.flying--
+		return batch
+	}
+	b.left = b.now()
+	b.trips++
+	return batch
+}
+
+// bundle puts the calls of a batch into as few bundles as possible, in order. It
+// reuses the bundles beyond the length of the slice.
+func (b *Batcher) bundle(bundles []*bundle, batch []*Call) []*bundle {
+	for _, c := range batch {
+		at := len(bundles)
+		if b.batching == BatchScript {
+			for at = 0; at < len(bundles) && !bundles[at].fits(c); at++ {
+			}
+		}
+		if at == len(bundles) {
+			if bundles = bundles[:at]; at < cap(bundles) && bundles[:at+1][at] != nil {
+				bundles = bundles[:at+1]
+			} else {
+				bundles = append(bundles, new(bundle))
+			}
+		}
+		bundles[at].add(c)
+	}
+	return bundles
+}

@@ -1,0 +1,196 @@
+package redis
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// bundle is one call of the script. It carries the calls of many callers, which
+// the script carries out one after the other. It contains each key once and each
+// shape once: most calls differ in their keys alone.
+type bundle struct {
+	calls  []*Call
+	rules  int
+	counts bool
+	names  []*name // of the subjects, then of the logs
+	first  int     // the number of those of subjects
+	table  []*name // hash table of the names; its length is a power of two
+	shapes []form
+	zones  []store.Days
+	body   numbers // the requests
+	blob   numbers // the argument
+	args   []any
+	again  bool // it is sent again, with the text of the script
+}
+
+// form is a shape of the bundle, represented by the first call that has it.
+type form struct {
+	of   *Call
+	zone int // number of its days, from 1; 0 for none
+}
+
+// fits reports whether one more call fits into the bundle: a script call has one
+// clock, in a Cluster one slot, and must not occupy Redis for long.
+func (b *bundle) fits(c *Call) bool {
+	return len(b.calls) == 0 ||
+		b.calls[0].now == c.now && b.calls[0].Slot == c.Slot && b.calls[0].Asking == c.Asking && len(b.calls) < maxBatch && b.rules+len(c.keys) <= maxBatchRules
+}
+
+func (b *bundle) add(c *Call) {
+	b.calls = append(b.calls, c)
+	b.rules += len(c.keys)
+}
+
+// empty prepares b for other calls and keeps its memory.
+func (b *bundle) empty() {
+	clear(b.calls)
+	clear(b.names)
+	clear(b.shapes)
+	clear(b.args)
+	b.calls, b.names, b.shapes, b.args = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0]
+	b.rules, b.again = 0, false
+}
+
+// fail ends every call of the bundle with err.
+func (b *bundle) fail(err error) {
+	for _, c := range b.calls {
+		c.finish(err)
+	}
+}
+
+// pack encodes the script's argument. shortcut allows the script's count path;
+// linger is in ms; daysOf returns the days that the script may choose from for a
+// plan of a zone and a clock.
+func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) store.Days) {
+	b.counts = shortcut
+	b.index()
+	b.zones, b.shapes = b.zones[:0], b.shapes[:0]
+	b.body.reset()
+	for _, c := range b.calls {
+		b.request(c, daysOf)
+	}
+	head := &b.blob
+	head.reset()
+	head.bytes = append(head.bytes, 0xdd, 0, 0, 0, 0) // an array; its length follows below
+	head.add(b.calls[0].now)
+	head.add(linger)
+	head.add(flag(b.counts, 1))
+	head.add(int64(b.first))
+	head.add(int64(len(b.zones)))
+	head.add(int64(len(b.shapes)))
+	head.add(int64(len(b.calls)))
+	for i := range b.zones {
+		for _, begin := range b.zones[i].Begins {
+			head.add(max(begin, 0)) // only tests use instants before the epoch
+		}
+	}
+	for i := range b.shapes {
+		head.add(int64(b.shapes[i].zone))
+		head.addAll(&b.shapes[i].of.shape)
+	}
+	head.addAll(&b.body)
+	binary.BigEndian.PutUint32(head.bytes[1:], uint32(head.count))
+}
+
+// request appends a call's shape and keys.
+func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Days) {
+	zone := 0
+	if c.daily {
+		zone = b.zone(daysOf(c.zone, c.now))
+	}
+	b.body.add(int64(b.shape(c, zone)))
+	for i := range c.keys {
+		k := &c.keys[i]
+		b.body.add(int64(c.names[k.subject].number))
+		switch {
+		case k.log > 0:
+			b.body.add(int64(c.names[k.log].number))
+		case k.log < 0:
+			b.body.add(0)
+		}
+		if c.op == giveBack {
+			c.undo[i].pack(&b.body)
+		}
+	}
+}
+
+// zone returns the number of a zone's days in the bundle, from 1.
+func (b *bundle) zone(d store.Days) int {
+	for i := range b.zones {
+		if b.zones[i] == d {
+			return i + 1
+		}
+	}
+	b.zones = append(b.zones, d)
+	return len(b.zones)
+}
+
+// shape returns the number of the call's shape in the bundle, from 1.
+func (b *bundle) shape(c *Call, zone int) int {
+	for i := range b.shapes {
+		if s := &b.shapes[i]; s.zone == zone && bytes.Equal(s.of.shape.bytes, c.shape.bytes) {
+			return i + 1
+		}
+	}
+	b.shapes = append(b.shapes, form{c, zone})
+	return len(b.shapes)
+}
+
+// index numbers the keys, those of the subjects first. Equal keys get one number.
+func (b *bundle) index() {
+	total := 0
+	for _, c := range b.calls {
+		total += len(c.names)
+		b.counts = b.counts && c.counts
+	}
+	size := 8
+	for size < 2*total {
+		size *= 2
+	}
+	if cap(b.table) < size {
+		b.table = make([]*name, size)
+	}
+	b.table = b.table[:size]
+	clear(b.table)
+	b.names = b.names[:0]
+	b.number(false)
+	b.first = len(b.names)
+	b.number(true)
+}
+
+// number numbers the names of logs, or those of subjects.
+func (b *bundle) number(logs bool) {
+	mask := uint64(len(b.table) - 1)
+	for _, c := range b.calls {
+		for i := range c.names {
+			n := &c.names[i]
+			if n.log != logs {
+				continue
+			}
+			at := n.hash & mask
+			for b.table[at] != nil && !bytes.Equal(b.table[at].text, n.text) {
+				at = (at + 1) & mask
+			}
+			if same := b.table[at]; same != nil {
+				n.number = same.number
+				continue
+			}
+			b.names = append(b.names, n)
+			b.table[at], n.number = n, len(b.names)
+		}
+	}
+}
+
+// command returns the arguments of a command that calls the script: name is EVAL
+// with the text of the script, or EVALSHA with its hash.
+func (b *bundle) command(name, script string) []any {
+	b.args = append(b.args[:0], name, script, len(b.names))
+	for _, n := range b.names {
+		b.args = append(b.args, n)
+	}
+	b.args = append(b.args, &b.blob)
+	return b.args
+}

@@ -1,0 +1,208 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+var errReply = errors.New("redis: invalid reply of the script")
+
+// outcome is the reply of the script to a call.
+type outcome struct {
+	now  int64  // the clock of the decision
+	fits bool   // false if no day that was sent fits that clock; then nothing was written
+	sets string // the encoded answers to the call's sets
+}
+
+// Values of the first byte of a reply.
+const (
+	replyNoDay = 0
+	replyDone  = 1
+	replyFault = 2
+)
+
+// Flags of a set's answer.
+const (
+	answerDecided  = 1
+	answerDaily    = 2
+	answerRefusals = 4
+	answerHits     = 8
+)
+
+// withoutPanics returns a function that calls f and drops its panics; nil for nil.
+func withoutPanics(f func(key string)) func(key string) {
+	if f == nil {
+		return nil
+	}
+	return func(key string) {
+		defer func() { _ = recover() }()
+		f(key)
+	}
+}
+
+// deliver gives every call of the bundle its part of the reply and reports
+// damaged values to onDamage. If the script failed it wrote nothing; then deliver
+// reports that the calls must be sent again one by one, or fails a single call.
+func (b *bundle) deliver(text string, onDamage func(key string)) (again bool) {
+	r := reader{rest: text}
+	code, now := r.uint(1), int64(r.uint(6))
+	switch {
+	case code == replyFault && !r.bad:
+		if len(b.calls) > 1 {
+			return true
+		}
+		b.fail(fmt.Errorf("redis: the script failed and counted nothing: %s", r.rest))
+		return false
+	case code == replyNoDay && r.err() == nil:
+		for _, c := range b.calls {
+			c.answer = outcome{now: now}
+		}
+	case code == replyDone && !r.bad:
+		if !b.split(&r, now, onDamage) {
+			b.fail(errReply)
+			return false
+		}
+	default:
+		b.fail(errReply)
+		return false
+	}
+	for _, c := range b.calls {
+		c.finish(nil)
+	}
+	return false
+}
+
+// split gives each call its part of the reply. It reports whether there was
+// exactly one part per call.
+func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
+	for _, c := range b.calls {
+		whole := r.rest
+		for range c.sets {
+			r.skipAnswer()
+		}
+		if c.wants {
+			for range c.sets {
+				r.skipAnswer()
+			}
+			r.skipUndos(len(c.keys))
+		}
+		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
+	}
+	for len(r.rest) > 0 && !r.bad {
+		i := r.uint(2)
+		if i == 0 || i > uint64(len(b.names)) {
+			return false
+		}
+		if onDamage != nil {
+			onDamage(b.names[i-1].String())
+		}
+	}
+	return !r.bad
+}
+
+// Read fills a with the answers to the plan's sets.
+func (c *Call) Read(p *store.Plan, a *store.Answers) error {
+	r := reader{rest: c.answer.sets}
+	a.Now = c.answer.now
+	for i := range p.Sets {
+		r.answer(&a.Sets[i], p.Sets[i].Rules)
+	}
+	return r.err()
+}
+
+// reader reads numbers of fixed widths. After the first error all are 0.
+type reader struct {
+	rest string
+	bad  bool
+}
+
+func (r *reader) err() error {
+	if r.bad || len(r.rest) > 0 {
+		return errReply
+	}
+	return nil
+}
+
+// uint reads a number of n bytes.
+func (r *reader) uint(n int) uint64 {
+	if len(r.rest) < n {
+		r.bad, r.rest = true, ""
+		return 0
+	}
+	number := uint64(0)
+	for i := range n {
+		number = number<<8 | uint64(r.rest[i])
+	}
+	r.rest = r.rest[n:]
+	return number
+}
+
+// skip skips n bytes.
+func (r *reader) skip(n int) {
+	if len(r.rest) < n {
+		r.bad, r.rest = true, ""
+		return
+	}
+	r.rest = r.rest[n:]
+}
+
+// skipAnswer skips the answer to a set.
+func (r *reader) skipAnswer() {
+	flags := r.uint(1)
+	r.skip(2 + 6 + 7)
+	if flags&answerDecided != 0 {
+		r.skip(7)
+	}
+	if flags&answerRefusals != 0 {
+		r.skip(2 * int(r.uint(2)))
+	}
+	if flags&answerHits != 0 {
+		r.skip(7)
+	}
+}
+
+// answer reads the answer to a set with these rules.
+func (r *reader) answer(a *store.Answer, rules []store.Rule) {
+	flags := r.uint(1)
+	a.Reporter = int(int16(r.uint(2)))
+	if a.Reporter < -1 || a.Reporter >= len(rules) || a.Reporter < 0 && flags&answerDecided != 0 {
+		r.bad, a.Reporter = true, -1
+		return
+	}
+	a.Remaining, a.Reset = int64(r.uint(6)), int64(r.uint(7))
+	a.Daily = flags&answerDaily != 0
+	if a.Reporter >= 0 {
+		a.Limit = limit(&rules[a.Reporter], a.Daily)
+	}
+	if flags&answerDecided != 0 {
+		a.Decider = a.Reporter
+		a.Retry = int64(r.uint(7)) - 1
+	}
+	if flags&answerRefusals != 0 {
+		for n := r.uint(2); n > 0 && !r.bad; n-- {
+			i := int(r.uint(2))
+			if i >= len(rules) {
+				r.bad = true
+				return
+			}
+			a.Refusals = append(a.Refusals, i)
+		}
+	}
+	if flags&answerHits != 0 {
+		a.Hits = int64(r.uint(7))
+	}
+}
+
+// limit returns the limit that a rule's counter reports; daily selects the free
+// hits of a base rule.
+func limit(r *store.Rule, daily bool) int64 {
+	switch {
+	case r.Method == store.Token:
+		return r.Burst
+	case daily:
+		return r.Base
+	}
+	return r.Count
+}

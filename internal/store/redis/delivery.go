@@ -1,0 +1,31 @@
+package redis
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// The states of a call on its way.
+const (
+	callWaits     = iota // may still be withdrawn
+	callIsSent           // may have been counted
+	callWithdrawn        // its caller left before it was sent: it will not be sent
+)
+
+// delivery is the part of a call that belongs to its way through a batch.
+type delivery struct {
+	// Trip is the number of the batch that carried the call, or of the last
+	// batch before it if it was not sent.
+	Trip uint64
+
+	state atomic.Int32
+	until time.Time     // end of its caller's time; zero for no end
+	done  chan struct{} // has a buffer of one: a batch never waits for a caller
+	err   error
+}
+
+// finish tells the caller that the call has ended.
+func (d *delivery) finish(err error) {
+	d.err = err
+	d.done <- struct{}{}
+}

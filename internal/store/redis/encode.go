@@ -1,0 +1,256 @@
+package redis
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// Call is one plan on its way to the script and back; lua/plan.lua describes
+// its encoding. Its caller packs it, and a bundle carries it together with
+// others.
+//
+// The call copies what a bundle needs of the plan, because a caller that times
+// out may reuse its plan while the bundle still refers to the call.
+type Call struct {
+	// Slot is that of the call's keys in a Redis Cluster, 0 on a single server.
+	// Calls of different slots never share a script call.
+	Slot uint16
+	// Asking sends ASKING before the call, for a node that is importing the slot.
+	Asking bool
+
+	plan   *store.Plan // for the caller only
+	now    int64
+	zone   *time.Location
+	sets   int
+	shape  numbers // the plan without its keys
+	names  []name  // the keys: one per subject, and one per log of a leak rule
+	keys   []keys  // one per rule, set by set
+	texts  []byte  // the texts of the names, concatenated
+	daily  bool    // a rule uses the calendar
+	counts bool    // it takes, on count rules alone
+	answer outcome
+	memory remembering
+	begin  string   // of the keys
+	op     store.Op // the plan's, or giveBack
+	undo   []Undo   // one per rule, set by set; only of giveBack
+	wants  bool     // undo records, and the answers of a browse
+	bare   bool     // the logs are not named
+	logs   bool     // a rule is a leak rule
+
+	start, end time.Time // of the time that the caller has
+	time       allowance // not used by the parts of a split plan
+	delivery
+}
+
+// keys are the indices of a rule's keys among the names of its call.
+type keys struct {
+	subject int
+	log     int // 0 except for leak, whose log is never the first; -1 if it is not named
+}
+
+// name is a key of Redis in a call.
+type name struct {
+	text   []byte
+	end    int // of the text in the texts of the call
+	hash   uint64
+	log    bool
+	number int // among the KEYS of the script call, from 1
+}
+
+// MarshalBinary returns the key for the client library, which would copy a
+// string.
+func (n *name) MarshalBinary() ([]byte, error) { return n.text, nil }
+
+// String returns the key, for a client library that computes its slot.
+func (n *name) String() string { return string(n.text) }
+
+// numbers is a sequence of msgpack integers.
+type numbers struct {
+	bytes []byte
+	count int
+}
+
+// MarshalBinary returns the encoded numbers for the client library.
+func (n *numbers) MarshalBinary() ([]byte, error) { return n.bytes, nil }
+
+// Flags of sets and rules in a shape.
+const (
+	setRefund  = 1
+	setAllows  = 2
+	ruleShadow = 1
+	ruleAllows = 2
+)
+
+// nameSeed makes hash collisions of identities unpredictable for clients.
+var nameSeed = maphash.MakeSeed()
+
+// pack fills c for the plan, whose keys begin with begin.
+func (c *Call) pack(begin string, p *store.Plan) {
+	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
+	c.Slot, c.Asking = 0, false
+	c.fill()
+}
+
+// WantUndo makes a take return undo records.
+func (c *Call) WantUndo() {
+	c.wants = true
+	c.fill()
+}
+
+// WantsUndo reports whether the call returns undo records.
+func (c *Call) WantsUndo() bool { return c.wants }
+
+// GiveBack turns a take into a call that gives back by its undo records, one
+// per rule.
+func (c *Call) GiveBack(list []Undo) {
+	c.op, c.undo = giveBack, list
+	c.fill()
+}
+
+// OmitLogs packs c again without naming the logs of leak counters, and reports
+// whether there were any. The script answers an error for which NeedsLog is true
+// if a counter has a log.
+func (c *Call) OmitLogs() bool {
+	if c.bare || !c.logs {
+		return false
+	}
+	c.bare = true
+	c.fill()
+	return true
+}
+
+// NameLogs packs c again with the logs of leak counters, and reports whether
+// they were omitted.
+func (c *Call) NameLogs() bool {
+	if !c.bare {
+		return false
+	}
+	c.bare = false
+	c.fill()
+	return true
+}
+
+func (c *Call) fill() {
+	p := c.plan
+	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
+	c.daily, c.logs, c.counts = false, false, c.op == store.Take && !c.wants
+	c.names, c.keys, c.texts = c.names[:0], c.keys[:0], c.texts[:0]
+	c.shape.reset()
+	if c.wants {
+		c.shape.add(int64(c.op) + wantsUndo)
+	} else {
+		c.shape.add(int64(c.op))
+	}
+	c.shape.add(int64(len(p.Sets)))
+	var before *store.Rule
+	for i := range p.Sets {
+		set := &p.Sets[i]
+		c.counts = c.counts && !set.Refund
+		c.shape.add(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
+		c.shape.add(int64(len(set.Rules)))
+		for j := range set.Rules {
+			r := &set.Rules[j]
+			c.rule(r)
+			c.name(r, before)
+			before = r
+		}
+	}
+	from := 0
+	for i := range c.names { // texts does not move any more
+		n := &c.names[i]
+		n.text = c.texts[from:n.end]
+		n.hash = maphash.Bytes(nameSeed, n.text)
+		from = n.end
+	}
+}
+
+// SubjectKeys yields the keys of the call's subjects. A log has the slot of its
+// subject's key.
+func (c *Call) SubjectKeys(yield func(key []byte) bool) {
+	for i := range c.names {
+		if !c.names[i].log && !yield(c.names[i].text) {
+			return
+		}
+	}
+}
+
+// rule appends the numbers of a rule, in the order of lua/plan.lua.
+func (c *Call) rule(r *store.Rule) {
+	c.daily = c.daily || r.UsesCalendar()
+	c.counts = c.counts && r.Method == store.Count
+	c.shape.add(r.Tag())
+	if r.Method == store.Count && r.Time == store.Day {
+		c.shape.add(0)
+	} else {
+		c.shape.add(r.Time * 1000)
+	}
+	c.shape.add(r.Weight)
+	c.shape.add(r.Count)
+	if r.Method == store.Token {
+		c.shape.add(r.Burst)
+	} else {
+		c.shape.add(r.Base)
+	}
+	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
+}
+
+// name appends the names of a rule's keys. Rules of one subject usually follow
+// each other; if they do not, the bundle finds the equal names.
+func (c *Call) name(r, before *store.Rule) {
+	var k keys
+	if before != nil && bytes.Equal(before.Subject, r.Subject) {
+		k.subject = c.keys[len(c.keys)-1].subject
+	} else {
+		k.subject = len(c.names)
+		c.texts = appendKey(c.texts, c.begin, r.Subject)
+		c.names = append(c.names, name{end: len(c.texts)})
+	}
+	c.logs = c.logs || r.Method == store.Leak
+	switch {
+	case r.Method == store.Leak && c.bare:
+		k.log = -1
+	case r.Method == store.Leak:
+		k.log = len(c.names)
+		c.texts = appendKey(c.texts, c.begin, r.Subject)
+		c.texts = strconv.AppendInt(append(c.texts, ':'), r.Tag(), 10)
+		c.names = append(c.names, name{end: len(c.texts), log: true})
+	}
+	c.keys = append(c.keys, k)
+}
+
+func flag(set bool, bit int64) int64 {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+func (n *numbers) reset() { n.bytes, n.count = n.bytes[:0], 0 }
+
+// add appends a nonnegative integer.
+func (n *numbers) add(i int64) {
+	n.count++
+	switch {
+	case i < 1<<7:
+		n.bytes = append(n.bytes, byte(i))
+	case i < 1<<16:
+		n.bytes = binary.BigEndian.AppendUint16(append(n.bytes, 0xcd), uint16(i))
+	case i < 1<<32:
+		n.bytes = binary.BigEndian.AppendUint32(append(n.bytes, 0xce), uint32(i))
+	default:
+		n.bytes = binary.BigEndian.AppendUint64(append(n.bytes, 0xcf), uint64(i))
+	}
+}
+
+// addAll appends other numbers.
+func (n *numbers) addAll(other *numbers) {
+	n.bytes, n.count = append(n.bytes, other.bytes...), n.count+other.count
+}
+
+// Time returns when the call began and when it must end.
+func (c *Call) Time() (start, end time.Time) { return c.start, c.end }

@@ -1,0 +1,166 @@
+package redis
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// unpacked are the numbers in a script's argument.
+func unpacked(t *testing.T, text []byte) []int64 {
+	t.Helper()
+	var list []int64
+	for len(text) > 0 {
+		head := text[0]
+		text = text[1:]
+		if head < 0x80 {
+			list = append(list, int64(head))
+			continue
+		}
+		size := 1 << (head - 0xcc)
+		if head < 0xcc || head > 0xcf || len(text) < size {
+			t.Fatalf("%#x begins no number", head)
+		}
+		wide := make([]byte, 8)
+		copy(wide[8-size:], text)
+		list, text = append(list, int64(binary.BigEndian.Uint64(wide))), text[size:]
+	}
+	return list
+}
+
+func TestNumbers(t *testing.T) {
+	want := []int64{0, 1, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1<<32 - 1, 1 << 32, store.MaxCounter, math.MaxInt64}
+	var n numbers
+	for _, i := range want {
+		n.add(i)
+	}
+	if diff := cmp.Diff(want, unpacked(t, n.bytes)); diff != "" || n.count != len(want) {
+		t.Errorf("%d numbers (-want +got):\n%s", n.count, diff)
+	}
+}
+
+// noon are days around an instant, for those who do not ask for others.
+func noon(*time.Location, int64) store.Days {
+	return store.Days{Zone: time.UTC, Begins: [4]int64{-1, 1, 2, 3}}
+}
+
+func TestPack(t *testing.T) {
+	leak := store.Rule{Subject: []byte("a"), Return: 7, Method: store.Leak, Weight: 300, Time: 2, Count: 1000}
+	token := store.Rule{Subject: []byte("a"), Return: 2, Method: store.Token, Time: 1, Count: 3, Burst: 4, Base: 9, Allows: true}
+	daily := store.Rule{Subject: []byte("b"), Return: 1, Method: store.Count, Time: store.Day, Count: 5, Shadow: true}
+	p := &store.Plan{Op: store.Update, Now: 9, Zone: time.UTC, Sets: []store.Set{{Refund: true, Rules: []store.Rule{leak, daily}}, {Allows: true, Rules: []store.Rule{leak, token}}}}
+	q := &store.Plan{Op: store.Take, Now: 9, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{token}}}}
+	other := &store.Plan{Op: store.Take, Now: 9, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{token}}}}
+	other.Sets[0].Rules[0].Subject = []byte("c")
+	calls := []*Call{new(Call), new(Call), new(Call)}
+	b := new(bundle)
+	for range 2 { // used again, it is the same
+		b.empty()
+		for i, plan := range []*store.Plan{p, q, other} {
+			calls[i].pack(keyBegin("p", false), plan)
+			b.add(calls[i])
+		}
+		b.pack(true, 1000, noon)
+	}
+	var keys []string
+	for _, n := range b.names {
+		keys = append(keys, n.String())
+	}
+	if diff := cmp.Diff([]string{"p:1:{a}", "p:1:{b}", "p:1:{c}", "p:1:{a}:59"}, keys); diff != "" {
+		t.Errorf("the keys (-want +got):\n%s", diff)
+	}
+	want := []int64{
+		9, 1000, 0, 3, 1, 2, 3, // the clock, how long keys linger; subjects, zones, shapes, requests
+		0, 1, 2, 3, // the days; the first begins before the epoch
+		1, int64(store.Update), 2, // a shape of two sets
+		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 0, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
+		2, 2, 59, 2000, 300, 1000, 0, 0, 20, 1000, 0, 3, 4, 2, // allows
+		0, int64(store.Take), 1, 2, 1, 20, 1000, 0, 3, 4, 2, // the shape of the other two
+		1, 1, 4, 2, 1, 4, 1, // a shape; subjects, and the leak rules' log
+		2, 1,
+		2, 3,
+	}
+	if diff := cmp.Diff(want, unpacked(t, b.blob.bytes[5:])); diff != "" {
+		t.Errorf("the numbers (-want +got):\n%s", diff)
+	}
+	if head := b.blob.bytes[:5]; head[0] != 0xdd || int(head[4]) != len(want) {
+		t.Errorf("the array's head is %x, want that of %d numbers", head, len(want))
+	}
+}
+
+// TestOnlyCountsAreCounts tells calls that count alone from all others: the
+// script believes it.
+func TestOnlyCountsAreCounts(t *testing.T) {
+	count := func(subject string, number int64) store.Rule {
+		return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 5}
+	}
+	leak := count("d", 1)
+	leak.Method = store.Leak
+	for name, c := range map[string]struct {
+		plans  []store.Plan
+		counts bool
+	}{
+		"takes":                               {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("b", 1)}}}}, {Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}}, true},
+		"a browse":                            {[]store.Plan{{Op: store.Browse, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}}, false},
+		"a leak rule":                         {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), leak}}}}}, false},
+		"a set that refunds":                  {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Refund: true, Rules: []store.Rule{count("a", 1)}}}}}, false},
+		"two rules of one subject":            {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("a", 2)}}}}}, true},
+		"two rules of one subject, apart":     {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("b", 1), count("a", 2)}}}}}, true},
+		"two rules of one subject, two calls": {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}, {Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 2)}}}}}, true},
+	} {
+		b := new(bundle)
+		for i := range c.plans {
+			one := new(Call)
+			one.pack(keyBegin("p", false), &c.plans[i])
+			b.add(one)
+		}
+		b.pack(true, 0, noon)
+		if b.counts != c.counts {
+			t.Errorf("%s: counts is %v", name, b.counts)
+		}
+	}
+}
+
+// FuzzReply reads what no script of ours sends: an error or an answer within
+// the plan's rules, never a crash.
+func FuzzReply(f *testing.F) {
+	const admitted, decided = "\x00\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\xea\x60", "\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00\x00\xea\x61\x00\x01\x00\x01"
+	f.Add("\x01\x01\x9e\x83\x0e\x1a\x00" + admitted + "\x00\xff\xff" + strings.Repeat("\x00", 13) + decided + "\x00\x01")
+	f.Add("\x00\x01\x9e\x83\x0e\x1a\x00")
+	f.Add("\x02\x01\x9e\x83\x0e\x1a\x00words")
+	f.Add("")
+	plans := []*store.Plan{{Sets: []store.Set{{Rules: make([]store.Rule, 2)}, {}}}, {Sets: []store.Set{{Rules: make([]store.Rule, 2)}}}}
+	f.Fuzz(func(t *testing.T, text string) {
+		b := new(bundle)
+		for _, p := range plans {
+			c := &Call{sets: len(p.Sets)}
+			c.done = make(chan struct{}, 1)
+			b.add(c)
+		}
+		b.names = []*name{{text: []byte("k")}}
+		if b.deliver(text, nil) {
+			return
+		}
+		for i, c := range b.calls {
+			<-c.done
+			a := new(store.Answers)
+			a.Reset(len(plans[i].Sets))
+			if c.err != nil || !c.answer.fits || c.Read(plans[i], a) != nil {
+				continue
+			}
+			for k, set := range a.Sets {
+				for _, j := range append([]int{set.Decider, set.Reporter}, set.Refusals...) {
+					if j < -1 || j >= len(plans[i].Sets[k].Rules) {
+						t.Errorf("%x: set %d tells of rule %d", text, k, j)
+					}
+				}
+			}
+		}
+	})
+}

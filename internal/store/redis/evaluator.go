@@ -1,0 +1,260 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+const (
+	// margin is the part of a caller's deadline that is left for the way back,
+	// and for the in-process store's answer if Redis gives none.
+	margin = 5 * time.Millisecond
+	// fairTime is how much time a call must have had before its timeout counts
+	// against Redis: callers that allow 10 ms leave as much above the margin. It
+	// is below what Envoy's rate limit filter leaves by default.
+	fairTime = 10*time.Millisecond - margin
+	// maxAttempts bounds how often a call is sent with other days. The second
+	// attempt uses the measured clock of Redis, so only midnight needs a third.
+	maxAttempts = 3
+)
+
+// Sender has Redis carry out calls: a Batcher at one server, package cluster at
+// the node that owns the slot of the call.
+type Sender interface {
+	// Send has the script carry out c and waits for its answer. If the caller's
+	// time ends first, abandoned reports that a batch may still refer to c, so
+	// that it must not be used again.
+	Send(ctx context.Context, c *Call) (abandoned bool, err error)
+}
+
+// Evaluator is the callers' side of a store in Redis: it packs plans into
+// calls, answers refusals from memory and reads replies. A Sender connects it
+// to Redis. It is safe for concurrent use.
+type Evaluator struct {
+	script   *goredis.Script
+	prefix   string
+	begin    string // of every key, up to the subject's braces
+	budget   time.Duration
+	batching Batching
+	calendar store.Calendar
+	shortcut bool  // calls that only count take the script's count path
+	linger   int64 // how long Redis keeps a counter beyond its end, ms
+	onDamage func(key string)
+	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when days did not fit
+	calls    sync.Pool
+	refusals *refusals // nil if none are remembered
+	plans    atomic.Int64
+	scripts  atomic.Int64
+}
+
+// NewEvaluator returns an Evaluator with these options. It ignores the address.
+func NewEvaluator(o *Options) (*Evaluator, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	e := &Evaluator{
+		script: goredis.NewScript(script), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
+		shortcut: !o.NoCountPath, linger: 1000, onDamage: withoutPanics(o.OnDamage),
+	}
+	if e.prefix == "" {
+		e.prefix = DefaultPrefix
+	}
+	e.begin = keyBegin(e.prefix, o.FixedTag)
+	if e.batching == "" {
+		e.batching = BatchScript
+	}
+	switch {
+	case o.Refusals > 0:
+		e.refusals = newRefusals(o.Refusals)
+	case o.Refusals == 0:
+		e.refusals = newRefusals(DefaultRefusals)
+	}
+	if o.Linger > 0 {
+		e.linger = o.Linger.Milliseconds()
+	}
+	e.calls.New = func() any { return new(Call) }
+	return e, nil
+}
+
+// NewBatcher returns a Batcher for the client's server.
+func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
+	return newBatcher(e.batching, e.budget, func(ctx context.Context, bundles []*bundle) {
+		e.exchange(ctx, client, bundles)
+	})
+}
+
+// Begin checks the plan and the time that ctx leaves, resets a and returns the
+// packed call. Finish or Release ends it.
+func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) (*Call, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redis: no time left for a call: %w", err)
+	}
+	now := time.Now()
+	end := e.deadline(ctx, now)
+	if !now.Before(end) {
+		return nil, fmt.Errorf("redis: no time left for a call: %w", context.DeadlineExceeded)
+	}
+	a.Reset(len(p.Sets))
+	c := e.Acquire(p)
+	c.start, c.end = now, end
+	return c, nil
+}
+
+// Finish answers the call from memory or through the sender, fills a and
+// releases the call. p and a are those of Begin.
+func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store.Plan, a *store.Answers) (store.Attempt, error) {
+	if e.refusals != nil && e.refusals.answer(c, p, a) {
+		e.Release(c)
+		return store.Attempt{}, nil
+	}
+	c.time.begin(ctx, c.start, c.end)
+	abandoned, err := e.Run(&c.time, sender, c) //nolint:contextcheck // it wraps the caller's, with an end
+	if err == nil {
+		err = c.Read(p, a)
+	}
+	if e.refusals != nil {
+		e.refusals.update(c, p, a, err, &e.calendar)
+	}
+	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip}
+	if c.time.finish() && !abandoned {
+		e.Release(c)
+	}
+	return attempt, err
+}
+
+// Run has the script carry out c, again with other days if those that were sent
+// do not fit the clock of Redis. abandoned is that of Send.
+func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned bool, err error) {
+	for range maxAttempts {
+		if abandoned, err = sender.Send(ctx, c); err != nil {
+			return abandoned, fmt.Errorf("redis: evaluate: %w", err)
+		}
+		if c.answer.fits {
+			return false, nil
+		}
+		e.skew.Store(c.answer.now - time.Now().UnixMilli())
+	}
+	return false, errors.New("redis: its clock jumps: no calendar day fits it")
+}
+
+// Judge returns what the error of a call that had this time says about Redis. A
+// timeout says nothing if the caller had too little time: hurried callers must
+// not make Redis unreachable for the others.
+func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
+	switch {
+	case err == nil:
+		return store.Answered
+	case server.TimedOut(err): // the error of a connection may be one of time too
+		if e.Hurried(given) {
+			return store.Unknown
+		}
+		return store.Failed
+	case server.Unreachable(err):
+		return store.Unreachable
+	}
+	return store.Failed
+}
+
+// Hurried reports whether a call had so little time that its timeout says
+// nothing about Redis.
+func (e *Evaluator) Hurried(given time.Duration) bool { return given < min(fairTime, e.budget) }
+
+// Acquire returns a pooled call of the plan.
+func (e *Evaluator) Acquire(p *store.Plan) *Call {
+	c := e.calls.Get().(*Call)
+	c.pack(e.begin, p)
+	return c
+}
+
+// Release returns a call to the pool. An abandoned call must not be released.
+func (e *Evaluator) Release(c *Call) { e.calls.Put(c) }
+
+// NewCall returns a call of the plan that is not pooled.
+func (e *Evaluator) NewCall(p *store.Plan) *Call {
+	c := new(Call)
+	c.pack(e.begin, p)
+	return c
+}
+
+// deadline returns when a call that starts now must end.
+func (e *Evaluator) deadline(ctx context.Context, now time.Time) time.Time {
+	end := now.Add(e.budget)
+	if own, ok := ctx.Deadline(); ok && own.Add(-margin).Before(end) {
+		return own.Add(-margin)
+	}
+	return end
+}
+
+// days returns the days that the script may choose from for a plan of a zone
+// and a clock.
+func (e *Evaluator) days(zone *time.Location, now int64) store.Days {
+	if now == 0 {
+		now = time.Now().UnixMilli() + e.skew.Load()
+	}
+	return e.calendar.Days(zone, now)
+}
+
+// Budget returns the bound of a call.
+func (e *Evaluator) Budget() time.Duration { return e.budget }
+
+// Prefix returns the prefix of all keys.
+func (e *Evaluator) Prefix() string { return e.prefix }
+
+// AppendKey appends the key of a subject to b.
+func (e *Evaluator) AppendKey(b, subject []byte) []byte { return appendKey(b, e.begin, subject) }
+
+// Changed drops the remembered refusals of the call's counters, which the call
+// may have changed.
+func (e *Evaluator) Changed(c *Call, p *store.Plan) {
+	if e.refusals != nil {
+		e.refusals.invalidate(c, p)
+	}
+}
+
+// ForgetRefusals drops all remembered refusals.
+func (e *Evaluator) ForgetRefusals() {
+	if e.refusals != nil {
+		e.refusals.forget()
+	}
+}
+
+// Calls counts how plans were carried out.
+type Calls struct {
+	Plans      int64 // sent to Redis
+	Scripts    int64 // script calls that carried them
+	Remembered int64 // refused from memory, without Redis
+	// Stranded counts parts of takes over several slots of a Cluster that were
+	// not given back, because too many give-backs were under way or the node
+	// did not answer. Their hits may stay until the windows end.
+	Stranded int64
+}
+
+// Calls returns how plans were carried out so far, without Stranded.
+func (e *Evaluator) Calls() Calls {
+	c := Calls{Plans: e.plans.Load(), Scripts: e.scripts.Load()}
+	if e.refusals != nil {
+		c.Remembered = e.refusals.answered.Load()
+	}
+	return c
+}
+
+// CheckPlan returns a plan that counts on a key of its own, and so uses
+// everything of Redis that other plans use. suffix distinguishes such keys. No
+// identity begins with the first byte of their subjects.
+func CheckPlan(suffix string) *store.Plan {
+	return &store.Plan{Op: store.Update, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{
+		{Subject: append([]byte("\xf5check"), suffix...), Method: store.Count, Weight: 1, Time: 1, Count: 1},
+	}}}}
+}

@@ -1,0 +1,24 @@
+package redis_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// TestMain runs the tests, or is one of the processes that a test starts.
+func TestMain(m *testing.M) {
+	if job := os.Getenv(takerJob); job != "" {
+		if err := takeAway(job, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	// What the client has to say of servers that a test ended is told by the
+	// errors of calls, too.
+	server.LogClient(func(string) {})
+	os.Exit(m.Run())
+}

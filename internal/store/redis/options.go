@@ -1,0 +1,116 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// Options configure a store in Redis, on one server or a Cluster.
+type Options struct {
+	// URL, the credentials and TLS are documented at server.Options. They are
+	// ignored if there is a Client.
+	URL                                string
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+	TLS                                server.TLSFiles
+	// FixedTag puts all counters of a Cluster that have this prefix into one
+	// slot: then each plan is one atomic step, and one node does all the work.
+	// Otherwise the counters of an identity share a slot.
+	FixedTag bool
+	// Client replaces the store's own client; the caller closes it. It must
+	// not repeat calls (MaxRetries -1): a call that was counted and not
+	// answered would count twice.
+	Client goredis.UniversalClient
+	// Prefix begins every key; "" means DefaultPrefix. It has at most
+	// MaxPrefix bytes of printable ASCII without braces.
+	Prefix string
+	// Budget bounds a call; 0 means DefaultBudget. A caller's own deadline,
+	// less a margin, bounds it too.
+	Budget time.Duration
+	// Batching is how calls that arrive together go to Redis; "" means
+	// BatchScript.
+	Batching Batching
+	// NoCountPath makes the script take its general path for calls that only
+	// take, on count rules alone. The answers are the same; they cost Redis more.
+	NoCountPath bool
+	// Refusals is the number of refusals that the store remembers, for at most
+	// a second: calls that Redis would refuse again are not sent. 0 means
+	// DefaultRefusals, less than 0 none.
+	Refusals int
+	// OnDamage is called with each key whose value is no set of counters: it
+	// was tampered with, or belongs to another program. The script treats such
+	// a value as absent. OnDamage runs once per script call that meets the key,
+	// in many goroutines, and must return at once. A panic in it is dropped:
+	// the call belongs to many callers, and none of them can receive it.
+	OnDamage func(key string)
+	// Linger is how long Redis keeps a counter beyond its end; 0 means one
+	// second. Only plans with a clock slower than that of Redis, such as those
+	// of a replay, need more.
+	Linger time.Duration
+}
+
+const (
+	// DefaultRefusals is the default number of remembered refusals. They take
+	// some megabytes.
+	DefaultRefusals = 1 << 15
+	// DefaultBudget is the default bound of a call to Redis.
+	DefaultBudget = 100 * time.Millisecond
+)
+
+var (
+	errCluster   = errors.New("redis-cluster:// is not one server; open it as a Cluster")
+	errNoCluster = errors.New("only supported with a redis-cluster:// URL")
+)
+
+// Validate returns what is invalid about the address, credentials and client,
+// as far as possible without connecting. The error joins server.OptionErrors.
+func (o *Options) Validate() error {
+	if o.Client != nil {
+		return server.CheckClient(o.Client)
+	}
+	_, err := o.Address()
+	return err
+}
+
+// Address returns the address that the options describe.
+func (o *Options) Address() (*server.Address, error) {
+	a, err := server.NewAddress(server.Options{
+		URL:      o.URL,
+		Username: o.Username, Password: o.Password,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		TLS: o.TLS, Timeout: o.budget(),
+	})
+	if kind, ok := server.KindOf(o.URL); ok && o.FixedTag && kind != server.Cluster {
+		err = errors.Join(err, &server.OptionError{Option: "FixedTag", Err: errNoCluster})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (o *Options) budget() time.Duration {
+	if o.Budget == 0 {
+		return DefaultBudget
+	}
+	return o.Budget
+}
+
+// check returns what is invalid about the options that have nothing to do with
+// the address.
+func (o *Options) check() error {
+	if o.Prefix != "" {
+		if err := checkPrefix(o.Prefix); err != nil {
+			return err
+		}
+	}
+	if o.Budget < 0 {
+		return fmt.Errorf("redis budget %v: must be more than 0", o.Budget)
+	}
+	return o.Batching.check()
+}

@@ -1,0 +1,151 @@
+// Package redis keeps the counters in one Redis server that several instances
+// share. A plan is one call of a Lua script, which Redis runs atomically.
+//
+// The way of a plan: Evaluator.Begin checks it and packs it into a Call
+// (encode.go). Calls that Redis refused a moment ago are answered from memory
+// (refusals.go). A Sender takes the others: a Batcher gathers the calls of many
+// callers (batch.go), puts them into bundles, each one call of the script
+// (bundle.go), and exchanges them with the server (exchange.go). The script in
+// lua/ decides and counts; plan.lua describes its argument and its reply.
+// decode.go gives each call its part of the reply, and Evaluator.Finish reads
+// it. Package cluster uses the same Evaluator with a Sender that finds the node
+// of a call, and gives back parts of takes by undo records (undo.go).
+package redis
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// Store keeps the counters in one Redis server, or in the master that Sentinels
+// name. It is safe for concurrent use.
+type Store struct {
+	evaluator *Evaluator
+	batcher   *Batcher
+	client    goredis.UniversalClient
+	owned     bool // Close closes the client
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open returns a store in the Redis that o describes. It does not wait for
+// Redis; Check does. A URL of a Cluster is an error: package cluster opens it.
+func Open(o Options) (*Store, error) {
+	e, err := NewEvaluator(&o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{evaluator: e, client: o.Client}
+	if o.Client != nil {
+		if err := server.CheckClient(o.Client); err != nil {
+			return nil, err
+		}
+	} else {
+		address, err := o.Address()
+		if err != nil {
+			return nil, err
+		}
+		if address.Kind == server.Cluster {
+			return nil, &server.OptionError{Option: "URL", Err: errCluster}
+		}
+		s.client, s.owned = address.Connect(), true
+	}
+	s.batcher = e.NewBatcher(s.client)
+	return s, nil
+}
+
+// Evaluate carries out the plan as one atomic step and fills a. A call that
+// ends without an answer may have been counted and is not repeated.
+func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	_, err := s.Try(ctx, p, a)
+	return err
+}
+
+// Try is Evaluate, and reports what the attempt says about Redis.
+func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
+	c, err := s.evaluator.Begin(ctx, p, a)
+	if err != nil {
+		return store.Attempt{}, err
+	}
+	return s.evaluator.Finish(ctx, s.batcher, c, p, a)
+}
+
+// Check returns an error that says why Redis cannot count now, or nil. It
+// connects, runs the script and thereby everything that the script calls. It
+// takes at most about the budget of a call.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.check(ctx); err != nil {
+		return fmt.Errorf("redis: check: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) check(ctx context.Context) error {
+	budget := s.evaluator.Budget()
+	ctx, cancel := context.WithTimeout(ctx, budget+margin) // the budget is for the call alone
+	defer cancel()
+	client, ok := s.client.(*goredis.Client)
+	if !ok {
+		return s.countCheck(ctx, budget)
+	}
+	if err := server.Knock(ctx, client); err != nil {
+		return err
+	}
+	return server.RefusedConnection(ctx, client, s.countCheck(ctx, budget))
+}
+
+// countCheck evaluates CheckPlan outside of all batches.
+func (s *Store) countCheck(ctx context.Context, budget time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	if err := s.batcher.SendAlone(ctx, s.evaluator.NewCall(CheckPlan(""))); err != nil {
+		return fmt.Errorf("redis: evaluate: %w", err)
+	}
+	return nil
+}
+
+// Inspect returns findings about the version and settings of Redis that can
+// lose counters or fail calls. If the user may not read them, the only finding
+// is that. An error means that Redis did not answer.
+func (s *Store) Inspect(ctx context.Context) ([]server.Finding, error) {
+	return server.Inspect(ctx, s.client)
+}
+
+// Clocks reads the clock of Redis, by which it counts, within the budget of a
+// call.
+func (s *Store) Clocks(ctx context.Context) ([]server.Clock, error) {
+	c, err := server.ReadClock(ctx, s.client, "", s.evaluator.Budget())
+	if err != nil {
+		return nil, err
+	}
+	return []server.Clock{c}, nil
+}
+
+// Calls returns how plans were carried out so far.
+func (s *Store) Calls() Calls { return s.evaluator.Calls() }
+
+// Clear removes every key under the store's prefix. Nothing else may count
+// under that prefix meanwhile.
+func (s *Store) Clear(ctx context.Context) error {
+	defer s.evaluator.ForgetRefusals()
+	if err := server.Clear(ctx, s.client, s.evaluator.Prefix()); err != nil {
+		return fmt.Errorf("redis: remove the keys of %s: %w", s.evaluator.Prefix(), err)
+	}
+	return nil
+}
+
+// Close ends the calls under way and closes the connections, unless the client
+// is the caller's.
+func (s *Store) Close() error {
+	s.batcher.Close()
+	if !s.owned {
+		return nil
+	}
+	return s.client.Close()
+}

@@ -1,0 +1,251 @@
+package redis
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// refusals remembers for a moment which plans Redis has refused, and until when
+// it will refuse them again. Under an attack most calls are such plans, and none
+// of them needs another call to Redis. An answer from memory is the answer that
+// Redis would give, as far as this process can know: each entry is for exactly
+// one plan with its thresholds, and becomes invalid as soon as this process
+// changes one of its counters. Refunds and resets by other processes are not
+// visible, so an entry lives for at most maxRefusal. It may therefore refuse a
+// moment too long, and never admits.
+type refusals struct {
+	clock    func() int64 // ms, monotonic
+	seeds    [2]maphash.Seed
+	changes  []atomic.Uint32 // number of changes of counters, by hash
+	shards   [refusalShards]refusalShard
+	answered atomic.Int64 // plans answered from memory
+}
+
+const (
+	// maxRefusal is how long an entry lives at most, in ms.
+	maxRefusal = 1000
+	// refusalShards is the number of locks, a power of two.
+	refusalShards = 64
+	// changeCells is the number of cells that count changes, a power of two.
+	// If two counters share a cell, an entry becomes invalid too early.
+	changeCells = 1 << 14
+)
+
+type refusalShard struct {
+	sync.Mutex
+	entries []refusal
+}
+
+// refusal is the answer to one plan.
+type refusal struct {
+	name    [2]uint64 // hash of the plan; 0 for no entry
+	zone    *time.Location
+	own     bool   // the plan has its own clock
+	changes uint64 // of the counters up to the decider's
+	now     int64  // the clock of the answer
+	begun   int64  // when the call began, by the monotonic clock: not after now
+	until   int64  // ms after now
+	closed  bool   // the window is not open, as far as visible: its end moves with the clock
+	answer  store.Answer
+}
+
+// newRefusals returns a memory for about n entries.
+func newRefusals(n int) *refusals {
+	begin := time.Now()
+	f := &refusals{
+		clock:   func() int64 { return time.Since(begin).Milliseconds() },
+		changes: make([]atomic.Uint32, changeCells),
+	}
+	for i := range f.seeds {
+		f.seeds[i] = maphash.MakeSeed()
+	}
+	for i := range f.shards {
+		f.shards[i].entries = make([]refusal, (n+refusalShards-1)/refusalShards)
+	}
+	return f
+}
+
+// remembering is the state of a call for the memory of refusals, from before it
+// is sent.
+type remembering struct {
+	applies bool // the memory may answer such a call
+	begun   int64
+	name    [2]uint64
+	layout  []byte   // which keys belong to which rule
+	changes []uint32 // of the counters of its rules
+}
+
+// answer answers a call from memory and reports whether it did. If not, it
+// prepares the call for update. Only takes of one set qualify: the answers to
+// the other sets of a refused take may change at any time.
+func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
+	m := &c.memory
+	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !p.Sets[0].Refund
+	if !m.applies {
+		return false
+	}
+	m.begun = f.clock()
+	f.hash(c)
+	m.changes = m.changes[:0]
+	for i := range p.Sets[0].Rules {
+		m.changes = append(m.changes, f.cell(c, i, &p.Sets[0].Rules[i]).Load())
+	}
+	shard, entry := f.entry(m.name)
+	shard.Lock()
+	defer shard.Unlock()
+	if entry.name != m.name || entry.zone != p.Zone || entry.own != (p.Now != 0) || entry.changes != m.sum(entry.answer.Decider) {
+		return false
+	}
+	passed := p.Now - entry.now
+	if !entry.own {
+		passed = m.begun - entry.begun
+	}
+	if passed < 0 || passed >= entry.until {
+		return false
+	}
+	got := &a.Sets[0]
+	shadows := got.Refusals
+	*got = entry.answer
+	got.Refusals = shadows
+	if !entry.closed {
+		got.Reset -= passed
+	}
+	if got.Retry >= 0 {
+		got.Retry -= passed
+	}
+	a.Now = entry.now + passed
+	f.answered.Add(1)
+	return true
+}
+
+// hash computes the name of the call's plan, from its rules and from which of
+// its keys belongs to which rule. The keys alone are not enough, because
+// consecutive rules may share one.
+func (f *refusals) hash(c *Call) {
+	m := &c.memory
+	m.layout = m.layout[:0]
+	for i := range c.keys {
+		m.layout = binary.AppendUvarint(m.layout, uint64(c.keys[i].subject))
+	}
+	for i := range c.names {
+		m.layout = binary.AppendUvarint(m.layout, uint64(c.names[i].end))
+	}
+	for i, seed := range f.seeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.Write(c.shape.bytes) // it never fails
+		_, _ = h.Write(m.layout)
+		_, _ = h.Write(c.texts)
+		m.name[i] = h.Sum64()
+	}
+}
+
+// update records the result of a call that was sent. If the call may have
+// counted, it invalidates the entries of its counters, before its caller
+// receives the answer. If the call was refused, and only time can change that
+// answer until a known instant, it remembers the answer. A batch may still refer
+// to an abandoned call: update reads only the plan and the hashes of the names
+// then, which do not change.
+func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error, calendar *store.Calendar) {
+	switch p.Op {
+	case store.Browse, store.Complete, store.Peek:
+		return
+	case store.Take, store.CompleteTake:
+		if err == nil && !p.Allowed(a) { // it counted nothing
+			f.remember(c, p, a, calendar)
+			return
+		}
+	}
+	f.invalidate(c, p)
+}
+
+// invalidate drops the entries of the call's counters.
+func (f *refusals) invalidate(c *Call, p *store.Plan) {
+	at := 0
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			f.cell(c, at, &p.Sets[i].Rules[j]).Add(1)
+			at++
+		}
+	}
+}
+
+func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
+	got := &a.Sets[0]
+	if !c.memory.applies || got.Decider < 0 || len(got.Refusals) > 0 {
+		return
+	}
+	r := &p.Sets[0].Rules[got.Decider]
+	until := min(maxRefusal, got.Reset)
+	if got.Retry >= 0 {
+		until = min(until, got.Retry)
+	}
+	switch {
+	case r.Method == store.Token, r.Method == store.Leak && r.Weight > 1:
+		return // what remains grows continuously, or before the whole weight fits
+	case r.Method != store.Count && got.Retry < 0:
+		return // what remains changes at an instant that the answer does not contain
+	case r.Method == store.Base:
+		until = min(until, calendar.DayEnd(p.Zone, a.Now)-a.Now) // then hits are free
+	}
+	shard, entry := f.entry(c.memory.name)
+	shard.Lock()
+	defer shard.Unlock()
+	before := *entry
+	*entry = refusal{
+		name:    c.memory.name,
+		zone:    p.Zone,
+		own:     p.Now != 0,
+		changes: c.memory.sum(got.Decider),
+		now:     a.Now,
+		begun:   c.memory.begun,
+		until:   until,
+		closed:  got.Retry < 0 && r.Time != store.Day && got.Reset == r.Time*1000,
+		answer:  *got,
+	}
+	entry.answer.Refusals = nil
+	if entry.closed && !before.closedBefore(entry) {
+		entry.until = 0 // the next answer decides it
+	}
+}
+
+// closedBefore reports whether the window was closed at the later of two
+// refusals of a weight that exceeds the limit, such as that of a ban. A window
+// that opens at that instant has as long left as one that is closed.
+func (r *refusal) closedBefore(later *refusal) bool {
+	return r.closed && r.name == later.name && r.zone == later.zone && r.own == later.own &&
+		r.changes == later.changes && r.now < later.now
+}
+
+// forget invalidates all entries.
+func (f *refusals) forget() {
+	for i := range f.changes {
+		f.changes[i].Add(1)
+	}
+}
+
+// cell returns the number of changes of the counter of the call's rule i.
+func (f *refusals) cell(c *Call, i int, r *store.Rule) *atomic.Uint32 {
+	return &f.changes[(c.names[c.keys[i].subject].hash^uint64(r.Tag()))%changeCells]
+}
+
+// sum returns the number of changes up to the rule that decided.
+func (m *remembering) sum(decider int) uint64 {
+	sum := uint64(0)
+	for _, n := range m.changes[:min(decider+1, len(m.changes))] {
+		sum += uint64(n)
+	}
+	return sum
+}
+
+// entry returns the place of a plan's entry. It may hold that of another plan,
+// which is overwritten.
+func (f *refusals) entry(name [2]uint64) (*refusalShard, *refusal) {
+	shard := &f.shards[name[0]%refusalShards]
+	return shard, &shard.entries[name[1]%uint64(len(shard.entries))]
+}

@@ -1,0 +1,37 @@
+package redis
+
+import (
+	_ "embed" // for the parts of the script
+	"strings"
+)
+
+// The parts of the script, by subject. Together they are one text: each uses
+// definitions of those before it.
+var (
+	//go:embed lua/plan.lua
+	luaPlan string
+	//go:embed lua/several.lua
+	luaSeveral string
+	//go:embed lua/counts.lua
+	luaCounts string
+	//go:embed lua/windows.lua
+	luaWindows string
+	//go:embed lua/leak.lua
+	luaLeak string
+	//go:embed lua/token.lua
+	luaToken string
+	//go:embed lua/decide.lua
+	luaDecide string
+	//go:embed lua/carry.lua
+	luaCarry string
+	//go:embed lua/write.lua
+	luaWrite string
+)
+
+// script is the script that Redis runs in one call. lua/plan.lua describes its
+// argument and its reply.
+var script = luaPlan + luaSeveral + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite
+
+// NeedsLog reports whether err is the error of a call that omits the log of a
+// leak counter which has one.
+func NeedsLog(err error) bool { return strings.Contains(err.Error(), "its log is not named") }

@@ -1,0 +1,79 @@
+package redis
+
+import "github.com/koalagate/koalagate/internal/store"
+
+// Undo is an undo record: what a take counted on one rule. A take that wants
+// undo records returns one per rule, and a call with them gives back exactly
+// what that take counted: only if the counter is still the one that was counted
+// on, and never more than would be there without the take. A give-back that is
+// late or lost therefore leaves hits until their window ends, and never admits
+// one hit too many.
+//
+//	method  a                           b                    c
+//	count   end of the window
+//	base    end of the day              hits in the second   its end
+//	                                    window
+//	leak    instant of the run
+//	token   instant of the bucket's use
+//
+// Tokens that were refilled since the take are not given back: without the take
+// the bucket might have been full, and the refill lost. The level at the take
+// cannot tell, because other calls may have given back meanwhile.
+type Undo struct {
+	flags   int64
+	a, b, c int64
+}
+
+const (
+	// giveBack is the operation that gives back by undo records.
+	giveBack store.Op = 9
+	// wantsUndo, added to a take's operation, requests undo records, and the
+	// answers of a browse before those of the take.
+	wantsUndo = 16
+	// undoSize is the size of an undo record in a reply: the flags, which
+	// lua/plan.lua describes, and the numbers.
+	undoSize = 1 + 6 + 7 + 6
+)
+
+// pack appends the record's numbers.
+func (u *Undo) pack(n *numbers) {
+	n.add(u.flags)
+	n.add(u.a)
+	n.add(u.b)
+	n.add(u.c)
+}
+
+// undos reads the records of n rules; nil if nothing was counted.
+func (r *reader) undos(n int) []Undo {
+	if r.uint(1) == 0 || r.bad {
+		return nil
+	}
+	list := make([]Undo, n)
+	for i := range list {
+		list[i] = Undo{int64(r.uint(1)), int64(r.uint(6)), int64(r.uint(7)), int64(r.uint(6))}
+	}
+	return list
+}
+
+// skipUndos skips the records of n rules.
+func (r *reader) skipUndos(n int) {
+	if r.uint(1) == 1 {
+		r.skip(n * undoSize)
+	}
+}
+
+// ReadTake fills before and after with the answers to the call's sets as they
+// were before the take counted and after it, and returns an undo record per
+// rule; nil if it counted nothing.
+func (c *Call) ReadTake(before, after *store.Answers) ([]Undo, error) {
+	r := reader{rest: c.answer.sets}
+	for _, answers := range []*store.Answers{before, after} {
+		answers.Reset(len(c.plan.Sets))
+		for i := range c.plan.Sets {
+			r.answer(&answers.Sets[i], c.plan.Sets[i].Rules)
+		}
+	}
+	list := r.undos(len(c.keys))
+	after.Now = c.answer.now
+	return list, r.err()
+}

@@ -1,0 +1,15 @@
+package rescue_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// TestMain silences the log of the client library about servers that tests end:
+// the errors of calls report the same.
+func TestMain(m *testing.M) {
+	server.LogClient(func(string) {})
+	os.Exit(m.Run())
+}

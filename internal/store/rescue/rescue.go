@@ -1,0 +1,216 @@
+// Package rescue decides what happens when Redis is unreachable: then the
+// in-process store answers.
+//
+// A breaker watches the calls to the shared store; when it opens, or a call
+// shows that Redis is unreachable, the gate closes and an absence begins. A
+// probe then checks Redis about every 100 ms. When Redis answers, the gate opens
+// in stages (probe.go). In rescue each instance counts for itself, with a share
+// of each limit (share.go), and what it counts is lost when Redis is back.
+// Refusals by Redis seed the in-process store beforehand, so that identities
+// that are refused when Redis becomes unreachable stay refused.
+package rescue
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/breaker"
+	"github.com/koalagate/koalagate/internal/store/server"
+)
+
+// Shared is the store that all instances share.
+type Shared interface {
+	// Try evaluates the plan and reports what the attempt says about the store.
+	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
+	// Check returns an error that says why the store cannot count now, or nil.
+	Check(ctx context.Context) error
+}
+
+// Local is the store of this process.
+type Local interface {
+	store.Store
+	// Seed makes the counters of rules that refused in the shared store refuse
+	// here too.
+	Seed(p *store.Plan, a *store.Answers)
+	// ForgetCounted forgets all counters except those that only Seed has set.
+	ForgetCounted()
+}
+
+// Store answers from the shared store while that is reachable, and from the
+// local store otherwise. It is safe for concurrent use.
+type Store struct {
+	shared   Shared
+	local    Local
+	onChange func(State)
+	onRescue func(error)
+	share    float64
+
+	gate    gate
+	turn    atomic.Uint32 // counts the calls that came while only a share passes
+	breaker breaker.Breaker
+
+	mu       sync.Mutex // guards the rest of the state, and the order of changes
+	state    State
+	reported map[string]bool // the remedies reported in this absence
+
+	stage  func() <-chan time.Time // returns when the stage of the return that begins has ended
+	wake   chan struct{}           // starts the probe
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+var _ store.Store = (*Store)(nil)
+
+// State is which store answers.
+type State struct {
+	// Degraded reports that the local store answers; while Redis returns, some
+	// of the calls.
+	Degraded bool
+	// Since is when that began, or ended.
+	Since time.Time
+	// Err is the last error that showed Redis to be unreachable; nil if none did.
+	Err error
+}
+
+// Options configure a Store.
+type Options struct {
+	// OnChange is called after each change of the state, one call at a time, in
+	// the goroutine that caused it; and during an absence, once for each
+	// further fault of Redis. It must not block.
+	OnChange func(State)
+	// OnRescue is called with the error of each call that the local store then
+	// answered while Redis counts as reachable. Calls may be frequent and
+	// concurrent. It must not block.
+	OnRescue func(error)
+	// Share is the share of each limit that applies while the local store
+	// answers, above 0 and up to 1: with 1/N, N instances together admit what
+	// one Redis would. Other values mean 1. Shares are rounded down, but leave
+	// room for the weight of the request.
+	Share float64
+}
+
+// forgetAfter is how long Redis must be back before what was counted in rescue
+// is forgotten: longer than an unstable Redis takes to settle, so that limits do
+// not start from zero at each of its failures.
+const forgetAfter = time.Minute
+
+// New returns a store that answers from shared, else from local. It checks
+// shared first, so that an instance that starts while Redis works counts its
+// first call there. The caller closes shared and local after Close.
+func New(shared Shared, local Local, o Options) *Store {
+	s := &Store{
+		shared:   shared,
+		local:    local,
+		onChange: o.OnChange,
+		onRescue: o.OnRescue,
+		share:    o.Share,
+		state:    State{Since: time.Now()},
+		stage:    func() <-chan time.Time { return time.After(stageTime) },
+		wake:     make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+	}
+	if s.share <= 0 || s.share > 1 {
+		s.share = 1
+	}
+	s.gate.open()
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.firstCheck(); err != nil {
+		s.leave(err)
+	}
+	go s.probe()
+	return s
+}
+
+// firstCheck checks the shared store, several times if it is only slow: a
+// machine that starts many programs at once is busy.
+func (s *Store) firstCheck() error {
+	for range breaker.MaxFailures {
+		if err := s.shared.Check(s.ctx); err == nil || !server.TimedOut(err) {
+			return err
+		}
+	}
+	return s.shared.Check(s.ctx)
+}
+
+// Evaluate carries out the plan in the shared store, or in process and reports
+// that in a.Degraded. The error is that of the caller's context or of the plan.
+func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if err := p.Validate(); err != nil {
+		return err // an invalid plan says nothing about Redis
+	}
+	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.turn.Add(1)%everyCall < share {
+		attempt, err := s.shared.Try(ctx, p, a)
+		if err == nil {
+			if attempt.Health == store.Answered {
+				s.breaker.Answered()
+			}
+			s.local.Seed(p, a)
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err // the caller has left: that says nothing about Redis
+		}
+		s.judge(err, attempt, absences)
+	}
+	err := s.local.Evaluate(ctx, s.inProcess(p), a)
+	a.Degraded = true
+	return err
+}
+
+// judge decides whether a failed call makes Redis unreachable. A call from
+// before the last absence says nothing.
+func (s *Store) judge(err error, attempt store.Attempt, absences uint32) {
+	if now, _ := s.gate.load(); now != absences {
+		return
+	}
+	switch {
+	case attempt.Health == store.Unreachable,
+		attempt.Health == store.Failed && s.breaker.Failed(attempt.Trip):
+		s.leave(err)
+	case s.onRescue != nil:
+		s.onRescue(err)
+	}
+}
+
+// leave stops calls to the shared store.
+func (s *Store) leave(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate.close()
+	s.breaker.Reset()
+	s.state.Err = err
+	if s.state.Degraded {
+		return // it was returning
+	}
+	s.state.Degraded, s.state.Since = true, time.Now()
+	s.reported = map[string]bool{server.Remedy(err): true}
+	s.reportChange()
+	select {
+	case s.wake <- struct{}{}:
+	default: // the probe is running
+	}
+}
+
+// reportChange calls OnChange.
+func (s *Store) reportChange() {
+	if s.onChange != nil {
+		s.onChange(s.state)
+	}
+}
+
+// State returns which store answers.
+func (s *Store) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Close ends the probe.
+func (s *Store) Close() {
+	s.cancel()
+	<-s.ended
+}
