@@ -124,7 +124,7 @@ func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
 type rescue struct{ *memory.Store }
 
 func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	err := r.Memory.Evaluate(ctx, p, a)
+	err := r.Store.Evaluate(ctx, p, a)
 	a.Degraded = true
 	return err
 }
