@@ -16,7 +16,7 @@ import (
 )
 
 // The values of flags that describe a request, for all commands that take one.
-// An error of Set says what is wanted; worded adds the flag and its value.
+// An error of Set says what is wanted; usageError adds the flag and its value.
 var (
 	_ pflag.Value = (*choice)(nil)
 	_ pflag.Value = headerFlag{}

@@ -156,15 +156,18 @@ func TestParamsHaveTheirOrigins(t *testing.T) {
 			[]string{"door=extauthz derived", "ip=203.0.113.7 derived", "host=shop.example derived", "scheme=https derived", "uid=ann header x-user-id", "act=vote [routes]", "tier=gold context extension", "sub=s metadata jwt payload.sub", "cert=p principal", "name=n sni"},
 		},
 		{
-			"Envoy over HTTP", explain.Options{Method: "POST", Target: "/vote", Door: doorname.ExtAuthzWeb, Peer: "203.0.113.7", Headers: http.Header{"X-Koala-Param-Tier": {"gold"}}},
+			"Envoy over HTTP",
+			explain.Options{Method: "POST", Target: "/vote", Door: doorname.ExtAuthzWeb, Peer: "203.0.113.7", Headers: http.Header{"X-Koala-Param-Tier": {"gold"}}},
 			[]string{"path=/vote derived", "uid=203.0.113.7 client-ip", "tier=gold gateway"},
 		},
 		{
-			"nginx", explain.Options{Method: "POST", Target: "/vote", Door: doorname.AuthRequest, Peer: "203.0.113.7", Params: entries("tier", "gold")},
+			"nginx",
+			explain.Options{Method: "POST", Target: "/vote", Door: doorname.AuthRequest, Peer: "203.0.113.7", Params: entries("tier", "gold")},
 			[]string{"method=POST derived", "tier=gold argument of the check"},
 		},
 		{
-			"Caddy with a proxy", explain.Options{Method: "GET", Target: "/", Door: doorname.ForwardAuth, Headers: http.Header{"X-Forwarded-For": {"192.0.2.6, 203.0.113.7, 10.0.0.1"}}, TrustedHops: 1},
+			"Caddy with a proxy",
+			explain.Options{Method: "GET", Target: "/", Door: doorname.ForwardAuth, Headers: http.Header{"X-Forwarded-For": {"192.0.2.6, 203.0.113.7, 10.0.0.1"}}, TrustedHops: 1},
 			[]string{"ip=203.0.113.7 derived"},
 		},
 		{"rate limit service", explain.Options{Door: doorname.RateLimit, Params: entries("domain", "edge", "key", "v")}, []string{"domain=edge descriptor", "key=v descriptor"}},
@@ -190,8 +193,11 @@ func TestParamsHaveTheirOrigins(t *testing.T) {
 func TestAbsentParamsNameTheirSources(t *testing.T) {
 	report := answer(t, parse(t, doorRules), explain.Options{Method: "GET", Target: "/"})
 	want := []explain.Param{
-		{Name: "uid", From: "header x-user-id else client-ip"}, {Name: "tier", From: "gateway"},
-		{Name: "sub", From: "metadata jwt payload.sub"}, {Name: "cert", From: "principal"}, {Name: "name", From: "sni"},
+		{Name: "uid", From: "header x-user-id else client-ip"},
+		{Name: "tier", From: "gateway"},
+		{Name: "sub", From: "metadata jwt payload.sub"},
+		{Name: "cert", From: "principal"},
+		{Name: "name", From: "sni"},
 	}
 	if diff := cmp.Diff(want, report.Absent); diff != "" {
 		t.Error(diff)

@@ -54,7 +54,7 @@ func (s *service) ShouldRateLimit(context.Context, *rlsv3.RateLimitRequest) (*rl
 func serve(t *testing.T, s *service, status healthv1.HealthCheckResponse_ServingStatus) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path) //nolint:noctx // a local socket does not block
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,6 +115,7 @@ func run(t *testing.T, url string, change func(*probe.Options)) string {
 }
 
 func TestProbeOfAGateway(t *testing.T) {
+	t.Parallel()
 	byHeader := func(name string) func(*http.Request) string {
 		return func(r *http.Request) string { return r.Header.Get(name) }
 	}
@@ -173,8 +174,12 @@ func TestProbeOfAGateway(t *testing.T) {
 		"a trusted address": {gateway{limit: 3, key: byHeader("X-Forwarded-For")}, nil, []string{"FAULT forging      a request over the limit passes with X-Forwarded-For: 198.51.100.201", "overwrite the header with the address"}, "1 fault"},
 		"a trusted query":   {gateway{limit: 3, key: func(r *http.Request) string { return r.URL.Query().Get("uid") }}, nil, []string{"a request over the limit passes with the query uid=koalagate-probe", "end the `uri` with a question mark"}, "1 fault"},
 		"a trusted param":   {gateway{limit: 3, key: byHeader("X-Koala-Param-user-id")}, func(o *probe.Options) { o.Params = []string{"user_id"} }, []string{"passes with X-Koala-Param-user-id: koalagate-probe"}, "1 fault"},
-		"a chosen header": {gateway{limit: 3, key: byHeader("X-User-Id")}, func(o *probe.Options) { o.Header = http.Header{"X-User-Id": {"ann"}, "Host": {"example.org"}} },
-			[]string{"note  choosing     with another X-User-Id the request passes"}, "no faults"},
+		"a chosen header": {
+			gateway{limit: 3, key: byHeader("X-User-Id")},
+			func(o *probe.Options) { o.Header = http.Header{"X-User-Id": {"ann"}, "Host": {"example.org"}} },
+			[]string{"note  choosing     with another X-User-Id the request passes"},
+			"no faults",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

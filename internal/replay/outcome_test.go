@@ -37,12 +37,18 @@ func TestOutcomeOfADecisionIsThatOfItsRecord(t *testing.T) {
 		"peek":        {engine.Peek, engine.Decision{Answers: []engine.Answer{allowed}}, false, replay.Outcome{Verdict: "ok"}, true},
 		"complete":    {engine.Complete, engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{{Verdict: rules.Deny, Retry: -1}}}, false, replay.Outcome{Verdict: "deny"}, true},
 		"several": {
-			engine.Take, engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{allowed, denied}}, true,
-			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}}, true,
+			engine.Take,
+			engine.Decision{Verdict: rules.Deny, Answers: []engine.Answer{allowed, denied}},
+			true,
+			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}},
+			true,
 		},
 		"several observed": {
-			engine.Take, engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{allowed, observed}}, true,
-			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}}, true,
+			engine.Take,
+			engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{allowed, observed}},
+			true,
+			replay.Outcome{Verdict: "deny", Sets: []replay.Outcome{{Verdict: "allow"}, {Verdict: "deny", Rule: 201}}},
+			true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
