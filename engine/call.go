@@ -121,7 +121,7 @@ func (c *Call) check() error {
 	case !c.Op.known():
 		return invalid("unknown operation %d; set Op to Take or another operation of this package", uint8(c.Op))
 	case c.Fault != nil:
-		return nil // the call has no parameters to check
+		return nil //nolint:nilerr // the fault is that of the request; it leaves no parameters to check
 	case len(c.Inputs) == 0:
 		return invalid("no inputs; want at least one")
 	case c.Erase < 0 || c.Erase > 2:
@@ -158,9 +158,9 @@ type Input struct {
 	Override *Override
 }
 
-// Weight returns the number of hits that the engine decides by: 0 with NoHits,
+// EffectiveHits returns the number of hits that the engine decides by: 0 with NoHits,
 // else Hits, or 1 if Hits is 0.
-func (in *Input) Weight() uint64 {
+func (in *Input) EffectiveHits() uint64 {
 	if in.NoHits {
 		return 0
 	}

@@ -95,7 +95,7 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 	}
 	a := &d.Answers[0]
 	var t quotaText
-	if a.TellsQuota() {
+	if a.ShowsQuota() {
 		t = a.Quota.text(a.Retry)
 	}
 	if !p.HideDecision {
@@ -114,9 +114,9 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 	return dst
 }
 
-// TellsQuota reports whether clients may see Quota: not with a challenge, and not
+// ShowsQuota reports whether clients may see Quota: not with a challenge, and not
 // the quota of a rule with quiet=1.
-func (a *Answer) TellsQuota() bool {
+func (a *Answer) ShowsQuota() bool {
 	return a.Limited && a.Verdict != rules.Challenge && a.Observed != rules.Challenge && (a.Quota.Rule == nil || !a.Quota.Rule.Quiet)
 }
 

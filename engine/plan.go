@@ -119,7 +119,7 @@ func (v *evaluation) addMatch(c *Call, in *Input, m *matchedInput, plan *store.S
 	if (c.Op == Peek || c.Op == Reset) && match.Rule.Return != c.Rule {
 		return nil
 	}
-	weight, err := weigh(match, in.Weight(), c.Erase)
+	weight, err := weigh(match, in.EffectiveHits(), c.Erase)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (v *evaluation) addAdHoc(plan *store.Set, in *Input) {
 	}
 	r := store.Rule{
 		Subject: v.overrideIdentity(adHocSubject, o, identity),
-		Weight:  int64(in.Weight()),
+		Weight:  int64(in.EffectiveHits()),
 		Method:  store.Count,
 		Time:    o.Seconds,
 		Count:   o.Count,

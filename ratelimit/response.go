@@ -119,7 +119,7 @@ func reported(d *engine.Decision) int {
 func appendStatus(b []byte, a *engine.Answer) []byte {
 	b, from := wire.Begin(b, replyStatuses)
 	b = wire.AppendNumber(b, statusCode, uint64(code(a.Verdict)))
-	if a.TellsQuota() {
+	if a.ShowsQuota() {
 		b = appendLimit(b, &a.Quota)
 		b = wire.AppendNumber(b, statusRemaining, uint64(clamp(a.Quota.Remaining)))
 		// Whole seconds, rounded up: Envoy truncates fractions, and clients

@@ -75,7 +75,7 @@ func TestInputsAreIndependentAndStartEmpty(t *testing.T) {
 		q.Reset()
 		g.Begin(q, n)
 		for i := range q.Inputs() {
-			if in := &q.Inputs()[i]; in.Refund || in.Weight() != 1 || in.Params.Len() != 0 {
+			if in := &q.Inputs()[i]; in.Refund || in.EffectiveHits() != 1 || in.Params.Len() != 0 {
 				t.Errorf("input %d of %d begins as %+v", i, n, in)
 			}
 		}

@@ -80,7 +80,7 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 		s.byRule[m.Rule].Matched++
 		if m.Rule.Counts() && counting && !in.Refund {
 			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
-			s.identities.add(m, int64(in.Weight())*m.Cost, refused)
+			s.identities.add(m, int64(in.EffectiveHits())*m.Cost, refused)
 		}
 	}
 	if a.Decider != nil && a.Verdict != rules.Allow {

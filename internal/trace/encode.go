@@ -45,7 +45,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 		b = jsontext.AppendString(b, p.Name)
 		b = m.appendTo(append(b, ':'), p.Name, p.Value)
 	}
-	b = strconv.AppendUint(append(b, `},"hits":`...), in.Weight(), 10)
+	b = strconv.AppendUint(append(b, `},"hits":`...), in.EffectiveHits(), 10)
 	if in.Refund {
 		b = append(b, `,"refund":true`...)
 	}
