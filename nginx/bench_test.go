@@ -158,14 +158,14 @@ func dialTo(b *testing.B, h http.Handler) func(question []byte) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { conn.Close() })
-	room := make([]byte, 4096)
+	buffer := make([]byte, 4096)
 	return func(question []byte) {
 		if _, err := conn.Write(question); err != nil {
 			b.Fatal(err)
 		}
-		n, err := conn.Read(room) // an answer without a body is one packet
-		if err != nil || !bytes.HasPrefix(room[:n], []byte("HTTP/1.1 200")) {
-			b.Fatalf("%s, %v", room[:n], err)
+		n, err := conn.Read(buffer) // an answer without a body is one packet
+		if err != nil || !bytes.HasPrefix(buffer[:n], []byte("HTTP/1.1 200")) {
+			b.Fatalf("%s, %v", buffer[:n], err)
 		}
 	}
 }

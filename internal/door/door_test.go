@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 		"unknown":                {errors.New("secret"), 503, "", false, false},
 	} {
 		f := FaultOf(test.err)
-		if f.Status != test.status || f.Detail != test.detail || f.IsRequest() != test.request || f.IsCanceled() != test.canceled || f.Err != test.err {
+		if f.Status != test.status || f.Detail != test.detail || f.IsRequest() != test.request || f.IsCanceled() != test.canceled || !errors.Is(f.Err, test.err) {
 			t.Errorf("%s: %+v", name, f)
 		}
 		r := f.Refusal()

@@ -5,8 +5,10 @@
 // What concerns all doors belongs here: Gate.Map sees every request before its
 // parameters are used, Gate.Decide is the only caller of the engine, FaultOf decides
 // what clients receive when there is no decision, and Question bounds the memory
-// that a door keeps between calls. The doors on gRPC share more in internal/envoyapi,
-// which stays apart so that Go programs with the middleware do not link gRPC.
+// that a door keeps between calls. The bounds on parameters are in internal/mapping, and
+// what answers report of a decision is in engine: headers and problem documents. The
+// doors on gRPC share codes and metadata in internal/envoyapi, which stays apart so that
+// Go programs with the middleware do not link gRPC.
 package door
 
 import (
