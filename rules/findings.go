@@ -139,7 +139,7 @@ func (c *collector) sorted(sources []Source) Findings {
 			last := c.list[len(c.list)-1]
 			c.list = append(c.list, Finding{
 				Code: code.ID, Severity: Severity(severity), Position: last.Position, Line: last.Line,
-				Message: fmt.Sprintf("%d more %ss are not shown", more, Severity(severity)), Hint: "fix these first",
+				Message: fmt.Sprintf("%ss that are not shown: %d", Severity(severity), more), Hint: "fix these first",
 			})
 		}
 	}

@@ -48,7 +48,7 @@ func TestOtherFilesAreRejectedWithPosition(t *testing.T) {
 		{"a line of 100 MB", goodRules + "# " + strings.Repeat("x", hundredMB) + entries, errLongLine, "3:1", "104857602 bytes"},
 		{"100 MB without a line", strings.Repeat("\x00", hundredMB), errLongLine, "1:1", "104857600 bytes"},
 		{"a million lines of another format", strings.Repeat("location / { deny all; }\n", 1_000_000), errNoSection, "1:1", "before the first section"},
-		{"a hundred thousand rules with a mistake in each", "[rules]\n" + strings.Repeat("rule : [cuont] [a=1] [] []\n", 100_000) + entries, errMore, "101:26", "more errors are not shown"},
+		{"a hundred thousand rules with a mistake in each", "[rules]\n" + strings.Repeat("rule : [cuont] [a=1] [] []\n", 100_000) + entries, errMore, "101:26", "errors that are not shown"},
 		{"an integer beyond 64 bits, as a bound", rule("n>9223372036854775808"), errInteger, "2:20", "is not a 64-bit integer"},
 		{"an integer beyond 64 bits, in a range", rule("n=1-99999999999999999999"), errInteger, "2:20", "is not a 64-bit integer"},
 		{"an integer beyond 64 bits, among ranges", rule("n=1-2,-9223372036854775809"), errInteger, "2:24", "is not a 64-bit integer"},

@@ -152,6 +152,7 @@ func sourceNames() []string {
 	return names
 }
 
+// countArguments returns the number of a source's arguments, 0 … 2, in words.
 func countArguments(n int) string {
 	switch n {
 	case 0:
@@ -159,7 +160,7 @@ func countArguments(n int) string {
 	case 1:
 		return "one argument"
 	}
-	return fmt.Sprintf("%d arguments", n)
+	return "two arguments"
 }
 
 // parsePrefixes reads the arguments of client-ip: none, or the lengths of an IPv4

@@ -69,7 +69,7 @@ func (p *parser) reportBracketCount(brackets []span, body span) {
 	if len(brackets) > len(bracketNames) {
 		at = brackets[len(bracketNames)]
 	}
-	p.reportf(at, errBrackets, "want "+strings.Join(bracketNames, " "), "the rule has %d brackets instead of four", len(brackets))
+	p.reportf(at, errBrackets, "want four: "+strings.Join(bracketNames, " "), "wrong number of brackets: %d", len(brackets))
 }
 
 // unswap reports swapped brackets and puts them in order, so that each of their
