@@ -165,7 +165,7 @@ func TestOpenRefusesAMissingDatabase(t *testing.T) {
 		s.Close()
 		t.Fatal("opened")
 	}
-	if !strings.HasPrefix(err.Error(), "redis (flag --redis): that Redis has no database of this number") {
+	if !strings.HasPrefix(err.Error(), "redis (flag --redis): this Redis has no database of that number") {
 		t.Error(err)
 	}
 }
