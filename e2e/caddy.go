@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// severalInstances are the lines that Caddy's sample wants changed with several
-// instances.
+// severalInstances contains the changes to Caddy's sample for several instances, as its
+// comments describe.
 var severalInstances = [][2]string{{"lb_retries 2\n", "lb_retries 6\n"}, {"# fail_duration 2s\n", "fail_duration 2s\n"}, {"# max_fails 3\n", "max_fails 3\n"}}
 
 // Caddy starts Caddy with deploy/caddy/Caddyfile in front of the application at

@@ -15,9 +15,9 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// A client's headers are limited by the gateway, below what koalagate reads:
-// koalagate answers 431 to longer ones and closes the connection, and a gateway
-// that has to dial again and again takes its only instance for gone.
+// The gateway limits a client's headers to less than koalagate's limit: koalagate
+// answers 431 to longer ones and closes the connection, and a gateway that must dial
+// repeatedly considers its only instance down.
 func TestHostileLongHeadersCostNoConnection(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -43,20 +43,20 @@ func TestHostileLongHeadersCostNoConnection(t *testing.T) {
 						t.Errorf("%d bytes of headers: %d; want a refusal", len(request), status)
 					}
 					if status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
-						t.Errorf("a blocked request meanwhile: %d, %v; want 403", status, err)
+						t.Errorf("a concurrent blocked request: %d, %v; want 403", status, err)
 					}
 				}
 			})
-			// Sixteen clients at once may make as many, and each of two workers.
+			// Sixteen concurrent clients may open as many, with each of two workers.
 			if opened := relay.Opened() - before; opened > 2*16+2 {
-				t.Errorf("%d long requests opened %d connections to koalagate; want no more than the clients", 16*len(longRequests()), opened)
+				t.Errorf("%d long requests opened %d connections to koalagate; want at most one per client", 16*len(longRequests()), opened)
 			}
 		})
 	}
 }
 
-// longRequests have 70 kB to 1 MB of headers: in few lines and in many, in the
-// target, and in one header that every gateway sends on.
+// longRequests returns requests with 70 kB to 1 MB of headers: in few lines and in many,
+// in the target, and in a header that every gateway forwards.
 func longRequests() []string {
 	lines := func(n, size int) string {
 		var b strings.Builder
@@ -72,8 +72,8 @@ func longRequests() []string {
 	}
 }
 
-// Clients that hold all connections of a gateway by headers that never end slow
-// others down. They do not open the way for requests that koalagate refuses.
+// Clients that hold all connections of a gateway by endless headers slow down other
+// clients, but do not let requests pass that koalagate refuses.
 func TestHostileHalfSentHeadersKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -106,9 +106,9 @@ func TestHostileHalfSentHeadersKeepTheLimits(t *testing.T) {
 	}
 }
 
-// wantNoneOpen sends requests that koalagate refuses among others that it allows,
-// which leave connections to the application open. The gateway may end a
-// connection that it has no room for.
+// wantNoneOpen sends requests that koalagate refuses, mixed with allowed ones, which
+// leave connections to the application open. The gateway may close connections that
+// exceed its limit.
 func wantNoneOpen(t *testing.T, g *e2e.Gateway) {
 	t.Helper()
 	concurrently(16, func(i int) {
@@ -122,8 +122,8 @@ func wantNoneOpen(t *testing.T, g *e2e.Gateway) {
 	})
 }
 
-// The frontends of HAProxy's sample leave koalagate's section its share of the
-// connections: a request that is asked about takes one of each.
+// The frontends of HAProxy's sample leave enough connections for koalagate's section: a
+// checked request takes one of each.
 func TestHostileConnectionsLeaveHAProxyItsOwn(t *testing.T) {
 	h := newFixture(t)
 	text := string(must(os.ReadFile(h.stage.Path("deploy/haproxy/haproxy.cfg")))(t))
@@ -136,8 +136,7 @@ func TestHostileConnectionsLeaveHAProxyItsOwn(t *testing.T) {
 	}
 }
 
-// holdHalfSent opens connections and begins a request on each, until the test
-// ends.
+// holdHalfSent opens connections and starts a request on each, until the test ends.
 func holdHalfSent(t *testing.T, g *e2e.Gateway, connections int) {
 	t.Helper()
 	for range connections {
@@ -146,7 +145,7 @@ func holdHalfSent(t *testing.T, g *e2e.Gateway, connections int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		// A gateway without room for it has ended it already.
+		// A gateway at its limit has already closed it.
 		_, _ = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-H: ")
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// hostileRequest is a request as an attacker writes it, without the empty line
-// at its end.
+// hostileRequest is an attacker's request without the final empty line.
 type hostileRequest struct {
 	line    string // method, target and version
 	headers string // with the line breaks between them
@@ -25,8 +24,8 @@ func (r hostileRequest) raw(trace string) string {
 
 const shopHost = "Host: shop.example"
 
-// hostileTable lists requests that programs are known to read differently, each
-// odd in one place.
+// hostileTable lists requests that programs are known to interpret differently, each
+// unusual in one place.
 func hostileTable() (list []hostileRequest) {
 	for _, target := range plainTargets {
 		list = append(list, hostileRequest{"GET " + target + " HTTP/1.1", shopHost, true})
@@ -113,7 +112,7 @@ var hostileBodies = []string{
 	"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: blocked.example\r\nX: y",
 }
 
-// hostileRandom composes a request of parts that are odd by themselves.
+// hostileRandom composes a request of unusual parts.
 func hostileRandom(random *rand.Rand) hostileRequest {
 	pick := func(list []string) string { return list[random.IntN(len(list))] }
 	var target strings.Builder

@@ -18,8 +18,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// hostileRules record each request in the decision log with its trace, and block
-// a host.
+// hostileRules records each request in the decision log with its trace, and blocks a
+// host.
 const hostileRules = `
 [params]
 trace : header X-Trace
@@ -34,8 +34,8 @@ rule : [direct] [trace=none; uid=none; act=none; method=none; path=/none] [] [re
 2 : {"Err_no":10}
 `
 
-// hostileGateways starts the samples of all gateways before the application, as
-// they are but for X-Trace, which Envoy sends over HTTP only where it is listed.
+// hostileGateways starts the samples of all gateways in front of the application,
+// unchanged except for X-Trace, which Envoy sends over HTTP only if it is listed.
 func hostileGateways(h *fixture, app string, k *e2e.Koalagate) map[string]*e2e.Gateway {
 	h.Helper()
 	plain := &e2e.App{Address: app}
@@ -51,8 +51,8 @@ func hostileGateways(h *fixture, app string, k *e2e.Koalagate) map[string]*e2e.G
 	}
 }
 
-// Whatever reaches the application behind a sample, koalagate has decided on it:
-// by the method, path and host that the application's router reads.
+// koalagate has decided every request that reaches the application behind a sample, by
+// the method, path and host that the application's router reads.
 func TestHostileRequestsReachNothingUndecided(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -103,7 +103,7 @@ func traceOf(gateway string, i int) string {
 // hostileSenders is the number of connections to each gateway.
 const hostileSenders = 16
 
-// sendHostile sends every request to every gateway, and wants 200 of plain ones.
+// sendHostile sends every request to every gateway, and checks that plain ones get 200.
 func sendHostile(t *testing.T, gateways map[string]*e2e.Gateway, requests []hostileRequest) {
 	t.Helper()
 	var senders sync.WaitGroup
@@ -126,14 +126,14 @@ func sendHostile(t *testing.T, gateways map[string]*e2e.Gateway, requests []host
 	senders.Wait()
 }
 
-// hostileDecision is what koalagate's rules saw of a request.
+// hostileDecision contains a request's parameters as the rules saw them.
 type hostileDecision struct {
 	Method, Path, Host, Act, UID string
 	Verdict                      string
 }
 
-// decidedIn reads the decision log until it has a line for every entry that is
-// not exempt, or some time has passed.
+// decidedIn reads the decision log until it has a line for every entry that is not
+// exempt, or a timeout.
 func decidedIn(t *testing.T, file string, entries map[string][]e2e.Entry) map[string][]hostileDecision {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -148,8 +148,8 @@ func decidedIn(t *testing.T, file string, entries map[string][]e2e.Entry) map[st
 	}
 }
 
-// readDecisions reads the whole lines of a decision log, by trace. The rate limit
-// service sees no request.
+// readDecisions returns the complete lines of a decision log, by trace. It skips the rate
+// limit service, whose calls contain no request.
 func readDecisions(t *testing.T, file string) map[string][]hostileDecision {
 	t.Helper()
 	decisions := make(map[string][]hostileDecision)
@@ -168,17 +168,17 @@ func readDecisions(t *testing.T, file string) map[string][]hostileDecision {
 	return decisions
 }
 
-// claims are headers by which applications take another user, path, host or
-// method than the request's own. None of them reaches the application from a
-// client, however it is spelled.
+// claims lists headers from which applications read another user, path, host or method
+// than the request's own. None of them may reach the application from a client, in any
+// spelling.
 var claims = []string{
 	"x-user-id", "x-koala-param-act", "forwarded", "x-forwarded-prefix", "x-original-url", "x-original-uri", "x-rewrite-url",
 	"x-http-method-override", "x-http-method", "x-method-override",
 }
 
-// undecided returns what is wrong with a request that reached the application,
-// "" where koalagate decided to let it through as the application reads it. A
-// gateway that hasRoutes gives downloads their act.
+// undecided returns what is wrong with a request that reached the application, or "" if
+// koalagate allowed it as the application reads it. A gateway that hasRoutes sets the act
+// of downloads.
 func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) string {
 	for name, values := range entry.Header {
 		spelled := strings.ReplaceAll(strings.ToLower(name), "_", "-")
@@ -225,7 +225,7 @@ func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) str
 
 var portAtEnd = regexp.MustCompile(`:[0-9]*$`)
 
-// hostOf returns the name that an application compares a Host with.
+// hostOf returns the name of a Host header as applications compare it.
 func hostOf(host string) string {
 	name := portAtEnd.ReplaceAllString(strings.ToLower(host), "")
 	if inside, found := strings.CutPrefix(name, "["); found {

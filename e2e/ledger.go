@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// TraceHeader names each request of a test, so that what the application and
-// koalagate recorded about it can be compared.
+// TraceHeader identifies each request of a test, so that the records of the application
+// and of koalagate can be compared.
 const TraceHeader = "X-Trace"
 
-// Entry is what reached the application of one request.
+// Entry is a request as it reached the application.
 type Entry struct {
 	Method string
 	Host   string
@@ -30,7 +30,7 @@ type Ledger struct {
 	entries map[string][]Entry
 }
 
-// Ledger starts such an application.
+// Ledger starts a Ledger.
 func (s *Stage) Ledger() (*Ledger, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Stage) Ledger() (*Ledger, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(listener) // it ends with ErrServerClosed
+		_ = server.Serve(listener) // returns ErrServerClosed
 	}()
 	s.closers = append(s.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -64,8 +64,8 @@ func (l *Ledger) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Entries returns all requests that arrived so far, by trace. Those without a
-// trace have the trace "".
+// Entries returns all requests so far, by trace; "" is the trace of requests without
+// one.
 func (l *Ledger) Entries() map[string][]Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

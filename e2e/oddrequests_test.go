@@ -104,7 +104,7 @@ func sendRaw(g *e2e.Gateway, request string) (int, error) {
 	return sendRawFor(g, request, 20*time.Second)
 }
 
-// sendRawFor waits for the answer for that long.
+// sendRawFor is like sendRaw, with a maximum time for the answer.
 func sendRawFor(g *e2e.Gateway, request string, wait time.Duration) (int, error) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {

@@ -34,7 +34,7 @@ type Stage struct {
 	closers  []func()
 	// isPatient makes gateways wait longer for koalagate than their samples do.
 	isPatient bool
-	// trustsUsers reports that gateways believe the X-User-Id of their clients.
+	// trustsUsers makes gateways trust the X-User-Id of their clients.
 	trustsUsers bool
 }
 

@@ -39,7 +39,7 @@ func run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.Close(), os.RemoveAll(dir)) }()
-	stage.TrustUsers(true) // the visitor plays several users
+	stage.TrustUsers(true) // the printed commands use several users
 
 	s, err := start(stage)
 	if err != nil {
