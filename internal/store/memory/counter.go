@@ -18,7 +18,7 @@ type counter interface {
 	refund(r *store.Rule, t moment)
 	// learn makes the counter answer as another store did when it refused the
 	// rule's weight.
-	learn(r *store.Rule, a *store.Answer, t moment)
+	seed(r *store.Rule, a *store.Answer, t moment)
 	// until is the instant from which the counter is as new.
 	until() int64
 }

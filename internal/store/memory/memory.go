@@ -1,3 +1,11 @@
+// Package memory keeps counters in this process.
+//
+// A plan is one atomic step (step.go) under the locks of its counters, which are
+// spread over 64 shards. Each method has a type of counter: window for count
+// (count.go), daily for base, slide for leak, bucket for token; counter.go has
+// what they share. The number of identities is bounded: identities beyond it
+// share counters (spill.go), and counters that have ended are swept as the store
+// is used (sweep.go). Seed copies refusals of another store (seed.go).
 package memory
 
 import (
@@ -12,19 +20,19 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// shards is the number of locks over the counters. 64 of them fit in a word,
-// so that the set of locks that a plan needs is one.
+// shards is the number of locks over the counters: with 64 the set of locks that
+// a plan needs fits into one word.
 const shards = 64
 
 // longSubject is the length in bytes up to which a subject is its own key.
 const longSubject = 128
 
-// Memory keeps the counters of this process. It is safe for concurrent use,
-// and a plan is one atomic step over all of its counters.
+// Store keeps the counters of this process. A plan is one atomic step over all of
+// its counters. It is safe for concurrent use.
 //
-// The identities that it keeps are bounded. A counter that still counts is
-// never dropped for another one, so a full store makes nobody's limit fresh:
-// identities beyond the bound share counters, see spill.
+// The number of identities is bounded. An active counter is never dropped for
+// another one, so a full store resets no limit: identities beyond the bound share
+// counters, see spill.go.
 type Store struct {
 	clock    func() int64
 	calendar store.Calendar
@@ -33,33 +41,32 @@ type Store struct {
 	shards   [shards]shard
 	steps    sync.Pool
 	onFull   func()
-	shared   atomic.Uint64 // what was counted on shared counters
-	swept    atomic.Int64  // when a shard was last swept, by the clock of the plans
-	turn     atomic.Uint32 // whose turn it is to be swept
+	shared   atomic.Uint64 // times that a rule was counted on a shared counter
+	swept    atomic.Int64  // when a shard was last swept, by the clock of plans
+	turn     atomic.Uint32 // index of the shard that is swept next
 }
 
 var _ store.Store = (*Store)(nil)
 
-// MemoryOptions are what a Memory can be told.
+// Options configure a Store.
 type Options struct {
-	// Clock is the time in ms since the epoch for plans that bring none; nil
-	// means the machine's.
+	// Clock returns the time in ms since the epoch, for plans without a clock of
+	// their own; nil means the machine's clock.
 	Clock func() int64
 	// MaxIdentities bounds the identities that have counters of their own; 0
-	// stands for DefaultMaxIdentities. They are spread over 64 parts with a
-	// bound each, so a store may begin to share some percent below it.
+	// means DefaultMaxIdentities. Each of the 64 shards has its part of the
+	// bound, so sharing may begin some percent below it.
 	MaxIdentities int
-	// OnFull is called, outside of all locks, with every plan that counted on a
+	// OnFull is called, outside of all locks, after every plan that counted on a
 	// shared counter. It must return at once.
 	OnFull func()
 }
 
-// DefaultMaxIdentities is how many identities have counters of their own unless
-// it is said. With a counter each they take some 150 MB, with several or leak
-// counters more.
+// DefaultMaxIdentities is the default bound of identities. With one counter each
+// they take about 150 MB, with several or leak counters more.
 const DefaultMaxIdentities = 1_000_000
 
-// NewMemory returns a store without any counters.
+// New returns a store without any counters.
 func New(o Options) *Store {
 	m := &Store{clock: o.Clock, seed: maphash.MakeSeed(), long: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, onFull: o.OnFull}
 	if o.MaxIdentities <= 0 {
@@ -76,7 +83,7 @@ func New(o Options) *Store {
 	return m
 }
 
-// Close lets all counters go.
+// Close releases all counters.
 func (m *Store) Close() { m.Clear() }
 
 // Clear forgets all counters.
@@ -114,9 +121,9 @@ func (m *Store) evaluate(p *store.Plan, a *store.Answers) {
 	}
 }
 
-// keptUnder is what the counters of a subject are kept under: itself, or of a long
-// one 128 bits of hash, which go behind those in hashes, since callers choose how
-// long a subject is. Nobody knows the seeds, and so can make none meet another.
+// keptUnder returns the key of a subject's counters: the subject itself, or for a
+// long one, whose length clients choose, 128 bits of hash, which are appended to
+// hashes. Clients do not know the seeds, so they cannot construct collisions.
 func (m *Store) keptUnder(subject, hashes []byte) (key, all []byte) {
 	if len(subject) <= longSubject {
 		return subject, hashes
@@ -131,23 +138,23 @@ func (m *Store) keptUnder(subject, hashes []byte) (key, all []byte) {
 // shard is the counters under one lock.
 type shard struct {
 	sync.Mutex
-	subjects map[string][]cell // by what they are kept under
-	room     int               // for how many subjects
-	grown    int               // subjects that came, or found no room, since the last sweep
+	subjects map[string][]cell // by keptUnder
+	room     int               // number of subjects that fit
+	grown    int               // subjects that were added, or did not fit, since the last sweep
 	peak     int               // the most subjects since the map was made
-	spilled  map[place]counter
-	learns   bool // some counters are learnt, or were
+	spilled  map[shareKey]counter
+	seeds    bool // some counters are or were seeded
 }
 
 // cell is one counter of a subject.
 type cell struct {
 	tag     int64
 	counter counter
-	learnt  bool // from another store, and nothing was counted on it since
+	seeded  bool // holds only what Seed has set
 }
 
-// cell returns where the rule's counter for a subject is, nil if none is kept. It
-// holds until the next counter is made.
+// cell returns the cell of the rule's counter for a subject; nil if none exists.
+// It is valid until the next counter is made.
 func (s *shard) cell(subject []byte, r *store.Rule) *cell {
 	tag, cells := r.Tag(), s.subjects[string(subject)]
 	for i := range cells {
@@ -158,7 +165,7 @@ func (s *shard) cell(subject []byte, r *store.Rule) *cell {
 	return nil
 }
 
-// find returns the rule's counter for a subject, nil if none is kept.
+// find returns the rule's counter for a subject; nil if none exists.
 func (s *shard) find(subject []byte, r *store.Rule) counter {
 	if c := s.cell(subject, r); c != nil {
 		return c.counter
@@ -166,8 +173,8 @@ func (s *shard) find(subject []byte, r *store.Rule) counter {
 	return nil
 }
 
-// make keeps a new counter for the rule and a subject, nil if there is no room
-// for that.
+// make adds a counter for the rule and a subject and returns it; nil if the
+// subject does not fit.
 func (s *shard) make(subject []byte, r *store.Rule) counter {
 	cells, known := s.subjects[string(subject)]
 	if !known {
@@ -182,7 +189,7 @@ func (s *shard) make(subject []byte, r *store.Rule) counter {
 	return c
 }
 
-// forget drops the rule's counter for a subject.
+// forget deletes the rule's counter for a subject.
 func (s *shard) forget(subject []byte, r *store.Rule) {
 	tag := r.Tag()
 	cells := slices.DeleteFunc(s.subjects[string(subject)], func(c cell) bool { return c.tag == tag })

@@ -2,76 +2,74 @@ package memory
 
 import "github.com/koalagate/koalagate/internal/store"
 
-// A shard without room for another subject has the subjects beyond share
-// counters: all those of a rule whose hashes agree in a few bits use one, with
-// the rule's own limit. So
+// When a shard is full, further subjects share counters: for each rule, all
+// subjects whose hashes agree in a few bits use one counter, with the rule's own
+// limit. So
 //
-//   - no counter is dropped while it counts, and nobody who is limited becomes
-//     fresh;
-//   - each of those who share is admitted at most what the rule admits, and
-//     they are refused early where others have used it up: who floods a store
-//     with identities is held together with his flood, and a few too many
-//     identities are hardly noticed, since there are a thousand such counters;
-//   - who shared a counter and finds room later begins his own with a copy of
-//     it, and does not begin anew;
-//   - nothing is given back to a shared counter: who had taken nothing could
-//     give others room.
+//   - no active counter is dropped, and no limit restarts;
+//   - each subject that shares is admitted at most what the rule admits, and is
+//     refused early if others have used it up: a flood of identities is limited
+//     as a whole, and a few identities too many hardly matter, because there are
+//     a thousand such counters;
+//   - a subject that shared a counter and fits later starts its own with a copy;
+//   - nothing is given back to a shared counter: a subject that had taken nothing
+//     could make room for others.
 
-// place is where a shared counter of a rule is kept.
-type place struct {
+// shareKey identifies a shared counter of a shard.
+type shareKey struct {
 	tag  int64
 	part uint8
 }
 
 const (
-	// parts is how many shared counters a rule has in a shard.
+	// parts is the number of shared counters of a rule in a shard.
 	parts = 16
-	// lastPart is the one for all whose own part has no room.
+	// lastPart is the part for all subjects whose own part does not fit.
 	lastPart = parts
 )
 
-// partOf is the part of a subject, from the bits of its hash that do not choose
+// partOf returns the part of a subject, from bits of its hash that do not select
 // the shard.
 func partOf(hash uint64) uint8 { return uint8(hash / shards % parts) }
 
-// make is a new counter for rule j of set i, or the one that it shares where
-// there is no room. A new one counts what the subject may have counted on a
+// make returns a new counter for rule j of set i, or a shared one if the subject
+// does not fit. A new counter starts with what the subject may have counted on a
 // shared one.
 func (s *step) make(i, j int) counter {
-	slot, r := &s.slots[s.first[i]+j], &s.plan.Sets[i].Rules[j]
-	shared := slot.shard.spill(r, slot.part, s.at.now)
-	slot.counter = slot.shard.make(slot.subject, r)
-	if slot.counter == nil {
+	p, r := &s.places[s.first[i]+j], &s.plan.Sets[i].Rules[j]
+	shared := p.shard.spill(r, p.part, s.at.now)
+	p.counter = p.shard.make(p.subject, r)
+	if p.counter == nil {
 		s.shares++
-		return slot.shard.share(r, slot.part, s.at.now)
+		return p.shard.share(r, p.part, s.at.now)
 	}
 	if shared != nil {
-		replicate(slot.counter, shared)
+		replicate(p.counter, shared)
 	}
-	return slot.counter
+	return p.counter
 }
 
-// spill is the shared counter on which the rule's subject may have been counted,
-// nil if there is none that still counts.
+// spill returns the shared counter on which the rule's subject may have been
+// counted; nil if none is active.
 func (s *shard) spill(r *store.Rule, part uint8, now int64) counter {
 	if len(s.spilled) == 0 {
 		return nil
 	}
 	for _, p := range [...]uint8{part, lastPart} {
-		if c := s.spilled[place{r.Tag(), p}]; c != nil && c.until() > now {
+		if c := s.spilled[shareKey{r.Tag(), p}]; c != nil && c.until() > now {
 			return c
 		}
 	}
 	return nil
 }
 
-// share is the shared counter for a subject without room.
+// share returns the shared counter for a subject that does not fit, made if needed.
 func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
-	at := place{r.Tag(), part}
+	at := shareKey{r.Tag(), part}
 	if c := s.spilled[at]; c != nil {
 		return c
 	}
-	before := s.spill(r, part, now) // that of the last part, if it counts
+	before := s.spill(r, part, now) // that of the last part, if it is active
 	if len(s.spilled) >= s.room/4+parts {
 		at.part = lastPart
 		if c := s.spilled[at]; c != nil {
@@ -83,13 +81,13 @@ func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
 		replicate(c, before)
 	}
 	if s.spilled == nil {
-		s.spilled = make(map[place]counter)
+		s.spilled = make(map[shareKey]counter)
 	}
 	s.spilled[at] = c
 	return c
 }
 
-// replicate makes c, which is new, count what from does.
+// replicate copies the state of from to c, which is new.
 func replicate(c, from counter) {
 	var copied saved
 	copied.save(from)
@@ -98,7 +96,7 @@ func replicate(c, from counter) {
 	copied.restore()
 }
 
-// Identities is how many identities have counters of their own now.
+// Identities returns the number of identities that have counters of their own.
 func (m *Store) Identities() int {
 	n := 0
 	for i := range m.shards {
@@ -110,6 +108,6 @@ func (m *Store) Identities() int {
 	return n
 }
 
-// Shared is how often something was counted on a counter that identities beyond
+// Shared returns how often a rule was counted on a counter that identities beyond
 // the bound share.
 func (m *Store) Shared() uint64 { return m.shared.Load() }

@@ -7,31 +7,30 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// step is one plan being carried out in process, with the locks of all its
-// counters held. lua/decide.lua walks in the same way.
+// step is the evaluation of one plan, which holds the locks of all its counters.
+// It walks rules as redis/lua/decide.lua does.
 type step struct {
 	memory  *Store
 	plan    *store.Plan
 	at      moment
-	locked  uint64 // the shards whose locks are held, a bit each
-	slots   []slot // one a rule, set by set
-	hashes  []byte // of long subjects
-	first   []int  // where a set's slots begin
+	locked  uint64  // the shards whose locks are held, a bit each
+	places  []place // one per rule, set by set
+	hashes  []byte  // of long subjects
+	first   []int   // per set, the index of its first place
 	journal []saved
-	shares  int // what was counted on shared counters
+	shares  int // number of rules counted on shared counters
 }
 
-// slot is where a rule's counter is.
-type slot struct {
-	subject []byte // as it is kept
+// place is where a rule's counter is.
+type place struct {
+	subject []byte // as keptUnder returns it
 	shard   *shard
 	counter counter // nil until one is found or made
-	part    uint8   // for where there is no room for the subject
+	part    uint8   // the shared counter for a subject that does not fit
 }
 
-// carryOut answers the plan, and returns how much it counted on shared counters.
-// A panic on the way is the caller's: the locks are given back, since others wait
-// for them.
+// carryOut evaluates the plan and returns the number of rules that it counted on
+// shared counters. A panic reaches the caller, after the locks are released.
 func (s *step) carryOut(p *store.Plan, a *store.Answers) (shares int) {
 	s.begin(p)
 	defer s.end()
@@ -42,19 +41,19 @@ func (s *step) carryOut(p *store.Plan, a *store.Answers) (shares int) {
 	return s.shares
 }
 
-// begin takes the locks of the plan's counters, in the order of the shards so
-// that no two steps wait for each other.
+// begin takes the locks of the plan's counters, in the order of the shards, which
+// prevents deadlocks between steps.
 func (s *step) begin(p *store.Plan) {
 	s.plan, s.locked, s.shares = p, 0, 0
-	s.slots, s.first, s.journal, s.hashes = s.slots[:0], s.first[:0], s.journal[:0], s.hashes[:0]
+	s.places, s.first, s.journal, s.hashes = s.places[:0], s.first[:0], s.journal[:0], s.hashes[:0]
 	for i := range p.Sets {
-		s.first = append(s.first, len(s.slots))
+		s.first = append(s.first, len(s.places))
 		for j := range p.Sets[i].Rules {
 			var subject []byte
 			subject, s.hashes = s.memory.keptUnder(p.Sets[i].Rules[j].Subject, s.hashes)
 			hash := maphash.Bytes(s.memory.seed, subject)
 			s.locked |= 1 << (hash % shards)
-			s.slots = append(s.slots, slot{subject: subject, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
+			s.places = append(s.places, place{subject: subject, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
 		}
 	}
 	for left := s.locked; left != 0; left &= left - 1 {
@@ -62,8 +61,8 @@ func (s *step) begin(p *store.Plan) {
 	}
 }
 
-// readClock reads the clock once the locks are held: what a step counts is never
-// older than what the step before it saw.
+// readClock reads the clock while the locks are held: a step never counts at an
+// instant before that of an earlier step on its counters.
 func (s *step) readClock() {
 	p := s.plan
 	s.at = moment{now: p.Now}
@@ -80,12 +79,12 @@ func (s *step) readClock() {
 	}
 }
 
-// end gives the locks back and lets go of what the step held.
+// end releases the locks and the references to the plan.
 func (s *step) end() {
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
 	}
-	clear(s.slots)
+	clear(s.places)
 	clear(s.journal)
 	s.plan = nil
 }
@@ -101,7 +100,7 @@ func (s *step) decide(a *store.Answers) {
 	}
 }
 
-// answer carries out one set of a plan that decides each set for itself.
+// answer evaluates one set of a plan that decides each set by itself.
 func (s *step) answer(i int, a *store.Answer) {
 	set := &s.plan.Sets[i]
 	switch s.plan.Op {
@@ -115,15 +114,15 @@ func (s *step) answer(i int, a *store.Answer) {
 		s.refund(i)
 	case store.Reset:
 		for j := range set.Rules {
-			slot := &s.slots[s.first[i]+j]
-			slot.shard.forget(slot.subject, &set.Rules[j])
-			slot.counter = nil
+			p := &s.places[s.first[i]+j]
+			p.shard.forget(p.subject, &set.Rules[j])
+			p.counter = nil
 		}
 	}
 	s.report(i, a)
 }
 
-// take carries out a plan that counts everything if every set allows.
+// take evaluates a plan that counts everything if every set allows.
 func (s *step) take(a *store.Answers) {
 	refused := false
 	for i := range s.plan.Sets {
@@ -138,12 +137,12 @@ func (s *step) take(a *store.Answers) {
 	for i := range s.plan.Sets {
 		if s.allows(i, &a.Sets[i]) {
 			a.Sets[i].Clear()
-			s.lookAgain(i, &a.Sets[i])
+			s.answerAgain(i, &a.Sets[i])
 		}
 	}
 }
 
-// takeSet decides one set, counts it if it allows, and tells whether it does.
+// takeSet decides one set, counts it if it allows, and reports whether it does.
 func (s *step) takeSet(i int, a *store.Answer) bool {
 	set := &s.plan.Sets[i]
 	if set.Refund {
@@ -165,8 +164,8 @@ func (s *step) takeSet(i int, a *store.Answer) bool {
 	return allows
 }
 
-// lookAgain answers a set that allowed and was undone for another's refusal.
-func (s *step) lookAgain(i int, a *store.Answer) {
+// answerAgain answers a set that allowed and was undone because another refused.
+func (s *step) answerAgain(i int, a *store.Answer) {
 	switch {
 	case s.plan.Sets[i].Refund:
 	case s.plan.Op == store.Take:
@@ -177,8 +176,8 @@ func (s *step) lookAgain(i int, a *store.Answer) {
 	s.report(i, a)
 }
 
-// walk looks at the set's rules in order up to the one that decides, and
-// returns how many are above it: all, without one.
+// walk reads the set's rules in order up to the one that decides, and returns the
+// number of rules above it: all, if none decides.
 func (s *step) walk(i int, a *store.Answer) int {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
@@ -195,8 +194,8 @@ func (s *step) walk(i int, a *store.Answer) int {
 	return len(rules)
 }
 
-// complete looks at all rules of the set. The first that refuses in force is
-// the decider, as in a walk.
+// complete reads all rules of the set. The decider is the first that refuses and
+// is no shadow rule, as in a walk.
 func (s *step) complete(i int, a *store.Answer) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
@@ -211,8 +210,8 @@ func (s *step) complete(i int, a *store.Answer) {
 	}
 }
 
-// allows tells whether the answer lets the set through. A complete answer with
-// a rule that refuses never does, whatever that rule's own answer says.
+// allows reports whether the answer allows the set. An answer of CompleteTake with
+// a decider never does, whatever that rule's Allows.
 func (s *step) allows(i int, a *store.Answer) bool {
 	set := &s.plan.Sets[i]
 	switch {
@@ -228,7 +227,7 @@ func (s *step) allows(i int, a *store.Answer) bool {
 	return false
 }
 
-// report finds the rule with the least remaining where none decided.
+// report reports the rule with the least remaining if none decided.
 func (s *step) report(i int, a *store.Answer) {
 	if a.Decider >= 0 {
 		return
@@ -250,8 +249,8 @@ func (s *step) report(i int, a *store.Answer) {
 	}
 }
 
-// count counts the first n rules of the set but those in refusing, which are
-// in order.
+// count counts the first n rules of the set except those in refusing, which is
+// sorted.
 func (s *step) count(i, n int, refusing []int) {
 	rules := s.plan.Sets[i].Rules[:n]
 	for j := range rules {
@@ -265,7 +264,7 @@ func (s *step) count(i, n int, refusing []int) {
 	}
 }
 
-// refund gives the weights of the set back.
+// refund gives back the weights of the set.
 func (s *step) refund(i int) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
@@ -275,23 +274,23 @@ func (s *step) refund(i int) {
 	}
 }
 
-// own is the counter of rule j of set i that no other subject shares, nil if
+// own returns the counter of rule j of set i that no other subject shares; nil if
 // there is none.
 func (s *step) own(i, j int) counter {
-	slot := &s.slots[s.first[i]+j]
-	if slot.counter == nil {
-		// Looked up until found: a rule before it may have made it.
-		slot.counter = slot.shard.find(slot.subject, &s.plan.Sets[i].Rules[j])
+	p := &s.places[s.first[i]+j]
+	if p.counter == nil {
+		// Not cached if nil: an earlier rule of the plan may still make it.
+		p.counter = p.shard.find(p.subject, &s.plan.Sets[i].Rules[j])
 	}
-	return slot.counter
+	return p.counter
 }
 
 func (s *step) look(i, j int) reading {
 	r := &s.plan.Sets[i].Rules[j]
 	c := s.own(i, j)
 	if c == nil {
-		slot := &s.slots[s.first[i]+j]
-		c = slot.shard.spill(r, slot.part, s.at.now)
+		p := &s.places[s.first[i]+j]
+		c = p.shard.spill(r, p.part, s.at.now)
 	}
 	if c == nil {
 		c = unused[r.Method]
@@ -299,14 +298,14 @@ func (s *step) look(i, j int) reading {
 	return c.look(r, s.at)
 }
 
-// change returns the counter to be changed, which is learnt no more, and saves
-// it if the change may have to be undone: only a later set's refusal undoes one.
+// change returns the counter to be changed, which is then no longer only seeded,
+// and saves it if a refusal of another set may undo the change.
 func (s *step) change(i, j int) counter {
 	c := s.own(i, j)
 	if c == nil {
 		c = s.make(i, j)
-	} else if slot := &s.slots[s.first[i]+j]; slot.shard.learns {
-		slot.shard.counted(slot.subject, &s.plan.Sets[i].Rules[j])
+	} else if p := &s.places[s.first[i]+j]; p.shard.seeds {
+		p.shard.counted(p.subject, &s.plan.Sets[i].Rules[j])
 	}
 	if len(s.plan.Sets) > 1 {
 		s.journal = append(s.journal, saved{})
@@ -315,7 +314,7 @@ func (s *step) change(i, j int) counter {
 	return c
 }
 
-// undo takes back every change, the last first.
+// undo undoes every change, the last first.
 func (s *step) undo() {
 	for i := len(s.journal) - 1; i >= 0; i-- {
 		s.journal[i].restore()

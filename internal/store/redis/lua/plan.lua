@@ -1,6 +1,6 @@
 -- Carries out requests, one after the other, as one atomic step. A request is a
 -- plan; those of many callers share the cost of a call, and each sees what the
--- ones before it did. Memory does the same in Go: step.go walks as here, and
+-- ones before it did. Memory does the same in Go: memory/step.go walks the same way, and
 -- count.go, base.go, leak.go and token.go are the methods.
 --
 -- KEYS     The values of the subjects, each once; then the logs of the leak
@@ -16,8 +16,8 @@
 --                         a day, each other one an end and a begin
 --            for each shape, which is a request without its keys:
 --              zone       its number, from 1; 0 if no rule asks for the calendar
---              operation  as in store.go; 9 gives back what receipts say; 16 more
---                         asks a take for receipts
+--              operation  as in store.go; 9 gives back by undo records; 16 more
+--                         requests undo records from a take
 --              sets, then for each of them:
 --                flags    1 refund, 2 allows
 --                rules, then for each of them:
@@ -28,7 +28,7 @@
 --              for each rule, set by set, the number of its subject's key, and
 --                         behind it that of its log if it is a leak rule, 0 if
 --                         the log is not named; then the four numbers of its
---                         receipt if it gives back
+--                         undo record if it gives back
 --
 -- reply    A byte and the clock's instant in six. Where the byte is 0, nothing
 --          was written: the days sent for a zone do not fit the instant. Where it
@@ -40,9 +40,9 @@
 --            retry      seven bytes, from 1, 0 is never; where 1 is set
 --            refusals   two bytes, and that many indices of rules of two bytes
 --            hits       seven bytes
---          before them, if receipts were asked for, what a look would answer for
+--          before them, if undo records were requested, the answers of a browse for
 --          each set, and behind them a byte: 1 if the request was counted, and
---          then for each rule its receipt (receipt.go): flags (1 counted, 2
+--          then for each rule its undo record (undo.go): flags (1 counted, 2
 --          opened a window, 4 opened the second one) and numbers of six, seven
 --          and six bytes
 --          at the end, the number among KEYS, from 1, of each damaged value, in

@@ -13,7 +13,7 @@ import (
 
 // A store that learns of a refusal refuses the same weight for as long as the
 // refusal said, and then admits it, whatever its own clock shows.
-func TestLearntRefusalsHoldUntilTheirEnd(t *testing.T) {
+func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := int64(1_793_505_600_000)
 		clock := func() int64 { return now }
@@ -65,20 +65,20 @@ func TestLearntRefusalsHoldUntilTheirEnd(t *testing.T) {
 }
 
 // What is learnt is bounded, however many are refused.
-func TestLearntIdentitiesAreBounded(t *testing.T) {
+func TestSeededIdentitiesAreBounded(t *testing.T) {
 	m := New(Options{})
 	a := &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
 	for i := range 80_000 {
 		m.Seed(one(store.Take, 1_000_000, perMinute(strconv.Itoa(i), 1)), a)
 	}
-	if kept := subjectsOf(m); kept > shards*maxLearnt || kept < shards*maxLearnt*9/10 {
-		t.Errorf("%d identities are kept; want at most %d, and nearly as many", kept, shards*maxLearnt)
+	if kept := subjectsOf(m); kept > shards*maxSeeded || kept < shards*maxSeeded*9/10 {
+		t.Errorf("%d identities are kept; want at most %d, and nearly as many", kept, shards*maxSeeded)
 	}
 	for i := range 100_000 { // an hour later
 		m.Seed(one(store.Take, 5_000_000, perMinute(fmt.Sprint("late", i), 1)), a)
 	}
-	if got := subjectsOf(m); got > shards*maxLearnt {
-		t.Errorf("%d identities are kept; want at most %d", got, shards*maxLearnt)
+	if got := subjectsOf(m); got > shards*maxSeeded {
+		t.Errorf("%d identities are kept; want at most %d", got, shards*maxSeeded)
 	}
 	s := &m.shards[0]
 	old := 0
@@ -102,7 +102,7 @@ func subjectsOf(m *Store) int {
 
 // Once Redis is back for long enough, what was counted in its place is forgotten.
 // What it had refused is not: it would be admitted when Redis goes away again.
-func TestLearntRefusalsOutliveWhatWasCounted(t *testing.T) {
+func TestSeededRefusalsOutliveWhatWasCounted(t *testing.T) {
 	now := int64(1_793_505_600_000)
 	m := New(Options{Clock: func() int64 { return now }})
 	var a store.Answers
@@ -139,7 +139,7 @@ func TestLearntRefusalsOutliveWhatWasCounted(t *testing.T) {
 	}
 }
 
-func BenchmarkLearn(b *testing.B) {
+func BenchmarkSeed(b *testing.B) {
 	m := New(Options{})
 	p, a := one(store.Take, 0, perMinute("u", 1)), &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
 	b.ReportAllocs()

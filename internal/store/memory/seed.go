@@ -1,0 +1,135 @@
+package memory
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// maxSeeded is the number of identities per shard that Seed may add: about 65,000
+// in all, enough for the relevant ones and too few to be a burden.
+const maxSeeded = 1024
+
+// Seed makes the counters of rules that refused answer as another store just
+// did: they refuse the same weight for as long as its answer says, and count at
+// least the hits that it reports. So identities that are refused when Redis
+// becomes unreachable stay refused. Seed replaces what m itself had counted for
+// these rules.
+//
+// Times are durations from now: the clock of the other store may differ.
+func (m *Store) Seed(p *store.Plan, a *store.Answers) {
+	for i := range a.Sets {
+		if a.Sets[i].Decider < 0 || a.Sets[i].Retry <= 0 || p.Sets[i].Refund {
+			continue
+		}
+		m.seedRefusal(p, &p.Sets[i].Rules[a.Sets[i].Decider], &a.Sets[i])
+	}
+}
+
+func (m *Store) seedRefusal(p *store.Plan, r *store.Rule, a *store.Answer) {
+	t := moment{now: p.Now}
+	if t.now == 0 {
+		t.now = m.clock()
+	}
+	if r.UsesCalendar() {
+		t.dayEnd = m.calendar.DayEnd(p.Zone, t.now)
+	}
+	subject, _ := m.keptUnder(r.Subject, nil)
+	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
+	s.Lock()
+	defer s.Unlock()
+	c := s.cell(subject, r)
+	if c == nil {
+		s.sweep(t.now) // first, so that it does not drop the new counter before it is seeded
+		if len(s.subjects) >= maxSeeded {
+			s.grown++
+			return
+		}
+		if s.make(subject, r) == nil {
+			return
+		}
+		c = s.cell(subject, r)
+	}
+	c.counter.seed(r, a, t)
+	c.seeded, s.seeds = true, true
+}
+
+// counted records that the rule's counter for a subject no longer holds only
+// what Seed has set.
+func (s *shard) counted(subject []byte, r *store.Rule) {
+	if c := s.cell(subject, r); c != nil {
+		c.seeded = false
+	}
+}
+
+// ForgetCounted forgets all counters except those that hold only what Seed has
+// set: the other store refuses what they refuse.
+func (m *Store) ForgetCounted() {
+	for i := range m.shards {
+		m.shards[i].forgetCounted()
+	}
+}
+
+func (s *shard) forgetCounted() {
+	s.Lock()
+	defer s.Unlock()
+	kept := make(map[string][]cell)
+	if s.seeds {
+		for subject, cells := range s.subjects {
+			cells = slices.DeleteFunc(cells, func(c cell) bool { return !c.seeded })
+			if len(cells) > 0 {
+				kept[subject] = cells
+			}
+		}
+	}
+	s.subjects, s.spilled, s.peak, s.seeds = kept, nil, len(kept), len(kept) > 0
+}
+
+// seed sets the window to the hits and the end that a refusal reports.
+func (w *window) seed(_ *store.Rule, a *store.Answer, t moment) {
+	w.hits, w.end = a.Limit-a.Remaining, t.now+a.Reset
+}
+
+// seed sets both windows. The answer does not contain the day's free hits once
+// they are used up, nor the second window before that: then it becomes as full as
+// it must be to refuse.
+func (d *daily) seed(r *store.Rule, a *store.Answer, t moment) {
+	if !a.Daily {
+		d.today = window{hits: r.Base, end: t.dayEnd}
+		d.second = window{hits: a.Limit - a.Remaining, end: t.now + a.Retry}
+		return
+	}
+	d.today = window{hits: a.Limit - a.Remaining, end: t.now + a.Reset}
+	_, counting := d.split(r, t.now)
+	d.second = window{hits: max(r.Count-counting+1, 0), end: t.now + a.Retry}
+}
+
+// sameRefusal is the largest difference between two answers about the same hits,
+// in ms: the clocks of two stores are not synchronized.
+const sameRefusal = 5
+
+// seed sets two runs: the hits that must leave before the weight fits, and all
+// others, as if they were counted with the newest.
+func (s *slide) seed(r *store.Rule, a *store.Answer, t moment) {
+	gone := t.now + a.Reset
+	if late := gone - s.gone; -sameRefusal <= late && late <= sameRefusal {
+		return // no hit was counted since
+	}
+	hits := a.Limit - a.Remaining
+	first := max(hits+r.Weight-r.Count, 1)
+	newest := max(gone-r.Time*1000, 1)
+	oldest := max(t.now+a.Retry-r.Time*1000, 1)
+	*s = slide{newest: run{newest, hits}, gone: gone}
+	if first < hits && oldest < newest {
+		s.older = []run{{oldest, first}}
+	}
+}
+
+// seed sets the level so that the weight fits when the answer says.
+func (b *bucket) seed(r *store.Rule, a *store.Answer, t moment) {
+	unit := r.Time * 1000
+	level := min(max(r.Weight*unit-a.Retry*r.Count, 0), r.Burst*unit)
+	*b = bucket{}
+	b.set(r.Burst*unit-level, r, t.now)
+}
