@@ -136,7 +136,7 @@ type hostileDecision struct {
 // exempt, or a timeout.
 func decidedIn(t *testing.T, file string, entries map[string][]e2e.Entry) map[string][]hostileDecision {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		decisions := readDecisions(t, file)
 		missing := false
 		for trace, list := range entries {
