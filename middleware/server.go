@@ -34,8 +34,10 @@ type Options struct {
 	// X-Forwarded-For. 0 takes the address of the client from the connection and
 	// ignores all headers; a negative number means 0.
 	TrustedHops int
-	// KeepMalformed decides requests whose paths have an invalid escape or a NUL,
-	// which then stands for itself. Otherwise they are refused with 400.
+	// KeepMalformed decides requests whose paths have an invalid escape, a NUL, a
+	// fragment or an encoded dot segment (/a/%2e%2e). An encoded dot segment is then
+	// resolved, and the others stand for themselves. Otherwise such requests are
+	// refused with 400.
 	KeepMalformed bool
 	// Presentation selects the headers of responses. The zero value sends all.
 	Presentation engine.Presentation

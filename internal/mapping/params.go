@@ -15,8 +15,9 @@ type Options struct {
 	// For the middleware it is the number of gateways before the process; 0 uses the
 	// address of the peer.
 	TrustedHops int
-	// KeepMalformed decides requests whose paths have an invalid escape or a NUL,
-	// which then stands for itself. Otherwise they are refused.
+	// KeepMalformed decides requests whose paths have an invalid escape, a NUL, a
+	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
+	// the others stand for themselves. Otherwise such requests are refused.
 	KeepMalformed bool
 }
 

@@ -472,6 +472,11 @@ func TestMalformedRequest(t *testing.T) {
 		caddyCall(map[string]string{"x-forwarded-uri": "/a%zz"}),
 		nginxCall(map[string]string{"x-original-uri": "/a#zz"}),
 		caddyCall(map[string]string{"x-forwarded-uri": "/a?#&uid=zz"}),
+		{Door: doorname.ExtAuthz, Method: "GET", Path: "/zz/%2e%2E"},
+		{Door: doorname.Middleware, Method: "GET", Path: "/zz/.%2e/b"},
+		{Door: doorname.Middleware, Method: "GET", Path: "http://shop.example/zz/%2e"},
+		nginxCall(map[string]string{"x-original-uri": "/zz/%2E./b"}),
+		caddyCall(map[string]string{"x-forwarded-uri": "/zz/%2e/b"}),
 	} {
 		refusal := wantRefusal(t, call, &Options{}, http.StatusBadRequest)
 		if strings.Contains(refusal.Error(), "zz") {

@@ -29,7 +29,9 @@ func cutAuthority(path string) string {
 // segments and empty segments resolved, and returns the resulting path. Segments are
 // split before they are decoded, so that an encoded slash stays inside its segment. A
 // last segment "" stands for a trailing slash. An invalid escape or a NUL is an error
-// unless keep is set: then it stands for itself.
+// unless keep is set: then it stands for itself. A segment that becomes a dot segment
+// only by decoding is an error, too, because some programs resolve it and others, such
+// as http.ServeMux, take it for a name; if keep is set, it is resolved.
 func normalizePath(path string, segments []string, keep bool) (string, []string, error) {
 	if !keep && strings.IndexByte(path, 0) >= 0 {
 		return "", nil, malformed("it contains a NUL")
@@ -44,6 +46,9 @@ func normalizePath(path string, segments []string, keep bool) (string, []string,
 			decoded, err := decodeSegment(segment, keep)
 			if err != nil {
 				return "", nil, err
+			}
+			if !keep && isDotSegment(decoded) {
+				return "", nil, malformed("it contains an encoded dot segment; a dot segment is written . or ..")
 			}
 			segment, clean = decoded, false
 		}
@@ -65,6 +70,8 @@ func normalizePath(path string, segments []string, keep bool) (string, []string,
 	}
 	return "/" + rules.JoinSegments(segments[first:]), segments, nil
 }
+
+func isDotSegment(segment string) bool { return segment == "." || segment == ".." }
 
 func decodeSegment(segment string, keep bool) (string, error) {
 	decoded, valid := decodeEscapes(segment, false)

@@ -33,8 +33,7 @@ func TestNormalizePath(t *testing.T) {
 		{"dot dot across empty segments", "/a//../b", "/b", []string{"b"}},
 		{"three dots are a name", "/.../a", "/.../a", []string{"...", "a"}},
 		{"a dot in a name", "/.well-known/x..y", "/.well-known/x..y", []string{".well-known", "x..y"}},
-		{"encoded dots", "/a/%2e%2E/b", "/b", []string{"b"}},
-		{"half encoded dots", "/a/.%2e/b", "/b", []string{"b"}},
+		{"encoded dots in a name", "/a%2e%2E/%2e%2e%2e/.%2ewell", "/a../.../..well", []string{"a..", "...", "..well"}},
 		{"encoded letters", "/%61%2Db", "/a-b", []string{"a-b"}},
 		{"an encoded slash stays inside", "/a%2fb", "/a%2Fb", []string{"a/b"}},
 		{"encoded dots behind an encoded slash are no segment", "/a/..%2f..", "/a/..%2F..", []string{"a", "../.."}},
@@ -69,6 +68,15 @@ func TestMalformedPath(t *testing.T) {
 		{"a broken escape beside a whole one", "/%61%", "/a%25"},
 		{"a NUL", "/a\x00b", "/a\x00b"},
 		{"an encoded NUL", "/a%00b", "/a\x00b"},
+		{"an encoded dot", "/a/%2e/b", "/a/b"},
+		{"encoded dots", "/a/%2e%2E/b", "/b"},
+		{"a dot before an encoded one", "/a/.%2e/b", "/b"},
+		{"a dot after an encoded one", "/a/%2E./b", "/b"},
+		{"an encoded dot at the end", "/a/%2e", "/a/"},
+		{"encoded dots at the end", "/a/%2e%2e", "/"},
+		{"encoded dots before a slash at the end", "/a/b/%2e%2e/", "/a/"},
+		{"encoded dots at the root", "/%2E%2e", "/"},
+		{"encoded dots that literal ones remove", "/a/%2e%2e/../b", "/b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var refusal *Refusal
