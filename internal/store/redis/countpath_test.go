@@ -30,9 +30,10 @@ func entry(tag, left int64, body string) string {
 	return string(binary.BigEndian.AppendUint16(text, uint16(len(body)))) + body
 }
 
-// TestWhatGoesTheCountPath holds fast that a value sends a call the general way
-// only if it is damaged: one such value costs all calls that have gathered.
-func TestWhatGoesTheCountPath(t *testing.T) {
+// TestCountPathTakesSingleCounters fixes which stored values keep a call on the
+// short path of the script: one other value sends all calls of its batch through
+// the general path.
+func TestCountPathTakesSingleCounters(t *testing.T) {
 	client := storetest.StartServer(t).Client()
 	defer client.Close()
 	const hits = "\x00\x00\x00\x00\x00\x00\x01"
@@ -41,20 +42,17 @@ func TestWhatGoesTheCountPath(t *testing.T) {
 		value   string
 		general bool
 	}{
-		"nothing":                     {"", false},
-		"no entry":                    {stored(), false},
-		"its own":                     {stored(count(1)), false},
-		"another count":               {stored(count(3)), false},
-		"its own in front":            {stored(count(1), count(3)), false},
-		"its own at the end":          {stored(count(3), entry(4, 60_000, "a token bucket's.."), count(1)), false},
-		"other methods alone":         {stored(entry(2, 60_000, "a base counter's bytes...."), entry(3, 60_000, "leak")), false},
-		"one of a method to come":     {stored(entry(7, 60_000, "")), false},
-		"one that was over yesterday": {stored(entry(17, -90_000_000, hits), count(1)), false},
-		"one that outlives the value": {stored(count(1), entry(4, 7_200_000, "a token bucket's..")), true},
-		"a body that is too long":     {stored(count(3), entry(9, 60_000, hits+"x")), true},
-		"a value that is cut":         {stored(count(3), count(1))[:40], true},
-		"a layout to come":            {"\x02" + stored(count(1), count(3))[1:], true},
-		"too little":                  {"\x01", true},
+		"nothing":                           {"", false},
+		"the counter of the rule":           {stored(count(1)), false},
+		"no entry":                          {stored(), true},
+		"the counter of another rule":       {stored(count(3)), true},
+		"a further counter":                 {stored(count(1), count(3)), true},
+		"a counter of another method":       {stored(entry(4, 60_000, "a token bucket's..")), true},
+		"a counter that outlives the value": {stored(entry(9, 7_200_000, hits)), true},
+		"a body that is too long":           {stored(entry(9, 60_000, hits+"x")), true},
+		"a truncated value":                 {stored(count(1))[:20], true},
+		"a later layout":                    {"\x02" + stored(count(1))[1:], true},
+		"a single byte":                     {"\x01", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
@@ -62,25 +60,63 @@ func TestWhatGoesTheCountPath(t *testing.T) {
 			if c.value != "" {
 				client.Set(ctx, redis.Key("p", "u"), c.value, time.Minute)
 			}
-			if general := goesTheGeneralWay(t, client, 1); general != c.general {
-				t.Errorf("one rule goes the general way: %v, want %v", general, c.general)
-			}
-			if general := goesTheGeneralWay(t, client, 1, 2, 3); general != c.general {
-				t.Errorf("three rules go the general way: %v, want %v", general, c.general)
+			p := takeOf(store.Set{Allows: true, Rules: []store.Rule{countRule("u", 1)}})
+			if general := takesGeneralPath(t, client, p); general != c.general {
+				t.Errorf("takes the general path: %v, want %v", general, c.general)
 			}
 		})
 	}
 }
 
-// goesTheGeneralWay tells whether the script leaves a take to its general way,
-// on count rules of these numbers on one subject.
-func goesTheGeneralWay(t *testing.T, client *goredis.Client, numbers ...int64) bool {
-	t.Helper()
-	p := &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true}}}
-	for _, n := range numbers {
-		p.Sets[0].Rules = append(p.Sets[0].Rules, store.Rule{Subject: []byte("u"), Return: n, Method: store.Count, Weight: 1, Time: 60, Count: 1000})
+// TestCountPathTakesPlainAdmittedTakes fixes which plans stay on the short path.
+func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
+	client := storetest.StartServer(t).Client()
+	defer client.Close()
+	with := func(change func(*store.Rule)) store.Rule {
+		r := countRule("u", 1)
+		change(&r)
+		return r
 	}
-	const general = "the general way"
+	one := countRule("u", 1)
+	for name, c := range map[string]struct {
+		plan    *store.Plan
+		general bool
+	}{
+		"one rule":                      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}), false},
+		"rules of several subjects":     {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 2)}}), false},
+		"several sets":                  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{countRule("v", 2)}}), false},
+		"the same counter in two sets":  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{one}}), false},
+		"two rules of one subject":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("u", 2)}}), true},
+		"the same, with one in between": {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 3), countRule("u", 2)}}), true},
+		"a rule that refuses":           {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count = 0 })}}), true},
+		"a shadow rule":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Shadow = true })}}), true},
+		"a weight of 0":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}}), true},
+		"a set that denies":             {takeOf(store.Set{Rules: []store.Rule{one}}), true},
+		"a set that refunds":            {takeOf(store.Set{Allows: true, Refund: true, Rules: []store.Rule{one}}), true},
+		"a rule of another method":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client.FlushAll(context.Background())
+			if general := takesGeneralPath(t, client, c.plan); general != c.general {
+				t.Errorf("takes the general path: %v, want %v", general, c.general)
+			}
+		})
+	}
+}
+
+func countRule(subject string, number int64) store.Rule {
+	return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 1000}
+}
+
+func takeOf(sets ...store.Set) *store.Plan {
+	return &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: sets}
+}
+
+// takesGeneralPath reports whether the script carries out the plan on its general
+// path.
+func takesGeneralPath(t *testing.T, client *goredis.Client, p *store.Plan) bool {
+	t.Helper()
+	const general = "the general path"
 	reply, err := client.Do(context.Background(), redis.CountPath("p", p, general)...).Text()
 	if err != nil {
 		t.Fatal(err)
@@ -88,10 +124,10 @@ func goesTheGeneralWay(t *testing.T, client *goredis.Client, numbers ...int64) b
 	return reply == general
 }
 
-// TestTheCountPathLeavesWhatTheGeneralWayLeaves has the two ways take the same
-// on values that hold counters of several rules and methods. The answers are
-// those of the model, and what is stored is the same to the last byte.
-func TestTheCountPathLeavesWhatTheGeneralWayLeaves(t *testing.T) {
+// TestBothPathsStoreTheSame carries out the same takes on both paths, on values
+// that hold counters of several rules and methods. Both answer like the model and
+// store the same bytes.
+func TestBothPathsStoreTheSame(t *testing.T) {
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -133,7 +169,7 @@ func TestTheCountPathLeavesWhatTheGeneralWayLeaves(t *testing.T) {
 				want := model.Evaluate(p)
 				for i := range both {
 					if !machine.Alike(want, got[i][k].Sets) {
-						rt.Fatalf("step %d, call %d, general way %v: %s: it differs from the model (-model +store):\n%s", step, k+1, i == 1, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got[i][k]).Sets))
+						rt.Fatalf("step %d, call %d, general path %v: %s: it differs from the model (-model +store):\n%s", step, k+1, i == 1, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got[i][k]).Sets))
 					}
 				}
 			}
@@ -143,7 +179,7 @@ func TestTheCountPathLeavesWhatTheGeneralWayLeaves(t *testing.T) {
 					values[i], _ = client.Get(context.Background(), redis.Key(r.Prefix(), string([]byte{byte(subject)}))).Result() // "" if there is none
 				}
 				if values[0] != values[1] {
-					rt.Fatalf("step %d: of subject %d the count path leaves\n%x, the general way\n%x", step, subject, values[0], values[1])
+					rt.Fatalf("step %d: of subject %d the short path stores\n%x, the general path\n%x", step, subject, values[0], values[1])
 				}
 			}
 		}

@@ -32,7 +32,7 @@ type Call struct {
 	keys   []keys  // one per rule, set by set
 	texts  []byte  // the texts of the names, concatenated
 	daily  bool    // a rule uses the calendar
-	counts bool    // it takes, on count rules alone
+	counts bool    // the short path of lua/counts.lua may carry it out
 	answer outcome
 	memory remembering
 	begin  string   // of the keys
@@ -150,7 +150,7 @@ func (c *Call) fill() {
 	var before *store.Rule
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		c.counts = c.counts && !set.Refund
+		c.counts = c.counts && !set.Refund && set.Allows
 		c.shape.add(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
 		c.shape.add(int64(len(set.Rules)))
 		for j := range set.Rules {
@@ -182,7 +182,7 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *Call) rule(r *store.Rule) {
 	c.daily = c.daily || r.UsesCalendar()
-	c.counts = c.counts && r.Method == store.Count
+	c.counts = c.counts && r.Method == store.Count && r.Weight > 0 && !r.Shadow
 	c.shape.add(r.Tag())
 	if r.Method == store.Count && r.Time == store.Day {
 		c.shape.add(0)
@@ -205,6 +205,7 @@ func (c *Call) name(r, before *store.Rule) {
 	var k keys
 	if before != nil && bytes.Equal(before.Subject, r.Subject) {
 		k.subject = c.keys[len(c.keys)-1].subject
+		c.counts = c.counts && before.Tag() == r.Tag() // a value on the short path holds one counter
 	} else {
 		k.subject = len(c.names)
 		c.texts = appendKey(c.texts, c.begin, r.Subject)

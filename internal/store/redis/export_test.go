@@ -126,5 +126,5 @@ func CountPath(prefix string, p *store.Plan, general string) []any {
 	c.pack(keyBegin(prefix, false), p)
 	b.add(c)
 	b.pack(true, 1000, func(*time.Location, int64) store.Days { return store.Days{} })
-	return b.command("eval", luaPlan+luaSeveral+luaCounts+"return '"+general+"'")
+	return b.command("eval", luaPlan+luaCounts+"return '"+general+"'")
 }

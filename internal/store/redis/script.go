@@ -10,8 +10,6 @@ import (
 var (
 	//go:embed lua/plan.lua
 	luaPlan string
-	//go:embed lua/several.lua
-	luaSeveral string
 	//go:embed lua/counts.lua
 	luaCounts string
 	//go:embed lua/windows.lua
@@ -30,7 +28,7 @@ var (
 
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
-var script = luaPlan + luaSeveral + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite
+var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
 // leak counter which has one.
