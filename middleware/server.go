@@ -25,6 +25,36 @@ import (
 // and policies of engines.
 const Door = "middleware"
 
+// EncodedSlashes decides requests whose paths contain an encoded slash (%2F), according
+// to the router behind the middleware. The rules must split a path as the router does;
+// otherwise a client can choose a spelling that no rule matches.
+type EncodedSlashes int
+
+const (
+	// RefuseEncodedSlashes, the zero value, refuses them with 400, and also paths with
+	// a backslash, encoded or not. It suits http.ServeMux and all handlers behind it.
+	RefuseEncodedSlashes EncodedSlashes = iota
+	// SplitEncodedSlashes reads %2F as a slash, for routers that use r.URL.Path, such
+	// as gin and httprouter. These resolve nothing, so paths with dot segments or
+	// empty segments (/a/../b, /a//b) are refused.
+	SplitEncodedSlashes
+	// KeepEncodedSlashes reads %2F as a part of its segment, for http.ServeMux with
+	// handlers that use only r.PathValue, and for routers that use r.URL.EscapedPath.
+	// Handlers that read r.URL.Path, such as http.FileServer, see a slash.
+	KeepEncodedSlashes
+)
+
+// mapped returns the option of the mapping; unknown values refuse.
+func (e EncodedSlashes) mapped() mapping.EncodedSlashes {
+	switch e {
+	case SplitEncodedSlashes:
+		return mapping.SplitEncodedSlashes
+	case KeepEncodedSlashes:
+		return mapping.KeepEncodedSlashes
+	}
+	return mapping.RefuseEncodedSlashes
+}
+
 // Options are the options of New. Engine is required: without it every request is
 // refused with 503.
 type Options struct {
@@ -39,6 +69,9 @@ type Options struct {
 	// resolved, and the others stand for themselves. Otherwise such requests are
 	// refused with 400.
 	KeepMalformed bool
+	// EncodedSlashes decides requests whose paths contain an encoded slash. The zero
+	// value refuses them, and also backslashes, with 400.
+	EncodedSlashes EncodedSlashes
 	// Presentation selects the headers of responses. The zero value sends all.
 	Presentation engine.Presentation
 	// Params returns parameters that the program knows of a request, such as the
@@ -70,8 +103,11 @@ func New(o Options) func(http.Handler) http.Handler {
 		o.Logger = slog.Default()
 	}
 	s := &server{Options: o, gate: door.Gate{
-		Engine:  o.Engine,
-		Mapping: mapping.Options{TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed},
+		Engine: o.Engine,
+		Mapping: mapping.Options{
+			TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed,
+			EncodedSlashes: o.EncodedSlashes.mapped(),
+		},
 	}}
 	return func(next http.Handler) http.Handler {
 		if next == nil {

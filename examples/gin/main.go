@@ -22,19 +22,29 @@ func main() {
 }
 
 func run() error {
-	gate, err := koalagate.Open(koalagate.Options{
-		Rules: []string{"rules.conf"},
-		Redis: os.Getenv("REDIS_URL"), // "" counts in this process only
-	})
+	gate, err := openGate()
 	if err != nil {
 		return err
 	}
 	defer gate.Close()
+	return newRouter(gate).Run("127.0.0.1:8000")
+}
 
+func openGate() (*koalagate.Gate, error) {
+	return koalagate.Open(koalagate.Options{
+		Rules: []string{"rules.conf"},
+		Redis: os.Getenv("REDIS_URL"), // "" counts in this process only
+	})
+}
+
+func newRouter(gate *koalagate.Gate) *gin.Engine {
 	router := gin.New()
-	router.Use(limited(middleware.New(middleware.Options{Engine: gate.Engine()})))
+	router.Use(limited(middleware.New(middleware.Options{
+		Engine:         gate.Engine(),
+		EncodedSlashes: middleware.SplitEncodedSlashes, // as gin reads /api%2Fcomments
+	})))
 	router.POST("/api/comments", func(c *gin.Context) { c.String(http.StatusOK, "thank you\n") })
-	return router.Run("127.0.0.1:8000")
+	return router
 }
 
 // limited runs a net/http middleware before gin's handlers. If the middleware

@@ -170,13 +170,13 @@ func (q *original) setAddress(written string) bool {
 // splitTarget sets path and query from the target, and appends the segments of the path
 // to segments. Targets without a path by their form, `*` and the authority of a CONNECT,
 // have no segments.
-func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
+func (q *original) splitTarget(segments []string, o *Options) ([]string, error) {
 	path, query := cutTarget(q.target)
 	q.query = query
 	switch {
 	case q.target == "":
 		return nil, nil // Envoy's TCP checks and CONNECT
-	case !keep && strings.IndexByte(q.target, '#') >= 0:
+	case !o.KeepMalformed && strings.IndexByte(q.target, '#') >= 0:
 		// HTTP does not allow fragments in targets. Some programs end the path or the
 		// query at the number sign and others do not, so that a client could show the
 		// rules one path and the application another.
@@ -189,8 +189,14 @@ func (q *original) splitTarget(segments []string, keep bool) ([]string, error) {
 	case !strings.HasPrefix(path, "/"):
 		path = cutAuthority(path)
 	}
-	var err error
-	q.path, segments, err = normalizePath(path, segments, keep)
+	path, err := q.readSlashes(path, o)
+	if err == nil && q.call.Door == doorname.Middleware && !o.KeepMalformed {
+		err = q.checkProgram(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.path, segments, err = normalizePath(path, segments, o.KeepMalformed)
 	return segments, err
 }
 

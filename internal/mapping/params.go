@@ -19,6 +19,9 @@ type Options struct {
 	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
 	// the others stand for themselves. Otherwise such requests are refused.
 	KeepMalformed bool
+	// EncodedSlashes decides paths with encoded slashes. Gateways that forward them
+	// to applications keep them, the zero value.
+	EncodedSlashes EncodedSlashes
 }
 
 // Params replaces the contents of p by the parameters of r, according to [params] and
@@ -31,7 +34,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 		return err
 	}
 	var buffer [24]string // most paths have fewer segments
-	segments, err := q.splitTarget(buffer[:0], o.KeepMalformed)
+	segments, err := q.splitTarget(buffer[:0], o)
 	if err != nil {
 		return err
 	}
