@@ -6,7 +6,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // RedisOptions are options of Redis beside its URL and prefix.
@@ -80,7 +80,7 @@ func (o *Options) redis() *redis.Options {
 		URL: o.Redis, Prefix: o.RedisPrefix,
 		Username: r.Username, Password: r.Password,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
-		TLS:      server.TLSFiles(r.TLS),
+		TLS:      redisconn.TLSFiles(r.TLS),
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
 		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
 		OnDamage: r.OnDamage, Linger: r.Linger,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/remote"
 )
 
 // The names of subjects that goals refer to.
@@ -186,7 +186,7 @@ func (r *run) stores(ctx context.Context) error {
 	var failed []error
 	for _, t := range []traffic{plain, four, methods, attack} {
 		memory := memory.New(memory.Options{})
-		redis, err := shared.Open(redis.Options{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
+		redis, err := remote.Open(redis.Options{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/sandbox"
-	redisserver "github.com/koalagate/koalagate/internal/store/server"
+	redisserver "github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 func (p *program) replayCommand() *cobra.Command {

@@ -16,8 +16,8 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -337,7 +337,7 @@ func TestUnknownHostNameIsReported(t *testing.T) {
 	if err := r.Evaluate(context.Background(), plan("u", 1), &a); err != nil || !a.Degraded {
 		t.Errorf("degraded %v, %v; want an answer in process", a.Degraded, err)
 	}
-	if s := r.State(); !s.Degraded || server.Remedy(s.Err) == "" {
-		t.Errorf("state %+v, remedy %q; want the fault and a remedy", s, server.Remedy(s.Err))
+	if s := r.State(); !s.Degraded || redisconn.Remedy(s.Err) == "" {
+		t.Errorf("state %+v, remedy %q; want the fault and a remedy", s, redisconn.Remedy(s.Err))
 	}
 }

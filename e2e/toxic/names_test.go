@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -131,9 +131,9 @@ func TestNameServerFailsUnderLoad(t *testing.T) {
 			if s.redis, err = s.stage.RestartRedis(s.redis); err != nil {
 				t.Fatal(err)
 			}
-			for begin := time.Now(); !strings.Contains(server.Remedy(r.State().Err), "its name is not found"); time.Sleep(time.Millisecond) {
+			for begin := time.Now(); !strings.Contains(redisconn.Remedy(r.State().Err), "its name is not found"); time.Sleep(time.Millisecond) {
 				if time.Since(begin) > patience {
-					t.Fatalf("%v: the remedy is %q", r.State().Err, server.Remedy(r.State().Err))
+					t.Fatalf("%v: the remedy is %q", r.State().Err, redisconn.Remedy(r.State().Err))
 				}
 			}
 			names.mode.Store(answers)

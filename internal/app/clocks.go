@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 )
 
 const (
@@ -55,7 +55,7 @@ func (w *clockWatch) record(name string, shows time.Time, elapsed time.Duration)
 }
 
 // run reads all clocks until ctx is done. redis is nil without Redis.
-func (w *clockWatch) run(ctx context.Context, redis shared.Store) {
+func (w *clockWatch) run(ctx context.Context, redis remote.Store) {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
 	for {
@@ -73,7 +73,7 @@ func (w *clockWatch) run(ctx context.Context, redis shared.Store) {
 }
 
 // readRedis reads the clocks of Redis.
-func (w *clockWatch) readRedis(ctx context.Context, redis shared.Store) {
+func (w *clockWatch) readRedis(ctx context.Context, redis remote.Store) {
 	all, err := redis.Clocks(ctx)
 	if ctx.Err() == nil {
 		w.recordAll(all, err)
@@ -82,9 +82,9 @@ func (w *clockWatch) readRedis(ctx context.Context, redis shared.Store) {
 
 // recordAll records the clocks that were read. If only some were, it logs the error
 // of the others. If none was, Redis is unreachable, which is logged elsewhere.
-func (w *clockWatch) recordAll(all []server.Clock, err error) {
+func (w *clockWatch) recordAll(all []redisconn.Clock, err error) {
 	if err != nil && len(all) > 0 {
-		w.logger.Warn("Some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", server.Remedy(err))
+		w.logger.Warn("Some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", redisconn.Remedy(err))
 	}
 	for _, one := range all {
 		if one.Within <= clockPrecision {
@@ -93,7 +93,7 @@ func (w *clockWatch) recordAll(all []server.Clock, err error) {
 	}
 }
 
-func clockName(c server.Clock) string {
+func clockName(c redisconn.Clock) string {
 	if c.Server == "" {
 		return "Redis"
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -55,7 +55,7 @@ func TestJumpsOfClocksAreLogged(t *testing.T) {
 // another clock.
 func TestJumpOfTheClockOfRedisIsLogged(t *testing.T) {
 	server := storetest.StartServer(t)
-	r, err := shared.Open(redis.Options{URL: server.URL(), Budget: time.Minute})
+	r, err := remote.Open(redis.Options{URL: server.URL(), Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestUnreadableClockOfANodeIsLogged(t *testing.T) {
 	silent := errors.New("node 127.0.0.1:7002: it says nothing")
 	for off := range 2 {
 		now := time.Now()
-		w.recordAll([]server.Clock{{Server: "127.0.0.1:7001", Shows: now.Add(time.Duration(off) * time.Hour), At: now}}, silent)
+		w.recordAll([]redisconn.Clock{{Server: "127.0.0.1:7001", Shows: now.Add(time.Duration(off) * time.Hour), At: now}}, silent)
 	}
 	for _, want := range []string{"127.0.0.1:7002: it says nothing", `clock="Redis at 127.0.0.1:7001" by=1h0m0s`} {
 		if !strings.Contains(log.String(), want) {

@@ -11,16 +11,16 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 // counters is the store of an app, timed.
 type counters struct {
 	store     store.Store
 	memory    *memory.Store
-	redis     shared.Store  // nil without Redis
+	redis     remote.Store  // nil without Redis
 	rescue    *rescue.Store // nil without Redis
 	evaluated func(time.Duration)
 	closers   []func() error // in this order
@@ -49,14 +49,14 @@ func openCounters(o *Options) (*counters, error) {
 
 // openRedis puts Redis before the in-process store.
 func (c *counters) openRedis(o *Options) error {
-	redis, err := shared.Open(redisOptions(o))
+	redis, err := remote.Open(redisOptions(o))
 	if err != nil {
 		return err
 	}
 	c.redis = redis
 	c.rescue = rescue.New(redis, c.memory, rescue.Options{Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o)})
 	c.store = c.rescue
-	if err := server.Misplaced(c.rescue.State().Err); err != nil {
+	if err := redisconn.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
 	}
 	if o.Supervise {
@@ -95,7 +95,7 @@ func logChange(o *Options) func(rescue.State) {
 			o.Hooks.Degraded(s.Degraded)
 		}
 		if s.Degraded {
-			logger.Warn("Redis is unreachable; counting in process", "error", s.Err, "remedy", server.Remedy(s.Err))
+			logger.Warn("Redis is unreachable; counting in process", "error", s.Err, "remedy", redisconn.Remedy(s.Err))
 		} else {
 			logger.Info("Redis is reachable again; counting there")
 		}
@@ -107,7 +107,7 @@ func logChange(o *Options) func(rescue.State) {
 func logRescue(logger *slog.Logger) func(error) {
 	unanswered := &ration.Warner{Logger: logger}
 	return func(err error) {
-		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", server.Remedy(err))
+		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", redisconn.Remedy(err))
 	}
 }
 
@@ -182,7 +182,7 @@ func (a *App) StoreFault() string {
 	if !s.Degraded || s.Err == nil {
 		return ""
 	}
-	if remedy := server.Remedy(s.Err); remedy != "" {
+	if remedy := redisconn.Remedy(s.Err); remedy != "" {
 		return fmt.Sprintf("%v: %s", s.Err, remedy)
 	}
 	return s.Err.Error()

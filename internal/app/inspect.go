@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 
 // inspectRedis logs settings of Redis that can lose counters or fail calls, once
 // Redis has returned all of them or ctx is done.
-func inspectRedis(ctx context.Context, r shared.Store, logger *slog.Logger) {
-	logged := make(map[server.Finding]bool)
+func inspectRedis(ctx context.Context, r remote.Store, logger *slog.Logger) {
+	logged := make(map[redisconn.Finding]bool)
 	for !inspectOnce(ctx, r, logger, logged) {
 		select {
 		case <-ctx.Done():
@@ -32,7 +32,7 @@ func inspectRedis(ctx context.Context, r shared.Store, logger *slog.Logger) {
 
 // inspectOnce logs the findings that were not logged before. It reports whether
 // Redis returned all its settings: some masters of a Cluster may be unreachable.
-func inspectOnce(ctx context.Context, r shared.Store, logger *slog.Logger, logged map[server.Finding]bool) bool {
+func inspectOnce(ctx context.Context, r remote.Store, logger *slog.Logger, logged map[redisconn.Finding]bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	findings, err := r.Inspect(ctx)

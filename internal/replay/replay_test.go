@@ -18,13 +18,13 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/sandbox"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
 
 func TestMain(m *testing.M) {
-	server.LogClient(func(string) {}) // the errors of calls report the same failures
+	redisconn.LogClient(func(string) {}) // the errors of calls report the same failures
 	os.Exit(m.Run())
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -65,7 +65,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	r, err := shared.Open(redis.Options{
+	r, err := remote.Open(redis.Options{
 		URL: o.Store, Prefix: o.RedisPrefix + "-" + hex.EncodeToString(random[:]), Budget: redisBudget, Linger: redisLinger,
 	})
 	if err != nil {

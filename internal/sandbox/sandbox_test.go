@@ -7,7 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/sandbox"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -53,7 +53,7 @@ func TestSandboxesShareNoCounters(t *testing.T) {
 }
 
 func TestDecideReportsTheErrorOfTheStore(t *testing.T) {
-	server.LogClient(func(string) {})
+	redisconn.LogClient(func(string) {})
 	s, err := sandbox.Open(parse(t), sandbox.Options{Store: "redis://127.0.0.1:1/0"})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // redisOptions returns the configured options of Redis.
@@ -17,7 +17,7 @@ func redisOptions(c *config.Config) redis.Options {
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
 		FixedTag: c.ClusterTag == "fixed",
-		TLS:      server.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
+		TLS:      redisconn.TLSFiles{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey, ServerName: c.RedisTLSServerName},
 	}
 }
 
@@ -61,7 +61,7 @@ func naming(l *config.Loaded, err error) error {
 	}
 	var faults []error
 	for _, err := range split(err) {
-		var wrong *server.OptionError
+		var wrong *redisconn.OptionError
 		if errors.As(err, &wrong) {
 			key := redisKeys[wrong.Option]
 			err = fmt.Errorf("%s (%s): %w", key, l.Sources[key], wrong.Err)

@@ -19,7 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -114,7 +114,7 @@ func (s *Service) openApp() error {
 	if c.Redis != "" {
 		redis := redisOptions(c)
 		o.Redis = &redis
-		server.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
+		redisconn.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
 	}
 	opened, err := app.Open(o)
 	if err != nil {

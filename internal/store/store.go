@@ -5,7 +5,8 @@
 //
 // The stores are subpackages: memory keeps counters in this process, redis in
 // one Redis server, cluster in a Redis Cluster, and rescue answers from memory
-// while Redis is unreachable. Package shared opens redis or cluster by URL.
+// while Redis is unreachable. Package remote opens redis or cluster by URL;
+// redisconn connects to servers, and breaker decides when to stop calling one.
 // Package storetest holds the behavior table that every store passes.
 package store
 

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/cluster"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -77,8 +77,8 @@ func TestLeastGrantsOnACluster(t *testing.T) {
 			t.Errorf("nothing fails without %s: it is not needed", g)
 			continue
 		}
-		if !strings.Contains(server.Remedy(err), "ACL SETUSER") {
-			t.Errorf("without %s: %v: the remedy is %q", g, err, server.Remedy(err))
+		if !strings.Contains(redisconn.Remedy(err), "ACL SETUSER") {
+			t.Errorf("without %s: %v: the remedy is %q", g, err, redisconn.Remedy(err))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -24,7 +24,7 @@ func TestClocksOfTheNodesThatAnswer(t *testing.T) {
 		t.Errorf("the error is %v; want one that names %s alone", err, c.Nodes[1].Address)
 	}
 	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2]} {
-		if !slices.ContainsFunc(clocks, func(one server.Clock) bool { return one.Server == n.Address }) {
+		if !slices.ContainsFunc(clocks, func(one redisconn.Clock) bool { return one.Server == n.Address }) {
 			t.Errorf("the clocks %+v have none of %s", clocks, n.Address)
 		}
 	}

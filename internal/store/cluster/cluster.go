@@ -23,7 +23,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Store keeps the counters in a Redis Cluster. It is safe for concurrent use.
@@ -46,14 +46,14 @@ func Open(o redis.Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Client != nil {
-		return nil, &server.OptionError{Option: "Client", Err: errors.New("not supported for a Cluster; use its URL")}
+		return nil, &redisconn.OptionError{Option: "Client", Err: errors.New("not supported for a Cluster; use its URL")}
 	}
 	address, err := o.Address()
 	if err != nil {
 		return nil, err
 	}
-	if address.Kind != server.Cluster {
-		return nil, &server.OptionError{Option: "URL", Err: errNotCluster}
+	if address.Kind != redisconn.Cluster {
+		return nil, &redisconn.OptionError{Option: "URL", Err: errNotCluster}
 	}
 	s := &Store{evaluator: e}
 	s.nodes = &nodes{seeds: address.Hosts, evaluator: e, connect: address.ConnectNode, check: s.checkNode}
@@ -116,7 +116,7 @@ func judge(attempt store.Attempt, err error) store.Attempt {
 	switch {
 	case ofOneNode(err):
 		attempt.Health = store.Unknown
-	case errors.Is(err, errUnreachable) && server.Unreachable(err):
+	case errors.Is(err, errUnreachable) && redisconn.Unreachable(err):
 		attempt.Health = store.Unreachable
 	case errors.Is(err, errUnreachable):
 		attempt.Health = store.Failed
@@ -150,12 +150,12 @@ func (s *Store) check(ctx context.Context) error {
 func (s *Store) checkNode(ctx context.Context, n *node) error {
 	ctx, cancel := context.WithTimeout(ctx, s.evaluator.Budget())
 	defer cancel()
-	if err := server.Knock(ctx, n.client); err != nil {
+	if err := redisconn.Knock(ctx, n.client); err != nil {
 		return err
 	}
 	if c := s.checkCall(n); c != nil {
 		if err := n.batcher.SendAlone(ctx, c); err != nil && !refusedSlot(err) {
-			return server.RefusedConnection(ctx, n.client, err)
+			return redisconn.RefusedConnection(ctx, n.client, err)
 		}
 	}
 	n.breaker.Reset()
@@ -195,18 +195,18 @@ func (s *Store) checkCall(n *node) *redis.Call {
 // can lose counters or fail calls. If the user may not read them, the only
 // finding is that. An error names the masters that did not answer; findings about
 // the others are returned with it.
-func (s *Store) Inspect(ctx context.Context) ([]server.Finding, error) {
+func (s *Store) Inspect(ctx context.Context) ([]redisconn.Finding, error) {
 	if err := s.nodes.refresh(ctx); err != nil {
 		return nil, err
 	}
-	var all []server.Finding
+	var all []redisconn.Finding
 	seen := make(map[string]bool)
 	err := s.nodes.eachOwner(func(n *node) error {
-		list, err := server.Inspect(ctx, n.client)
+		list, err := redisconn.Inspect(ctx, n.client)
 		for _, f := range list {
 			if !seen[f.Text] { // most nodes have the same settings
 				seen[f.Text] = true
-				all = append(all, server.Finding{Text: "node " + n.addr + ": " + f.Text, Warning: f.Warning})
+				all = append(all, redisconn.Finding{Text: "node " + n.addr + ": " + f.Text, Warning: f.Warning})
 			}
 		}
 		return err
@@ -217,16 +217,16 @@ func (s *Store) Inspect(ctx context.Context) ([]server.Finding, error) {
 // Clocks reads the clocks of the reachable masters, by which they count. Each
 // has the budget of a call. An error names those that did not answer; the other
 // clocks are returned with it.
-func (s *Store) Clocks(ctx context.Context) ([]server.Clock, error) {
+func (s *Store) Clocks(ctx context.Context) ([]redisconn.Clock, error) {
 	if s.nodes.owning.Load() == nil {
 		return nil, errors.New("redis: read the clocks: the nodes of the Cluster are unknown")
 	}
-	var all []server.Clock
+	var all []redisconn.Clock
 	err := s.nodes.eachOwner(func(n *node) error {
 		if n.unreachable.Load() {
 			return nil
 		}
-		c, err := server.ReadClock(ctx, n.client, n.addr, s.evaluator.Budget())
+		c, err := redisconn.ReadClock(ctx, n.client, n.addr, s.evaluator.Budget())
 		if err == nil {
 			all = append(all, c)
 		}
@@ -256,7 +256,7 @@ func (s *Store) clear(ctx context.Context) error {
 	if err := s.nodes.refresh(ctx); err != nil {
 		return err
 	}
-	return s.nodes.eachOwner(func(n *node) error { return server.Clear(ctx, n.client, s.evaluator.Prefix()) })
+	return s.nodes.eachOwner(func(n *node) error { return redisconn.Clear(ctx, n.client, s.evaluator.Prefix()) })
 }
 
 // Close waits for what is being given back, ends the calls under way and closes

@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/cluster"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -95,7 +95,7 @@ type books struct {
 	faults   map[string]int
 }
 
-func (b *books) take(r shared.Store, n int, stop chan struct{}) {
+func (b *books) take(r remote.Store, n int, stop chan struct{}) {
 	var a store.Answers
 	for i := n; ; i++ {
 		select {
@@ -130,7 +130,7 @@ func (b *books) take(r shared.Store, n int, stop chan struct{}) {
 }
 
 // audit compares the counters with the books.
-func (b *books) audit(t *testing.T, r shared.Store) {
+func (b *books) audit(t *testing.T, r remote.Store) {
 	t.Helper()
 	for i := range movers {
 		for _, rule := range movingRules(mover(i)) {

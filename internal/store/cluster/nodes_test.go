@@ -16,8 +16,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/cluster"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -90,8 +90,8 @@ func TestNodeWithoutSlotsIsNotBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alone.Close()
-	if err := alone.Check(context.Background()); !strings.Contains(server.Remedy(err), "CLUSTER INFO") {
-		t.Errorf("%v: the remedy is %q", err, server.Remedy(err))
+	if err := alone.Check(context.Background()); !strings.Contains(redisconn.Remedy(err), "CLUSTER INFO") {
+		t.Errorf("%v: the remedy is %q", err, redisconn.Remedy(err))
 	}
 }
 
@@ -214,7 +214,7 @@ func TestSlotThatNobodyHas(t *testing.T) {
 		}
 	}
 	for _, told := range []*faultList{faults, more} {
-		if remedy := server.Remedy(told.last()); !strings.Contains(remedy, "CLUSTER INFO") {
+		if remedy := redisconn.Remedy(told.last()); !strings.Contains(remedy, "CLUSTER INFO") {
 			t.Errorf("%v: the remedy is %q", told.last(), remedy)
 		}
 	}
@@ -322,7 +322,7 @@ func TestAbsenceOfANodeIsToldWithItsCause(t *testing.T) {
 			t.Fatal("a node that was killed has answered")
 		}
 		err := told.last()
-		if remedy := server.Remedy(err); !strings.Contains(err.Error(), c.Nodes[1].Address) || !strings.Contains(remedy, "nothing listens there") && i > 0 {
+		if remedy := redisconn.Remedy(err); !strings.Contains(err.Error(), c.Nodes[1].Address) || !strings.Contains(remedy, "nothing listens there") && i > 0 {
 			t.Errorf("call %d: %v: the remedy is %q", i, err, remedy)
 		}
 	}
@@ -363,7 +363,7 @@ func TestHurriedCallersLeaveAClusterThatHangs(t *testing.T) {
 		}
 		return nil
 	})
-	if remedy := server.Remedy(s.State().Err); !strings.Contains(remedy, "does not answer in time") {
+	if remedy := redisconn.Remedy(s.State().Err); !strings.Contains(remedy, "does not answer in time") {
 		t.Errorf("%v: the remedy is %q", s.State().Err, remedy)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 const (
@@ -127,10 +127,10 @@ func (k *nodes) judge(ctx context.Context, n *node, c *redis.Call, err error, be
 	if goredis.HasErrorPrefix(err, unservedSlot) {
 		return
 	}
-	late := server.TimedOut(err)
+	late := redisconn.TimedOut(err)
 	end, _ := ctx.Deadline()
 	hurried := late && k.evaluator.Hurried(end.Sub(begin))
-	if !late && server.Unreachable(err) || !hurried && n.breaker.Failed(c.Trip) {
+	if !late && redisconn.Unreachable(err) || !hurried && n.breaker.Failed(c.Trip) {
 		n.leave(err)
 	}
 }

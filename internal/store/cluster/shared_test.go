@@ -9,7 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // However many calls wait in vain for one look at the slots of a Cluster, they
@@ -33,7 +33,7 @@ func TestCallsThatWaitForTheSlotsShareALook(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			attempt, err := r.Try(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}, new(store.Answers))
-			if !server.TimedOut(err) || attempt.Trip != 1 {
+			if !redisconn.TimedOut(err) || attempt.Trip != 1 {
 				t.Errorf("call %d: %v, of look %d; want one that had no time, of look 1", i, err, attempt.Trip)
 			}
 		})
@@ -61,7 +61,7 @@ func TestWaitingForANodeThatGivesBackIsItsFault(t *testing.T) {
 		close(over.done) // once the other one alone is waited for
 	}()
 	err := wait(over, told, parts)
-	if !ofOneNode(err) || !server.TimedOut(err) {
+	if !ofOneNode(err) || !redisconn.TimedOut(err) {
 		t.Fatalf("%v; want one of time, and of one node", err)
 	}
 	if want := "node of slot 2: redis: give back before the take is repeated: context deadline exceeded"; err.Error() != want {

@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // slotRefresh is one refresh of the slot map, which many callers may wait for.
@@ -132,7 +132,7 @@ func isOwned(r goredis.ClusterSlot) bool {
 }
 
 // clusterDown returns the error that a node would reply with CLUSTERDOWN.
-func clusterDown(text string) error { return server.Reply("CLUSTERDOWN " + text) }
+func clusterDown(text string) error { return redisconn.Reply("CLUSTERDOWN " + text) }
 
 // apply replaces the slot map. It reports whether it did: after close no node
 // can be added.

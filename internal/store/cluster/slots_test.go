@@ -9,7 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Nodes tell addresses in several ways: of IPv6 without brackets, and without
@@ -35,7 +35,7 @@ func TestAddressesAsNodesTellThem(t *testing.T) {
 			t.Errorf("%s tells %s: %s, want %s", c.by, c.told, got, c.want)
 		}
 		for _, word := range []string{"MOVED", "ASK"} {
-			if n := k.redirect(by, new(redis.Call), server.Reply(word+" 1 "+c.told)); n == nil || n.addr != c.want {
+			if n := k.redirect(by, new(redis.Call), redisconn.Reply(word+" 1 "+c.told)); n == nil || n.addr != c.want {
 				t.Errorf("%s says %s 1 %s: the call goes to %+v, want %s", c.by, word, c.told, n, c.want)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -51,13 +51,13 @@ func TestLeastGrants(t *testing.T) {
 			t.Errorf("nothing fails without %s: it is not needed", g)
 			continue
 		}
-		if !strings.Contains(server.Remedy(err), "ACL SETUSER") {
-			t.Errorf("without %s: %v: the remedy is %q", g, err, server.Remedy(err))
+		if !strings.Contains(redisconn.Remedy(err), "ACL SETUSER") {
+			t.Errorf("without %s: %v: the remedy is %q", g, err, redisconn.Remedy(err))
 		}
 	}
 	grant(append([]string{"resetkeys", "~other:*"}, grants...)...)
-	if err := countAll(node); err == nil || !strings.Contains(server.Remedy(err), "ACL SETUSER") {
-		t.Errorf("with the keys of another prefix: %v: the remedy is %q", err, server.Remedy(err))
+	if err := countAll(node); err == nil || !strings.Contains(redisconn.Remedy(err), "ACL SETUSER") {
+		t.Errorf("with the keys of another prefix: %v: the remedy is %q", err, redisconn.Remedy(err))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 const (
@@ -169,7 +169,7 @@ func (b *Batcher) add(c *Call) (alone bool, err error) {
 	case b.closed:
 		return false, goredis.ErrClosed
 	case len(b.waiting) >= maxWaiting:
-		return false, server.ErrQueueFull
+		return false, redisconn.ErrQueueFull
 	case b.flying == 0 || b.batching == BatchOff:
 		b.flying++
 		b.running.Add(1)

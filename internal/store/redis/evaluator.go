@@ -11,7 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 const (
@@ -156,12 +156,12 @@ func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
 	switch {
 	case err == nil:
 		return store.Answered
-	case server.TimedOut(err): // the error of a connection may be one of time too
+	case redisconn.TimedOut(err): // the error of a connection may be one of time too
 		if e.Hurried(given) {
 			return store.Unknown
 		}
 		return store.Failed
-	case server.Unreachable(err):
+	case redisconn.Unreachable(err):
 		return store.Unreachable
 	}
 	return store.Failed

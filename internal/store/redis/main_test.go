@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // TestMain runs the tests, or is one of the processes that a test starts.
@@ -19,6 +19,6 @@ func TestMain(m *testing.M) {
 	}
 	// What the client has to say of servers that a test ended is told by the
 	// errors of calls, too.
-	server.LogClient(func(string) {})
+	redisconn.LogClient(func(string) {})
 	os.Exit(m.Run())
 }

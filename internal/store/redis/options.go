@@ -7,17 +7,17 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Options configure a store in Redis, on one server or a Cluster.
 type Options struct {
-	// URL, the credentials and TLS are documented at server.Options. They are
+	// URL, the credentials and TLS are documented at redisconn.Options. They are
 	// ignored if there is a Client.
 	URL                                string
 	Username, Password                 string
 	SentinelUsername, SentinelPassword string
-	TLS                                server.TLSFiles
+	TLS                                redisconn.TLSFiles
 	// FixedTag puts all counters of a Cluster that have this prefix into one
 	// slot: then each plan is one atomic step, and one node does all the work.
 	// Otherwise the counters of an identity share a slot.
@@ -68,25 +68,25 @@ var (
 )
 
 // Validate returns what is invalid about the address, credentials and client,
-// as far as possible without connecting. The error joins server.OptionErrors.
+// as far as possible without connecting. The error joins redisconn.OptionErrors.
 func (o *Options) Validate() error {
 	if o.Client != nil {
-		return server.CheckClient(o.Client)
+		return redisconn.CheckClient(o.Client)
 	}
 	_, err := o.Address()
 	return err
 }
 
 // Address returns the address that the options describe.
-func (o *Options) Address() (*server.Address, error) {
-	a, err := server.NewAddress(server.Options{
+func (o *Options) Address() (*redisconn.Address, error) {
+	a, err := redisconn.NewAddress(redisconn.Options{
 		URL:      o.URL,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		TLS: o.TLS, Timeout: o.budget(),
 	})
-	if kind, ok := server.KindOf(o.URL); ok && o.FixedTag && kind != server.Cluster {
-		err = errors.Join(err, &server.OptionError{Option: "FixedTag", Err: errNoCluster})
+	if kind, ok := redisconn.KindOf(o.URL); ok && o.FixedTag && kind != redisconn.Cluster {
+		err = errors.Join(err, &redisconn.OptionError{Option: "FixedTag", Err: errNoCluster})
 	}
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Store keeps the counters in one Redis server, or in the master that Sentinels
@@ -43,7 +43,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{evaluator: e, client: o.Client}
 	if o.Client != nil {
-		if err := server.CheckClient(o.Client); err != nil {
+		if err := redisconn.CheckClient(o.Client); err != nil {
 			return nil, err
 		}
 	} else {
@@ -51,8 +51,8 @@ func Open(o Options) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		if address.Kind == server.Cluster {
-			return nil, &server.OptionError{Option: "URL", Err: errCluster}
+		if address.Kind == redisconn.Cluster {
+			return nil, &redisconn.OptionError{Option: "URL", Err: errCluster}
 		}
 		s.client, s.owned = address.Connect(), true
 	}
@@ -94,10 +94,10 @@ func (s *Store) check(ctx context.Context) error {
 	if !ok {
 		return s.countCheck(ctx, budget)
 	}
-	if err := server.Knock(ctx, client); err != nil {
+	if err := redisconn.Knock(ctx, client); err != nil {
 		return err
 	}
-	return server.RefusedConnection(ctx, client, s.countCheck(ctx, budget))
+	return redisconn.RefusedConnection(ctx, client, s.countCheck(ctx, budget))
 }
 
 // countCheck evaluates CheckPlan outside of all batches.
@@ -113,18 +113,18 @@ func (s *Store) countCheck(ctx context.Context, budget time.Duration) error {
 // Inspect returns findings about the version and settings of Redis that can
 // lose counters or fail calls. If the user may not read them, the only finding
 // is that. An error means that Redis did not answer.
-func (s *Store) Inspect(ctx context.Context) ([]server.Finding, error) {
-	return server.Inspect(ctx, s.client)
+func (s *Store) Inspect(ctx context.Context) ([]redisconn.Finding, error) {
+	return redisconn.Inspect(ctx, s.client)
 }
 
 // Clocks reads the clock of Redis, by which it counts, within the budget of a
 // call.
-func (s *Store) Clocks(ctx context.Context) ([]server.Clock, error) {
-	c, err := server.ReadClock(ctx, s.client, "", s.evaluator.Budget())
+func (s *Store) Clocks(ctx context.Context) ([]redisconn.Clock, error) {
+	c, err := redisconn.ReadClock(ctx, s.client, "", s.evaluator.Budget())
 	if err != nil {
 		return nil, err
 	}
-	return []server.Clock{c}, nil
+	return []redisconn.Clock{c}, nil
 }
 
 // Calls returns how plans were carried out so far.
@@ -134,7 +134,7 @@ func (s *Store) Calls() Calls { return s.evaluator.Calls() }
 // under that prefix meanwhile.
 func (s *Store) Clear(ctx context.Context) error {
 	defer s.evaluator.ForgetRefusals()
-	if err := server.Clear(ctx, s.client, s.evaluator.Prefix()); err != nil {
+	if err := redisconn.Clear(ctx, s.client, s.evaluator.Prefix()); err != nil {
 		return fmt.Errorf("redis: remove the keys of %s: %w", s.evaluator.Prefix(), err)
 	}
 	return nil

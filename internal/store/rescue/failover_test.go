@@ -14,9 +14,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -54,7 +54,7 @@ const envoyWaits = 20 * time.Millisecond
 
 // startLoad uses the limits of all subjects up, and then asks on: of a store that
 // remembers refusals, about those that use up no limit, and each second anew.
-func startLoad(t *testing.T, r shared.Store) *load {
+func startLoad(t *testing.T, r remote.Store) *load {
 	t.Helper()
 	memory := memory.New(memory.Options{})
 	l := &load{stop: make(chan struct{})}
@@ -100,7 +100,7 @@ func (l *load) changed(s rescue.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.Degraded {
-		l.told = append(l.told, server.Remedy(s.Err))
+		l.told = append(l.told, redisconn.Remedy(s.Err))
 	}
 }
 
@@ -222,7 +222,7 @@ func TestSentinelFailover(t *testing.T) {
 		w := storetest.StartSentinels(t, 3, replicas, "")
 		o := redis.Options{URL: w.URL(), Budget: 5 * envoyWaits}
 		way.Set(&o)
-		r, err := shared.Open(o)
+		r, err := remote.Open(o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 const (
@@ -54,7 +54,7 @@ func (s *Store) find() bool {
 		if err == nil {
 			return s.comeBack()
 		}
-		if remedy := server.Remedy(err); remedy != fault {
+		if remedy := redisconn.Remedy(err); remedy != fault {
 			fault, seen = remedy, 0
 		}
 		seen++
@@ -91,7 +91,7 @@ func (s *Store) stillUnreachable(err error, confirmed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Err = err
-	if remedy := server.Remedy(err); confirmed && !s.reported[remedy] {
+	if remedy := redisconn.Remedy(err); confirmed && !s.reported[remedy] {
 		s.reported[remedy] = true
 		s.reportChange()
 	}

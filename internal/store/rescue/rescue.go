@@ -18,7 +18,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/breaker"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Shared is the store that all instances share.
@@ -129,7 +129,7 @@ func New(shared Shared, local Local, o Options) *Store {
 // machine that starts many programs at once is busy.
 func (s *Store) firstCheck() error {
 	for range breaker.MaxFailures {
-		if err := s.shared.Check(s.ctx); err == nil || !server.TimedOut(err) {
+		if err := s.shared.Check(s.ctx); err == nil || !redisconn.TimedOut(err) {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (s *Store) leave(err error) {
 		return // it was returning
 	}
 	s.state.Degraded, s.state.Since = true, time.Now()
-	s.reported = map[string]bool{server.Remedy(err): true}
+	s.reported = map[string]bool{redisconn.Remedy(err): true}
 	s.reportChange()
 	select {
 	case s.wake <- struct{}{}:

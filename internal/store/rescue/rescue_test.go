@@ -13,8 +13,8 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/server"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -149,7 +149,7 @@ func (r *harness) wantRemedies(t *testing.T, want ...string) {
 	var got []string
 	for _, s := range r.changes {
 		if s.Degraded {
-			got = append(got, server.Remedy(s.Err))
+			got = append(got, redisconn.Remedy(s.Err))
 		} else {
 			got = append(got, "")
 		}
@@ -431,12 +431,12 @@ func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
 func TestTheClientsOwnLog(t *testing.T) {
 	var lines []string
 	var mu sync.Mutex
-	server.LogClient(func(line string) {
+	redisconn.LogClient(func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
-	defer server.LogClient(func(string) {}) // as TestMain has it
+	defer redisconn.LogClient(func(string) {}) // as TestMain has it
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), storetest.On, ample)
 	server.Kill()

@@ -14,8 +14,8 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -202,7 +202,7 @@ func (x *troubled) startLoad(user string, budget time.Duration, way storetest.Wa
 	x.t.Helper()
 	o := redis.Options{URL: "redis://" + user + x.node.Address, Budget: budget}
 	way.Set(&o)
-	r, err := shared.Open(o)
+	r, err := remote.Open(o)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func (x *troubled) isAwayWith(remedy string) {
 	x.t.Helper()
 	storetest.Eventually(x.t, func() error {
 		s := x.load.store.State()
-		if got := server.Remedy(s.Err); !s.Degraded || !strings.Contains(got, remedy) {
+		if got := redisconn.Remedy(s.Err); !s.Degraded || !strings.Contains(got, remedy) {
 			return fmt.Errorf("degraded %v with %w, remedy %q; want one of %q", s.Degraded, s.Err, got, remedy)
 		}
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/rescue"
-	"github.com/koalagate/koalagate/internal/store/shared"
 )
 
 // Server is a redis-server of a test's own, on a unix socket in a folder of
@@ -162,7 +162,7 @@ func Redis(t testing.TB, change ...func(*redis.Options)) func(t *testing.T) stor
 // counters in process. All of them are closed when the test ends.
 func OpenRescue(t testing.TB, o redis.Options, options rescue.Options) *rescue.Store {
 	t.Helper()
-	opened, err := shared.Open(o)
+	opened, err := remote.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

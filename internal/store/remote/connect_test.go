@@ -1,4 +1,4 @@
-package shared_test
+package remote_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/koalagate/koalagate/e2e/certs"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
-	"github.com/koalagate/koalagate/internal/store/shared"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/remote"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -47,7 +47,7 @@ func TestRedisInEveryShape(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Budget = time.Minute
-			r, err := shared.Open(o)
+			r, err := remote.Open(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,18 +103,18 @@ func writeCertificates(t *testing.T, dir string) {
 }
 
 // startTLS starts a Redis that speaks TLS alone and wants a certificate.
-func startTLS(t *testing.T) (server.TLSFiles, *storetest.Node) {
+func startTLS(t *testing.T) (redisconn.TLSFiles, *storetest.Node) {
 	dir := t.TempDir()
 	writeCertificates(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	files := server.TLSFiles{CA: in("ca.pem"), Cert: in("client.pem"), Key: in("client.key"), ServerName: serverName}
+	files := redisconn.TLSFiles{CA: in("ca.pem"), Cert: in("client.pem"), Key: in("client.key"), ServerName: serverName}
 	node := storetest.StartNode(t, goredis.Options{TLSConfig: tlsClient(t, files)}, "--tls-port", "PORT", "--port", "0",
 		"--tls-cert-file", in("server.pem"), "--tls-key-file", in("server.key"), "--tls-ca-cert-file", in("ca.pem"))
 	return files, node
 }
 
 // tlsClient is what a test's own client needs.
-func tlsClient(t *testing.T, files server.TLSFiles) *tls.Config {
+func tlsClient(t *testing.T, files redisconn.TLSFiles) *tls.Config {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func tlsClient(t *testing.T, files server.TLSFiles) *tls.Config {
 // TestTLSFilesAreReadAgain renews all certificates while the store is open.
 func TestTLSFilesAreReadAgain(t *testing.T) {
 	files, node := startTLS(t)
-	r, err := shared.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
+	r, err := remote.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	// The connections that the old server closed fail a call each at most.
 	storetest.Eventually(t, func() error { return r.Check(context.Background()) })
 	files.ServerName = "another.test"
-	wrong, err := shared.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
+	wrong, err := remote.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,18 +183,18 @@ func TestWrongPlaces(t *testing.T) {
 		"two passwords":                {redis.Options{URL: "redis://:s3cret@h", Password: "s3cret2"}, "Password", "contains a password too"},
 		"a user without a password":    {redis.Options{URL: "redis://h", Username: "ann"}, "Password", "without a password"},
 		"a Sentinel's password beside": {redis.Options{URL: "redis://h", SentinelPassword: "s3cret"}, "SentinelPassword", "only supported with a redis-sentinel:// URL"},
-		"files without TLS":            {redis.Options{URL: "redis://h", TLS: server.TLSFiles{CA: "ca.pem"}}, "TLS", "want rediss://"},
-		"an authority that is not":     {redis.Options{URL: "rediss://h", TLS: server.TLSFiles{CA: missing}}, "TLS.CA", "no such file"},
-		"an authority that is none":    {redis.Options{URL: "rediss://h", TLS: server.TLSFiles{CA: "connect_test.go"}}, "TLS.CA", "want PEM"},
-		"a certificate without a key":  {redis.Options{URL: "rediss://h", TLS: server.TLSFiles{Cert: missing}}, "TLS.Key", "is missing"},
-		"a key without a certificate":  {redis.Options{URL: "rediss://h", TLS: server.TLSFiles{Key: missing}}, "TLS.Cert", "is missing"},
-		"a certificate that is not":    {redis.Options{URL: "rediss://h", TLS: server.TLSFiles{Cert: missing, Key: missing}}, "TLS.Cert", "no such file"},
+		"files without TLS":            {redis.Options{URL: "redis://h", TLS: redisconn.TLSFiles{CA: "ca.pem"}}, "TLS", "want rediss://"},
+		"an authority that is not":     {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: missing}}, "TLS.CA", "no such file"},
+		"an authority that is none":    {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: "connect_test.go"}}, "TLS.CA", "want PEM"},
+		"a certificate without a key":  {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing}}, "TLS.Key", "is missing"},
+		"a key without a certificate":  {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Key: missing}}, "TLS.Cert", "is missing"},
+		"a certificate that is not":    {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing, Key: missing}}, "TLS.Cert", "no such file"},
 		"a client that tries":          {redis.Options{Client: goredis.NewClient(&goredis.Options{})}, "Client", "want MaxRetries -1"},
 		"a client of a Cluster":        {redis.Options{Client: goredis.NewClusterClient(&goredis.ClusterOptions{})}, "Client", "repeats calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := shared.Open(c.options)
-			var wrong *server.OptionError
+			r, err := remote.Open(c.options)
+			var wrong *redisconn.OptionError
 			if !errors.As(err, &wrong) || wrong.Option != c.option || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one of %s with %q", err, c.option, c.want)
 			}

@@ -1,13 +1,13 @@
-// Package server is one Redis server seen from outside: its address, the
-// connection to it, its version, settings and clock, and what its errors mean
-// to an operator.
+// Package redisconn connects to Redis servers. It checks their addresses, reads
+// their version, settings and clock, and classifies their errors. It knows
+// nothing about counters.
 //
 // Options hold a URL and credentials; NewAddress checks them and returns an
 // Address, which makes clients that never repeat a call. Remedy, TimedOut and
 // Unreachable classify the errors of calls. Inspect, ReadClock and Clear work on
 // a client of one server; packages redis and cluster call them for one server
 // and for every node of a Redis Cluster.
-package server
+package redisconn
 
 import (
 	"cmp"

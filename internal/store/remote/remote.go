@@ -1,7 +1,7 @@
-// Package shared opens the store that instances share: package redis for one
-// server or Sentinels, package cluster for a Redis Cluster, by the scheme of the
-// URL.
-package shared
+// Package remote opens the store in Redis that instances share. The scheme of
+// the URL decides which: package redis for one server or Sentinels, package
+// cluster for a Redis Cluster.
+package remote
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/cluster"
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Store is a store in Redis, on one server or a Cluster. It is safe for
@@ -22,10 +22,10 @@ type Store interface {
 	Check(ctx context.Context) error
 	// Inspect returns findings about the version and settings of Redis that
 	// can lose counters or fail calls, with an error if servers did not answer.
-	Inspect(ctx context.Context) ([]server.Finding, error)
+	Inspect(ctx context.Context) ([]redisconn.Finding, error)
 	// Clocks reads the clocks by which Redis counts, with an error if servers
 	// did not answer.
-	Clocks(ctx context.Context) ([]server.Clock, error)
+	Clocks(ctx context.Context) ([]redisconn.Clock, error)
 	// Calls returns how plans were carried out so far.
 	Calls() redis.Calls
 	// Clear removes every key under the store's prefix.
@@ -42,7 +42,7 @@ var (
 // Open returns a store in the Redis that o describes. It does not wait for
 // Redis; Check does.
 func Open(o redis.Options) (Store, error) {
-	if kind, _ := server.KindOf(o.URL); kind == server.Cluster && o.Client == nil {
+	if kind, _ := redisconn.KindOf(o.URL); kind == redisconn.Cluster && o.Client == nil {
 		return orNil(cluster.Open(o))
 	}
 	return orNil(redis.Open(o))

@@ -1,4 +1,4 @@
-package server_test
+package redisconn_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store/redis"
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -45,7 +45,7 @@ func TestInspect(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if !slices.EqualFunc(got, c.want, func(f server.Finding, want string) bool {
+		if !slices.EqualFunc(got, c.want, func(f redisconn.Finding, want string) bool {
 			text, warns := strings.CutPrefix(want, "!")
 			return f.Warning == warns && strings.HasPrefix(f.Text, text)
 		}) {
@@ -53,7 +53,7 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	for version, old := range map[string]bool{"5.0.14": true, "6.0.16": true, "6.2.0": false, "7.0.15": false, "8.2": false, "10.0.1": false, "": false} {
-		if server.TooOld(version) != old {
+		if redisconn.TooOld(version) != old {
 			t.Errorf("version %q: too old is %v", version, !old)
 		}
 	}

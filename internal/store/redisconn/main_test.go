@@ -1,15 +1,15 @@
-package server_test
+package redisconn_test
 
 import (
 	"os"
 	"testing"
 
-	"github.com/koalagate/koalagate/internal/store/server"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // TestMain silences the log of the client library about servers that tests end:
 // the errors of calls report the same.
 func TestMain(m *testing.M) {
-	server.LogClient(func(string) {})
+	redisconn.LogClient(func(string) {})
 	os.Exit(m.Run())
 }
