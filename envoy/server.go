@@ -2,76 +2,30 @@
 // registered on: one server on one port, with TLS, health, reflection, limits and a
 // graceful drain.
 //
-// server.go configures and runs it; codec.go lets doors work on messages in wire form;
-// guard.go turns panics and empty replies into errors; certificates.go reloads the
-// certificates. The package knows neither doors nor rules.
+// server.go configures and runs it, by the settings in options.go; codec.go lets doors
+// work on messages in wire form; guard.go turns panics and empty replies into errors;
+// meter.go bounds what a connection can cause: bounds.go has the bounds, and frames.go
+// finds the frames; certificates.go reloads the certificates. The package knows neither
+// doors nor rules.
 package envoy
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/koalagate/koalagate/internal/wire"
-)
-
-// Options configure the front. A zero field means the default that its comment states.
-type Options struct {
-	// MaxConnectionAge is the age at which a connection is asked to end. Each Envoy
-	// worker keeps one connection, so without a maximum age an instance that starts
-	// later receives no calls. The default is no maximum.
-	MaxConnectionAge time.Duration
-	// MaxConnectionAgeGrace is the time that calls in progress then have to finish.
-	// The default is 10 s.
-	MaxConnectionAgeGrace time.Duration
-	// KeepaliveMinTime is the minimum interval between pings of a caller; a caller
-	// that pings more often loses its connection. The default is 5 s: gRPC's own
-	// default, 5 min, would disconnect an Envoy with a common connection_keepalive.
-	KeepaliveMinTime time.Duration
-	// MaxMessageBytes is the maximum size of a request. The default is 4 MiB: Envoy
-	// can be configured to send the body, and a rejected check may fail open.
-	MaxMessageBytes int
-	// MaxStreams is the maximum number of concurrent calls per connection; callers
-	// delay further calls. The default is 1024.
-	MaxStreams uint32
-	// StreamWorkers is the number of goroutines that are reused for calls, which
-	// saves each call the growth of a new stack. Further calls run in goroutines of
-	// their own; with 0, all do.
-	StreamWorkers uint32
-	// DrainWait is the time for which a drain keeps answering after it reports
-	// NOT_SERVING, so that health checks notice before connections end. The default
-	// is not to wait.
-	DrainWait time.Duration
-	// Certificates enable TLS. The default is plain text.
-	Certificates *Certificates
-	// Logger receives panics; the default is slog.Default.
-	Logger *slog.Logger
-}
-
-// The limits that are not configurable.
-const (
-	// maxHeaderBytes is the maximum size of the gRPC metadata of a call. Envoy sends
-	// less than 1 kB; gRPC's default is 16 MiB.
-	maxHeaderBytes = 64 << 10
-	// deadPeerAfter is the idle time after which a connection is pinged, and
-	// pingTimeout the time to answer. The connection of a caller that disappeared is
-	// freed after their sum.
-	deadPeerAfter = time.Minute
-	pingTimeout   = 20 * time.Second
-	// handshakeTimeout is the maximum duration of a handshake. A drain waits for
-	// handshakes in progress, so it must be well below the time of a drain.
-	handshakeTimeout = 3 * time.Second
 )
 
 // Server is the front. Register the services, then call Serve.
@@ -79,6 +33,8 @@ type Server struct {
 	grpc      *grpc.Server
 	health    *health.Server
 	drainWait time.Duration
+	exceeded  func(Bound, net.Addr)
+	streaming map[string]bool // full names of methods whose calls may stay open
 	// endStreams ends all streams, including those that begin later.
 	endStreams context.CancelFunc
 }
@@ -92,13 +48,14 @@ var (
 func NewServer(o Options) *Server {
 	o = withDefaults(o)
 	streams, endStreams := context.WithCancel(context.Background())
-	s := &Server{health: health.NewServer(), drainWait: o.DrainWait, endStreams: endStreams}
+	s := &Server{health: health.NewServer(), drainWait: o.DrainWait, endStreams: endStreams, exceeded: o.Exceeded}
 	g := &guard{
 		logger:  o.Logger,
 		atDrain: func(f func()) func() bool { return context.AfterFunc(streams, f) },
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(o.credentials()),
+		grpc.Creds(meteredCredentials{o.credentials(), newMeter(&o)}),
+		grpc.InTapHandle(s.limitCall(o.CallTimeout)),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes),
@@ -112,6 +69,7 @@ func NewServer(o Options) *Server {
 			PermitWithoutStream: true,
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle:     o.IdleTimeout,
 			MaxConnectionAge:      o.MaxConnectionAge,
 			MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
 			Time:                  deadPeerAfter,
@@ -120,34 +78,47 @@ func NewServer(o Options) *Server {
 	)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
+	s.streaming = streamingMethods(s.grpc.GetServiceInfo())
 	return s
 }
 
-func withDefaults(o Options) Options {
-	if o.MaxConnectionAgeGrace == 0 {
-		o.MaxConnectionAgeGrace = 10 * time.Second
+// streamingMethods returns the full names of the methods whose calls may stay open:
+// health watches and reflection.
+func streamingMethods(services map[string]grpc.ServiceInfo) map[string]bool {
+	names := make(map[string]bool)
+	for service, info := range services {
+		for _, method := range info.Methods {
+			if method.IsClientStream || method.IsServerStream {
+				names["/"+service+"/"+method.Name] = true
+			}
+		}
 	}
-	if o.KeepaliveMinTime == 0 {
-		o.KeepaliveMinTime = 5 * time.Second
-	}
-	if o.MaxMessageBytes == 0 {
-		o.MaxMessageBytes = 4 << 20
-	}
-	if o.MaxStreams == 0 {
-		o.MaxStreams = 1024
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	return o
+	return names
 }
 
-// credentials returns TLS or plain text, as configured.
-func (o *Options) credentials() credentials.TransportCredentials {
-	if o.Certificates == nil {
-		return insecure.NewCredentials()
+// limitCall returns a function that gives each unary call a deadline. Without one,
+// gRPC waits for the rest of a request as long as its connection lasts. Envoy sends
+// its own deadline, so its calls need no second one.
+func (s *Server) limitCall(timeout time.Duration) tap.ServerInHandle {
+	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		deadline, isSet := ctx.Deadline()
+		if isSet && time.Until(deadline) <= timeout || s.streaming[info.FullMethodName] {
+			return ctx, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		_ = cancel // gRPC cancels the parent when the call ends
+		return ctx, nil
 	}
-	return credentials.NewTLS(o.Certificates.config())
+}
+
+// countUnread reports a request that a bound kept from arriving.
+func (s *Server) countUnread(err error) {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		s.exceeded(BoundCallTimeout, nil)
+	case codes.ResourceExhausted:
+		s.exceeded(BoundMessageSize, nil)
+	}
 }
 
 // RegisterService registers a service and reports it as SERVING in the health service.
@@ -160,6 +131,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 // RegisterWire registers a service that works on messages in wire form, like
 // RegisterService. Only this server's codec supports such services.
 func (s *Server) RegisterWire(service *wire.Service) {
+	service.OnUnread(s.countUnread)
 	s.RegisterService(service.Description(), service)
 }
 

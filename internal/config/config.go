@@ -45,6 +45,20 @@ type Config struct {
 	GRPCMaxStreams uint32 `koanf:"grpc_max_streams" validate:"min=1,max=1000000"`
 	// GRPCMaxMessage is the maximum size of a request message, in bytes.
 	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
+	// GRPCIdleTimeout is the time after which a connection without calls is asked to
+	// close.
+	GRPCIdleTimeout time.Duration `koanf:"grpc_idle_timeout" validate:"min=1s,max=24h"`
+	// GRPCReceiveTimeout is the maximum time for a request message to arrive.
+	GRPCReceiveTimeout time.Duration `koanf:"grpc_receive_timeout" validate:"min=100ms,max=10m"`
+	// GRPCMaxUnfinished is the maximum memory, in bytes, of request messages on one
+	// connection that have not arrived completely. A connection above it is closed.
+	GRPCMaxUnfinished int `koanf:"grpc_max_unfinished" validate:"min=1048576,max=17179869184,gtefield=GRPCMaxMessage"`
+	// GRPCMaxUnfinishedTotal is the same for all connections together. Above it, the
+	// connection that holds the most is closed.
+	GRPCMaxUnfinishedTotal int `koanf:"grpc_max_unfinished_total" validate:"max=17179869184,gtefield=GRPCMaxUnfinished"`
+	// GRPCMaxResets is the maximum number of calls per second that one connection may
+	// cancel, on average over two seconds. A connection above it is closed.
+	GRPCMaxResets int `koanf:"grpc_max_resets" validate:"min=10,max=1000000"`
 
 	// GRPCStreamWorkers is the number of persistent goroutines for calls, which
 	// saves each call the growth of a new stack. Further calls use goroutines of

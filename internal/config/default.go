@@ -20,9 +20,23 @@ func Default() Config {
 		// An Envoy worker sends all its concurrent calls over one connection,
 		// and queues calls above this number.
 		GRPCMaxStreams: 1024,
-		// Envoy limits request headers to 60 KiB; a buffered body may be added
-		// to them.
-		GRPCMaxMessage: 4 << 20,
+		// Clients must not be able to exceed it, because gateways may let
+		// rejected calls pass. Envoy limits request headers to 60 KiB, sends the
+		// path twice to ext_authz, and may send one header in several
+		// descriptors.
+		GRPCMaxMessage: 512 << 10,
+		// Envoy reconnects within a millisecond when it needs to.
+		GRPCIdleTimeout: 5 * time.Minute,
+		// Gateways send a message as a whole.
+		GRPCReceiveTimeout: 5 * time.Second,
+		// 1024 calls of 64 KiB each.
+		GRPCMaxUnfinished: 64 << 20,
+		// With the garbage of the messages the process stays below 300 MB.
+		GRPCMaxUnfinishedTotal: 128 << 20,
+		// An Envoy worker cancels the calls that time out: with all of its 1024
+		// concurrent calls and the usual timeout of 200 ms, 5120 per second. A
+		// flood has ten times as many.
+		GRPCMaxResets: 10_000,
 		// A common number of concurrent calls; an idle worker costs a few kB.
 		GRPCStreamWorkers: 256,
 

@@ -154,12 +154,20 @@ func describeAccepted(fault validator.FieldError) string {
 		return "at most " + fault.Param() + unit(fault.Kind())
 	case "ltefield":
 		return "at most drain_timeout"
+	case "gtefield":
+		return "at least " + keyOf(fault.Param())
 	case "excludesall":
 		return "no spaces and no braces"
 	case "printascii":
 		return "printable ASCII only"
 	}
 	return cmp.Or(simpleTags[fault.Tag()], fault.Tag())
+}
+
+// keyOf returns the key of a field of Config.
+func keyOf(field string) string {
+	f, _ := reflect.TypeFor[Config]().FieldByName(field)
+	return f.Tag.Get("koanf")
 }
 
 // unit returns the unit of a length limit, "" for numbers.

@@ -38,6 +38,7 @@ type Metrics struct {
 	dropped   prometheus.Counter
 	damaged   prometheus.Counter
 	modes     *prometheus.GaugeVec
+	bounds    *prometheus.CounterVec
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
@@ -81,6 +82,7 @@ func New(b Build) *Metrics {
 		dropped:    prometheus.NewCounter(opts("decision_log_dropped_total", "Decisions dropped from the decision log.")),
 		damaged:    prometheus.NewCounter(opts("damaged_values_total", "Keys in Redis that did not contain valid counters: modified or written by another program.")),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
+		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
 		hash:       prometheus.NewGaugeVec(gauge("rules_info", "1 for the active rules, by the SHA-256 of their files and word lists: instances with the same hash decide alike."), []string{"hash"}),
 		active:     prometheus.NewGauge(gauge("rules", "Number of active rules.")),
@@ -91,7 +93,7 @@ func New(b Build) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of changed rule files, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes, m.bounds,
 		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -187,6 +189,12 @@ func (m *Metrics) DoorMode(door, mode string) {
 	m.modes.DeletePartialMatch(prometheus.Labels{"door": door})
 	m.modes.WithLabelValues(door, mode).Set(1)
 }
+
+// WatchBound exports the count of a bound, which is 0 until Bounded is called.
+func (m *Metrics) WatchBound(name string) { m.bounds.WithLabelValues(name) }
+
+// Bounded counts a connection or a call that a bound has ended.
+func (m *Metrics) Bounded(name string) { m.bounds.WithLabelValues(name).Inc() }
 
 // RuleDecided counts a decision made by the rule with this number.
 func (m *Metrics) RuleDecided(rule int64, verdict string) {

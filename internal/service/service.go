@@ -175,10 +175,16 @@ func (s *Service) grpcDoors(certificates *envoy.Certificates) *envoy.Server {
 	front := envoy.NewServer(envoy.Options{
 		MaxConnectionAge:      c.GRPCMaxConnectionAge,
 		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
+		IdleTimeout:           c.GRPCIdleTimeout,
+		CallTimeout:           c.GRPCReceiveTimeout + c.RedisBudget,
 		MaxMessageBytes:       c.GRPCMaxMessage,
+		MaxUnfinished:         int64(c.GRPCMaxUnfinished),
+		MaxUnfinishedTotal:    int64(c.GRPCMaxUnfinishedTotal),
+		MaxResets:             c.GRPCMaxResets,
 		MaxStreams:            c.GRPCMaxStreams,
 		StreamWorkers:         c.GRPCStreamWorkers,
 		DrainWait:             c.DrainWait,
+		Exceeded:              s.observeBounds(),
 		Certificates:          certificates,
 		Logger:                s.logger,
 	})

@@ -30,6 +30,7 @@ type Service struct {
 	description grpc.ServiceDesc
 	info        grpc.UnaryServerInfo // the same for every call
 	begin       func() Call
+	unread      func(error) // see OnUnread; may be nil
 }
 
 // NewService returns a service with the names of a generated service description,
@@ -47,6 +48,10 @@ func NewService(generated *grpc.ServiceDesc, begin func() Call) *Service {
 	return s
 }
 
+// OnUnread sets a function that is called with the error of each request that did not
+// arrive, or that its call could not read. It must be called before the first call.
+func (s *Service) OnUnread(f func(error)) { s.unread = f }
+
 // Description returns the description to register the service with. Its handlers
 // expect the codec that Front describes.
 func (s *Service) Description() *grpc.ServiceDesc { return &s.description }
@@ -57,6 +62,9 @@ func handle(service any, ctx context.Context, decode func(any) error, intercept 
 	call := s.begin()
 	defer call.End()
 	if err := decode(call); err != nil {
+		if s.unread != nil {
+			s.unread(err)
+		}
 		return nil, err
 	}
 	if intercept == nil {

@@ -1,0 +1,256 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// meter bounds what the peers of all connections can cause before a call is decided.
+// gRPC bounds the number of open streams and the size of a message, but not their
+// product: it extends the window of a stream to the length that a message announces,
+// so that one connection could hold 1024 times the maximum size. It also reads frames
+// of reset streams without end: it only waits while its answers are not read.
+type meter struct {
+	perConnection, total int64 // maximum memory of unfinished requests
+	maxResets            float64
+	exceeded             func(Bound, net.Addr)
+
+	held   atomic.Int64 // memory of unfinished requests, in all
+	ending sync.Mutex   // held by endLargest
+	mu     sync.Mutex
+	conns  map[*meteredConn]struct{}
+}
+
+func newMeter(o *Options) *meter {
+	return &meter{
+		perConnection: o.MaxUnfinished, total: o.MaxUnfinishedTotal, maxResets: float64(o.MaxResets), exceeded: o.Exceeded,
+		conns: make(map[*meteredConn]struct{}),
+	}
+}
+
+// endLargest ends the connection that holds the most while all together hold too much.
+func (m *meter) endLargest() {
+	m.ending.Lock()
+	defer m.ending.Unlock()
+	if m.held.Load() <= m.total {
+		return // another goroutine was first
+	}
+	if c := m.largest(); c != nil {
+		_ = c.end(BoundUnfinishedTotal)
+	}
+}
+
+func (m *meter) largest() *meteredConn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var largest *meteredConn
+	for c := range m.conns {
+		if largest == nil || c.held.Load() > largest.held.Load() {
+			largest = c
+		}
+	}
+	return largest
+}
+
+// meteredConn is a connection whose frames are metered in both directions. It is above
+// TLS.
+type meteredConn struct {
+	net.Conn
+	raw   net.Conn // below TLS
+	meter *meter
+	held  atomic.Int64 // memory of unfinished requests
+	close sync.Once
+
+	mu         sync.Mutex
+	in, out    frameScanner
+	unfinished map[uint32]int64 // memory by stream
+	resets     allowance
+	settings   allowance
+}
+
+// prefaceBytes is the length of the text that precedes a client's frames.
+const prefaceBytes = 24
+
+func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
+	c := &meteredConn{Conn: conn, raw: raw, meter: m, in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]int64)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conns[c] = struct{}{}
+	return c
+}
+
+// Read reads frames of the peer. It ends the connection if they exceed a bound.
+func (c *meteredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n == 0 {
+		return n, err
+	}
+	if bound := c.received(b[:n]); bound != "" {
+		return 0, c.end(bound)
+	}
+	if c.meter.held.Load() > c.meter.total {
+		c.meter.endLargest()
+	}
+	return n, err
+}
+
+// Write sends frames of the server.
+func (c *meteredConn) Write(b []byte) (int, error) {
+	if bound := c.sent(b); bound != "" {
+		return 0, c.end(bound)
+	}
+	return c.Conn.Write(b)
+}
+
+// Close closes the connection and releases what it held.
+func (c *meteredConn) Close() error {
+	c.close.Do(func() {
+		c.meter.mu.Lock()
+		delete(c.meter.conns, c)
+		c.meter.mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unfinished = nil
+		c.settle(-c.held.Load())
+	})
+	return c.Conn.Close()
+}
+
+// errBound is the error of a connection that exceeded a bound.
+var errBound = errors.New("the connection exceeded a bound")
+
+// end ends the connection because of a bound, and reports it.
+func (c *meteredConn) end(b Bound) error {
+	c.meter.exceeded(b, c.RemoteAddr())
+	_ = c.raw.Close() // first: closing TLS waits for a peer that does not read
+	_ = c.Close()     // the transport closes it again
+	return fmt.Errorf("%w: %s", errBound, b)
+}
+
+// settle adds to the memory that the connection holds. c.mu is locked.
+func (c *meteredConn) settle(change int64) {
+	if change != 0 {
+		c.held.Add(change)
+		c.meter.held.Add(change)
+	}
+}
+
+// received meters frames of the peer, and returns the bound that they exceed.
+func (c *meteredConn) received(b []byte) (exceeded Bound) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfinished == nil {
+		return "" // closed
+	}
+	var change int64
+	for {
+		f, rest, ok := c.in.next(b)
+		if !ok {
+			break
+		}
+		b = rest
+		switch f.kind {
+		case frameHeaders, frameData, frameContinuation:
+			change += c.grow(f)
+		case frameReset:
+			change -= c.finish(f.stream)
+			exceeded = c.countReset(exceeded)
+		case frameSettings:
+			if !f.has(flagAck) && !c.settings.take(maxSettings, settingsBurst) {
+				exceeded = BoundSettings
+			}
+		}
+	}
+	c.settle(change)
+	if exceeded == "" && c.held.Load() > c.meter.perConnection {
+		return BoundUnfinished
+	}
+	return exceeded
+}
+
+// sent meters frames of the server: a call that it ends needs no more of its request.
+// Its resets count too, because a peer can provoke them by invalid frames.
+func (c *meteredConn) sent(b []byte) (exceeded Bound) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfinished == nil {
+		return "" // closed
+	}
+	var change int64
+	for {
+		f, rest, ok := c.out.next(b)
+		if !ok {
+			break
+		}
+		b = rest
+		if f.kind == frameReset || f.kind == frameHeaders && f.has(flagEndStream) {
+			change -= c.finish(f.stream)
+		}
+		if f.kind == frameReset {
+			exceeded = c.countReset(exceeded)
+		}
+	}
+	c.settle(change)
+	return exceeded
+}
+
+// grow adds a part of a request to the memory of its stream, or finishes the stream
+// with the last part. It returns the change of the memory.
+func (c *meteredConn) grow(f frame) int64 {
+	if f.kind != frameContinuation && f.has(flagEndStream) {
+		return -c.finish(f.stream)
+	}
+	before, isOpen := c.unfinished[f.stream]
+	added := frameMemory(f.length)
+	switch {
+	case isOpen:
+	case f.kind == frameHeaders:
+		added += streamMemory
+	default:
+		return 0 // gRPC drops what belongs to no open stream
+	}
+	c.unfinished[f.stream] = before + added
+	return added
+}
+
+// finish forgets a stream. It returns the memory that it held.
+func (c *meteredConn) finish(stream uint32) int64 {
+	held, isOpen := c.unfinished[stream]
+	if isOpen {
+		delete(c.unfinished, stream)
+	}
+	return held
+}
+
+// countReset counts a reset, and returns the bound that is exceeded.
+func (c *meteredConn) countReset(exceeded Bound) Bound {
+	if !c.resets.take(c.meter.maxResets, resetBurst*c.meter.maxResets) {
+		return BoundResets
+	}
+	return exceeded
+}
+
+// meteredCredentials meters connections after their handshake, above TLS.
+type meteredCredentials struct {
+	credentials.TransportCredentials
+	meter *meter
+}
+
+// ServerHandshake does the handshake and returns the metered connection.
+func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := m.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return conn, info, err
+	}
+	return m.meter.wrap(conn, raw), info, nil
+}
+
+// Clone returns a copy.
+func (m meteredCredentials) Clone() credentials.TransportCredentials {
+	return meteredCredentials{m.TransportCredentials.Clone(), m.meter}
+}

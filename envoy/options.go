@@ -1,0 +1,110 @@
+package envoy
+
+import (
+	"cmp"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Options configure the front. A zero field means the default that its comment states.
+type Options struct {
+	// MaxConnectionAge is the age at which a connection is asked to end. Each Envoy
+	// worker keeps one connection, so without a maximum age an instance that starts
+	// later receives no calls. The default is no maximum.
+	MaxConnectionAge time.Duration
+	// MaxConnectionAgeGrace is the time that calls in progress then have to finish.
+	// The default is 10 s.
+	MaxConnectionAgeGrace time.Duration
+	// KeepaliveMinTime is the minimum interval between pings of a caller; a caller
+	// that pings more often loses its connection. The default is 5 s: gRPC's own
+	// default, 5 min, would disconnect an Envoy with a common connection_keepalive.
+	KeepaliveMinTime time.Duration
+	// IdleTimeout is the time after which a connection without calls is asked to end.
+	// The default is 5 min.
+	IdleTimeout time.Duration
+	// CallTimeout is the maximum duration of a call, from its header, unless the
+	// caller sets a shorter one. It bounds the time for a request to arrive, and so
+	// must exceed that time by the time of a decision. The default is 6 s.
+	CallTimeout time.Duration
+	// MaxMessageBytes is the maximum size of a request. The default is 512 KiB. A
+	// rejected request may fail open, so clients of the gateway must not be able to
+	// exceed it: Envoy admits 60 KiB of headers, sends a path twice to ext_authz, and
+	// may send one header in several descriptors to the rate limit service.
+	MaxMessageBytes int
+	// MaxUnfinished is the maximum memory, in bytes, of requests on one connection
+	// that have not arrived completely. The default is 64 MiB.
+	MaxUnfinished int64
+	// MaxUnfinishedTotal is the same for all connections together: above it, the
+	// connection that holds the most is ended. The default is 128 MiB.
+	MaxUnfinishedTotal int64
+	// MaxResets is the maximum number of calls per second that one connection may
+	// cancel, on average over two seconds. Canceled calls do not count as concurrent,
+	// so that without this bound a peer could begin calls without end. The default is
+	// 10,000: an Envoy worker cancels calls that time out.
+	MaxResets int
+	// MaxStreams is the maximum number of concurrent calls per connection; callers
+	// delay further calls. The default is 1024.
+	MaxStreams uint32
+	// StreamWorkers is the number of goroutines that are reused for calls, which
+	// saves each call the growth of a new stack. Further calls run in goroutines of
+	// their own; with 0, all do.
+	StreamWorkers uint32
+	// DrainWait is the time for which a drain keeps answering after it reports
+	// NOT_SERVING, so that health checks notice before connections end. The default
+	// is not to wait.
+	DrainWait time.Duration
+	// Certificates enable TLS. The default is plain text.
+	Certificates *Certificates
+	// Exceeded is called when a bound ends a connection or a call, with the address
+	// of the peer, which is nil for a call. It must return at once. It may be nil.
+	Exceeded func(Bound, net.Addr)
+	// Logger receives panics; the default is slog.Default.
+	Logger *slog.Logger
+}
+
+// The limits that are not configurable.
+const (
+	// maxHeaderBytes is the maximum size of the gRPC metadata of a call. Envoy sends
+	// less than 1 kB; gRPC's default is 16 MiB.
+	maxHeaderBytes = 64 << 10
+	// deadPeerAfter is the idle time after which a connection is pinged, and
+	// pingTimeout the time to answer. The connection of a caller that disappeared is
+	// freed after their sum.
+	deadPeerAfter = time.Minute
+	pingTimeout   = 20 * time.Second
+	// handshakeTimeout is the maximum duration of a handshake. A drain waits for
+	// handshakes in progress, so it must be well below the time of a drain.
+	handshakeTimeout = 3 * time.Second
+)
+
+// withDefaults replaces zero fields by their defaults.
+func withDefaults(o Options) Options {
+	o.MaxConnectionAgeGrace = cmp.Or(o.MaxConnectionAgeGrace, 10*time.Second)
+	o.KeepaliveMinTime = cmp.Or(o.KeepaliveMinTime, 5*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
+	o.CallTimeout = cmp.Or(o.CallTimeout, 6*time.Second)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 512<<10)
+	o.MaxUnfinished = cmp.Or(o.MaxUnfinished, 64<<20)
+	o.MaxUnfinishedTotal = cmp.Or(o.MaxUnfinishedTotal, 128<<20)
+	o.MaxResets = cmp.Or(o.MaxResets, 10_000)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 1024)
+	if o.Exceeded == nil {
+		o.Exceeded = func(Bound, net.Addr) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// credentials returns TLS or plain text, as configured.
+func (o *Options) credentials() credentials.TransportCredentials {
+	if o.Certificates == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(o.Certificates.config())
+}
