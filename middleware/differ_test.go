@@ -12,6 +12,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/middleware"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // If a program and the rules read a request differently, the client can choose what the
@@ -93,4 +94,50 @@ func sendTarget(t *testing.T, s *httptest.Server, target string) int {
 		t.Fatal(err)
 	}
 	return res.StatusCode
+}
+
+// If the program and the rules read the host differently, the client can choose what
+// rules with a condition on host see.
+func TestRulesReadTheHostOfTheProgram(t *testing.T) {
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(`
+[rules]
+rule : [direct] [host=shop.example] [] [result=0; return=1]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+`)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("shop.example/", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Handler", "1") })
+	limited := middleware.New(middleware.Options{Engine: engine.New(set)})(mux)
+	for _, c := range []struct {
+		target, host string
+		want         int
+	}{
+		{"/", "shop.example", 200},
+		{"/", "shop.example:80", 200},
+		{"/", "shop.example:80:80", 400},
+		{"/", "shop.example..", 400},
+		{"/", "user@shop.example", 400},
+		{"/", "shop.example:x", 400},
+		{"/", "shop.example,other.example", 400},
+		{"http://shop.example/", "other.example", 200},
+		{"http://other.example/", "shop.example", 200},
+		{"http://user@shop.example/", "other.example", 200},
+		{"http://shop.example../", "other.example", 400},
+	} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + c.target + " HTTP/1.1\r\nHost: " + c.host + "\r\n\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.RemoteAddr = "198.51.100.7:4711"
+		w := httptest.NewRecorder()
+		limited.ServeHTTP(w, r)
+		if handler, saw := w.Header().Get("Handler"), w.Header().Get("X-Koala-Rule"); w.Code != c.want || handler != saw {
+			t.Errorf("GET %s with Host %s: %d, want %d; handler %q, and the rules saw %q", c.target, c.host, w.Code, c.want, handler, saw)
+		}
+	}
 }

@@ -64,10 +64,10 @@ type Options struct {
 	// X-Forwarded-For. 0 takes the address of the client from the connection and
 	// ignores all headers; a negative number means 0.
 	TrustedHops int
-	// KeepMalformed decides requests whose paths have an invalid escape, a NUL, a
-	// fragment or an encoded dot segment (/a/%2e%2e). An encoded dot segment is then
-	// resolved, and the others stand for themselves. Otherwise such requests are
-	// refused with 400.
+	// KeepMalformed decides requests whose hosts are neither names nor addresses, and
+	// requests whose paths have an invalid escape, a NUL, a fragment or an encoded dot
+	// segment (/a/%2e%2e). An encoded dot segment is then resolved, and the others
+	// stand for themselves. Otherwise such requests are refused with 400.
 	KeepMalformed bool
 	// EncodedSlashes decides requests whose paths contain an encoded slash. The zero
 	// value refuses them, and also backslashes, with 400.

@@ -91,8 +91,9 @@ type Config struct {
 	// X-Forwarded-For.
 	TrustedHops int `koanf:"trusted_hops" validate:"min=0,max=32"`
 	// MalformedPaths determines the handling of a request whose path cannot be
-	// decoded, or has a fragment or an encoded dot segment: refuse it, or keep the
-	// path as received and resolve encoded dot segments.
+	// decoded, or has a fragment or an encoded dot segment, or whose host is
+	// malformed: refuse it, or keep path and host as received and resolve encoded
+	// dot segments.
 	MalformedPaths string `koanf:"malformed_paths" validate:"oneof=refuse keep"`
 	// AccelTargets lists the locations to which /v1/accel may send nginx. The
 	// first is the default, if the gateway names none.

@@ -95,18 +95,6 @@ func lastElement(list string) string {
 	return forwardedElement(list, 0)
 }
 
-// canonicalHost returns a host in lower case without its port, the brackets of an IPv6
-// address and a final dot, which does not change the host.
-func canonicalHost(s string) string {
-	host := trim(s)
-	if inside, found := strings.CutPrefix(host, "["); found {
-		host, _, _ = strings.Cut(inside, "]")
-	} else if name, port, found := strings.Cut(host, ":"); found && strings.IndexByte(port, ':') < 0 {
-		host = name
-	}
-	return lower(strings.TrimSuffix(host, "."))
-}
-
 // lower changes ASCII letters only. strings.ToLower would turn all bytes that are not
 // UTF-8 into one character.
 func lower(s string) string {

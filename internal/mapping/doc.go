@@ -33,10 +33,16 @@
 // client wrote. If the address is the peer of a connection (extauthz, middleware) and
 // cannot be parsed, such as that of a unix socket, the parameter ip is absent.
 //
+// # Hosts
+//
+// A host that is neither a name nor an address, with or without a port, is malformed:
+// programs disagree about which part of `name:80:80` is the host.
+//
 // # Targets
 //
-// The absolute form (`GET http://host/path`) is read as its path; the host is that of
-// the Host header, because gateways rewrite the target. `OPTIONS *` has the path `*` and
+// The absolute form (`GET http://host/path`) is read as its path. Its host must be that
+// of the Host header, because some programs use the one and others the other; a check
+// without X-Forwarded-Host has no header to compare. `OPTIONS *` has the path `*` and
 // matches no route. A CONNECT to `host:port` has neither path nor route. Any other target
 // without a leading slash is read as if it had one. A target with a fragment is
 // malformed, because applications disagree about where its path ends.

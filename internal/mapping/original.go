@@ -35,6 +35,8 @@ type original struct {
 	method  string
 	target  string
 	host    string
+	oddHost bool // whether the host is malformed
+	ownHost bool // whether the host is that of the check, because the gateway sent none
 	scheme  string
 	address netip.Addr
 	ip      string // the canonical text of address
@@ -88,7 +90,9 @@ func (q *original) readNginx() {
 	case url != "":
 		// A gateway that sets one of them forwards what a client sends in the other,
 		// and they cannot be distinguished.
-		q.disputed = cutAuthority(url) != cutAuthority(q.target)
+		_, path, _ := cutAuthority(q.target)
+		_, other, _ := cutAuthority(url)
+		q.disputed = path != other
 	}
 	q.readForwardedHost()
 	q.readForwardedProto()
@@ -109,7 +113,7 @@ func (q *original) readExtAuthzWeb(o *Options) {
 	if q.target == "" {
 		q.target = "/"
 	}
-	q.host = canonicalHost(q.call.Host)
+	q.setHost(q.call.Host)
 	q.readForwardedProto()
 	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops))
 }
@@ -117,7 +121,7 @@ func (q *original) readExtAuthzWeb(o *Options) {
 func (q *original) readFields() {
 	q.method = q.call.Method
 	q.target = q.call.Path
-	q.host = canonicalHost(q.call.Host)
+	q.setHost(q.call.Host)
 	q.scheme = lower(q.call.Scheme)
 }
 
@@ -129,13 +133,6 @@ func (q *original) readMiddlewareAddress(o *Options) {
 		return
 	}
 	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops-1))
-}
-
-func (q *original) readForwardedHost() {
-	q.host = canonicalHost(lastElement(q.header(xForwardedHost.key)))
-	if q.host == "" {
-		q.host = canonicalHost(q.call.Host)
-	}
 }
 
 func (q *original) readForwardedProto() {
@@ -185,9 +182,15 @@ func (q *original) splitTarget(segments []string, o *Options) ([]string, error) 
 		q.path = path
 		return nil, nil
 	case q.method == http.MethodConnect && !strings.HasPrefix(path, "/"):
-		return nil, nil
+		return nil, q.checkAuthority(path, o)
 	case !strings.HasPrefix(path, "/"):
-		path = cutAuthority(path)
+		var authority string
+		var absolute bool
+		if authority, path, absolute = cutAuthority(path); absolute {
+			if err := q.checkAuthority(authority, o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	path, err := q.readSlashes(path, o)
 	if err == nil && q.call.Door == doorname.Middleware && !o.KeepMalformed {

@@ -15,7 +15,8 @@ type Options struct {
 	// For the middleware it is the number of gateways before the process; 0 uses the
 	// address of the peer.
 	TrustedHops int
-	// KeepMalformed decides requests whose paths have an invalid escape, a NUL, a
+	// KeepMalformed decides requests whose hosts are malformed, or differ from that of
+	// the target, which are then used as received, and requests whose paths have an invalid escape, a NUL, a
 	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
 	// the others stand for themselves. Otherwise such requests are refused.
 	KeepMalformed bool
@@ -31,6 +32,9 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	p.Reset()
 	var q original
 	if err := q.read(r, o); err != nil {
+		return err
+	}
+	if err := q.checkHost(o); err != nil {
 		return err
 	}
 	var buffer [24]string // most paths have fewer segments

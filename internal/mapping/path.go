@@ -12,17 +12,18 @@ func cutTarget(target string) (path, query string) {
 	return path, query
 }
 
-// cutAuthority removes scheme and authority from a target in absolute form.
-func cutAuthority(path string) string {
-	scheme, rest, found := strings.Cut(path, "://")
+// cutAuthority splits a target in absolute form into its authority and its path, and
+// reports whether it has that form. Otherwise the path is the whole target.
+func cutAuthority(target string) (authority, path string, absolute bool) {
+	scheme, rest, found := strings.Cut(target, "://")
 	if !found || scheme == "" || strings.ContainsRune(scheme, '/') {
-		return path
+		return "", target, false
 	}
 	slash := strings.IndexByte(rest, '/')
 	if slash < 0 {
-		return "/"
+		return rest, "/", true
 	}
-	return rest[slash:]
+	return rest[:slash], rest[slash:], true
 }
 
 // normalizePath appends the segments of a path to segments, each decoded once, with dot

@@ -129,7 +129,7 @@ func TestCutAuthority(t *testing.T) {
 		"a/b://c/d":               "a/b://c/d",
 		"a":                       "a",
 	} {
-		if got := cutAuthority(path); got != want {
+		if _, got, _ := cutAuthority(path); got != want {
 			t.Errorf("cutAuthority(%q) = %q, want %q", path, got, want)
 		}
 	}

@@ -35,6 +35,13 @@ func disputed(door string, a, b field) error {
 	}
 }
 
+func malformedHost(what string) error {
+	return &Refusal{
+		Status: http.StatusBadRequest,
+		Reason: "malformed host: " + what,
+	}
+}
+
 func malformed(what string) error {
 	return &Refusal{
 		Status: http.StatusBadRequest,
