@@ -10,6 +10,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/service"
+	"github.com/koalagate/koalagate/internal/spelling"
 )
 
 // settings holds the flags of commands that need a configuration.
@@ -73,16 +74,16 @@ func unknownFlag(c *cobra.Command, name string) error {
 	var flags []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
 	if c.Flags().Lookup(configFlag) == nil {
-		return fmt.Errorf("unknown flag --%s%s", name, suggestion("--", config.Nearest(name, flags)))
+		return fmt.Errorf("unknown flag --%s%s", name, suggestion("--", spelling.Suggest(name, flags)))
 	}
 	keys := config.Keys()
 	if key := strings.ReplaceAll(name, "-", "_"); slices.Contains(keys, key) {
 		return fmt.Errorf("unknown flag --%s; set %s, or %s in the --config file", name, config.EnvName(key), key)
 	}
-	if near := config.Nearest(name, flags); near != "" {
+	if near := spelling.Suggest(name, flags); near != "" {
 		return fmt.Errorf("unknown flag --%s%s", name, suggestion("--", near))
 	}
-	near := config.Nearest(strings.ReplaceAll(name, "-", "_"), keys)
+	near := spelling.Suggest(strings.ReplaceAll(name, "-", "_"), keys)
 	return fmt.Errorf("unknown flag --%s%s", name, suggestion("the setting ", near))
 }
 

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/spelling"
 )
 
 // Keys returns the names of all options, in the order of Config.
@@ -71,42 +73,8 @@ func describeValue(value any) string {
 // unknownKey returns the error text for a key that does not exist.
 func unknownKey(key string, known []string) string {
 	text := "unknown key " + quoted(key)
-	if near := Nearest(key, known); near != "" {
+	if near := spelling.Suggest(key, known); near != "" {
 		text += "; did you mean " + quoted(near) + "?"
 	}
 	return text
-}
-
-// Nearest returns the word of known for which key is most likely a typo, or ""
-// if none is close.
-func Nearest(key string, known []string) string {
-	best, least := "", 1+max(2, len(key)/3)
-	for _, k := range known {
-		if d := distance(key, k); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance returns the number of letters to insert, remove or replace to turn a
-// into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/spelling"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -34,7 +34,7 @@ func (q *Question) Hints(set *rules.Set) []string {
 		if set.Uses(e.Key) || len(e.Key) < 4 { // short names such as ip and uid are too similar
 			continue
 		}
-		if near := config.Nearest(e.Key, missing); near != "" && near[0] == e.Key[0] {
+		if near := spelling.Suggest(e.Key, missing); near != "" && near[0] == e.Key[0] {
 			hints = append(hints, fmt.Sprintf("no rule uses the parameter %s; did you mean %s?", e.Key, near))
 		}
 	}
