@@ -22,8 +22,8 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/ration"
 )
 
 // Access is the part of the API that callers may use.
@@ -59,7 +59,7 @@ type server struct {
 	redisAway func() bool
 	logger    *slog.Logger
 	endpoints map[string]endpoint
-	unknown   ration.Line // calls of unknown paths
+	unknown   loglimit.Line // calls of unknown paths
 	calls     door.Pool[call]
 }
 

@@ -1,7 +1,6 @@
-// Package app opens what decides calls: rules that are reloaded when their files
-// change, counters in process or in Redis, and an engine over both. Go programs
-// (package koalagate) and the service (internal/service) open it with the same
-// options.
+// Package app opens an engine with its parts: rules that are reloaded when their
+// files change, and counters in process or in Redis. Go programs (package koalagate)
+// and the service (internal/service) open it with the same options.
 package app
 
 import (

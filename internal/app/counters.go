@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
@@ -30,7 +30,7 @@ type counters struct {
 // unavailable, or the in-process store alone.
 func openCounters(o *Options) (*counters, error) {
 	c := &counters{evaluated: o.Hooks.Evaluated}
-	full := &ration.Warner{Logger: o.Logger}
+	full := &loglimit.Warner{Logger: o.Logger}
 	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, OnFull: func() {
 		full.Warn("The in-process store is full; further identities share counters and may be refused for each other: raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
 	}})
@@ -68,7 +68,7 @@ func (c *counters) openRedis(o *Options) error {
 // redisOptions returns the options of the store, which also counts and logs damaged
 // keys.
 func redisOptions(o *Options) redis.Options {
-	damaged := &ration.Warner{Logger: o.Logger}
+	damaged := &loglimit.Warner{Logger: o.Logger}
 	all := *o.Redis
 	all.OnDamage = func(key string) {
 		if o.Hooks.Damaged != nil {
@@ -105,7 +105,7 @@ func logChange(o *Options) func(rescue.State) {
 // logRescue returns a function that logs calls that Redis did not answer while it
 // is considered reachable.
 func logRescue(logger *slog.Logger) func(error) {
-	unanswered := &ration.Warner{Logger: logger}
+	unanswered := &loglimit.Warner{Logger: logger}
 	return func(err error) {
 		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", redisconn.Remedy(err))
 	}

@@ -4,7 +4,7 @@ import (
 	"net"
 
 	"github.com/koalagate/koalagate/envoy"
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 )
 
 // remedies are the remedies for connections and calls that exceed a bound of the gRPC
@@ -21,10 +21,10 @@ var remedies = map[envoy.Bound]string{
 // observeBounds returns a function that counts and logs connections and calls that a
 // bound has ended.
 func (s *Service) observeBounds() func(envoy.Bound, net.Addr) {
-	warners := make(map[envoy.Bound]*ration.Warner, len(remedies))
+	warners := make(map[envoy.Bound]*loglimit.Warner, len(remedies))
 	for _, b := range envoy.Bounds() {
 		s.metrics.WatchBound(string(b))
-		warners[b] = &ration.Warner{Logger: s.logger}
+		warners[b] = &loglimit.Warner{Logger: s.logger}
 	}
 	return func(b envoy.Bound, peer net.Addr) {
 		s.metrics.Bounded(string(b))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
-	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/internal/trace"
 )
 
@@ -29,7 +29,7 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	if c.DecisionLog == "" {
 		return nil
 	}
-	dropped := &ration.Warner{Logger: l.logger}
+	dropped := &loglimit.Warner{Logger: l.logger}
 	log, err := trace.NewLog(trace.LogOptions{
 		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
 		Every: c.DecisionLogEvery,

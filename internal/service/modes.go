@@ -8,8 +8,8 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
-	"github.com/koalagate/koalagate/internal/ration"
 )
 
 // startModes returns the configured modes of the doors. Changes are recorded in
@@ -35,10 +35,10 @@ func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engi
 const maxObserved = 1000
 
 // observedLog logs refusals that doors in observe mode did not enforce, each kind at
-// most once per ration.Every.
+// most once per loglimit.Every.
 type observedLog struct {
 	logger *slog.Logger
-	kinds  ration.Lines[observedKind]
+	kinds  loglimit.Lines[observedKind]
 }
 
 // observedKind is the kind of a line: a door and the rule that would have refused, if
@@ -49,7 +49,7 @@ type observedKind struct {
 }
 
 func newObservedLog(logger *slog.Logger) *observedLog {
-	return &observedLog{logger: logger, kinds: ration.Lines[observedKind]{Most: maxObserved}}
+	return &observedLog{logger: logger, kinds: loglimit.Lines[observedKind]{Most: maxObserved}}
 }
 
 // log logs the overruled answers of a decision.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -32,7 +32,7 @@ func TestObservedRefusalsAreLoggedOncePerInterval(t *testing.T) {
 			l.log(call, refusal(202))
 		}
 		l.log(&engine.Call{Door: "accel", Fault: errors.New("malformed path")}, &engine.Decision{Answers: []engine.Answer{{Observed: rules.Deny}}})
-		time.Sleep(ration.Every)
+		time.Sleep(loglimit.Every)
 		l.log(call, refusal(201))
 
 		const line = `level=INFO msg="a refusal was observed and not enforced" `

@@ -16,8 +16,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
-	"github.com/koalagate/koalagate/internal/ration"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -205,7 +205,7 @@ func TestDamagedKeysAreLogged(t *testing.T) {
 // BenchmarkDamage measures the cost of reporting a damaged key, where all concurrent
 // calls meet one.
 func BenchmarkDamage(b *testing.B) {
-	m, w := metrics.New(metrics.Build{}), &ration.Warner{Logger: slog.New(slog.DiscardHandler)}
+	m, w := metrics.New(metrics.Build{}), &loglimit.Warner{Logger: slog.New(slog.DiscardHandler)}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -1,4 +1,4 @@
-package ration_test
+package loglimit_test
 
 import (
 	"bytes"
@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 )
 
 func TestWarningsAreLoggedOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(bytes.Buffer)
-		w := ration.Warner{Logger: slog.New(slog.NewTextHandler(log, nil))}
+		w := loglimit.Warner{Logger: slog.New(slog.NewTextHandler(log, nil))}
 		for range 25 {
 			w.Warn("it hurts", "key", "a\nb")
 			time.Sleep(time.Second)

@@ -1,16 +1,16 @@
-package ration_test
+package loglimit_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 )
 
 func TestKindsAreDueIndependently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lines := ration.Lines[string]{Most: 2}
+		lines := loglimit.Lines[string]{Most: 2}
 		for i, c := range []struct {
 			kind    string
 			skipped int64
@@ -26,7 +26,7 @@ func TestKindsAreDueIndependently(t *testing.T) {
 				t.Errorf("line %d, %s: due %v, skipped %d; want %v, %d", i, c.kind, due, skipped, c.due, c.skipped)
 			}
 		}
-		time.Sleep(ration.Every)
+		time.Sleep(loglimit.Every)
 		for kind, want := range map[string]struct {
 			skipped int64
 			due     bool
@@ -39,7 +39,7 @@ func TestKindsAreDueIndependently(t *testing.T) {
 }
 
 func TestLinesWithoutABound(t *testing.T) {
-	var lines ration.Lines[int]
+	var lines loglimit.Lines[int]
 	for kind := range 1000 {
 		if _, due := lines.Due(kind); !due {
 			t.Fatalf("kind %d was not due the first time", kind)

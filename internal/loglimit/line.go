@@ -1,6 +1,6 @@
-// Package ration limits log lines that every call may cause: each kind of line is
+// Package loglimit limits log lines that any call may cause: each kind of line is
 // logged at most once in ten seconds, with the number of lines that were skipped.
-package ration
+package loglimit
 
 import (
 	"sync/atomic"

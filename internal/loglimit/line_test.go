@@ -1,4 +1,4 @@
-package ration_test
+package loglimit_test
 
 import (
 	"sync"
@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/ration"
+	"github.com/koalagate/koalagate/internal/loglimit"
 )
 
 func TestLineIsDueOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var line ration.Line
+		var line loglimit.Line
 		for second := range 25 {
 			skipped, due := line.Due()
 			wantSkipped, wantDue := int64(0), second%10 == 0
@@ -30,7 +30,7 @@ func TestLineIsDueOncePerInterval(t *testing.T) {
 // Of concurrent callers one gets the line, and the others are counted.
 func TestConcurrentCallersGetOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var line ration.Line
+		var line loglimit.Line
 		var logged, total atomic.Int64
 		var callers sync.WaitGroup
 		for range 50 {
@@ -42,7 +42,7 @@ func TestConcurrentCallersGetOneLine(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		time.Sleep(ration.Every)
+		time.Sleep(loglimit.Every)
 		skipped, due := line.Due()
 		if total.Add(skipped); logged.Load() != 1 || total.Load() != 49 || !due {
 			t.Errorf("logged %d times, then due %v, with %d skipped; want once, and due with 49", logged.Load(), due, total.Load())
