@@ -3,17 +3,18 @@ package memory
 import "github.com/koalagate/koalagate/internal/store"
 
 // daily is the counter of a base rule: today's hits, and the second window,
-// which counts every hit that brings today's number to base or above.
+// which counts each hit that raises today's number to base or above.
 type daily struct {
 	today  window
 	second window
 }
 
-// split tells how the weight falls, hit by hit: how many of its hits find base
-// hits today and need room in the second window, and how many count there.
-// These are the former and the hit that brings today's number to base.
+// split divides the hits of the rule's weight. need is the number of hits that
+// arrive when today's number is already base, and so must fit into the second
+// window. counting is the number that count there: those, and the hit that raises
+// today's number to base.
 func (d *daily) split(r *store.Rule, now int64) (need, counting int64) {
-	free := max(r.Base-d.today.counted(now), 0)
+	free := max(r.Base-d.today.hitsAt(now), 0)
 	need = max(r.Weight-free, 0)
 	counting = need
 	if free > 0 && r.Weight >= free {
@@ -22,21 +23,21 @@ func (d *daily) split(r *store.Rule, now int64) (need, counting int64) {
 	return need, counting
 }
 
-func (d *daily) look(r *store.Rule, t moment) reading {
+func (d *daily) read(r *store.Rule, t moment) reading {
 	need, counting := d.split(r, t.now)
-	today, second := d.today.counted(t.now), d.second.counted(t.now)
+	today, second := d.today.hitsAt(t.now), d.second.hitsAt(t.now)
 	got := reading{
 		admits: need == 0 || second+counting <= r.Count,
 		retry:  d.second.end - t.now,
 		hits:   today,
 	}
-	// A closed second window that refuses can never admit as much.
+	// More hits than count fit into no window, not even an empty one.
 	if counting > r.Count {
-		got.retry = Never
+		got.retry = never
 	}
 	if today < r.Base {
 		end := t.dayEnd
-		if d.today.open(t.now) {
+		if d.today.isOpen(t.now) {
 			end = d.today.end
 		}
 		got.daily = true
@@ -44,7 +45,7 @@ func (d *daily) look(r *store.Rule, t moment) reading {
 		return got
 	}
 	got.limit, got.remaining, got.reset = r.Count, max(r.Count-second, 0), r.Time*1000
-	if d.second.open(t.now) {
+	if d.second.isOpen(t.now) {
 		got.reset = d.second.end - t.now
 	}
 	return got
@@ -52,13 +53,13 @@ func (d *daily) look(r *store.Rule, t moment) reading {
 
 func (d *daily) add(r *store.Rule, t moment) {
 	_, counting := d.split(r, t.now)
-	d.today.put(r.Weight, t.now, t.dayEnd)
-	d.second.put(counting, t.now, t.now+r.Time*1000)
+	d.today.count(r.Weight, t.now, t.dayEnd)
+	d.second.count(counting, t.now, t.now+r.Time*1000)
 }
 
 func (d *daily) refund(r *store.Rule, t moment) {
-	d.today.take(r.Weight, t.now)
-	d.second.take(r.Weight, t.now)
+	d.today.giveBack(r.Weight, t.now)
+	d.second.giveBack(r.Weight, t.now)
 }
 
 func (d *daily) until() int64 { return max(d.today.end, d.second.end) }

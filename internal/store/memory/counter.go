@@ -2,46 +2,46 @@ package memory
 
 import "github.com/koalagate/koalagate/internal/store"
 
-// A counter is what is kept for one rule and one subject. Its zero value is a
-// counter on which nothing was counted. The methods differ in their types:
-// window, daily, slide and bucket; store/lua has the same arithmetic under
-// the names of the methods.
+// A counter is the state of one rule and one subject. Its zero value is a counter
+// on which nothing was counted. Each method has a type of its own: window, daily,
+// slide and bucket. The Lua files in redis/lua have the same arithmetic under the
+// names of the methods.
 //
-// Nothing here reads a clock or checks a threshold: now and the thresholds
-// come with the call, so that a reload holds at once for what is counted.
+// A counter neither reads a clock nor stores thresholds: each call passes both, so
+// that reloaded thresholds apply at once to hits that are already counted.
 type counter interface {
-	// look tells what the counter says to the rule's weight.
-	look(r *store.Rule, t moment) reading
-	// add counts the rule's weight, whatever the limits.
+	// read returns the state of the counter, and whether the rule's weight fits.
+	read(r *store.Rule, t moment) reading
+	// add counts the rule's weight regardless of limits.
 	add(r *store.Rule, t moment)
-	// refund gives the rule's weight back, as far as it was counted.
+	// refund gives back the rule's weight, at most what was counted.
 	refund(r *store.Rule, t moment)
-	// learn makes the counter answer as another store did when it refused the
+	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
 	seed(r *store.Rule, a *store.Answer, t moment)
-	// until is the instant from which the counter is as new.
+	// until returns the instant from which the counter equals its zero value.
 	until() int64
 }
 
-// moment is when a plan is decided.
+// moment is the time at which a plan is decided.
 type moment struct {
 	now    int64 // ms since the epoch
-	dayEnd int64 // the first later instant whose local date differs; 0 where no rule asks for it
+	dayEnd int64 // the first later instant with another local date; 0 if no rule needs it
 }
 
-// reading is what a counter says to a weight.
+// reading is the state of a counter as it answers a weight.
 type reading struct {
-	admits    bool
+	admits    bool // the weight fits
 	daily     bool // the numbers are those of a base rule's free hits
 	limit     int64
 	remaining int64
-	reset     int64 // ms until the counter is as new
-	retry     int64 // ms until the weight fits, never if it cannot; says nothing if admits
-	hits      int64 // what is counted now; of a base rule the day's
+	reset     int64 // ms until the counter is empty or, for a bucket, full
+	retry     int64 // ms until the weight fits, or never; meaningless if admits
+	hits      int64 // the hits that count now; for a base rule those of the day
 }
 
-// never is the retry of a weight that does not fit into an empty counter.
-const Never = -1
+// never is the retry of a weight that does not fit even into an unused counter.
+const never = -1
 
 // newCounter returns the zero counter of a method.
 func newCounter(m store.Method) counter {
@@ -56,7 +56,7 @@ func newCounter(m store.Method) counter {
 	return new(window)
 }
 
-// unused holds a zero counter of each method to look at where none is kept.
+// unused holds a zero counter of each method, to read for rules without one.
 var unused = [...]counter{
 	store.Count: new(window),
 	store.Base:  new(daily),
@@ -64,7 +64,7 @@ var unused = [...]counter{
 	store.Token: new(bucket),
 }
 
-// saved is a copy of a counter, to undo what was counted on it.
+// saved is a copy of a counter, with which changes of it are undone.
 type saved struct {
 	counter counter
 	window  window
@@ -73,8 +73,8 @@ type saved struct {
 	bucket  bucket
 }
 
-// save copies what c holds. A shallow copy is enough: a slide never changes
-// the runs that a copy of it can see.
+// save copies the state of c. A shallow copy is enough: a slide never changes
+// the runs that a copy of it refers to.
 func (s *saved) save(c counter) {
 	s.counter = c
 	switch c := c.(type) {
@@ -89,7 +89,7 @@ func (s *saved) save(c counter) {
 	}
 }
 
-// restore puts back what save copied.
+// restore sets the counter to the copy.
 func (s *saved) restore() {
 	switch c := s.counter.(type) {
 	case *window:

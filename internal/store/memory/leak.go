@@ -6,36 +6,38 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// slide is the counter of a leak rule: runs of hits, oldest first. A run holds
-// no weight but the number of all hits ever counted up to its end, so that the
-// hits between any two runs are one subtraction, and where enough hits are out
-// or given back is a binary search. The numbers go round at 2^53.
+// slide is the counter of a leak rule: runs of hits, oldest first. A run does not
+// store its own hits but the number of all hits ever counted up to its end. So
+// the hits between two runs are one subtraction, and a binary search finds the
+// run at which enough hits have left or were given back. The numbers wrap around
+// at 2^53.
 type slide struct {
-	before int64 // all hits up to the oldest run
-	older  []run // all runs but the newest; never changed below len, see refund
+	before int64 // number of all hits before the oldest run
+	older  []run // all runs except the newest; elements are never changed, see refund
 	newest run   // at is 0 if there is none
-	gone   int64 // when the newest run is out
+	gone   int64 // the instant at which the newest run leaves
 }
 
 // run is the hits of one millisecond.
 type run struct {
 	at   int64 // ms since the epoch
-	upTo int64
+	upTo int64 // number of all hits up to its end
 }
 
-// round is where the numbers of hits begin again at 0. Fewer than round hits
-// are ever kept, so differences are exact, in a double too.
+// round is the number of hits at which the numbers wrap around to 0. A counter
+// always keeps fewer hits than that, so differences are exact, as doubles too.
 const round = store.MaxCounter + 1
 
 const (
-	// spareRuns is how many runs a counter has beyond its limit, where take
-	// never comes but update does. Further hits join the newest run.
+	// spareRuns is the number of runs that a counter may keep beyond its limit,
+	// which Update exceeds and Take does not. Further hits join the newest run.
 	spareRuns = 1024
-	// maxRuns bounds the runs of any counter, since a string in Redis is
-	// bounded. No rule needs as many that check does not warn of.
+	// maxRuns bounds the runs of any counter, because a string in Redis is
+	// bounded. The check of rules warns about rules that need more.
 	maxRuns = 1 << 24
 )
 
+// runs returns the number of runs.
 func (s *slide) runs() int {
 	if s.newest.at == 0 {
 		return 0
@@ -43,6 +45,7 @@ func (s *slide) runs() int {
 	return len(s.older) + 1
 }
 
+// run returns the run i.
 func (s *slide) run(i int) run {
 	if i < len(s.older) {
 		return s.older[i]
@@ -50,7 +53,7 @@ func (s *slide) run(i int) run {
 	return s.newest
 }
 
-// upTo is the number of all hits before the run i.
+// upTo returns the number of all hits before the run i.
 func (s *slide) upTo(i int) int64 {
 	if i == 0 {
 		return s.before
@@ -58,7 +61,7 @@ func (s *slide) upTo(i int) int64 {
 	return s.run(i - 1).upTo
 }
 
-// between is the number of hits from one number to a later one.
+// between returns the number of hits from one number to a later one.
 func between(from, to int64) int64 {
 	if to < from {
 		return to - from + round
@@ -66,7 +69,7 @@ func between(from, to int64) int64 {
 	return to - from
 }
 
-// forward is the number n hits after from.
+// forward returns the number that follows from by n hits.
 func forward(from, n int64) int64 {
 	if from >= round-n {
 		return from - (round - n)
@@ -74,9 +77,10 @@ func forward(from, n int64) int64 {
 	return from + n
 }
 
-// live returns the first run that is not out at now, and the hits from there.
-// From the instant on at which the rule that counted last sees none, there are
-// none, whatever this rule says: Redis may have dropped them by then.
+// live returns the first run that has not left at now, and the hits from there
+// on. None remain from the instant gone on, which the time of the rule that
+// counted last sets, even if r has a longer time: Redis may have dropped the
+// counter by then.
 func (s *slide) live(r *store.Rule, now int64) (first int, hits int64) {
 	n := s.runs()
 	if n == 0 {
@@ -92,13 +96,13 @@ func (s *slide) live(r *store.Rule, now int64) (first int, hits int64) {
 	return first, between(s.upTo(first), s.newest.upTo)
 }
 
-func (s *slide) look(r *store.Rule, t moment) reading {
+func (s *slide) read(r *store.Rule, t moment) reading {
 	first, hits := s.live(r, t.now)
 	got := reading{
 		admits:    hits+r.Weight <= r.Count,
 		limit:     r.Count,
 		remaining: max(r.Count-hits, 0),
-		retry:     Never,
+		retry:     never,
 		hits:      hits,
 	}
 	if hits > 0 {
@@ -111,7 +115,8 @@ func (s *slide) look(r *store.Rule, t moment) reading {
 	return got
 }
 
-// reaching is the first run from first on with which n hits are together.
+// reaching returns the first run at which the hits from the run first on add up
+// to n.
 func (s *slide) reaching(first int, n int64) int {
 	from := s.upTo(first)
 	return first + sort.Search(s.runs()-1-first, func(i int) bool {
@@ -130,8 +135,8 @@ func (s *slide) add(r *store.Rule, t moment) {
 	case s.newest.at == 0:
 		s.newest = run{at, upTo}
 	case at == s.newest.at, int64(s.runs()) >= min(r.Count+spareRuns, maxRuns):
-		// Hits that join a run take it along to their own instant: they
-		// stay for as long as they must, those before them for longer.
+		// The joined run moves to the instant of the new hits: these stay for
+		// their full time, the earlier ones for longer.
 		s.newest = run{at, upTo}
 	default:
 		s.older = append(s.older, s.newest)
@@ -140,6 +145,7 @@ func (s *slide) add(r *store.Rule, t moment) {
 	s.gone = s.newest.at + r.Time*1000
 }
 
+// newestUpTo returns the number of all hits ever counted.
 func (s *slide) newestUpTo() int64 {
 	if s.newest.at == 0 {
 		return s.before
@@ -147,7 +153,7 @@ func (s *slide) newestUpTo() int64 {
 	return s.newest.upTo
 }
 
-// prune forgets the runs that are out and returns the hits that are left.
+// prune drops the runs that have left and returns the number of hits that remain.
 func (s *slide) prune(r *store.Rule, now int64) int64 {
 	first, hits := s.live(r, now)
 	switch {
@@ -172,8 +178,8 @@ func (s *slide) refund(r *store.Rule, t moment) {
 	}
 	last := s.reaching(0, left)
 	s.newest = run{s.run(last).at, forward(s.before, left)}
-	// The capacity ends with the length, so that the next run is appended to
-	// a copy: whoever saved this slide still sees the runs behind it.
+	// The capacity is cut to the length, so that the next append copies: a saved
+	// copy of this slide still refers to the runs that follow.
 	s.older = s.older[:last:last]
 	s.gone = s.newest.at + r.Time*1000
 }

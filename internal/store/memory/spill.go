@@ -8,12 +8,13 @@ import "github.com/koalagate/koalagate/internal/store"
 //
 //   - no active counter is dropped, and no limit restarts;
 //   - each subject that shares is admitted at most what the rule admits, and is
-//     refused early if others have used it up: a flood of identities is limited
-//     as a whole, and a few identities too many hardly matter, because there are
-//     a thousand such counters;
-//   - a subject that shared a counter and fits later starts its own with a copy;
-//   - nothing is given back to a shared counter: a subject that had taken nothing
-//     could make room for others.
+//     refused early if other subjects have used it up: a flood of identities is
+//     limited as a whole, while a few identities beyond the bound hardly notice,
+//     because each rule has a thousand such counters;
+//   - a subject that shared a counter and fits later gets its own, which starts
+//     as a copy;
+//   - nothing is given back to a shared counter: otherwise a subject that had
+//     taken nothing could free hits for other subjects.
 
 // shareKey identifies a shared counter of a shard.
 type shareKey struct {
@@ -69,7 +70,7 @@ func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
 	if c := s.spilled[at]; c != nil {
 		return c
 	}
-	before := s.spill(r, part, now) // that of the last part, if it is active
+	before := s.spill(r, part, now) // the counter of the last part, if active
 	if len(s.spilled) >= s.room/4+parts {
 		at.part = lastPart
 		if c := s.spilled[at]; c != nil {

@@ -177,11 +177,11 @@ func (s *step) answerAgain(i int, a *store.Answer) {
 }
 
 // walk reads the set's rules in order up to the one that decides, and returns the
-// number of rules above it: all, if none decides.
+// number of rules above it: all of them if none decides.
 func (s *step) walk(i int, a *store.Answer) int {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
-		got := s.look(i, j)
+		got := s.read(i, j)
 		switch {
 		case got.admits:
 		case rules[j].Shadow:
@@ -195,11 +195,11 @@ func (s *step) walk(i int, a *store.Answer) int {
 }
 
 // complete reads all rules of the set. The decider is the first that refuses and
-// is no shadow rule, as in a walk.
+// is not a shadow rule, as in walk.
 func (s *step) complete(i int, a *store.Answer) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
-		got := s.look(i, j)
+		got := s.read(i, j)
 		if got.admits {
 			continue
 		}
@@ -238,7 +238,7 @@ func (s *step) report(i int, a *store.Answer) {
 		if rules[j].Shadow && !single {
 			continue
 		}
-		got := s.look(i, j)
+		got := s.read(i, j)
 		if a.Reporter >= 0 && got.remaining >= a.Remaining {
 			continue
 		}
@@ -274,8 +274,7 @@ func (s *step) refund(i int) {
 	}
 }
 
-// own returns the counter of rule j of set i that no other subject shares; nil if
-// there is none.
+// own returns the subject's own counter for rule j of set i; nil if there is none.
 func (s *step) own(i, j int) counter {
 	p := &s.places[s.first[i]+j]
 	if p.counter == nil {
@@ -285,7 +284,9 @@ func (s *step) own(i, j int) counter {
 	return p.counter
 }
 
-func (s *step) look(i, j int) reading {
+// read reads the counter of rule j of set i: its own, the shared one, or an unused
+// one.
+func (s *step) read(i, j int) reading {
 	r := &s.plan.Sets[i].Rules[j]
 	c := s.own(i, j)
 	if c == nil {
@@ -295,11 +296,12 @@ func (s *step) look(i, j int) reading {
 	if c == nil {
 		c = unused[r.Method]
 	}
-	return c.look(r, s.at)
+	return c.read(r, s.at)
 }
 
-// change returns the counter to be changed, which is then no longer only seeded,
-// and saves it if a refusal of another set may undo the change.
+// change returns the counter of rule j of set i, made if needed, for the caller to
+// change. The counter then no longer counts as only seeded. change saves it if a
+// refusal of another set may undo the change.
 func (s *step) change(i, j int) counter {
 	c := s.own(i, j)
 	if c == nil {

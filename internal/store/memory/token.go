@@ -2,55 +2,56 @@ package memory
 
 import "github.com/koalagate/koalagate/internal/store"
 
-// bucket is the counter of a token rule. It keeps what is missing rather than
-// what is there, so that the zero bucket is full. All is in token·ms: a token
-// is as many units as the rule's time has milliseconds, and a millisecond
-// refills count units. So nothing is lost by rounding, and all stays within
-// burst × time, which is at most 2^53.
+// bucket is the counter of a token rule. It stores the missing amount instead of
+// the level, so that the zero bucket is full. Amounts are in token·ms: a token is
+// as many units as the rule's time has milliseconds, and each millisecond refills
+// count units. So rounding loses nothing, and no amount exceeds burst × time,
+// which is at most 2^53.
 type bucket struct {
 	missing int64
-	at      int64 // when missing held
+	at      int64 // the instant at which missing was computed
 	time    int64 // the rule's time then, in ms
-	full    int64 // when nothing is missing any more
+	full    int64 // the instant from which the bucket is full
 }
 
-// short is what is missing at the moment. A clock before at adds nothing.
-func (b *bucket) short(r *store.Rule, now int64) int64 {
+// missingAt returns the amount that is missing at now. If the clock stepped back
+// before at, nothing was refilled since.
+func (b *bucket) missingAt(r *store.Rule, now int64) int64 {
 	if now >= b.full {
-		return 0 // by the rule that used it last, whatever this one says
+		return 0 // full is computed from the rule that used the bucket last, and holds for r too
 	}
 	missing := min(b.missing, r.Burst*r.Time*1000)
 	if b.time != r.Time*1000 && missing > 0 {
-		missing = b.converted(r)
+		missing = b.convert(r)
 	}
 	elapsed := now - b.at
 	if elapsed <= 0 {
 		return missing
 	}
-	// Compared before it is multiplied: count × elapsed may be beyond 2^63.
+	// Compare before multiplying: count × elapsed may exceed 2^63.
 	if elapsed >= ceilDiv(missing, r.Count) {
 		return 0
 	}
 	return missing - r.Count*elapsed
 }
 
-// converted is what is missing in units of the rule's new time. Whole tokens
-// stay what they were, a begun one counts as missing.
-func (b *bucket) converted(r *store.Rule) int64 {
+// convert returns the missing amount in units of the rule's new time. Whole
+// tokens stay; a token that is partly refilled counts as missing.
+func (b *bucket) convert(r *store.Rule) int64 {
 	tokens := ceilDiv(b.missing, b.time)
 	return min(tokens, r.Burst) * r.Time * 1000
 }
 
-func (b *bucket) look(r *store.Rule, t moment) reading {
+func (b *bucket) read(r *store.Rule, t moment) reading {
 	unit := r.Time * 1000
-	missing := b.short(r, t.now)
+	missing := b.missingAt(r, t.now)
 	level := r.Burst*unit - missing
 	got := reading{
 		admits:    r.Weight <= level/unit,
 		limit:     r.Burst,
 		remaining: level / unit,
 		reset:     ceilDiv(missing, r.Count),
-		retry:     Never,
+		retry:     never,
 		hits:      r.Burst - level/unit,
 	}
 	if !got.admits && r.Weight <= r.Burst {
@@ -64,9 +65,9 @@ func (b *bucket) add(r *store.Rule, t moment) {
 		return
 	}
 	unit := r.Time * 1000
-	missing := b.short(r, t.now)
+	missing := b.missingAt(r, t.now)
 	if r.Weight > (r.Burst*unit-missing)/unit {
-		missing = r.Burst * unit // it stops at empty
+		missing = r.Burst * unit // an empty bucket gets no emptier
 	} else {
 		missing += r.Weight * unit
 	}
@@ -74,9 +75,9 @@ func (b *bucket) add(r *store.Rule, t moment) {
 }
 
 func (b *bucket) refund(r *store.Rule, t moment) {
-	missing := b.short(r, t.now)
+	missing := b.missingAt(r, t.now)
 	if missing == 0 {
-		return // and its instant stays: a bucket that was never used has none
+		return // without setting at: an unused bucket stays the zero bucket
 	}
 	if r.Weight >= r.Burst {
 		missing = 0
@@ -86,6 +87,7 @@ func (b *bucket) refund(r *store.Rule, t moment) {
 	b.set(missing, r, t.now)
 }
 
+// set stores the missing amount at now.
 func (b *bucket) set(missing int64, r *store.Rule, now int64) {
 	at := max(now, b.at)
 	*b = bucket{missing, at, r.Time * 1000, at + ceilDiv(missing, r.Count)}
@@ -93,6 +95,7 @@ func (b *bucket) set(missing int64, r *store.Rule, now int64) {
 
 func (b *bucket) until() int64 { return b.full }
 
+// ceilDiv returns a / b rounded up.
 func ceilDiv(a, b int64) int64 {
 	if a%b != 0 {
 		return a/b + 1
