@@ -19,7 +19,8 @@ type counter interface {
 	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
 	seed(r *store.Rule, a *store.Answer, t moment)
-	// until returns the instant from which the counter equals its zero value.
+	// until returns the instant at which the counter ends: from then on it is like a
+	// zero counter.
 	until() int64
 }
 
@@ -35,7 +36,7 @@ type reading struct {
 	daily     bool // the numbers are those of a base rule's free hits
 	limit     int64
 	remaining int64
-	reset     int64 // ms until the counter is empty or, for a bucket, full
+	reset     int64 // ms until remaining equals limit again
 	retry     int64 // ms until the weight fits, or never; meaningless if admits
 	hits      int64 // the hits that count now; for a base rule those of the day
 }

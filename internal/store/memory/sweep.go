@@ -93,5 +93,5 @@ func allEnded(cells []cell, now int64) bool {
 	return true
 }
 
-// ended reports whether c has equaled its zero value for at least linger.
+// ended reports whether c ended at least linger ago.
 func ended(c counter, now int64) bool { return c.until()+linger <= now }

@@ -1,9 +1,10 @@
 -- Carrying out ---------------------------------------------------------------
 
--- The same where other counters of the request are in other slots: the answers
--- of a look come first, and receipts last. No set of it gives back or denies of
--- itself, and no rule allows.
-local function take_apart(shape, counters, from, upto, now, complete, answers)
+-- Carries out the part of a take whose other counters are in other slots: a take
+-- that wants undo records. Appends the answers of a browse, the answers, and the
+-- undo records. Its sets neither refund nor deny by default, and none of its rules
+-- allows.
+local function take_part(shape, counters, from, upto, now, complete, answers)
   local before, begin, n = {}, from, #answers
   for i = from + 1, upto do before[i] = counters[i].state or false end
   for i = 1, #shape do
@@ -11,7 +12,7 @@ local function take_apart(shape, counters, from, upto, now, complete, answers)
     from = from + #shape[i]
   end
   from, n = begin, n + #shape
-  local receipts, refused = {'\1'}, false
+  local undos, refused = {'\1'}, false
   for i = 1, #shape do
     local set = shape[i]
     local decider, refusals, remaining, reset, retry, daily = walk(set, counters, from, now, complete)
@@ -23,13 +24,13 @@ local function take_apart(shape, counters, from, upto, now, complete, answers)
         local r, c = set[j], counters[from + j]
         if refusals and refusals[skip] == j - 1 then
           skip = skip + 1
-          receipts[#receipts + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
+          undos[#undos + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
         elseif r.weight == 0 then
-          receipts[#receipts + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
+          undos[#undos + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
         else
           local s = c.state or c.method.unused
           c.state = c.method.add(s, r, now)
-          receipts[#receipts + 1] = struct.pack('>BI6I7I6', c.method.receipt(s, c.state, now))
+          undos[#undos + 1] = struct.pack('>BI6I7I6', c.method.undo_record(s, c.state, now))
         end
       end
       answers[n + i] = report(set, counters, from, now, refusals)
@@ -38,22 +39,23 @@ local function take_apart(shape, counters, from, upto, now, complete, answers)
   end
   if refused then
     for i = begin + 1, upto do counters[i].state = before[i] or nil end
-    receipts = {'\0'}
+    undos = {'\0'}
   end
-  answers[n + #shape + 1] = table.concat(receipts)
+  answers[n + #shape + 1] = table.concat(undos)
 end
 
--- The last first: a window is closed by the rule that opened it.
-local function give_back(counters, receipts, from, upto, now)
+-- Gives back by undo records, in reverse order: the rule that opened a window
+-- closes it.
+local function give_back(counters, undos, from, upto, now)
   for i = upto, from + 1, -1 do
-    local c, back = counters[i], receipts[i]
-    if back[1] > 0 and c.state then
-      c.state = c.method.back(c.state, back.rule, now, back[1] % 4 >= 2, back[1] >= 4, back[2], back[3], back[4])
+    local c, undo = counters[i], undos[i]
+    if undo[1] > 0 and c.state then
+      c.state = c.method.give_back(c.state, undo.rule, now, undo[1] % 4 >= 2, undo[1] >= 4, undo[2], undo[3], undo[4])
     end
   end
 end
 
--- A request of any other operation: each set is for itself.
+-- Carries out a request of any other operation: each set is independent.
 local function carry_out(shape, counters, from, now, answers)
   local operation = shape.operation
   for i = 1, #shape do
@@ -76,7 +78,7 @@ end
 local subjects, answers = {}, {struct.pack('>BI6', 1, now)}
 
 local function decide_all()
-  local counters, receipts, n = {}, {}, 0
+  local counters, undos, n = {}, {}, 0
   for i = 1, plan[7] do
     local shape, from = shapes[plan[at]], n
     at = at + 1
@@ -93,25 +95,25 @@ local function decide_all()
         end
         n = n + 1
         if shape.operation == GIVE_BACK then
-          receipts[n] = {plan[at], plan[at + 1], plan[at + 2], plan[at + 3], rule = set[j]}
+          undos[n] = {plan[at], plan[at + 1], plan[at + 2], plan[at + 3], rule = set[j]}
           at = at + 4
         end
         counters[n] = counter(subject, tag, methods, log, far)
       end
     end
     local operation = shape.operation
-    if shape.receipts then
-      take_apart(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
+    if shape.wants_undo then
+      take_part(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
     elseif operation == TAKE or operation == COMPLETE_TAKE then
       take(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
     else
-      if operation == GIVE_BACK then give_back(counters, receipts, from, n, now) end
+      if operation == GIVE_BACK then give_back(counters, undos, from, n, now) end
       carry_out(shape, counters, from, now, answers)
     end
   end
 end
 
--- A fault of one request's would be all callers': they are told that nothing
--- was written, and come again one by one.
+-- A fault in one request would fail all callers of the script call: the reply says
+-- that nothing was written, and each request is sent again alone.
 local fine, fault = pcall(decide_all)
 if not fine then return struct.pack('>BI6', 2, now) .. tostring(fault) end

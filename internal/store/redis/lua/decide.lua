@@ -1,7 +1,8 @@
 -- Reading ---------------------------------------------------------------------
 
--- A value's entries, three places each: tag, the instant from which it is as
--- new, body; n is how many places. Nothing of a damaged value is believed.
+-- Returns the entries of a value, three elements each: tag, the instant from which
+-- the counter is unused again, body; n is the number of elements. Nothing of a
+-- damaged value is used.
 local function parse(value, LAYOUT)
   if not value then return {expires = 0, n = 0, size = 0, counters = {}, absent = true} end
   local size = #value
@@ -19,9 +20,9 @@ local function parse(value, LAYOUT)
   return subject
 end
 
--- The counter of a tag: its state, nil if there is none, and the one stored. No
--- window lasts till far, and no bucket was used then: such an instant is damaged,
--- and would refuse for ever.
+-- Returns the counter of a tag: its state, nil if it is unused, and the stored
+-- state. No window ends at far or later, and no bucket was used then: an entry
+-- with such an instant is damaged, and would refuse forever.
 local function counter(subject, tag, methods, log, far)
   local c = subject.counters[tag]
   if c then return c end
@@ -29,7 +30,7 @@ local function counter(subject, tag, methods, log, far)
   subject.counters[tag] = c
   for i = 1, subject.n, 3 do
     if subject[i] == tag then
-      if subject[i + 1] < far or tag % 8 == 4 then -- a bucket may take ages
+      if subject[i + 1] < far or tag % 8 == 4 then -- a slow bucket may take longer to fill
         c.state = c.method.decode(subject[i + 2], subject[i + 1], log, far)
         c.stored = c.state
       end
@@ -44,19 +45,22 @@ end
 
 -- Deciding --------------------------------------------------------------------
 
--- counters are those of all requests; from is where a set's begin.
-local function look(r, c, now)
-  return c.method.look(c.state or c.method.unused, r, now)
+-- The functions below receive the counters of all requests; those of a set begin
+-- at from + 1.
+
+local function read(r, c, now)
+  return c.method.read(c.state or c.method.unused, r, now)
 end
 
--- Looks at the set's rules in order: up to the one that decides, or all for a
--- complete answer. Returns the place of that rule, what it says, and the rules
--- that refuse and do not decide, or for a complete answer all that refuse.
+-- Reads the set's rules in order: up to the one that decides, or all for a
+-- complete answer. Returns the position of the rule that decides, the indices of
+-- the rules that refuse without deciding (for a complete answer, of all rules that
+-- refuse), and the numbers of the rule that decides.
 local function walk(set, counters, from, now, complete)
   local decider, remaining, reset, retry, daily, refusals
   for j = 1, #set do
     local r = set[j]
-    local admits, _, left, till, wait, _, today = look(r, counters[from + j], now)
+    local admits, _, left, till, wait, _, today = read(r, counters[from + j], now)
     if not admits then
       if complete or r.shadow then
         refusals = refusals or {}
@@ -71,13 +75,14 @@ local function walk(set, counters, from, now, complete)
   return decider, refusals, remaining, reset, retry, daily
 end
 
--- The answer where no rule decided: it tells of the one with the least remaining.
+-- Returns the answer if no rule decided: the numbers of the rule with the least
+-- remaining.
 local function report(set, counters, from, now, refusals, single)
   local reporter, remaining, reset, daily, hits = -1, 0, 0, nil, single and 0 or nil
   for j = 1, #set do
     local r = set[j]
     if single or not r.shadow then
-      local _, _, left, till, _, counted, today = look(r, counters[from + j], now)
+      local _, _, left, till, _, counted, today = read(r, counters[from + j], now)
       if reporter < 0 or left < remaining then
         reporter, remaining, reset, daily = j - 1, left, till, today
         if single then hits = counted end
@@ -87,7 +92,7 @@ local function report(set, counters, from, now, refusals, single)
   return answer(reporter, remaining, reset, daily, nil, refusals, hits)
 end
 
--- Counts the first n rules of the set but the refusals.
+-- Counts the first n rules of the set, except those in refusals.
 local function add(set, n, refusals, counters, from, now)
   local skip = 1
   for j = 1, n do
@@ -101,6 +106,7 @@ local function add(set, n, refusals, counters, from, now)
   end
 end
 
+-- Gives back the weights of the set.
 local function refund(set, counters, from, now)
   for j = 1, #set do
     local r, c = set[j], counters[from + j]
@@ -108,8 +114,8 @@ local function refund(set, counters, from, now)
   end
 end
 
--- Answers a set without counting it, or counts it too if taking and it allows.
--- Returns the answer, and whether it allows.
+-- Decides a set, and counts it if taking is true and the set is allowed. Returns
+-- the answer, and whether it allows.
 local function decide(set, counters, from, now, complete, taking)
   local decider, refusals, remaining, reset, retry, daily = walk(set, counters, from, now, complete)
   if not decider then
@@ -121,11 +127,11 @@ local function decide(set, counters, from, now, complete, taking)
   return answer(decider - 1, remaining, reset, daily, retry, refusals), allows
 end
 
--- A request that counts everything if each of its sets allows, else nothing.
--- Its counters are those from number from + 1 up to number upto.
+-- Carries out a request that counts everything if each of its sets is allowed, else
+-- nothing. Its counters are those from from + 1 to upto.
 local function take(shape, counters, from, upto, now, complete, answers)
   local before, begin, n = {}, from, #answers
-  if #shape > 1 then -- only another set's refusal undoes what was counted
+  if #shape > 1 then -- only the refusal of another set undoes counts
     for i = from + 1, upto do before[i] = counters[i].state or false end
   end
   local allowed, refused = {}, false

@@ -1,23 +1,24 @@
--- leak: runs of hits, oldest first: the instant and the number of all hits ever
--- counted up to the run's end. The numbers begin again at 2^53. The newest runs
--- are in s.runs, older ones from number head to before tail in the log, a
--- string of its own that is read and written in place: however long it is, a
--- step touches a few runs of it.
+-- leak: runs of hits, oldest first. A run is an instant and the number of all hits
+-- ever counted up to the run's end; the numbers wrap around at 2^53. The newest
+-- runs are in s.runs. Older runs, from number head to before tail, are in the log,
+-- a string of its own that is read and written in place: however long it is, a step
+-- touches only a few of its runs.
 if used[LEAK] then
   local RUN = 13       -- bytes of a run
-  local INLINE = 32    -- runs in a value; beyond it, all but half go to the log
-  local SPARE = 1024   -- runs of a counter beyond its limit
-  local FEW = 1024     -- runs that are copied in one go
-  local MOVE = 256     -- runs of a longer log that a step moves
-  local MAX = 16777216 -- runs of any counter
-  local LATE = 256     -- runs behind the one that is given back
-  local BARE = 4096    -- runs in a value whose log is not named
+  local INLINE = 32    -- most runs in a value; of more, all but half go to the log
+  local SPARE = 1024   -- runs that a counter may have beyond its limit
+  local FEW = 1024     -- most runs that one step copies
+  local MOVE = 256     -- runs of a longer log that one step moves
+  local MAX = 16777216 -- most runs of any counter
+  local LATE = 256     -- most runs from the one that is given back to the newest
+  local BARE = 4096    -- most runs in a value whose log is not in KEYS
 
+  -- Returns the number of runs.
   local function length(s)
     return s.tail - s.head + #s.runs / 13
   end
 
-  -- Run i, counted from 0: its instant, and the number of all hits to its end.
+  -- Returns the instant of run i, from 0, and the number of all hits to its end.
   local function run(s, i)
     local logged = s.tail - s.head
     if i >= logged then return struct.unpack('>I6I7', s.runs, (i - logged) * 13 + 1) end
@@ -25,29 +26,32 @@ if used[LEAK] then
     return struct.unpack('>I6I7', redis.call('GETRANGE', s.log, at, at + 12))
   end
 
-  -- The instant of the oldest run; a state keeps it once it was read.
+  -- Returns the instant of the oldest run, which is read once per state.
   local function oldest(s)
     if not s.oldest then s.oldest = run(s, 0) end
     return s.oldest
   end
 
-  -- The number of all hits before run i.
+  -- Returns the number of all hits before run i.
   local function up_to(s, i)
     if i == 0 then return s.before end
     local _, n = run(s, i - 1)
     return n
   end
 
+  -- Returns the number of hits from one number to a later one.
   local function between(from, to)
     return (to - from) % 9007199254740992
   end
 
+  -- Returns the number that follows from by n hits.
   local function forward(from, n)
     local left = 9007199254740992 - n
     return from >= left and from - left or from + n
   end
 
-  -- The first of the runs from i to before n that is after the instant.
+  -- Returns the first run in [i, n) that is later than the instant out; n if none
+  -- is.
   local function after(s, i, n, out)
     while i < n do
       local middle = math.floor((i + n) / 2)
@@ -56,7 +60,7 @@ if used[LEAK] then
     return i
   end
 
-  -- The first run from i on with which that many hits are together.
+  -- Returns the first run at which the hits from run i on add up to hits.
   local function reaching(s, i, hits)
     local from, n = up_to(s, i), length(s) - 1
     while i < n do
@@ -67,7 +71,8 @@ if used[LEAK] then
     return i
   end
 
-  -- The first run that is not out, the hits from there, and the newest run.
+  -- Returns the first run that has not left, the number of hits from there on, and
+  -- the newest run.
   local function live(s, r, now)
     local n, out = length(s), now - r.time
     if n == 0 then return 0, 0, 0, s.before end
@@ -78,7 +83,7 @@ if used[LEAK] then
     return first, between(up_to(s, first), total), newest, total
   end
 
-  -- The state without the runs that are out, its hits, its newest run.
+  -- Returns the state without the runs that have left, its hits and its newest run.
   local function pruned(s, r, now)
     local first, hits, newest, total = live(s, r, now)
     if hits == 0 then
@@ -95,9 +100,10 @@ if used[LEAK] then
     return p, hits, newest, total
   end
 
-  -- Moves what a long log has in use to its begin, which is out: some runs a
-  -- step, so that no step keeps Redis for long. Until all have moved they are
-  -- read where they were. The runs from number start on move; moved of them have.
+  -- Moves the runs of a long log to its beginning, whose runs have left. Each step
+  -- moves only some, so that none occupies Redis for long. Until all have moved,
+  -- runs are read at their old positions. start is the number of the first run that
+  -- moves, moved the number of runs that have.
   local function move_log(s, log)
     if s.start == 0 then s.start = s.head end
     local moved = math.min(math.max(s.moved, s.head - s.start), s.tail - s.start)
@@ -116,7 +122,7 @@ if used[LEAK] then
     end
   end
 
-  -- Moves runs to the log if there are too many, and tidies the log.
+  -- Moves runs to the log if the value holds too many, and compacts the log.
   local function write_log(s, log, stored, now)
     local had = stored and stored.tail > 0
     if s.tail == 0 and had then redis.call('DEL', log) end
@@ -147,13 +153,13 @@ if used[LEAK] then
   methods[LEAK] = {
     unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
 
-    look = function(s, r, now)
+    read = function(s, r, now)
       local limit, weight = r.count, r.weight
       local first, hits, newest = live(s, r, now)
       local admits, retry = hits + weight <= limit, -1
       if not admits and weight <= limit then
         local at = run(s, reaching(s, first, hits + weight - limit))
-        retry = math.max(math.min(at, newest) + r.time - now, 1) -- whatever is in a log that somebody wrote to
+        retry = math.max(math.min(at, newest) + r.time - now, 1) -- valid even if another program wrote to the log
       end
       return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
     end,
@@ -188,14 +194,14 @@ if used[LEAK] then
       return p
     end,
 
-    receipt = function(_, s)
+    undo_record = function(_, s)
       local at = run(s, length(s) - 1)
       return 1, at, 0, 0
     end,
 
-    -- Off exactly that run: the newest instead would be another caller's. All
-    -- numbers from there on become less, so those runs come out of the log.
-    back = function(s, r, now, _, _, instant)
+    -- Takes the hits from exactly that run: the newest may be another caller's. All
+    -- numbers from there on decrease, so those runs are read out of the log.
+    give_back = function(s, r, now, _, _, instant)
       local p, hits = pruned(s, r, now)
       local n = length(p)
       local i = after(p, 0, n, instant - 1)
@@ -227,7 +233,7 @@ if used[LEAK] then
       if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
       local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
       if tail < head or head < start or start < moved then return nil end
-      -- The newest run is older than its own end, and numbers go round at 2^53.
+      -- The newest run is before the counter's end, and numbers are below 2^53.
       local newest, total = struct.unpack('>I6I7', body, #body - 12)
       if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
       if tail > 0 and not log then error('its log is not named') end

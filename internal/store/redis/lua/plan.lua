@@ -1,71 +1,75 @@
--- Carries out requests, one after the other, as one atomic step. A request is a
--- plan; those of many callers share the cost of a call, and each sees what the
--- ones before it did. Memory does the same in Go: memory/step.go walks the same way, and
--- count.go, base.go, leak.go and token.go are the methods.
+-- Carries out requests, one after the other, as one atomic step. A request is one
+-- plan. Requests of many callers share the cost of one script call, and each sees
+-- the effects of the requests before it. Package memory does the same in Go:
+-- memory/step.go walks sets in the same way, and count.go, base.go, leak.go and
+-- token.go are the methods.
 --
--- KEYS     The values of the subjects, each once; then the logs of the leak
---          counters, each once.
+-- KEYS     The keys of the subjects, each once; then the keys of the leak
+--          counters' logs, each once.
 --
 -- ARGV[1]  A msgpack array of integers:
---            now          ms since the epoch; 0 asks for the clock of Redis
+--            now          ms since the epoch; 0 means the clock of Redis
 --            linger       how long keys are kept beyond their end, in ms
---            counts       1 if all that is asked for is to take, on count rules
---            subjects, zones, shapes, requests: how many of each there are. The
---                         first so many KEYS are subjects
---            for each zone four instants, ascending: the first is the begin of
---                         a day, each other one an end and a begin
+--            counts       1 if the script may try the count path (counts.lua)
+--            subjects, zones, shapes, requests: the number of each. The first
+--                         KEYS, as many as subjects, are those of subjects
+--            for each zone: four instants in ascending order, the borders of
+--                         three consecutive days
 --            for each shape, which is a request without its keys:
---              zone       its number, from 1; 0 if no rule asks for the calendar
---              operation  as in store.go; 9 gives back by undo records; 16 more
---                         requests undo records from a take
---              sets, then for each of them:
+--              zone       the zone's number, from 1; 0 if no rule needs the calendar
+--              operation  as in store.go; 9 gives back by undo records; a take
+--                         plus 16 requests undo records
+--              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
---                rules, then for each of them:
+--                rules    the number of rules, then for each rule:
 --                  tag, time in ms (0 is the calendar day), weight, count, base
 --                  or burst, flags (1 shadow, 2 allows)
 --            for each request:
---              shape      its number, from 1
---              for each rule, set by set, the number of its subject's key, and
---                         behind it that of its log if it is a leak rule, 0 if
---                         the log is not named; then the four numbers of its
---                         undo record if it gives back
+--              shape      the shape's number, from 1
+--              for each rule, set by set: the number of the subject's key in KEYS;
+--                         for a leak rule the number of the log's key, 0 if KEYS
+--                         does not contain it; and if the operation is 9, the four
+--                         numbers of the undo record
 --
--- reply    A byte and the clock's instant in six. Where the byte is 0, nothing
---          was written: the days sent for a zone do not fit the instant. Where it
---          is 2, nothing was written either: a fault, whose words follow. Where it
---          is 1, there follow for each set of each request:
---            a byte     1 decided, 2 daily, 4 refusals follow, 8 hits follow
---            reporter   two bytes, signed; it decided where 1 is set
---            remaining, reset      six and seven bytes
---            retry      seven bytes, from 1, 0 is never; where 1 is set
---            refusals   two bytes, and that many indices of rules of two bytes
---            hits       seven bytes
---          before them, if undo records were requested, the answers of a browse for
---          each set, and behind them a byte: 1 if the request was counted, and
---          then for each rule its undo record (undo.go): flags (1 counted, 2
---          opened a window, 4 opened the second one) and numbers of six, seven
---          and six bytes
---          at the end, the number among KEYS, from 1, of each damaged value, in
+-- Reply    A status byte, then the instant by the script's clock in six bytes.
+--          Status 0: the days sent for a zone do not contain the instant; nothing
+--          was written. Status 2: a fault, whose text follows; nothing was
+--          written. Status 1: for each set of each request there follows:
+--            flags      one byte: 1 decided, 2 daily, 4 has refusals, 8 has hits
+--            reporter   two bytes, signed: the index of the rule that the numbers
+--                       are about, -1 for none; it is the decider if 1 is set
+--            remaining, reset: six and seven bytes
+--            retry      seven bytes, plus 1, so that 0 is never; only if 1 is set
+--            refusals   two bytes for their number, then two bytes for the index
+--                       of each rule; only if 4 is set
+--            hits       seven bytes; only if 8 is set
+--          If the request wants undo records, the answers of a browse for each set
+--          precede these, and a byte follows them: 1 if the request was counted,
+--          else 0. If 1, an undo record for each rule (undo.go) follows: flags
+--          (1 counted, 2 opened a window, 4 opened the second window) and numbers
+--          of six, seven and six bytes.
+--          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
--- A value is a byte that tells the layout, the instant at which Redis expires
--- the key, and entries: tag, the instant from which the counter is as new, the
--- length of the body, the body. From that instant on it is as new whatever the
--- thresholds have become, so that no answer depends on when Redis drops it. The
--- tag is return × 8 + method. Entries that no
--- rule of the plan asks for are carried along: they may belong to other rules,
--- or to other versions of this program. What is no such value is damaged: it is
--- taken for absent, told of, and replaced where something is written.
+-- A value is a byte that identifies the layout, the instant at which Redis expires
+-- the key, and entries. An entry is a tag, the instant from which its counter is
+-- unused again, the length of the body, and the body. From that instant on the
+-- counter is unused even if thresholds have changed since, so that no answer
+-- depends on when Redis drops the key. The tag is return × 8 + method. Entries
+-- that belong to no rule of the plan are kept: other rules, or other versions of
+-- this program, may use them. Any other value is damaged: it is treated as absent,
+-- reported in the reply, and replaced when its key is written.
 --
--- There are three phases: everything is read, everything is decided on states
--- that are never changed in place, and what became another state is written: a
--- key once, however many requests had to do with it. Nothing is written before
--- all is decided, so no fault leaves half a step.
+-- The script has three phases. It reads everything, decides everything on states
+-- that it never changes in place, and writes each key whose state was replaced
+-- once, however many requests changed it. It writes nothing before all is decided,
+-- so that no fault leaves half a step.
 --
--- The style serves speed: all of this runs with every call. To make a function
--- costs next to nothing, and 0.1 µs for each local that it takes from outside.
--- So functions are handed what they need, libraries are named in full, and the
--- functions of a method are made only where a rule asks for it.
+-- The style serves speed, because all of this runs in every call. Defining a
+-- function costs almost nothing, and 0.1 µs for each outer local that it uses. So
+-- functions receive what they need as arguments, library functions are called by
+-- their full names, and the functions of a method are defined only if a rule uses
+-- the method.
 
 local LAYOUT = 1
 local COUNT, BASE, LEAK, TOKEN = 1, 2, 3, 4
@@ -74,13 +78,13 @@ local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_B
 local plan = cmsgpack.unpack(ARGV[1])
 
 local now, linger = plan[1], plan[2]
-if now == 0 then -- read once: it moves within a script
+if now == 0 then -- read once, because the clock advances while a script runs
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 local far = now + 63244800000 -- twice the longest time of a rule
 
-local at = 8 -- where to read on in plan
+local at = 8 -- position of the next number in plan
 local day_ends = {}
 for i = 1, plan[5] do
   if now < plan[at] or now >= plan[at + 3] then
@@ -95,7 +99,7 @@ end
 local shapes, used = {}, {}
 for i = 1, plan[6] do
   local day_end, sets = day_ends[plan[at]] or 0, plan[at + 2]
-  local shape = {operation = plan[at + 1] % 16, receipts = plan[at + 1] >= 16}
+  local shape = {operation = plan[at + 1] % 16, wants_undo = plan[at + 1] >= 16}
   at = at + 3
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
@@ -118,14 +122,14 @@ end
 
 local values = plan[4] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[4])) or {}
 
--- When Redis may expire what is needed until then: with a quarter of slack, so
--- that few steps have to set it again.
+-- Returns the instant at which Redis may expire a key that is needed until till. A
+-- quarter of the time is added, so that few steps have to set it again.
 local function expiry(till, now, linger)
   local left = math.max(till - now, 0)
   return now + left + math.floor(left / 4) + linger
 end
 
--- An answer as it is sent.
+-- Returns an encoded answer.
 local function answer(reporter, remaining, reset, daily, retry, refusals, hits)
   if not (retry or refusals or hits) then
     return struct.pack('>Bi2I6I7', daily == 1 and 2 or 0, reporter, remaining, reset)

@@ -1,14 +1,14 @@
--- token: what is missing in the bucket, in token·ms, and the instant at which
--- it was; the rule's time then; the instant from which it is full.
+-- token: the amount missing in the bucket, in token·ms, and the instant at which it
+-- was computed; the rule's time then; the instant from which the bucket is full.
 if used[TOKEN] then
-  -- a / b rounded up, exact below 2^53.
+  -- Returns a / b rounded up, exact below 2^53.
   local function div_up(a, b)
     local rest = math.fmod(a, b)
     return rest > 0 and (a - rest) / b + 1 or a / b
   end
 
-  -- What is missing now.
-  local function short(s, r, now)
+  -- Returns the amount missing now.
+  local function missing_at(s, r, now)
     if now >= s.full then return 0 end
     local missing = math.min(s.missing, r.size * r.time)
     if s.time ~= r.time and missing > 0 then
@@ -16,15 +16,17 @@ if used[TOKEN] then
     end
     local elapsed = now - s.at
     if elapsed <= 0 then return missing end
-    -- Compared before it is multiplied: count × elapsed may be beyond 2^53.
+    -- Compare before multiplying: count × elapsed may exceed 2^53.
     if elapsed >= div_up(missing, r.count) then return 0 end
     return missing - r.count * elapsed
   end
 
+  -- Returns the number of whole tokens in a level.
   local function whole(level, time)
     return (level - math.fmod(level, time)) / time
   end
 
+  -- Returns the state with an amount missing now.
   local function state(s, r, now, missing)
     local at = math.max(now, s.at)
     return {missing = missing, at = at, time = r.time, full = at + div_up(missing, r.count)}
@@ -33,9 +35,9 @@ if used[TOKEN] then
   methods[TOKEN] = {
     unused = {missing = 0, at = 0, time = 0, full = 0},
 
-    look = function(s, r, now)
+    read = function(s, r, now)
       local burst, weight = r.size, r.weight
-      local missing = short(s, r, now)
+      local missing = missing_at(s, r, now)
       local level = burst * r.time - missing
       local tokens = whole(level, r.time)
       local admits, retry = weight <= tokens, -1
@@ -44,29 +46,29 @@ if used[TOKEN] then
     end,
 
     add = function(s, r, now)
-      local missing, size = short(s, r, now), r.size * r.time
+      local missing, size = missing_at(s, r, now), r.size * r.time
       if r.weight > whole(size - missing, r.time) then
-        return state(s, r, now, size) -- it stops at empty
+        return state(s, r, now, size) -- an empty bucket gets no emptier
       end
       return state(s, r, now, missing + r.weight * r.time)
     end,
 
     refund = function(s, r, now)
-      local missing = short(s, r, now)
+      local missing = missing_at(s, r, now)
       if missing == 0 then return s end
       if r.weight >= r.size then return state(s, r, now, 0) end
       return state(s, r, now, math.max(missing - r.weight * r.time, 0))
     end,
 
-    receipt = function(_, s)
+    undo_record = function(_, s)
       return 1, s.at, 0, 0
     end,
 
-    -- Without the take the bucket may have been full since, and what ran over
-    -- then is not there to be given back: all that was refilled since, as far as
-    -- can be known, since others may have given back meanwhile.
-    back = function(s, r, now, _, _, at)
-      local missing, tokens, elapsed = short(s, r, now), r.weight * r.time, math.max(now - at, 0)
+    -- Tokens that were refilled since the take are not given back. Without the take
+    -- the bucket might have been full, and the refill lost. Whether it was cannot be
+    -- known, because other calls may have given back meanwhile.
+    give_back = function(s, r, now, _, _, at)
+      local missing, tokens, elapsed = missing_at(s, r, now), r.weight * r.time, math.max(now - at, 0)
       if missing == 0 or s.time ~= r.time or elapsed >= div_up(tokens, r.count) then return s end
       return state(s, r, now, math.max(missing - tokens + r.count * elapsed, 0))
     end,

@@ -1,21 +1,26 @@
 -- The methods -----------------------------------------------------------------
 --
--- unused   the state of a counter on which nothing was counted
--- look     what the counter says to a rule's weight: admits, limit, remaining,
---          reset, retry (-1 is never), hits (for base the day's), and for base
---          whether the others are about the day, too (1)
--- add      the state with the rule's weight counted, whatever the limits
--- refund   the state with the weight given back, nil if nothing is left
--- receipt  what made another state of one, as receipt.go has it
--- back     the state without what a receipt says, nil if nothing is left
--- decode   the state in the body of an entry, nil if it is none
--- encode   the entry of a state, and the instant from which it is as new
+-- unused       the state of a counter on which nothing was counted
+-- read         returns the answer to a rule's weight: admits, limit, remaining,
+--              reset, retry (-1 is never), hits (for base those of the day), and
+--              for base 1 if limit, remaining and reset are those of the day
+-- add          returns the state with the rule's weight counted, regardless of
+--              limits
+-- refund       returns the state with the weight given back, nil if none remains
+-- undo_record  returns the undo record of the step from one state to another, as
+--              described in undo.go
+-- give_back    returns the state without the hits of an undo record, nil if none
+--              remain
+-- decode       returns the state in the body of an entry, nil if it is damaged
+-- encode       returns the entry of a state, and the instant from which the counter
+--              is unused again
 
 local methods = {}
 
--- 2^53-1, where counters saturate, is written out below: 9007199254740991.
+-- Counters saturate at 2^53-1, which is written below as 9007199254740991.
 
 -- A window is its hits and the instant at which it closes.
+
 local function counted(hits, closes, now)
   return now < closes and hits or 0
 end
@@ -34,7 +39,7 @@ if used[COUNT] then
   methods[COUNT] = {
     unused = {hits = 0, closes = 0},
 
-    look = function(s, r, now)
+    read = function(s, r, now)
       local limit, hits, closes = r.count, s.hits, s.closes
       if now >= closes then hits, closes = 0, r.closes end
       local reset = closes - now
@@ -50,12 +55,12 @@ if used[COUNT] then
       return {hits = take(s.hits, s.closes, r.weight, now), closes = s.closes}
     end,
 
-    receipt = function(before, s, now)
+    undo_record = function(before, s, now)
       return now >= before.closes and 3 or 1, s.closes, 0, 0
     end,
 
-    -- Whoever opened the window alone, closes it.
-    back = function(s, r, now, opened, _, closes)
+    -- The take that opened the window closes it if no other hits remain.
+    give_back = function(s, r, now, opened, _, closes)
       if now >= s.closes or s.closes ~= closes then return s end
       local hits = math.max(s.hits - r.weight, 0)
       if hits > 0 or not opened then return {hits = hits, closes = closes} end
@@ -71,10 +76,11 @@ if used[COUNT] then
   }
 end
 
--- base: today's window, and the second one.
+-- base: the window of today, and the second window.
 if used[BASE] then
-  -- How many of the weight's hits need room in the second window, and how many
-  -- count there: those, and the hit that brings today's number to base.
+  -- Returns the number of the weight's hits that must fit into the second window,
+  -- and the number that count there: those, and the hit that raises today's number
+  -- to base.
   local function split(s, r, now)
     local free = math.max(r.size - counted(s.hits, s.closes, now), 0)
     local need = math.max(r.weight - free, 0)
@@ -85,7 +91,7 @@ if used[BASE] then
   methods[BASE] = {
     unused = {hits = 0, closes = 0, second = 0, second_closes = 0},
 
-    look = function(s, r, now)
+    read = function(s, r, now)
       local base, limit = r.size, r.count
       local need, counting = split(s, r, now)
       local today, second = counted(s.hits, s.closes, now), counted(s.second, s.second_closes, now)
@@ -113,14 +119,14 @@ if used[BASE] then
       }
     end,
 
-    receipt = function(before, s, now)
+    undo_record = function(before, s, now)
       local counting = s.second - counted(before.second, before.second_closes, now)
       local flags = 1 + (now >= before.closes and 2 or 0)
       if counting == 0 then return flags, s.closes, 0, 0 end
       return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
     end,
 
-    back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
+    give_back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
       local b = {hits = s.hits, closes = s.closes, second = s.second, second_closes = s.second_closes}
       if now < closes and s.closes == closes then
         b.hits = math.max(s.hits - r.weight, 0)

@@ -1,6 +1,7 @@
 -- Writing ---------------------------------------------------------------------
 
--- The subject's entries, and until when they are needed.
+-- Returns the subject's encoded entries, and the instant until which they are
+-- needed.
 local function entries(subject, now)
   local parts, till = {}, 0
   for i = 1, subject.n, 3 do
@@ -13,7 +14,7 @@ local function entries(subject, now)
       elseif c.log then
         redis.call('DEL', c.log)
       end
-    elseif body and gone + 86400000 > now then -- else it is over for a day
+    elseif body and gone + 86400000 > now then -- else it has been unused for a day
       parts[#parts + 1] = struct.pack('>I5I6I2', tag, gone, #body) .. body
       till = math.max(till, gone)
     end
@@ -21,13 +22,13 @@ local function entries(subject, now)
   return table.concat(parts), till
 end
 
--- Writes a subject's value. In place is quicker than anew, and keeps the expiry.
--- Returns whether a value of another type was in the way.
+-- Writes a subject's value. Writing in place is faster than replacing the value,
+-- and keeps the expiry. Returns true if it replaced a value of another type.
 local function write(subject, key, now, linger, far, LAYOUT)
   local value, till = entries(subject, now)
   if value == '' then
     redis.call('DEL', key)
-  elseif till <= subject.expires and subject.expires < far then -- what is later was not written here, or is a slow bucket's
+  elseif till <= subject.expires and subject.expires < far then -- a later expiry was not written by this script, or belongs to a slow bucket
     if #value + 7 == subject.size then
       redis.call('SETRANGE', key, '7', value)
     else
@@ -37,7 +38,7 @@ local function write(subject, key, now, linger, far, LAYOUT)
     local expires = expiry(till, now, linger)
     local left = string.format('%.0f', expires - now)
     value = struct.pack('>BI6', LAYOUT, expires) .. value
-    -- Where nothing was read, a value of another type may be in the way.
+    -- The key may hold a value of another type, which MGET reports as absent.
     if not subject.absent or not redis.call('SET', key, value, 'PX', left, 'NX') then
       redis.call('SET', key, value, 'PX', left)
       return subject.absent
