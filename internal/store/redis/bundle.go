@@ -61,7 +61,7 @@ func (b *bundle) fail(err error) {
 	}
 }
 
-// pack encodes the script's argument. shortcut allows the script's count path;
+// pack encodes the script's argument. shortcut allows the script's short path;
 // linger is in ms; daysOf returns the days that the script may choose from for a
 // plan of a zone and a clock.
 func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) store.Days) {

@@ -94,25 +94,32 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestOnlyCountsAreCounts tells calls that count alone from all others: the
-// script believes it.
-func TestOnlyCountsAreCounts(t *testing.T) {
+// TestShortPathIsAllowedForPlainTakes checks which bundles let the script try its
+// short path. The script checks the values and the tags of each key, and nothing
+// else again.
+func TestShortPathIsAllowedForPlainTakes(t *testing.T) {
 	count := func(subject string, number int64) store.Rule {
 		return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 5}
 	}
+	plan := func(op store.Op, rules ...store.Rule) store.Plan {
+		return store.Plan{Op: op, Sets: []store.Set{{Allows: true, Rules: rules}}}
+	}
 	leak := count("d", 1)
 	leak.Method = store.Leak
+	refund, denies := plan(store.Take, count("a", 1)), plan(store.Take, count("a", 1))
+	refund.Sets[0].Refund, denies.Sets[0].Allows = true, false
 	for name, c := range map[string]struct {
 		plans  []store.Plan
 		counts bool
 	}{
-		"takes":                               {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("b", 1)}}}}, {Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}}, true},
-		"a browse":                            {[]store.Plan{{Op: store.Browse, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}}, false},
-		"a leak rule":                         {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), leak}}}}}, false},
-		"a set that refunds":                  {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Refund: true, Rules: []store.Rule{count("a", 1)}}}}}, false},
-		"two rules of one subject":            {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("a", 2)}}}}}, true},
-		"two rules of one subject, apart":     {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1), count("b", 1), count("a", 2)}}}}}, true},
-		"two rules of one subject, two calls": {[]store.Plan{{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 1)}}}}, {Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{count("a", 2)}}}}}, true},
+		"takes":                            {[]store.Plan{plan(store.Take, count("a", 1), count("b", 1)), plan(store.Take, count("a", 1))}, true},
+		"a browse":                         {[]store.Plan{plan(store.Browse, count("a", 1))}, false},
+		"a leak rule":                      {[]store.Plan{plan(store.Take, count("a", 1), leak)}, false},
+		"a set that refunds":               {[]store.Plan{refund}, false},
+		"a set that denies":                {[]store.Plan{denies}, false},
+		"two rules of a subject":           {[]store.Plan{plan(store.Take, count("a", 1), count("a", 2))}, false},
+		"two rules of a subject, apart":    {[]store.Plan{plan(store.Take, count("a", 1), count("b", 1), count("a", 2))}, true},
+		"two rules of a subject, in calls": {[]store.Plan{plan(store.Take, count("a", 1)), plan(store.Take, count("a", 2))}, true},
 	} {
 		b := new(bundle)
 		for i := range c.plans {

@@ -10,7 +10,7 @@
 -- ARGV[1]  A msgpack array of integers:
 --            now          ms since the epoch; 0 means the clock of Redis
 --            linger       how long keys are kept beyond their end, in ms
---            counts       1 if the script may try the count path (counts.lua)
+--            counts       1 if the script may try the short path (counts.lua)
 --            subjects, zones, shapes, requests: the number of each. The first
 --                         KEYS, as many as subjects, are those of subjects
 --            for each zone: four instants in ascending order, the borders of
