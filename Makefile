@@ -53,7 +53,7 @@ test: tools ## vet, and run every test against the real programs, with the race 
 	$(GOTEST) -race $(RACED) || status=1; \
 	$(GOTEST) -race -skip '$(DIALOGUES)' $(STORES) || status=1; \
 	$(GOTEST) -run '$(DIALOGUES)' $(STORES) || status=1; \
-	$(GOTEST) -p 1 $(ALONE) || status=1; \
+	$(GOTEST) -p 1 -parallel 4 $(ALONE) || status=1; \
 	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \
 	exit $$status
 

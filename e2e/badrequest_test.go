@@ -144,6 +144,7 @@ func oddAtRateLimit(t *testing.T, k *e2e.Koalagate) {
 
 // Through gateways, such values in a client's headers get a decision, never a 500.
 func TestOddHeadersThroughGateways(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", oddRules))
 	app := h.app()

@@ -16,6 +16,7 @@ import (
 
 // Two instances with one Redis share a limit, whichever of them Envoy calls.
 func TestEnvoyOverTwoInstances(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	instances := h.pair(h.file("rules.conf", limitedTo(5)))
 	app := h.app()
@@ -36,6 +37,7 @@ func TestEnvoyOverTwoInstances(t *testing.T) {
 // If koalagate does not answer or is down, the filter's failure mode applies, and
 // clients wait no longer than its timeout.
 func TestEnvoyWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(100)))
 	limits := `[ { actions: [ { remote_address: {} } ] } ]`
@@ -131,6 +133,7 @@ func load(t *testing.T, url string) (stop func() int64) {
 
 // Both filters are active while one instance after the other stops.
 func TestEnvoyWhileInstancesStop(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	rules, redis := h.file("rules.conf", limitedTo(1_000_000)), h.redis().URL()
 	start := func() *e2e.Koalagate {

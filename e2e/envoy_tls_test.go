@@ -85,6 +85,7 @@ func mutualCluster(address, more, ca, cert, key string) string {
 
 // Both sides use certificates, and koalagate's certificate changes under load.
 func TestEnvoyOverMutualTLS(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	servers, clients := h.authority("server-ca"), h.authority("client-ca")
 	cert, key := h.sign(servers, "koalagate")

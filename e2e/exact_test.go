@@ -25,6 +25,7 @@ rule : [count] [act=comment; uid=+] [time=3600; count=25;] [result=2; return=201
 // A limit of N admits exactly N of many concurrent requests, whichever gateway they
 // pass and whichever instance it calls.
 func TestExactlyTheLimitPassesTwoInstances(t *testing.T) {
+	t.Parallel()
 	rounds := 2
 	if *long {
 		rounds = 10

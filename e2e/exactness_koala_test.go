@@ -118,6 +118,7 @@ var koalaDialogue = []struct{ path, want string }{
 // An application gets the same answers from an instance that counts in process, and
 // from two instances with one Redis that it calls in turn.
 func TestKoalaAPIAnswersWordForWord(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	avoidMidnight(t)
 	rules := h.file("rules.conf", koalaRules)

@@ -172,6 +172,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if out, err := exec.Command(binary, "check", "--strict", file).CombinedOutput(); err != nil {
 				t.Errorf("check --strict: %v\n%s", err, out)
 			}

@@ -34,6 +34,7 @@ rule : [count] [from=+] [time=3600; count=1;] [result=2; return=201]
 // The effect of the policies with Envoy: gateway leaves it to each filter's failure
 // mode, and the others are decisions that Envoy enforces.
 func TestFailPoliciesAtEnvoy(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[string]map[string]int{
 		"gateway": {
 			"authz-closed": 503, "authz-open": 200,
@@ -77,6 +78,7 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 // The effect of the policies with gateways that use HTTP, with their samples and with
 // variants that fail closed.
 func TestFailPoliciesAtHTTPGateways(t *testing.T) {
+	t.Parallel()
 	closedHAProxy := [2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}
 	gateways := map[string]func(*fixture, *e2e.App, ...string) *e2e.Gateway{
 		"nginx":          nginxWith("nginx/nginx.conf"),

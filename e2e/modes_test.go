@@ -32,6 +32,7 @@ rule : [direct] [domain=shop] [] [result=2; return=102]
 // An instance that serves only Unix sockets: each door applies its mode, which
 // changes at run time.
 func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	sockets := map[string]string{"grpc": h.dir + "/grpc.sock", "http": h.dir + "/http.sock", "admin": h.dir + "/admin.sock"}
 	k := must(h.stage.Serve(binary, []string{"KOALAGATE_UNIX_SOCKET_MODE=0600"}, "--rules", h.file("rules.conf", refuseAll),

@@ -9,13 +9,14 @@ import (
 // Without Redis at startup, the service reports that and decides in process; when
 // Redis becomes available, it counts there.
 func TestRedisAbsentAtStart(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	gone := h.redis()
 	if err := gone.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(1)), "--redis", gone.URL())
-	if !strings.Contains(k.Log(), "Redis is away") {
+	if !strings.Contains(k.Log(), "Redis is unreachable") {
 		t.Errorf("the log does not report that Redis is unavailable:\n%s", k.Log())
 	}
 	if got := readyz(t, k); !got.Ready || got.Store != "degraded" || !strings.Contains(got.StoreError, "nothing listens there: start it") {
@@ -42,6 +43,7 @@ func TestRedisAbsentAtStart(t *testing.T) {
 
 // If Redis dies while the service runs, every request still gets a decision.
 func TestRedisKilledWhileRunning(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	redis := h.redis()
 	k := h.koalagate("--rules", h.file("rules.conf", limitedTo(2)), "--redis", redis.URL())

@@ -18,6 +18,7 @@ func limitedTo(count int) string {
 // A change of the rules applies to the next request through a gateway, however the
 // file was replaced; an invalid file changes nothing.
 func TestRuleChangesAtRunTime(t *testing.T) {
+	t.Parallel()
 	for _, way := range []struct {
 		name string
 		// lay writes the first text below dir, and returns the value of --rules and
@@ -110,6 +111,7 @@ func layConfigMap(h *fixture, dir, text string) (string, func(string)) {
 
 // A word list is reloaded when it changes, even if its rule file does not change.
 func TestWordListChangesAtRunTime(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
 	h.file("blocked.dat", "mallory\n")
 	rules := h.file("rules.conf", `
