@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 )
 
 // meter bounds what the peers of all connections can cause before a call is decided.
@@ -241,13 +243,32 @@ type meteredCredentials struct {
 	meter *meter
 }
 
+// meteredInfo carries the connection to the contexts of its calls.
+type meteredInfo struct {
+	credentials.AuthInfo
+	conn *meteredConn
+}
+
+// isComplete reports whether all requests on the connection of a call have arrived. A
+// request that arrives together with the header of its call is metered before the call
+// begins.
+func isComplete(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	info, ok := p.AuthInfo.(meteredInfo)
+	return ok && info.conn.held.Load() == 0
+}
+
 // ServerHandshake does the handshake and returns the metered connection.
 func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := m.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return conn, info, err
 	}
-	return m.meter.wrap(conn, raw), info, nil
+	metered := m.meter.wrap(conn, raw)
+	return metered, meteredInfo{info, metered}, nil
 }
 
 // Clone returns a copy.

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// peer is a connection whose frames a test writes; what it sends is discarded.
-type peer struct {
+// rawPeer is a connection whose frames a test writes; what it sends is discarded.
+type rawPeer struct {
 	net.Conn
 	frames bytes.Buffer
 }
 
-func (p *peer) Read(b []byte) (int, error)  { return p.frames.Read(b) }
-func (p *peer) Write(b []byte) (int, error) { return len(b), nil }
-func (p *peer) Close() error                { return nil }
-func (p *peer) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
+func (p *rawPeer) Read(b []byte) (int, error)  { return p.frames.Read(b) }
+func (p *rawPeer) Write(b []byte) (int, error) { return len(b), nil }
+func (p *rawPeer) Close() error                { return nil }
+func (p *rawPeer) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
 
 // newPeer returns a metered connection that has read the preface.
-func newPeer(t *testing.T) (*meteredConn, *peer, *http2.Framer) {
+func newPeer(t *testing.T) (*meteredConn, *rawPeer, *http2.Framer) {
 	t.Helper()
 	o := withDefaults(Options{})
-	p := new(peer)
+	p := new(rawPeer)
 	c := newMeter(&o).wrap(p, p)
 	p.frames.WriteString(http2.ClientPreface)
 	readAll(t, c, 7)

@@ -26,8 +26,8 @@ type Options struct {
 	// IdleTimeout is the time after which a connection without calls is asked to end.
 	// The default is 5 min.
 	IdleTimeout time.Duration
-	// CallTimeout is the maximum duration of a call, from its header, unless the
-	// caller sets a shorter one. It bounds the time for a request to arrive, and so
+	// CallTimeout is the maximum duration of a call whose request does not arrive
+	// together with its header. It bounds the time for a request to arrive, and so
 	// must exceed that time by the time of a decision. The default is 6 s.
 	CallTimeout time.Duration
 	// MaxMessageBytes is the maximum size of a request. The default is 512 KiB. A

@@ -96,13 +96,12 @@ func streamingMethods(services map[string]grpc.ServiceInfo) map[string]bool {
 	return names
 }
 
-// limitCall returns a function that gives each unary call a deadline. Without one,
-// gRPC waits for the rest of a request as long as its connection lasts. Envoy sends
-// its own deadline, so its calls need no second one.
+// limitCall returns a function that gives each unary call a deadline whose request has
+// not arrived. Without one, gRPC waits for the rest of a request as long as its
+// connection lasts.
 func (s *Server) limitCall(timeout time.Duration) tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		deadline, isSet := ctx.Deadline()
-		if isSet && time.Until(deadline) <= timeout || s.streaming[info.FullMethodName] {
+		if isComplete(ctx) || s.streaming[info.FullMethodName] {
 			return ctx, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
