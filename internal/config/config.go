@@ -25,8 +25,8 @@ type Config struct {
 	// AllowEmptyRules accepts a rule set without any rule.
 	AllowEmptyRules bool `koanf:"allow_empty_rules"`
 	// WatchInterval is the interval at which the content of rule files and word
-	// lists is checked. Changes that the operating system reports are read at
-	// once.
+	// lists is checked; it is longer if checks take more than a twentieth of it.
+	// Changes that the operating system reports are read at once.
 	WatchInterval time.Duration `koanf:"watch_interval" validate:"min=100ms,max=1h"`
 
 	// StateDir is a folder for this instance alone that keeps the last active

@@ -27,13 +27,18 @@ const (
 	// maxTries is the number of times that unstable files are read before Run
 	// waits for the next event or interval.
 	maxTries = 10
+	// pollShare bounds the time spent on checks: the time between two checks at
+	// intervals is at least pollShare times the duration of one. Reading the stamps
+	// of 100,000 files takes seconds.
+	pollShare = 20
 )
 
 // Options configures a Reloader. Only Files is required.
 type Options struct {
 	Files Files
 	// Interval is the time between two checks of the files' content, whether or
-	// not the operating system reports changes. The default is 2 s.
+	// not the operating system reports changes. It is longer for so many files that
+	// checks would take more than a twentieth of the time. The default is 2 s.
 	Interval time.Duration
 	// StateDir is a folder for this instance alone that keeps a copy of the last
 	// active rules, which are used at startup if the files are invalid. "" keeps
@@ -45,7 +50,8 @@ type Options struct {
 	// Logger receives a line for every generation and every rejection; the
 	// default is slog.Default.
 	Logger *slog.Logger
-	// Clock returns the time for State; the default is time.Now.
+	// Clock returns the time for State, and measures the duration of checks; the
+	// default is time.Now.
 	Clock func() time.Time
 }
 
@@ -65,6 +71,7 @@ type Reloader struct {
 	active   *rules.Set        // nil before the first
 	rejected [sha256.Size]byte // the content that was rejected last
 	unstable bool              // the files were unstable when they were last read
+	slow     bool              // a check took so long that the interval is longer
 }
 
 // New returns a Reloader, without reading any file.
@@ -114,7 +121,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 	w := newWatch(r.options.Logger, r.noEvents)
 	defer w.close()
 	w.follow(r.watched())
-	poll := time.NewTicker(r.options.Interval)
+	poll := time.NewTimer(r.options.Interval)
 	defer poll.Stop()
 	// The first check finds changes between First and the start of the watch.
 	due := time.NewTimer(0)
@@ -139,6 +146,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		case <-r.trigger:
 			forced = true
 		}
+		began := r.options.Clock()
 		// Unstable files may have become stable with their previous content.
 		if forced || r.unstable || r.last.changed() {
 			r.load(ctx, apply, forced)
@@ -148,7 +156,20 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 			gathering = true
 			due.Reset(gatherDelay)
 		}
+		poll.Reset(r.pollInterval(r.options.Clock().Sub(began)))
 	}
+}
+
+// pollInterval returns the time until the next check at intervals, after one that took
+// the given time. The first that exceeds the configured interval is logged.
+func (r *Reloader) pollInterval(took time.Duration) time.Duration {
+	interval := max(r.options.Interval, pollShare*took)
+	if interval > r.options.Interval && !r.slow {
+		r.slow = true
+		r.options.Logger.Warn("checking the rule files takes long; checking them less often", "took", took.String(), "interval", interval.String(),
+			"remedy", "use fewer files; changes that the operating system reports still apply at once")
+	}
+	return interval
 }
 
 // watched returns all paths that the rule set depends on, including those that

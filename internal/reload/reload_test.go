@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -363,6 +364,38 @@ func TestIntervalsDetectChangesWithoutEvents(t *testing.T) {
 	number := runIn(t, r)
 	write(t, path, ruleText(2))
 	waitFor(t, func() bool { return number.Load() == 2 })
+}
+
+// Checks take at most a twentieth of the time: here each takes two seconds or more.
+func TestSlowChecksAreSpaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	write(t, path, ruleText(1))
+	synctest.Test(t, func(t *testing.T) {
+		now, log := time.Now(), new(bytes.Buffer)
+		r := New(Options{
+			Files: Files{Paths: []string{path}}, Interval: time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Clock: func() time.Time { now = now.Add(2 * time.Second); return now },
+		})
+		if _, _, err := r.First(); err != nil {
+			t.Fatal(err)
+		}
+		r.noEvents = true
+		number := runIn(t, r)
+		synctest.Wait() // the first check is over
+		write(t, path, ruleText(2))
+		time.Sleep(39 * time.Second)
+		if number.Load() != 0 {
+			t.Error("the files were checked again before 40 s")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if number.Load() != 2 {
+			t.Error("the files were not checked after 41 s")
+		}
+		if n := strings.Count(log.String(), "checking them less often"); n != 1 {
+			t.Errorf("%d lines about it; want 1:\n%s", n, log)
+		}
+	})
 }
 
 func TestTriggerLoadsAtOnce(t *testing.T) {
