@@ -1,7 +1,6 @@
-// Package koalagate opens an engine that decides by rule files in the process of a
-// Go program. The rules are reloaded when their files change. The counters are in
-// process, or in a Redis that the program shares with its other instances and with
-// the koalagate of its gateways.
+// Package koalagate decides requests in a Go program, by rule files that it reloads
+// when they change. The counters are in process, or in a Redis that the program
+// shares with its other instances and with the koalagate service of its gateways.
 //
 //	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"rules.conf"}})
 //	if err != nil {
@@ -14,9 +13,9 @@
 //		// refuse
 //	}
 //
-// Package middleware puts a gate before HTTP handlers. Package engine has further
-// operations, such as refunds and atomic decisions about several inputs. The
-// service for gateways is cmd/koalagate.
+// Package middleware applies a gate to HTTP handlers. Package engine has more
+// operations, such as refunds and atomic decisions about several inputs. The service
+// for gateways is cmd/koalagate.
 package koalagate
 
 import (
@@ -33,7 +32,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Door is the name of the door of Gate.Allow, for Options.Modes and
+// Door is the door name of Gate.Allow, for use in Options.Modes and
 // Options.FailPolicies.
 const Door = "program"
 
@@ -45,34 +44,35 @@ type Options struct {
 	// folder of the rule file that names the list.
 	DictRoot string
 	// Redis is the URL of the Redis with the counters: redis://, unix://,
-	// redis-sentinel:// or redis-cluster://; rediss in place of redis uses TLS.
-	// While Redis is unavailable, this process counts for itself. "" counts in
-	// process, unless RedisOptions has a Client.
+	// redis-sentinel:// or redis-cluster://; with TLS rediss instead of redis. While
+	// Redis is unavailable, this process counts on its own. "" counts in process,
+	// unless RedisOptions has a Client.
 	Redis string
 	// RedisPrefix begins every key. "" is the prefix of the service, which then
 	// shares its counters with this program.
 	RedisPrefix string
-	// RedisOptions are further options of Redis. The zero value is that of the
-	// service.
+	// RedisOptions are further options of Redis. The zero value has the defaults of
+	// the service.
 	RedisOptions RedisOptions
-	// MaxIdentities is the number of identities with counters of their own in
-	// this process; further ones share counters. 0 means 1 000 000.
+	// MaxIdentities is the maximum number of identities with their own counters in
+	// this process; additional identities share counters. 0 means 1 000 000.
 	MaxIdentities int
-	// RescueShare is the share of each limit that this process admits while Redis
-	// is unavailable, above 0 and up to 1. 0 means 1. With 1/N, N instances admit
-	// together what one Redis would.
+	// RescueShare is the share of each limit that this process admits while Redis is
+	// unavailable, above 0 and up to 1. 0 means 1. With 1/N, N instances together
+	// admit as much as with Redis.
 	RescueShare float64
 	// FailPolicies are the policies of doors while Redis is unavailable; nil
 	// leaves them to the rules.
 	FailPolicies engine.Policies
-	// Modes are the modes of doors, which may change later; nil enforces.
+	// Modes are the modes of doors, which may change later. If it is nil, every door
+	// enforces.
 	Modes *engine.Modes
-	// Observe is called after each decision, in the goroutine of the caller. It
-	// must not retain its arguments. Nil for none.
+	// Observe, if not nil, is called after each decision, in the goroutine of the
+	// caller. It must not retain its arguments.
 	Observe func(*engine.Call, *engine.Decision, error)
-	// Logger receives messages about reloads, about changes in the availability
-	// of Redis and, at most every ten seconds, about calls that Redis did not
-	// answer. Nil for slog.Default.
+	// Logger receives messages about reloads, about changes in the availability of
+	// Redis and, at most every ten seconds, about calls that Redis did not answer.
+	// Nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -83,10 +83,10 @@ type Gate struct {
 	watch  sync.WaitGroup
 }
 
-// Open reads the rules, opens the counters and watches the rule files until Close.
-// Rules with errors are an error that names the first one. Later changes with
-// errors are logged, and the current rules stay. A Redis that is unreachable is no
-// error.
+// Open reads the rules, opens the counters and watches the rule files until Close. If
+// the rules have errors, Open returns an error that names the first one. If a later
+// change has errors, they are logged and the current rules stay active. An
+// unreachable Redis is not an error.
 func Open(o Options) (*Gate, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -107,8 +107,8 @@ func Open(o Options) (*Gate, error) {
 	return g, nil
 }
 
-// check returns an error for options that would let requests through by mistake,
-// or that contradict each other.
+// check returns an error for options that would admit requests by mistake, or that
+// contradict each other.
 func (o *Options) check() error {
 	if !(o.RescueShare >= 0 && o.RescueShare <= 1) { // also refuses NaN
 		return fmt.Errorf("koalagate: RescueShare is %v; want 0 … 1", o.RescueShare)
@@ -129,10 +129,10 @@ func (o *Options) hasRedis() bool {
 	return o.Redis != "" || !reflect.ValueOf(o.RedisOptions).IsZero()
 }
 
-// Allow decides about one hit with these parameters, and counts it if it is
-// allowed. It is a Take of Engine at the door Door. The error is that of ctx, of
-// parameters that cannot be decided, or of a Gate that Open did not return; the
-// Decision then does not allow.
+// Allow decides one hit with these parameters, and counts it if it is allowed. It
+// calls Engine with engine.Take at the door Door. Allow returns an error if ctx is
+// done, if the parameters are invalid, or if g was not returned by Open; the Decision
+// then does not allow the request.
 func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {
 	d, err := g.Engine().Decide(ctx, &engine.Call{
 		Door: Door, Op: engine.Take, Inputs: []engine.Input{{Params: rules.MakeParams(params)}},
@@ -143,7 +143,8 @@ func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Deci
 	return *d, nil
 }
 
-// Engine returns the engine of the gate.
+// Engine returns the engine of the gate. It is nil if g was not returned by Open; a
+// nil engine returns an error for every call.
 func (g *Gate) Engine() *engine.Engine {
 	if g == nil || g.app == nil {
 		return nil
@@ -151,7 +152,8 @@ func (g *Gate) Engine() *engine.Engine {
 	return g.app.Engine()
 }
 
-// Close stops watching the rule files and closes the counters. No call may follow.
+// Close stops watching the rule files and closes the counters. The gate must not be
+// used afterwards.
 func (g *Gate) Close() error {
 	if g == nil || g.app == nil {
 		return nil

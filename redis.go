@@ -9,40 +9,39 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// RedisOptions are options of Redis beside its URL and prefix.
+// RedisOptions are the options of Redis other than its URL and prefix.
 type RedisOptions struct {
-	// Username and Password are those of Redis, if the URL has none.
+	// Username and Password are the credentials for Redis, if the URL has none.
 	Username, Password string
-	// SentinelUsername and SentinelPassword are those of the Sentinels.
+	// SentinelUsername and SentinelPassword are the credentials for the Sentinels.
 	SentinelUsername, SentinelPassword string
-	// TLS are the files for a URL that begins with rediss.
+	// TLS names the files for a URL that begins with rediss.
 	TLS RedisTLS
-	// FixedTag puts all counters of a Cluster with this prefix into one slot, so
-	// that each call is one atomic step, all on one node. Otherwise the counters
-	// of an identity share a slot.
+	// FixedTag puts all counters with this prefix into one slot of a Cluster. Each
+	// call is then one atomic step, and one node serves all of them. Otherwise only
+	// the counters of one identity share a slot.
 	FixedTag bool
-	// Client is used in place of the URL. The program closes it. It must not
-	// repeat calls (MaxRetries -1), because a repeated call may count twice.
+	// Client is used instead of a connection to the URL. The program closes it. It
+	// must not retry calls (MaxRetries -1), because a repeated call may count twice.
 	Client goredis.UniversalClient
-	// Budget is the longest time that a call may take; 0 means 100 ms. The
-	// deadline of the caller, less 5 ms, bounds it too.
+	// Budget is the maximum time of a call; 0 means 100 ms. A call also ends 5 ms
+	// before the deadline of its context.
 	Budget time.Duration
-	// Batching is the way in which concurrent calls are sent; "" means
-	// BatchScript.
+	// Batching selects how concurrent calls are sent; "" means BatchScript.
 	Batching Batching
-	// NoCountPath sends calls that only take, on count rules alone, the general
-	// way. The answers are the same; they cost Redis more.
+	// NoCountPath disables the short path of the script for calls that only take hits
+	// on count rules. The answers are the same, but the load on Redis is higher.
 	NoCountPath bool
-	// Refusals is the number of refusals to remember, each for a second at most.
-	// Calls that Redis would refuse again are not sent. 0 means 32 768; a negative
-	// number remembers none.
+	// Refusals is the maximum number of refusals to remember, each for one second at
+	// most. Calls that Redis would refuse again are not sent. 0 means 32 768; a
+	// negative number disables this.
 	Refusals int
-	// OnDamage is called for each key that holds no counters, because something
-	// else wrote to it. Its counters restart. OnDamage is called by many goroutines,
-	// must return at once, and its panics are ignored.
+	// OnDamage, if not nil, is called for each key that contains no valid counters
+	// because another program wrote to it. Its counters restart. OnDamage is called
+	// from many goroutines and must return at once; its panics are ignored.
 	OnDamage func(key string)
-	// Linger is the time that Redis keeps a counter after its end; 0 means a
-	// second. Only calls with times of their own that are behind the clock of
+	// Linger is the time for which Redis keeps a counter after its end; 0 means one
+	// second. Only calls that set engine.Call.Now to a time before the clock of
 	// Redis, such as those of a replay, need more.
 	Linger time.Duration
 }
@@ -50,24 +49,24 @@ type RedisOptions struct {
 // RedisTLS names PEM files for connections with TLS. They are read for each new
 // connection, so that a renewed certificate needs no restart.
 type RedisTLS struct {
-	// CA is the certificates of the authorities of Redis; "" for those of the
+	// CA contains the certificates of the authorities for Redis; "" for those of the
 	// system.
 	CA string
-	// Cert and Key are the client certificate and its key; "" for none.
+	// Cert and Key contain the client certificate and its key; "" for none.
 	Cert, Key string
 	// ServerName is the name in the certificate of Redis; "" for the host of the
 	// address. Sentinels and Clusters often name hosts by address.
 	ServerName string
 }
 
-// Batching is the way in which concurrent calls are sent to Redis.
+// Batching selects how concurrent calls are sent to Redis.
 type Batching string
 
-// The ways of batching. The answers are the same, but not the load on Redis.
+// The batching modes. They give the same answers and differ in the load on Redis.
 const (
-	BatchScript   Batching = "script"   // one script call for all calls that wait: the least work for Redis
-	BatchPipeline Batching = "pipeline" // one round trip, with a script call per call
-	BatchOff      Batching = "off"      // a round trip per call
+	BatchScript   Batching = "script"   // one script call for all waiting calls: the lowest load on Redis
+	BatchPipeline Batching = "pipeline" // one round trip for all waiting calls, with one script call each
+	BatchOff      Batching = "off"      // one round trip per call
 )
 
 // redis returns the options of the store in Redis, or nil for none.

@@ -52,20 +52,19 @@ func (op Op) decides() bool {
 // Hits.
 const MaxHits = 1 << 31
 
-// Call is one question to an engine: an operation over one or more inputs,
-// evaluated in one atomic step. Op and Inputs are required.
+// Call is an operation on one or more inputs, which the engine evaluates in one
+// atomic step. Op and Inputs are required.
 type Call struct {
-	// Rules is the generation that the parameters were made with, from
-	// Engine.Rules, so that one call sees one generation. Nil uses the current
-	// one.
+	// Rules is the generation that the parameters were derived with, from
+	// Engine.Rules, so that one call uses one generation. Nil means the current one.
 	Rules *rules.Set
 	// Door is the name of the entry point of the call, for Modes, Policies and
 	// metrics.
 	Door string
 	// Op is the operation. The zero value is an error.
 	Op Op
-	// Inputs are the parameter sets to decide, at least one. A Take counts all
-	// of them or, if one is refused, none.
+	// Inputs are the parameter sets to decide, at least one. Take counts all of them
+	// or, if one is refused, none.
 	Inputs []Input
 	// Rule is the number of the rule that Peek and Reset concern.
 	Rule int64
@@ -73,15 +72,15 @@ type Call struct {
 	// names for this type of feedback, 1 or 2. 0 gives back the weight. It is an
 	// error with any other operation.
 	Erase int
-	// Fault is the reason why the door could make no parameters of the request,
-	// or nil. Decide returns it, unless the mode of the door lets the request
-	// through.
+	// Fault is the error that prevented the door from deriving parameters from the
+	// request, or nil. Decide returns it, unless the mode of the door lets the
+	// request through.
 	Fault error
 	// Now is the time of the decision in ms since the epoch, for replay and
 	// tests. 0 uses the clock of the store.
 	Now int64
-	// Scratch is memory that the decision is built in, for callers that decide
-	// often. Nil allocates.
+	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
+	// Nil allocates new memory.
 	Scratch *Scratch
 }
 
@@ -140,15 +139,15 @@ func (c *Call) check() error {
 	return nil
 }
 
-// Input is one parameter set of a call, and what it weighs. The zero value is one
-// hit without parameters.
+// Input is one parameter set of a call, and its weight. The zero value is one hit
+// without parameters.
 type Input struct {
 	// Params are the parameters of the request; nil for none.
 	Params *rules.Params
 	// Hits is the number of hits, 1 … MaxHits. 0 means 1.
 	Hits uint64
-	// NoHits makes the input weigh nothing: it is decided by the current
-	// counters, and nothing is counted. Hits must be 0.
+	// NoHits gives the input the weight 0: it is decided by the current counters, and
+	// nothing is counted. Hits must be 0.
 	NoHits bool
 	// Refund makes this input of a Take give its hits back, if no other input is
 	// refused. The input itself is never refused. It is an error with any other
@@ -167,13 +166,13 @@ func (in *Input) EffectiveHits() uint64 {
 	return max(in.Hits, 1)
 }
 
-// Override is a limit that comes with a call. Every counting rule that matches the
-// input acts as a count rule with these numbers for this call, with a counter of
-// its own. If no counting rule matches, an ad-hoc rule counts by Entries.
+// Override is a limit that is part of a call. Every counting rule that matches the
+// input acts as a count rule with these numbers for this call, with a counter of its
+// own. If no counting rule matches, an ad-hoc rule counts by Entries.
 type Override struct {
 	Count   int64 // hits per window, 0 … 4 294 967 295
 	Seconds int64 // length of the window, 1 … 31 622 400; rules.Day is the calendar day
-	// Entries are the keys and values that the ad-hoc rule counts by, in turn.
+	// Entries are alternating keys and values, by which the ad-hoc rule counts.
 	Entries []string
 }
 

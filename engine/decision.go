@@ -61,8 +61,8 @@ type Answer struct {
 	Limited bool
 	// Quota is the state of the reported counter.
 	Quota Quota
-	// Retry is the time after which the same weight would fit. It is negative if
-	// the input was not refused by a counting rule, or if it will never fit.
+	// Retry is the time after which the same weight would fit. It is negative if no
+	// counting rule refused the input, or if the weight will never fit.
 	Retry time.Duration
 	// Shadow lists the rules with shadow=1 that would have decided: counting
 	// rules that refused the weight, and direct rules that matched.

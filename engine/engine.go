@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Engine decides calls by the current rules. It is safe for concurrent use.
-// Engines are built with New; one that was not returns an error for every call.
+// Engine decides calls by the current rules. It is safe for concurrent use. Create an
+// Engine with New; the zero value and a nil Engine return an error for every call.
 type Engine struct {
 	settings
 	store       store.Store
@@ -21,7 +21,7 @@ type Engine struct {
 	evaluations sync.Pool
 }
 
-// settings are the options of an engine that need no other package.
+// settings are the options of an engine whose types belong to this package.
 type settings struct {
 	modes    *Modes
 	policies Policies
@@ -83,8 +83,9 @@ var noRules = sync.OnceValue(func() *rules.Set {
 	return none
 })
 
-// Rules returns the current generation of rules, never nil. A door takes it once
-// per call, makes the parameters with it and passes it to Decide in Call.Rules.
+// Rules returns the current generation of rules, never nil. A door calls Rules once
+// per call, derives the parameters with the result, and passes it to Decide in
+// Call.Rules.
 func (e *Engine) Rules() *rules.Set {
 	if e != nil {
 		if rs := e.rules.Load(); rs != nil {
@@ -105,9 +106,9 @@ func (e *Engine) Swap(rs *rules.Set) {
 
 var errNotBuilt = errors.New("engine: not built with engine.New")
 
-// Decide answers a call as the mode of its door requires. The error is the Fault
-// of the call, an InvalidError, or the error of ctx; the Decision is then nil. A
-// store that is unavailable is no error but a Decision.
+// Decide answers a call as the mode of its door requires. The error is the Fault of
+// the call, an InvalidError, or the error of ctx; the Decision is then nil. An
+// unavailable store is not an error: the Decision reports it.
 func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 	if e == nil || e.store == nil {
 		return nil, errNotBuilt

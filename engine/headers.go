@@ -83,9 +83,9 @@ func (a *Answer) decisionHeaders(dst []rules.Header, t quotaText) []rules.Header
 	return append(dst, rules.Header{Name: HeaderResult, Value: strconv.Itoa(a.Result.Number)})
 }
 
-// ClientHeaders appends the headers for the client of a gateway to dst, for
-// requests that pass and for refusals. It does not append the headers of the body
-// of a refusal. The decision is about one input.
+// ClientHeaders appends the headers for the client of a gateway to dst, for requests
+// that pass and for refusals. The headers that describe the body of a refusal are not
+// included. The decision must have exactly one input.
 func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Header {
 	if d.Degraded {
 		dst = append(dst, rules.Header{Name: HeaderDegraded, Value: "1"})

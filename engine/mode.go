@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Mode is the effect of the decisions of a door.
+// Mode determines the effect of a door's decisions.
 type Mode string
 
 // The modes of a door.
@@ -29,8 +29,8 @@ func ParseMode(name string) (Mode, error) {
 
 func (m Mode) known() bool { return m == ModeEnforce || m == ModeObserve || m == ModeOff }
 
-// Modes holds the modes of doors, which may change while the doors work. In the
-// zero value every door enforces. It is safe for concurrent use.
+// Modes holds the modes of doors, which may change while the doors work. The zero
+// value enforces at every door. It is safe for concurrent use.
 type Modes struct {
 	// Changed is called after each change, one at a time; nil for none. It must
 	// be set before the first change, and must not call Set.
@@ -53,7 +53,8 @@ func (m *Modes) Of(door string) Mode {
 	return ModeEnforce
 }
 
-// Set puts doors into modes, all at once. A door enforces if its mode is unknown.
+// Set changes the modes of several doors at once. A door with an unknown mode
+// enforces.
 func (m *Modes) Set(changes map[string]Mode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

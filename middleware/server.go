@@ -1,8 +1,7 @@
-// Package middleware is a net/http middleware that lets requests through to the
-// handlers of a Go program, or refuses them, by the same rules and counters as the
-// gateways.
+// Package middleware provides net/http middleware that admits or refuses the requests
+// of a Go program, by the same rules and counters as gateways use.
 //
-// It needs an engine, which package koalagate opens from rule files:
+// The middleware needs an engine, which package koalagate opens from rule files:
 //
 //	gate, err := koalagate.Open(koalagate.Options{Rules: []string{"rules.conf"}})
 //	…
@@ -74,9 +73,9 @@ type Options struct {
 	EncodedSlashes EncodedSlashes
 	// Presentation selects the headers of responses. The zero value sends all.
 	Presentation engine.Presentation
-	// Params returns parameters that the program knows of a request, such as the
-	// user of its session. They override those of [params] and [routes] in the
-	// rule files. Nil for none.
+	// Params returns additional parameters of a request, such as the user of its
+	// session. They override those of [params] and [routes] in the rule files. Nil
+	// for none.
 	Params func(*http.Request) map[string]string
 	// Refuse responds to a request that a rule refuses. The headers of the quota
 	// are already set; the decision is valid until Refuse returns. Nil sends the

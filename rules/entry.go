@@ -10,7 +10,7 @@ import (
 // of the entry's own Ret_code.
 func (r *Result) Entry(retCode int64) []byte { return r.AppendEntry(nil, retCode) }
 
-// AppendEntry appends Entry to b. It does without encoding/json, which needs four
+// AppendEntry appends Entry to b. It avoids encoding/json, which needs four
 // allocations per answer. Like Koala, it does not escape HTML characters.
 func (r *Result) AppendEntry(b []byte, retCode int64) []byte {
 	number := func(name string, n int64) { b = strconv.AppendInt(append(b, name...), n, 10) }

@@ -26,7 +26,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Severity says whether a finding prevents a rule set from becoming active.
+// Severity is the effect of a finding: whether the rule set can become active.
 type Severity uint8
 
 // The severities.

@@ -8,8 +8,8 @@ type Param struct {
 
 // Params are the parameters of one request, with unique names. A request has a few
 // dozen at most, for which a list is faster than a map and can be reused without
-// allocations; above fewParams a map has the indexes. The zero value is empty and ready
-// to use.
+// allocations. A larger list has a map as its index. The zero value is empty and
+// ready to use.
 type Params struct {
 	list   []Param
 	places map[string]int // the indexes of all names, if there are more than fewParams
@@ -74,7 +74,7 @@ func (p *Params) Set(name, value string) {
 	p.append(name, value)
 }
 
-// Get returns the value of name, and whether it was set.
+// Get returns the value of name, and reports whether it is set.
 func (p *Params) Get(name string) (string, bool) {
 	if i := p.find(name); i >= 0 {
 		return p.list[i].Value, true

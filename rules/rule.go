@@ -50,13 +50,14 @@ func (v Verdict) String() string {
 // FailPolicy is the behavior of a rule while the store is unavailable.
 type FailPolicy uint8
 
-// The policies of `fail=`. With FailUnset the policy of the door applies.
+// The policies of `fail=`, from the least to the most strict. With FailUnset the policy
+// of the door applies.
 const (
-	FailUnset FailPolicy = iota
-	FailAllow
-	FailRescue
-	FailGateway
-	FailDeny
+	FailUnset   FailPolicy = iota
+	FailAllow              // allow: the rule does not decide
+	FailRescue             // rescue: count in process
+	FailGateway            // gateway: leave the decision to the gateway's failure mode
+	FailDeny               // deny: refuse
 )
 
 // Day is the `time` that makes a count rule's window the calendar day, in
@@ -113,8 +114,8 @@ type Header struct {
 	Value string
 }
 
-// Verdict returns the meaning of the entry: Challenge if Need_vcode is not 0,
-// else Deny if Err_no is not 0, else Allow. A nil entry has none.
+// Verdict returns the meaning of the entry: Challenge if Need_vcode is not 0, else
+// Deny if Err_no is not 0, else Allow. It returns VerdictUnset for a nil entry.
 func (r *Result) Verdict() Verdict {
 	switch {
 	case r == nil:

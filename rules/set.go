@@ -8,13 +8,13 @@ type Source struct {
 	Text []byte
 }
 
-// DefaultTimezone applies if neither the rule files nor the service state a zone. It
-// is that of Koala.
+// DefaultTimezone is the time zone if neither the rule files nor Options name one. It
+// is Koala's.
 const DefaultTimezone = "Asia/Shanghai"
 
 // Options are the settings of Parse.
 type Options struct {
-	// Timezone applies to rule sets that state none; "" means DefaultTimezone.
+	// Timezone applies to rule sets that name none; "" means DefaultTimezone.
 	Timezone string
 	// RequireEnd rejects files without [end].
 	RequireEnd bool
