@@ -139,7 +139,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.nodes.refresh(ctx); err != nil {
 		return err
 	}
-	_, err := firstAnswer(ctx, s.nodes, *s.nodes.owning.Load(), func(ctx context.Context, n *node) (struct{}, error) {
+	_, err := firstAnswer(ctx, s.nodes, s.nodes.masters(), func(ctx context.Context, n *node) (struct{}, error) {
 		return struct{}{}, s.checkNode(ctx, n)
 	})
 	return err
@@ -218,7 +218,7 @@ func (s *Store) Inspect(ctx context.Context) ([]redisconn.Finding, error) {
 // has the budget of a call. An error names those that did not answer; the other
 // clocks are returned with it.
 func (s *Store) Clocks(ctx context.Context) ([]redisconn.Clock, error) {
-	if s.nodes.owning.Load() == nil {
+	if s.nodes.masters() == nil {
 		return nil, errors.New("redis: read the clocks: the nodes of the Cluster are unknown")
 	}
 	var all []redisconn.Clock

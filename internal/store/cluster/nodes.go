@@ -32,7 +32,7 @@ type nodes struct {
 	refreshes uint64       // number of refreshes that have begun
 	refreshed time.Time    // when the last one succeeded
 	closed    bool
-	owning    atomic.Pointer[[]*node] // those that owned slots at the last refresh
+	owning    atomic.Pointer[[]*node] // for masters
 
 	wake    chan struct{} // requests a refresh of the slot map
 	running sync.WaitGroup
@@ -126,11 +126,12 @@ func (k *nodes) at(addr string) *node {
 
 // drop forgets the nodes that have left the Cluster: they own no slots, are not
 // among the seeds, and are unreachable or were not named for long.
-func (k *nodes) drop(owning []*node) {
+func (k *nodes) drop() {
 	var left []*node
+	masters := k.masters()
 	k.mu.Lock()
 	for addr, n := range k.known {
-		if !k.closed && !slices.Contains(owning, n) && !slices.Contains(k.seeds, addr) &&
+		if !k.closed && !slices.Contains(masters, n) && !slices.Contains(k.seeds, addr) &&
 			(n.unreachable.Load() || time.Since(n.named) > keepUnnamed) {
 			delete(k.known, addr)
 			left = append(left, n)
@@ -158,6 +159,11 @@ func (k *nodes) all() []*node {
 	return list
 }
 
+// unreachable returns the unreachable nodes.
+func (k *nodes) unreachable() []*node {
+	return slices.DeleteFunc(k.all(), func(n *node) bool { return !n.unreachable.Load() })
+}
+
 // requestRefresh requests a refresh of the slot map soon.
 func (k *nodes) requestRefresh() {
 	select {
@@ -172,10 +178,8 @@ func (k *nodes) watch() {
 	_ = k.refresh(k.ctx) // calls report its error
 	for {
 		wait := refreshAnyway
-		for _, n := range k.all() {
-			if n.unreachable.Load() {
-				wait = refreshEvery
-			}
+		if len(k.unreachable()) > 0 {
+			wait = refreshEvery
 		}
 		select {
 		case <-k.ctx.Done():
@@ -197,14 +201,12 @@ func (k *nodes) watch() {
 // delays none of the others.
 func (k *nodes) checkUnreachable() {
 	var checking sync.WaitGroup
-	for _, n := range k.all() {
-		if n.unreachable.Load() {
-			checking.Go(func() {
-				if err := k.check(k.ctx, n); err != nil && k.ctx.Err() == nil {
-					n.leave(err) // the reason may have changed
-				}
-			})
-		}
+	for _, n := range k.unreachable() {
+		checking.Go(func() {
+			if err := k.check(k.ctx, n); err != nil && k.ctx.Err() == nil {
+				n.leave(err) // the reason may have changed
+			}
+		})
 	}
 	checking.Wait()
 }

@@ -66,7 +66,7 @@ func firstAnswer[T any](ctx context.Context, k *nodes, list []*node, f func(cont
 // joins the errors.
 func (k *nodes) eachOwner(f func(*node) error) error {
 	var faults nodeErrors
-	for _, n := range *k.owning.Load() {
+	for _, n := range k.masters() {
 		if err := f(n); err != nil {
 			faults = append(faults, &nodeError{addr: n.addr, err: err})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,16 +39,15 @@ func (k *nodes) Send(ctx context.Context, c *redis.Call) (abandoned bool, err er
 			n.breaker.Answered()
 			return false, nil
 		}
-		next := n
-		switch {
-		case abandoned:
-		case k.waitForKeys(ctx, c, err):
-			continue
-		default:
+		var next *node
+		if !abandoned {
+			if k.waitForKeys(ctx, c, err) {
+				continue
+			}
 			next = k.redirect(n, c, err)
 			redirects++
 		}
-		if abandoned || next == nil || redirects > maxRedirects {
+		if next == nil || redirects > maxRedirects {
 			k.judge(ctx, n, c, err, begin)
 			return abandoned, k.fault(n, err)
 		}
@@ -57,14 +57,9 @@ func (k *nodes) Send(ctx context.Context, c *redis.Call) (abandoned bool, err er
 
 // fault returns err as an error of n.
 func (k *nodes) fault(n *node, err error) error {
-	owning := k.owning.Load()
-	all := owning != nil
-	if all {
-		for _, other := range *owning {
-			all = all && other.unreachable.Load()
-		}
-	}
-	return &nodeError{n.addr, err, all}
+	masters := k.masters()
+	reachable := slices.ContainsFunc(masters, func(m *node) bool { return !m.unreachable.Load() })
+	return &nodeError{addr: n.addr, err: err, all: masters != nil && !reachable}
 }
 
 // redirect returns the node that a call must go to after n has refused it; nil

@@ -72,10 +72,9 @@ func (k *nodes) refresh(ctx context.Context) error {
 
 // runRefresh carries out a refresh.
 func (k *nodes) runRefresh(r *slotRefresh) {
-	var found slotMap
-	found, r.err = firstAnswer(k.ctx, k, k.queryOrder(), querySlots)
-	if r.err == nil && !k.apply(found) {
-		r.err = goredis.ErrClosed
+	var ranges []goredis.ClusterSlot
+	if ranges, r.err = firstAnswer(k.ctx, k, k.queryOrder(), querySlots); r.err == nil {
+		r.err = k.apply(ranges)
 	}
 	k.mu.Lock()
 	k.current = nil
@@ -85,7 +84,7 @@ func (k *nodes) runRefresh(r *slotRefresh) {
 	k.mu.Unlock()
 	close(r.done)
 	if r.err == nil {
-		k.drop(*k.owning.Load())
+		k.drop()
 	}
 }
 
@@ -96,9 +95,9 @@ func (k *nodes) queryOrder() []*node {
 	for _, seed := range k.seeds {
 		k.at(seed)
 	}
-	owned := k.owning.Load()
+	masters := k.masters()
 	for _, n := range k.all() {
-		if !n.unreachable.Load() && owned != nil && slices.Contains(*owned, n) {
+		if !n.unreachable.Load() && slices.Contains(masters, n) {
 			first = append(first, n)
 		} else {
 			rest = append(rest, n)
@@ -107,47 +106,43 @@ func (k *nodes) queryOrder() []*node {
 	return append(first, rest...)
 }
 
-// slotMap is a node's reply about the slots.
-type slotMap struct {
-	by     *node
-	ranges []goredis.ClusterSlot
-}
-
-// querySlots queries a node for the slot map. A node without any owner was reset,
-// or is not part of the Cluster any more: another node must answer.
-func querySlots(ctx context.Context, n *node) (slotMap, error) {
+// querySlots queries a node for the slot map. It returns the ranges that have an
+// owner, with the address of each owner completed. A node that knows no owner was
+// reset, or is not part of the Cluster any more: another node must answer.
+func querySlots(ctx context.Context, n *node) ([]goredis.ClusterSlot, error) {
 	ranges, err := n.client.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
-	if err == nil && !slices.ContainsFunc(ranges, isOwned) {
+	ranges = slices.DeleteFunc(ranges, isUnowned)
+	if err == nil && len(ranges) == 0 {
 		err = clusterDown("it has no slot map")
 	}
 	if err != nil {
-		return slotMap{}, fmt.Errorf("query %s for the slot map: %w", n.addr, err)
+		return nil, fmt.Errorf("query %s for the slot map: %w", n.addr, err)
 	}
-	return slotMap{n, ranges}, nil
+	for _, r := range ranges {
+		r.Nodes[0].Addr = n.resolve(r.Nodes[0].Addr)
+	}
+	return ranges, nil
 }
 
-// isOwned reports whether a range has slots and an owner.
-func isOwned(r goredis.ClusterSlot) bool {
-	return len(r.Nodes) > 0 && 0 <= r.Start && r.Start <= r.End && r.End < slots
+// isUnowned reports whether a range has no owner, or is not a range of slots.
+func isUnowned(r goredis.ClusterSlot) bool {
+	return len(r.Nodes) == 0 || r.Start < 0 || r.End < r.Start || r.End >= slots
 }
 
 // clusterDown returns the error that a node would reply with CLUSTERDOWN.
 func clusterDown(text string) error { return redisconn.Reply("CLUSTERDOWN " + text) }
 
-// apply replaces the slot map. It reports whether it did: after close no node
-// can be added.
-func (k *nodes) apply(found slotMap) bool {
-	var owning []*node
-	for _, r := range found.ranges {
-		if !isOwned(r) {
-			continue
-		}
-		owner := k.at(found.by.resolve(r.Nodes[0].Addr))
+// apply replaces the slot map. It fails only after close, when no node can be
+// added.
+func (k *nodes) apply(ranges []goredis.ClusterSlot) error {
+	var masters []*node
+	for _, r := range ranges {
+		owner := k.at(r.Nodes[0].Addr)
 		if owner == nil {
-			return false
+			return goredis.ErrClosed
 		}
-		if !slices.Contains(owning, owner) {
-			owning = append(owning, owner)
+		if !slices.Contains(masters, owner) {
+			masters = append(masters, owner)
 		}
 		for slot := r.Start; slot <= r.End; slot++ {
 			if k.owners[slot].Load() != owner {
@@ -155,8 +150,17 @@ func (k *nodes) apply(found slotMap) bool {
 			}
 		}
 	}
-	k.owning.Store(&owning)
-	return true
+	k.owning.Store(&masters)
+	return nil
+}
+
+// masters returns the nodes that owned slots at the last refresh; nil before the
+// first. It must not be changed.
+func (k *nodes) masters() []*node {
+	if list := k.owning.Load(); list != nil {
+		return *list
+	}
+	return nil
 }
 
 // resolve completes an address that the node returned: it may omit its own host.
