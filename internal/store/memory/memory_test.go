@@ -21,7 +21,7 @@ func perMinute(subject string, count int64) store.Rule {
 	return store.Rule{Subject: []byte(subject), Return: 1, Weight: 1, Time: 60, Count: count, Method: store.Count}
 }
 
-func TestMemoryForgetsWhatIsOver(t *testing.T) {
+func TestEndedCountersAreDropped(t *testing.T) {
 	m := New(Options{})
 	defer m.Close()
 	var a store.Answers
@@ -39,10 +39,10 @@ func TestMemoryForgetsWhatIsOver(t *testing.T) {
 	}
 }
 
-// A flood of identities that is over leaves no memory behind, of the tables
-// that held them either.
-func TestMemoryOfAFloodIsGivenBack(t *testing.T) {
-	s := newTaking(0)
+// TestMemoryOfAFloodIsReleased checks that identities leave no memory behind after
+// they ended: neither counters nor large maps.
+func TestMemoryOfAFloodIsReleased(t *testing.T) {
+	s := newClocked(0)
 	defer s.Close()
 	begin := heapInUse()
 	for i := range 200_000 {
@@ -52,18 +52,19 @@ func TestMemoryOfAFloodIsGivenBack(t *testing.T) {
 	s.now += 10 * 60_000
 	for range 30_000 {
 		s.now += sweepEvery
-		s.admits(t, store.Browse, perMinute("somebody", 1))
+		s.admits(t, store.Browse, perMinute("another", 1))
 	}
 	if left := heapInUse() - begin; left > flooded/20 {
-		t.Errorf("%d of %d bytes are kept when all identities are gone", left, flooded)
+		t.Errorf("%d of %d bytes are kept after all identities ended", left, flooded)
 	}
 }
 
-// Callers choose how long their names are, and not what an identity takes: those
-// of 4 kB differ in their last bytes, and each has a counter of its own.
+// TestLongNamesTakeNoMoreMemory counts for names of 4 kB that differ only in their
+// last bytes. Each has a counter of its own, and takes no more memory than a short
+// name.
 func TestLongNamesTakeNoMoreMemory(t *testing.T) {
 	const identities = 5000
-	s := newTaking(0)
+	s := newClocked(0)
 	defer s.Close()
 	before := heapInUse()
 	name := bytes.Repeat([]byte("x"), 4<<10)
@@ -83,12 +84,12 @@ func TestLongNamesTakeNoMoreMemory(t *testing.T) {
 		}
 		s.admits(t, store.Reset, r)
 		if s.own(r) {
-			t.Errorf("identity %d has a counter though it was reset", i)
+			t.Errorf("identity %d has a counter after a reset", i)
 		}
 	}
 }
 
-// heapInUse is the heap after a collection, in bytes.
+// heapInUse returns the bytes on the heap after a garbage collection.
 func heapInUse() int64 {
 	runtime.GC()
 	var now runtime.MemStats
@@ -96,7 +97,7 @@ func heapInUse() int64 {
 	return int64(now.HeapAlloc)
 }
 
-func TestMemoryAdmitsExactlyTheLimitAtOnce(t *testing.T) {
+func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	m := New(Options{})
 	defer m.Close()
 	var wg sync.WaitGroup
@@ -121,9 +122,9 @@ func TestMemoryAdmitsExactlyTheLimitAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever asks for a counter waits for its lock: a fault in one step must not
-// keep it.
-func TestPanicInAStepKeepsNoLock(t *testing.T) {
+// TestPanicInAStepReleasesLocks checks that a panic leaves no shard locked: every
+// later step on that shard would wait forever.
+func TestPanicInAStepReleasesLocks(t *testing.T) {
 	broken := true
 	m := New(Options{Clock: func() int64 {
 		if broken {
@@ -144,7 +145,7 @@ func TestPanicInAStepKeepsNoLock(t *testing.T) {
 	broken = false
 	for i := range m.shards {
 		if !m.shards[i].TryLock() {
-			t.Fatalf("the lock of shard %d is held still", i)
+			t.Fatalf("the lock of shard %d is still held", i)
 		}
 		m.shards[i].Unlock()
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// A store that learns of a refusal refuses the same weight for as long as the
-// refusal said, and then admits it, whatever its own clock shows.
+// TestSeededRefusalsHoldUntilTheirEnd checks that a store refuses a weight for as
+// long as the seeded refusal says, and admits it then, although its own clock
+// differs.
 func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := int64(1_793_505_600_000)
 		clock := func() int64 { return now }
 		skew := rapid.Int64Range(-5_000_000, 5_000_000).Draw(rt, "skew")
-		known := New(Options{Clock: clock})
-		learns := New(Options{Clock: func() int64 { return now + skew }})
+		source := New(Options{Clock: clock})
+		seeded := New(Options{Clock: func() int64 { return now + skew }})
 		r := store.Rule{
 			Subject: []byte("u"), Return: 1, Method: store.Method(rapid.IntRange(1, 4).Draw(rt, "method")),
 			Time: rapid.Int64Range(1, 100).Draw(rt, "time"), Count: rapid.Int64Range(1, 8).Draw(rt, "count"),
@@ -36,8 +37,8 @@ func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 		for range 60 {
 			now += rapid.Int64Range(0, 4000).Draw(rt, "move")
 			weight := rapid.Int64Range(1, 3).Draw(rt, "weight")
-			refusal := take(known, weight)
-			learns.Seed(one(store.Take, 0, r), &a)
+			refusal := take(source, weight)
+			seeded.Seed(one(store.Take, 0, r), &a)
 			if refusal.Decider < 0 || refusal.Retry <= sameRefusal {
 				continue
 			}
@@ -45,26 +46,26 @@ func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 			for _, after := range []int64{0, refusal.Retry / 2, refusal.Retry - 1 - sameRefusal} {
 				now = begin + max(after, 0)
 				r.Weight = weight
-				if err := learns.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
+				if err := seeded.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
 					rt.Fatal(err)
 				}
 				if a.Sets[0].Decider < 0 {
-					rt.Fatalf("%+v was refused for %d ms, and %d ms later the store that learnt of it admits it", r, refusal.Retry, now-begin)
+					rt.Fatalf("%+v was refused for %d ms, and %d ms later the seeded store admits it", r, refusal.Retry, now-begin)
 				}
 			}
 			now = begin + refusal.Retry + sameRefusal
-			if err := learns.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
+			if err := seeded.Evaluate(context.Background(), one(store.Browse, 0, r), &a); err != nil {
 				rt.Fatal(err)
 			}
 			if a.Sets[0].Decider >= 0 {
-				rt.Fatalf("%+v was refused for %d ms, and is refused still after that: %+v", r, refusal.Retry, a.Sets[0])
+				rt.Fatalf("%+v was refused for %d ms, and is still refused after that: %+v", r, refusal.Retry, a.Sets[0])
 			}
 			return
 		}
 	})
 }
 
-// What is learnt is bounded, however many are refused.
+// TestSeededIdentitiesAreBounded seeds more refusals than a store may add.
 func TestSeededIdentitiesAreBounded(t *testing.T) {
 	m := New(Options{})
 	a := &store.Answers{Sets: []store.Answer{{Limit: 1, Reset: 60_000, Retry: 60_000}}}
@@ -88,10 +89,11 @@ func TestSeededIdentitiesAreBounded(t *testing.T) {
 		}
 	}
 	if old > len(s.subjects)/4 {
-		t.Errorf("%d of %d identities of a shard are over; want most of them gone", old, len(s.subjects))
+		t.Errorf("%d of %d identities of a shard have ended; want most of them dropped", old, len(s.subjects))
 	}
 }
 
+// subjectsOf returns the number of subjects that have counters.
 func subjectsOf(m *Store) int {
 	n := 0
 	for i := range m.shards {
@@ -100,9 +102,10 @@ func subjectsOf(m *Store) int {
 	return n
 }
 
-// Once Redis is back for long enough, what was counted in its place is forgotten.
-// What it had refused is not: it would be admitted when Redis goes away again.
-func TestSeededRefusalsOutliveWhatWasCounted(t *testing.T) {
+// TestForgetCountedKeepsSeededRefusals checks what remains once Redis has been
+// reachable for long enough: hits that were counted in process are forgotten, but
+// refusals of Redis are kept, or they would be admitted in its next absence.
+func TestForgetCountedKeepsSeededRefusals(t *testing.T) {
 	now := int64(1_793_505_600_000)
 	m := New(Options{Clock: func() int64 { return now }})
 	var a store.Answers
@@ -121,8 +124,8 @@ func TestSeededRefusalsOutliveWhatWasCounted(t *testing.T) {
 	other.Return++ // of the same identity
 	take(store.Take, other)
 	take(store.Take, counted)
-	take(store.Update, mixed) // in place of Redis
-	take(store.Take, refused) // refused: that counts nothing
+	take(store.Update, mixed) // counted in process
+	take(store.Take, refused) // refused, so it counts nothing
 	for _, c := range []struct {
 		when string
 		want [4]bool // whether each refuses
@@ -135,7 +138,7 @@ func TestSeededRefusalsOutliveWhatWasCounted(t *testing.T) {
 		m.ForgetCounted()
 	}
 	if n := m.Identities(); n != 1 {
-		t.Errorf("%d identities are kept; want the one that was learnt", n)
+		t.Errorf("%d identities are kept; want the one that was seeded", n)
 	}
 }
 

@@ -13,34 +13,35 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// isLong tells whether the tests are run in their long form.
+// isLong reports whether the long form of the tests runs.
 func isLong() bool { return flag.Lookup("long").Value.String() == "true" }
 
-// taking takes hits by a clock of the test's own.
-type taking struct {
+// clocked is a store with a clock that the test sets.
+type clocked struct {
 	*Store
 	now int64
 	a   store.Answers
 }
 
-func newTaking(bound int) *taking {
-	s := &taking{now: 1_793_505_600_000}
+func newClocked(bound int) *clocked {
+	s := &clocked{now: 1_793_505_600_000}
 	s.Store = New(Options{Clock: func() int64 { return s.now }, MaxIdentities: bound})
 	return s
 }
 
-func (s *taking) admits(t interface{ Fatal(...any) }, op store.Op, r store.Rule) bool {
+// admits carries out one operation on one rule and reports whether it admits.
+func (s *clocked) admits(t interface{ Fatal(...any) }, op store.Op, r store.Rule) bool {
 	if err := s.Evaluate(context.Background(), one(op, 0, r), &s.a); err != nil {
 		t.Fatal(err)
 	}
 	return s.a.Sets[0].Decider < 0
 }
 
-// However full the store is, and whoever comes and goes, no identity is admitted
-// more than its limit in any window.
-func TestFullStoreAdmitsNobodyTooMuch(t *testing.T) {
+// TestFullStoreAdmitsNoIdentityTooMuch checks that no identity is admitted more than
+// its limit in any window, however full the store is.
+func TestFullStoreAdmitsNoIdentityTooMuch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newTaking(rapid.SampledFrom([]int{1, 128, 640}).Draw(rt, "max"))
+		s := newClocked(rapid.SampledFrom([]int{1, 128, 640}).Draw(rt, "max"))
 		r := store.Rule{Return: 1, Method: store.Leak, Time: 100, Count: 2, Weight: 1}
 		admitted := make(map[int][]int64)
 		for range 500 {
@@ -48,7 +49,8 @@ func TestFullStoreAdmitsNobodyTooMuch(t *testing.T) {
 			who := rapid.IntRange(0, 300).Draw(rt, "who")
 			r.Subject = fmt.Appendf(nil, "%d", who)
 			if rapid.IntRange(0, 30).Draw(rt, "refund") == 0 {
-				// What is given back may be taken again, so it counts for nobody.
+				// A refund permits a further take, so only identities without hits in
+				// the window refund.
 				if !slices.ContainsFunc(admitted[who], func(at int64) bool { return at > s.now-100_000 }) {
 					s.admits(rt, store.Refund, r)
 				}
@@ -66,15 +68,15 @@ func TestFullStoreAdmitsNobodyTooMuch(t *testing.T) {
 	})
 }
 
-// Identities without number leave those that are limited limited, and the store
-// within its bound.
+// TestFloodOfIdentities counts for far more identities than fit. The store stays
+// within its bound, and identities that were limited before stay limited.
 func TestFloodOfIdentities(t *testing.T) {
 	const bound = 50_000
 	flood := 150_000
 	if isLong() {
 		flood = 10_000_000
 	}
-	s := newTaking(bound)
+	s := newClocked(bound)
 	limited := func(who string) store.Rule { return perMinute(who, 1) }
 	for i := range 1000 {
 		s.admits(t, store.Take, limited(fmt.Sprintf("before-%d", i)))
@@ -94,7 +96,7 @@ func TestFloodOfIdentities(t *testing.T) {
 		t.Errorf("%d identities have counters of their own; want at most %d, and nearly as many", n, bound)
 	}
 	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-	t.Logf("%d identities, bound %d: %d MB, %d bytes an identity of its own", flood, bound, used>>20, used/bound)
+	t.Logf("%d identities, bound %d: %d MB, %d bytes per identity with its own counter", flood, bound, used>>20, used/bound)
 	if used > bound*400 {
 		t.Errorf("they take %d MB; want at most %d", used>>20, bound*400>>20)
 	}
@@ -103,32 +105,32 @@ func TestFloodOfIdentities(t *testing.T) {
 	}
 	for i := range 1000 {
 		if s.admits(t, store.Take, limited(fmt.Sprintf("before-%d", i))) {
-			t.Fatalf("before-%d is fresh after the flood", i)
+			t.Fatalf("before-%d is admitted after the flood", i)
 		}
 	}
 	for i := 0; i < flood; i += flood / 1000 {
 		if s.now < 1_793_505_600_000+60_000 && s.admits(t, store.Take, limited(fmt.Sprintf("flood-%d", i))) {
-			t.Fatalf("flood-%d is fresh after the flood", i)
+			t.Fatalf("flood-%d is admitted after the flood", i)
 		}
 	}
-	t.Run("and is over", func(t *testing.T) {
+	t.Run("after its end", func(t *testing.T) {
 		s.now += 10 * 60_000
 		for range 100_000 {
 			s.now += sweepEvery
-			s.admits(t, store.Take, limited("somebody"))
+			s.admits(t, store.Take, limited("another"))
 		}
 		if n := s.Identities(); n > shards*sweepFrom/8 {
-			t.Errorf("%d identities are kept long after their end; want the shards swept by turns", n)
+			t.Errorf("%d identities are kept long after their end; want all shards swept in turn", n)
 		}
 		if !s.admits(t, store.Take, limited("before-1")) {
-			t.Error("who was limited is limited for ever")
+			t.Error("an identity that was limited stays limited forever")
 		}
 	})
 }
 
-// Who was limited on a shared counter stays so when there is room for a counter
-// of his own, and somebody new does not suffer from it for ever.
-func TestSharedCountersAreTakenAlong(t *testing.T) {
+// TestOwnCountersStartAsCopiesOfSharedOnes checks that an identity that was limited
+// on a shared counter stays limited when it gets a counter of its own.
+func TestOwnCountersStartAsCopiesOfSharedOnes(t *testing.T) {
 	for _, r := range []store.Rule{
 		{Return: 1, Method: store.Count, Time: 3600, Count: 3, Weight: 1},
 		{Return: 2, Method: store.Count, Time: store.Day, Count: 3, Weight: 1},
@@ -136,7 +138,7 @@ func TestSharedCountersAreTakenAlong(t *testing.T) {
 		{Return: 4, Method: store.Leak, Time: 3600, Count: 3, Weight: 1},
 		{Return: 5, Method: store.Token, Time: 3600, Count: 1, Burst: 3, Weight: 1},
 	} {
-		s := newTaking(1) // one in each of the 64 parts
+		s := newClocked(1) // one in each of the 64 shards
 		brief := store.Rule{Return: 9, Method: store.Count, Time: 10, Count: 1, Weight: 1}
 		for i := range 2000 {
 			brief.Subject = fmt.Appendf(nil, "brief-%d", i)
@@ -146,22 +148,22 @@ func TestSharedCountersAreTakenAlong(t *testing.T) {
 		for s.admits(t, store.Take, r) {
 		}
 		refund := r
-		refund.Subject = []byte("somebody else")
+		refund.Subject = []byte("another")
 		s.admits(t, store.Refund, refund)
 		if s.own(r) {
 			t.Fatalf("%+v has a counter of its own in a full store", r)
 		}
-		s.now += 90_000 // the brief ones are over
+		s.now += 90_000 // the brief counters have ended
 		for range 200 {
 			s.now += sweepEvery
 			s.admits(t, store.Browse, brief)
 		}
 		if s.admits(t, store.Take, r) {
-			t.Errorf("%+v: refused in a full store, and admitted when there is room", r)
+			t.Errorf("%+v: refused in a full store, and admitted when the subject fits", r)
 		}
 		s.admits(t, store.Update, r)
 		if !s.own(r) {
-			t.Errorf("%+v has no counter of its own though there is room", r)
+			t.Errorf("%+v has no counter of its own although the subject fits", r)
 		}
 		if s.admits(t, store.Take, r) {
 			t.Errorf("%+v: refused on a shared counter, and admitted on its own", r)
@@ -169,8 +171,8 @@ func TestSharedCountersAreTakenAlong(t *testing.T) {
 	}
 }
 
-// own tells whether the rule's subject has a counter of its own.
-func (s *taking) own(r store.Rule) bool {
+// own reports whether the rule's subject has a counter of its own.
+func (s *clocked) own(r store.Rule) bool {
 	subject, _ := s.keptUnder(r.Subject, nil)
 	for i := range s.shards {
 		if s.shards[i].find(subject, &r) != nil {
@@ -180,10 +182,10 @@ func (s *taking) own(r store.Rule) bool {
 	return false
 }
 
-// The last shared counter of a shard is for all rules and parts that are too
-// many.
+// TestSharedCountersAreBounded shares counters of more rules and parts than fit: the
+// excess uses one last counter per rule.
 func TestSharedCountersAreBounded(t *testing.T) {
-	s := newTaking(1)
+	s := newClocked(1)
 	for rule := range int64(200) {
 		for who := range 100 {
 			s.admits(t, store.Take, store.Rule{Subject: fmt.Appendf(nil, "%d", who), Return: rule + 1, Method: store.Count, Time: 3600, Count: 1, Weight: 1})
@@ -191,7 +193,7 @@ func TestSharedCountersAreBounded(t *testing.T) {
 	}
 	for i := range s.shards {
 		if n := len(s.shards[i].spilled); n > parts+1+200 {
-			t.Errorf("a shard has %d shared counters; want at most %d, and one a rule", n, parts+1)
+			t.Errorf("a shard has %d shared counters; want at most %d, and one per rule", n, parts+1)
 		}
 	}
 }

@@ -17,8 +17,8 @@ func TestBehavior(t *testing.T) {
 	})
 }
 
-// TestMemoryAnswersAsTheModel compares every answer to random plans with that of
-// the model.
+// TestMemoryAnswersAsTheModel compares the answers to random plans with those of the
+// model.
 func TestMemoryAnswersAsTheModel(t *testing.T) {
 	dialogues := 2000
 	if *long {

@@ -17,18 +17,18 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// grants are what a user of Redis needs to count, as docs/redis.md has them.
+// grants are the permissions that counting needs, as docs/redis.md lists them.
 var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire"}
 
-// TestLeastGrants counts in a Redis whose user may do what docs/redis.md says
-// and nothing else, and shows of each grant that something fails without it.
-func TestLeastGrants(t *testing.T) {
+// TestCountingNeedsExactlyTheDocumentedGrants counts as a user that has only the
+// grants in docs/redis.md, and checks for each grant that counting fails without it.
+func TestCountingNeedsExactlyTheDocumentedGrants(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if line := "~koala:* " + strings.Join(grants, " "); !strings.Contains(string(text), line) {
-		t.Errorf("docs/redis.md does not say %q", line)
+		t.Errorf("docs/redis.md does not contain %q", line)
 	}
 	node := storetest.StartNode(t, goredis.Options{})
 	grant := func(rules ...string) {
@@ -48,7 +48,7 @@ func TestLeastGrants(t *testing.T) {
 		grant(slices.Delete(slices.Clone(grants), i, i+1)...)
 		err := countAll(node)
 		if err == nil {
-			t.Errorf("nothing fails without %s: it is not needed", g)
+			t.Errorf("nothing fails without %s, so it is not needed", g)
 			continue
 		}
 		if !strings.Contains(redisconn.Remedy(err), "ACL SETUSER") {
@@ -61,8 +61,7 @@ func TestLeastGrants(t *testing.T) {
 	}
 }
 
-// countAll has every method and operation carried out, among them a leak counter
-// that outgrows its value.
+// countAll uses every method and operation, and a leak counter that needs a log.
 func countAll(node *storetest.Node) error {
 	ctx := context.Background()
 	r, err := redis.Open(redis.Options{URL: "redis://koalagate:secret@" + node.Address, Budget: time.Minute})
@@ -78,7 +77,7 @@ func countAll(node *storetest.Node) error {
 		set := store.Set{Allows: true}
 		for _, rule := range contested {
 			rule.Subject, rule.Weight = []byte("ann"), 1
-			if rule.Return == 7 { // alone, so that another's refusal does not stop it
+			if rule.Return == 7 { // below, alone, so that the refusal of another rule does not undo it
 				continue
 			}
 			set.Rules = append(set.Rules, rule)

@@ -15,8 +15,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// TestAllocations holds the stores to what they allocate for a call, with a
-// tenth of room. A lone call of Redis's pays for the round trip by itself.
+// TestAllocations bounds the allocations per call, with a margin of a tenth. A lone
+// call to Redis bears the whole round trip.
 func TestAllocations(t *testing.T) {
 	memory := memory.New(memory.Options{})
 	defer memory.Close()
@@ -33,9 +33,9 @@ func TestAllocations(t *testing.T) {
 		call func()
 		most float64
 	}{
-		"in process":                          {taking(memory, 1<<30), 0},
-		"redis, a lone call":                  {taking(r, 1<<30), 15},
-		"redis, a refusal that is remembered": {taking(r, 1), 5},
+		"in process":                  {taking(memory, 1<<30), 0},
+		"redis, a lone call":          {taking(r, 1<<30), 15},
+		"redis, a remembered refusal": {taking(r, 1), 5},
 	} {
 		if got := testing.AllocsPerRun(500, c.call); got > c.most {
 			t.Errorf("%s: %v allocations; want at most %v", name, got, c.most)

@@ -17,7 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// one is a plan of one count rule.
+// oneCount returns a take on one count rule.
 func oneCount(subject string, count int64) *store.Plan {
 	return &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
 		{Method: store.Count, Return: 1, Subject: []byte(subject), Weight: 1, Time: 600, Count: count},
@@ -45,7 +45,7 @@ func crowd(t *testing.T, n int, call func(i int, a *store.Answers) error) int64 
 	return admitted.Load()
 }
 
-func TestCallsThatGatherAreAnsweredEachForItself(t *testing.T) {
+func TestBatchedCallsGetTheirOwnAnswers(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t)
 	const callers = 1000
@@ -60,14 +60,14 @@ func TestCallsThatGatherAreAnsweredEachForItself(t *testing.T) {
 	if c := r.Calls(); c.Plans+c.Remembered != callers || c.Scripts > c.Plans {
 		t.Errorf("%+v; want %d calls in all, and fewer script calls", c, callers)
 	}
-	if keys := client.DBSize(context.Background()).Val(); keys > 11 { // ten subjects, and that of the check
-		t.Errorf("%d keys; want one a subject", keys)
+	if keys := client.DBSize(context.Background()).Val(); keys > 11 { // of ten subjects and of the check
+		t.Errorf("%d keys; want one per subject", keys)
 	}
 }
 
-func TestAScriptFlushReachesEveryCallOfABatchOnce(t *testing.T) {
+func TestScriptFlushCountsBatchedCallsOnce(t *testing.T) {
 	server := storetest.StartServer(t)
-	r := server.Open(t, func(o *redis.Options) { o.Refusals = -1 }) // the counters go behind its back
+	r := server.Open(t, func(o *redis.Options) { o.Refusals = -1 }) // the test deletes counters directly
 	client := server.Client()
 	defer client.Close()
 	for range 20 {
@@ -81,12 +81,12 @@ func TestAScriptFlushReachesEveryCallOfABatchOnce(t *testing.T) {
 	}
 }
 
-func TestAPlanThatTheScriptFailsAtSpoilsNoOthers(t *testing.T) {
+func TestFaultyPlanFailsAlone(t *testing.T) {
 	server := storetest.StartServer(t)
 	for _, way := range storetest.Ways(true) {
 		name, r := way.Name, server.Open(t, way.Set)
 		good, bad := oneCount("good", 2), oneCount("bad", 2)
-		bad.Sets[0].Rules[0].Method = 7 // that Evaluate would not send
+		bad.Sets[0].Rules[0].Method = 7 // which Evaluate would reject
 		answers := make([]store.Answers, 5)
 		faults := r.EvaluateEach([]*store.Plan{good, bad, good, bad, good}, answers)
 		for i, fault := range faults {
@@ -100,12 +100,12 @@ func TestAPlanThatTheScriptFailsAtSpoilsNoOthers(t *testing.T) {
 			}
 		}
 		if text := faults[1].Error(); !strings.Contains(text, "counted nothing") {
-			t.Errorf("%s: error %q; want one that says that nothing was counted", name, text)
+			t.Errorf("%s: error %q; want one that states that nothing was counted", name, text)
 		}
 	}
 }
 
-func TestACallKeepsItsOwnDeadlineInABatch(t *testing.T) {
+func TestBatchedCallsKeepTheirDeadlines(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t)
 	server.Pause()
@@ -119,9 +119,9 @@ func TestACallKeepsItsOwnDeadlineInABatch(t *testing.T) {
 			begin := time.Now()
 			err := r.Evaluate(ctx, oneCount("s", 50), new(store.Answers))
 			if err == nil {
-				t.Error("a Redis that hangs answered")
+				t.Error("a hanging Redis answered")
 			}
-			if took := time.Since(begin); took > time.Minute/2 { // which it would wait for without one
+			if took := time.Since(begin); took > time.Minute/2 { // it would wait a minute without a deadline
 				t.Errorf("a call with a deadline of %v took %v", own, took)
 			}
 		})
@@ -129,7 +129,7 @@ func TestACallKeepsItsOwnDeadlineInABatch(t *testing.T) {
 	group.Wait()
 }
 
-// gate holds a client's calls back until it is opened.
+// gate holds the calls of a client until open is closed.
 type gate struct{ entered, open chan struct{} }
 
 func (g gate) DialHook(next goredis.DialHook) goredis.DialHook { return next }
@@ -150,7 +150,7 @@ func (g gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Proc
 	}
 }
 
-func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
+func TestUnsentCallsAreNotCounted(t *testing.T) {
 	server := storetest.StartServer(t)
 	o, err := goredis.ParseURL(server.URL())
 	if err != nil {
@@ -167,7 +167,7 @@ func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
 	}
 	defer r.Close()
 
-	// One call is on its way, and held there.
+	// The gate holds one call.
 	var group sync.WaitGroup
 	group.Go(func() {
 		if err := r.Evaluate(context.Background(), oneCount("s", 1000), new(store.Answers)); err != nil {
@@ -176,7 +176,7 @@ func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
 	})
 	<-g.entered
 	for range 50 {
-		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Millisecond) // 5 of which are for the way back
+		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Millisecond) // 5 of them are the margin for the reply
 		if err := r.Evaluate(ctx, oneCount("s", 1000), new(store.Answers)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v; want the deadline's", err)
 		}
@@ -190,9 +190,9 @@ func TestACallThatWasNotSentIsNotCounted(t *testing.T) {
 	if err := r.Evaluate(context.Background(), p, a); err != nil {
 		t.Fatal(err)
 	}
-	// The first that finds the one on its way overdue is sent, too.
+	// The first call that finds the held one overdue is sent, too.
 	if hits := a.Sets[0].Hits; hits < 1 || hits > 2 {
-		t.Errorf("%d hits are counted; want the 1 or 2 that were sent: callers who left before that count nothing", hits)
+		t.Errorf("%d hits are counted; want the 1 or 2 that were sent: calls that ended before that count nothing", hits)
 	}
 }
 

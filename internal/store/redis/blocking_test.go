@@ -15,19 +15,19 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// blocks is a script that keeps Redis from others for as long as one call may: two
-// milliseconds or so, and more on a slow machine.
+// blocks is a script that occupies Redis for as long as one call may: about two
+// milliseconds, more on a slow machine.
 const blocks = "local n = 0 for i = 1, 26000 do n = n + #string.sub('abcdefghijklm', i % 13 + 1) end return n"
 
-// TestLeakNeverBlocksRedis has leak counters of a million hits: in few heavy
-// runs, and in as many runs as hits.
+// TestLeakNeverBlocksRedis uses leak counters of a million hits, in few heavy runs
+// and in as many runs as hits.
 func TestLeakNeverBlocksRedis(t *testing.T) {
 	server := storetest.StartServer(t)
 	leak := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Leak, Time: 3600, Count: 1_000_000}
 	heavy := leak
 	heavy.Weight = 100_000
 	for name, c := range map[string]struct {
-		full bool // it has a million runs to begin with
+		full bool // the counter starts with a million runs
 		ask  []call
 	}{
 		"ten takes of 100 000":     {false, slices.Concat(slices.Repeat([]call{{store.Take, 10, heavy}}, 12), []call{{store.Browse, 0, heavy}, {store.Refund, 10, heavy}, {store.Take, 10, heavy}})},
@@ -40,11 +40,11 @@ func TestLeakNeverBlocksRedis(t *testing.T) {
 			{store.Refund, 1, weighs(leak, 500_000)},
 			{store.Take, 1, heavy},
 		}},
-		"a million runs, most of them out": {true, slices.Concat(
+		"a million runs, most of which left": {true, slices.Concat(
 			[]call{{store.Take, 3_600_000 - 400_000, weighs(leak, 1)}}, slices.Repeat([]call{{store.Take, 1, weighs(leak, 1)}}, 2000),
 			[]call{{store.Take, 397_000, weighs(leak, 1)}, {store.Take, 1, weighs(leak, 1)}},
 		)},
-		"a million runs, all out":  {true, []call{{store.Take, 3_700_000, weighs(leak, 1)}}},
+		"a million runs, all left": {true, []call{{store.Take, 3_700_000, weighs(leak, 1)}}},
 		"a million runs, reset":    {true, []call{{store.Reset, 1, leak}}},
 		"a million runs, refunded": {true, []call{{store.Refund, 1, weighs(leak, 1_000_000)}}},
 	} {
@@ -52,36 +52,37 @@ func TestLeakNeverBlocksRedis(t *testing.T) {
 			least, most := quickest(t, server, c.full, c.ask)
 			for i, took := range least {
 				if took > most {
-					t.Errorf("call %d, operation %d, keeps Redis for %v; want at most %v", i, c.ask[i].op, took, most)
+					t.Errorf("call %d, operation %d, occupies Redis for %v; want at most %v", i, c.ask[i].op, took, most)
 				}
 			}
-			t.Logf("the longest call keeps Redis for %v; it may be %v", slices.Max(least), most)
+			t.Logf("the longest call occupies Redis for %v; the bound is %v", slices.Max(least), most)
 		})
 	}
 }
 
-// call is an operation that comes so many ms after the one before.
+// call is an operation, after ms later than the previous one.
 type call struct {
 	op    store.Op
 	after int64
 	rule  store.Rule
 }
 
+// weighs returns the rule with weight n.
 func weighs(r store.Rule, n int64) store.Rule {
 	r.Weight = n
 	return r
 }
 
-// quickest puts the calls to fresh counters several times and returns, of each
-// call, the shortest time that Redis says it took, and that of the longest that
-// one may take. What a call has to do takes its time every time; what a busy
-// machine adds does not, so that it goes on for a while where one takes too long.
+// quickest makes the calls several times on fresh counters. It returns the shortest
+// time that Redis reports for each call, and the time that a call may take. The
+// work of a call takes its time in every round, while a busy machine adds to some
+// rounds only; so quickest runs further rounds while a call takes too long.
 func quickest(t *testing.T, server *storetest.Server, full bool, calls []call) (least []time.Duration, most time.Duration) {
 	t.Helper()
 	const rounds, patient = 3, 30
 	least = make([]time.Duration, len(calls))
 	for round := 0; round < rounds || round < patient && slices.Max(least) > most; round++ {
-		s := openShelf(t, server)
+		s := openRig(t, server)
 		took := s.timed("eval", func() {
 			if err := s.client.Eval(context.Background(), blocks, nil).Err(); err != nil {
 				t.Fatal(err)
@@ -106,8 +107,8 @@ func quickest(t *testing.T, server *storetest.Server, full bool, calls []call) (
 	return least, most
 }
 
-// timed is how long Redis took for the one call of a command that f makes.
-func (s *shelf) timed(command string, f func()) time.Duration {
+// timed returns how long Redis took for the command, which f calls once.
+func (s *rig) timed(command string, f func()) time.Duration {
 	s.t.Helper()
 	ctx := context.Background()
 	if err := s.client.ConfigSet(ctx, "slowlog-log-slower-than", "0").Err(); err != nil {
@@ -125,10 +126,10 @@ func (s *shelf) timed(command string, f func()) time.Duration {
 	return log[at].Duration
 }
 
-// million is how many runs a full counter has.
+// million is the number of runs of a full counter.
 const million = 1_000_000
 
-// millionRuns are runs of one hit each, a millisecond apart, the last one at
+// millionRuns returns runs of one hit each, a millisecond apart, the last one at
 // now.
 var millionRuns = sync.OnceValue(func() []byte {
 	var runs []byte
@@ -139,8 +140,8 @@ var millionRuns = sync.OnceValue(func() []byte {
 	return runs
 })
 
-// fill writes a full counter. It is the layout that TestLayout holds fast.
-func (s *shelf) fill() {
+// fill writes a full counter, in the layout that TestLayout checks.
+func (s *rig) fill() {
 	s.t.Helper()
 	const till, expires, run = now + 3_600_000, now + 36_000_000, 13
 	last := (million - 1) * run

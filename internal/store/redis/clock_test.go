@@ -11,10 +11,11 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// What docs/reliability.md says of clocks that jump, by every method, in Redis
-// and in process: who was refused is never let in by a step back, and stays
-// refused for as much longer at most; a step forward closes windows.
-func TestClocksThatJump(t *testing.T) {
+// TestClockJumpsAdmitNothingTooMuch checks what docs/reliability.md states about
+// clocks that jump, for every method, in Redis and in process. A step back never
+// admits a refused identity, and prolongs its refusal at most by the size of the
+// step. A step forward closes windows.
+func TestClockJumpsAdmitNothingTooMuch(t *testing.T) {
 	const hour = 3_600_000
 	methods := map[string]store.Rule{
 		"count":     {Return: 1, Method: store.Count, Time: 60, Count: 3, Weight: 1},
@@ -35,7 +36,7 @@ func TestClocksThatJump(t *testing.T) {
 				t.Helper()
 				clock = at
 				p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
-				if kind == "redis" { // whose clock is the machine's
+				if kind == "redis" { // its own clock is the machine's
 					p.Now = at
 				}
 				var a store.Answers
@@ -53,13 +54,13 @@ func TestClocksThatJump(t *testing.T) {
 			}
 			back, later := take(now - hour)
 			if back || later < retry || later > retry+hour {
-				t.Errorf("%s, %s: an hour back: admitted %v, to be tried again in %d ms; before the step in %d", kind, name, back, later, retry)
+				t.Errorf("%s, %s: an hour back: admitted %v, retry in %d ms; before the step in %d", kind, name, back, later, retry)
 			}
 			if admitted, _ := take(now + retry - 1); admitted {
-				t.Errorf("%s, %s: the clock is right again and the window open: admitted", kind, name)
+				t.Errorf("%s, %s: admitted in the open window after the clock was corrected", kind, name)
 			}
 			if admitted, _ := take(now + retry); !admitted {
-				t.Errorf("%s, %s: refused when the window is over by the clock", kind, name)
+				t.Errorf("%s, %s: refused after the end of the window", kind, name)
 			}
 			forward := int64(now + 25*hour)
 			if admitted, _ := take(forward); !admitted {
@@ -69,7 +70,7 @@ func TestClocksThatJump(t *testing.T) {
 				take(forward)
 			}
 			if admitted, _ := take(now + retry); admitted {
-				t.Errorf("%s, %s: the clock steps back to what it was: admitted afresh", kind, name)
+				t.Errorf("%s, %s: admitted after the clock steps back again", kind, name)
 			}
 		}
 	}

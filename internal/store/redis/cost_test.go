@@ -17,7 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// costs are what BenchmarkRedisCost asks for.
+// costs are the plans of BenchmarkRedisCost.
 var costs = map[string]func(subject int, limit int64) []store.Set{
 	"count": func(s int, limit int64) []store.Set { return oneSet(costRule(0, s, limit)) },
 	"leak":  func(s int, limit int64) []store.Set { return oneSet(costRule(2, s, limit)) },
@@ -41,9 +41,9 @@ func costRule(method, subject int, limit int64) store.Rule {
 	return r
 }
 
-// BenchmarkRedisCost tells what a decision costs in CPU of Redis and of this
-// process, by what is asked, by how many callers ask at once, and by how many
-// callers in ten are over their limit. CPU is what a busy machine changes least.
+// BenchmarkRedisCost reports the CPU time of a decision in Redis and in this
+// process, by kind of plan, number of concurrent callers and share of callers over
+// their limit. CPU time depends least on how busy the machine is.
 func BenchmarkRedisCost(b *testing.B) {
 	for name, sets := range costs {
 		for _, callers := range []int{1, 8, 64} {
@@ -66,6 +66,7 @@ func BenchmarkRedisCost(b *testing.B) {
 	}
 }
 
+// cost measures the CPU time per call.
 func cost(b *testing.B, callers int, change func(*redis.Options), sets func(i int) []store.Set) {
 	server := storetest.StartServer(b)
 	s, client := server.Open(b, change), server.Client()
@@ -96,7 +97,7 @@ func cost(b *testing.B, callers int, change func(*redis.Options), sets func(i in
 	b.ReportMetric((ownCPU(b)-own)/float64(n), "own-µs/op")
 }
 
-// redisCPU is what Redis has spent, in µs.
+// redisCPU returns the CPU time of Redis in µs.
 func redisCPU(b *testing.B, client *goredis.Client) float64 {
 	b.Helper()
 	sum := 0.0
@@ -113,7 +114,7 @@ func redisCPU(b *testing.B, client *goredis.Client) float64 {
 	return sum
 }
 
-// ownCPU is what this process has spent, in µs.
+// ownCPU returns the CPU time of this process in µs.
 func ownCPU(b *testing.B) float64 {
 	b.Helper()
 	var u syscall.Rusage

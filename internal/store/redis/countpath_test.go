@@ -18,12 +18,12 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// stored is a value of entries that ends an hour after now.
+// stored returns a value with these entries that expires an hour after now.
 func stored(entries ...string) string {
 	return string(binary.BigEndian.AppendUint64(nil, 1<<48|uint64(now+3_600_000))[1:]) + strings.Join(entries, "")
 }
 
-// entry is an entry of a tag that is as new after so many ms.
+// entry returns an entry whose counter ends left ms after now.
 func entry(tag, left int64, body string) string {
 	text := binary.BigEndian.AppendUint64(nil, uint64(tag))[3:]
 	text = append(text, binary.BigEndian.AppendUint64(nil, uint64(now+left))[2:]...)
@@ -192,7 +192,8 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 	})
 }
 
-// severalPlan takes on count rules of a few subjects, several of which share one.
+// severalPlan returns takes on count rules of a few subjects, many of which have
+// several rules.
 func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 	p := countPlan(rt, now, zone)
 	for i := range p.Sets {

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// unpacked are the numbers in a script's argument.
+// unpacked returns the numbers in an argument of the script.
 func unpacked(t *testing.T, text []byte) []int64 {
 	t.Helper()
 	var list []int64
@@ -34,7 +34,7 @@ func unpacked(t *testing.T, text []byte) []int64 {
 	return list
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersUnpackAsPacked(t *testing.T) {
 	want := []int64{0, 1, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1<<32 - 1, 1 << 32, store.MaxCounter, math.MaxInt64}
 	var n numbers
 	for _, i := range want {
@@ -45,7 +45,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// noon are days around an instant, for those who do not ask for others.
+// noon returns the days around a small instant.
 func noon(*time.Location, int64) store.Days {
 	return store.Days{Zone: time.UTC, Begins: [4]int64{-1, 1, 2, 3}}
 }
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 	other.Sets[0].Rules[0].Subject = []byte("c")
 	calls := []*Call{new(Call), new(Call), new(Call)}
 	b := new(bundle)
-	for range 2 { // used again, it is the same
+	for range 2 { // a bundle that is used again packs the same
 		b.empty()
 		for i, plan := range []*store.Plan{p, q, other} {
 			calls[i].pack(keyBegin("p", false), plan)
@@ -76,7 +76,7 @@ func TestPack(t *testing.T) {
 		t.Errorf("the keys (-want +got):\n%s", diff)
 	}
 	want := []int64{
-		9, 1000, 0, 3, 1, 2, 3, // the clock, how long keys linger; subjects, zones, shapes, requests
+		9, 1000, 0, 3, 1, 2, 3, // the clock, linger, the short path; subjects, zones, shapes, requests
 		0, 1, 2, 3, // the days; the first begins before the epoch
 		1, int64(store.Update), 2, // a shape of two sets
 		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 0, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
@@ -134,8 +134,8 @@ func TestShortPathIsAllowedForPlainTakes(t *testing.T) {
 	}
 }
 
-// FuzzReply reads what no script of ours sends: an error or an answer within
-// the plan's rules, never a crash.
+// FuzzReply reads arbitrary replies: each must lead to an error or to an answer
+// about rules of the plan, never to a panic.
 func FuzzReply(f *testing.F) {
 	const admitted, decided = "\x00\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\xea\x60", "\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00\x00\xea\x61\x00\x01\x00\x01"
 	f.Add("\x01\x01\x9e\x83\x0e\x1a\x00" + admitted + "\x00\xff\xff" + strings.Repeat("\x00", 13) + decided + "\x00\x01")
@@ -164,7 +164,7 @@ func FuzzReply(f *testing.F) {
 			for k, set := range a.Sets {
 				for _, j := range append([]int{set.Decider, set.Reporter}, set.Refusals...) {
 					if j < -1 || j >= len(plans[i].Sets[k].Rules) {
-						t.Errorf("%x: set %d tells of rule %d", text, k, j)
+						t.Errorf("%x: set %d reports rule %d", text, k, j)
 					}
 				}
 			}

@@ -20,24 +20,23 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// takerJob is the variable that makes a process of the test binary a taker.
+// takerJob is the environment variable that makes the test binary run as a taker.
 const takerJob = "KOALAGATE_TEST_TAKER"
 
-// job is what a taker does.
+// job is the work of a taker.
 type job struct {
 	URL, Prefix string
 	Way         int // of storetest.Ways(true)
-	Takes       int // over all callers
+	Takes       int // of all callers together
 	Callers     int
 	Seed        uint64
-	Noon        int // the zone of the days: seconds east of Greenwich
+	Noon        int // the zone of the calendar: seconds east of Greenwich
 }
 
 func (j *job) zone() *time.Location { return time.FixedZone("noon", j.Noon) }
 
-// contested are the limits that all callers meet: short ones, so that windows
-// open and close all the time, and long ones, whose counts are known at the
-// end.
+// contested are the limits that all callers share: short ones, whose windows open
+// and close all the time, and long ones, whose counts can be compared at the end.
 var contested = []store.Rule{
 	{Return: 1, Method: store.Count, Time: 1, Count: 20},
 	{Return: 2, Method: store.Base, Time: 1, Count: 10, Base: 300},
@@ -45,16 +44,15 @@ var contested = []store.Rule{
 	{Return: 4, Method: store.Token, Time: 1, Count: 10, Burst: 20},
 	{Return: 5, Method: store.Count, Time: store.Day, Count: 700},
 	{Return: 6, Method: store.Leak, Time: 3600, Count: 600},
-	{Return: 7, Method: store.Leak, Time: 7200, Count: 100_000_000}, // it has a log
+	{Return: 7, Method: store.Leak, Time: 7200, Count: 100_000_000}, // with a log
 }
 
-// subjects is how many identities there are.
+// subjects is the number of identities.
 const subjects = 40
 
-// takeAway takes at random until the job is done, and writes down what was
-// admitted: a line a take, its instant and then rule, subject and weight, in
-// turn.
-func takeAway(text string, out io.Writer) error {
+// runTakes carries out the random takes of a job and writes the admitted ones to
+// out, one per line: the instant, then rule, subject and weight of each rule.
+func runTakes(text string, out io.Writer) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
@@ -83,7 +81,7 @@ func takeAway(text string, out io.Writer) error {
 				}
 				if admitted(&a) {
 					lock.Lock()
-					_, _ = w.WriteString(note(p, &a)) // Flush tells of faults
+					_, _ = w.WriteString(note(p, &a)) // Flush returns the error
 					lock.Unlock()
 				}
 			}
@@ -97,14 +95,14 @@ func takeAway(text string, out io.Writer) error {
 	return w.Flush()
 }
 
-// someSets is mostly one set, of some of the rules.
+// someSets returns random rules, mostly in one set.
 func someSets(random *rand.Rand) []store.Set {
 	sets := make([]store.Set, 1+random.IntN(6)/5)
 	for i := range sets {
 		sets[i].Allows = true
 		for _, at := range random.Perm(len(contested))[:1+random.IntN(3)] {
 			rule := contested[at]
-			rule.Subject = []byte(strconv.Itoa(min(random.IntN(subjects), random.IntN(subjects)))) // some have more to do
+			rule.Subject = []byte(strconv.Itoa(min(random.IntN(subjects), random.IntN(subjects)))) // low numbers are more frequent
 			rule.Weight = int64(random.IntN(4))
 			sets[i].Rules = append(sets[i].Rules, rule)
 		}
@@ -121,6 +119,7 @@ func admitted(a *store.Answers) bool {
 	return true
 }
 
+// note formats an admitted take.
 func note(p *store.Plan, a *store.Answers) string {
 	b := strconv.AppendInt(nil, a.Now, 10)
 	for i := range p.Sets {
@@ -132,8 +131,8 @@ func note(p *store.Plan, a *store.Answers) string {
 	return string(append(b, '\n'))
 }
 
-// TestFourProcessesNeverAdmitTooMuch does it in every way, all processes the same
-// one, and in a mix of them, as while a change of settings rolls over instances.
+// TestFourProcessesNeverAdmitTooMuch runs with each batching setting, and with
+// processes of different settings, as while a change is rolled out over instances.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
 	takes := 24_000
 	if *long {
@@ -142,11 +141,11 @@ func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
 	for i, way := range storetest.Ways(*long) {
 		share := way.Of(takes / 4)
 		if i == 0 {
-			share = takes // the way that everybody goes
+			share = takes // the default
 		}
 		t.Run(way.Name, func(t *testing.T) { fourProcesses(t, share, i) })
 	}
-	mixes := [][]int{{0, 1, 2, 4}, {0, 1, 3, 5}} // of the ways: on and off with two of the others
+	mixes := [][]int{{0, 1, 2, 4}, {0, 1, 3, 5}} // indices of ways: on and off, each with two others
 	if !*long {
 		mixes = mixes[:1]
 	}
@@ -155,8 +154,9 @@ func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
 	}
 }
 
-// fourProcesses has four processes take from the same counters of one Redis, by
-// its clock, and goes through what they were given. They go the ways in turn.
+// fourProcesses runs four processes that take on the same counters of one Redis, by
+// its clock, and checks what they were admitted. The processes use the ways in
+// turn.
 func fourProcesses(t *testing.T, takes int, ways ...int) {
 	const processes, callers, prefix = 4, 16, "exact"
 	server := storetest.StartServer(t)
@@ -183,11 +183,11 @@ func fourProcesses(t *testing.T, takes int, ways ...int) {
 		t.Error(fault)
 	}
 	t.Logf("%d takes by %d processes in %v: %d admitted, %d counters, %d over a limit", takes, processes, took.Round(time.Millisecond), given, len(l), len(over))
-	// Where a machine makes less than 500 takes a second, windows of a second close
-	// before many limits are met.
+	// Below 500 takes per second, windows of a second close before many limits are
+	// reached.
 	slow := took > time.Duration(takes)*2*time.Millisecond
 	if given < takes/100 || given > takes*99/100 && !slow {
-		t.Errorf("%d of %d takes were admitted: the limits are hardly met", given, takes)
+		t.Errorf("%d of %d takes were admitted: the limits are hardly reached", given, takes)
 	}
 	l.compareWith(t, server, &j)
 	server.CheckExpiries(t, prefix)

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// held is a way to Redis on which every batch is held until it is let go.
+// held is a Batcher whose batches wait until the test releases them.
 type held struct {
 	batches *Batcher
-	sent    chan int // how many calls a batch has that leaves
-	let     chan struct{}
-	clock   atomic.Int64 // ms
+	sent    chan int      // the number of calls of each batch that leaves
+	let     chan struct{} // releases one batch per element, all when closed
+	clock   atomic.Int64  // ms
 	watch   ticking
 	callers sync.WaitGroup
 }
 
-// ticking is a timer that goes off when its test says so.
+// ticking is a timer that fires when the test calls goesOff.
 type ticking struct {
 	mu   sync.Mutex
 	runs bool
@@ -43,7 +43,7 @@ func (k *ticking) Stop() bool {
 	return ran
 }
 
-// goesOff has the timer go off, which is to have so much time left.
+// goesOff fires the timer, which must be set to left.
 func (k *ticking) goesOff(t *testing.T, left time.Duration) {
 	t.Helper()
 	k.mu.Lock()
@@ -51,7 +51,7 @@ func (k *ticking) goesOff(t *testing.T, left time.Duration) {
 	k.runs = false
 	k.mu.Unlock()
 	if !runs || got != left {
-		t.Fatalf("the watch runs: %v, for %v; want it to run for %v", runs, got, left)
+		t.Fatalf("the timer runs: %v, for %v; want it to run for %v", runs, got, left)
 	}
 	k.does()
 }
@@ -78,7 +78,7 @@ func newHeld(batching Batching) *held {
 	return h
 }
 
-// call makes n calls, and waits until they are under way or wait: so many.
+// call starts n calls and waits until the given number of calls wait for a batch.
 func (h *held) call(t *testing.T, n, waiting int) {
 	t.Helper()
 	for range n {
@@ -91,7 +91,7 @@ func (h *held) call(t *testing.T, n, waiting int) {
 	h.wait(waiting)
 }
 
-// wait waits until so many calls wait for a batch.
+// wait waits until the given number of calls wait for a batch.
 func (h *held) wait(waiting int) {
 	for {
 		h.batches.mu.Lock()
@@ -104,7 +104,8 @@ func (h *held) wait(waiting int) {
 	}
 }
 
-// land lets the batch go that left first, and waits until so many are under way.
+// land releases the batch that left first, and waits until the given number of
+// batches are under way.
 func (h *held) land(flying int) {
 	h.let <- struct{}{}
 	for {
@@ -118,8 +119,7 @@ func (h *held) land(flying int) {
 	}
 }
 
-// flyTwo has a batch of one call leave, and another one since the first is
-// overdue.
+// flyTwo sends a batch of one call, and another one because the first is overdue.
 func (h *held) flyTwo(t *testing.T) {
 	t.Helper()
 	h.call(t, 1, 0)
@@ -130,7 +130,7 @@ func (h *held) flyTwo(t *testing.T) {
 	h.wantSent(t, 1)
 }
 
-// end lets every batch go, and waits for all callers.
+// end releases all batches and waits for all callers.
 func (h *held) end() {
 	close(h.let)
 	h.callers.Wait()
@@ -144,14 +144,14 @@ func (h *held) wantSent(t *testing.T, want int) {
 	}
 }
 
-func TestASecondBatchLeavesWhenItIsFull(t *testing.T) {
+func TestSecondBatchLeavesWhenFull(t *testing.T) {
 	h := newHeld(BatchScript)
 	h.call(t, 1, 0)
 	h.wantSent(t, 1)
 	h.call(t, maxBatch-1, maxBatch-1)
 	h.call(t, 1, 0)
 	h.wantSent(t, maxBatch)
-	h.call(t, 3*maxBatch, 3*maxBatch) // there is no third one
+	h.call(t, 3*maxBatch, 3*maxBatch) // no third batch leaves
 	h.let <- struct{}{}
 	h.wantSent(t, maxBatch)
 	h.let <- struct{}{}
@@ -161,8 +161,9 @@ func TestASecondBatchLeavesWhenItIsFull(t *testing.T) {
 	h.end()
 }
 
-// A batch that hangs holds up nobody for long, even where nobody comes any more.
-func TestASecondBatchLeavesWhenTheFirstIsOverdue(t *testing.T) {
+// TestSecondBatchLeavesWhenFirstIsOverdue checks that a hanging batch does not delay
+// other calls for long, even if no further calls arrive.
+func TestSecondBatchLeavesWhenFirstIsOverdue(t *testing.T) {
 	h := newHeld(BatchScript)
 	h.call(t, 1, 0)
 	h.wantSent(t, 1)
@@ -174,14 +175,15 @@ func TestASecondBatchLeavesWhenTheFirstIsOverdue(t *testing.T) {
 	h.clock.Add(1)
 	h.watch.goesOff(t, time.Millisecond)
 	h.wantSent(t, 4)
-	h.call(t, 1, 1) // there is no third one
+	h.call(t, 1, 1) // no third batch leaves
 	h.let <- struct{}{}
 	h.wantSent(t, 1)
 	h.end()
 }
 
-// A batch is overdue by when it left, not by when a sender found nothing to send.
-func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
+// TestIdleSenderDelaysNoBatch checks that a batch is overdue from the time when it
+// left, not from the time when a sender found nothing to send.
+func TestIdleSenderDelaysNoBatch(t *testing.T) {
 	h := newHeld(BatchScript)
 	h.flyTwo(t)
 	h.land(1)
@@ -190,25 +192,25 @@ func TestASenderWithoutCallsPutsNothingOff(t *testing.T) {
 	h.watch.goesOff(t, 0)
 	h.wantSent(t, 1)
 	h.clock.Add(overdue.Milliseconds())
-	h.land(1) // the one before: its sender finds nothing
+	h.land(1) // the previous batch: its sender finds nothing to send
 	h.call(t, 1, 1)
 	h.watch.goesOff(t, 0)
 	h.wantSent(t, 1)
 	h.end()
 }
 
-// A batch lives for those who wait for it, not for the budget: two that hang
-// hold up all others.
-func TestABatchEndsWithTheLastOfItsCallers(t *testing.T) {
+// TestBatchEndsWithItsLastCaller checks that a batch has the time of its callers,
+// not the budget: two hanging batches delay all other calls.
+func TestBatchEndsWithItsLastCaller(t *testing.T) {
 	const forever, ms = -1, time.Millisecond
 	for _, c := range []struct {
 		budget  time.Duration
-		callers []time.Duration // how long each has
+		callers []time.Duration // the time that each caller has
 		want    time.Duration
 	}{
 		{10 * time.Second, []time.Duration{150 * ms, 200 * ms, 100 * ms}, 200 * ms},
 		{10 * time.Second, []time.Duration{150 * ms, forever}, 10 * time.Second},
-		{10 * time.Second, []time.Duration{ms}, batchTime}, // for the sake of its connection
+		{10 * time.Second, []time.Duration{ms}, batchTime}, // so that the connection survives
 		{100 * ms, []time.Duration{time.Second}, 100 * ms},
 		{2 * ms, []time.Duration{ms}, 2 * ms},
 	} {
@@ -235,9 +237,10 @@ func TestABatchEndsWithTheLastOfItsCallers(t *testing.T) {
 	}
 }
 
-// The calls of a batch are known by it, and those that wait in vain by the last
-// one: together they say no more of Redis than that.
-func TestCallsThatAreLostTogetherShareARoundTrip(t *testing.T) {
+// TestCallsLostTogetherShareATrip checks that the calls of a batch report one trip,
+// and calls that were never sent the trip of the last batch: together they are one
+// failure of Redis.
+func TestCallsLostTogetherShareATrip(t *testing.T) {
 	h := newHeld(BatchScript)
 	ctx, leave := context.WithCancel(context.Background())
 	var calls []*Call
@@ -262,13 +265,14 @@ func TestCallsThatAreLostTogetherShareARoundTrip(t *testing.T) {
 	h.end()
 	for i, want := range []uint64{1, 2, 2, 2, 2, 2} {
 		if got := calls[i].Trip; got != want {
-			t.Errorf("call %d is one of round trip %d; want %d", i, got, want)
+			t.Errorf("call %d reports trip %d; want %d", i, got, want)
 		}
 	}
 }
 
-// Who looks whether Redis is there does not wait for batches that hang.
-func TestALookPassesTheBatches(t *testing.T) {
+// TestCheckPassesHangingBatches checks that a check does not wait for hanging
+// batches.
+func TestCheckPassesHangingBatches(t *testing.T) {
 	h := newHeld(BatchScript)
 	h.flyTwo(t)
 	h.callers.Go(func() {
@@ -279,18 +283,18 @@ func TestALookPassesTheBatches(t *testing.T) {
 	h.wantSent(t, 1)
 	h.end()
 	if err := h.batches.SendAlone(context.Background(), new(Call)); err == nil {
-		t.Error("batches that are closed were asked")
+		t.Error("a closed batcher sent a call")
 	}
 }
 
-// The watch ends with its batches, whether it has gone off by then or not.
-func TestTheWatchEndsWithItsBatches(t *testing.T) {
+// TestTimerEndsWithTheBatcher closes a batcher before and while its timer fires.
+func TestTimerEndsWithTheBatcher(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		h := newHeld(BatchScript)
 		h.call(t, 1, 0)
 		h.wantSent(t, 1)
 		h.call(t, 1, 1)
-		if late { // it is about to look when the batches are closed
+		if late { // it fires while the batcher is closed
 			h.watch.Stop()
 		}
 		closed := make(chan struct{})
@@ -308,12 +312,12 @@ func TestTheWatchEndsWithItsBatches(t *testing.T) {
 		h.callers.Wait()
 		<-closed
 		if h.watch.Stop() {
-			t.Error("the watch runs still")
+			t.Error("the timer still runs")
 		}
 	}
 }
 
-func TestWithoutBatchesNobodyWaits(t *testing.T) {
+func TestUnbatchedCallsDoNotWait(t *testing.T) {
 	h := newHeld(BatchOff)
 	for range 5 {
 		h.call(t, 1, 0)
@@ -322,14 +326,14 @@ func TestWithoutBatchesNobodyWaits(t *testing.T) {
 	h.end()
 }
 
-// TestAPanicOfALoneCallLeavesNothingBehind has a call panic on its way, which its
-// caller survives: those that wait behind it are sent, the next one goes alone
-// again, and close ends.
-func TestAPanicOfALoneCallLeavesNothingBehind(t *testing.T) {
+// TestPanicOfALoneCallLeavesTheBatcherUsable sends a call that panics, which its
+// caller recovers. The calls that wait behind it are sent, the next call goes alone
+// again, and Close returns.
+func TestPanicOfALoneCallLeavesTheBatcherUsable(t *testing.T) {
 	h := newHeld(BatchScript)
 	send := h.batches.send
 	h.batches.send = func(_ context.Context, _ []*bundle) {
-		h.batches.send = send // nobody else sends meanwhile
+		h.batches.send = send // no other call is sent meanwhile
 		h.sent <- 1
 		<-h.let
 		panic("on its way")
@@ -337,7 +341,7 @@ func TestAPanicOfALoneCallLeavesNothingBehind(t *testing.T) {
 	h.callers.Go(func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("the caller is not told of the panic")
+				t.Error("the panic did not reach the caller")
 			}
 		}()
 		_, _ = h.batches.Send(context.Background(), new(Call))

@@ -20,24 +20,25 @@ import (
 // now is an instant of the tests, 12:00 in UTC.
 const now = 1_780_315_200_000
 
-// shelf is a Redis store and a client to look behind it.
-type shelf struct {
+// rig is a Redis store with a client for direct access to its keys.
+type rig struct {
 	*redis.Store
 	t      *testing.T
 	client *goredis.Client
 	key    string // of the subject u
 }
 
-func openShelf(t *testing.T, server *storetest.Server, change ...func(*redis.Options)) *shelf {
+func openRig(t *testing.T, server *storetest.Server, change ...func(*redis.Options)) *rig {
 	t.Helper()
-	usual := func(o *redis.Options) { o.Linger = 0 } // which is part of the layout
+	usual := func(o *redis.Options) { o.Linger = 0 } // because it is part of the layout
 	r := server.Open(t, append([]func(*redis.Options){usual}, change...)...)
-	s := &shelf{Store: r, t: t, client: server.Client(), key: redis.Key(r.Prefix(), "u")}
+	s := &rig{Store: r, t: t, client: server.Client(), key: redis.Key(r.Prefix(), "u")}
 	t.Cleanup(func() { s.client.Close() })
 	return s
 }
 
-func (s *shelf) do(op store.Op, at int64, rules ...store.Rule) store.Answer {
+// do carries out an operation on one set of rules, by the clock at.
+func (s *rig) do(op store.Op, at int64, rules ...store.Rule) store.Answer {
 	s.t.Helper()
 	var a store.Answers
 	p := &store.Plan{Op: op, Now: at, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}
@@ -47,7 +48,7 @@ func (s *shelf) do(op store.Op, at int64, rules ...store.Rule) store.Answer {
 	return a.Sets[0]
 }
 
-func (s *shelf) value() string {
+func (s *rig) value() string {
 	s.t.Helper()
 	value, err := s.client.Get(context.Background(), s.key).Result()
 	if err != nil {
@@ -56,14 +57,14 @@ func (s *shelf) value() string {
 	return value
 }
 
-func (s *shelf) put(value string) {
+func (s *rig) put(value string) {
 	s.t.Helper()
 	if err := s.client.Set(context.Background(), s.key, value, time.Minute).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// rules is one rule of every method, with the returns 1 to 4.
+// rules returns one rule of each method, with the returns 1 to 4.
 func rules() []store.Rule {
 	u := []byte("u")
 	return []store.Rule{
@@ -74,19 +75,19 @@ func rules() []store.Rule {
 	}
 }
 
-// TestLayout holds the bytes in Redis fast: another version of the program,
-// before or after this one, reads them at the same time.
+// TestLayout compares the bytes in Redis: earlier and later versions of the program
+// may read them at the same time.
 func TestLayout(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+	s := openRig(t, storetest.StartServer(t))
 	s.do(store.Take, now, rules()...)
 	instant := func(ms int64) string { return fmt.Sprintf("%012x", ms) }
 	const midnight = now + 12*3_600_000
 	want := strings.Join([]string{
-		// The layout; when Redis expires the key: the last of the entries'
-		// ends with a quarter of slack and a second.
+		// The layout; the instant at which Redis expires the key: the last end of
+		// an entry plus a quarter and a second.
 		"01", instant(now + 15*3_600_000 + 1000),
 		// Each entry: return × 8 + method, its end, the length of its body.
-		"0000000009", instant(now + 60_000), "0007", "00000000000001", // hits; the window closes with the entry
+		"0000000009", instant(now + 60_000), "0007", "00000000000001", // hits; the window ends with the entry
 		"0000000012", instant(midnight), "001a",
 		"00000000000001", instant(midnight), // today's hits and end
 		"00000000000001", instant(now + 60_000), // the second window's
@@ -116,8 +117,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestNoKeyIsTooLong has the prefixes and identities that make the longest keys,
-// and the log of the rule with the highest return, whose key is longest.
+// TestNoKeyIsTooLong uses the prefixes and identities with the longest keys, and
+// the rule with the highest return, whose log has the longest key.
 func TestNoKeyIsTooLong(t *testing.T) {
 	for _, length := range []int{1, 53, 54, 55, redis.MaxPrefix} {
 		prefix := strings.Repeat("p", length)
@@ -137,7 +138,7 @@ func TestNoKeyIsTooLong(t *testing.T) {
 	}
 	legible := strings.Repeat("x", 128)
 	if key := redis.FixedKey(strings.Repeat("p", 54), legible); !strings.Contains(key, legible) {
-		t.Errorf("there is room for the identity in %s", key)
+		t.Errorf("the identity fits, but is missing in %s", key)
 	}
 }
 
@@ -163,17 +164,17 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-func TestDamagedValuesAreAbsent(t *testing.T) {
+func TestDamagedValuesCountAsAbsent(t *testing.T) {
 	server := storetest.StartServer(t)
-	s := openShelf(t, server)
+	s := openRig(t, server)
 	s.do(store.Update, now, rules()...)
 	whole := s.value()
-	// Cut between two entries it is a value like any other.
+	// Cut between two entries, the value is valid.
 	ends := []int{27, 27 + 39, 27 + 39 + 55}
 	for n := range len(whole) {
 		s.put(whole[:n])
 		if a := s.do(store.Peek, now+1, rules()[0]); (a.Hits != 0) != slices.Contains(ends, n) {
-			t.Errorf("cut to %d bytes: %d hits are believed", n, a.Hits)
+			t.Errorf("cut to %d bytes: %d hits are read", n, a.Hits)
 		}
 		a := s.do(store.Take, now+1, rules()...)
 		if a.Decider >= 0 {
@@ -187,24 +188,24 @@ func TestDamagedValuesAreAbsent(t *testing.T) {
 			value[random.IntN(len(value))] = byte(random.IntN(256))
 		}
 		s.put(string(value))
-		s.do(store.Op(1+random.IntN(8)), now+1, rules()...) // an answer, whatever it is
+		s.do(store.Op(1+random.IntN(8)), now+1, rules()...) // any answer will do
 	}
 	for _, garbage := range []string{"", "\x01", "garbage", "\x02" + whole[1:], strings.Repeat("\xff", 1000), whole + "x"} {
 		s.put(garbage)
 		if a := s.do(store.Take, now+1, rules()...); a.Decider >= 0 || a.Remaining != 4 {
-			t.Errorf("%.20q is not taken for absent: %+v", garbage, a)
+			t.Errorf("%.20q does not count as absent: %+v", garbage, a)
 		}
 	}
 }
 
 func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+	s := openRig(t, storetest.StartServer(t))
 	ctx := context.Background()
 	if err := s.client.LPush(ctx, s.key, "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.do(store.Browse, now, rules()[0]); a.Remaining != 5 {
-		t.Errorf("beside a list: %+v, want nothing counted", a)
+		t.Errorf("with a list in the key: %+v, want nothing counted", a)
 	}
 	s.do(store.Take, now, rules()[0])
 	if a := s.do(store.Peek, now, rules()[0]); a.Hits != 1 {
@@ -212,10 +213,10 @@ func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
 	}
 }
 
-func TestUnknownEntriesAreCarriedAlong(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestUnknownEntriesAreKept(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	s.do(store.Take, now, rules()[0])
-	entry := func(number, until int64) string { // of method 7, which this version does not know
+	entry := func(number, until int64) string { // of method 7, which is unknown
 		head, err := hex.DecodeString(fmt.Sprintf("%010x%012x%04x", number*8+7, until, 6))
 		if err != nil {
 			t.Fatal(err)
@@ -226,79 +227,78 @@ func TestUnknownEntriesAreCarriedAlong(t *testing.T) {
 	s.put(s.value() + alive + dead)
 	s.do(store.Take, now+1, rules()[0], rules()[3])
 	if got := s.value(); !strings.Contains(got, alive) || strings.Contains(got, dead) {
-		t.Errorf("the value %q, want the entry in use and not the one a day past its end", got)
+		t.Errorf("the value %q, want the active entry and not the one that ended a day ago", got)
 	}
 	if a := s.do(store.Peek, now+1, rules()[0]); a.Hits != 2 {
-		t.Errorf("beside unknown entries %d hits are counted, want 2", a.Hits)
+		t.Errorf("with unknown entries %d hits are counted, want 2", a.Hits)
 	}
 	ttl, err := s.client.PTTL(context.Background(), s.key).Result()
 	if err != nil || ttl < time.Hour {
-		t.Errorf("the value expires in %v (%v), before the entry that it carries", ttl, err)
+		t.Errorf("the value expires in %v (%v), before an entry in it ends", ttl, err)
 	}
 }
 
-// TestTheSlowestBucketIsKept has a bucket that is full in 280 000 years, which
-// is more than an instant's six bytes hold.
-func TestTheSlowestBucketIsKept(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+// TestSlowestBucketIsKept uses a bucket that is full in 280 000 years, an instant
+// that does not fit into six bytes.
+func TestSlowestBucketIsKept(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	slow := store.Rule{Subject: []byte("u"), Return: 9, Method: store.Token, Time: 9_007_199, Count: 1, Burst: 1_000_000, Weight: 1_000_000}
 	s.do(store.Take, now, slow)
 	for i := range int64(3) {
-		s.do(store.Take, now+i, rules()[0]) // writes the value and carries the bucket along
+		s.do(store.Take, now+i, rules()[0]) // writes the value, which contains the bucket
 	}
 	if a := s.do(store.Peek, now, slow); a.Hits != 1_000_000 {
 		t.Errorf("%d tokens are taken, want 1 000 000", a.Hits)
 	}
 }
 
-func TestResetLeavesNothing(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestResetDeletesAllKeys(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	s.do(store.Take, now, rules()...)
 	fill(s, now, rules()[2])
 	s.do(store.Reset, now, rules()...)
 	keys, err := s.client.Keys(context.Background(), s.Prefix()+":*").Result()
 	if err != nil || len(keys) > 0 {
-		t.Errorf("%v are left (%v)", keys, err)
+		t.Errorf("%v remain (%v)", keys, err)
 	}
 }
 
-// fill makes the leak rule's counter so long that it has a log, with 200 hits
-// from the instant on.
-func fill(s *shelf, from int64, leak store.Rule) {
+// fill adds 200 hits from an instant on, so many that the leak counter has a log.
+func fill(s *rig, from int64, leak store.Rule) {
 	leak.Count = 1000
 	for i := range int64(200) {
 		s.do(store.Take, from+i, leak)
 	}
 }
 
-func TestLostLogs(t *testing.T) {
+func TestCounterWithoutItsLogIsAbsent(t *testing.T) {
 	server := storetest.StartServer(t)
 	ctx := context.Background()
 	leak := rules()[2]
 	for name, lose := range map[string]func(c *goredis.Client, key string) error{
-		"gone":            func(c *goredis.Client, key string) error { return c.Del(ctx, key).Err() },
+		"deleted":         func(c *goredis.Client, key string) error { return c.Del(ctx, key).Err() },
 		"of another type": func(c *goredis.Client, key string) error { c.Del(ctx, key); return c.SAdd(ctx, key, 1).Err() },
-		"cut":             func(c *goredis.Client, key string) error { return c.Set(ctx, key, "x", time.Minute).Err() },
+		"truncated":       func(c *goredis.Client, key string) error { return c.Set(ctx, key, "x", time.Minute).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openShelf(t, server)
+			s := openRig(t, server)
 			fill(s, now, leak)
 			if err := lose(s.client, s.key+":27"); err != nil {
 				t.Fatal(err)
 			}
 			if a := s.do(store.Take, now+200, leak); a.Decider >= 0 || a.Remaining != 4 {
-				t.Errorf("a counter that lost its log is not taken for absent: %+v", a)
+				t.Errorf("a counter without its log does not count as absent: %+v", a)
 			}
 			fill(s, now+201, leak)
 			if a := s.do(store.Peek, now+401, leak); a.Hits != 201 {
-				t.Errorf("filled again it has %d hits, want 201", a.Hits)
+				t.Errorf("after filling again: %d hits, want 201", a.Hits)
 			}
 		})
 	}
 }
 
-func TestExpiriesAreSetOnlyWhereTheyNoLongerCover(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestExpiryIsSetOnlyWhenNeeded(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	ctx := context.Background()
 	leak := rules()[2]
 	log := s.key + ":27"
@@ -316,7 +316,7 @@ func TestExpiriesAreSetOnlyWhereTheyNoLongerCover(t *testing.T) {
 		{16_400, log, false, func(at int64) { fill(s, at, leak) }, 0},
 		{40_000, log, true, func(at int64) { fill(s, at, leak) }, 76 * time.Second},
 	} {
-		// An expiry that nobody else sets shows whether it was set again.
+		// An expiry that the store never sets shows whether it was set again.
 		const mark = 5000 * time.Second
 		s.client.PExpire(ctx, c.key, mark)
 		c.do(now + c.at)
@@ -334,23 +334,23 @@ func TestExpiriesAreSetOnlyWhereTheyNoLongerCover(t *testing.T) {
 	}
 }
 
-func TestSaturation(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestCountersSaturate(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	for i := range rules() {
 		r := rules()[i]
 		r.Weight = 1
 		s.do(store.Reset, now, r)
 		s.do(store.Update, now, r)
-		// Every 1 that is counted becomes the greatest number but one.
+		// Each counted 1 becomes the second greatest number.
 		const one, greatest = "\x00\x00\x00\x00\x00\x00\x01", "\x1f\xff\xff\xff\xff\xff\xfe"
 		value := s.value()
-		if r.Method == store.Leak { // its last run; an instant has these bytes too
+		if r.Method == store.Leak { // only its last run: an instant may have these bytes too
 			s.put(strings.TrimSuffix(value, one) + greatest)
 		} else {
 			s.put(strings.ReplaceAll(value, one, greatest))
 		}
 		if r.Method == store.Token {
-			continue // its numbers end at burst × time
+			continue // its amounts are bounded by burst × time
 		}
 		for range 2 {
 			r.Weight = store.MaxWeight

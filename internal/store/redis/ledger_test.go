@@ -17,7 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// hits are n hits that were counted at the same instant.
+// hits is n hits that were counted at the same instant.
 type hits struct{ at, n int64 }
 
 func sum(list []hits) (n int64) {
@@ -27,8 +27,8 @@ func sum(list []hits) (n int64) {
 	return n
 }
 
-// ledger holds what was admitted, by rule and subject. It checks that by the
-// text of the rule language alone, without the stores.
+// ledger is the hits that were admitted, by rule and subject. It checks them by the
+// definition of the rules, without the stores.
 type ledger map[account][]hits
 
 type account struct {
@@ -36,7 +36,7 @@ type account struct {
 	subject string
 }
 
-// read books what a taker wrote down and returns the number of takes.
+// read adds the takes that a taker wrote, and returns their number.
 func (l ledger) read(t *testing.T, in io.Reader) int {
 	takes := 0
 	lines := bufio.NewScanner(in)
@@ -63,7 +63,7 @@ func (l ledger) read(t *testing.T, in io.Reader) int {
 	return takes
 }
 
-// over names every account in which more was admitted than its rule allows.
+// over describes every account with more hits than its rule allows.
 func (l ledger) over() []string {
 	var faults []string
 	for a, list := range l {
@@ -76,8 +76,8 @@ func (l ledger) over() []string {
 	return faults
 }
 
-// overdrawn tells where more was admitted than the rule allows, "" if nowhere.
-// Within a millisecond the order makes no difference to any method.
+// overdrawn describes the first instant with more hits than the rule allows; "" if
+// there is none. The order within a millisecond matters to no method.
 func overdrawn(r *store.Rule, list []hits) string {
 	switch r.Method {
 	case store.Count:
@@ -90,8 +90,8 @@ func overdrawn(r *store.Rule, list []hits) string {
 	return overToken(r, list)
 }
 
-// overWindows goes from window to window, each opened by its first hit. The
-// day of the takers does not end.
+// overWindows checks the windows, each opened by its first hit. The day of the
+// takers does not end.
 func overWindows(r *store.Rule, list []hits) string {
 	closes, counted := int64(0), int64(0)
 	for _, h := range list {
@@ -134,19 +134,18 @@ func overLeak(r *store.Rule, list []hits) string {
 func overToken(r *store.Rule, list []hits) string {
 	unit := r.Time * 1000
 	full := r.Burst * unit
-	there, at := full, int64(0)
+	level, at := full, int64(0)
 	for _, h := range list {
-		there, at = min(full, there+(h.at-at)*r.Count), h.at
-		if there -= h.n * unit; there < 0 {
-			return fmt.Sprintf("%d hits at %d, with %d token·ms too few", h.n, h.at, -there)
+		level, at = min(full, level+(h.at-at)*r.Count), h.at
+		if level -= h.n * unit; level < 0 {
+			return fmt.Sprintf("%d hits at %d, %d token·ms too few", h.n, h.at, -level)
 		}
 	}
 	return ""
 }
 
-// compareWith asks Redis for the counters that no window has closed on. What is
-// counted is what was admitted: a refused take counts nowhere, an admitted one
-// once.
+// compareWith compares the ledger with the counters in Redis of the rules whose
+// windows are still open: a refused take counts nowhere, an admitted one once.
 func (l ledger) compareWith(t *testing.T, server *storetest.Server, j *job) {
 	r, err := redis.Open(redis.Options{URL: server.URL(), Prefix: j.Prefix, Budget: time.Minute})
 	if err != nil {
@@ -168,9 +167,9 @@ func (l ledger) compareWith(t *testing.T, server *storetest.Server, j *job) {
 	}
 }
 
-// TestLedgerNoticesOneTooMany holds the judge to the limits: what just fits is
-// fine, and one hit more is not.
-func TestLedgerNoticesOneTooMany(t *testing.T) {
+// TestLedgerDetectsOneHitTooMany checks the ledger itself: hits that just fit pass,
+// and one hit more does not.
+func TestLedgerDetectsOneHitTooMany(t *testing.T) {
 	const begin = 1_793_505_600_000
 	fits := map[int64][]hits{
 		1: {{0, 3}, {500, 17}, {1000, 20}, {2500, 20}},
@@ -186,12 +185,12 @@ func TestLedgerNoticesOneTooMany(t *testing.T) {
 			list[i].at += begin
 		}
 		if fault := overdrawn(r, list); fault != "" {
-			t.Errorf("rule %d: %s, though it fits", number, fault)
+			t.Errorf("rule %d: %s, although it fits", number, fault)
 		}
 		more := slices.Clone(list)
 		more[len(more)-1].n++
 		if overdrawn(r, more) == "" {
-			t.Errorf("rule %d: one hit too many goes unnoticed", number)
+			t.Errorf("rule %d: one hit too many is not detected", number)
 		}
 	}
 }

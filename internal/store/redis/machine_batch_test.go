@@ -15,10 +15,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// TestGatheredCallsAnswerAsTheModel has many plans carried out together, and the
-// model carry them out one by one. They meet in few counters: each has to see
-// what those before it did, and nothing of those that were refused.
-func TestGatheredCallsAnswerAsTheModel(t *testing.T) {
+// TestBatchesAnswerAsTheModel carries out many plans together, and in the model one
+// by one. They share few counters: each must see the hits of the admitted plans
+// before it, and nothing of the refused ones.
+func TestBatchesAnswerAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
 	zones := machine.Zones(t, "Asia/Shanghai", "America/New_York")
 	n := 0
@@ -48,7 +48,8 @@ func TestGatheredCallsAnswerAsTheModel(t *testing.T) {
 	})
 }
 
-// converse has a dialogue of batches with the store and with the model.
+// converse sends random batches to the store and to the model, and compares the
+// answers.
 func converse(rt *rapid.T, r *redis.Store, zones []*time.Location, next func(*rapid.T, int64, *time.Location) *store.Plan) {
 	model := machine.NewModel()
 	now := int64(1_793_505_600_000) + rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
@@ -71,8 +72,8 @@ func converse(rt *rapid.T, r *redis.Store, zones []*time.Location, next func(*ra
 	}
 }
 
-// countPlan takes, on count rules of one subject each; now and then by a rule of
-// another number, whose counter joins that of the subject.
+// countPlan returns a take on count rules of different subjects. Some plans use a
+// second return, whose counter joins the first in the value of the subject.
 func countPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 	p := &store.Plan{Op: store.Take, Now: now, Zone: zone}
 	other := rapid.IntRange(0, 40).Draw(rt, "other") == 0
@@ -92,10 +93,10 @@ func countPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 	return p
 }
 
-// TestOneDamagedValueSpoilsNoOthers has damaged values among good ones of one
-// script call.
-func TestOneDamagedValueSpoilsNoOthers(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+// TestDamagedValueAffectsNoOtherCall mixes damaged and valid values in one script
+// call.
+func TestDamagedValueAffectsNoOtherCall(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	ctx := context.Background()
 	all := rules()
 	var plans []*store.Plan
@@ -123,7 +124,7 @@ func TestOneDamagedValueSpoilsNoOthers(t *testing.T) {
 			if i%5 == 0 && i <= 10 {
 				left = 4
 			}
-			if i%4 == 1 { // base, of which one hit is free and counts
+			if i%4 == 1 { // base: one hit is free, and counts in the second window too
 				left = got[i].Sets[0].Remaining
 			}
 			if a := got[i].Sets[0]; a.Decider >= 0 || a.Remaining != left {

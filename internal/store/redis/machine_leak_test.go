@@ -15,10 +15,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// TestLongLeakLogs compares the stores where a leak counter has so many runs
-// that Redis keeps them in a log of their own: filled, pruned, refunded far
-// back, undone, tidied, filled again. The plans' clock runs far quicker than
-// Redis's own, so that no key is dropped meanwhile.
+// TestLongLeakLogs compares the stores on a leak counter with so many runs that
+// Redis keeps them in a log: filled, pruned, refunded far back, undone, compacted
+// and filled again. The clock of the plans is much faster than that of Redis, so
+// that no key expires meanwhile.
 func TestLongLeakLogs(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t)
@@ -70,16 +70,15 @@ func TestLongLeakLogs(t *testing.T) {
 		}
 		longest = max(longest, client.StrLen(context.Background(), redis.Key(r.Prefix(), "s")+":11").Val())
 	}
-	// 13 bytes a run; the log holds as many runs again that are out.
+	// 13 bytes per run; the log may hold as many runs again that have left.
 	if longest < 1500*13 || longest > 2*4000*13 {
-		t.Errorf("the log had up to %d bytes: the test does not test it, or it is never tidied", longest)
+		t.Errorf("the log had up to %d bytes: it is never used, or never compacted", longest)
 	}
 }
 
-// TestUpdatesBeyondALeakLimitTakeBoundedRoom updates far more often than the
-// limit has hits: the stores stay alike and keep few runs, and no hit leaves
-// before its time.
-func TestUpdatesBeyondALeakLimitTakeBoundedRoom(t *testing.T) {
+// TestUpdatesBeyondALeakLimitTakeBoundedMemory updates far beyond the limit: the
+// stores answer alike and keep few runs, and no hit leaves early.
+func TestUpdatesBeyondALeakLimitTakeBoundedMemory(t *testing.T) {
 	server := storetest.StartServer(t)
 	local, r := memory.New(memory.Options{}), server.Open(t)
 	defer local.Close()
@@ -119,21 +118,21 @@ func TestUpdatesBeyondALeakLimitTakeBoundedRoom(t *testing.T) {
 		}
 	}
 	if a := ask(store.Peek, begin+(updates-1)*100+600_000); a.Hits != 0 {
-		t.Errorf("%d hits are left when all are out", a.Hits)
+		t.Errorf("%d hits are counted after all have left", a.Hits)
 	}
 }
 
-// TestLogsAreTidied takes at a steady pace: the log stays as long as what is in
-// the window, with as much again, and goes with its last run.
-func TestLogsAreTidied(t *testing.T) {
+// TestLogsAreCompacted takes at a steady pace: the log stays within twice the runs
+// of the window, and is deleted with its last run.
+func TestLogsAreCompacted(t *testing.T) {
 	t.Parallel()
-	s := openShelf(t, storetest.StartServer(t), func(o *redis.Options) { o.Linger = time.Hour })
+	s := openRig(t, storetest.StartServer(t), func(o *redis.Options) { o.Linger = time.Hour })
 	ctx, log := context.Background(), s.key+":11"
 	leak := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Leak, Time: 10, Count: 2000, Weight: 1}
 	const takes, window, step = 6000, 1000, 10
 	for i := range int64(takes) {
 		if a := s.do(store.Take, now+i*step, leak); i >= window && a.Remaining != 2000-window {
-			t.Fatalf("take %d: %d are left, want %d", i, a.Remaining, 2000-window)
+			t.Fatalf("take %d: %d remaining, want %d", i, a.Remaining, 2000-window)
 		}
 	}
 	if size := s.client.StrLen(ctx, log).Val(); size < window*13*9/10 || size > 2*(window+1024)*13 {

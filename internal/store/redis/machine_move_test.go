@@ -15,9 +15,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// TestLongLogsMove compares the stores where a leak counter has so many runs in
-// use that Redis moves its log a piece at a time: while it is read, pruned by
-// leaps, refunded into the pieces that have moved, and undone.
+// TestLongLogsMove compares the stores on a leak counter with so many active runs
+// that Redis moves its log piece by piece: while it is read, pruned by large steps,
+// refunded into the moved pieces, and undone.
 func TestLongLogsMove(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t)
@@ -41,7 +41,7 @@ func TestLongLogsMove(t *testing.T) {
 		op, weight, sets := store.Take, int64(1), 1
 		switch n := random.IntN(1000); {
 		case n < 30:
-			op, weight = store.Browse, random.Int64N(6000) // often refused: when will so many be out?
+			op, weight = store.Browse, random.Int64N(6000) // often refused, which searches the log
 		case n < 32:
 			op, weight = store.Refund, random.Int64N(100)
 		case n < 33:
@@ -49,7 +49,7 @@ func TestLongLogsMove(t *testing.T) {
 		case n < 40:
 			at -= random.Int64N(5)
 		case n < 45:
-			sets = 2 // the second refuses: all is undone
+			sets = 2 // the second set refuses, which undoes the first
 		}
 		p := &store.Plan{Op: op, Now: at, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{weighs(leak, weight)}}}}
 		if sets == 2 {
@@ -67,9 +67,9 @@ func TestLongLogsMove(t *testing.T) {
 		}
 		longest = max(longest, client.StrLen(context.Background(), key).Val())
 	}
-	// In use are up to 4000 runs of 13 bytes. Out are at most an eighth more than
-	// these, and some; without moving, 10 000.
+	// Up to 4000 runs of 13 bytes are active. The runs that have left are at most
+	// an eighth more than these, and some; without moving, they would be 10 000.
 	if longest < 4000*13 || longest > 9500*13 {
-		t.Errorf("the log had up to %d bytes: it never moves, or the test does not test it", longest)
+		t.Errorf("the log had up to %d bytes: it is never used, or never moves", longest)
 	}
 }

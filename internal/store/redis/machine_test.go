@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"time"
-	_ "time/tzdata" // the dialogues do not depend on the machine's zones
+	_ "time/tzdata" // so that dialogues do not depend on the zones of the machine
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
@@ -17,8 +17,8 @@ import (
 // long selects the long form of the tests, which `make verify` runs.
 var long = flag.Bool("long", false, "run the long form of the tests")
 
-// dialogues sets the number of dialogues of a test, or the second number in the
-// long form.
+// dialogues sets the number of dialogues of a test: short, or longer in the long
+// form.
 func dialogues(t *testing.T, short, longer int) {
 	t.Helper()
 	n := short
@@ -28,15 +28,15 @@ func dialogues(t *testing.T, short, longer int) {
 	machine.Dialogues(t, n)
 }
 
-// TestRedisAnswersAsTheModel does the same with Redis. The plans bring their
-// own clock, and Redis drops keys by its own: it is told to linger, so that a
-// busy machine makes no difference.
+// TestRedisAnswersAsTheModel compares the answers to random plans with those of the
+// model. The plans have clocks of their own, while Redis drops keys by its clock: a
+// long linger keeps the keys even if the machine is busy.
 func TestRedisAnswersAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
 	n := 0
 	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
 		dialogues(t, 100, way.Of(10_000))
-		told := int64(0)
+		remembered := int64(0)
 		o := redis.Options{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
 		way.Set(&o)
 		open := func() (store.Store, func()) {
@@ -47,7 +47,7 @@ func TestRedisAnswersAsTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			return r, func() {
-				told += r.Calls().Remembered
+				remembered += r.Calls().Remembered
 				server.CheckExpiries(t, o.Prefix)
 				if err := r.Clear(context.Background()); err != nil {
 					t.Error(err)
@@ -58,11 +58,11 @@ func TestRedisAnswersAsTheModel(t *testing.T) {
 			}
 		}
 		machine.Compare(t, open)
-		for more := 0; o.Refusals >= 0 && told == 0 && more < 10 && !t.Failed(); more++ {
-			machine.Compare(t, open) // dialogues at random may have had none
+		for more := 0; o.Refusals >= 0 && remembered == 0 && more < 10 && !t.Failed(); more++ {
+			machine.Compare(t, open) // random dialogues may lack one
 		}
-		if (told > 0) != (o.Refusals >= 0) {
-			t.Errorf("%d refusals were told from memory", told)
+		if (remembered > 0) != (o.Refusals >= 0) {
+			t.Errorf("%d refusals were answered from memory", remembered)
 		}
 	})
 	t.Run("on and off in turn", func(t *testing.T) {

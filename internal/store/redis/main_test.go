@@ -8,17 +8,17 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// TestMain runs the tests, or is one of the processes that a test starts.
+// TestMain runs the tests, or a taker if a test started this process as one.
 func TestMain(m *testing.M) {
 	if job := os.Getenv(takerJob); job != "" {
-		if err := takeAway(job, os.Stdout); err != nil {
+		if err := runTakes(job, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
-	// What the client has to say of servers that a test ended is told by the
-	// errors of calls, too.
+	// Silence the client's log about servers that tests end: the errors of calls
+	// report the same.
 	redisconn.LogClient(func(string) {})
 	os.Exit(m.Run())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-func TestScriptFlushInTheMiddle(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestScriptFlushLosesNoCall(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
@@ -39,7 +39,7 @@ func TestScriptFlushInTheMiddle(t *testing.T) {
 }
 
 func TestRedisClockIsRead(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+	s := openRig(t, storetest.StartServer(t))
 	var a store.Answers
 	before := time.Now().UnixMilli()
 	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules()[:1]}}}
@@ -51,8 +51,8 @@ func TestRedisClockIsRead(t *testing.T) {
 	}
 }
 
-func TestDaysAreSentAnewWhereNoneFits(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+func TestDaysAreSentAgainIfNoneFits(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	zone := storetest.Noon() // the day does not end meanwhile
 	_, seconds := time.Now().In(zone).Zone()
 	east := int64(seconds) * 1000
@@ -66,11 +66,11 @@ func TestDaysAreSentAnewWhereNoneFits(t *testing.T) {
 			t.Fatalf("skew %d: %v", skew, err)
 		}
 		if end := a.Now + a.Sets[0].Reset; (end+east)%86_400_000 != 0 || end-a.Now > 86_400_000 {
-			t.Errorf("skew %d: the day ends at %d, it is %d", skew, end, a.Now)
+			t.Errorf("skew %d: the day ends at %d; now is %d", skew, end, a.Now)
 		}
-		// An answer may have come late.
+		// The answer may have arrived late.
 		if got, late := s.Skew(), time.Since(begin).Milliseconds(); got < -1000-late || got > 1000 {
-			t.Errorf("skew %d: afterwards it is taken to be %d ms", skew, got)
+			t.Errorf("skew %d: afterwards the measured skew is %d ms", skew, got)
 		}
 	}
 	daily := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Count, Weight: 1, Time: store.Day, Count: 9}
@@ -80,25 +80,25 @@ func TestDaysAreSentAnewWhereNoneFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hits := a.Sets[0].Hits; hits != 4 {
-		t.Errorf("%d hits, want 4: an answer without a fitting day counts nothing", hits)
+		t.Errorf("%d hits, want 4: a reply without a fitting day counts nothing", hits)
 	}
 }
 
-// Each call is over by the budget or by its caller's deadline, whichever is first.
-// The other one is so far away that no machine is slow enough to take them for
-// each other.
-func TestTheBudgetHolds(t *testing.T) {
+// TestBudgetAndDeadlineBoundCalls checks that a call ends with the budget or with
+// its caller's deadline, whichever is first. The other one is so far away that even
+// a slow machine cannot confuse them.
+func TestBudgetAndDeadlineBoundCalls(t *testing.T) {
 	server := storetest.StartServer(t)
 	const soon = 300 * time.Millisecond
 	for _, c := range []struct {
 		name             string
-		budget, deadline time.Duration // of the setting, and of the caller; 0 for none
+		budget, deadline time.Duration // of the store and of the caller; 0 for none
 		want             time.Duration
 	}{
-		{"the setting's", soon, 0, soon},
-		{"a caller's, less 5 ms", time.Minute, soon, soon - 5*time.Millisecond},
-		{"a caller's that is longer", soon, time.Minute, soon},
-		{"nothing is left", time.Minute, 4 * time.Millisecond, -time.Millisecond},
+		{"the budget", soon, 0, soon},
+		{"a deadline, less 5 ms", time.Minute, soon, soon - 5*time.Millisecond},
+		{"a deadline beyond the budget", soon, time.Minute, soon},
+		{"a deadline that leaves nothing", time.Minute, 4 * time.Millisecond, -time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := server.Open(t, func(o *redis.Options) { o.Budget = c.budget })
@@ -117,7 +117,7 @@ func TestTheBudgetHolds(t *testing.T) {
 			p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules()}}}
 			err := r.Evaluate(ctx, p, new(store.Answers))
 			if err == nil {
-				t.Error("a Redis that hangs answered")
+				t.Error("a hanging Redis answered")
 			}
 			if took := time.Since(begin); took < c.want-time.Millisecond || took > time.Minute/2 {
 				t.Errorf("it took %v, want %v: %v", took, c.want, err)
@@ -126,7 +126,7 @@ func TestTheBudgetHolds(t *testing.T) {
 	}
 }
 
-func TestATimedOutTakeIsNotRepeated(t *testing.T) {
+func TestTimedOutTakeIsNotRepeated(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t)
 	take := func(ctx context.Context, op store.Op) (store.Answers, error) {
@@ -141,10 +141,10 @@ func TestATimedOutTakeIsNotRepeated(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Millisecond)
 	defer cancel()
 	if _, err := take(ctx, store.Take); err == nil {
-		t.Error("a Redis that hangs answered")
+		t.Error("a hanging Redis answered")
 	}
 	server.Resume()
-	time.Sleep(50 * time.Millisecond) // one that is repeated would be counted by then
+	time.Sleep(50 * time.Millisecond) // a repeated call would be counted by then
 	a, err := take(context.Background(), store.Peek)
 	if err != nil {
 		t.Fatal(err)
@@ -154,29 +154,29 @@ func TestATimedOutTakeIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestRedisOptions(t *testing.T) {
+func TestOpenRejectsInvalidOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		options redis.Options
 		want    string
 	}{
-		"no URL":            {redis.Options{}, "want redis://"},
-		"a blank":           {redis.Options{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
-		"a brace":           {redis.Options{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
-		"a long prefix":     {redis.Options{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
-		"a budget below 0":  {redis.Options{URL: "redis://h", Budget: -1}, "must be more than 0"},
-		"a way of batching": {redis.Options{URL: "redis://h", Batching: "most"}, "want script, pipeline or off"},
+		"no URL":           {redis.Options{}, "want redis://"},
+		"a blank":          {redis.Options{URL: "redis://h", Prefix: "a b"}, "byte 1 is ' '"},
+		"a brace":          {redis.Options{URL: "redis://h", Prefix: "a{"}, "without blanks and braces"},
+		"a long prefix":    {redis.Options{URL: "redis://h", Prefix: strings.Repeat("p", 65)}, "65 bytes; want 1 … 64"},
+		"a budget below 0": {redis.Options{URL: "redis://h", Budget: -1}, "must be more than 0"},
+		"unknown batching": {redis.Options{URL: "redis://h", Batching: "most"}, "want script, pipeline or off"},
 	} {
 		r, err := redis.Open(c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 		if r != nil {
-			t.Errorf("%s: a store beside the error", name)
+			t.Errorf("%s: a store and an error", name)
 		}
 	}
 }
 
-func TestAClientOfTheCallers(t *testing.T) {
+func TestCloseKeepsTheCallersClient(t *testing.T) {
 	server := storetest.StartServer(t)
 	o := server.Client().Options()
 	client := goredis.NewClient(&goredis.Options{Network: o.Network, Addr: o.Addr, MaxRetries: -1})
@@ -196,7 +196,7 @@ func TestAClientOfTheCallers(t *testing.T) {
 	}
 }
 
-func TestCheckSaysWhatIsInTheWay(t *testing.T) {
+func TestCheckReportsTheCause(t *testing.T) {
 	server := storetest.StartServer(t)
 	r, err := redis.Open(redis.Options{URL: server.URL(), Budget: time.Minute})
 	if err != nil {
@@ -205,7 +205,7 @@ func TestCheckSaysWhatIsInTheWay(t *testing.T) {
 	defer r.Close()
 	server.Kill()
 	if err := r.Check(context.Background()); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("without a server: %v", err)
+		t.Errorf("server stopped: %v", err)
 	}
 	server.Start()
 	if err := r.Check(context.Background()); err != nil {
@@ -214,19 +214,20 @@ func TestCheckSaysWhatIsInTheWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := r.Check(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("of a caller that is gone: %v", err)
+		t.Errorf("canceled context: %v", err)
 	}
 }
 
-// A budget that is no longer than what is kept of a caller's deadline is one
-// to find Redis with all the same.
+// TestCheckWithASmallBudget checks that Check can succeed with a budget no longer
+// than the margin that is subtracted from a caller's deadline.
 func TestCheckWithASmallBudget(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t, func(o *redis.Options) { o.Budget = 5 * time.Millisecond })
 	storetest.Eventually(t, func() error { return r.Check(context.Background()) }) // the machine may be busy
 }
 
-// BenchmarkRedis also tells what a call costs in Redis itself, socket aside.
+// BenchmarkRedis also reports the time that a call takes in Redis itself, without
+// the socket.
 func BenchmarkRedis(b *testing.B) {
 	server := storetest.StartServer(b)
 	r, client := server.Open(b), server.Client()

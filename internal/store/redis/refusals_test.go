@@ -19,18 +19,18 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// pair are two stores on the same counters: one remembers refusals, the other
-// asks Redis each time.
+// pair is two stores on the same counters: one remembers refusals, the other calls
+// Redis each time.
 type pair struct {
-	t               *testing.T
-	remembers, asks *redis.Store
-	begin           int64
+	t                  *testing.T
+	remembering, plain *redis.Store
+	begin              int64
 }
 
 func openPair(t *testing.T, server *storetest.Server) *pair {
 	t.Helper()
-	p := &pair{t: t, remembers: server.Open(t), begin: now}
-	p.asks = server.Open(t, storetest.Plain, func(o *redis.Options) { o.Prefix = p.remembers.Prefix() })
+	p := &pair{t: t, remembering: server.Open(t), begin: now}
+	p.plain = server.Open(t, storetest.Plain, func(o *redis.Options) { o.Prefix = p.remembering.Prefix() })
 	return p
 }
 
@@ -44,30 +44,30 @@ func (p *pair) do(s *redis.Store, op store.Op, at int64, rules ...store.Rule) st
 	return *machine.Normalize(&a)
 }
 
-// fromMemory tells whether f was answered without Redis.
+// fromMemory reports whether a call in f was answered without Redis.
 func (p *pair) fromMemory(f func()) bool {
-	before := p.remembers.Calls().Remembered
+	before := p.remembering.Calls().Remembered
 	f()
-	return p.remembers.Calls().Remembered > before
+	return p.remembering.Calls().Remembered > before
 }
 
-// TestARefusalFromMemoryIsWhatRedisAnswers goes through the second after a
-// refusal, by every method: what is told from memory is what Redis tells.
-func TestARefusalFromMemoryIsWhatRedisAnswers(t *testing.T) {
+// TestRememberedRefusalsEqualAnswersOfRedis compares remembered refusals with the
+// answers of Redis in the second after a refusal, for every method.
+func TestRememberedRefusalsEqualAnswersOfRedis(t *testing.T) {
 	server := storetest.StartServer(t)
-	free := count1(5, 1000) // above the one that refuses
+	free := numbered(5, 1000) // above the rule that refuses
 	for name, rules := range map[string][]store.Rule{
-		"count":           {count1(1, 2)},
+		"count":           {numbered(1, 2)},
 		"count of a day":  {{Return: 1, Method: store.Count, Weight: 1, Time: store.Day, Count: 2}},
-		"count, weight 2": {weighs(count1(1, 3), 2)},
+		"count, weight 2": {weighs(numbered(1, 3), 2)},
 		"base":            {{Return: 2, Method: store.Base, Weight: 1, Time: 1, Count: 2, Base: 1}},
 		"base, free hits": {{Return: 2, Method: store.Base, Weight: 3, Time: 1, Count: 3, Base: 2}},
 		"leak":            {{Return: 3, Method: store.Leak, Weight: 1, Time: 1, Count: 2}},
-		"the second rule": {free, count1(1, 2)},
-		"beside a shadow": {count1(1, 2), {Return: 6, Method: store.Count, Weight: 1, Time: 60, Count: 1, Shadow: true}},
-		"a ban":           {count1(1, 0)},
+		"the second rule": {free, numbered(1, 2)},
+		"with a shadow":   {numbered(1, 2), {Return: 6, Method: store.Count, Weight: 1, Time: 60, Count: 1, Shadow: true}},
+		"a ban":           {numbered(1, 0)},
 		"a ban of a day":  {{Return: 1, Method: store.Count, Weight: 1, Time: store.Day}},
-		"more than fits":  {weighs(count1(1, 2), 3)},
+		"more than fits":  {weighs(numbered(1, 2), 3)},
 		"three of a day":  {{Return: 7, Method: store.Leak, Weight: 1, Time: store.Day, Count: 2}, free},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,40 +75,40 @@ func TestARefusalFromMemoryIsWhatRedisAnswers(t *testing.T) {
 			for i := range rules {
 				rules[i].Subject = []byte("u" + strconv.Itoa(i))
 			}
-			for p.do(p.remembers, store.Take, 0, rules...).Sets[0].Decider < 0 {
+			for p.do(p.remembering, store.Take, 0, rules...).Sets[0].Decider < 0 {
 			}
-			told := 0
+			remembered := 0
 			for at := int64(0); at < 1500; at += 7 {
-				want := p.do(p.asks, store.Browse, at, rules...)
+				want := p.do(p.plain, store.Browse, at, rules...)
 				var got store.Answers
-				if p.fromMemory(func() { got = p.do(p.remembers, store.Take, at, rules...) }) {
-					told++
+				if p.fromMemory(func() { got = p.do(p.remembering, store.Take, at, rules...) }) {
+					remembered++
 				} else if want.Sets[0].Decider < 0 {
-					return // admitted, and so another counter now
+					return // admitted, so the counter has changed
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("after %d ms (-redis +from memory):\n%s", at, diff)
 				}
 			}
-			if told < 20 {
-				t.Errorf("%d refusals were told from memory", told)
+			if remembered < 20 {
+				t.Errorf("%d refusals were answered from memory", remembered)
 			}
 		})
 	}
 }
 
-func count1(number, limit int64) store.Rule {
+// numbered returns a count rule of a return with a limit.
+func numbered(number, limit int64) store.Rule {
 	return store.Rule{Return: number, Method: store.Count, Weight: 1, Time: 60, Count: limit}
 }
 
-// TestWhatEndsARememberedRefusal does to a counter what changes its answers.
-// The next take is asked of Redis; what another process did is seen a second
-// later.
-func TestWhatEndsARememberedRefusal(t *testing.T) {
+// TestChangesEndRememberedRefusals changes counters after a refusal. The next take
+// goes to Redis; a change by another process takes effect a second later.
+func TestChangesEndRememberedRefusals(t *testing.T) {
 	server := storetest.StartServer(t)
-	refused := count1(1, 2)
+	refused := numbered(1, 2)
 	refused.Subject = []byte("u")
-	other := count1(2, 2)
+	other := numbered(2, 2)
 	other.Subject = []byte("u")
 	with := func(change func(r *store.Rule)) []store.Rule {
 		r := refused
@@ -121,17 +121,20 @@ func TestWhatEndsARememberedRefusal(t *testing.T) {
 		take   []store.Rule
 		memory bool
 	}{
-		"nothing":                   {func(*pair) {}, 999, []store.Rule{refused}, true},
-		"a second":                  {func(*pair) {}, 1000, []store.Rule{refused}, false},
-		"a clock that steps back":   {func(*pair) {}, -1, []store.Rule{refused}, false},
-		"a look":                    {func(p *pair) { p.do(p.remembers, store.Browse, 0, refused); p.do(p.remembers, store.Peek, 0, refused) }, 1, []store.Rule{refused}, true},
-		"a refund":                  {func(p *pair) { p.do(p.remembers, store.Refund, 0, refused) }, 1, []store.Rule{refused}, false},
-		"a reset":                   {func(p *pair) { p.do(p.remembers, store.Reset, 0, refused) }, 1, []store.Rule{refused}, false},
-		"an update":                 {func(p *pair) { p.do(p.remembers, store.Update, 0, refused) }, 1, []store.Rule{refused}, false},
-		"another rule's hits":       {func(p *pair) { p.do(p.remembers, store.Take, 0, other) }, 1, []store.Rule{refused}, true},
-		"a refund elsewhere":        {func(p *pair) { p.do(p.asks, store.Refund, 0, refused) }, 999, []store.Rule{refused}, true},
-		"… a second later":          {func(p *pair) { p.do(p.asks, store.Refund, 0, refused) }, 1000, []store.Rule{refused}, false},
-		"everything removed":        {func(p *pair) { p.t.Helper(); _ = p.remembers.Clear(context.Background()) }, 1, []store.Rule{refused}, false},
+		"nothing":                 {func(*pair) {}, 999, []store.Rule{refused}, true},
+		"a second":                {func(*pair) {}, 1000, []store.Rule{refused}, false},
+		"a clock that steps back": {func(*pair) {}, -1, []store.Rule{refused}, false},
+		"a browse and a peek": {func(p *pair) {
+			p.do(p.remembering, store.Browse, 0, refused)
+			p.do(p.remembering, store.Peek, 0, refused)
+		}, 1, []store.Rule{refused}, true},
+		"a refund":                  {func(p *pair) { p.do(p.remembering, store.Refund, 0, refused) }, 1, []store.Rule{refused}, false},
+		"a reset":                   {func(p *pair) { p.do(p.remembering, store.Reset, 0, refused) }, 1, []store.Rule{refused}, false},
+		"an update":                 {func(p *pair) { p.do(p.remembering, store.Update, 0, refused) }, 1, []store.Rule{refused}, false},
+		"another rule's hits":       {func(p *pair) { p.do(p.remembering, store.Take, 0, other) }, 1, []store.Rule{refused}, true},
+		"a refund elsewhere":        {func(p *pair) { p.do(p.plain, store.Refund, 0, refused) }, 999, []store.Rule{refused}, true},
+		"… a second later":          {func(p *pair) { p.do(p.plain, store.Refund, 0, refused) }, 1000, []store.Rule{refused}, false},
+		"everything removed":        {func(p *pair) { p.t.Helper(); _ = p.remembering.Clear(context.Background()) }, 1, []store.Rule{refused}, false},
 		"a limit that was raised":   {func(*pair) {}, 1, with(func(r *store.Rule) { r.Count = 3 }), false},
 		"a weight of 0":             {func(*pair) {}, 1, with(func(r *store.Rule) { r.Weight = 0 }), false},
 		"another subject":           {func(*pair) {}, 1, with(func(r *store.Rule) { r.Subject = []byte("v") }), false},
@@ -141,14 +144,14 @@ func TestWhatEndsARememberedRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := openPair(t, server)
 			for range 3 {
-				p.do(p.remembers, store.Take, 0, refused)
+				p.do(p.remembering, store.Take, 0, refused)
 			}
 			c.do(p)
-			want := p.do(p.asks, store.Browse, c.at, c.take...)
+			want := p.do(p.plain, store.Browse, c.at, c.take...)
 			var got store.Answers
-			memory := p.fromMemory(func() { got = p.do(p.remembers, store.Take, c.at, c.take...) })
+			memory := p.fromMemory(func() { got = p.do(p.remembering, store.Take, c.at, c.take...) })
 			if memory != c.memory {
-				t.Errorf("told from memory is %v", memory)
+				t.Errorf("answered from memory is %v", memory)
 			}
 			if wantRefused, refused := want.Sets[0].Decider >= 0, got.Sets[0].Decider >= 0; !memory && refused != wantRefused {
 				t.Errorf("refused is %v", refused)
@@ -157,19 +160,19 @@ func TestWhatEndsARememberedRefusal(t *testing.T) {
 	}
 }
 
-// TestARefusalIsToldToItsOwnPlanOnly has two plans with the same rules and the
-// same keys, which fall to the rules in another way.
-func TestARefusalIsToldToItsOwnPlanOnly(t *testing.T) {
+// TestRememberedRefusalsAnswerTheirOwnPlanOnly uses two plans with the same rules
+// and the same keys, assigned to the rules differently.
+func TestRememberedRefusalsAnswerTheirOwnPlanOnly(t *testing.T) {
 	p := openPair(t, storetest.StartServer(t))
 	rules := func(subjects ...string) (list []store.Rule) {
 		for i, limit := range []int64{1000, 2, 1000} {
-			list = append(list, count1(int64(i+1), limit))
+			list = append(list, numbered(int64(i+1), limit))
 			list[i].Subject = []byte(subjects[i])
 		}
 		return list
 	}
 	take := func(subjects ...string) int {
-		return p.do(p.remembers, store.Take, 0, rules(subjects...)...).Sets[0].Decider
+		return p.do(p.remembering, store.Take, 0, rules(subjects...)...).Sets[0].Decider
 	}
 	take("D", "B", "D") // B has one of its two hits
 	take("A", "A", "B")
@@ -177,17 +180,17 @@ func TestARefusalIsToldToItsOwnPlanOnly(t *testing.T) {
 	if decider := take("A", "A", "B"); decider != 1 {
 		t.Fatalf("A's third hit is decided by rule %d", decider)
 	}
-	// Rule 1 changes as often for A as rule 2 has for B, so that the changes of
-	// the counters do not tell the plans apart either.
+	// Rule 1 changes as often for A as rule 2 has for B, so that the numbers of
+	// changes do not distinguish the plans either.
 	take("A", "E", "E")
 	if decider := take("A", "B", "B"); decider >= 0 {
 		t.Errorf("B's second hit is refused by rule %d", decider)
 	}
 }
 
-// TestARefusalEndsOnTimeHoweverLateItsAnswerCame has an answer take 300 ms from
-// Redis: what is told from memory ends when the window does, not 300 ms later.
-func TestARefusalEndsOnTimeHoweverLateItsAnswerCame(t *testing.T) {
+// TestLateAnswersDoNotProlongRefusals delays an answer of Redis by 300 ms: the
+// remembered refusal ends with the window, not 300 ms later.
+func TestLateAnswersDoNotProlongRefusals(t *testing.T) {
 	server := storetest.StartServer(t)
 	late := new(lateAnswers)
 	client := goredis.NewClient(&goredis.Options{Network: "unix", Addr: strings.TrimPrefix(server.URL(), "unix://"), MaxRetries: -1})
@@ -197,7 +200,7 @@ func TestARefusalEndsOnTimeHoweverLateItsAnswerCame(t *testing.T) {
 	r.SetRefusalClock(late.clock.Load)
 	take := func() (retry int64, fromMemory bool) {
 		t.Helper()
-		rule := count1(1, 1)
+		rule := numbered(1, 1)
 		rule.Subject, rule.Time = []byte("u"), 1
 		before := r.Calls().Remembered
 		var a store.Answers
@@ -211,9 +214,9 @@ func TestARefusalEndsOnTimeHoweverLateItsAnswerCame(t *testing.T) {
 		return a.Sets[0].Retry, r.Calls().Remembered > before
 	}
 	late.by = 300
-	asked, left := int64(0), int64(-1)
-	for left < 0 { // the first is admitted, as is each that comes after the window has closed
-		asked = late.clock.Load()
+	begin, left := int64(0), int64(-1)
+	for left < 0 { // the first is admitted, and each after the window has closed
+		begin = late.clock.Load()
 		left, _ = take()
 	}
 	late.by = 0
@@ -221,14 +224,14 @@ func TestARefusalEndsOnTimeHoweverLateItsAnswerCame(t *testing.T) {
 		after int64
 		want  bool
 	}{{left - 1, true}, {left, false}} {
-		late.clock.Store(asked + c.after)
+		late.clock.Store(begin + c.after)
 		if _, got := take(); got != c.want {
-			t.Errorf("%d ms after a refusal for %d ms was asked for: told from memory is %v", c.after, left, got)
+			t.Errorf("%d ms after the call that was refused for %d ms: answered from memory is %v", c.after, left, got)
 		}
 	}
 }
 
-// lateAnswers is a client's hook that lets time pass before each answer.
+// lateAnswers is a client hook that advances the clock before each answer.
 type lateAnswers struct {
 	clock atomic.Int64 // ms
 	by    int64
@@ -247,9 +250,9 @@ func (l *lateAnswers) ProcessPipelineHook(next goredis.ProcessPipelineHook) gore
 	return next
 }
 
-// TestWhatIsNeverRemembered are refusals whose answers change before their end,
-// or count.
-func TestWhatIsNeverRemembered(t *testing.T) {
+// TestSomeRefusalsAreNeverRemembered repeats plans whose refusals change before
+// their end, or count.
+func TestSomeRefusalsAreNeverRemembered(t *testing.T) {
 	server := storetest.StartServer(t)
 	u := []byte("u")
 	one := store.Rule{Subject: u, Return: 1, Method: store.Count, Weight: 1, Time: 60, Count: 1}
@@ -272,31 +275,31 @@ func TestWhatIsNeverRemembered(t *testing.T) {
 		"a decider whose answer is 0": {Op: store.Take, Sets: sets(allows)},
 		"a leak rule's weight of 2":   {Op: store.Take, Sets: sets(leak)},
 		"a bucket":                    {Op: store.Take, Sets: sets(token)},
-		"what a base rule never fits": {Op: store.Take, Sets: sets(weighs(base, 3))},
-		"what a leak rule never fits": {Op: store.Take, Sets: sets(weighs(leak, 4))},
+		"a weight beyond a base rule": {Op: store.Take, Sets: sets(weighs(base, 3))},
+		"a weight beyond a leak rule": {Op: store.Take, Sets: sets(weighs(leak, 4))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPair(t, server)
 			plan.Now, plan.Zone = now, time.UTC
 			for i := range 5 {
-				if p.do(p.remembers, store.Update, 0, one, shadow); p.fromMemory(func() {
+				if p.do(p.remembering, store.Update, 0, one, shadow); p.fromMemory(func() {
 					for range 3 {
-						if err := p.remembers.Evaluate(context.Background(), &plan, new(store.Answers)); err != nil {
+						if err := p.remembering.Evaluate(context.Background(), &plan, new(store.Answers)); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}) {
-					t.Fatalf("round %d was told from memory", i)
+					t.Fatalf("round %d was answered from memory", i)
 				}
 			}
 		})
 	}
 }
 
-// TestRefundsReachCallersWhoseRefusalsAreRemembered refunds while others are
-// refused by the same store, by the real clock: who asks after a refund has
-// returned finds what it gave back.
-func TestRefundsReachCallersWhoseRefusalsAreRemembered(t *testing.T) {
+// TestRefundsEndRememberedRefusalsAtOnce refunds while other callers are refused by
+// the same store, by the real clock: a take after the refund has returned finds the
+// refunded hits.
+func TestRefundsEndRememberedRefusalsAtOnce(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t)
 	rule := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Count, Weight: 1, Time: 3600, Count: 1}
@@ -308,7 +311,7 @@ func TestRefundsReachCallersWhoseRefusalsAreRemembered(t *testing.T) {
 		}
 		return a.Sets[0].Decider < 0
 	}
-	// Others ask for so much that they are always refused.
+	// The other callers are always refused.
 	stop := make(chan struct{})
 	var others sync.WaitGroup
 	for range 4 {
@@ -337,23 +340,23 @@ func TestRefundsReachCallersWhoseRefusalsAreRemembered(t *testing.T) {
 		if do(store.Take) {
 			t.Fatalf("round %d: admitted above the limit", i)
 		}
-		do(store.Take) // told from memory mostly
+		do(store.Take) // mostly answered from memory
 		do(store.Refund)
 	}
 	close(stop)
 	others.Wait()
 	if r.Calls().Remembered == 0 {
-		t.Error("no refusal was told from memory")
+		t.Error("no refusal was answered from memory")
 	}
 }
 
-// TestRememberedRefusalsAreBounded has more callers refused than there is room
-// for.
+// TestRememberedRefusalsAreBounded refuses more subjects than the store may
+// remember.
 func TestRememberedRefusalsAreBounded(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := server.Open(t, func(o *redis.Options) { o.Refusals = 64 })
 	var a store.Answers
-	rule := count1(1, 0)
+	rule := numbered(1, 0)
 	rule.Count, rule.Weight = 1, 1
 	for _, i := range slices.Repeat(slices.Collect(func(yield func(int) bool) {
 		for i := range 1000 {
@@ -368,7 +371,7 @@ func TestRememberedRefusalsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if told := r.Calls().Remembered; told > 200 {
-		t.Errorf("%d refusals of 1000 subjects in turn were told from room for 64", told)
+	if n := r.Calls().Remembered; n > 200 {
+		t.Errorf("%d refusals of 1000 subjects in turn were answered from memory; it holds 64", n)
 	}
 }

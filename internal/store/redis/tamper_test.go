@@ -16,21 +16,21 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// year is the longest time of a rule, in ms: nothing that is read from a value
-// lasts longer than two.
+// year is the longest time of a rule, in ms: no time in an answer exceeds twice
+// that.
 const year = 366 * store.Day * 1000
 
-// TestTamperedAtRandom writes all kinds of nonsense into counters and asks:
-// every answer is within its bounds, no counter admits more than its limit at
-// a time or refuses for ever, the other counters of the call are right, and
+// TestTamperedValuesBreakNoLimit writes damaged values and carries out plans on
+// them: every answer is within its bounds, no counter admits more than its limit at
+// one instant or refuses forever, the other counters of the call are right, and
 // every key expires.
-func TestTamperedAtRandom(t *testing.T) {
+func TestTamperedValuesBreakNoLimit(t *testing.T) {
 	rounds := 200
 	if *long {
 		rounds = 20_000
 	}
 	server := storetest.StartServer(t)
-	s := openShelf(t, server)
+	s := openRig(t, server)
 	ctx := context.Background()
 	s.do(store.Take, now, rules()...)
 	fill(s, now, rules()[2])
@@ -38,17 +38,17 @@ func TestTamperedAtRandom(t *testing.T) {
 	all, log27 := s.value(), s.client.Get(ctx, log).Val()
 	s.do(store.Reset, now, rules()...)
 	s.do(store.Take, now, rules()[0])
-	counts := s.value() // one counter, which is read in another way
+	counts := s.value() // one counter, which the short path reads
 	witness := store.Rule{Subject: []byte("witness"), Return: 9, Method: store.Count, Weight: 1, Time: 3600, Count: 1_000_000}
 	seen := int64(0)
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(uint64(round), 5))
 		var put []string
-		good, asking := map[string]string{s.key: all, log: log27}, rules()
+		good, involved := map[string]string{s.key: all, log: log27}, rules()
 		if random.IntN(3) == 0 {
-			good, asking = map[string]string{s.key: counts}, rules()[:1]
+			good, involved = map[string]string{s.key: counts}, rules()[:1]
 		}
-		for _, key := range slices.Sorted(maps.Keys(good)) { // in an order that is the same in every run
+		for _, key := range slices.Sorted(maps.Keys(good)) { // in the same order in every run
 			value := good[key]
 			if key != s.key && random.IntN(3) > 0 || key == s.key && random.IntN(4) > 0 {
 				value = tampered(random, value)
@@ -62,19 +62,19 @@ func TestTamperedAtRandom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at, told := int64(now+300), t.Failed()
+		at, failed := int64(now+300), t.Failed()
 		for range 1 + random.IntN(4) {
 			at += random.Int64N(2000)
-			asked := append(some(random, asking), witness)
+			list := append(some(random, involved), witness)
 			op := []store.Op{store.Take, store.Browse, store.Update, store.Refund, store.Peek, store.Complete, store.Reset}[random.IntN(7)]
-			for _, r := range asked[:len(asked)-1] {
+			for _, r := range list[:len(list)-1] {
 				checkBounds(t, s.do(op, at, r))
 			}
-			if a := s.do(store.Take, at, asked...); a.Decider < 0 {
+			if a := s.do(store.Take, at, list...); a.Decider < 0 {
 				seen++
 			}
 		}
-		for _, r := range asking {
+		for _, r := range involved {
 			admitted := 0
 			for range 8 {
 				if s.do(store.Take, at, r).Decider < 0 {
@@ -82,23 +82,23 @@ func TestTamperedAtRandom(t *testing.T) {
 				}
 			}
 			if limit := int(r.Count + max(r.Base-1, 0)); admitted > limit {
-				t.Errorf("method %d admits %d at a time; the limit is %d", r.Method, admitted, limit)
+				t.Errorf("method %d admits %d at one instant; the limit is %d", r.Method, admitted, limit)
 			}
 			if a := s.do(store.Take, at+3*year, r); a.Decider >= 0 {
 				t.Errorf("method %d refuses three years later: %+v", r.Method, a)
 			}
 		}
 		if a := s.do(store.Peek, at, witness); a.Hits != seen {
-			t.Fatalf("the counter beside has %d hits, want %d", a.Hits, seen)
+			t.Fatalf("the undamaged counter has %d hits, want %d", a.Hits, seen)
 		}
 		server.CheckExpiries(t, s.Prefix())
-		if t.Failed() && !told {
+		if t.Failed() && !failed {
 			t.Fatalf("round %d, after %.2000s", round, strings.Join(put, " and "))
 		}
 	}
 }
 
-// some are one or more of the rules, each once, with weights of all sizes.
+// some returns one or more of the rules, each once, with random weights.
 func some(random *rand.Rand, rules []store.Rule) []store.Rule {
 	var list []store.Rule
 	for _, i := range random.Perm(len(rules))[:1+random.IntN(len(rules))] {
@@ -109,7 +109,7 @@ func some(random *rand.Rand, rules []store.Rule) []store.Rule {
 	return list
 }
 
-// tampered is a value with some of it changed.
+// tampered returns the value with random changes.
 func tampered(random *rand.Rand, value string) string {
 	b := []byte(value)
 	for range 1 + random.IntN(3) {
@@ -139,23 +139,23 @@ func tampered(random *rand.Rand, value string) string {
 	return string(b)
 }
 
-// checkBounds holds an answer to what any answer keeps to.
+// checkBounds checks the bounds that every answer is within.
 func checkBounds(t *testing.T, a store.Answer) {
 	t.Helper()
 	if a.Remaining < 0 || a.Remaining > a.Limit || a.Reset < 0 || a.Reset > 3*year || a.Retry < -1 || a.Retry > 3*year || a.Hits < 0 {
-		t.Errorf("no such answer can be: %+v", a)
+		t.Errorf("answer out of bounds: %+v", a)
 	}
 }
 
-// TestDamageStaysWhereItIs has many callers at a time, so that their calls go
-// to Redis together: half of them meet a full counter, the others what somebody
-// made of theirs. The former are refused, the latter counted afresh.
-func TestDamageStaysWhereItIs(t *testing.T) {
-	s := openShelf(t, storetest.StartServer(t))
+// TestDamageStaysInItsKey makes many calls at once, so that they go to Redis
+// together. Half of them meet a full counter and are refused; the others meet a
+// damaged one and start from zero.
+func TestDamageStaysInItsKey(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t))
 	ctx := context.Background()
 	const callers = 200
 	subject := func(i int) string { return fmt.Sprintf("s%d", i) }
-	ask := func(i int) (store.Answer, error) {
+	take := func(i int) (store.Answer, error) {
 		sets := []store.Set{{Allows: true, Rules: rules()}}
 		for j := range sets[0].Rules {
 			sets[0].Rules[j].Subject = []byte(subject(i))
@@ -166,7 +166,7 @@ func TestDamageStaysWhereItIs(t *testing.T) {
 		return a.Sets[0], err
 	}
 	for i := range callers {
-		if a, err := ask(i); err != nil || a.Decider >= 0 {
+		if a, err := take(i); err != nil || a.Decider >= 0 {
 			t.Fatalf("caller %d: %+v, %v", i, a, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestDamageStaysWhereItIs(t *testing.T) {
 			s.client.Del(ctx, key)
 			s.client.HSet(ctx, key, "a", "b")
 			s.client.Expire(ctx, key, time.Minute)
-		case 5: // cut off
+		case 5: // truncated
 			value := s.client.Get(ctx, key).Val()
 			s.client.Set(ctx, key, value[:len(value)-9], time.Minute)
 		}
@@ -187,7 +187,7 @@ func TestDamageStaysWhereItIs(t *testing.T) {
 	var running sync.WaitGroup
 	for i := range callers {
 		running.Go(func() {
-			a, err := ask(i)
+			a, err := take(i)
 			if err != nil || (a.Decider < 0) != (i%2 == 1) {
 				t.Errorf("caller %d of a damaged counter (%v): %+v, %v", i, i%2 == 1, a, err)
 			}

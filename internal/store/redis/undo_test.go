@@ -15,18 +15,17 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// kept is a take that is not given back yet.
+// kept is a take that has not been given back.
 type kept struct {
 	hits
 	back *redis.Taken
-	free bool // all of it was among the free hits of a base rule: it needed no room
+	free bool // all hits were free hits of a base rule, outside of the second window
 }
 
-// TestGiveBackNeverAdmitsOneTooMany has many take on one counter as parts of
-// larger takes do, and give back early, late or
-// never. What was admitted and stays is judged by the words of the language:
-// there is never one too many. Once the counter says that it is as new, it is:
-// what nobody gave back has left.
+// TestGiveBackNeverAdmitsOneTooMany takes on one counter as parts of larger takes
+// do, and gives back early, late or never. The hits that were admitted and stay
+// must keep to the definition of the rule at every step. At the instant at which
+// the counter reports its end, no hit is left, given back or not.
 func TestGiveBackNeverAdmitsOneTooMany(t *testing.T) {
 	server := storetest.StartServer(t)
 	client := server.Client()
@@ -53,13 +52,13 @@ func TestGiveBackNeverAdmitsOneTooMany(t *testing.T) {
 	})
 }
 
-// dialogue is what one counter is asked, and what was admitted on it.
+// dialogue is a sequence of operations on one counter, with the admitted takes.
 type dialogue struct {
 	rt    *rapid.T
 	r     *redis.Store
 	rule  store.Rule
 	now   int64
-	stays []kept // cannot be given back any more
+	stays []kept // will not be given back
 	open  []kept
 }
 
@@ -88,7 +87,7 @@ func (d *dialogue) step() {
 	d.judge()
 }
 
-// free tells whether the weight is all among the free hits that are left today.
+// free reports whether the whole weight fits into the remaining free hits of today.
 func (d *dialogue) free() bool {
 	if d.rule.Method != store.Base {
 		return false
@@ -104,8 +103,8 @@ func (d *dialogue) plan(op store.Op) *store.Plan {
 	return &store.Plan{Op: op, Now: d.now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{d.rule}}}}
 }
 
-// judge holds what is not given back to the limits. A window that somebody
-// opened who gave back is that of those who came meanwhile.
+// judge checks the takes that were not given back against the limits. If the take
+// that opened a window gave back, the window stays for the takes that followed.
 func (d *dialogue) judge() {
 	all := slices.Concat(d.stays, d.open)
 	if d.rule.Method == store.Count || d.rule.Method == store.Base {
@@ -133,12 +132,12 @@ func (d *dialogue) judge() {
 	}
 }
 
-// end lets the counter become as new by its own words, whatever was not given
-// back.
+// end advances the clock to the end that the counter reports, and checks that no
+// hit is left.
 func (d *dialogue) end() {
 	d.rule.Weight = 0
 	if d.rule.Method == store.Base {
-		d.now += 2 * store.Day * 1000 // it tells of one of its windows alone
+		d.now += 2 * store.Day * 1000 // its answer reports only one of its windows
 	} else {
 		var a store.Answers
 		if err := d.r.Evaluate(context.Background(), d.plan(store.Peek), &a); err != nil {
