@@ -47,7 +47,7 @@ func New(o Options) *Server {
 		o.Logger = slog.Default()
 	}
 	return &Server{
-		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping},
+		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Logger: o.Logger},
 		presentation: o.Presentation,
 		logger:       o.Logger,
 	}

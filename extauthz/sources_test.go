@@ -2,6 +2,8 @@ package extauthz_test
 
 import (
 	"testing"
+
+	"github.com/koalagate/koalagate/extauthz"
 )
 
 // TestRequestPartsReachTheRules checks that each part of a request is the value of its
@@ -64,7 +66,8 @@ func TestRequestPartsReachTheRules(t *testing.T) {
 			text := "[rules]\nrule : [direct] [" + test.condition + "] [time=1; count=0;] [result=2; return=7]\n" +
 				"[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n" +
 				"[params]\n" + test.params + "\n[routes]\n" + test.routes + "\n"
-			door := open(t, text, nil)
+			// One of the checks has no source.
+			door := open(t, text, func(o *extauthz.Options) { o.Mapping.KeepMissingAddress = true })
 			reply := ask(t, door, request(t, `{"attributes": `+test.check+`}`))
 			if got := reply.DynamicMetadata.Fields["rule"].GetNumberValue(); got != 7 {
 				t.Errorf("rule %v decided; want 7, which requires %s; the reply is %v", got, test.condition, reply)

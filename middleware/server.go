@@ -68,6 +68,11 @@ type Options struct {
 	// segment (/a/%2e%2e). An encoded dot segment is then resolved, and the others
 	// stand for themselves. Otherwise such requests are refused with 400.
 	KeepMalformed bool
+	// KeepMissingAddress decides requests without an address of the client, such as
+	// those of a unix socket, if rules use a parameter that comes from the address and
+	// has no other value: these rules then do not match. Otherwise such requests are
+	// refused with 400.
+	KeepMissingAddress bool
 	// EncodedSlashes decides requests whose paths contain an encoded slash. The zero
 	// value refuses them, and also backslashes, with 400.
 	EncodedSlashes EncodedSlashes
@@ -84,8 +89,8 @@ type Options struct {
 	// FailOpen lets requests through while no store can answer. Otherwise they
 	// are refused with 503. An engine that counts in process always answers.
 	FailOpen bool
-	// Logger receives an error for each request that could not be decided. Nil
-	// for slog.Default.
+	// Logger receives an error for each request that could not be decided, and
+	// warnings about requests without an address. Nil for slog.Default.
 	Logger *slog.Logger
 }
 
@@ -105,8 +110,9 @@ func New(o Options) func(http.Handler) http.Handler {
 		Engine: o.Engine,
 		Mapping: mapping.Options{
 			TrustedHops: max(o.TrustedHops, 0), KeepMalformed: o.KeepMalformed,
-			EncodedSlashes: o.EncodedSlashes.mapped(),
+			KeepMissingAddress: o.KeepMissingAddress, EncodedSlashes: o.EncodedSlashes.mapped(),
 		},
+		Logger: o.Logger,
 	}}
 	return func(next http.Handler) http.Handler {
 		if next == nil {

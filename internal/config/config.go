@@ -95,6 +95,10 @@ type Config struct {
 	// malformed: refuse it, or keep path and host as received and resolve encoded
 	// dot segments.
 	MalformedPaths string `koanf:"malformed_paths" validate:"oneof=refuse keep"`
+	// MissingAddress determines the handling of a request without an address of the
+	// client, if rules use a parameter that comes from the address: refuse it, or keep
+	// it, although these rules do not match.
+	MissingAddress string `koanf:"missing_address" validate:"oneof=refuse keep"`
 	// AccelTargets lists the locations to which /v1/accel may send nginx. The
 	// first is the default, if the gateway names none.
 	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`

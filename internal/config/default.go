@@ -52,6 +52,7 @@ func Default() Config {
 			"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7",
 		},
 		MalformedPaths: "refuse",
+		MissingAddress: "refuse",
 		AccelTargets:   []string{"@app"},
 
 		Modes: []string{}, // every door enforces

@@ -1,9 +1,11 @@
 package door
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -176,5 +178,32 @@ func TestPoolReturnsUsableValues(t *testing.T) {
 	p.Put(q)
 	if p.Get() == nil {
 		t.Error("a used pool returned nil")
+	}
+}
+
+func TestMissingAddressIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	g, q := gate(t), new(Question)
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(`
+[rules]
+rule : [count] [ip=+] [time=90; count=1;] [result=2; return=201]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`)}}, rules.Options{Timezone: "UTC"})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	g.Engine, g.Logger = engine.New(set), slog.New(slog.NewTextHandler(&log, nil))
+	for range 3 {
+		q.Request = mapping.Request{Door: doorname.Middleware, Method: "GET", Path: "/", Peer: "@"}
+		if _, err := g.Take(t.Context(), q); FaultOf(err).Status != http.StatusBadRequest {
+			t.Errorf("got %v, want the fault of a malformed request", err)
+		}
+		q.Reset()
+	}
+	if got := strings.Count(log.String(), "request without an address of the client"); got != 1 {
+		t.Errorf("%d lines, want 1:\n%s", got, &log)
 	}
 }

@@ -2,8 +2,11 @@ package door
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -11,6 +14,11 @@ import (
 type Gate struct {
 	Engine  *engine.Engine
 	Mapping mapping.Options
+	// Logger receives requests without an address of the client, at most one line in
+	// loglimit.Every. Nil logs none.
+	Logger *slog.Logger
+
+	noAddress loglimit.Line
 }
 
 // Take maps the question's request and decides it as one hit: the whole way of a
@@ -32,7 +40,26 @@ func (g *Gate) Begin(q *Question, n int) {
 // Map replaces the parameters of input i by those of the question's request. The
 // error is a *mapping.Refusal.
 func (g *Gate) Map(q *Question, i int) error {
-	return mapping.Params(q.rules, &q.Request, &g.Mapping, q.inputs[i].Params)
+	err := mapping.Params(q.rules, &q.Request, &g.Mapping, q.inputs[i].Params)
+	if err != nil {
+		g.warn(q, err)
+	}
+	return err
+}
+
+// warn logs a request without an address: probably the gateway's connection has none,
+// so that this concerns all requests.
+func (g *Gate) warn(q *Question, err error) {
+	var refusal *mapping.Refusal
+	if g.Logger == nil || !errors.As(err, &refusal) || !refusal.NoAddress {
+		return
+	}
+	if omitted, due := g.noAddress.Due(); due {
+		peer := q.Request.Peer
+		g.Logger.Warn("request without an address of the client; rules that use it would not match",
+			"door", q.Request.Door, "peer", peer[:min(len(peer), 100)], "unsaid", omitted,
+			"remedy", "listen on TCP, or supply the parameters from elsewhere than the address; missing_address: keep accepts such requests")
+	}
 }
 
 // Decide has the engine decide the question's inputs in one atomic step. The caller

@@ -32,8 +32,12 @@ func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, err
 		return params, nil, nil
 	}
 	t := originTracer{
-		options: mapping.Options{TrustedHops: q.options.TrustedHops, KeepMalformed: q.options.KeepMalformedPaths},
-		params:  new(rules.Params), origins: make(map[string]string),
+		options: mapping.Options{
+			TrustedHops: q.options.TrustedHops, KeepMalformed: q.options.KeepMalformedPaths,
+			// The address of a request to explain may be unknown.
+			KeepMissingAddress: true,
+		},
+		params: new(rules.Params), origins: make(map[string]string),
 	}
 	return t.params, t.origins, t.trace(set, q)
 }

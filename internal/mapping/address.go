@@ -2,8 +2,10 @@ package mapping
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -111,3 +113,22 @@ func lower(s string) string {
 	}
 	return s
 }
+
+// lacksAddress reports whether a parameter that rules use is absent because the request
+// has no address: without it, limits by address would not match.
+func (q *original) lacksAddress(set *rules.Set, p *rules.Params) bool {
+	if q.call.Door == doorname.RateLimit || q.call.Door == doorname.Koala {
+		return false // their callers name the parameters
+	}
+	if _, ok := p.Get("ip"); !ok && set.Uses("ip") {
+		return true
+	}
+	for _, d := range set.Params {
+		if _, ok := p.Get(d.Name); !ok && set.Uses(d.Name) && slices.ContainsFunc(d.Sources, isClientIP) {
+			return true
+		}
+	}
+	return false
+}
+
+func isClientIP(s rules.ParamSource) bool { return s.Kind == rules.FromClientIP }

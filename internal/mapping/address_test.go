@@ -1,10 +1,13 @@
 package mapping
 
 import (
+	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -148,4 +151,51 @@ func FuzzForwardedFor(f *testing.F) {
 			t.Fatalf("%q becomes %q, which is not canonical", element, text)
 		}
 	})
+}
+
+func TestMissingAddress(t *testing.T) {
+	const (
+		byIP      = "rule : [count] [ip=+] [time=60; count=1] [result=1; return=1]"
+		byUser    = "rule : [count] [uid=+] [time=60; count=1] [result=1; return=1]"
+		byPath    = "rule : [count] [path=+] [time=60; count=1] [result=1; return=1]"
+		byNetwork = "rule : [count] [net=+] [time=60; count=1] [result=1; return=1]"
+	)
+	for _, c := range []struct {
+		rule    string
+		headers mapHeaders
+		context map[string]string
+		refused bool
+	}{
+		{rule: byIP, refused: true},
+		{rule: byIP, context: map[string]string{"ip": "198.51.100.7"}},
+		{rule: byUser, refused: true},
+		{rule: byUser, headers: mapHeaders{"x-user-id": "ann"}},
+		{rule: byUser, context: map[string]string{"uid": "ann"}},
+		{rule: byNetwork, refused: true},
+		{rule: byNetwork, headers: mapHeaders{"x-user-id": "ann"}, refused: true},
+		{rule: byPath},
+	} {
+		set := parse(t, "[params]\nuid : header X-User-Id else client-ip\nnet : client-ip /24 /64\n[rules]\n"+c.rule+
+			"\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":1}\n")
+		for _, door := range []string{doorname.ExtAuthz, doorname.Middleware} {
+			for _, peer := range []string{"", "@", "@app", "/run/app.sock", "unix:/run/app.sock", "localhost:80", "198.51.100.7:x"} {
+				var p rules.Params
+				r := &Request{Door: door, Method: "GET", Path: "/", Peer: peer, Headers: c.headers, Context: c.context}
+				var refusal *Refusal
+				refused := errors.As(Params(set, r, &Options{}, &p), &refusal) && refusal.NoAddress && refusal.Status == http.StatusBadRequest
+				if refused != c.refused {
+					t.Errorf("%s with the peer %q at %s: refused %v, want %v", c.rule, peer, door, refused, c.refused)
+				}
+				if err := Params(set, r, &Options{KeepMissingAddress: true}, &p); err != nil {
+					t.Errorf("kept, and yet refused: %v", err)
+				}
+			}
+		}
+	}
+	for _, r := range []*Request{{Door: doorname.RateLimit, Domain: "public"}, {Door: doorname.Koala}} {
+		var p rules.Params
+		if err := Params(parse(t, "[rules]\n"+byIP+"\n[result]\n0 : {}\n1 : {}\n"), r, &Options{}, &p); err != nil {
+			t.Errorf("%s has no address of its own: %v", r.Door, err)
+		}
+	}
 }

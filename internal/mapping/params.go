@@ -20,6 +20,10 @@ type Options struct {
 	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
 	// the others stand for themselves. Otherwise such requests are refused.
 	KeepMalformed bool
+	// KeepMissingAddress decides requests without an address of the client if a
+	// parameter that rules use comes from it and has no other value. They then have no
+	// such parameter, and its rules do not match. Otherwise they are refused.
+	KeepMissingAddress bool
 	// EncodedSlashes decides paths with encoded slashes. Gateways that forward them
 	// to applications keep them, the zero value.
 	EncodedSlashes EncodedSlashes
@@ -59,6 +63,9 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 		}
 	}
 	limit(set, p)
+	if !q.address.IsValid() && !o.KeepMissingAddress && q.lacksAddress(set, p) {
+		return withoutAddress(r.Door)
+	}
 	return nil
 }
 

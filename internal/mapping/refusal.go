@@ -13,6 +13,8 @@ type Refusal struct {
 	Status  int      // 400 for a malformed request, 403 for a check whose headers do not describe the request
 	Reason  string   // for the log and the client
 	Missing []string // the missing headers, as the manual spells them
+	// NoAddress reports that the request has no address of the client, and rules need one.
+	NoAddress bool
 }
 
 // Error returns the reason and what to do about it.
@@ -24,6 +26,14 @@ func lacking(door string, names []string) error {
 		Reason: fmt.Sprintf("%s: the check lacks a usable %s; have the gateway set it",
 			door, strings.Join(names, ", ")),
 		Missing: names,
+	}
+}
+
+func withoutAddress(door string) error {
+	return &Refusal{
+		Status:    http.StatusBadRequest,
+		Reason:    door + ": the connection has no IP address of the client, which the rules need",
+		NoAddress: true,
 	}
 }
 

@@ -47,7 +47,10 @@ func failPolicies(c *config.Config) engine.Policies {
 }
 
 func mappingOptions(c *config.Config) mapping.Options {
-	return mapping.Options{TrustedHops: c.TrustedHops, KeepMalformed: c.MalformedPaths == "keep"}
+	return mapping.Options{
+		TrustedHops: c.TrustedHops, KeepMalformed: c.MalformedPaths == "keep",
+		KeepMissingAddress: c.MissingAddress == "keep",
+	}
 }
 
 func presentation(c *config.Config) engine.Presentation {
