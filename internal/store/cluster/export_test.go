@@ -24,7 +24,7 @@ func Key(prefix, subject string) string {
 func (s *Store) Settle() { s.nodes.undoing.Wait() }
 
 // TakePart takes in one slot like a part of a larger take, and returns the part.
-func (s *Store) TakePart(ctx context.Context, p *store.Plan) (*part, error) { //nolint:revive // only for GiveBack
+func (s *Store) TakePart(ctx context.Context, p *store.Plan) (*part, error) {
 	one := s.split(p, p.Op, everyRule)[0]
 	s.runPart(ctx, one)
 	return one, one.err
