@@ -41,6 +41,10 @@ type Config struct {
 	// GRPCMaxConnectionAgeGrace is the time that calls of such a connection may
 	// still take.
 	GRPCMaxConnectionAgeGrace time.Duration `koanf:"grpc_max_connection_age_grace" validate:"min=100ms,max=10m"`
+	// GRPCMaxConnections is the maximum number of connections. Above it, the
+	// connection that has been silent longest is closed. The limit of open files
+	// can lower this number and HTTPMaxConnections.
+	GRPCMaxConnections int `koanf:"grpc_max_connections" validate:"min=1,max=1000000"`
 	// GRPCMaxStreams is the maximum number of concurrent calls on one connection.
 	GRPCMaxStreams uint32 `koanf:"grpc_max_streams" validate:"min=1,max=1000000"`
 	// GRPCMaxMessage is the maximum size of a request message, in bytes.
@@ -81,6 +85,9 @@ type Config struct {
 	HTTPHeaderTimeout time.Duration `koanf:"http_header_timeout" validate:"min=100ms,max=1m"`
 	// HTTPIdleTimeout is the time after which an idle connection is closed.
 	HTTPIdleTimeout time.Duration `koanf:"http_idle_timeout" validate:"min=1s,max=1h"`
+	// HTTPMaxConnections is the maximum number of connections. Above it, the
+	// connection that has been silent longest is closed.
+	HTTPMaxConnections int `koanf:"http_max_connections" validate:"min=1,max=1000000"`
 	// HTTPMaxHeader is the maximum size of a request's header, in bytes.
 	HTTPMaxHeader int `koanf:"http_max_header" validate:"min=4096,max=1048576"`
 	// TrustedProxies lists the addresses and blocks whose HTTP checks are

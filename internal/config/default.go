@@ -17,6 +17,8 @@ func Default() Config {
 		// An Envoy worker otherwise keeps one connection forever.
 		GRPCMaxConnectionAge:      30 * time.Minute,
 		GRPCMaxConnectionAgeGrace: 10 * time.Second,
+		// Each Envoy worker has one: 64 Envoys with 16 workers.
+		GRPCMaxConnections: 1024,
 		// An Envoy worker sends all its concurrent calls over one connection,
 		// and queues calls above this number.
 		GRPCMaxStreams: 1024,
@@ -45,7 +47,9 @@ func Default() Config {
 		// Longer than the keepalive of gateways, so that they close first and
 		// never send on a connection that was just closed.
 		HTTPIdleTimeout: 3 * time.Minute,
-		HTTPMaxHeader:   64 << 10,
+		// Gateways without keepalive use one per concurrent request.
+		HTTPMaxConnections: 8192,
+		HTTPMaxHeader:      64 << 10,
 		// Loopback and the private ranges, where gateways usually run.
 		TrustedProxies: []string{
 			"127.0.0.0/8", "::1/128",

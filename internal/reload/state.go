@@ -1,7 +1,9 @@
 package reload
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/koalagate/koalagate/rules"
@@ -45,7 +47,11 @@ func (r *Reloader) change(f func(*State)) State {
 func describe(findings rules.Findings, err error) []string {
 	var problems []string
 	if err != nil {
-		problems = append(problems, err.Error())
+		problem := err.Error()
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			problem += "; raise the limit of open files (ulimit -n, LimitNOFILE)"
+		}
+		problems = append(problems, problem)
 	}
 	for _, f := range findings {
 		problems = append(problems, f.Error())

@@ -45,6 +45,8 @@ func listenRemedy(err error) string {
 		return "; another program listens there, perhaps another koalagate: stop it, or use another address"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "; want an address of this machine, or :PORT for all of them"
+	case isOutOfFiles(err):
+		return "; " + raiseFiles
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 
@@ -43,6 +44,7 @@ type Service struct {
 	app      *app.App
 	modes    *engine.Modes
 	metrics  *metrics.Metrics
+	bounds   *boundLog
 	draining atomic.Bool
 
 	listeners *listeners
@@ -61,6 +63,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{config: c, version: o.Version, logger: newLogger(o.Log, c)}
 	s.decisions = &decisionLog{logger: s.logger}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
+	s.bounds = newBoundLog(s.metrics, s.logger)
 	if err := s.open(ctx, &o); err != nil {
 		s.Close()
 		return nil, err
@@ -89,6 +92,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.onClose(s.listeners.close)
+	s.limitListeners()
 	s.front = s.grpcDoors(certificates) //nolint:contextcheck // the server ends with its Drain
 	s.web = newHTTPServer(closing(s.httpDoors(), &s.draining), c, writeTimeout, s.logger)
 	s.admin = newHTTPServer(s.adminPages(), c, profileTimeout, s.logger)
@@ -184,7 +188,7 @@ func (s *Service) grpcDoors(certificates *envoy.Certificates) *envoy.Server {
 		MaxStreams:            c.GRPCMaxStreams,
 		StreamWorkers:         c.GRPCStreamWorkers,
 		DrainWait:             c.DrainWait,
-		Exceeded:              s.observeBounds(),
+		Exceeded:              func(b envoy.Bound, peer net.Addr) { s.bounds.exceeded(string(b), peer) },
 		Certificates:          certificates,
 		Logger:                s.logger,
 	})

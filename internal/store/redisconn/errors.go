@@ -128,6 +128,8 @@ func Remedy(err error) string {
 		return "the TLS handshake failed: does it speak TLS there, does its certificate have that name, and does the system or redis_tls_ca trust it?"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
 		return "nothing listens there: start it, or correct redis"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "the process has no free file: raise the limit of open files (ulimit -n, LimitNOFILE)"
 	case errors.Is(err, os.ErrPermission):
 		return "permission denied for the socket: check its permissions (unixsocketperm)"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):

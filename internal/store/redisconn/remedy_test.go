@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -30,6 +31,9 @@ func TestRemedyOfReplies(t *testing.T) {
 	}
 	if got := Remedy(fmt.Errorf("redis: evaluate: %w", ErrQueueFull)); !strings.Contains(got, "SLOWLOG") {
 		t.Errorf("too many calls wait: %q; want something with SLOWLOG", got)
+	}
+	if got := Remedy(fmt.Errorf("redis: dial: %w", syscall.EMFILE)); !strings.Contains(got, "ulimit -n") {
+		t.Errorf("no free descriptor: %q", got)
 	}
 	if got := Remedy(fmt.Errorf("redis: evaluate: %w", io.EOF)); !strings.Contains(got, "rediss://") {
 		t.Errorf("a connection that is cut, as by a Redis that wants TLS: %q; want something with rediss://", got)
