@@ -40,6 +40,11 @@ type RedisOptions struct {
 	// because another program wrote to it. Its counters restart. OnDamage is called
 	// from many goroutines and must return at once; its panics are ignored.
 	OnDamage func(key string)
+	// OnLag, if not nil, is called with the lateness of the program's timers, 0 or more, up to
+	// 500 times per second while Redis is in use: several milliseconds mean that
+	// the program is short of CPU, and calls run out of time. OnLag must not
+	// block.
+	OnLag func(time.Duration)
 	// Linger is the time for which Redis keeps a counter after its end; 0 means one
 	// second. Only calls that set engine.Call.Now to a time before the clock of
 	// Redis, such as those of a replay, need more.
@@ -82,6 +87,6 @@ func (o *Options) redis() *redis.Options {
 		TLS:      redisconn.TLSFiles(r.TLS),
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
 		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
-		OnDamage: r.OnDamage, Linger: r.Linger,
+		OnDamage: r.OnDamage, OnLag: r.OnLag, Linger: r.Linger,
 	}
 }

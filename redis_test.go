@@ -44,7 +44,7 @@ func fill(v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1)
 	case reflect.Func:
-		v.Set(reflect.ValueOf(func(string) {}))
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { return nil }))
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i))

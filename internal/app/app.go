@@ -65,6 +65,9 @@ type Hooks struct {
 	Degraded func(bool)
 	// Damaged is called for each key in Redis that holds no counters.
 	Damaged func()
+	// Lag is called with the lateness of this process's timers, up to 500 times
+	// per second while Redis is in use.
+	Lag func(time.Duration)
 }
 
 // App is an open engine with its rules and counters. Close it after use.

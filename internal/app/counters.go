@@ -70,6 +70,9 @@ func (c *counters) openRedis(o *Options) error {
 func redisOptions(o *Options) redis.Options {
 	damaged := &loglimit.Warner{Logger: o.Logger}
 	all := *o.Redis
+	if o.Hooks.Lag != nil {
+		all.OnLag = o.Hooks.Lag
+	}
 	all.OnDamage = func(key string) {
 		if o.Hooks.Damaged != nil {
 			o.Hooks.Damaged()
@@ -105,8 +108,12 @@ func logChange(o *Options) func(rescue.State) {
 // logRescue returns a function that logs calls that Redis did not answer while it
 // is considered reachable.
 func logRescue(logger *slog.Logger) func(error) {
-	unanswered := &loglimit.Warner{Logger: logger}
+	unanswered, starved := &loglimit.Warner{Logger: logger}, &loglimit.Warner{Logger: logger}
 	return func(err error) {
+		if errors.Is(err, redisconn.ErrStarved) {
+			starved.Warn("This instance is short of CPU; calls ran out of time although Redis answers", "error", err, "remedy", redisconn.Remedy(err))
+			return
+		}
 		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", redisconn.Remedy(err))
 	}
 }

@@ -37,6 +37,7 @@ type Metrics struct {
 	degraded  prometheus.Gauge
 	dropped   prometheus.Counter
 	damaged   prometheus.Counter
+	lag       prometheus.Histogram
 	modes     *prometheus.GaugeVec
 	bounds    *prometheus.CounterVec
 
@@ -76,11 +77,16 @@ func New(b Build) *Metrics {
 			Help:    "Time that the store took for one decision with counters, including the rescue store.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
 		}),
-		failures:   prometheus.NewCounter(opts("store_errors_total", "Decisions that failed because no store answered.")),
-		rescued:    prometheus.NewCounter(opts("rescued_total", "Decisions made by the in-process store instead of Redis.")),
-		degraded:   prometheus.NewGauge(gauge("store_degraded", "1 while the in-process store decides instead of Redis.")),
-		dropped:    prometheus.NewCounter(opts("decision_log_dropped_total", "Decisions dropped from the decision log.")),
-		damaged:    prometheus.NewCounter(opts("damaged_values_total", "Keys in Redis that did not contain valid counters: modified or written by another program.")),
+		failures: prometheus.NewCounter(opts("store_errors_total", "Decisions that failed because no store answered.")),
+		rescued:  prometheus.NewCounter(opts("rescued_total", "Decisions made by the in-process store instead of Redis.")),
+		degraded: prometheus.NewGauge(gauge("store_degraded", "1 while the in-process store decides instead of Redis.")),
+		dropped:  prometheus.NewCounter(opts("decision_log_dropped_total", "Decisions dropped from the decision log.")),
+		damaged:  prometheus.NewCounter(opts("damaged_values_total", "Keys in Redis that did not contain valid counters: modified or written by another program.")),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "scheduler_lag_seconds",
+			Help:    "Lateness of the timers of this process while it uses Redis, measured every 2 ms: several milliseconds mean that it is short of CPU.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
+		}),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
@@ -93,7 +99,7 @@ func New(b Build) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of changed rule files, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.modes, m.bounds,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.modes, m.bounds,
 		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -183,6 +189,9 @@ func (m *Metrics) WatchRedis(calls func() RedisCalls) {
 		counter("remembered_refusals_total", "Refusals repeated from memory without a call to Redis.", func(c RedisCalls) int64 { return c.Remembered }),
 		counter("redis_stranded_parts_total", "Parts of refused decisions over several slots of a Cluster that were not given back: their hits may remain until their windows end.", func(c RedisCalls) int64 { return c.Stranded }))
 }
+
+// Lagged records the lateness of a timer of this process.
+func (m *Metrics) Lagged(late time.Duration) { m.lag.Observe(late.Seconds()) }
 
 // DoorMode records the mode of a door.
 func (m *Metrics) DoorMode(door, mode string) {

@@ -33,6 +33,7 @@ func TestEventsAreExported(t *testing.T) {
 	m.ShadowDecided(301, "challenge")
 	m.Rescued()
 	m.Evaluated(3 * time.Millisecond)
+	m.Lagged(3 * time.Millisecond)
 	m.Loaded(1, "before", 16, time.UnixMilli(1000))
 	m.Loaded(2, "abc", 17, time.UnixMilli(1500))
 	m.Refused(time.UnixMilli(2500))
@@ -51,6 +52,8 @@ func TestEventsAreExported(t *testing.T) {
 		`koalagate_rescued_total 1`,
 		`koalagate_evaluate_seconds_bucket{le="0.0025"} 0`,
 		`koalagate_evaluate_seconds_bucket{le="0.005"} 1`,
+		`koalagate_scheduler_lag_seconds_bucket{le="0.0025"} 0`,
+		`koalagate_scheduler_lag_seconds_bucket{le="0.005"} 1`,
 		`koalagate_rules_generation 2`,
 		`koalagate_rules_info{hash="abc"} 1`,
 		`koalagate_rules 17`,

@@ -113,6 +113,7 @@ func (s *Service) openApp() error {
 			Evaluated: m.Evaluated,
 			Degraded:  m.Degraded,
 			Damaged:   m.Damaged,
+			Lag:       m.Lagged,
 		},
 	}
 	if c.Redis != "" {

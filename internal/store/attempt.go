@@ -14,9 +14,13 @@ type Health uint8
 
 // The findings of an attempt.
 const (
-	// Unknown says nothing: the call was refused from memory, left the store
-	// too little time, or failed at one node of several.
+	// Unknown says nothing: the call was refused from memory, or failed at one
+	// node of several.
 	Unknown Health = iota
+	// Starved says nothing either: the call left the store too little time, or
+	// its time passed in this process, which is short of CPU. The store may
+	// have counted the call.
+	Starved
 	// Answered means that the store answered.
 	Answered
 	// Failed means that the store gave no usable answer. Several failures in a

@@ -114,6 +114,7 @@ func judge(attempt store.Attempt, err error) store.Attempt {
 	}
 	attempt.Trip = refreshOf(err)
 	switch {
+	case attempt.Health == store.Starved && !errors.Is(err, errUnreachable):
 	case ofOneNode(err):
 		attempt.Health = store.Unknown
 	case errors.Is(err, errUnreachable) && redisconn.Unreachable(err):
@@ -261,4 +262,7 @@ func (s *Store) clear(ctx context.Context) error {
 
 // Close waits for what is being given back, ends the calls under way and closes
 // the connections.
-func (s *Store) Close() error { return s.nodes.close() }
+func (s *Store) Close() error {
+	defer s.evaluator.Close()
+	return s.nodes.close()
+}

@@ -122,6 +122,9 @@ func (k *nodes) judge(ctx context.Context, n *node, c *redis.Call, err error, be
 	if goredis.HasErrorPrefix(err, unservedSlot) {
 		return
 	}
+	if errors.Is(err, redisconn.ErrStarved) || errors.Is(err, redisconn.ErrQueueFull) {
+		return
+	}
 	late := redisconn.TimedOut(err)
 	end, _ := ctx.Deadline()
 	hurried := late && k.evaluator.Hurried(end.Sub(begin))

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,12 +45,15 @@ type Batcher struct {
 	cancel   context.CancelFunc
 	lone     sync.Pool // of bundles for one call
 	after    func(time.Duration, func()) timer
+	late     func() time.Duration // see lag.Probe.Late; nil for a process that never lags
 
 	mu      sync.Mutex
 	waiting []*Call
 	flying  int
-	trips   uint64    // number of batches that have left
-	left    time.Time // when the last of them left
+	trips   uint64        // number of batches that have left
+	left    departure     // of the last of them
+	heard   time.Time     // when the last reply arrived
+	pace    time.Duration // mean time that a batch takes, from its departure to its reply; 0 if unknown
 	closed  bool
 	running sync.WaitGroup
 	watch   timer // nil until a call waits for the first time
@@ -99,18 +102,20 @@ func (b *Batcher) Send(ctx context.Context, c *Call) (abandoned bool, err error)
 	case alone:
 		b.flyAlone(ctx, c)
 		<-c.done
-		return false, c.err
+		return false, b.explain(c)
 	}
 	select {
 	case <-c.done:
-		return false, c.err
+		return false, b.explain(c)
 	case <-ctx.Done():
 	case <-Departed(ctx):
 	}
-	if b.withdraw(c) {
-		return true, fmt.Errorf("the call was not sent in time: %w", ctx.Err())
+	select {
+	case <-c.done: // it was answered while this goroutine waited for a CPU
+		return false, b.explain(c)
+	default:
 	}
-	return true, ctx.Err()
+	return true, b.withdraw(c, ctx.Err())
 }
 
 // SendAlone sends c outside of all batches: a check whether Redis answers must
@@ -125,37 +130,30 @@ func (b *Batcher) SendAlone(ctx context.Context, c *Call) error {
 	b.mu.Unlock()
 	defer b.running.Done()
 	c.done = make(chan struct{}, 1)
-	b.sendLone(ctx, c)
+	_ = b.sendLone(ctx, c) // a check says nothing about the time that batches take
 	<-c.done
 	return c.err
-}
-
-// withdraw takes c back, and reports whether it was not sent yet. Then it waited
-// in vain for the batch that left last.
-func (b *Batcher) withdraw(c *Call) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !c.state.CompareAndSwap(callWaits, callWithdrawn) {
-		return false
-	}
-	c.Trip = b.trips
-	return true
 }
 
 // flyAlone sends c as the only call under way. A panic on the way reaches its
 // caller, who may recover: it must leave nothing behind that others wait for.
 func (b *Batcher) flyAlone(ctx context.Context, c *Call) {
 	defer b.landed() //nolint:contextcheck // it sends calls of other callers
-	b.sendLone(ctx, c)
+	left := c.left
+	if b.sendLone(ctx, c) {
+		b.arrived(left)
+	}
 }
 
-// sendLone sends c in a bundle of its own.
-func (b *Batcher) sendLone(ctx context.Context, c *Call) {
+// sendLone sends c in a bundle of its own, and reports whether Redis replied.
+func (b *Batcher) sendLone(ctx context.Context, c *Call) (replied bool) {
 	one := b.lone.Get().(*[]*bundle)
 	(*one)[0].add(c)
 	b.send(ctx, *one)
+	replied = (*one)[0].replied
 	(*one)[0].empty()
 	b.lone.Put(one)
+	return replied
 }
 
 // add queues c and ensures that it will be sent. If no batch is under way, c is
@@ -173,10 +171,11 @@ func (b *Batcher) add(c *Call) (alone bool, err error) {
 	case b.flying == 0 || b.batching == BatchOff:
 		b.flying++
 		b.running.Add(1)
-		b.left = b.now()
-		b.trips++
-		c.Trip = b.trips
+		b.depart()
+		c.Trip, c.left = b.trips, b.left
 		return true, nil
+	case b.hopeless(c):
+		return false, errHopeless
 	}
 	b.waiting = append(b.waiting, c)
 	switch {
@@ -203,7 +202,7 @@ func (b *Batcher) fly() {
 func (b *Batcher) setWatch() {
 	b.watched = true
 	b.running.Add(1)
-	if rest := overdue - b.now().Sub(b.left); b.watch == nil {
+	if rest := overdue - b.now().Sub(b.left.at); b.watch == nil {
 		b.watch = b.after(rest, b.checkOverdue)
 	} else {
 		b.watch.Reset(rest)
@@ -219,7 +218,7 @@ func (b *Batcher) checkOverdue() {
 	b.watched = false
 	switch {
 	case b.closed, len(b.waiting) == 0, b.flying == maxFlying:
-	case b.now().Sub(b.left) >= overdue:
+	case b.now().Sub(b.left.at) >= overdue:
 		b.fly()
 	default:
 		b.setWatch()
@@ -243,8 +242,9 @@ func (b *Batcher) sendAll() {
 	defer b.running.Done()
 	var batch []*Call
 	var bundles []*bundle
+	var left departure
 	for {
-		if batch = b.next(batch[:0]); len(batch) == 0 {
+		if batch, left = b.next(batch[:0]); len(batch) == 0 {
 			return
 		}
 		bundles = b.bundle(bundles[:0], batch)
@@ -252,6 +252,9 @@ func (b *Batcher) sendAll() {
 		b.send(ctx, bundles)
 		cancel()
 		clear(batch)
+		if slices.ContainsFunc(bundles, func(one *bundle) bool { return one.replied }) {
+			b.arrived(left)
+		}
 		for _, one := range bundles {
 			one.empty()
 		}
@@ -280,7 +283,7 @@ func (b *Batcher) deadline(batch []*Call) time.Time {
 // next takes the calls of the next batch from the queue, in order of arrival.
 // Without any it ends the sender under the same lock: a call that arrives
 // afterwards starts a new sender.
-func (b *Batcher) next(batch []*Call) []*Call {
+func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rules, taken := 0, 0
@@ -289,7 +292,6 @@ func (b *Batcher) next(batch []*Call) []*Call {
 			break
 		} else if c.state.CompareAndSwap(callWaits, callIsSent) {
 			batch, rules = append(batch, c), rules+n
-			c.Trip = b.trips + 1
 		}
 		taken++
 	}
@@ -298,11 +300,13 @@ func (b *Batcher) next(batch []*Call) []*Call {
 	b.waiting = b.waiting[:left]
 	if len(batch) == 0 {
 		b.flying--
-		return batch
+		return batch, departure{}
 	}
-	b.left = b.now()
-	b.trips++
-	return batch
+	b.depart()
+	for _, c := range batch {
+		c.Trip, c.left = b.trips, b.left
+	}
+	return batch, b.left
 }
 
 // bundle puts the calls of a batch into as few bundles as possible, in order. It

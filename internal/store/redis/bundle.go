@@ -24,6 +24,8 @@ type bundle struct {
 	blob   numbers // the argument
 	args   []any
 	again  bool // it is sent again, with the text of the script
+
+	replied bool // Redis replied to it, if only with an error
 }
 
 // form is a shape of the bundle, represented by the first call that has it.
@@ -51,7 +53,7 @@ func (b *bundle) empty() {
 	clear(b.shapes)
 	clear(b.args)
 	b.calls, b.names, b.shapes, b.args = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0]
-	b.rules, b.again = 0, false
+	b.rules, b.again, b.replied = 0, false, false
 }
 
 // fail ends every call of the bundle with err.

@@ -20,6 +20,7 @@ type delivery struct {
 
 	state atomic.Int32
 	until time.Time     // end of its caller's time; zero for no end
+	left  departure     // of the batch that carried it
 	done  chan struct{} // has a buffer of one: a batch never waits for a caller
 	err   error
 }

@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/lag"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
@@ -54,6 +55,7 @@ type Evaluator struct {
 	refusals *refusals // nil if none are remembered
 	plans    atomic.Int64
 	scripts  atomic.Int64
+	lag      *lag.Probe
 }
 
 // NewEvaluator returns an Evaluator with these options. It ignores the address.
@@ -82,14 +84,20 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 		e.linger = o.Linger.Milliseconds()
 	}
 	e.calls.New = func() any { return new(Call) }
+	e.lag = lag.New(o.OnLag)
 	return e, nil
 }
 
+// Close ends the measurement of this process's lateness. It must be called once.
+func (e *Evaluator) Close() { e.lag.Close() }
+
 // NewBatcher returns a Batcher for the client's server.
 func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
-	return newBatcher(e.batching, e.budget, func(ctx context.Context, bundles []*bundle) {
+	b := newBatcher(e.batching, e.budget, func(ctx context.Context, bundles []*bundle) {
 		e.exchange(ctx, client, bundles)
 	})
+	b.late = e.lag.Late
+	return b
 }
 
 // Begin checks the plan and the time that ctx leaves, resets a and returns the
@@ -150,15 +158,17 @@ func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned 
 }
 
 // Judge returns what the error of a call that had this time says about Redis. A
-// timeout says nothing if the caller had too little time: hurried callers must
-// not make Redis unreachable for the others.
+// timeout says nothing if the caller had too little time, or this process too
+// little CPU: neither must make Redis unreachable for the others.
 func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
 	switch {
 	case err == nil:
 		return store.Answered
+	case errors.Is(err, redisconn.ErrStarved), errors.Is(err, redisconn.ErrQueueFull):
+		return store.Starved
 	case redisconn.TimedOut(err): // the error of a connection may be one of time too
 		if e.Hurried(given) {
-			return store.Unknown
+			return store.Starved
 		}
 		return store.Failed
 	case redisconn.Unreachable(err):

@@ -46,6 +46,7 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 	}
 	for i, b := range bundles {
 		text, err := commands[i].Text()
+		b.replied = b.replied || isReply(err)
 		if refused != nil && goredis.HasErrorPrefix(err, "MOVED") && b.calls[0].Asking {
 			err = refused // the reason for the redirect
 		}
@@ -60,6 +61,12 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 		}
 	}
 	return again
+}
+
+// isReply reports whether a command with this error, or nil, got a reply.
+func isReply(err error) bool {
+	var reply goredis.Error
+	return err == nil || errors.As(err, &reply)
 }
 
 // ErrAskingRefused is the error of a call whose node refuses ASKING.

@@ -48,6 +48,9 @@ type Options struct {
 	// in many goroutines, and must return at once. A panic in it is dropped:
 	// the call belongs to many callers, and none of them can receive it.
 	OnDamage func(key string)
+	// OnLag is called with the lateness of this process's timers, 0 or more,
+	// up to 500 times per second while there are calls. It must not block.
+	OnLag func(time.Duration)
 	// Linger is how long Redis keeps a counter beyond its end; 0 means one
 	// second. Only plans with a clock slower than that of Redis, such as those
 	// of a replay, need more.

@@ -144,6 +144,7 @@ func (s *Store) Clear(ctx context.Context) error {
 // is the caller's.
 func (s *Store) Close() error {
 	s.batcher.Close()
+	s.evaluator.Close()
 	if !s.owned {
 		return nil
 	}

@@ -18,6 +18,10 @@ import (
 // were waiting.
 var ErrQueueFull = errors.New("redis: too many calls are waiting")
 
+// ErrStarved is wrapped by the error of a call whose time passed in this process,
+// for lack of CPU or because too many calls waited, while Redis was well.
+var ErrStarved = errors.New("redis: this instance is short of CPU")
+
 // TimedOut reports whether a call failed because its time ended.
 func TimedOut(err error) bool {
 	var network net.Error
@@ -111,6 +115,8 @@ func Remedy(err error) string {
 	switch {
 	case err == nil:
 		return ""
+	case errors.Is(err, ErrStarved):
+		return "this instance is short of CPU: give it more, add instances, or let callers wait longer"
 	case denied(err):
 		return deniedRemedy
 	case Misplaced(err) != nil:

@@ -1,0 +1,72 @@
+package lag
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestLateness checks the sum of lateness after wake-ups that are late, and
+// while one is overdue.
+func TestLateness(t *testing.T) {
+	now, wakeups, observed := time.Unix(0, 0), make(chan time.Time), make(chan time.Duration)
+	p := New(func(d time.Duration) { observed <- d })
+	p.now = func() time.Time { return now }
+	p.after = func(time.Duration) <-chan time.Time { return wakeups }
+	defer p.Close()
+	late := func(want time.Duration) {
+		t.Helper()
+		if got := p.Late(); got != want {
+			t.Errorf("late by %v; want %v", got, want)
+		}
+	}
+	late(0)
+	for _, c := range []struct {
+		name          string
+		passes        time.Duration // until the wake-up
+		overdue, then time.Duration // the sum before it and after it
+	}{
+		{"in time", period, 0, 0},
+		{"a little late", period + tolerance, 0, 0},
+		{"late", period + 30*time.Millisecond, 30 * time.Millisecond, 30 * time.Millisecond},
+		{"in time after that", period, 30 * time.Millisecond, 30 * time.Millisecond},
+		{"late again", period + 5*time.Millisecond, 35 * time.Millisecond, 35 * time.Millisecond},
+	} {
+		now = now.Add(c.passes)
+		late(c.overdue)
+		wakeups <- now
+		if got := <-observed; got != c.passes-period {
+			t.Errorf("%s: observed %v; want %v", c.name, got, c.passes-period)
+		}
+		late(c.then)
+	}
+}
+
+// TestProbeStopsWhileUnused checks that an unused probe stops waking up, and
+// that its pause is not lateness.
+func TestProbeStopsWhileUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wakeups := 0
+		p := New(func(time.Duration) { wakeups++ })
+		defer p.Close()
+		p.Late()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if most := int(idle/period) + 1; wakeups == 0 || wakeups > most {
+			t.Errorf("%d wake-ups of a probe that is read once; want 1 … %d", wakeups, most)
+		}
+		if got := p.Late(); got != 0 {
+			t.Errorf("late by %v after a pause; want 0", got)
+		}
+		before := wakeups
+		time.Sleep(10 * period)
+		synctest.Wait()
+		if wakeups == before {
+			t.Error("the probe did not wake up again")
+		}
+	})
+}

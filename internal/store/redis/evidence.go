@@ -1,0 +1,102 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+)
+
+// A call without an answer is evidence against Redis only if this process gave
+// Redis the time to answer and was able to notice the answer: the round trip was
+// under way for as long as a fair call waits, not counting the time by which
+// timers were late meanwhile (package lag), and nothing was read. Any other
+// timeout is the process's own: the call waited for a batch, or for a CPU. Its
+// error wraps redisconn.ErrStarved. Connection errors are evidence at once.
+
+// departure is when a batch left.
+type departure struct {
+	at   time.Time
+	late time.Duration // the lateness of timers so far
+}
+
+// evidenceShare is the part of fairTime, or of a smaller budget, in fifths, that
+// a round trip must have been silent: timers are never exact.
+const evidenceShare = 4
+
+// depart records that a batch leaves now. It requires b.mu.
+func (b *Batcher) depart() {
+	b.left = departure{b.now(), b.lateness()}
+	b.trips++
+}
+
+// lateness returns by how much timers were late so far.
+func (b *Batcher) lateness() time.Duration {
+	if b.late == nil {
+		return 0
+	}
+	return b.late()
+}
+
+// arrived records a reply to a batch.
+func (b *Batcher) arrived(left departure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heard = b.now()
+	took := b.heard.Sub(left.at)
+	if b.pace == 0 {
+		b.pace = took
+	}
+	b.pace += (took - b.pace) / 8
+}
+
+// silent reports whether a batch that is not answered yet is evidence against
+// Redis.
+func (b *Batcher) silent(left departure) bool {
+	waited := b.now().Sub(left.at) - (b.lateness() - left.late)
+	return waited >= min(fairTime, b.budget)*evidenceShare/5
+}
+
+// explain returns the error of an ended call; a timeout that is no evidence
+// against Redis wraps redisconn.ErrStarved.
+func (b *Batcher) explain(c *Call) error {
+	if c.err == nil || !redisconn.TimedOut(c.err) || b.silent(c.left) {
+		return c.err
+	}
+	return fmt.Errorf("%w: %w", redisconn.ErrStarved, c.err)
+}
+
+// withdraw takes back a call that ended with err before it was answered, and
+// returns its error. If it was not sent, it waited in vain for the batch that
+// left last.
+func (b *Batcher) withdraw(c *Call, err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	silent := false
+	if c.state.CompareAndSwap(callWaits, callWithdrawn) {
+		c.Trip = b.trips
+		err = fmt.Errorf("the call was not sent in time: %w", err)
+		silent = b.heard.Before(b.left.at) && b.silent(b.left)
+	} else {
+		silent = b.silent(c.left)
+	}
+	if silent || !redisconn.TimedOut(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", redisconn.ErrStarved, err)
+}
+
+// errHopeless is the error of a call that was not queued.
+var errHopeless = fmt.Errorf("%w: %w", redisconn.ErrStarved, errors.New("the calls that wait already take longer than its time"))
+
+// hopeless reports whether c cannot be answered in time, by the number of calls
+// that wait and the time that batches currently take. Such a call only delays
+// others. It requires b.mu.
+func (b *Batcher) hopeless(c *Call) bool {
+	if c.until.IsZero() {
+		return false
+	}
+	batches := time.Duration(len(b.waiting)/maxBatch + 1)
+	return b.now().Add(batches * b.pace).After(c.until)
+}
