@@ -203,7 +203,7 @@ func runRequests(t *testing.T, set *rules.Set, text string) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if len(strings.Fields(want)) == 0 {
-			t.Errorf("%s: tells nothing", line)
+			t.Errorf("%s: the line lists no parameters", line)
 		}
 		for _, word := range strings.Fields(want) {
 			name, value, _ := strings.Cut(word, "=")

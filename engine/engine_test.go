@@ -245,7 +245,7 @@ func TestObserverReceivesEveryDecision(t *testing.T) {
 	}
 }
 
-func TestWindowIsThatOfTheLimit(t *testing.T) {
+func TestQuotaHasTheWindowOfItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		line    string
 		seconds int64

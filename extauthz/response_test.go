@@ -104,7 +104,7 @@ func TestCompleteReplies(t *testing.T) {
 			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
-		"a shadow rule is told to the gateway alone": {"trial", 2, `{"status": {}, "ok_response": {
+		"a shadow rule is reported to the gateway only": {"trial", 2, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
 			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
@@ -261,8 +261,8 @@ func TestTimeoutIsAnErrorNotADecision(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	reply, err := door.Call(ctx, wiretest.Marshal(t, about("vote", nil)))
-	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.asked.Load() != 1 {
-		t.Errorf("got %v, %v after %d asks; want DeadlineExceeded", reply, err, s.asked.Load())
+	if reply != nil || status.Code(err) != codes.DeadlineExceeded || s.calls.Load() != 1 {
+		t.Errorf("got %v, %v after %d calls; want DeadlineExceeded", reply, err, s.calls.Load())
 	}
 }
 

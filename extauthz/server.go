@@ -64,9 +64,9 @@ func (s *Server) begin() wire.Call {
 	return c
 }
 
-// Answer decides the check and returns a CheckResponse in wire form. A decision
-// always travels in the message. An error means that there is none, and leaves the
-// request to Envoy's failure mode.
+// Answer decides the check and returns a CheckResponse in wire form. A decision is
+// always part of the message. An error means that there is no decision, and leaves
+// the request to Envoy's failure mode.
 func (c *check) Answer(ctx context.Context) ([]byte, error) {
 	s := c.server
 	c.fill()

@@ -130,10 +130,10 @@ func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 }
 
 // slow is a store that answers after its caller's context ends.
-type slow struct{ asked atomic.Int32 }
+type slow struct{ calls atomic.Int32 }
 
 func (s *slow) Evaluate(ctx context.Context, _ *store.Plan, _ *store.Answers) error {
-	s.asked.Add(1)
+	s.calls.Add(1)
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -41,7 +41,7 @@ var dialogues = map[string][]exchange{
 		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
 		{ask: "GET /rule/take?act=post&uid=3&_hits=3", reply: by201},
 	},
-	"complete tells every rule that would decide": {
+	"complete lists every rule that would decide": {
 		{ask: "GET /rule/browse_complete?act=read", reply: `[` + noRule + `]`},
 		{ask: "GET /rule/browse_complete?act=post&uid=1&_writeThrough=yes", reply: `[` + noRule + `]`},
 		{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":1}`},

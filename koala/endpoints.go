@@ -84,7 +84,7 @@ func (c *call) value() {
 	}
 }
 
-// multiBrowse browses for several parameter sets, each in a decision of its own.
+// multiBrowse browses several parameter sets, with one decision each.
 func (c *call) multiBrowse() {
 	jobs, ok := c.jobs()
 	if !ok {

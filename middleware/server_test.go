@@ -242,7 +242,7 @@ func TestEndedContextRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		ctx    context.Context
 		logged bool
-	}{"a deadline that has passed": {late, true}, "a client that has gone": {gone, false}} {
+	}{"a deadline that has passed": {late, true}, "a client that has disconnected": {gone, false}} {
 		var log bytes.Buffer
 		o := options(t, nil, engine.ModeEnforce)
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -296,7 +296,7 @@ func TestNilHandlerIsNotFound(t *testing.T) {
 	}
 }
 
-func TestDoorIsThatOfTheRules(t *testing.T) {
+func TestDoorIsItsNameInRules(t *testing.T) {
 	if middleware.Door != doorname.Middleware {
 		t.Errorf("the door is %q; rules know %q", middleware.Door, doorname.Middleware)
 	}

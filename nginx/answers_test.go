@@ -13,7 +13,7 @@ var answers = []struct {
 	name    string
 	target  string
 	headers []string
-	hits    int // how often it is asked; the last answer counts
+	hits    int // number of calls; the last answer is checked
 	want    string
 }{
 	{"auth-request allows", "/v1/auth-request", viaNginx("POST", "/comments?a=1"), 1, `200

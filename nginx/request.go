@@ -37,8 +37,8 @@ func targetOf(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// wantsNativeStatus reports whether the URL of a check has the argument _deny=native: a
-// denial at auth-request then has its own status in place of 403.
+// wantsNativeStatus reports whether the URL of a check has the argument _deny=native:
+// a denial at auth-request then has its own status instead of 403.
 func wantsNativeStatus(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
 	for query != "" {

@@ -39,7 +39,7 @@ type answer struct {
 	begun  bool   // whether the reply has been sent
 }
 
-// write writes the answer of a decision, or explains the error in its place.
+// write writes the answer of a decision, or that of an error.
 func (a *answer) write(d *engine.Decision, err error) {
 	switch {
 	case err != nil:
@@ -67,8 +67,7 @@ func (a *answer) explain(f door.Fault) {
 }
 
 // refusal returns the answer for the client of the gateway. If the gateway would not
-// take its status for a refusal, the document names the status that is sent in its
-// place.
+// treat its status as a refusal, the document names the status that is sent instead.
 func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 	r := d.Refusal()
 	if sent := a.refusalStatus(r.Status); a.door != doorname.AuthRequest && sent != r.Status {
@@ -163,9 +162,9 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 	a.send(status, slices.Insert(headers, 0, engine.Sendable(ours[:])...), nil)
 }
 
-// refusalStatus returns status, or 403 if the gateway would not take it for a refusal:
-// gateways take a 2xx for permission, and Envoy takes a 5xx for a failure, which its
-// failure mode may allow.
+// refusalStatus returns status, or 403 if the gateway would not treat it as a
+// refusal: gateways treat a 2xx as permission, and Envoy treats a 5xx as a failure,
+// which its failure mode may allow.
 func (a *answer) refusalStatus(status int) int {
 	status = door.RefusalStatus(status)
 	switch {

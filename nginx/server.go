@@ -1,6 +1,6 @@
-// Package nginx holds the doors of gateways that send a check over HTTP before they
-// forward a request: nginx (auth_request, X-Accel-Redirect), Caddy, Traefik, APISIX and
-// HAProxy (forward-auth), and Envoy's ext_authz in HTTP mode.
+// Package nginx contains the doors of gateways that send a check over HTTP before
+// they forward a request: nginx (auth_request, X-Accel-Redirect), Caddy, Traefik,
+// APISIX and HAProxy (forward-auth), and Envoy's ext_authz in HTTP mode.
 //
 // A check takes the same steps at each of these doors: server.go checks whether its
 // peer is trusted and finds the door of its path; request.go reads it; a door.Gate

@@ -20,13 +20,13 @@ import (
 // messageFrom returns what the door should read of a request.
 func messageFrom(m *rlsv3.RateLimitRequest) *message {
 	a := &message{domain: m.GetDomain(), hits: m.GetHitsAddend(), count: len(m.GetDescriptors())}
-	for _, told := range m.GetDescriptors()[:min(a.count, maxDescriptors)] {
-		d := descriptor{from: len(a.entries), isNegative: told.GetIsNegativeHits(), hasHits: told.GetHitsAddend() != nil, hits: told.GetHitsAddend().GetValue()}
-		for _, e := range told.GetEntries() {
+	for _, source := range m.GetDescriptors()[:min(a.count, maxDescriptors)] {
+		d := descriptor{from: len(a.entries), isNegative: source.GetIsNegativeHits(), hasHits: source.GetHitsAddend() != nil, hits: source.GetHitsAddend().GetValue()}
+		for _, e := range source.GetEntries() {
 			a.entries = append(a.entries, mapping.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
 		d.to = len(a.entries)
-		if l := told.GetLimit(); l != nil {
+		if l := source.GetLimit(); l != nil {
 			d.hasLimit = true
 			d.limit = limit{l.GetRequestsPerUnit(), l.GetUnit(), l.GetUnitMultiplier() != nil, l.GetUnitMultiplier().GetValue()}
 		}

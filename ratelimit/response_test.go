@@ -76,7 +76,7 @@ func TestCompleteReplies(t *testing.T) {
 		"a calendar day": {[]string{one("day", "x")}, `{"overall_code": "OK", "statuses": [{"code": "OK", ` + limit("1", "DAY", "1", "204") + `,
 			"duration_until_reset": "43200s"}],
 			"dynamic_metadata": {"verdict": "allow", "descriptor": 0, "result": 1, "limit": 1, "remaining": 0, "reset": 43200}}`},
-		"a direct refusal is told as the 429 that Envoy makes of it": {[]string{one("act", "black")}, `{"overall_code": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT"}],
+		"a direct refusal is reported as the 429 that Envoy sends for it": {[]string{one("act", "black")}, `{"overall_code": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT"}],
 			` + problemOf + base64Of(`{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"slow down"}`) + `,
 			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "result": 2, "rule": 10}}`},
 		"a challenge": {[]string{one("act", "robot")}, `{"overall_code": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT"}],

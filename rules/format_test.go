@@ -128,7 +128,7 @@ func TestFormatGolden(t *testing.T) {
 
 func TestFormatReturnsFilesWithErrorsUnchanged(t *testing.T) {
 	for name, text := range map[string]string{
-		"a slip":          "[rules]\nrule:[cuont][a=1][time=1;count=1][result=2;return=1]\n",
+		"a mistake":       "[rules]\nrule:[cuont][a=1][time=1;count=1][result=2;return=1]\n",
 		"not UTF-8":       "[rules]\n# \xff\n",
 		"UTF-16":          "\xff\xfe[\x00",
 		"a long line":     "[rules]\n#" + strings.Repeat("x", maxLine) + "\n",

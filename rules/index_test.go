@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// FuzzIndexIsAPlainWalk checks that the index finds the same rules as a walk over all
+// FuzzIndexAgreesWithLinearSearch checks that the index finds the same rules as a walk over all
 // rules, in the same order.
-func FuzzIndexIsAPlainWalk(f *testing.F) {
+func FuzzIndexAgreesWithLinearSearch(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed)
 	}

@@ -51,7 +51,7 @@ func TestMatchesAreInFileOrder(t *testing.T) {
 	if set == nil {
 		t.Fatal(findings)
 	}
-	m := Matches{List: make([]Match, 7)} // what it held must be gone
+	m := Matches{List: make([]Match, 7)} // Match must replace its contents
 	set.Match(MakeParams(map[string]string{"a": "2", "b": "x"}), &m)
 	var numbers []int64
 	for _, match := range m.List {

@@ -15,8 +15,8 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// The values of flags that describe a request, for all commands that take one.
-// An error of Set says what is wanted; usageError adds the flag and its value.
+// The values of flags that describe a request, for all commands that take one. The
+// errors of Set contain the expected values; usageError adds the flag and its value.
 var (
 	_ pflag.Value = (*choice)(nil)
 	_ pflag.Value = headerFlag{}

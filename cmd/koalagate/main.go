@@ -1,6 +1,6 @@
-// Koalagate tells gateways whether a request may pass. It evaluates rules, counts
-// in Redis or in process, and implements the protocols of Envoy, nginx and other
-// gateways.
+// Koalagate decides for gateways whether requests may pass. It evaluates rules,
+// counts in Redis or in process, and implements the protocols of Envoy, nginx and
+// other gateways.
 package main
 
 import "os"

@@ -47,7 +47,7 @@ func (p *program) probeCommand() *cobra.Command {
 func (o *probeFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.options.Requests, "requests", probe.DefaultRequests, "maximum number of `REQUESTS` until one is refused")
-	f.DurationVar(&o.options.Timeout, "timeout", probe.DefaultTimeout, "maximum `TIME` of each request")
+	f.DurationVar(&o.options.Timeout, "timeout", probe.DefaultTimeout, "maximum `DURATION` of each request")
 	f.StringVar(&o.options.Method, "method", http.MethodGet, "`METHOD` of the requests")
 	f.Var(headerFlag{o.options.Header}, "header", "`'NAME: VALUE'` of a header of the requests; repeatable")
 	f.StringArrayVar(&o.options.Params, "param", []string{"act", "uid"}, "try to forge the parameter `NAME`; repeatable")

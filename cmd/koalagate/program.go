@@ -118,7 +118,7 @@ func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "koalagate",
 		Short: "Authorization and rate limits for gateways",
-		Long:  "koalagate tells gateways whether a request may pass, by the rules in its rule files.",
+		Long:  "koalagate decides for gateways whether requests may pass, by the rules in its rule files.",
 		// run prints errors, and an invalid flag does not print the help.
 		SilenceErrors: true,
 		SilenceUsage:  true,

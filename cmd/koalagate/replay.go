@@ -39,7 +39,7 @@ func (p *program) replayCommand() *cobra.Command {
 	var o replay.Options
 	f := c.Flags()
 	f.StringVar(&o.Counters.Store, "store", sandbox.Memory, "memory, or the `URL` of a Redis; its keys get a random prefix and are removed at the end")
-	f.StringVar(&o.Counters.RedisPrefix, "redis-prefix", sandbox.DefaultRedisPrefix, "start of the random prefix")
+	f.StringVar(&o.Counters.RedisPrefix, "redis-prefix", sandbox.DefaultRedisPrefix, "`PREFIX` of the keys in Redis, before the random part")
 	f.BoolVar(&o.Summarize, "summary", false, "print a summary instead of the answers")
 	addRulesFlags(c, &files)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -12,7 +12,7 @@ import (
 
 // addRulesFlags adds --rules and the flags of addParserFlags to a command.
 func addRulesFlags(c *cobra.Command, files *reload.Files) {
-	c.Flags().StringArrayVar(&files.Paths, "rules", nil, "rule `PATH`: a file or a folder of *.conf files; repeatable")
+	c.Flags().StringArrayVar(&files.Paths, "rules", nil, "`PATH` of a rule file, or of a folder with *.conf files; repeatable")
 	addParserFlags(c, files)
 }
 
@@ -20,7 +20,7 @@ func addRulesFlags(c *cobra.Command, files *reload.Files) {
 func addParserFlags(c *cobra.Command, files *reload.Files) {
 	f := c.Flags()
 	f.StringVar(&files.DictRoot, "dict-root", "", "base `DIR` for the paths of word lists (default: the folder of the rule file)")
-	f.StringVar(&files.Rules.Timezone, "timezone", "", "time `ZONE` of rule sets that do not name one (default "+rules.DefaultTimezone+")")
+	f.StringVar(&files.Rules.Timezone, "timezone", "", "time `ZONE` of rule sets that name none (default "+rules.DefaultTimezone+")")
 	f.BoolVar(&files.Rules.RequireEnd, "require-end", false, "require [end] at the end of every file")
 	f.BoolVar(&files.Rules.AllowEmpty, "allow-empty-rules", false, "accept a rule set without rules")
 }

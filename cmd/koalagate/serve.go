@@ -19,8 +19,8 @@ import (
 func (p *program) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve --rules PATH…",
-		Short: "Answer gateways",
-		Long: "Answer gateways by the rules. SIGTERM drains and ends the service; a second one ends it at once.\n" +
+		Short: "Run the service that answers gateways",
+		Long: "Run the service that answers gateways. SIGTERM drains and ends it; a second SIGTERM ends it at once.\n" +
 			"Rule files are reloaded when they change; SIGHUP reloads them now.\n" +
 			"Every flag has an environment variable: KOALAGATE_RULES for --rules. Most settings have no flag:\n" +
 			"set them in the environment or in the --config file; `koalagate config print` lists all.",

@@ -23,18 +23,18 @@ type Options struct {
 	// WatchInterval is the time between two reads of the rule files; 0 for the
 	// default of package reload.
 	WatchInterval time.Duration
-	// StateDir is the folder for the last good rules; "" keeps none.
+	// StateDir is the folder in which the last valid rules are saved; "" saves none.
 	StateDir string
 
-	// Redis is where the counters are. Nil counts in process alone.
+	// Redis is the Redis that holds the counters. Nil counts in process only.
 	Redis *redis.Options
-	// RedisName is the URL of Redis in logs, without secrets; "" leaves it out.
+	// RedisName is the URL of Redis in logs, without secrets; "" omits it.
 	RedisName string
 	// Supervise logs settings of Redis that can lose counters, and jumps of the
 	// clocks that counters depend on.
 	Supervise bool
-	// MaxIdentities bounds the identities with counters of their own in process;
-	// 0 for the default of the store.
+	// MaxIdentities is the maximum number of identities with their own counters in
+	// process; 0 for the default of the store.
 	MaxIdentities int
 	// RescueShare is the share of each limit that this process admits while
 	// Redis is unavailable, above 0 and up to 1; 0 means 1.
@@ -42,7 +42,7 @@ type Options struct {
 
 	// Policies are the policies of doors while Redis is unavailable.
 	Policies engine.Policies
-	// Modes are the modes of doors; nil enforces.
+	// Modes are the modes of doors. If it is nil, every door enforces.
 	Modes *engine.Modes
 
 	// Logger receives all messages; nil for slog.Default.
@@ -54,8 +54,8 @@ type Options struct {
 // Hooks are functions that observe an app. Each may be nil. They must return at
 // once.
 type Hooks struct {
-	// Rules is called after each attempt to load the rules that changed the
-	// state, one at a time.
+	// Rules is called when an attempt to load the rules has changed their state, by
+	// one goroutine at a time.
 	Rules func(reload.State)
 	// Decision is called after each decision; see engine.Observe.
 	Decision func(*engine.Call, *engine.Decision, error)
@@ -63,7 +63,7 @@ type Hooks struct {
 	Evaluated func(time.Duration)
 	// Degraded is called when Redis becomes unavailable (true) or available.
 	Degraded func(bool)
-	// Damaged is called for each key in Redis that holds no counters.
+	// Damaged is called for each key in Redis that contains no valid counters.
 	Damaged func()
 	// Lag is called with the lateness of this process's timers, up to 500 times
 	// per second while Redis is in use.
@@ -92,9 +92,9 @@ func (e *RulesError) Error() string {
 	return "the rules have errors"
 }
 
-// Open reads the rules and opens the counters. Rules with errors are a RulesError,
-// unless StateDir holds rules of an earlier run. A Redis that is unreachable is no
-// error: the counters are in process until it answers.
+// Open reads the rules and opens the counters. If the rules have errors, it returns a
+// RulesError, unless StateDir has rules of an earlier run. An unreachable Redis is
+// not an error: the counters are in process until it answers.
 func Open(o Options) (*App, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -128,5 +128,6 @@ func (a *App) Engine() *engine.Engine { return a.engine }
 // Rules returns the state of the rules.
 func (a *App) Rules() reload.State { return a.rules.State() }
 
-// Close closes the counters. Watch must have returned, and no call may follow.
+// Close closes the counters. Watch must have returned, and the app must not be used
+// afterwards.
 func (a *App) Close() error { return a.counters.close() }

@@ -50,7 +50,7 @@ func (w *clockWatch) record(name string, shows time.Time, elapsed time.Duration)
 	if jump < 0 {
 		effect = "open windows stay open for as much longer, and clients that are refused in them stay so"
 	}
-	w.logger.Warn("A clock that counters depend on has jumped", "clock", name, "by", jump.Round(time.Millisecond).String(), "effect", effect,
+	w.logger.Warn("a clock that counters depend on has jumped", "clock", name, "by", jump.Round(time.Millisecond).String(), "effect", effect,
 		"remedy", "configure NTP to slew, not to step; after a failover, synchronize the clocks of both servers")
 }
 
@@ -84,7 +84,7 @@ func (w *clockWatch) readRedis(ctx context.Context, redis remote.Store) {
 // of the others. If none was, Redis is unreachable, which is logged elsewhere.
 func (w *clockWatch) recordAll(all []redisconn.Clock, err error) {
 	if err != nil && len(all) > 0 {
-		w.logger.Warn("Some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", redisconn.Remedy(err))
+		w.logger.Warn("some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", redisconn.Remedy(err))
 	}
 	for _, one := range all {
 		if one.Within <= clockPrecision {

@@ -26,13 +26,13 @@ type counters struct {
 	closers   []func() error // in this order
 }
 
-// openCounters opens Redis, replaced by the in-process store while Redis is
-// unavailable, or the in-process store alone.
+// openCounters opens a store in Redis that the in-process store replaces while Redis
+// is unavailable, or only an in-process store.
 func openCounters(o *Options) (*counters, error) {
 	c := &counters{evaluated: o.Hooks.Evaluated}
 	full := &loglimit.Warner{Logger: o.Logger}
 	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, OnFull: func() {
-		full.Warn("The in-process store is full; further identities share counters and may be refused for each other: raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
+		full.Warn("the in-process store is full; additional identities share counters, and one may be refused because of another; raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
 	}})
 	c.store = c.memory
 	if o.Redis != nil {
@@ -80,7 +80,7 @@ func redisOptions(o *Options) redis.Options {
 		if o.Redis.OnDamage != nil {
 			o.Redis.OnDamage(key)
 		}
-		damaged.Warn("A key in Redis holds no counters of koalagate; its counters restart", "key", key)
+		damaged.Warn("a key in Redis contains no valid counters; its counters restart", "key", key)
 	}
 	return all
 }
@@ -195,15 +195,14 @@ func (a *App) StoreFault() string {
 	return s.Err.Error()
 }
 
-// Identities returns the number of identities with counters of their own in
-// process.
+// Identities returns the number of identities with their own counters in process.
 func (a *App) Identities() int { return a.counters.memory.Identities() }
 
 // Shared returns the number of hits counted on shared counters in process.
 func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
 
-// RedisCalls returns the number of calls to Redis so far, and whether there is a
-// Redis.
+// RedisCalls returns the number of calls to Redis so far, and reports whether Redis
+// is configured.
 func (a *App) RedisCalls() (calls redis.Calls, ok bool) {
 	if a.counters.redis == nil {
 		return calls, false

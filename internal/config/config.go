@@ -35,8 +35,8 @@ type Config struct {
 
 	// GRPCAddr is the listen address for Envoy: host:port, or unix:/path.
 	GRPCAddr string `koanf:"grpc_addr" validate:"listen"`
-	// GRPCMaxConnectionAge is the time after which a connection is asked to close,
-	// so that callers spread to instances that started later.
+	// GRPCMaxConnectionAge is the time after which the server asks a connection to
+	// close, so that callers spread to instances that started later.
 	GRPCMaxConnectionAge time.Duration `koanf:"grpc_max_connection_age" validate:"min=1s,max=24h"`
 	// GRPCMaxConnectionAgeGrace is the time that calls of such a connection may
 	// still take.

@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// Fault is why a call has no decision, and what its client receives.
+// Fault describes why a call has no decision, and the response to its client.
 type Fault struct {
 	// Status is the HTTP status for the client: 400 or 403 if its request is at
 	// fault, 503 if the call ended before it was decided.
@@ -34,7 +34,7 @@ func FaultOf(err error) Fault {
 }
 
 // Invalid returns the fault of a request that a door cannot read as a call. FaultOf
-// turns it into a 400. The text must hold nothing that a client wrote.
+// turns it into a 400. The text must not contain anything that a client sent.
 func Invalid(format string, args ...any) error {
 	return &mapping.Refusal{Status: http.StatusBadRequest, Reason: fmt.Sprintf(format, args...)}
 }
@@ -43,14 +43,15 @@ func Invalid(format string, args ...any) error {
 // the time that the caller granted.
 func (f Fault) IsRequest() bool { return f.Status < http.StatusInternalServerError }
 
-// IsCanceled reports whether the caller canceled the call, and so reads no answer.
+// IsCanceled reports whether the caller canceled the call, and will not read an
+// answer.
 func (f Fault) IsCanceled() bool { return errors.Is(f.Err, context.Canceled) }
 
 // Refusal returns the problem document for the client.
 func (f Fault) Refusal() engine.Refusal { return engine.Problem(f.Status, f.Detail) }
 
-// RefusalStatus returns the status that a door sends for a refusal: 403 in place of
-// a status that rule files may name but that servers and gateways cannot send.
+// RefusalStatus returns the status that a door sends for a refusal: 403 instead of a
+// status that rule files may name but that servers and gateways cannot send.
 func RefusalStatus(status int) int {
 	if status < 200 || status > 599 {
 		return http.StatusForbidden
@@ -58,7 +59,7 @@ func RefusalStatus(status int) int {
 	return status
 }
 
-// HasBody reports whether HTTP allows a body with this status of a refusal.
+// HasBody reports whether HTTP allows a refusal with this status to have a body.
 func HasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }

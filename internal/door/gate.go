@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
-// Gate leads from a door to the engine. It is safe for concurrent use.
+// Gate connects a door to the engine. It is safe for concurrent use.
 type Gate struct {
 	Engine  *engine.Engine
 	Mapping mapping.Options
@@ -21,9 +21,9 @@ type Gate struct {
 	noAddress loglimit.Line
 }
 
-// Take maps the question's request and decides it as one hit: the whole way of a
-// request at the doors that gateways check with. The decision is valid until q is
-// reset. The error is one that FaultOf explains.
+// Take maps the question's request and decides it as one hit. It is Begin, Map and
+// Decide in one call, for doors with one request per call. The decision is valid
+// until q is reset. FaultOf explains the error.
 func (g *Gate) Take(ctx context.Context, q *Question) (*engine.Decision, error) {
 	g.Begin(q, 1)
 	fault := g.Map(q, 0)
@@ -62,10 +62,10 @@ func (g *Gate) warn(q *Question, err error) {
 	}
 }
 
-// Decide has the engine decide the question's inputs in one atomic step. The caller
-// sets c.Op and what belongs to the operation, and c.Fault if the request could not
-// be mapped; Decide sets the rest. The decision is valid until q is reset or decided
-// again.
+// Decide decides the question's inputs in one atomic step of the engine. The caller
+// sets c.Op and the fields that belong to the operation, and c.Fault if the request
+// could not be mapped; Decide sets the other fields. The decision is valid until q is
+// reset or decided again.
 func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
 	q.call = c
 	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch = q.rules, q.Request.Door, q.inputs, &q.scratch

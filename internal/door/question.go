@@ -1,14 +1,14 @@
-// Package door holds the steps that a request takes at every door. Each door reads
-// its protocol into a Question, a Gate turns the question into a decision, and the
-// door writes the decision, or the Fault in its place, in its protocol again.
+// Package door holds the steps that a request takes at every door. Each door reads a
+// call of its protocol into a Question, a Gate decides the question, and the door
+// writes the decision, or the Fault if there is none, as an answer of its protocol.
 //
-// What concerns all doors belongs here: Gate.Map sees every request before its
+// Code that concerns all doors belongs here: Gate.Map sees every request before its
 // parameters are used, Gate.Decide is the only caller of the engine, FaultOf decides
-// what clients receive when there is no decision, and Question bounds the memory
-// that a door keeps between calls. The bounds on parameters are in internal/mapping, and
-// what answers report of a decision is in engine: headers and problem documents. The
-// doors on gRPC share codes and metadata in internal/envoyapi, which stays apart so that
-// Go programs with the middleware do not link gRPC.
+// what clients receive when there is no decision, and Question bounds the memory that
+// a door keeps between calls. The bounds on parameters are in internal/mapping; the
+// headers and problem documents of answers are in engine. The doors on gRPC share
+// codes and metadata in internal/envoyapi, which stays apart so that Go programs with
+// the middleware do not link gRPC.
 package door
 
 import (
@@ -34,19 +34,19 @@ type Question struct {
 	scratch engine.Scratch
 }
 
-// Rules returns the rules that hold for the whole call.
+// Rules returns the rules of the call, one generation for the whole call.
 func (q *Question) Rules() *rules.Set { return q.rules }
 
-// Inputs returns the parameter sets, as many as Gate.Begin was called with. Each
-// stands for one hit until the door changes it.
+// Inputs returns the parameter sets, as many as Gate.Begin was called with. Each is
+// one hit until the door changes it.
 func (q *Question) Inputs() []engine.Input { return q.inputs }
 
-// Fault returns why the request could not be mapped, nil if it could. In a door
-// whose mode is not enforce, there is a decision nevertheless.
+// Fault returns the error of mapping the request, or nil. A door whose mode is not
+// enforce has a decision nevertheless.
 func (q *Question) Fault() error { return q.call.Fault }
 
-// The sizes up to which a question keeps its memory for the next call. Larger calls
-// are rare, and their memory would stay in the pool.
+// A question keeps its memory for the next call up to these sizes. Larger calls are
+// rare, and their memory would stay in the pool.
 const (
 	keptInputs    = 64
 	keptArguments = 64
@@ -96,5 +96,6 @@ func (p *Pool[T]) Get() *T {
 	return new(T)
 }
 
-// Put returns a value to the pool. The caller has reset it and no longer uses it.
+// Put returns a value to the pool. The caller must have reset it and must not use it
+// afterwards.
 func (p *Pool[T]) Put(v *T) { p.pool.Put(v) }

@@ -1,7 +1,7 @@
 // Package doorname lists the names of the doors. A name is the value of the rule
 // parameter `door` and of the `door` label in metrics and logs, and the key of a
-// door's settings. A new door is added to this list; settings, metrics, modes and
-// the warnings about rules read it.
+// door's settings. Settings, metrics, modes and the warnings about rules read this
+// list; ARCHITECTURE.md says what else a new door needs.
 package doorname
 
 import "slices"

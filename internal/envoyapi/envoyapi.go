@@ -1,10 +1,10 @@
-// Package envoyapi holds what both doors of Envoy's gRPC services share: status
-// codes, headers, and the dynamic metadata of a decision.
+// Package envoyapi contains the parts of replies that both doors of Envoy's gRPC
+// services share: status codes, headers, and the dynamic metadata of a decision.
 //
-// The doors write their replies in wire form with care for how Envoy reads them:
-// it takes an empty reply, and one that it cannot parse, for permission to pass, so
-// the deciding fields are always set and every text is UTF-8. Where the gRPC call
-// fails, the filter's failure mode decides.
+// Envoy treats an empty reply, and one that it cannot parse, as permission to pass.
+// The doors, which write their replies in wire form, therefore always set the
+// deciding fields, and every text is UTF-8. If the gRPC call fails, the failure mode
+// of Envoy's filter decides.
 package envoyapi
 
 import (

@@ -42,9 +42,9 @@ func checkString(t *testing.T, s string) {
 }
 
 func TestAppendStringDoesNotAllocate(t *testing.T) {
-	room := make([]byte, 0, 1024)
+	buffer := make([]byte, 0, 1024)
 	for _, s := range samples {
-		if n := testing.AllocsPerRun(10, func() { room = AppendString(room[:0], s) }); n > 0 {
+		if n := testing.AllocsPerRun(10, func() { buffer = AppendString(buffer[:0], s) }); n > 0 {
 			t.Errorf("%q: %v allocations, want none", s, n)
 		}
 	}

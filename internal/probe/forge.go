@@ -96,8 +96,8 @@ func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
 	h.checkChosenHeaders(ctx, first)
 }
 
-// checkChosenHeaders sends other values of the headers that the probe was told to
-// send. Whether clients may choose them is unknown: a key or a session
+// checkChosenHeaders sends other values of the headers that the probe was configured
+// to send. Whether clients may choose them is unknown: a key or a session
 // authenticates the client, while a user name does not.
 func (h *httpProbe) checkChosenHeaders(ctx context.Context, first *response) {
 	for _, name := range slices.Sorted(maps.Keys(h.Header)) {

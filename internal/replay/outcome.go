@@ -7,9 +7,9 @@ import (
 	"github.com/koalagate/koalagate/engine"
 )
 
-// Outcome is the part of an answer that two rule sets are compared by: the
-// verdict and the deciding rule, of each parameter set. It omits what is left of
-// a limit, because a trace may start after its counters did.
+// Outcome is the part of an answer that two rule sets are compared by: the verdict
+// and the deciding rule, of each parameter set. It omits the remainder of a limit,
+// because a trace may start after its counters did.
 type Outcome struct {
 	// Verdict is "allow", "deny" or "challenge", or "ok" for operations that
 	// decide nothing.

@@ -19,9 +19,9 @@ var (
 	observed = engine.Answer{Verdict: rules.Allow, Observed: rules.Deny, Decider: rule201, Result: &rules.Result{Number: 2}, Retry: -1}
 )
 
-// TestOutcomeOfADecisionIsThatOfItsRecord compares OutcomeOf with ParseOutcome
+// TestOutcomeOfAgreesWithParseOutcome compares OutcomeOf with ParseOutcome
 // of what the decision log writes.
-func TestOutcomeOfADecisionIsThatOfItsRecord(t *testing.T) {
+func TestOutcomeOfAgreesWithParseOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		op       engine.Op
 		decision engine.Decision

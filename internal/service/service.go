@@ -1,6 +1,6 @@
-// Package service is koalagate as a service for gateways: listeners, doors, metrics,
-// logs and the drain around an app, wired from the configuration. Tests start it in
-// process; cmd/koalagate adds flags and signals.
+// Package service runs koalagate as a service for gateways. It adds listeners, doors,
+// metrics, logs and a graceful end to an app, and configures all of them from the
+// settings. Tests start it in process; cmd/koalagate adds flags and signals.
 package service
 
 import (

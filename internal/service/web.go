@@ -21,7 +21,8 @@ const (
 	profileTimeout = 2 * time.Minute
 )
 
-// newHTTPServer returns a server that bounds what a caller may keep open.
+// newHTTPServer returns a server that limits for how long callers may keep
+// connections open.
 func newHTTPServer(h http.Handler, c *config.Config, write time.Duration, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -38,8 +39,8 @@ func newHTTPServer(h http.Handler, c *config.Config, write time.Duration, logger
 // Koala's API.
 const gatewayPaths = "/v1/"
 
-// httpDoors returns the handler of the HTTP address. It is no http.ServeMux, which
-// would redirect some of the paths that gateways send.
+// httpDoors returns the handler of the HTTP address. It does not use http.ServeMux,
+// which would redirect some of the paths that gateways send.
 func (s *Service) httpDoors() http.Handler {
 	c, e := s.config, s.app.Engine()
 	gateways := nginx.New(nginx.Options{

@@ -81,7 +81,7 @@ func TestPrefixes(t *testing.T) {
 		t.Errorf("got %v; want %v", got, want)
 	}
 	if prefixes(nil) == nil {
-		t.Error("an empty list must not be nil, which stands for the doors' own default")
+		t.Error("an empty list must not be nil, which means the default of the door")
 	}
 }
 
@@ -166,8 +166,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// In a drain, callers are asked to close their connections while new ones are still
-// accepted, so that none is closed with a request on its way.
+// During a drain, answers ask callers to close their connections, and new connections
+// are still accepted, so that none is closed while a request is on its way.
 func TestDrainMakesCallersCloseConnections(t *testing.T) {
 	var draining atomic.Bool
 	s := httptest.NewServer(closing(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &draining))

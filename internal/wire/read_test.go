@@ -31,7 +31,7 @@ func TestReadReturnsAppendedFields(t *testing.T) {
 		t.Errorf("within is %+v; want a text", inner)
 	}
 	if inner.Next() || inner.Err != nil {
-		t.Errorf("the message within goes on: %+v", inner)
+		t.Errorf("the inner message continues: %+v", inner)
 	}
 	if !next(3<<3|wire.Fixed64) || f.Number != 7 {
 		t.Errorf("the third field is %+v; want 7", f)
@@ -40,7 +40,7 @@ func TestReadReturnsAppendedFields(t *testing.T) {
 		t.Errorf("the fourth field is %+v", f)
 	}
 	if f.Next() || f.Err != nil {
-		t.Errorf("the message goes on: %+v", f)
+		t.Errorf("the message continues: %+v", f)
 	}
 }
 

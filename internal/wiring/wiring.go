@@ -1,7 +1,7 @@
-// Package wiring gives an engine the store that it counts in. It exists so
-// that the public package engine has an option for it without naming a type of
-// package store: other modules cannot import this package, and engines that they
-// build count in process.
+// Package wiring sets the store of an engine. It is separate from the public package
+// engine so that no option of engine names a type of package store, which is
+// internal. Other modules cannot import this package, so the engines that they build
+// count in process.
 package wiring
 
 import "github.com/koalagate/koalagate/internal/store"

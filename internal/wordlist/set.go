@@ -1,7 +1,6 @@
-// Package wordlist holds sets of words, addresses and blocks of addresses that
-// may have tens of millions of entries. An entry takes about 54 bytes and a
-// look-up one access to main memory, or few. How a word list is written is the
-// business of package rules.
+// Package wordlist holds sets of words, addresses and blocks of addresses that may
+// have tens of millions of entries. An entry takes about 54 bytes, and a look-up
+// takes one or a few accesses to main memory. Package rules parses the files.
 package wordlist
 
 import "net/netip"
