@@ -27,7 +27,7 @@ rule : [direct] [uid=1] [] [result=0; return=1]
 	}
 	counters := memory.New(memory.Options{})
 	defer counters.Close()
-	s := New(Options{Engine: engine.New(set, wiring.CountIn(counters)), Access: Full}).(*server)
+	s := New(Options{Engine: engine.New(set, wiring.CountIn(counters)), Access: Full, Hosts: []string{"example.com"}}).(*server)
 	for _, target := range []string{
 		"/rule/take?act=post&uid=1",
 		"/multi/browse?a=1&b=2&c=3&argsJson=" + `[{"Id":"0","Arg":"uid%253D1"}]`,

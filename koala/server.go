@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/browser"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/loglimit"
@@ -44,6 +45,11 @@ type Options struct {
 	// Token is the token that callers must send as `Authorization: Bearer TOKEN`;
 	// "" requires none.
 	Token string
+	// Hosts lists the host names under which applications call, in addition to IP
+	// addresses, localhost, names of one label, and names that end in .svc or
+	// .svc.cluster.local. Calls with other names get 421, because a web page could
+	// have resolved its own name to this address (DNS rebinding).
+	Hosts []string
 	// RedisAway reports whether Redis is configured and unreachable, for
 	// /monitor/alive. Nil means never.
 	RedisAway func() bool
@@ -56,9 +62,11 @@ type server struct {
 	gate      door.Gate
 	access    Access
 	token     *[sha256.Size]byte // digest of the token, so that timing does not reveal its length; nil for none
+	hosts     []string
 	redisAway func() bool
 	logger    *slog.Logger
 	endpoints map[string]endpoint
+	barred    loglimit.Line // calls refused by bars
 	unknown   loglimit.Line // calls of unknown paths
 	calls     door.Pool[call]
 }
@@ -67,6 +75,7 @@ type server struct {
 type endpoint struct {
 	answer func(*call)
 	writes bool // whether it changes counters regardless of arguments
+	probe  bool // whether load balancers call it, under any host name
 }
 
 // New returns the handler of Koala's paths. It must not be behind an http.ServeMux,
@@ -75,6 +84,7 @@ func New(o Options) http.Handler {
 	s := &server{
 		gate:      door.Gate{Engine: o.Engine, Mapping: o.Mapping},
 		access:    o.Access,
+		hosts:     o.Hosts,
 		redisAway: o.RedisAway,
 		logger:    o.Logger,
 		endpoints: map[string]endpoint{
@@ -86,7 +96,7 @@ func New(o Options) http.Handler {
 			"rule/feedback":        {answer: (*call).feedback, writes: true},
 			"rule/value":           {answer: (*call).value},
 			"multi/browse":         {answer: (*call).multiBrowse},
-			"monitor/alive":        {answer: (*call).alive},
+			"monitor/alive":        {answer: (*call).alive, probe: true},
 			"admin/allrules":       {answer: (*call).allRules},
 		},
 	}
@@ -129,6 +139,7 @@ func (c *call) endpoint() (endpoint, bool) {
 	case !known:
 		c.server.warnUnknown(c.http)
 		c.fail(http.StatusNotFound, "not found")
+	case !e.probe && c.server.bars(c):
 	case !c.server.opens(e.writes):
 		c.forbid()
 	case c.http.Method != http.MethodGet && c.http.Method != http.MethodHead && c.http.Method != http.MethodPost:
@@ -138,6 +149,24 @@ func (c *call) endpoint() (endpoint, bool) {
 		return e, c.read()
 	}
 	return e, false
+}
+
+// bars refuses a call that a web page in a browser may have sent, and reports whether
+// it did. A GET may write here, so that it is not exempt.
+func (s *server) bars(c *call) bool {
+	status, reason := http.StatusForbidden, "a web page of another origin sent the call; browsers may not use this API"
+	if !browser.IsForeign(c.http) {
+		if host := c.http.Host; browser.AllowsHost(host, s.hosts) || browser.IsPrivateName(host) {
+			return false
+		}
+		status, reason = http.StatusMisdirectedRequest, "the host name is not listed in koala_hosts; add it to that setting, or use the IP address"
+	}
+	if skipped, due := s.barred.Due(); due {
+		host := c.http.Host
+		s.logger.Warn("call of Koala's API refused: "+reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "unsaid", skipped)
+	}
+	c.fail(status, reason)
+	return true
 }
 
 // warnUnknown logs a call of an unknown path. Most come from gateways, which then

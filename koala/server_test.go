@@ -70,7 +70,11 @@ func options(t testing.TB) koala.Options {
 	t.Helper()
 	m := memory.New(memory.Options{Clock: func() int64 { return noon }})
 	t.Cleanup(func() { m.Close() })
-	return koala.Options{Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full, Logger: slog.New(slog.DiscardHandler)}
+	return koala.Options{
+		Engine: engine.New(parse(t, ruleFile), wiring.CountIn(m)), Access: koala.Full,
+		Hosts:  []string{"example.com"}, // that of httptest
+		Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 // TestUnknownPathsAreLogged: most calls of unknown paths come from gateways, which may

@@ -91,7 +91,7 @@ var decisions = []decision{
 		return web(door, "/v1/auth-request?"+query(names), map[string]string{"X-Original-Method": "GET", "X-Original-URI": "/", "X-Real-IP": "198.51.100.7"})
 	}},
 	{"koala", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
-		door := koala.New(koala.Options{Engine: e, Access: koala.Full, Logger: quiet})
+		door := koala.New(koala.Options{Engine: e, Access: koala.Full, Hosts: []string{"example.com"}, Logger: quiet})
 		return web(door, "/rule/browse?_writeThrough=yes&"+query(names), nil)
 	}},
 	{"middleware", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {

@@ -3,11 +3,10 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/browser"
 )
 
 // hosts rejects requests for unknown host names. Otherwise a web page in an
@@ -15,24 +14,12 @@ import (
 // answers (DNS rebinding); that is impossible with a plain IP address.
 func hosts(next http.Handler, names []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isAllowedHost(r.Host, names) {
+		if !browser.AllowsHost(r.Host, names) {
 			http.Error(w, "the host name is not listed in admin_hosts; add it to that setting, or use the IP address", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func isAllowedHost(host string, names []string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host // without a port
-	}
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	return name == "" || name == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // authorized requires the token. If there is no token, it rejects all requests to

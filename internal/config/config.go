@@ -126,6 +126,10 @@ type Config struct {
 	// KoalaAPI is the part of Koala's own API to serve on HTTPAddr: auto is full
 	// on a loopback address or Unix socket, and read on any other.
 	KoalaAPI string `koanf:"koala_api" validate:"oneof=auto full read off"`
+	// KoalaHosts lists the host names under which applications call Koala's API, in
+	// addition to IP addresses, localhost and names that only private networks have:
+	// one label, or the ending .svc or .svc.cluster.local.
+	KoalaHosts []string `koanf:"koala_hosts" validate:"dive,hostname_rfc1123"`
 	// KoalaToken is the bearer token required from callers of Koala's API. Empty:
 	// none.
 	KoalaToken Secret `koanf:"koala_token" validate:"omitempty,min=8,printascii"`

@@ -63,7 +63,8 @@ func Default() Config {
 
 		Headers: "both",
 
-		KoalaAPI: "auto",
+		KoalaAPI:   "auto",
+		KoalaHosts: []string{},
 
 		AdminAddr:  "127.0.0.1:9982",
 		AdminHosts: []string{},

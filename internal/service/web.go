@@ -49,7 +49,7 @@ func (s *Service) httpDoors() http.Handler {
 	})
 	api := koala.New(koala.Options{
 		Engine: e, Mapping: mappingOptions(c), Access: koalaAccess(c.KoalaAPI, isLocal(s.listeners.http)),
-		Token: c.KoalaToken.Reveal(), RedisAway: s.app.Degraded, Logger: s.logger,
+		Token: c.KoalaToken.Reveal(), Hosts: c.KoalaHosts, RedisAway: s.app.Degraded, Logger: s.logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, gatewayPaths) {

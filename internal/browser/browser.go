@@ -1,0 +1,62 @@
+// Package browser keeps web pages in the browsers of operators away from addresses that
+// trust their network, such as one on loopback. A page of any origin can send requests
+// there, and a page that resolves its own host name to such an address (DNS rebinding)
+// can also read the answers.
+package browser
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// AllowsHost reports whether a Host header has a host that no web page can take over: an
+// IP address, localhost, no host at all, or one of names. A page cannot choose the Host
+// header, which has the name by which its browser found the address.
+func AllowsHost(host string, names []string) bool {
+	name := hostname(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "" || name == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(hostname(n), name) })
+}
+
+// IsPrivateName reports whether a Host header has a name that the public DNS cannot
+// contain, so that no web page has it: one label, as in a network of containers, or a
+// name of a service in Kubernetes that ends in .svc or .svc.cluster.local.
+func IsPrivateName(host string) bool {
+	name := hostname(host)
+	return name != "" && strings.IndexByte(name, '.') < 0 ||
+		strings.HasSuffix(name, ".svc") || strings.HasSuffix(name, ".svc.cluster.local")
+}
+
+// hostname returns a host in lower case without port, brackets and a final dot.
+func hostname(host string) string {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host // without a port
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+}
+
+// IsForeign reports whether a page of another origin sent the request, with any method:
+// a GET for an image or a link, too. Requests without the headers of browsers, as programs
+// send them, are not foreign.
+func IsForeign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "":
+	case "none", "same-origin": // an address that the user typed, or a page of this address
+	default:
+		return true
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+			return true
+		}
+	}
+	return false
+}
