@@ -54,7 +54,7 @@ func TestDayEnd(t *testing.T) {
 	}
 }
 
-// TestDayEndIsTheFirstOtherDate asks the definition itself, minute by minute.
+// TestDayEndIsTheFirstOtherDate checks the definition minute by minute.
 func TestDayEndIsTheFirstOtherDate(t *testing.T) {
 	date := func(zone *time.Location, ms int64) [3]int {
 		y, m, d := time.UnixMilli(ms).In(zone).Date()
@@ -95,7 +95,7 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 	zones := []*time.Location{
 		location(t, "Asia/Shanghai"), location(t, "America/Havana"), location(t, "Pacific/Apia"), location(t, "UTC"),
 		location(t, "Asia/Shanghai"), location(t, "Asia/Kolkata"), location(t, "Asia/Kathmandu"), location(t, "Europe/Berlin"),
-		location(t, "America/Sao_Paulo"), location(t, "Australia/Lord_Howe"), // more than a calendar knows at once
+		location(t, "America/Sao_Paulo"), location(t, "Australia/Lord_Howe"), // more zones than a calendar keeps
 	}
 	for caller := range int64(4) {
 		callers.Go(func() {
@@ -104,7 +104,7 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 				now := 1_324_900_000_000 + i*3_456_789*(1-i%3)
 				d := c.Days(zone, now)
 				if d.Begins[1] > now || now >= d.Begins[2] {
-					t.Errorf("%s at %d: %v does not hold it", zone, now, d.Begins)
+					t.Errorf("%s at %d: not within %v", zone, now, d.Begins)
 				}
 				for j := range 3 {
 					if got := dayEnd(zone, d.Begins[j]); got != d.Begins[j+1] {

@@ -22,16 +22,16 @@ var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange"
 
 var clusterGrants = []string{"+cluster|slots", "+asking"}
 
-// TestLeastGrantsOnACluster counts in a slot that is on its way between two
-// nodes of a Cluster, as a user who may do what docs/redis.md says.
-func TestLeastGrantsOnACluster(t *testing.T) {
+// TestClusterNeedsExactlyTheDocumentedGrants counts in a slot that moves between two
+// nodes, as a user with the grants in docs/redis.md.
+func TestClusterNeedsExactlyTheDocumentedGrants(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := "| `" + strings.ReplaceAll(strings.Join(clusterGrants, " "), "|", `\|`) + "` | a Cluster"
 	if !strings.Contains(string(text), line) {
-		t.Errorf("docs/redis.md does not say %q", line)
+		t.Errorf("docs/redis.md does not contain %q", line)
 	}
 	c := storetest.StartCluster(t, 2, false)
 	count := func(subject string, grants ...string) (err error) {
@@ -58,7 +58,7 @@ func TestLeastGrantsOnACluster(t *testing.T) {
 		rule := store.Rule{Return: 1, Method: store.Count, Time: 60, Count: 20}
 		rule.Subject, rule.Weight = []byte(subject), 1
 		var took error
-		c.Move(slot, to, func() { // the first time there is no such key, and the old node says ASK
+		c.Move(slot, to, func() { // at first the key does not exist, and the old node replies ASK
 			var a store.Answers
 			took = errors.Join(took, r.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}, &a))
 		})
@@ -69,12 +69,12 @@ func TestLeastGrantsOnACluster(t *testing.T) {
 		t.Errorf("with all grants: %v", err)
 	}
 	if c.Errors()["ASK"] == 0 {
-		t.Error("no node ever said ASK: the move shows nothing")
+		t.Error("no node replied ASK: the move tests nothing")
 	}
 	for i, g := range clusterGrants {
 		err := count(g, slices.Delete(slices.Clone(all), len(grants)+i, len(grants)+i+1)...)
 		if err == nil {
-			t.Errorf("nothing fails without %s: it is not needed", g)
+			t.Errorf("nothing fails without %s, so it is not needed", g)
 			continue
 		}
 		if !strings.Contains(redisconn.Remedy(err), "ACL SETUSER") {

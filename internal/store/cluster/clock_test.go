@@ -12,8 +12,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// One node that hangs is named, and takes nothing from the others.
-func TestClocksOfTheNodesThatAnswer(t *testing.T) {
+// TestClocksOmitNodesThatHang checks that the error names the hanging node, and that
+// the clocks of the others are returned.
+func TestClocksOmitNodesThatHang(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
 	r := c.Open(t, redis.Options{Budget: 2 * time.Second})

@@ -11,13 +11,13 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// TestRedisCluster has the whole table of behaviour answered by a Cluster, with
-// the subjects wherever they fall and with all of them in one slot.
-func TestRedisCluster(t *testing.T) {
+// TestBehavior runs the behavior table on a Cluster, with subjects in different
+// slots and with all of them in one slot.
+func TestBehavior(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false)
 	opened := 0
 	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
-		for name, fixed := range map[string]bool{"a slot a subject": false, "one slot": true} {
+		for name, fixed := range map[string]bool{"one slot per subject": false, "one slot": true} {
 			t.Run(name, func(t *testing.T) {
 				storetest.Run(t, func(t *testing.T) store.Store {
 					opened++
@@ -34,7 +34,7 @@ func TestRedisCluster(t *testing.T) {
 	for _, one := range clocks {
 		servers[one.Server] = true
 		if off := one.Shows.Sub(one.At); off < -time.Second || off > one.Within+time.Second {
-			t.Errorf("the clock of %s is %v off: it is this machine's", one.Server, off)
+			t.Errorf("the clock of %s is off by %v, although it is this machine's", one.Server, off)
 		}
 	}
 	if len(clocks) != 3 || len(servers) != 3 {

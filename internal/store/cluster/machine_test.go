@@ -17,11 +17,11 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// TestClusterAnswersAsTheModel puts plans over many slots to a Cluster, one
-// after the other, and to the model. A take that is counted answers as the
-// model does. So does one that is refused, if it has one set. Of several sets
-// over several slots each is told what its slots saw: those may say more of a
-// refusal, and may refuse what the model would not, but never the reverse.
+// TestClusterAnswersAsTheModel evaluates plans over many slots on a Cluster and on
+// the model. A take that is counted answers as the model does. So does a refused
+// take of one set. If a take has several sets over several slots, the answer to
+// each set is what its slots saw: it may report further refusals, and may refuse
+// what the model admits, but never the reverse.
 func TestClusterAnswersAsTheModel(t *testing.T) {
 	cluster := storetest.StartCluster(t, 3, false)
 	n := 0
@@ -34,19 +34,20 @@ func TestClusterAnswersAsTheModel(t *testing.T) {
 		r := cluster.Open(t, redis.Options{Linger: time.Hour}, way)
 		zones := machine.Zones(t, "Asia/Shanghai", "America/New_York")
 		rapid.Check(t, func(rt *rapid.T) {
-			n++ // each dialogue has subjects of its own
-			converseApart(rt, r, n, rapid.SampledFrom(zones).Draw(rt, "zone"))
+			n++ // each dialogue uses new subjects
+			compareOverSlots(rt, r, n, rapid.SampledFrom(zones).Draw(rt, "zone"))
 		})
 	})
 }
 
-// converseApart has a dialogue with the store in a Cluster and with the model.
-func converseApart(rt *rapid.T, r *cluster.Store, dialogue int, zone *time.Location) {
+// compareOverSlots sends random plans to the store and to the model, and compares
+// the answers.
+func compareOverSlots(rt *rapid.T, r *cluster.Store, dialogue int, zone *time.Location) {
 	model := machine.NewModel()
 	now := int64(1_793_505_600_000) + rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
 	for i := range rapid.IntRange(1, 30).Draw(rt, "steps") {
 		now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 50), rapid.Int64Range(0, 5000), rapid.Int64Range(0, 40_000_000)).Draw(rt, "move")
-		p := apartPlan(rt, dialogue, now, zone)
+		p := planOverSlots(rt, dialogue, now, zone)
 		var got store.Answers
 		if err := r.Evaluate(context.Background(), p, &got); err != nil {
 			rt.Fatalf("step %d: %s: %v", i, machine.Describe(p), err)
@@ -61,7 +62,7 @@ func converseApart(rt *rapid.T, r *cluster.Store, dialogue int, zone *time.Locat
 			rt.Fatalf("step %d: %s: admitted one too many (-model +store):\n%s", i, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got).Sets))
 		case takes && len(p.Sets) > 1 && !counts(p, got.Sets):
 			*model = *before
-		case takes && len(p.Sets) > 1 && sameDeciders(want, got.Sets): // one that allows tells of its counter before the others counted
+		case takes && len(p.Sets) > 1 && sameDeciders(want, got.Sets): // a set that allows may report its counter before the other sets counted
 		default:
 			rt.Fatalf("step %d: %s: the store differs from the model (-model +store):\n%s", i, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got).Sets))
 		}
@@ -72,7 +73,7 @@ func sameDeciders(a, b []store.Answer) bool {
 	return slices.EqualFunc(a, b, func(a, b store.Answer) bool { return a.Decider == b.Decider })
 }
 
-// counts tells whether a take with these answers was counted.
+// counts reports whether a take with these answers was counted.
 func counts(p *store.Plan, answers []store.Answer) bool {
 	for i := range p.Sets {
 		allows := p.Sets[i].Allows
@@ -86,19 +87,18 @@ func counts(p *store.Plan, answers []store.Answer) bool {
 	return true
 }
 
-// apartPlan is a plan over eight subjects. The thresholds of a rule stay: where
-// they change while something is given back, the bucket of a token rule may
-// lose the rest of a token.
-func apartPlan(rt *rapid.T, dialogue int, now int64, zone *time.Location) *store.Plan {
+// planOverSlots returns a plan over eight subjects. The thresholds of a rule never
+// change: if they changed during a give-back, a bucket might lose a partial token.
+func planOverSlots(rt *rapid.T, dialogue int, now int64, zone *time.Location) *store.Plan {
 	p := machine.Plan(rt, now, zone)
 	for i := range p.Sets {
 		if len(p.Sets) > 1 {
-			p.Sets[i].Refund = false // it comes last over slots, and first in one
+			p.Sets[i].Refund = false // over several slots refunds come last, in one slot first
 		}
 		for j := range p.Sets[i].Rules {
 			r := &p.Sets[i].Rules[j]
-			n := rapid.IntRange(0, 8*len(apartRules)-1).Draw(rt, "rule")
-			fixed := apartRules[n/8]
+			n := rapid.IntRange(0, 8*len(fixedRules)-1).Draw(rt, "rule")
+			fixed := fixedRules[n/8]
 			fixed.Subject, fixed.Weight, fixed.Shadow, fixed.Allows = fmt.Appendf(nil, "%d-%d", dialogue, n%8), min(r.Weight, 9), r.Shadow, r.Allows
 			*r = fixed
 		}
@@ -106,7 +106,7 @@ func apartPlan(rt *rapid.T, dialogue int, now int64, zone *time.Location) *store
 	return p
 }
 
-var apartRules = []store.Rule{
+var fixedRules = []store.Rule{
 	{Return: 1, Method: store.Count, Time: 60, Count: 5},
 	{Return: 2, Method: store.Count, Time: store.Day, Count: 9},
 	{Return: 3, Method: store.Base, Time: 60, Count: 3, Base: 4},

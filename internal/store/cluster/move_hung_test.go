@@ -11,8 +11,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// TestHungTargetOfAMoveLeavesTheSource has a slot move to a node that hangs: the
-// calls that follow ASK there fail, and the source's other slots still count.
+// TestHungTargetOfAMoveLeavesTheSource moves a slot to a node that hangs: the calls
+// that follow ASK there fail, and the source's other slots still count.
 func TestHungTargetOfAMoveLeavesTheSource(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)

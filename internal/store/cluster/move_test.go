@@ -15,9 +15,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// TestSlotsMoveUnderLoad moves the slots of counters while they are taken from,
-// some by two of them at a time in different slots, and in the middle of a move.
-// The books are exact afterwards, and no call failed.
+// TestSlotsMoveUnderLoad moves the slots of counters under takes, some of which use
+// two counters in different slots, and in the middle of a move. Afterwards the
+// counters equal the records, and no call has failed.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	ways := storetest.Ways(*long)
@@ -40,7 +40,7 @@ func slotsMove(t *testing.T, way storetest.Way) {
 	for n := range 8 {
 		callers.Go(func() { b.take(r, n, stop) })
 	}
-	joined := c.Join() // it has no slot yet, and is told of by ASK alone
+	joined := c.Join() // it has no slot yet, and is named by ASK only
 	for round := range rounds {
 		for i := range movers {
 			slot := cluster.SlotOf(cluster.Key("moves", mover(i)))
@@ -59,25 +59,25 @@ func slotsMove(t *testing.T, way storetest.Way) {
 		t.Errorf("%d times: %s", n, fault)
 	}
 	b.audit(t, r)
-	told := c.Errors()
-	t.Logf("the nodes said %v", told)
+	replies := c.Errors()
+	t.Logf("error replies of the nodes: %v", replies)
 	for _, word := range []string{"MOVED", "ASK", "TRYAGAIN"} {
-		if told[word] == 0 {
-			t.Errorf("no node ever said %s: the moves show nothing", word)
+		if replies[word] == 0 {
+			t.Errorf("no node replied %s: the moves test nothing", word)
 		}
 	}
-	if told["CROSSSLOT"] > 0 {
-		t.Errorf("a call named keys of two slots")
+	if replies["CROSSSLOT"] > 0 {
+		t.Errorf("a call contained keys of two slots")
 	}
 }
 
-// movers is how many counters there are.
+// movers is the number of subjects.
 const movers = 12
 
 func mover(i int) string { return fmt.Sprintf("u%d", i) }
 
-// movingRules are limits of long windows: one that all reach, one that some do, one
-// with a log.
+// movingRules returns rules with long windows: one with a log, one whose limit is
+// reached, one bucket.
 func movingRules(subject string) []store.Rule {
 	return []store.Rule{
 		{Subject: []byte(subject), Return: 1, Method: store.Leak, Weight: 1, Time: 3600, Count: 1 << 30},
@@ -86,7 +86,7 @@ func movingRules(subject string) []store.Rule {
 	}
 }
 
-// books are what the callers were told.
+// books record the answers that the callers received.
 type books struct {
 	mu       sync.Mutex
 	takes    int
@@ -140,9 +140,9 @@ func (b *books) audit(t *testing.T, r remote.Store) {
 				t.Fatal(err)
 			}
 			got, want := a.Sets[0].Hits, b.admitted[mover(i)]
-			// What was refilled before a give-back stays taken, and begins a token.
-			begun := rule.Method == store.Token && got == want+1
-			if got != want && !begun || want > 400 {
+			// Refills before a give-back are not given back, and leave a partial token.
+			partial := rule.Method == store.Token && got == want+1
+			if got != want && !partial || want > 400 {
 				t.Errorf("%s, rule %d: %d hits are counted, %d were admitted", mover(i), rule.Return, got, want)
 			}
 		}

@@ -21,12 +21,12 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// partly has a Cluster go on with the slots that it has.
+// partly makes a Cluster serve the slots that it has.
 var partly = []string{"--cluster-require-full-coverage", "no"}
 
-// A node that hangs takes no time from the others: neither at the start, where
-// it is a seed and the owner of the first slots, nor at a return.
-func TestOneHungNodeLeavesTheOthers(t *testing.T) {
+// TestHungNodeDoesNotDelayTheOthers checks a hanging node that is a seed and owns
+// the first slots: it delays neither the start nor checks.
+func TestHungNodeDoesNotDelayTheOthers(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
 	c.Nodes[0].Pause()
@@ -44,7 +44,7 @@ func TestOneHungNodeLeavesTheOthers(t *testing.T) {
 	}
 	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: budget}, rescue.Options{})
 	if state := s.State(); state.Degraded {
-		t.Errorf("Redis is away with %v; two of three nodes can count", state.Err)
+		t.Errorf("Redis is unreachable with %v; two of three nodes can count", state.Err)
 	}
 	for slot, hangs := range map[int]bool{100: true, 9000: false, 16000: false} {
 		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(slot), Method: store.Count, Time: 60, Count: 9, Weight: 1}); degraded != hangs {
@@ -65,7 +65,8 @@ func takeBy(t *testing.T, s store.Store, r store.Rule) (admitted, degraded bool)
 	return a.Sets[0].Decider < 0, a.Degraded
 }
 
-// subjectIn is one whose counter lies near the slot, in the same third of them.
+// subjectIn returns a subject whose counter lies near the slot, in the same third of
+// the slots.
 func subjectIn(slot int) []byte {
 	for i := 0; ; i++ {
 		subject := "u" + strconv.Itoa(i)
@@ -75,14 +76,14 @@ func subjectIn(slot int) []byte {
 	}
 }
 
-// A node that knows of no slots, since it was reset or never met the others,
-// says nothing about theirs.
-func TestNodeWithoutSlotsIsNotBelieved(t *testing.T) {
+// TestNodeWithoutSlotsIsNotTrusted checks that the store ignores the slot map of a
+// node without slots, which was reset or never met the other nodes.
+func TestNodeWithoutSlotsIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false)
 	reset := storetest.StartNode(t, goredis.Options{}, "--cluster-enabled", "yes")
 	url := "redis-cluster://" + reset.Address
-	for i := range 10 { // which of the two is asked first is left to chance
+	for i := range 10 { // the order of the seeds is random
 		openNodes(t, url+","+c.Nodes[i%3].Address)
 	}
 	alone, err := cluster.Open(redis.Options{URL: url, Budget: time.Minute})
@@ -95,7 +96,7 @@ func TestNodeWithoutSlotsIsNotBelieved(t *testing.T) {
 	}
 }
 
-// openNodes opens a store that has to be able to count.
+// openNodes opens a store and checks that it can count.
 func openNodes(t *testing.T, url string) *cluster.Store {
 	t.Helper()
 	r, err := cluster.Open(redis.Options{URL: url, Budget: time.Minute})
@@ -113,8 +114,9 @@ func openNodes(t *testing.T, url string) *cluster.Store {
 	return r
 }
 
-// A node that has left the Cluster is forgotten, with its connections: at once
-// if it is away, and when it was not told of for long if it still runs.
+// TestNodesThatLeaveAreDropped checks that a node that left the Cluster is dropped
+// with its connections: at once if it is down, after some time without being named
+// if it still runs.
 func TestNodesThatLeaveAreDropped(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
@@ -132,7 +134,7 @@ func TestNodesThatLeaveAreDropped(t *testing.T) {
 				return err
 			}
 			if got := slices.Contains(r.KnownNodes(), n.Address); got != want {
-				return fmt.Errorf("it is known: %v, want %v", got, want)
+				return fmt.Errorf("the node is known: %v, want %v", got, want)
 			}
 			return nil
 		})
@@ -151,19 +153,19 @@ func TestNodesThatLeaveAreDropped(t *testing.T) {
 	r.ForgetNames()
 	knows(joined, false)
 
-	gone := c.Nodes[1] // none of those that the URL names
+	gone := c.Nodes[1] // not in the URL
 	knows(gone, true)
 	gone.Kill()
 	if err := hit(subjectIn(9000)); err == nil {
-		t.Fatal("a node that was killed has answered")
+		t.Fatal("a killed node answered")
 	}
 	knows(gone, true)
-	its := []any{"CLUSTER", "DELSLOTS"}
+	remove := []any{"CLUSTER", "DELSLOTS"}
 	for slot := 16384 / 3; slot < 16384*2/3; slot++ {
-		its = append(its, slot)
+		remove = append(remove, slot)
 	}
 	for _, n := range []*storetest.Node{c.Nodes[0], c.Nodes[2], joined} {
-		n.MustDo(its...)
+		n.MustDo(remove...)
 	}
 	knows(gone, false)
 	if err := hit(subject); err != nil {
@@ -171,14 +173,15 @@ func TestNodesThatLeaveAreDropped(t *testing.T) {
 	}
 }
 
-// A slot that nobody has is answered for in process, and takes nothing from the
-// others, whether its node says so or the map of the slots.
-func TestSlotThatNobodyHas(t *testing.T) {
+// TestSlotWithoutOwnerIsDecidedInProcess checks that a slot without an owner is
+// decided in process and affects no other slot, whether its former node reports it
+// or the slot map.
+func TestSlotWithoutOwnerIsDecidedInProcess(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
-	nobodys, others := subjectIn(100), subjectIn(200)
+	lost, other := subjectIn(100), subjectIn(200)
 	before, faults := openPartly(t, c, time.Minute)
-	slot := cluster.SlotOf(cluster.Key(redis.DefaultPrefix, string(nobodys)))
+	slot := cluster.SlotOf(cluster.Key(redis.DefaultPrefix, string(lost)))
 	storetest.Eventually(t, func() error {
 		for _, n := range c.Nodes {
 			_, _ = n.Do("CLUSTER", "DELSLOTS", slot) // it may have none
@@ -191,36 +194,36 @@ func TestSlotThatNobodyHas(t *testing.T) {
 		return nil
 	})
 	after, more := openPartly(t, c, time.Minute)
-	for name, s := range map[string]*rescue.Store{"its node says so": before, "the map says so": after} {
-		begin, looks := time.Now(), looksAtSlots(c)
+	for name, s := range map[string]*rescue.Store{"its node reports it": before, "the slot map shows it": after} {
+		begin, queries := time.Now(), slotQueries(c)
 		const calls = 200
 		for range calls {
-			if _, degraded := takeBy(t, s, store.Rule{Subject: nobodys, Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
-				t.Fatalf("%s: a slot that nobody has was counted in", name)
+			if _, degraded := takeBy(t, s, store.Rule{Subject: lost, Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
+				t.Fatalf("%s: a call counted in a slot without an owner", name)
 			}
-			if _, degraded := takeBy(t, s, store.Rule{Subject: others, Method: store.Count, Time: 60, Count: 1e6, Weight: 1}); degraded {
+			if _, degraded := takeBy(t, s, store.Rule{Subject: other, Method: store.Count, Time: 60, Count: 1e6, Weight: 1}); degraded {
 				t.Fatalf("%s: another slot of its node was answered in process", name)
 			}
 		}
 		if state := s.State(); state.Degraded {
-			t.Errorf("%s: Redis is away with %v", name, state.Err)
+			t.Errorf("%s: Redis is unreachable with %v", name, state.Err)
 		}
-		looks = looksAtSlots(c) - looks
-		// Each 50 ms a call and the watch may have a look, for which a busy machine
-		// asks all nodes.
+		queries = slotQueries(c) - queries
+		// Every 50 ms a call and the background check may refresh the slot map, for
+		// which a busy machine queries all nodes.
 		took := time.Since(begin)
-		if most := 2 * len(c.Nodes) * int(2+took/(50*time.Millisecond)); looks > most {
-			t.Errorf("%s: %d calls looked at the slots %d times in %v; want at most %d", name, calls, looks, took, most)
+		if most := 2 * len(c.Nodes) * int(2+took/(50*time.Millisecond)); queries > most {
+			t.Errorf("%s: %d calls queried the slots %d times in %v; want at most %d", name, calls, queries, took, most)
 		}
 	}
-	for _, told := range []*faultList{faults, more} {
-		if remedy := redisconn.Remedy(told.last()); !strings.Contains(remedy, "CLUSTER INFO") {
-			t.Errorf("%v: the remedy is %q", told.last(), remedy)
+	for _, list := range []*faultList{faults, more} {
+		if remedy := redisconn.Remedy(list.last()); !strings.Contains(remedy, "CLUSTER INFO") {
+			t.Errorf("%v: the remedy is %q", list.last(), remedy)
 		}
 	}
 }
 
-// faultList is what a store's calls have met with.
+// faultList collects the errors of calls.
 type faultList struct {
 	mu   sync.Mutex
 	list []error
@@ -241,19 +244,20 @@ func (f *faultList) last() error {
 	return f.list[len(f.list)-1]
 }
 
-// openPartly opens a store that has to count in the Cluster.
+// openPartly opens a rescue store, which must find the Cluster, and collects the
+// errors of calls that are answered in process.
 func openPartly(t *testing.T, c *storetest.Cluster, budget time.Duration) (*rescue.Store, *faultList) {
 	t.Helper()
-	told := new(faultList)
-	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: budget}, rescue.Options{OnRescue: told.add})
+	faults := new(faultList)
+	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: budget}, rescue.Options{OnRescue: faults.add})
 	if state := s.State(); state.Degraded {
-		t.Fatalf("Redis is away with %v", state.Err)
+		t.Fatalf("Redis is unreachable with %v", state.Err)
 	}
-	return s, told
+	return s, faults
 }
 
-// looksAtSlots is how often the nodes were asked for the slots.
-func looksAtSlots(c *storetest.Cluster) (n int) {
+// slotQueries returns how often the nodes were queried for the slots.
+func slotQueries(c *storetest.Cluster) (n int) {
 	for _, node := range c.Nodes {
 		for line := range strings.Lines(fmt.Sprint(node.MustDo("INFO", "commandstats"))) {
 			_, rest, is := strings.Cut(line, "cmdstat_cluster|slots:calls=")
@@ -268,8 +272,8 @@ func looksAtSlots(c *storetest.Cluster) (n int) {
 	return n
 }
 
-// A node that was away is found again though the slot of the key that it is
-// tried with is on its way to another.
+// TestNodeIsFoundWhileItsSlotMoves checks that a node is found again although the
+// slot of the key of its checks moves to another node.
 func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
@@ -291,15 +295,15 @@ func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
 	}
 	degraded(false)
 	from.Pause()
-	for range 5 { // more than it takes to leave it alone
+	for range 5 { // more than it takes to open its breaker
 		degraded(true)
 	}
 	from.Resume()
 	degraded(false)
 }
 
-// firstProbe is the key that a node which has the first third of the slots is
-// tried with.
+// firstProbe returns the key of the checks of the node that owns the first third of
+// the slots.
 func firstProbe() (key string, slot int) {
 	for i := 0; ; i++ {
 		key = cluster.Key(redis.DefaultPrefix, "\xf5check"+strconv.Itoa(i))
@@ -309,39 +313,40 @@ func firstProbe() (key string, slot int) {
 	}
 }
 
-// What a node is away with is told with each of its calls, and what was found
-// of the settings of the others is told without it.
-func TestAbsenceOfANodeIsToldWithItsCause(t *testing.T) {
+// TestUnreachableNodeIsReportedWithItsCause checks that each call to an unreachable
+// node fails with the cause, and that findings about the others are still returned.
+func TestUnreachableNodeIsReportedWithItsCause(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
 	r := openNodes(t, c.URL())
-	s, told := openPartly(t, c, time.Minute)
+	s, faults := openPartly(t, c, time.Minute)
 	c.Nodes[1].Kill()
 	for i := range 5 {
 		if _, degraded := takeBy(t, s, store.Rule{Subject: subjectIn(9000), Method: store.Count, Time: 60, Count: 9, Weight: 1}); !degraded {
-			t.Fatal("a node that was killed has answered")
+			t.Fatal("a killed node answered")
 		}
-		err := told.last()
+		err := faults.last()
 		if remedy := redisconn.Remedy(err); !strings.Contains(err.Error(), c.Nodes[1].Address) || !strings.Contains(remedy, "nothing listens there") && i > 0 {
 			t.Errorf("call %d: %v: the remedy is %q", i, err, remedy)
 		}
 	}
 	findings, err := r.Inspect(context.Background())
 	if err == nil || !strings.Contains(err.Error(), c.Nodes[1].Address) {
-		t.Errorf("the settings of %s cannot be read; the error is %v", c.Nodes[1].Address, err)
+		t.Errorf("the error is %v; want one that names %s", err, c.Nodes[1].Address)
 	}
 	if len(findings) == 0 || !strings.Contains(findings[0].Text, "it keeps nothing on disk") {
-		t.Errorf("of the others %+v was found", findings)
+		t.Errorf("the findings about the others are %+v", findings)
 	}
 }
 
-// A Cluster whose nodes all hang is left alone, though those that ask it then
-// have no time to see that themselves.
-func TestHurriedCallersLeaveAClusterThatHangs(t *testing.T) {
+// TestHurriedCallersOpenTheBreakerOfAHangingCluster checks that calls to a Cluster
+// whose nodes all hang open the breaker, although none of them has the time to see
+// a timeout of its own.
+func TestHurriedCallersOpenTheBreakerOfAHangingCluster(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 1, false)
 	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: 300 * time.Millisecond}, rescue.Options{})
-	storetest.Eventually(t, func() error { // a busy machine may have kept it
+	storetest.Eventually(t, func() error { // a busy machine may have delayed it
 		if s.State().Degraded {
 			return s.State().Err
 		}
@@ -357,9 +362,9 @@ func TestHurriedCallersLeaveAClusterThatHangs(t *testing.T) {
 	storetest.Eventually(t, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Millisecond)
 		defer cancel()
-		_ = s.Evaluate(ctx, plan, new(store.Answers)) // a busy machine may take all of its time
+		_ = s.Evaluate(ctx, plan, new(store.Answers)) // the call may expire on a busy machine
 		if !s.State().Degraded {
-			return errors.New("a Cluster that hangs is still asked")
+			return errors.New("calls still go to the hanging Cluster")
 		}
 		return nil
 	})

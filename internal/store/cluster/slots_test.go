@@ -12,10 +12,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// Nodes tell addresses in several ways: of IPv6 without brackets, and without
-// the host where that is their own.
-func TestAddressesAsNodesTellThem(t *testing.T) {
-	for _, c := range []struct{ by, told, want string }{
+// TestAddressesReportedByNodesAreResolved checks the forms in which nodes report
+// addresses: IPv6 without brackets, and without a host if it is their own.
+func TestAddressesReportedByNodesAreResolved(t *testing.T) {
+	for _, c := range []struct{ by, reported, want string }{
 		{"10.0.0.1:7000", "10.0.0.2:7001", "10.0.0.2:7001"},
 		{"10.0.0.1:7000", ":7001", "10.0.0.1:7001"},
 		{"10.0.0.1:7000", "?:7001", "10.0.0.1:7001"},
@@ -31,12 +31,12 @@ func TestAddressesAsNodesTellThem(t *testing.T) {
 			return goredis.NewClient(&goredis.Options{Addr: addr})
 		}, wake: make(chan struct{}, 1), evaluator: evaluator(t)}
 		by := k.at(c.by)
-		if got := by.resolve(c.told); got != c.want {
-			t.Errorf("%s tells %s: %s, want %s", c.by, c.told, got, c.want)
+		if got := by.resolve(c.reported); got != c.want {
+			t.Errorf("%s reports %s: resolved to %s, want %s", c.by, c.reported, got, c.want)
 		}
 		for _, word := range []string{"MOVED", "ASK"} {
-			if n := k.redirect(by, new(redis.Call), redisconn.Reply(word+" 1 "+c.told)); n == nil || n.addr != c.want {
-				t.Errorf("%s says %s 1 %s: the call goes to %+v, want %s", c.by, word, c.told, n, c.want)
+			if n := k.redirect(by, new(redis.Call), redisconn.Reply(word+" 1 "+c.reported)); n == nil || n.addr != c.want {
+				t.Errorf("%s replies %s 1 %s: the call goes to %+v, want %s", c.by, word, c.reported, n, c.want)
 			}
 		}
 		for _, n := range k.all() {
@@ -47,7 +47,8 @@ func TestAddressesAsNodesTellThem(t *testing.T) {
 	}
 }
 
-// closing answers a question for the slots, and has its nodes closed at once.
+// closing is a client hook that answers CLUSTER SLOTS and marks its nodes as
+// closed.
 type closing struct{ of *nodes }
 
 func (c closing) DialHook(next goredis.DialHook) goredis.DialHook { return next }
@@ -66,8 +67,9 @@ func (c closing) ProcessHook(goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-// A store may be closed while it looks for the first time who has which slot.
-func TestCloseDuringTheFirstLook(t *testing.T) {
+// TestCloseDuringTheFirstRefresh closes the nodes during the first refresh of the
+// slot map.
+func TestCloseDuringTheFirstRefresh(t *testing.T) {
 	k := &nodes{seeds: []string{"127.0.0.1:1"}, evaluator: evaluator(t), known: make(map[string]*node), ctx: t.Context(), cancel: func() {}}
 	k.connect = func(addr string) *goredis.Client {
 		client := goredis.NewClient(&goredis.Options{Addr: addr})
@@ -75,7 +77,7 @@ func TestCloseDuringTheFirstLook(t *testing.T) {
 		return client
 	}
 	if err := k.refresh(t.Context()); !errors.Is(err, goredis.ErrClosed) {
-		t.Errorf("the look ends with %v; want that the nodes are closed", err)
+		t.Errorf("the refresh ends with %v; want that the nodes are closed", err)
 	}
 	if err := k.close(); err != nil {
 		t.Error(err)

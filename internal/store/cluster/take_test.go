@@ -15,13 +15,13 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// about is a rule's copy about a subject, with a weight of 1.
+// about returns a copy of a rule for a subject, with weight 1.
 func about(subject string, r store.Rule) store.Rule {
 	r.Subject, r.Weight = []byte(subject), 1
 	return r
 }
 
-// answer is the answer to a plan of one clock.
+// answer evaluates a plan at a fixed instant.
 func answer(t *testing.T, s store.Store, op store.Op, sets ...store.Set) store.Answers {
 	t.Helper()
 	var a store.Answers
@@ -34,10 +34,10 @@ func answer(t *testing.T, s store.Store, op store.Op, sets ...store.Set) store.A
 
 func allows(rules ...store.Rule) store.Set { return store.Set{Allows: true, Rules: rules} }
 
-// TestGiveBackOutlivesItsSubjects has callers put other subjects in the place of
-// theirs as soon as they are refused, as the engine does, while what was taken
-// for them is given back: it is given back to them, and to nobody else.
-func TestGiveBackOutlivesItsSubjects(t *testing.T) {
+// TestGiveBackKeepsItsSubjects overwrites the subjects of a plan as soon as it is
+// refused, as the engine does, while hits are given back. They must be given back
+// to the original subjects only.
+func TestGiveBackKeepsItsSubjects(t *testing.T) {
 	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
 	rules := []store.Rule{
 		{Return: 1, Method: store.Count, Time: store.Day, Count: 100},
@@ -47,7 +47,7 @@ func TestGiveBackOutlivesItsSubjects(t *testing.T) {
 	full := about("full", store.Rule{Return: 4, Method: store.Count, Time: 3600, Count: 1})
 	answer(t, r, store.Take, allows(full))
 	for i := range 20 {
-		mine, others := fmt.Sprintf("mine-%02d", i), fmt.Sprintf("hers-%02d", i)
+		mine, others := fmt.Sprintf("mine-%02d", i), fmt.Sprintf("other-%02d", i)
 		var set store.Set
 		for _, rule := range rules {
 			answer(t, r, store.Take, allows(about(others, rule)))
@@ -71,9 +71,9 @@ func TestGiveBackOutlivesItsSubjects(t *testing.T) {
 	}
 }
 
-// TestGiveBacksThatFailAreCounted has a give-back dropped where too many are
-// under way, and one fail at a node that has gone.
-func TestGiveBacksThatFailAreCounted(t *testing.T) {
+// TestFailedGiveBacksAreCounted drops a give-back because too many are running, and
+// lets another fail at a killed node.
+func TestFailedGiveBacksAreCounted(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
 	r := c.Open(t, redis.Options{})
 	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
@@ -93,7 +93,7 @@ func TestGiveBacksThatFailAreCounted(t *testing.T) {
 	want(1)
 	end()
 	if hits := answer(t, r, store.Peek, allows(other)).Sets[0].Hits; hits != 1 {
-		t.Errorf("%d hits are counted; want that which was not given back", hits)
+		t.Errorf("%d hits are counted; want the one that was not given back", hits)
 	}
 	third := about("third", rule)
 	taken, err := r.TakePart(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{allows(third)}})
@@ -105,14 +105,14 @@ func TestGiveBacksThatFailAreCounted(t *testing.T) {
 	want(2)
 }
 
-// TestARefusalStandsBesideANodeThatIsAway has one node of a Cluster refuse, and
-// another one away: the call is refused, whatever that one would say, and the
-// in-process store learns of it.
-func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
+// TestRefusalStandsAlthoughAnotherNodeIsDown takes on two nodes, of which one
+// refuses and the other is down. The call is refused whatever the other would
+// answer, and the refusal seeds the in-process store.
+func TestRefusalStandsAlthoughAnotherNodeIsDown(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false, "--cluster-require-full-coverage", "no")
 	s := storetest.OpenRescue(t, redis.Options{URL: c.URL(), Budget: time.Minute}, rescue.Options{})
 	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
-	there, away := c.Nodes[0], c.Nodes[1]
+	up, down := c.Nodes[0], c.Nodes[1]
 	on := func(n *storetest.Node) (subject string) {
 		for i := 0; ; i++ {
 			if subject = fmt.Sprint("s", i); c.Owner(cluster.SlotOf(cluster.Key("koala", subject))) == n {
@@ -120,47 +120,46 @@ func TestARefusalStandsBesideANodeThatIsAway(t *testing.T) {
 			}
 		}
 	}
-	full, gone := about(on(there), rule), about(on(away), rule)
+	full, gone := about(on(up), rule), about(on(down), rule)
 	answer(t, s, store.Take, allows(full))
-	away.Kill()
+	down.Kill()
 	back := allows(gone)
 	back.Refund = true
-	open, hidden := about(on(there), rule), gone
+	open, hidden := about(on(up), rule), gone
 	open.Return, open.Allows, hidden.Allows = 2, true, true
 	for _, test := range []struct {
 		name string
 		op   store.Op
 		sets []store.Set
-		of   int // the set that is refused
-		away bool
+		of   int  // index of the set that is refused
+		down bool // the answer depends on the node that is down
 	}{
 		{"a set over both", store.Take, []store.Set{allows(gone, full)}, 0, false},
-		{"a set each", store.Take, []store.Set{allows(gone), allows(full)}, 1, false},
+		{"one set per node", store.Take, []store.Set{allows(gone), allows(full)}, 1, false},
 		{"complete", store.CompleteTake, []store.Set{allows(full, gone)}, 0, false},
-		{"a set that gives back where the node is away", store.Take, []store.Set{back, allows(full)}, 1, false},
-		{"a set that gives back beside a set over both", store.Take, []store.Set{allows(gone, full), back}, 0, false},
-		{"a rule that allows and has room", store.Take, []store.Set{allows(open, gone, full)}, 0, false},
-		{"a rule that allows below it", store.Take, []store.Set{allows(full, hidden)}, 0, false},
-		{"a rule that allows above it", store.Take, []store.Set{allows(hidden, full)}, 0, true},
-		{"complete, with one that allows above it", store.CompleteTake, []store.Set{allows(hidden, full), back}, 0, false},
+		{"a refund on the node that is down", store.Take, []store.Set{back, allows(full)}, 1, false},
+		{"a refund, and a set over both", store.Take, []store.Set{allows(gone, full), back}, 0, false},
+		{"a rule that allows and is not used up", store.Take, []store.Set{allows(open, gone, full)}, 0, false},
+		{"a rule that allows, below the refusal", store.Take, []store.Set{allows(full, hidden)}, 0, false},
+		{"a rule that allows, above the refusal", store.Take, []store.Set{allows(hidden, full)}, 0, true},
+		{"complete, with a rule that allows above", store.CompleteTake, []store.Set{allows(hidden, full), back}, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := answer(t, s, test.op, test.sets...)
-			if told := &a.Sets[test.of]; a.Degraded != test.away || !test.away && (told.Decider < 0 || told.Retry <= 0) {
-				t.Errorf("the answer is %+v; want a refusal by Redis, or by the in-process store: %v", a, test.away)
+			if got := &a.Sets[test.of]; a.Degraded != test.down || !test.down && (got.Decider < 0 || got.Retry <= 0) {
+				t.Errorf("the answer is %+v; want a refusal by Redis, or by the in-process store: %v", a, test.down)
 			}
 		})
 	}
-	there.Kill()
+	up.Kill()
 	if a := answer(t, s, store.Take, allows(full)); !a.Degraded || a.Sets[0].Decider < 0 {
 		t.Errorf("in process the answer is %+v; want a refusal", a)
 	}
 }
 
-// TestCloseUnderRefusedTakes has a Cluster's store closed while takes are
-// refused, which have something given back beside them: that is waited for, or
-// never begins.
-func TestCloseUnderRefusedTakes(t *testing.T) {
+// TestCloseWaitsForGiveBacks closes a store while takes are refused and partly given
+// back: Close waits for each give-back, or it never begins.
+func TestCloseWaitsForGiveBacks(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false)
 	rule := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 1}
 	for range 5 {
@@ -192,7 +191,7 @@ func TestCloseUnderRefusedTakes(t *testing.T) {
 		}
 		callers.Wait()
 		if n := r.Undoing(); n != 0 {
-			t.Errorf("%d parts are given back after the end", n)
+			t.Errorf("%d parts are still being given back after Close", n)
 		}
 	}
 }

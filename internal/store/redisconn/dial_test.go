@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// TestSilenceAtTheHandshake has rediss:// call what listens and does not speak
-// TLS, as a Redis without it: what is missing is TLS, not speed.
-func TestSilenceAtTheHandshake(t *testing.T) {
+// TestSilentHandshakeIsReportedAsMissingTLS dials with TLS a listener that never
+// answers the handshake, as a Redis without TLS does. The remedy must name TLS, not
+// the timeout.
+func TestSilentHandshakeIsReportedAsMissingTLS(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -24,12 +25,12 @@ func TestSilenceAtTheHandshake(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = io.Copy(io.Discard, conn) // until the caller gives up
+			_, _ = io.Copy(io.Discard, conn) // until the client hangs up
 			_ = conn.Close()
 		}
 	}()
 	var failed *handshakeError
-	// A busy machine may take a short time up before the handshake begins.
+	// On a busy machine a short timeout may end before the handshake begins.
 	for timeout := 50 * time.Millisecond; failed == nil && timeout < 10*time.Second; timeout *= 2 {
 		var conn net.Conn
 		if conn, err = new(TLSFiles).dialer(timeout)(t.Context(), "tcp", listener.Addr().String()); err == nil {
@@ -40,9 +41,9 @@ func TestSilenceAtTheHandshake(t *testing.T) {
 	_ = listener.Close()
 	<-ended
 	if failed == nil || !TimedOut(err) {
-		t.Errorf("%v; want a handshake that was not answered in time", err)
+		t.Errorf("%v; want a handshake that timed out", err)
 	}
 	if got := Remedy(err); !strings.Contains(got, "does it speak TLS there") {
-		t.Errorf("the remedy is %q; want the question whether it speaks TLS", got)
+		t.Errorf("the remedy is %q; want one that asks for TLS", got)
 	}
 }

@@ -30,14 +30,14 @@ func TestInspect(t *testing.T) {
 		change func()
 		want   []string // a warning begins with !
 	}{
-		{"as the tests have it", func() {}, []string{nothing}},
-		{"a bound without eviction", func() { set("maxmemory", "1gb") }, []string{nothing}},
+		{"the settings of the tests", func() {}, []string{nothing}},
+		{"maxmemory without eviction", func() { set("maxmemory", "1gb") }, []string{nothing}},
 		{"eviction", func() { set("maxmemory-policy", "volatile-ttl") }, []string{"!maxmemory-policy is volatile-ttl", nothing}},
-		{"eviction without a bound", func() { set("maxmemory", "0") }, []string{nothing}},
+		{"eviction without maxmemory", func() { set("maxmemory", "0") }, []string{nothing}},
 		{"snapshots", func() { set("save", "3600 1") }, []string{"stop-writes-on-bgsave-error is yes"}},
-		{"a disk for each write", func() { set("save", ""); set("appendonly", "yes"); set("appendfsync", "always") }, []string{"!appendfsync is always"}},
-		{"nothing may be seen of the settings", func() { grant("-config") }, []string{"its user may not call CONFIG GET"}},
-		{"nothing may be seen", func() { grant("-info") }, []string{"its user may not call INFO"}},
+		{"a disk write per call", func() { set("save", ""); set("appendonly", "yes"); set("appendfsync", "always") }, []string{"!appendfsync is always"}},
+		{"no permission for CONFIG", func() { grant("-config") }, []string{"its user may not call CONFIG GET"}},
+		{"no permission for INFO", func() { grant("-info") }, []string{"its user may not call INFO"}},
 		{"a replica", func() { grant("+info"); node.MustDo("REPLICAOF", "127.0.0.1", "1") }, []string{"!it is a replica", "its user may not call CONFIG GET"}},
 	} {
 		c.change()

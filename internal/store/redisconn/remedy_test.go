@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What Redis says that it cannot do is told with what to do about it.
-func TestRemedyOfReplies(t *testing.T) {
+// TestRemedyForEachReply checks that each error reply of Redis has its remedy.
+func TestRemedyForEachReply(t *testing.T) {
 	for _, c := range []struct{ reply, want string }{
 		{"NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"},
 		{"LOADING Redis is loading the dataset in memory", "reading its data"},
@@ -26,24 +26,24 @@ func TestRemedyOfReplies(t *testing.T) {
 		{"ERR unknown command 'EVALSHA'", "6.2"},
 	} {
 		if got := Remedy(fmt.Errorf("redis: evaluate: %w", replyError(c.reply))); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q; want something with %q", c.reply, got, c.want)
+			t.Errorf("%s: %q; want a remedy with %q", c.reply, got, c.want)
 		}
 	}
 	if got := Remedy(fmt.Errorf("redis: evaluate: %w", ErrQueueFull)); !strings.Contains(got, "SLOWLOG") {
-		t.Errorf("too many calls wait: %q; want something with SLOWLOG", got)
+		t.Errorf("too many calls wait: %q; want a remedy with SLOWLOG", got)
 	}
 	if got := Remedy(fmt.Errorf("redis: dial: %w", syscall.EMFILE)); !strings.Contains(got, "ulimit -n") {
 		t.Errorf("no free descriptor: %q", got)
 	}
 	if got := Remedy(fmt.Errorf("redis: evaluate: %w", io.EOF)); !strings.Contains(got, "rediss://") {
-		t.Errorf("a connection that is cut, as by a Redis that wants TLS: %q; want something with rediss://", got)
+		t.Errorf("a cut connection, as by a Redis that requires TLS: %q; want a remedy with rediss://", got)
 	}
 	if got := Remedy(errors.New("something else")); got != "" {
-		t.Errorf("an error that nobody knows: %q; want nothing", got)
+		t.Errorf("an unknown error: %q; want no remedy", got)
 	}
 }
 
-// replyError is an error reply as the client makes one.
+// replyError is an error reply as the client library returns it.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }

@@ -20,8 +20,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// TestRedisInEveryShape counts in a real Redis of each shape.
-func TestRedisInEveryShape(t *testing.T) {
+// TestOpenCountsInEveryDeployment counts in a real Redis of each deployment.
+func TestOpenCountsInEveryDeployment(t *testing.T) {
 	const password = "p@ss/word%21"
 	escaped := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40").Replace(password)
 	plain := storetest.StartNode(t, goredis.Options{}, "--unixsocket", "DIR/redis.sock")
@@ -37,9 +37,9 @@ func TestRedisInEveryShape(t *testing.T) {
 		"a database behind a socket": {URL: "unix://" + filepath.Join(plain.Dir, "redis.sock") + "?db=2"},
 		"a pool of two":              {URL: "redis://" + plain.Address + "?pool_size=2"},
 		"a password in the URL":      {URL: "redis://:" + escaped + "@" + locked.Address},
-		"a password beside the URL":  {URL: "redis://" + locked.Address, Password: password},
+		"a separate password":        {URL: "redis://" + locked.Address, Password: password},
 		"a user in the URL":          {URL: "redis://ann:" + escaped + "@" + locked.Address},
-		"a user beside the URL":      {URL: "redis://" + locked.Address, Username: "ann", Password: password},
+		"a separate user":            {URL: "redis://" + locked.Address, Username: "ann", Password: password},
 		"TLS":                        {URL: "rediss://" + secure.Address, TLS: files},
 		"Sentinel": {
 			URL: watched.URL(), Password: password, SentinelPassword: password,
@@ -68,7 +68,7 @@ func TestRedisInEveryShape(t *testing.T) {
 	}
 }
 
-// take takes one of two hits.
+// take takes a hit of a limit of 2.
 func take(s store.Store, subject string) (store.Answers, error) {
 	var a store.Answers
 	rule := store.Rule{Subject: []byte(subject), Return: 1, Method: store.Count, Weight: 1, Time: 3600, Count: 2}
@@ -76,11 +76,11 @@ func take(s store.Store, subject string) (store.Answers, error) {
 	return a, err
 }
 
-// serverName is what the certificates of writeCertificates are for.
+// serverName is the name in the certificates of writeCertificates.
 const serverName = "redis.test"
 
-// writeCertificates writes a new authority, ca.pem, and certificates by it into
-// dir: server.pem, server.key, client.pem and client.key.
+// writeCertificates writes a new authority, ca.pem, and certificates that it signed
+// to dir: server.pem, server.key, client.pem and client.key.
 func writeCertificates(t *testing.T, dir string) {
 	t.Helper()
 	ca, err := certs.NewAuthority("authority")
@@ -102,7 +102,7 @@ func writeCertificates(t *testing.T, dir string) {
 	}
 }
 
-// startTLS starts a Redis that speaks TLS alone and wants a certificate.
+// startTLS starts a Redis that accepts only TLS and requires a client certificate.
 func startTLS(t *testing.T) (redisconn.TLSFiles, *storetest.Node) {
 	dir := t.TempDir()
 	writeCertificates(t, dir)
@@ -113,7 +113,7 @@ func startTLS(t *testing.T) (redisconn.TLSFiles, *storetest.Node) {
 	return files, node
 }
 
-// tlsClient is what a test's own client needs.
+// tlsClient returns the TLS configuration of a test's own client.
 func tlsClient(t *testing.T, files redisconn.TLSFiles) *tls.Config {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
@@ -122,8 +122,8 @@ func tlsClient(t *testing.T, files redisconn.TLSFiles) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
 }
 
-// TestTLSFilesAreReadAgain renews all certificates while the store is open.
-func TestTLSFilesAreReadAgain(t *testing.T) {
+// TestRenewedTLSFilesAreUsed replaces all certificates while the store is open.
+func TestRenewedTLSFilesAreUsed(t *testing.T) {
 	files, node := startTLS(t)
 	r, err := remote.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
 	if err != nil {
@@ -137,7 +137,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	writeCertificates(t, filepath.Dir(files.CA))
 	node.SetClient(goredis.Options{TLSConfig: tlsClient(t, files)})
 	node.Start()
-	// The connections that the old server closed fail a call each at most.
+	// Each connection that the old server closed fails at most one call.
 	storetest.Eventually(t, func() error { return r.Check(context.Background()) })
 	files.ServerName = "another.test"
 	wrong, err := remote.Open(redis.Options{URL: "rediss://" + node.Address, TLS: files, Budget: time.Minute})
@@ -150,47 +150,48 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestWrongPlaces tells of each option what is wrong with it, and no password.
-func TestWrongPlaces(t *testing.T) {
+// TestOpenNamesInvalidOptions checks the error for each invalid option, which must
+// not contain a password.
+func TestOpenNamesInvalidOptions(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "absent.pem")
 	for name, c := range map[string]struct {
 		options redis.Options
 		option  string
 		want    string
 	}{
-		"nothing":                      {redis.Options{}, "URL", "want redis://"},
-		"no scheme":                    {redis.Options{URL: "localhost:6379"}, "URL", "want redis://"},
-		"another scheme":               {redis.Options{URL: "http://h"}, "URL", "want redis://"},
-		"a port that is none":          {redis.Options{URL: "redis://u:s3cret@h:port/0"}, "URL", "invalid port; want"},
-		"a database that is none":      {redis.Options{URL: "redis://u:s3cret@h/zero"}, "URL", `invalid database "zero"`},
-		"a database below 0":           {redis.Options{URL: "redis://h/-1"}, "URL", `invalid database "-1"`},
-		"a long path":                  {redis.Options{URL: "redis://h/1/2"}, "URL", "too many parts"},
-		"a slash in a password":        {redis.Options{URL: "redis://:1/s3cret@h"}, "URL", "as %2F"},
-		"a question mark in one":       {redis.Options{URL: "redis://u:s3cret?s3cret@h/0"}, "URL", "as %3F"},
-		"a password without a host":    {redis.Options{URL: "redis://:s3cret"}, "URL", "invalid port; want"},
-		"a percent in a password":      {redis.Options{URL: "redis://:s3cret%@h"}, "URL", "as %25"},
-		"two hosts":                    {redis.Options{URL: "redis://:s3cret@one:1,two:2"}, "URL", "several hosts"},
-		"an option that there is not":  {redis.Options{URL: "redis://h?max_retries=3"}, "URL", `unknown option "max_retries"`},
-		"a pool of none":               {redis.Options{URL: "redis://h?pool_size=0"}, "URL", "want 1 … 10000"},
-		"a socket without a path":      {redis.Options{URL: "unix://"}, "URL", "three slashes"},
-		"a socket behind two slashes":  {redis.Options{URL: "unix://run/redis.sock"}, "URL", "three slashes"},
-		"a Sentinel without a master":  {redis.Options{URL: "redis-sentinel://one:1,two:2"}, "URL", "the master's name is missing"},
-		"a Sentinel without a host":    {redis.Options{URL: "redis-sentinel://one,,two/m"}, "URL", "want host:port"},
-		"a Cluster with a database":    {redis.Options{URL: "redis-cluster://one:1,two:2/3"}, "URL", "has only database 0"},
-		"a Cluster without a host":     {redis.Options{URL: "redis-cluster:///"}, "URL", "want host:port"},
-		"a tag without a Cluster":      {redis.Options{URL: "redis://h", FixedTag: true}, "FixedTag", "only supported with a redis-cluster:// URL"},
-		"two users":                    {redis.Options{URL: "redis://ann:s3cret@h", Username: "bob"}, "Username", "names a user too"},
-		"two passwords":                {redis.Options{URL: "redis://:s3cret@h", Password: "s3cret2"}, "Password", "contains a password too"},
-		"a user without a password":    {redis.Options{URL: "redis://h", Username: "ann"}, "Password", "without a password"},
-		"a Sentinel's password beside": {redis.Options{URL: "redis://h", SentinelPassword: "s3cret"}, "SentinelPassword", "only supported with a redis-sentinel:// URL"},
-		"files without TLS":            {redis.Options{URL: "redis://h", TLS: redisconn.TLSFiles{CA: "ca.pem"}}, "TLS", "want rediss://"},
-		"an authority that is not":     {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: missing}}, "TLS.CA", "no such file"},
-		"an authority that is none":    {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: "connect_test.go"}}, "TLS.CA", "want PEM"},
-		"a certificate without a key":  {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing}}, "TLS.Key", "is missing"},
-		"a key without a certificate":  {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Key: missing}}, "TLS.Cert", "is missing"},
-		"a certificate that is not":    {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing, Key: missing}}, "TLS.Cert", "no such file"},
-		"a client that tries":          {redis.Options{Client: goredis.NewClient(&goredis.Options{})}, "Client", "want MaxRetries -1"},
-		"a client of a Cluster":        {redis.Options{Client: goredis.NewClusterClient(&goredis.ClusterOptions{})}, "Client", "repeats calls"},
+		"no URL":                        {redis.Options{}, "URL", "want redis://"},
+		"no scheme":                     {redis.Options{URL: "localhost:6379"}, "URL", "want redis://"},
+		"another scheme":                {redis.Options{URL: "http://h"}, "URL", "want redis://"},
+		"an invalid port":               {redis.Options{URL: "redis://u:s3cret@h:port/0"}, "URL", "invalid port; want"},
+		"an invalid database":           {redis.Options{URL: "redis://u:s3cret@h/zero"}, "URL", `invalid database "zero"`},
+		"a database below 0":            {redis.Options{URL: "redis://h/-1"}, "URL", `invalid database "-1"`},
+		"a long path":                   {redis.Options{URL: "redis://h/1/2"}, "URL", "too many parts"},
+		"a slash in a password":         {redis.Options{URL: "redis://:1/s3cret@h"}, "URL", "as %2F"},
+		"a question mark in a password": {redis.Options{URL: "redis://u:s3cret?s3cret@h/0"}, "URL", "as %3F"},
+		"a password without a host":     {redis.Options{URL: "redis://:s3cret"}, "URL", "invalid port; want"},
+		"a percent in a password":       {redis.Options{URL: "redis://:s3cret%@h"}, "URL", "as %25"},
+		"two hosts":                     {redis.Options{URL: "redis://:s3cret@one:1,two:2"}, "URL", "several hosts"},
+		"an unknown query option":       {redis.Options{URL: "redis://h?max_retries=3"}, "URL", `unknown option "max_retries"`},
+		"an empty pool":                 {redis.Options{URL: "redis://h?pool_size=0"}, "URL", "want 1 … 10000"},
+		"a socket without a path":       {redis.Options{URL: "unix://"}, "URL", "three slashes"},
+		"a socket behind two slashes":   {redis.Options{URL: "unix://run/redis.sock"}, "URL", "three slashes"},
+		"a Sentinel without a master":   {redis.Options{URL: "redis-sentinel://one:1,two:2"}, "URL", "the master's name is missing"},
+		"a Sentinel without a host":     {redis.Options{URL: "redis-sentinel://one,,two/m"}, "URL", "want host:port"},
+		"a Cluster with a database":     {redis.Options{URL: "redis-cluster://one:1,two:2/3"}, "URL", "has only database 0"},
+		"a Cluster without a host":      {redis.Options{URL: "redis-cluster:///"}, "URL", "want host:port"},
+		"a tag without a Cluster":       {redis.Options{URL: "redis://h", FixedTag: true}, "FixedTag", "only supported with a redis-cluster:// URL"},
+		"two users":                     {redis.Options{URL: "redis://ann:s3cret@h", Username: "bob"}, "Username", "names a user too"},
+		"two passwords":                 {redis.Options{URL: "redis://:s3cret@h", Password: "s3cret2"}, "Password", "contains a password too"},
+		"a user without a password":     {redis.Options{URL: "redis://h", Username: "ann"}, "Password", "without a password"},
+		"a Sentinel password":           {redis.Options{URL: "redis://h", SentinelPassword: "s3cret"}, "SentinelPassword", "only supported with a redis-sentinel:// URL"},
+		"files without TLS":             {redis.Options{URL: "redis://h", TLS: redisconn.TLSFiles{CA: "ca.pem"}}, "TLS", "want rediss://"},
+		"a missing authority":           {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: missing}}, "TLS.CA", "no such file"},
+		"an authority without PEM":      {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{CA: "connect_test.go"}}, "TLS.CA", "want PEM"},
+		"a certificate without a key":   {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing}}, "TLS.Key", "is missing"},
+		"a key without a certificate":   {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Key: missing}}, "TLS.Cert", "is missing"},
+		"a missing certificate":         {redis.Options{URL: "rediss://h", TLS: redisconn.TLSFiles{Cert: missing, Key: missing}}, "TLS.Cert", "no such file"},
+		"a client that retries":         {redis.Options{Client: goredis.NewClient(&goredis.Options{})}, "Client", "want MaxRetries -1"},
+		"a client of a Cluster":         {redis.Options{Client: goredis.NewClusterClient(&goredis.ClusterOptions{})}, "Client", "repeats calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := remote.Open(c.options)
@@ -199,10 +200,10 @@ func TestWrongPlaces(t *testing.T) {
 				t.Errorf("error %v, want one of %s with %q", err, c.option, c.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error tells a password: %v", err)
+				t.Errorf("the error contains a password: %v", err)
 			}
 			if r != nil {
-				t.Error("a store beside the error")
+				t.Error("a store and an error")
 			}
 		})
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// takeBy takes a hit of a rule and tells whether it is admitted.
+// takeBy takes a hit of a rule and reports whether it is admitted, and whether in
+// process.
 func takeBy(t *testing.T, s store.Store, r store.Rule) (admitted, degraded bool) {
 	t.Helper()
 	var a store.Answers
@@ -24,13 +25,14 @@ func takeBy(t *testing.T, s store.Store, r store.Rule) (admitted, degraded bool)
 	return a.Sets[0].Decider < 0, a.Degraded
 }
 
-// Who is refused when Redis goes away stays refused, by every method; everybody
-// else begins anew.
-func TestRescueKnowsWhoIsRefused(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueKnowsWhoIsRefused)
+// TestRefusedIdentitiesStayRefusedWithoutRedis checks, for every method, that
+// identities which Redis refused stay refused when it is unreachable. All others
+// start from zero.
+func TestRefusedIdentitiesStayRefusedWithoutRedis(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), refusedIdentitiesStayRefused)
 }
 
-func rescueKnowsWhoIsRefused(t *testing.T, way storetest.Way) {
+func refusedIdentitiesStayRefused(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), way, ample)
 	methods := []store.Rule{
@@ -47,24 +49,24 @@ func rescueKnowsWhoIsRefused(t *testing.T, way storetest.Way) {
 			admitted, _ = takeBy(t, r, rule)
 		}
 		if admitted {
-			t.Fatalf("ten hits are no more than %+v", rule)
+			t.Fatalf("ten hits fit into %+v", rule)
 		}
 	}
 	server.Kill()
 	for _, rule := range methods {
-		rule.Subject = []byte("new") // which finds Redis away; what is remembered of it does not
+		rule.Subject = []byte("new") // finds Redis unreachable, unlike a remembered refusal
 		if admitted, _ := takeBy(t, r, rule); !admitted {
 			t.Errorf("%+v: an identity that Redis never refused is refused without it", rule)
 		}
 		rule.Subject = []byte("greedy")
 		if admitted, degraded := takeBy(t, r, rule); admitted || !degraded {
-			t.Errorf("%+v: Redis refused; without it: admitted %v, degraded %v", rule, admitted, degraded)
+			t.Errorf("%+v: refused by Redis, then without it: admitted %v, degraded %v", rule, admitted, degraded)
 		}
 	}
 }
 
-// Instances without Redis admit together at most their number times the share
-// of each limit.
+// TestInstancesWithoutRedisAdmitTheirShare checks that instances without Redis
+// together admit at most their number times the share of each limit.
 func TestInstancesWithoutRedisAdmitTheirShare(t *testing.T) {
 	const instances, limit, callers, calls = 4, 100, 8, 100
 	server := storetest.StartServer(t)
@@ -96,8 +98,8 @@ func TestInstancesWithoutRedisAdmitTheirShare(t *testing.T) {
 			}
 			wg.Wait()
 			want := int64(instances * limit * share)
-			// Shares are rounded down, and a base rule counts the hit that uses its
-			// free ones up in both windows.
+			// Shares are rounded down, and a base rule counts the last free hit in both
+			// windows.
 			if got := admitted.Load(); got > want || got < want*4/5 {
 				t.Errorf("share %v, %+v: %d were admitted; want at most %d, and nearly as many", share, rule, got, want)
 			}

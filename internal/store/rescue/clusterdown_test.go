@@ -11,30 +11,31 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// A Cluster that serves nothing while it lacks a slot, which is how Redis comes,
-// loses one under load: all is decided in process, the log can say what is to be
-// done, and the counters are right when the slot is found.
-func TestClusterThatIsDown(t *testing.T) {
+// TestRescueWhenTheClusterIsDown removes a slot under load from a Cluster that
+// serves nothing without full coverage, the default of Redis. All calls are decided
+// in process, the error has its remedy, and the counters are right when the slot is
+// assigned again.
+func TestRescueWhenTheClusterIsDown(t *testing.T) {
 	t.Parallel()
-	storetest.InWays(t, storetest.Ways(*long), clusterIsDown)
+	storetest.InWays(t, storetest.Ways(*long), rescueWhenTheClusterIsDown)
 }
 
-func clusterIsDown(t *testing.T, way storetest.Way) {
-	c := storetest.StartCluster(t, 3, false, "--cluster-node-timeout", "1000") // the nodes tell each other sooner
+func rescueWhenTheClusterIsDown(t *testing.T, way storetest.Way) {
+	c := storetest.StartCluster(t, 3, false, "--cluster-node-timeout", "1000") // so that the nodes notice sooner
 	r := c.Open(t, redis.Options{Budget: 5 * envoyWaits}, way)
 	x := &troubled{t: t, load: startLoad(t, r)}
 	const slot = 100
 	for _, s := range append(x.load.subjects, "free") {
 		if c.SlotOf(s) == slot {
-			t.Fatalf("%s has its counters in the slot that is lost; take another one", s)
+			t.Fatalf("%s has its counters in the removed slot; choose another slot", s)
 		}
 	}
-	everyNodeSays := func(state string) {
+	waitForState := func(state string) {
 		t.Helper()
 		storetest.Eventually(t, func() error {
 			for _, n := range c.Nodes {
 				if state != "ok" {
-					_, _ = n.Do("CLUSTER", "DELSLOTS", slot) // it may have none, or have heard of it anew
+					_, _ = n.Do("CLUSTER", "DELSLOTS", slot) // it may have none, or have learned it again
 				}
 				if info := fmt.Sprint(n.MustDo("CLUSTER", "INFO")); !strings.Contains(info, "cluster_state:"+state) {
 					return errors.New(info)
@@ -43,18 +44,18 @@ func clusterIsDown(t *testing.T, way storetest.Way) {
 			return nil
 		})
 	}
-	x.load.back(t) // all have been refused
-	everyNodeSays("fail")
-	x.isAwayWith("CLUSTER INFO")
-	x.standsIn()
-	if !x.load.wasToldOf("CLUSTER INFO") {
-		t.Error("nobody was told that the Cluster is down")
+	x.load.back(t) // all subjects have been refused
+	waitForState("fail")
+	x.waitUntilUnreachable("CLUSTER INFO")
+	x.checkInProcess()
+	if !x.load.reported("CLUSTER INFO") {
+		t.Error("the load received no report that the Cluster is down")
 	}
 	c.Nodes[0].MustDo("CLUSTER", "ADDSLOTS", slot)
-	everyNodeSays("ok")
+	waitForState("ok")
 	t.Logf("back on Redis %v after the Cluster was", x.load.back(t).Round(time.Millisecond))
 	x.load.judge(t)
-	if told := c.Errors(); told["CLUSTERDOWN"] == 0 {
-		t.Errorf("no node ever said CLUSTERDOWN, but %v", told)
+	if replies := c.Errors(); replies["CLUSTERDOWN"] == 0 {
+		t.Errorf("no node replied CLUSTERDOWN, but %v", replies)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// used are rules whose limits are used up before something happens: whoever is
-// admitted by Redis afterwards, is one too many.
+// used returns rules whose limits are used up before an incident: every admission
+// by Redis afterwards is one too many.
 func used(subject string) []store.Rule {
 	return []store.Rule{
 		{Subject: []byte(subject), Return: 1, Method: store.Count, Weight: 1, Time: 3600, Count: 3},
@@ -29,31 +29,31 @@ func used(subject string) []store.Rule {
 	}
 }
 
-// load asks a rescue store without a break, with the deadlines of Envoy.
+// load calls a rescue store continuously, with the deadlines of Envoy.
 type load struct {
 	subjects []string
 	store    *rescue.Store
 	calls    atomic.Int64
-	faults   atomic.Int64 // answers that the caller did not get
+	faults   atomic.Int64 // calls without an answer
 	late     atomic.Int64 // answers after the deadline, or none
-	began    atomic.Int64 // when the last change began, in ms; 0 for never
-	lateThen atomic.Int64 // those that were late more than a second after it
+	began    atomic.Int64 // start of the last change, in ms; 0 for never
+	lateThen atomic.Int64 // late answers to calls more than a second after it
 	degraded atomic.Int64 // answers of the in-process store
 	tooMany  atomic.Int64 // admissions by Redis
 	stop     chan struct{}
 	callers  sync.WaitGroup
 
-	mu   sync.Mutex
-	told []string // what was to be done about each fault that was told of
+	mu       sync.Mutex
+	remedies []string // of the reported faults
 }
 
-// envoyWaits is how long Envoy's filters wait for an answer where nothing else
-// is said. Tests under the race detector, on a machine that others use, wait
-// longer.
+// envoyWaits is the default timeout of Envoy's filters. Tests wait longer, because
+// they run under the race detector and on busy machines.
 const envoyWaits = 20 * time.Millisecond
 
-// startLoad uses the limits of all subjects up, and then asks on: of a store that
-// remembers refusals, about those that use up no limit, and each second anew.
+// startLoad uses up the limits of all subjects, and then keeps calling. Of a store
+// that remembers refusals, only calls within the limits and the first call of each
+// second and subject reach Redis.
 func startLoad(t *testing.T, r remote.Store) *load {
 	t.Helper()
 	memory := memory.New(memory.Options{})
@@ -63,7 +63,7 @@ func startLoad(t *testing.T, r remote.Store) *load {
 		l.subjects = append(l.subjects, fmt.Sprintf("s%d", i))
 	}
 	for _, s := range l.subjects {
-		storetest.Eventually(t, func() error { // a call may take longer than the budget
+		storetest.Eventually(t, func() error { // a call may exceed the budget
 			var a store.Answers
 			if err := r.Evaluate(context.Background(), plan1(s), &a); err != nil {
 				return err
@@ -75,7 +75,7 @@ func startLoad(t *testing.T, r remote.Store) *load {
 		})
 	}
 	for c := range 4 {
-		l.callers.Go(func() { l.ask(c) })
+		l.callers.Go(func() { l.run(c) })
 	}
 	t.Cleanup(func() {
 		l.end()
@@ -85,39 +85,41 @@ func startLoad(t *testing.T, r remote.Store) *load {
 	return l
 }
 
-// waits is a caller's time: the store has until its deadline, and is waited for
-// beyond. Where a machine stands still while a deadline passes, the store cannot
-// answer before it, and the answer is late, not missing.
+// waits is the context of a caller that waits beyond its deadline. If the machine
+// stalls while the deadline passes, the store cannot answer in time, and the answer
+// is late, not missing.
 type waits struct {
-	context.Context // that ends with the caller's patience
+	context.Context // ends when the caller gives up
 	deadline        time.Time
 }
 
 func (w waits) Deadline() (time.Time, bool) { return w.deadline, true }
 
-// changed notes what is told of.
+// changed records the remedy of a reported fault.
 func (l *load) changed(s rescue.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.Degraded {
-		l.told = append(l.told, redisconn.Remedy(s.Err))
+		l.remedies = append(l.remedies, redisconn.Remedy(s.Err))
 	}
 }
 
-// wasToldOf tells whether something like it was to be done since the last call.
-func (l *load) wasToldOf(remedy string) bool {
+// reported reports whether a fault with the remedy was reported since the last
+// call.
+func (l *load) reported(remedy string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told := l.told
-	l.told = nil
-	return slices.ContainsFunc(told, func(one string) bool { return strings.Contains(one, remedy) })
+	remedies := l.remedies
+	l.remedies = nil
+	return slices.ContainsFunc(remedies, func(one string) bool { return strings.Contains(one, remedy) })
 }
 
 func plan1(subject string) *store.Plan {
 	return &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: used(subject)}}}
 }
 
-func (l *load) ask(n int) {
+// run calls the store until the load ends.
+func (l *load) run(n int) {
 	var a store.Answers
 	for i := n; ; i++ {
 		select {
@@ -128,7 +130,7 @@ func (l *load) ask(n int) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		p, writes := plan1(l.subjects[i%len(l.subjects)]), i%5 == 0
-		if writes { // what is refused is not written
+		if writes { // a refused take writes nothing
 			p = plan1("free")
 			for j := range p.Sets[0].Rules {
 				p.Sets[0].Rules[j].Count = 1 << 30
@@ -154,7 +156,7 @@ func (l *load) ask(n int) {
 	}
 }
 
-// change notes that something is about to happen to Redis.
+// change records that a change to Redis begins.
 func (l *load) change() { l.began.Store(time.Now().UnixMilli()) }
 
 func (l *load) end() {
@@ -166,15 +168,15 @@ func (l *load) end() {
 	l.callers.Wait()
 }
 
-// back waits until Redis has answered every subject again, and returns how long
-// that took.
+// back waits until Redis answers for every subject again, and returns how long that
+// took.
 func (l *load) back(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	storetest.Eventually(t, func() error {
 		for _, s := range l.subjects {
 			p := plan1(s)
-			for _, p.Op = range []store.Op{store.Take, store.Browse} { // the first may be told from memory
+			for _, p.Op = range []store.Op{store.Take, store.Browse} { // the first may be answered from memory
 				var a store.Answers
 				if err := l.store.Evaluate(context.Background(), p, &a); err != nil {
 					return err
@@ -189,7 +191,7 @@ func (l *load) back(t *testing.T) time.Duration {
 	return time.Since(begin)
 }
 
-// judge ends the load and looks at what its callers were told.
+// judge ends the load and checks the answers that its callers received.
 func (l *load) judge(t *testing.T) {
 	t.Helper()
 	storetest.Eventually(t, func() error {
@@ -202,16 +204,17 @@ func (l *load) judge(t *testing.T) {
 	t.Logf("%d calls: %d without an answer, %d answered late, %d in process, %d admitted by Redis beyond the limits",
 		l.calls.Load(), l.faults.Load(), l.late.Load(), l.degraded.Load(), l.tooMany.Load())
 	if l.faults.Load() > 0 || l.tooMany.Load() > 0 {
-		t.Errorf("want none without an answer, and none beyond the limits")
+		t.Errorf("want every call answered, and none admitted beyond the limits")
 	}
-	// A machine that stands still for as long as a deadline is forgiven now and then.
+	// A few late answers are accepted: the machine may stall for as long as a
+	// deadline.
 	if calls := l.calls.Load(); *long && (l.late.Load()*100 > calls || l.lateThen.Load()*1000 > calls) {
-		t.Errorf("%d of them were late more than a second after a change; want at most 1 in 1000 then, and 1 in 100 in all", l.lateThen.Load())
+		t.Errorf("%d answers were late more than a second after a change; want at most 1 in 1000 then, and 1 in 100 in all", l.lateThen.Load())
 	}
 }
 
-// TestSentinelFailover kills the master under load. The Sentinels make a
-// replica master, and counting goes on there.
+// TestSentinelFailover kills the master under load. The Sentinels promote a
+// replica, and counting continues there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
@@ -237,7 +240,7 @@ func TestSentinelFailover(t *testing.T) {
 	})
 }
 
-// TestClusterFailover has a replica take over, and kills a master, under load.
+// TestClusterFailover lets a replica take over under load, and then kills a master.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
@@ -252,7 +255,7 @@ func TestClusterFailover(t *testing.T) {
 			rounds = 5
 		}
 		for i := range rounds {
-			// A replica of the first master takes over, and gives back.
+			// A replica of the first master takes over, or hands back.
 			l.change()
 			c.TakeOver(c.Nodes[3*((i+1)%2)], 0)
 			l.back(t)

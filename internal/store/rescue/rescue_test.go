@@ -18,7 +18,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// harness is a rescue store over a server, and the changes of its state.
+// harness is a rescue store over a server, with the reported changes of its state.
 type harness struct {
 	*rescue.Store
 	mu      sync.Mutex
@@ -27,12 +27,12 @@ type harness struct {
 }
 
 const (
-	// budget is that of calls which use it up, since Redis hangs.
+	// budget is the budget of calls to a hanging Redis.
 	budget = 100 * time.Millisecond
-	// ample is that of all others: a machine that stands still for a moment takes
-	// no answer from them.
+	// ample is the budget of all other calls: they are answered even if the machine
+	// stalls for a moment.
 	ample = time.Minute
-	// patience is how long a test waits for what has to happen.
+	// patience is how long a test waits for an expected event.
 	patience = 30 * time.Second
 )
 
@@ -49,7 +49,8 @@ func openRescue(t *testing.T, url string, way storetest.Way, budget time.Duratio
 	return r
 }
 
-// openHanging opens one over a server that is there and says nothing.
+// openHanging opens a store over a server that accepts connections and does not
+// answer.
 func openHanging(t *testing.T, way storetest.Way) *harness {
 	t.Helper()
 	server := storetest.StartServer(t)
@@ -59,8 +60,8 @@ func openHanging(t *testing.T, way storetest.Way) *harness {
 	return r
 }
 
-// take takes one of ten hits a minute and returns the answer and how long it
-// took. Whatever Redis does, there is one.
+// take takes one of 1000 hits per ten minutes, and returns the answer and how long
+// it took. There must be an answer whatever Redis does.
 func (r *harness) take(t *testing.T) (store.Answers, time.Duration) {
 	t.Helper()
 	var a store.Answers
@@ -111,9 +112,9 @@ func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 	if s := r.State(); !s.Degraded || s.Err == nil || s.Since.IsZero() {
 		t.Errorf("state %+v, want degraded with an error", s)
 	}
-	// As long as a pool needs to give Redis up.
+	// As long as a pool takes to stop dialing.
 	for begin := time.Now(); time.Since(begin) < 1500*time.Millisecond; time.Sleep(10 * time.Millisecond) {
-		r.answersAtOnce(t)
+		r.checkAnswersAtOnce(t)
 	}
 	server.Start()
 	r.counted = 0
@@ -123,25 +124,25 @@ func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 	r.wantRemedies(t, "nothing listens there", "")
 }
 
-// answersAtOnce looks that calls are answered in process and do not wait for
-// Redis: a busy machine may hold some of them up, and not each.
-func (r *harness) answersAtOnce(t *testing.T) {
+// checkAnswersAtOnce checks that calls are answered in process and do not wait for
+// Redis. A busy machine may delay some of them, but not all.
+func (r *harness) checkAnswersAtOnce(t *testing.T) {
 	t.Helper()
 	least := patience
 	for range 20 {
 		a, took := r.take(t)
 		if !a.Degraded {
-			t.Error("while Redis is away it has answered")
+			t.Error("Redis answered while it was unreachable")
 		}
 		if least = min(least, took); least <= budget/2 {
 			return
 		}
 	}
-	t.Errorf("while Redis is away each of 20 answers takes %v or more", least)
+	t.Errorf("each of 20 answers without Redis took %v or more", least)
 }
 
-// wantRemedies compares the changes that were told of with what the operator
-// is to do about each: nothing once Redis is back.
+// wantRemedies compares the remedies of the reported changes: "" for the return of
+// Redis.
 func (r *harness) wantRemedies(t *testing.T, want ...string) {
 	t.Helper()
 	r.mu.Lock()
@@ -155,17 +156,17 @@ func (r *harness) wantRemedies(t *testing.T, want ...string) {
 		}
 	}
 	if !slices.EqualFunc(got, want, func(g, w string) bool { return (g == "") == (w == "") && strings.Contains(g, w) }) {
-		t.Errorf("changes were told of with %q; want %q", got, want)
+		t.Errorf("changes were reported with the remedies %q; want %q", got, want)
 	}
 }
 
-// Each fault that Redis is found away with is told of once, whatever the number
-// of calls and probes.
-func TestRescueTellsOfEachFaultOnce(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueTellsOfEachFaultOnce)
+// TestRescueReportsEachFaultOnce checks that each fault of Redis is reported once,
+// whatever the number of calls and probes.
+func TestRescueReportsEachFaultOnce(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueReportsEachFaultOnce)
 }
 
-func rescueTellsOfEachFaultOnce(t *testing.T, way storetest.Way) {
+func rescueReportsEachFaultOnce(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
@@ -177,40 +178,41 @@ func rescueTellsOfEachFaultOnce(t *testing.T, way storetest.Way) {
 		r.take(t)
 	}
 	server.Kill()
-	r.waitFor(t, "the second fault is told of", func() bool { return len(r.changes) == 2 })
+	r.waitFor(t, "the second fault is reported", func() bool { return len(r.changes) == 2 })
 	server.Start()
 	r.until(t, false)
 	r.wantRemedies(t, "maxmemory", "nothing listens there", "")
 }
 
-// waitFor waits until something about the changes is so.
-func (r *harness) waitFor(t *testing.T, what string, isSo func() bool) {
+// waitFor waits until a condition on the changes holds.
+func (r *harness) waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		r.mu.Lock()
-		is := isSo()
+		done := holds()
 		r.mu.Unlock()
-		if is {
+		if done {
 			return
 		}
 		if time.Since(begin) > patience {
-			t.Fatalf("it has not happened after %v: %s", patience, what)
+			t.Fatalf("after %v, this has not happened: %s", patience, what)
 		}
 	}
 }
 
-// A Redis that returns gets some of the calls first, then all.
-func TestRescueComesBackInStages(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueComesBackInStages)
+// TestRescueReturnsInStages checks that a returning Redis receives a growing share
+// of the calls.
+func TestRescueReturnsInStages(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueReturnsInStages)
 }
 
-func rescueComesBackInStages(t *testing.T, way storetest.Way) {
+func rescueReturnsInStages(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), way, ample)
 	begun, over := make(chan struct{}, 100), make(chan time.Time)
 	r.SetStages(func() <-chan time.Time {
 		begun <- struct{}{}
-		return over // when the test says so, however slow the machine is
+		return over // ends when the test decides, however slow the machine is
 	})
 	server.Kill()
 	r.take(t)
@@ -219,14 +221,14 @@ func rescueComesBackInStages(t *testing.T, way storetest.Way) {
 		select {
 		case <-begun:
 		case <-time.After(patience):
-			t.Fatalf("no stage has begun in which Redis gets %d calls of 16", share)
+			t.Fatalf("no stage began in which Redis receives %d of 16 calls", share)
 		}
 		r.counted = 0
 		for range 32 {
 			r.take(t)
 		}
 		if r.counted != 2*share || !r.State().Degraded {
-			t.Errorf("Redis got %d calls of 32, degraded is %v; want %d, and that it still is", r.counted, r.State().Degraded, 2*share)
+			t.Errorf("Redis received %d of 32 calls, degraded is %v; want %d, and true", r.counted, r.State().Degraded, 2*share)
 		}
 		over <- time.Time{}
 	}
@@ -250,7 +252,7 @@ func rescueWhenRedisHangs(t *testing.T, way storetest.Way) {
 		t.Errorf("one timeout: answered in process %v, breaker open %v; want true, false", a.Degraded, r.State().Degraded)
 	}
 	r.until(t, true)
-	r.answersAtOnce(t)
+	r.checkAnswersAtOnce(t)
 	server.Resume()
 	r.until(t, false)
 }
@@ -270,11 +272,11 @@ func rescueWithoutRedisAtStart(t *testing.T, way storetest.Way) {
 	r.until(t, false)
 }
 
-func TestRescueWhenRedisRefuses(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisRefuses)
+func TestRescueWhenRedisIsOutOfMemory(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisIsOutOfMemory)
 }
 
-func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
+func rescueWhenRedisIsOutOfMemory(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
@@ -286,9 +288,9 @@ func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
 	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
 		t.Errorf("a Redis without memory: degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
 	}
-	time.Sleep(300 * time.Millisecond) // some probes: a Redis that cannot write is not back
+	time.Sleep(300 * time.Millisecond) // during some probes, which must fail too
 	if !r.State().Degraded {
-		t.Error("a Redis without memory was taken to be back")
+		t.Error("a Redis without memory counts as available")
 	}
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
@@ -296,11 +298,11 @@ func rescueWhenRedisRefuses(t *testing.T, way storetest.Way) {
 	r.until(t, false)
 }
 
-func TestRescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisForbidsWhatTheScriptDoes)
+func TestRescueWhenTheScriptLacksPermission(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenTheScriptLacksPermission)
 }
 
-func rescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T, way storetest.Way) {
+func rescueWhenTheScriptLacksPermission(t *testing.T, way storetest.Way) {
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), way, ample)
 	client := server.Client()
@@ -311,42 +313,42 @@ func rescueWhenRedisForbidsWhatTheScriptDoes(t *testing.T, way storetest.Way) {
 			t.Fatal(err)
 		}
 	}
-	forbid("-time") // an error of the script's, not of the connection's
+	forbid("-time") // fails within the script, not on the connection
 	r.take(t)
 	r.until(t, true)
 	time.Sleep(300 * time.Millisecond) // some probes
 	if !r.State().Degraded {
-		t.Error("a Redis that forbids what the script does was taken to be back")
+		t.Error("a Redis that denies a command of the script counts as available")
 	}
 	forbid("+time")
 	r.until(t, false)
 }
 
-func TestRescueLeavesACallerThatIsGoneAlone(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueLeavesACallerThatIsGoneAlone)
+func TestExpiredCallersDoNotOpenTheBreaker(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), expiredCallersDoNotOpenTheBreaker)
 }
 
-func rescueLeavesACallerThatIsGoneAlone(t *testing.T, way storetest.Way) {
+func expiredCallersDoNotOpenTheBreaker(t *testing.T, way storetest.Way) {
 	r := openHanging(t, way)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		p := &store.Plan{Op: store.Browse, Zone: time.UTC}
 		<-ctx.Done()
 		if err := r.Evaluate(ctx, p, new(store.Answers)); err == nil {
-			t.Error("a call whose caller is gone was answered")
+			t.Error("an expired call was answered")
 		}
 		cancel()
 	}
 	if r.State().Degraded {
-		t.Error("callers that left opened the breaker")
+		t.Error("expired callers opened the breaker")
 	}
 }
 
-func TestRescueLeavesHurriedCallersAlone(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueLeavesHurriedCallersAlone)
+func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), hurriedCallersDoNotOpenTheBreaker)
 }
 
-func rescueLeavesHurriedCallersAlone(t *testing.T, way storetest.Way) {
+func hurriedCallersDoNotOpenTheBreaker(t *testing.T, way storetest.Way) {
 	r := openHanging(t, way)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Millisecond)
@@ -357,16 +359,17 @@ func rescueLeavesHurriedCallersAlone(t *testing.T, way storetest.Way) {
 		cancel()
 	}
 	if r.State().Degraded {
-		t.Error("callers in a hurry opened the breaker")
+		t.Error("hurried callers opened the breaker")
 	}
 }
 
-// Callers that bring 10 ms count, as the manual says: they leave Redis 5.
-func TestRescueHeedsCallersWithLittleTime(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueHeedsCallersWithLittleTime)
+// TestCallersWithTenMillisecondsOpenTheBreaker checks that callers with 10 ms or
+// more open the breaker, as the documentation states: 5 ms of them are for Redis.
+func TestCallersWithTenMillisecondsOpenTheBreaker(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), callersWithTenMillisecondsOpenTheBreaker)
 }
 
-func rescueHeedsCallersWithLittleTime(t *testing.T, way storetest.Way) {
+func callersWithTenMillisecondsOpenTheBreaker(t *testing.T, way storetest.Way) {
 	r := openHanging(t, way)
 	r.waitForAbsence(t, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 11*time.Millisecond)
@@ -375,18 +378,19 @@ func rescueHeedsCallersWithLittleTime(t *testing.T, way storetest.Way) {
 	})
 }
 
-// waitForAbsence makes calls until Redis is left alone.
+// waitForAbsence makes calls until the breaker is open.
 func (r *harness) waitForAbsence(t *testing.T, call func()) {
 	t.Helper()
 	for begin := time.Now(); !r.State().Degraded; call() {
 		if time.Since(begin) > patience {
-			t.Fatal("Redis is not left alone")
+			t.Fatal("the breaker does not open")
 		}
 	}
 }
 
-// What is told from memory says nothing about a Redis that hangs.
-func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
+// TestRememberedRefusalsDoNotHideAHangingRedis checks that remembered refusals do
+// not count as answers of Redis.
+func TestRememberedRefusalsDoNotHideAHangingRedis(t *testing.T) {
 	server := storetest.StartServer(t)
 	r := storetest.OpenRescue(t, redis.Options{URL: server.URL(), Budget: budget}, rescue.Options{})
 	storetest.Eventually(t, func() error {
@@ -402,14 +406,14 @@ func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	unanswered := 0
-	ask := func(p *store.Plan) {
+	call := func(p *store.Plan) {
 		t.Helper()
 		if r.State().Degraded && unanswered < 3 {
-			t.Fatalf("Redis is left alone after %d calls without an answer", unanswered)
+			t.Fatalf("the breaker opened after %d calls without an answer", unanswered)
 		}
 		a := new(store.Answers)
-		// A caller without a deadline of its own is never gone before its answer is
-		// judged, however busy the machine.
+		// Without a deadline the call cannot expire before its answer is judged,
+		// however busy the machine.
 		if err := r.Evaluate(context.Background(), p, a); err != nil {
 			t.Error(err)
 		}
@@ -418,17 +422,17 @@ func TestRememberedRefusalsAreNoAnswersOfRedis(t *testing.T) {
 		}
 	}
 	for range 3 {
-		ask(oneCount("other", 1000))
+		call(oneCount("other", 1000))
 		for range 10 {
-			ask(oneCount("refused", 1))
+			call(oneCount("refused", 1))
 		}
 	}
 	if !r.State().Degraded {
-		t.Error("three calls without an answer, and Redis is asked still: refusals that are remembered counted for it")
+		t.Error("the breaker is closed after three calls without an answer: remembered refusals counted as answers")
 	}
 }
 
-func TestTheClientsOwnLog(t *testing.T) {
+func TestLogClientReceivesFailedDials(t *testing.T) {
 	var lines []string
 	var mu sync.Mutex
 	redisconn.LogClient(func(line string) {
@@ -436,7 +440,7 @@ func TestTheClientsOwnLog(t *testing.T) {
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
-	defer redisconn.LogClient(func(string) {}) // as TestMain has it
+	defer redisconn.LogClient(func(string) {}) // as in TestMain
 	server := storetest.StartServer(t)
 	r := openRescue(t, server.URL(), storetest.On, ample)
 	server.Kill()
@@ -444,7 +448,7 @@ func TestTheClientsOwnLog(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "failed to dial") }) {
-		t.Errorf("%q do not tell of the failed dial", lines)
+		t.Errorf("%q do not report the failed dial", lines)
 	}
 }
 
@@ -462,7 +466,7 @@ func TestRescueEndsItsGoroutines(t *testing.T) {
 	goleak.VerifyNone(t, ignore)
 }
 
-// oneCount returns a take of one count rule.
+// oneCount returns a take on one count rule.
 func oneCount(subject string, count int64) *store.Plan {
 	return &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
 		{Method: store.Count, Return: 1, Subject: []byte(subject), Weight: 1, Time: 600, Count: count},

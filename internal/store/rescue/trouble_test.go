@@ -19,8 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// troubled is a Redis that gets into trouble, under a load that asks it for the
-// user koalagate, and a replica of it.
+// troubled is a Redis under a load of the user koalagate, and its replica.
 type troubled struct {
 	t       *testing.T
 	node    *storetest.Node
@@ -28,12 +27,12 @@ type troubled struct {
 	load    *load
 }
 
-// trouble is what a Redis may get into.
+// trouble is a state in which Redis cannot count.
 type trouble struct {
 	name   string
 	begins func(*troubled)
 	ends   func(*troubled)
-	remedy string // what is told to do about it
+	remedy string // part of the reported remedy
 }
 
 var troubles = []trouble{
@@ -58,14 +57,14 @@ var troubles = []trouble{
 		func(x *troubled) { x.grant("on", ">secret", "~*", "+@all") }, "wrong user or password",
 	},
 	{
-		"no room", func(x *troubled) { x.set("maxmemory", "1") },
+		"out of memory", func(x *troubled) { x.set("maxmemory", "1") },
 		func(x *troubled) { x.set("maxmemory", "0") }, "maxmemory",
 	},
 	{
-		"a disk that takes nothing", func(x *troubled) {
+		"a failing disk", func(x *troubled) {
 			x.set("save", "3600 1000000")
 			dump := filepath.Join(x.node.Dir, "dump.rdb")
-			x.must(os.RemoveAll(dump)) // the replica got it from there
+			x.must(os.RemoveAll(dump)) // left by the replica's synchronization
 			x.must(os.Mkdir(dump, 0o700))
 			x.snapshot("err")
 		},
@@ -80,7 +79,7 @@ var troubles = []trouble{
 		func(x *troubled) { x.node.MustDo("REPLICAOF", "NO", "ONE") }, "it is a replica, which cannot count",
 	},
 	{
-		"a replica that has lost its master and knows it",
+		"a replica that serves no stale data",
 		func(x *troubled) {
 			x.set("replica-serve-stale-data", "no")
 			x.node.MustDo("REPLICAOF", "127.0.0.1", "1")
@@ -88,16 +87,16 @@ var troubles = []trouble{
 		func(x *troubled) { x.node.MustDo("REPLICAOF", "NO", "ONE") }, "check the master",
 	},
 	{
-		"another is the master, and nobody has said so", func(x *troubled) {
-			x.isFollowed()
+		"demoted to a replica unannounced", func(x *troubled) {
+			x.waitForReplica()
 			x.replica.MustDo("REPLICAOF", "NO", "ONE")
 			x.node.MustDo("REPLICAOF", "127.0.0.1", x.replica.Port())
 		},
 		func(x *troubled) {
-			x.follows(x.node)
+			x.waitForSync(x.node)
 			x.node.MustDo("REPLICAOF", "NO", "ONE")
 			x.replica.MustDo("REPLICAOF", "127.0.0.1", x.node.Port())
-			x.follows(x.replica)
+			x.waitForSync(x.replica)
 		}, "it is a replica, which cannot count",
 	},
 	{
@@ -110,18 +109,18 @@ var troubles = []trouble{
 	},
 }
 
-// Redis gets into each trouble while it is asked: each has its remedy, every
-// caller an answer, and no limit is passed, since Redis still has its counters
-// afterwards.
-func TestTroubleInTheMiddle(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), troubleInTheMiddle)
+// TestTroublesUnderLoad puts Redis into each trouble under load. Each is reported
+// with its remedy, every call is answered, and no limit is exceeded, because Redis
+// still has its counters afterwards.
+func TestTroublesUnderLoad(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), troublesUnderLoad)
 }
 
-func troubleInTheMiddle(t *testing.T, way storetest.Way) {
+func troublesUnderLoad(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	x.node = storetest.StartNode(t, goredis.Options{}, "--lua-time-limit", "100", "--repl-diskless-sync-delay", "0")
 	x.replica = storetest.StartNode(t, goredis.Options{}, "--replicaof", "127.0.0.1", x.node.Port(), "--repl-diskless-sync-delay", "0")
-	x.follows(x.replica)
+	x.waitForSync(x.replica)
 	x.grant("on", ">secret", "~*", "+@all")
 	x.startLoad("koalagate:secret@", 5*envoyWaits, way)
 	for range 5 {
@@ -130,74 +129,76 @@ func troubleInTheMiddle(t *testing.T, way storetest.Way) {
 	}
 	for _, c := range troubles {
 		c.begins(x)
-		x.isAwayWith(c.remedy)
-		x.standsIn()
+		x.waitUntilUnreachable(c.remedy)
+		x.checkInProcess()
 		c.ends(x)
 		t.Logf("%s: back on Redis %v after its end", c.name, x.load.back(t).Round(time.Millisecond))
 	}
 	x.load.judge(t)
 }
 
-// Redis is killed and starts with so much on its disk that it answers LOADING
-// for a while. What was in its snapshot counts afterwards.
-func TestRedisThatLoads(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), redisThatLoads)
+// TestRescueWhileRedisLoads kills Redis and starts it with so much data on its disk
+// that it replies LOADING for a while. The counters of its snapshot count
+// afterwards.
+func TestRescueWhileRedisLoads(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhileRedisLoads)
 }
 
-func redisThatLoads(t *testing.T, way storetest.Way) {
+func rescueWhileRedisLoads(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
-	// It looks after its clients after each pair of keys: after 2 MB, as it does by
-	// itself, a slow machine would be silent for longer than a budget.
+	// Redis serves clients after every 16 kB that it loads. With the default of 2 MB
+	// a slow machine would be silent for longer than the budget.
 	x.node = storetest.StartNode(t, goredis.Options{}, "--key-load-delay", "10000", "--rdbcompression", "no", "--loading-process-events-interval-bytes", "16384")
 	x.node.MustDo("EVAL", "for i = 1, 4000 do redis.call('SET', 'other:' .. i, string.rep('x', 8192)) end return 'OK'", 0)
 	x.startLoad("", time.Second, way)
 	x.node.MustDo("SAVE")
 	x.node.Kill()
-	x.isAwayWith("nothing listens there")
+	x.waitUntilUnreachable("nothing listens there")
 	x.node.Launch()
 	storetest.Eventually(t, func() error {
-		if !x.load.wasToldOf("it is reading its data") {
-			return errors.New("nobody was told that Redis is loading")
+		if !x.load.reported("it is reading its data") {
+			return errors.New("no report that Redis is loading")
 		}
 		return nil
 	})
-	x.set("key-load-delay", "0") // it would take 40 s, longer than the wait for it
+	x.set("key-load-delay", "0") // else loading takes 40 s, longer than Await waits
 	x.node.Await()
 	t.Logf("back on Redis %v after it had loaded", x.load.back(t).Round(time.Millisecond))
 	x.load.judge(t)
 }
 
-// A Redis that has no connection left says so to new ones alone.
-func TestRedisWithoutConnections(t *testing.T) {
-	storetest.InWaysAtOnce(t, storetest.Ways(*long), redisWithoutConnections)
+// TestRescueWhenRedisHasNoConnectionLeft limits the connections of Redis, which it
+// reports to new connections only.
+func TestRescueWhenRedisHasNoConnectionLeft(t *testing.T) {
+	storetest.InWaysAtOnce(t, storetest.Ways(*long), rescueWhenRedisHasNoConnectionLeft)
 }
 
-func redisWithoutConnections(t *testing.T, way storetest.Way) {
+func rescueWhenRedisHasNoConnectionLeft(t *testing.T, way storetest.Way) {
 	x := &troubled{t: t}
 	x.node = storetest.StartNode(t, goredis.Options{})
 	x.grant("on", ">secret", "~*", "+@all")
 	x.startLoad("koalagate:secret@", 5*envoyWaits, way)
-	client := x.node.Client() // one that stays
+	client := x.node.Client() // the connection that stays
 	defer client.Close()
 	ctx := context.Background()
 	if err := client.ConfigSet(ctx, "maxclients", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	// All but this one: a connection that has not said yet whose it is would stay,
-	// and answer every look for Redis.
+	// Kill all other connections, whatever their user: one that has not
+	// authenticated yet would stay, and answer every probe.
 	if err := client.Do(ctx, "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
 		t.Fatal(err)
 	}
-	x.isAwayWith("maxclients")
+	x.waitUntilUnreachable("maxclients")
 	if err := client.ConfigSet(ctx, "maxclients", "1000").Err(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("back on Redis %v after it had room", x.load.back(t).Round(time.Millisecond))
+	t.Logf("back on Redis %v after it accepted connections", x.load.back(t).Round(time.Millisecond))
 	x.load.judge(t)
 }
 
-// startLoad has Redis asked for a user. Calls have the deadlines of the load,
-// probes the budget.
+// startLoad starts a load as a user. Calls have the deadlines of the load, probes
+// the budget.
 func (x *troubled) startLoad(user string, budget time.Duration, way storetest.Way) {
 	x.t.Helper()
 	o := redis.Options{URL: "redis://" + user + x.node.Address, Budget: budget}
@@ -214,8 +215,8 @@ func (x *troubled) startLoad(user string, budget time.Duration, way storetest.Wa
 	x.load = startLoad(x.t, r)
 }
 
-// isAwayWith waits until Redis is found away with what is to be done about it.
-func (x *troubled) isAwayWith(remedy string) {
+// waitUntilUnreachable waits until Redis is reported unreachable with the remedy.
+func (x *troubled) waitUntilUnreachable(remedy string) {
 	x.t.Helper()
 	storetest.Eventually(x.t, func() error {
 		s := x.load.store.State()
@@ -226,9 +227,9 @@ func (x *troubled) isAwayWith(remedy string) {
 	})
 }
 
-// standsIn looks that all are answered in process, and that who was refused
-// stays so.
-func (x *troubled) standsIn() {
+// checkInProcess checks that all calls are answered in process, and that refused
+// subjects stay refused.
+func (x *troubled) checkInProcess() {
 	x.t.Helper()
 	for _, s := range x.load.subjects {
 		var a store.Answers
@@ -258,11 +259,11 @@ func (x *troubled) must(err error) {
 // hangUp ends the connections of the load.
 func (x *troubled) hangUp() { x.node.MustDo("CLIENT", "KILL", "USER", "koalagate") }
 
-// snapshot has Redis write one, and waits until that has ended so.
+// snapshot makes Redis write a snapshot, and waits until its status is as given.
 func (x *troubled) snapshot(status string) {
 	x.t.Helper()
 	storetest.Eventually(x.t, func() error {
-		_, _ = x.node.Do("BGSAVE") // one may be under way
+		_, _ = x.node.Do("BGSAVE") // another may be running
 		if state := fmt.Sprint(x.node.MustDo("INFO", "persistence")); !strings.Contains(state, "rdb_last_bgsave_status:"+status) {
 			return errors.New(state)
 		}
@@ -270,8 +271,8 @@ func (x *troubled) snapshot(status string) {
 	})
 }
 
-// follows waits until a replica has all that its master has.
-func (x *troubled) follows(replica *storetest.Node) {
+// waitForSync waits until a replica is connected to its master and synchronized.
+func (x *troubled) waitForSync(replica *storetest.Node) {
 	x.t.Helper()
 	storetest.Eventually(x.t, func() error {
 		if state := fmt.Sprint(replica.MustDo("INFO", "replication")); !strings.Contains(state, "master_link_status:up") {
@@ -281,8 +282,8 @@ func (x *troubled) follows(replica *storetest.Node) {
 	})
 }
 
-// isFollowed waits until the replica has all that was written before.
-func (x *troubled) isFollowed() {
+// waitForReplica waits until the replica has received all earlier writes.
+func (x *troubled) waitForReplica() {
 	x.t.Helper()
 	storetest.Eventually(x.t, func() error {
 		if n := x.node.MustDo("WAIT", 1, 1000); n != int64(1) {
@@ -292,7 +293,7 @@ func (x *troubled) isFollowed() {
 	})
 }
 
-// loop has Redis carry out a script that never ends, until SCRIPT KILL.
+// loop runs a script in Redis that does not end until SCRIPT KILL.
 func (x *troubled) loop() {
 	o := x.node.Client().Options()
 	o.ReadTimeout = -1
@@ -300,11 +301,11 @@ func (x *troubled) loop() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = client.Eval(context.Background(), "while true do end", nil).Err() // that it was killed
+		_ = client.Eval(context.Background(), "while true do end", nil).Err() // fails when it is killed
 	}()
 	x.t.Cleanup(func() {
-		_, _ = x.node.Do("SCRIPT", "KILL") // where the test has failed before
+		_, _ = x.node.Do("SCRIPT", "KILL") // in case the test failed earlier
 		<-ended
-		_ = client.Close() // as above
+		_ = client.Close() // its error changes nothing
 	})
 }

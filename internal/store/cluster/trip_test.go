@@ -12,10 +12,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// However many calls wait in vain for one look at the slots of a Cluster, they
-// say no more of it than that look does.
-func TestCallsThatWaitForTheSlotsShareALook(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+// TestCallsThatWaitForTheSlotMapShareATrip checks that calls which wait in vain for
+// one refresh of the slot map report one trip: together they are one failure.
+func TestCallsThatWaitForTheSlotMapShareATrip(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and does not answer
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestCallsThatWaitForTheSlotsShareALook(t *testing.T) {
 			defer cancel()
 			attempt, err := r.Try(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}, new(store.Answers))
 			if !redisconn.TimedOut(err) || attempt.Trip != 1 {
-				t.Errorf("call %d: %v, of look %d; want one that had no time, of look 1", i, err, attempt.Trip)
+				t.Errorf("call %d: %v, trip %d; want a timeout, trip 1", i, err, attempt.Trip)
 			}
 		})
 	}
@@ -51,20 +51,21 @@ func (e ended) Done() <-chan struct{} { return e.done }
 
 func (e ended) Err() error { return context.DeadlineExceeded }
 
-// A caller whose time ends while a node gives back says nothing of the others.
-func TestWaitingForANodeThatGivesBackIsItsFault(t *testing.T) {
+// TestTimeoutOfAGiveBackIsTheFaultOfItsNode checks that the error of a caller whose
+// time ends while a node gives back concerns only that node.
+func TestTimeoutOfAGiveBackIsTheFaultOfItsNode(t *testing.T) {
 	parts := []*part{{slot: 1}, {slot: 2}}
-	told := make(chan *part)
+	done := make(chan *part)
 	over := ended{context.Background(), make(chan struct{})}
 	go func() {
-		told <- parts[0]
-		close(over.done) // once the other one alone is waited for
+		done <- parts[0]
+		close(over.done) // once only the other part is missing
 	}()
-	err := wait(over, told, parts)
+	err := wait(over, done, parts)
 	if !ofOneNode(err) || !redisconn.TimedOut(err) {
-		t.Fatalf("%v; want one of time, and of one node", err)
+		t.Fatalf("%v; want a timeout of one node", err)
 	}
 	if want := "node of slot 2: redis: give back before the take is repeated: context deadline exceeded"; err.Error() != want {
-		t.Errorf("it says %q; want %q", err, want)
+		t.Errorf("the error is %q; want %q", err, want)
 	}
 }
