@@ -15,27 +15,27 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
-// slots is how many a Cluster has.
+// slots is the number of slots of a Cluster.
 const slots = 16384
 
-// Cluster is a Redis Cluster of a test's own. Its masters come first.
+// Cluster is a Redis Cluster for one test.
 type Cluster struct {
-	Nodes    []*Node
-	t        testing.TB
-	lostWhen string // a node is away, in ms
+	Nodes       []*Node // masters first
+	t           testing.TB
+	nodeTimeout string // cluster-node-timeout, in ms
 }
 
-// StartCluster starts a Cluster of so many masters, with a replica each if
-// replicated, and waits until all of them know it whole.
+// StartCluster starts a Cluster of masters, with one replica each if replicated, and
+// waits until all nodes know all others.
 func StartCluster(t testing.TB, masters int, replicated bool, args ...string) *Cluster {
 	t.Helper()
-	// Without replicas nobody takes over, and a node that a busy machine keeps for
-	// a second is to be waited for: the others would serve nothing.
-	c := &Cluster{t: t, lostWhen: "5000"}
+	// Without replicas there is no failover, and without one node the others serve
+	// nothing: the long timeout tolerates a node that stalls on a busy machine.
+	c := &Cluster{t: t, nodeTimeout: "5000"}
 	size := masters
 	if replicated {
 		size *= 2
-		c.lostWhen = "1000"
+		c.nodeTimeout = "1000"
 	}
 	for range size {
 		c.Nodes = append(c.Nodes, c.start(args...))
@@ -73,7 +73,7 @@ func StartCluster(t testing.TB, masters int, replicated bool, args ...string) *C
 
 func (c *Cluster) start(args ...string) *Node {
 	return StartNode(c.t, goredis.Options{}, append([]string{
-		"--cluster-enabled", "yes", "--cluster-node-timeout", c.lostWhen, "--repl-diskless-sync-delay", "0",
+		"--cluster-enabled", "yes", "--cluster-node-timeout", c.nodeTimeout, "--repl-diskless-sync-delay", "0",
 	}, args...)...)
 }
 
@@ -87,8 +87,8 @@ func (c *Cluster) Join() *Node {
 	return n
 }
 
-// wait waits until every node knows so many, who has each slot, and that all is
-// well: a Cluster that goes on with the slots that it has finds that sooner.
+// wait waits until every node knows size nodes and the owner of each slot. The state
+// alone is not enough: a Cluster without full coverage reports ok sooner.
 func (c *Cluster) wait(size int) {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -104,18 +104,18 @@ func (c *Cluster) wait(size int) {
 	}
 }
 
-// URL is what a store is told: two of the nodes.
+// URL returns a URL with two of the nodes.
 func (c *Cluster) URL() string {
 	return "redis-cluster://" + c.Nodes[0].Address + "," + c.Nodes[len(c.Nodes)-1].Address
 }
 
-// ID is the name that the node has in its Cluster.
+// ID returns the identifier of the node in its Cluster.
 func (n *Node) ID() string {
 	n.t.Helper()
 	return fmt.Sprint(n.MustDo("CLUSTER", "MYID"))
 }
 
-// Owner is the node that has a slot, as the first that answers tells it.
+// Owner returns the owner of a slot, as reported by the first node that answers.
 func (c *Cluster) Owner(slot int) *Node {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -133,17 +133,17 @@ func (c *Cluster) Owner(slot int) *Node {
 			}
 		}
 	}
-	c.t.Fatalf("no node has the slot %d", slot)
+	c.t.Fatalf("no node owns slot %d", slot)
 	return nil
 }
 
-// TakeOver has a replica take over from its master, whose slot this is. The
-// master waits for it to have all that was written, and gives up after some
-// seconds: it is asked again then. A node that was a master itself must have
-// become a replica that knows all, or it would be refused.
+// TakeOver makes a replica take over from its master, the owner of slot. The master
+// waits until the replica has all writes, and gives up after some seconds; then
+// TakeOver repeats the command. A former master must first be a synchronized
+// replica, or the command fails.
 func (c *Cluster) TakeOver(replica *Node, slot int) {
 	c.t.Helper()
-	var asked time.Time
+	var sent time.Time
 	Eventually(c.t, func() error {
 		if c.Owner(slot) == replica {
 			return nil
@@ -151,8 +151,8 @@ func (c *Cluster) TakeOver(replica *Node, slot int) {
 		if state := fmt.Sprint(replica.MustDo("INFO", "replication")); !strings.Contains(state, "master_link_status:up") {
 			return errors.New("the replica has lost its master: " + state)
 		}
-		if time.Since(asked) > takeOverTime {
-			asked = time.Now()
+		if time.Since(sent) > takeOverTime {
+			sent = time.Now()
 			if _, err := replica.Do("CLUSTER", "FAILOVER"); err != nil {
 				return err
 			}
@@ -161,11 +161,12 @@ func (c *Cluster) TakeOver(replica *Node, slot int) {
 	})
 }
 
-// takeOverTime is when a replica gives up to take over, and a little more.
+// takeOverTime is the time after which a replica gives up a takeover, and a little
+// more.
 const takeOverTime = 6 * time.Second
 
-// Move moves a slot with its keys to another node, as redis-cli does. During is
-// called in the middle, when some of the keys have moved.
+// Move moves a slot with its keys to another node, as redis-cli does. It calls
+// during before the first key has moved and after each.
 func (c *Cluster) Move(slot int, to *Node, during func()) {
 	c.t.Helper()
 	from := c.Owner(slot)
@@ -191,27 +192,27 @@ func (c *Cluster) Move(slot int, to *Node, during func()) {
 		n.MustDo("CLUSTER", "SETSLOT", slot, "NODE", to.ID())
 	}
 	for _, n := range c.Nodes {
-		// Replicas refuse, and the others would learn it by themselves.
+		// Replicas refuse it; the other masters would learn it by themselves.
 		_, _ = n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.ID())
 	}
 }
 
-// Errors is how often the nodes have answered with each kind of error.
+// Errors returns how often the nodes replied with each kind of error.
 func (c *Cluster) Errors() map[string]int {
 	c.t.Helper()
-	told := make(map[string]int)
+	replies := make(map[string]int)
 	for _, n := range c.Nodes {
 		for line := range strings.Lines(fmt.Sprint(n.MustDo("INFO", "errorstats"))) {
 			name, count, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "errorstat_"), ":count=")
 			if number, err := strconv.Atoi(count); err == nil {
-				told[name] += number
+				replies[name] += number
 			}
 		}
 	}
-	return told
+	return replies
 }
 
-// Open returns a store in the Cluster, which can count.
+// Open returns a store in the Cluster, after checking that it can count.
 func (c *Cluster) Open(t testing.TB, o redis.Options, ways ...Way) *cluster.Store {
 	t.Helper()
 	o.URL, o.Linger = c.URL(), time.Hour // so that a slow machine does not expire counters of plans with their own clock

@@ -13,12 +13,12 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// crowd has 400 callers take at once where 10 are admitted, by the store's own
+// checkCrowd makes 400 concurrent takes of which 10 are admitted, by the store's own
 // clock, with each method.
-func crowd(t *testing.T, s store.Store) {
+func checkCrowd(t *testing.T, s store.Store) {
 	for i, r := range []store.Rule{count(3600, 10), base(10, 3600, 1), leak(3600, 10), token(3600, 1, 10)} {
 		if r.Method == store.Base {
-			r.Base, r.Count = 5, 6 // the fifth hit is free and counts
+			r.Base, r.Count = 5, 6 // the fifth hit is free, and counts in the second window too
 		}
 		var admitted atomic.Int64
 		var callers sync.WaitGroup
@@ -45,13 +45,13 @@ func crowd(t *testing.T, s store.Store) {
 			t.Fatal(err)
 		}
 		if want := int64(10 * (i + 1)); a.Sets[0].Hits != want {
-			t.Errorf("method %d: a rule that all callers met has %d hits, want %d", r.Method, a.Sets[0].Hits, want)
+			t.Errorf("method %d: the rule that all callers share has %d hits, want %d", r.Method, a.Sets[0].Hits, want)
 		}
 	}
 }
 
-// giants are plans as large as they may be.
-func giants(t *testing.T, s store.Store) {
+// checkLargestPlan evaluates a plan with as many rules as possible.
+func checkLargestPlan(t *testing.T, s store.Store) {
 	var rules []store.Rule
 	for i := range int64(store.MaxRules) {
 		rules = append(rules, about(strconv.FormatInt(i/2, 10), shadow(numbered(i, count(3600, 1)))))
@@ -67,8 +67,8 @@ func giants(t *testing.T, s store.Store) {
 	}
 }
 
-// strangers are subjects that a careless key would take for one.
-func strangers(t *testing.T, s store.Store) {
+// checkSubjects counts for subjects that a careless key would confuse.
+func checkSubjects(t *testing.T, s store.Store) {
 	long := strings.Repeat("x", 20_000)
 	subjects := []string{
 		"", "\x00", "a", "A", "a|b", "a%7Cb", "a%7cb", "%", "%25", "#", "##", "{", "}", "{a}", "a}", "a b", "a+b", "a\nb",
@@ -94,8 +94,8 @@ func strangers(t *testing.T, s store.Store) {
 	}
 }
 
-// faulty are plans that would damage counters. They are errors.
-func faulty(t *testing.T, s store.Store) {
+// checkInvalidPlans evaluates plans that would damage counters: each is an error.
+func checkInvalidPlans(t *testing.T, s store.Store) {
 	good := count(60, 1)
 	plans := map[string]*store.Plan{
 		"no operation":          {Sets: one(good)},
@@ -119,16 +119,16 @@ func faulty(t *testing.T, s store.Store) {
 		p.Zone = time.UTC
 		var a store.Answers
 		if err := s.Evaluate(context.Background(), p, &a); err == nil {
-			t.Errorf("%s was carried out: %+v", name, a)
+			t.Errorf("%s: evaluated: %+v", name, a)
 		}
 	}
 	var a store.Answers
 	if err := s.Evaluate(context.Background(), &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(good)}, &a); err != nil || a.Sets[0].Decider >= 0 {
-		t.Errorf("after the faulty plans a good one gets %+v, %v; want admitted", a, err)
+		t.Errorf("a valid plan after the invalid ones: %+v, %v; want admitted", a, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Evaluate(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: one(good)}, &a); err == nil {
-		t.Error("a caller that is gone was answered")
+		t.Error("a canceled call was answered")
 	}
 }

@@ -1,3 +1,7 @@
-// Package storetest tests stores: one table of behaviour for all of them, and
-// a real Redis for the tests that need one.
+// Package storetest tests stores.
+//
+// Run checks a store against the behavior table, which every store passes.
+// StartServer, StartNode, StartSentinels and StartCluster start real Redis servers
+// that end with the test. A Way is a set of optimizations of the Redis store: tests
+// of exactness run with several, because the answers must not depend on it.
 package storetest

@@ -2,8 +2,8 @@ package storetest
 
 import "github.com/koalagate/koalagate/internal/store"
 
-var counts = []behaviour{
-	{name: "count: a window opens with its first hit and closes time later", steps: []step{
+var counts = []behavior{
+	{name: "count: a window opens with its first hit and closes after time", steps: []step{
 		{0, store.Take, one(count(2, 1)), []string{"ok; rule 0: 0 of 1, reset 2000"}},
 		{1999, store.Take, one(count(2, 1)), []string{"rule 0 refuses; rule 0: 0 of 1, reset 1, retry 1"}},
 		{2000, store.Take, one(count(2, 1)), []string{"ok; rule 0: 0 of 1, reset 2000"}},
@@ -28,7 +28,7 @@ var counts = []behaviour{
 		{43_199_999, store.Take, one(count(store.Day, 2)), []string{"ok; rule 0: 0 of 2, reset 1"}},
 		{43_200_000, store.Take, one(count(store.Day, 2)), []string{"ok; rule 0: 1 of 2, reset 86400000"}},
 	}},
-	{name: "count: a limit of 0 refuses all but nothing", steps: []step{
+	{name: "count: a limit of 0 admits only a weight of 0", steps: []step{
 		{0, store.Take, one(count(60, 0)), []string{"rule 0 refuses; rule 0: 0 of 0, reset 60000"}},
 		{1, store.Take, one(weighing(0, count(60, 0))), []string{"ok; rule 0: 0 of 0, reset 60000"}},
 	}},
@@ -38,8 +38,8 @@ var counts = []behaviour{
 	}},
 }
 
-var bases = []behaviour{
-	{name: "base: free up to base a day, then count a time", steps: []step{
+var bases = []behavior{
+	{name: "base: free up to base per day, then count per time", steps: []step{
 		{0, store.Take, one(base(3, 2, 1)), []string{"ok; rule 0: 2 of 3 today, reset 43200000"}},
 		{1, store.Take, one(base(3, 2, 1)), []string{"ok; rule 0: 1 of 3 today, reset 43199999"}},
 		{2, store.Take, one(base(3, 2, 1)), []string{"ok; rule 0: 0 of 1, reset 2000"}},
@@ -48,7 +48,7 @@ var bases = []behaviour{
 		{4003, store.Browse, one(base(3, 2, 1)), []string{"ok; rule 0: 1 of 1, reset 2000"}},
 		{43_200_000, store.Take, one(base(3, 2, 1)), []string{"ok; rule 0: 2 of 3 today, reset 86400000"}},
 	}},
-	{name: "base: a weight is hits one after the other", steps: []step{
+	{name: "base: a weight counts hit by hit", steps: []step{
 		{0, store.Take, one(weighing(4, base(5, 10, 3))), []string{"ok; rule 0: 1 of 5 today, reset 43200000"}},
 		{1, store.Take, one(weighing(4, base(5, 10, 3))), []string{"rule 0 refuses; rule 0: 1 of 5 today, reset 43199999"}},
 		{2, store.Take, one(weighing(3, base(5, 10, 3))), []string{"ok; rule 0: 0 of 3, reset 10000"}},
@@ -56,7 +56,7 @@ var bases = []behaviour{
 		{4, store.Take, one(weighing(0, base(5, 10, 3))), []string{"ok; rule 0: 0 of 3, reset 9998"}},
 		{5, store.Take, one(weighing(4, base(5, 10, 3))), []string{"rule 0 refuses; rule 0: 0 of 3, reset 9997"}},
 	}},
-	{name: "base: yesterday's second window stands in the way", begin: noon + 39_600_000, steps: []step{
+	{name: "base: yesterday's second window still refuses", begin: noon + 39_600_000, steps: []step{
 		{0, store.Take, one(weighing(2, base(2, 7200, 2))), []string{"ok; rule 0: 1 of 2, reset 7200000"}},
 		{0, store.Take, one(base(2, 7200, 2)), []string{"ok; rule 0: 0 of 2, reset 7200000"}},
 		{3_600_000, store.Take, one(weighing(3, base(2, 7200, 2))), []string{"rule 0 refuses; rule 0: 2 of 2 today, reset 86400000, retry 3600000"}},
@@ -76,13 +76,13 @@ var bases = []behaviour{
 		{0, store.Take, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 2, reset 86400000"}},
 		{50_000_000, store.Browse, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 1 today, reset 79600000"}},
 	}},
-	{name: "base: the heaviest weight is arithmetic", steps: []step{
+	{name: "base: the heaviest weight is exact", steps: []step{
 		{0, store.Update, one(weighing(store.MaxWeight, base(1_000_000_000, 60, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 60000"}},
 		{1, store.Peek, one(base(1_000_000_000, 60, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 59999; 2147483648 hits"}},
 	}},
 }
 
-var leaks = []behaviour{
+var leaks = []behavior{
 	{name: "leak: hits leave one by one", steps: []step{
 		{0, store.Take, one(leak(10, 2)), []string{"ok; rule 0: 1 of 2, reset 10000"}},
 		{9000, store.Take, one(leak(10, 2)), []string{"ok; rule 0: 0 of 2, reset 10000"}},
@@ -93,7 +93,7 @@ var leaks = []behaviour{
 		{19_000, store.Browse, one(leak(10, 2)), []string{"ok; rule 0: 1 of 2, reset 1000"}},
 		{20_000, store.Browse, one(leak(10, 2)), []string{"ok; rule 0: 2 of 2, reset 0"}},
 	}},
-	{name: "leak: the newest hits are given back", steps: []step{
+	{name: "leak: a refund gives back the newest hits", steps: []step{
 		{0, store.Take, one(leak(10, 5)), []string{"ok; rule 0: 4 of 5, reset 10000"}},
 		{1000, store.Take, one(weighing(3, leak(10, 5))), []string{"ok; rule 0: 1 of 5, reset 10000"}},
 		{2000, store.Take, one(leak(10, 5)), []string{"ok; rule 0: 0 of 5, reset 10000"}},
@@ -102,7 +102,7 @@ var leaks = []behaviour{
 		{3001, store.Refund, one(weighing(9, leak(10, 5))), []string{"ok; rule 0: 5 of 5, reset 0"}},
 		{3002, store.Take, one(weighing(5, leak(10, 5))), []string{"ok; rule 0: 0 of 5, reset 10000"}},
 	}},
-	{name: "leak: a heavy weight costs no more than a light one", steps: []step{
+	{name: "leak: a heavy weight is exact", steps: []step{
 		{0, store.Take, one(weighing(400_000_000, leak(10, 1_000_000_000))), []string{"ok; rule 0: 600000000 of 1000000000, reset 10000"}},
 		{1000, store.Update, one(weighing(store.MaxWeight, leak(10, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 10000"}},
 		{1001, store.Peek, one(leak(10, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 9999; 2547483648 hits"}},
@@ -121,7 +121,7 @@ var leaks = []behaviour{
 	}},
 }
 
-var tokens = []behaviour{
+var tokens = []behavior{
 	{name: "token: full at first, refilled evenly, rounded up", steps: []step{
 		{0, store.Take, one(weighing(5, token(1, 3, 5))), []string{"ok; rule 0: 0 of 5, reset 1667"}},
 		{0, store.Take, one(token(1, 3, 5)), []string{"rule 0 refuses; rule 0: 0 of 5, reset 1667, retry 334"}},
@@ -130,7 +130,7 @@ var tokens = []behaviour{
 		{334, store.Take, one(weighing(6, token(1, 3, 5))), []string{"rule 0 refuses; rule 0: 0 of 5, reset 1666"}},
 		{9000, store.Peek, one(token(1, 3, 5)), []string{"ok; rule 0: 5 of 5, reset 0"}},
 	}},
-	{name: "token: a burst of 1 is a least interval", steps: []step{
+	{name: "token: a burst of 1 is a minimum interval", steps: []step{
 		{0, store.Take, one(token(7200, 1, 1)), []string{"ok; rule 0: 0 of 1, reset 7200000"}},
 		{7_199_999, store.Take, one(token(7200, 1, 1)), []string{"rule 0 refuses; rule 0: 0 of 1, reset 1, retry 1"}},
 		{7_200_000, store.Take, one(token(7200, 1, 1)), []string{"ok; rule 0: 0 of 1, reset 7200000"}},
@@ -154,8 +154,8 @@ var tokens = []behaviour{
 	}},
 }
 
-// clocks are what a clock that leaps does.
-var clocks = []behaviour{
+// clocks are the cases of clocks that step back, and of unusual days.
+var clocks = []behavior{
 	{name: "clock: back by a minute, count", steps: []step{
 		{100_000, store.Take, one(count(60, 1)), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{40_000, store.Take, one(count(60, 1)), []string{"rule 0 refuses; rule 0: 0 of 1, reset 120000, retry 120000"}},
@@ -182,11 +182,11 @@ var clocks = []behaviour{
 		{0, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 90000000"}},
 		{90_000_000, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 86400000"}},
 	}},
-	{name: "clock: a midnight that is missing", zone: "America/Sao_Paulo", begin: 1_541_286_000_000, steps: []step{
+	{name: "clock: a missing midnight", zone: "America/Sao_Paulo", begin: 1_541_286_000_000, steps: []step{
 		{0, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 14400000"}},
 		{14_400_000, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 82800000"}},
 	}},
-	{name: "clock: a midnight that comes twice", zone: "America/Havana", begin: 1_793_491_200_000, steps: []step{
+	{name: "clock: a midnight that occurs twice", zone: "America/Havana", begin: 1_793_491_200_000, steps: []step{
 		{0, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 14400000"}},
 		{14_400_000, store.Take, one(count(store.Day, 1)), []string{"ok; rule 0: 0 of 1, reset 90000000"}},
 	}},

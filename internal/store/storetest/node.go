@@ -16,22 +16,22 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
-// Node is a redis-server of a test's own on a port of loopback: a server with
-// options, a Sentinel or a node of a Cluster. It ends with the test.
+// Node is a redis-server for one test on a loopback port: a server with options, a
+// Sentinel or a node of a Cluster. It ends with the test.
 type Node struct {
 	process
 	Address string // host:port
-	Dir     string // where it keeps its files
+	Dir     string // folder of its files
 	args    []string
 	options goredis.Options // of clients
 }
 
-// StartNode starts a redis-server that keeps nothing on disk and has these
-// options beside. PORT in them stands for its port, DIR for its folder.
-// Clients of it use client for what they need.
+// StartNode starts a redis-server that keeps nothing on disk, with further options
+// in args. PORT in them is replaced by its port, DIR by its folder. Clients of the
+// node use the options in client.
 func StartNode(t testing.TB, client goredis.Options, args ...string) *Node {
 	t.Helper()
 	n := NewNode(t)
@@ -41,7 +41,7 @@ func StartNode(t testing.TB, client goredis.Options, args ...string) *Node {
 	return n
 }
 
-// NewNode has a port and a folder, and is not started yet.
+// NewNode returns a node with a port and a folder, which is not started.
 func NewNode(t testing.TB) *Node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "koala")
@@ -51,7 +51,7 @@ func NewNode(t testing.TB) *Node {
 	n := &Node{process: process{t: t}, Dir: dir, Address: freeAddress(t)}
 	t.Cleanup(func() {
 		n.Kill()
-		given.Delete(n.Address)
+		taken.Delete(n.Address)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -59,32 +59,32 @@ func NewNode(t testing.TB) *Node {
 	return n
 }
 
-// given are the addresses of this process's nodes, whether these listen yet or
+// taken holds the addresses of this process's nodes, whether these listen yet or
 // not.
-var given sync.Map
+var taken sync.Map
 
-// freeAddress has a port that nobody listens on, nor on the one 10000 above, which
-// nodes of a Cluster talk to each other on. Both are below the ports that
-// connections are given. It is nobody else's in this process.
+// freeAddress returns an address whose port is free, as is the port 10000 above,
+// which nodes of a Cluster use among themselves. Both are below the ephemeral ports.
+// No other node of this process has the address.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := 12000 + rand.IntN(9000)
 		address := fmt.Sprintf("127.0.0.1:%d", port)
-		if _, taken := given.LoadOrStore(address, true); taken {
+		if _, exists := taken.LoadOrStore(address, true); exists {
 			continue
 		}
-		if listens(port) && listens(port+10000) {
+		if isFree(port) && isFree(port+10000) {
 			return address
 		}
-		given.Delete(address)
+		taken.Delete(address)
 	}
 	t.Fatal("no port is free")
 	return ""
 }
 
-// startAtFreePort starts the node for the first time. Where another process has
-// taken its port since that was found free, it gets another one.
+// startAtFreePort starts the node for the first time. If another process has taken
+// its port meanwhile, the node gets another one.
 func (n *Node) startAtFreePort(launch func()) {
 	n.t.Helper()
 	for {
@@ -103,12 +103,13 @@ func (n *Node) startAtFreePort(launch func()) {
 		if err := os.Remove(filepath.Join(n.Dir, "log")); err != nil {
 			n.t.Fatal(err)
 		}
-		given.Delete(n.Address)
+		taken.Delete(n.Address)
 		n.Address = freeAddress(n.t)
 	}
 }
 
-func listens(port int) bool {
+// isFree reports whether a loopback port is free.
+func isFree(port int) bool {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return false
@@ -116,21 +117,20 @@ func listens(port int) bool {
 	return l.Close() == nil
 }
 
-// Port is the port that it listens on.
+// Port returns the port that the node listens on.
 func (n *Node) Port() string {
 	_, port, _ := net.SplitHostPort(n.Address)
 	return port
 }
 
-// Start starts the node, after Kill with what it has on disk, and waits until it
-// answers.
+// Start starts the node with its data on disk, and waits until it answers.
 func (n *Node) Start() {
 	n.t.Helper()
 	n.Launch()
 	n.Await()
 }
 
-// Launch starts the node, after Kill with what it has on disk.
+// Launch starts the node with its data on disk, and does not wait.
 func (n *Node) Launch() {
 	n.t.Helper()
 	args := []string{"--port", n.Port()}
@@ -140,16 +140,15 @@ func (n *Node) Launch() {
 	n.run(append(args, "--bind", "127.0.0.1", "--daemonize", "no", "--dir", n.Dir)...)
 }
 
-// StartSentinel starts the node as a Sentinel of masters, with these lines of
-// its configuration beside.
+// StartSentinel starts the node as a Sentinel, with further lines of configuration.
 func (n *Node) StartSentinel(client goredis.Options, lines ...string) {
 	n.t.Helper()
 	n.options = client
 	n.startAtFreePort(func() { n.launchSentinel(lines) })
 }
 
-// answers tells what keeps the node from answering; that another process answers
-// at its address is such a thing.
+// answers returns an error if the node does not answer, or if another process
+// answers at its address.
 func (n *Node) answers() error {
 	o := n.options
 	o.Addr, o.DialerRetries, o.ReadTimeout, o.MaxRetries = n.Address, 1, time.Second, -1
@@ -157,7 +156,7 @@ func (n *Node) answers() error {
 	defer client.Close()
 	info, err := client.Info(context.Background(), "server").Result()
 	if own := fmt.Sprintf("process_id:%d\r", n.cmd.Process.Pid); err == nil && !strings.Contains(info, own) {
-		return fmt.Errorf("%s is not the %s that was started: %s", n.Address, own, info)
+		return fmt.Errorf("%s is not the started %s: %s", n.Address, own, info)
 	}
 	return err
 }
@@ -195,7 +194,7 @@ func (n *Node) Await() {
 	Eventually(n.t, func() error { return client.Ping(context.Background()).Err() })
 }
 
-// Log is what the node has logged.
+// Log returns the log of the node.
 func (n *Node) Log() string {
 	text, err := os.ReadFile(filepath.Join(n.Dir, "log"))
 	if err != nil {
@@ -211,17 +210,17 @@ func (n *Node) Client() *goredis.Client {
 	return goredis.NewClient(&o)
 }
 
-// SetClient has later clients use o.
+// SetClient sets the options of later clients.
 func (n *Node) SetClient(o goredis.Options) { n.options = o }
 
-// Do sends the node one command and returns the answer.
+// Do sends one command to the node and returns the reply.
 func (n *Node) Do(command ...any) (any, error) {
 	client := n.Client()
 	defer client.Close()
 	return client.Do(context.Background(), command...).Result()
 }
 
-// MustDo is Do where the command has to work.
+// MustDo is Do, and fails the test on an error.
 func (n *Node) MustDo(command ...any) any {
 	n.t.Helper()
 	reply, err := n.Do(command...)
@@ -231,7 +230,7 @@ func (n *Node) MustDo(command ...any) any {
 	return reply
 }
 
-// Eventually waits until f has no error any more.
+// Eventually waits until f returns nil, and fails the test if it never does.
 func Eventually(t testing.TB, f func() error) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {

@@ -7,23 +7,23 @@ import (
 	"testing"
 )
 
-// process is the redis-server that a Server or a Node stands for.
+// process is the redis-server process of a Server or a Node.
 type process struct {
 	t   testing.TB
-	cmd *exec.Cmd // nil while there is none
+	cmd *exec.Cmd // nil while none runs
 }
 
-// Kill ends it at once, as a crash does.
+// Kill ends the process at once, as a crash does.
 func (p *process) Kill() {
 	if p.cmd != nil {
-		// The errors say that it is gone already, or that it was killed.
+		// The errors only report that it had ended, or was killed.
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		p.cmd = nil
 	}
 }
 
-// Pause makes it hang: it takes connections and answers nothing.
+// Pause makes the process hang: it accepts connections and does not answer.
 func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.

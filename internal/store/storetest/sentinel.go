@@ -11,7 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Sentinels are a master, its replicas and the Sentinels that watch them.
+// Sentinels is a master, its replicas and the Sentinels that watch them.
 type Sentinels struct {
 	Master    *Node
 	Replicas  []*Node
@@ -60,7 +60,8 @@ func StartSentinels(t testing.TB, sentinels, replicas int, password string) *Sen
 	return w
 }
 
-// knows returns an error that says what a Sentinel does not know yet.
+// knows returns an error if a Sentinel does not yet know the others and the
+// replicas.
 func knows(s *Node, others, replicas int) error {
 	client := s.Client()
 	defer client.Close()

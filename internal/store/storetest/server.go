@@ -19,8 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/rescue"
 )
 
-// Server is a redis-server of a test's own, on a unix socket in a folder of
-// its own. It ends with the test.
+// Server is a redis-server for one test, on a unix socket. It ends with the test.
 type Server struct {
 	process
 	program string
@@ -28,10 +27,10 @@ type Server struct {
 	opened  atomic.Int64
 }
 
-// StartServer starts a redis-server. The test fails if there is none.
+// StartServer starts a redis-server. The test fails if the program is not found.
 func StartServer(t testing.TB) *Server {
 	t.Helper()
-	// Not t.TempDir: a socket's path has 107 bytes at most.
+	// Not t.TempDir: the path of a socket has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "koala")
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +46,8 @@ func StartServer(t testing.TB) *Server {
 	return s
 }
 
-// find returns the path of a program: that on PATH, else one that the project
-// fetched for its tests into .tools beside go.mod.
+// find returns the path of a program on PATH or, if it is not there, in .tools next
+// to go.mod, where make tools installs programs for tests.
 func find(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -64,11 +63,11 @@ func find(t testing.TB, name string) string {
 		}
 		dir = filepath.Dir(dir)
 	}
-	t.Fatalf("%s is not on PATH nor in .tools: install Redis 6.2 or newer (Debian: apt-get install redis-server), or run make tools", name)
+	t.Fatalf("%s is neither on PATH nor in .tools: install Redis 6.2 or newer (Debian: apt-get install redis-server), or run make tools", name)
 	return ""
 }
 
-// Start starts the server, after Kill with nothing that it knew.
+// Start starts the server without data, also after Kill.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.cmd = exec.Command(s.program, "--port", "0", "--unixsocket", s.socket,
@@ -92,25 +91,24 @@ func (s *Server) Start() {
 // Kill ends the server at once, as a crash does.
 func (s *Server) Kill() {
 	s.process.Kill()
-	_ = os.Remove(s.socket) // what is not there need not go
+	_ = os.Remove(s.socket) // it may not exist
 }
 
-// URL is where the server is, as redis.Options and the command line take
-// it.
+// URL returns the URL of the server for redis.Options and the command line.
 func (s *Server) URL() string { return "unix://" + s.socket }
 
-// Client returns a plain client of the server, for a test to look behind the
-// store. The caller closes it.
+// Client returns a plain client of the server, for direct access to keys. The caller
+// closes it.
 func (s *Server) Client() *goredis.Client {
 	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, DialerRetries: 1, ReadTimeout: patience})
 }
 
-// Open returns a store in the server under a prefix of its own. When the test
-// ends, every key of it must carry an expiry.
+// Open returns a store in the server under a new prefix. When the test ends, every
+// key under the prefix must have an expiry.
 func (s *Server) Open(t testing.TB, change ...func(*redis.Options)) *redis.Store {
 	t.Helper()
-	// The machine of a test may be busy: the budget is a minute, and what plans with
-	// clocks of their own have counted outlives the time that passes between them.
+	// The machine may be busy: the budget is a minute, and counters of plans with
+	// their own clock outlive the real time between the plans.
 	o := redis.Options{URL: s.URL(), Prefix: fmt.Sprintf("t%d", s.opened.Add(1)), Budget: time.Minute, Linger: time.Hour}
 	for _, f := range change {
 		f(&o)
@@ -129,7 +127,7 @@ func (s *Server) Open(t testing.TB, change ...func(*redis.Options)) *redis.Store
 }
 
 // CheckExpiries fails the test for every key under the prefix that Redis would
-// keep for ever.
+// keep forever.
 func (s *Server) CheckExpiries(t testing.TB, prefix string) {
 	t.Helper()
 	client := s.Client()
@@ -151,7 +149,7 @@ func (s *Server) CheckExpiries(t testing.TB, prefix string) {
 }
 
 // Redis starts a redis-server and returns a function that opens stores in it,
-// each under a prefix of its own.
+// each under a new prefix.
 func Redis(t testing.TB, change ...func(*redis.Options)) func(t *testing.T) store.Store {
 	t.Helper()
 	server := StartServer(t)

@@ -10,28 +10,26 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
-// Way is a way to Redis: which of the things that make it quick are on. What is
-// answered is the same in all of them.
+// Way is a set of optimizations of the Redis store. The answers are the same with
+// every Way.
 type Way struct {
 	Name string
 	Set  func(*redis.Options)
 }
 
-// On has all that makes Redis quick, as a store has unless it is told otherwise;
-// Off has none of it.
+// On has all optimizations, which is the default of the store; Off has none.
 var (
 	On  = Way{"all on", func(*redis.Options) {}}
 	Off = Way{"all off", Plain}
 )
 
-// Plain has a store do nothing for speed: each call is sent, by itself. What it
-// answers is what a store with all of it answers.
+// Plain turns all optimizations off: each call is sent to Redis, alone.
 func Plain(o *redis.Options) {
 	o.Batching, o.NoCountPath, o.Refusals = redis.BatchOff, true, -1
 }
 
-// Ways are those that a test of exactness goes: On and Off, and with every the
-// others too, which lack one thing each.
+// Ways returns the Ways for a test of exactness: On and Off and, if every is true,
+// those that lack one optimization each.
 func Ways(every bool) []Way {
 	if !every {
 		return []Way{On, Off}
@@ -41,13 +39,13 @@ func Ways(every bool) []Way {
 		Off,
 		{"pipeline", func(o *redis.Options) { o.Batching = redis.BatchPipeline }},
 		{"no batches", func(o *redis.Options) { o.Batching = redis.BatchOff }},
-		{"no short way", func(o *redis.Options) { o.NoCountPath = true }},
+		{"no short path", func(o *redis.Options) { o.NoCountPath = true }},
 		{"no refusals from memory", func(o *redis.Options) { o.Refusals = -1 }},
 	}
 }
 
-// Of is how many of n rounds a long test goes this way: all of them where
-// everything is on or off, a fifth where one thing is.
+// Of returns how many of n rounds a long test runs with w: all with On and Off, a
+// fifth with the other Ways.
 func (w Way) Of(n int) int {
 	if w.Name == On.Name || w.Name == Off.Name {
 		return n
@@ -55,7 +53,7 @@ func (w Way) Of(n int) int {
 	return n / 5
 }
 
-// InWays runs a test in each of the ways.
+// InWays runs a test with each of the ways.
 func InWays(t *testing.T, ways []Way, test func(t *testing.T, way Way)) {
 	t.Helper()
 	for _, way := range ways {
@@ -63,8 +61,7 @@ func InWays(t *testing.T, ways []Way, test func(t *testing.T, way Way)) {
 	}
 }
 
-// InWaysAtOnce does the same in some of the ways at a time, for tests that mostly
-// wait.
+// InWaysAtOnce is InWays with parallel subtests, for tests that mostly wait.
 func InWaysAtOnce(t *testing.T, ways []Way, test func(t *testing.T, way Way)) {
 	t.Helper()
 	InWays(t, ways, func(t *testing.T, way Way) {
@@ -73,15 +70,15 @@ func InWaysAtOnce(t *testing.T, ways []Way, test func(t *testing.T, way Way)) {
 	})
 }
 
-// InTurn is instances that share their counters and go different ways, as while
-// a change of settings rolls over them: each plan is the next one's.
+// InTurn is several instances that share their counters and use different Ways, as
+// while a change of settings is rolled out. The instances evaluate plans in turn.
 type InTurn struct {
 	Prefix string // of the keys
 	stores []*redis.Store
 	next   atomic.Int64
 }
 
-// Evaluate has the next instance carry out the plan.
+// Evaluate evaluates the plan on the next instance.
 func (s *InTurn) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	return s.stores[s.next.Add(1)%int64(len(s.stores))].Evaluate(ctx, p, a)
 }
@@ -89,9 +86,9 @@ func (s *InTurn) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) 
 // Clear removes the counters.
 func (s *InTurn) Clear(ctx context.Context) error { return s.stores[0].Clear(ctx) }
 
-// OpenInTurn returns two stores in the server under one prefix, as On and as Off.
-// Neither remembers refusals: what the other one gives back it would hear of
-// within a second.
+// OpenInTurn returns two stores in the server under one prefix, with On and Off.
+// Neither remembers refusals: a refund by the other would end them only within a
+// second.
 func (s *Server) OpenInTurn(t testing.TB, change ...func(*redis.Options)) *InTurn {
 	t.Helper()
 	in := &InTurn{Prefix: fmt.Sprintf("turn%d", s.opened.Add(1))}

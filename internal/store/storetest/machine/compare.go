@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	_ "time/tzdata" // the dialogues do not depend on the machine's zones
+	_ "time/tzdata" // so that dialogues do not depend on the zones of the machine
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -28,7 +28,7 @@ func Dialogues(t *testing.T, n int) {
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) }) // the default is valid
 }
 
-// Compare has dialogues with stores and with the model. open returns a store for
+// Compare evaluates random dialogues on stores and on the model. open returns a store for
 // one dialogue and a function that ends it. Few subjects, rules and instants make
 // plans meet often; thresholds change as reloads change them.
 func Compare(t *testing.T, open func() (s store.Store, end func())) {
@@ -47,11 +47,11 @@ func Compare(t *testing.T, open func() (s store.Store, end func())) {
 		for i := range rapid.IntRange(1, 24).Draw(rt, "steps") {
 			now += Move.Draw(rt, "move")
 			p := Plan(rt, now, zone)
-			switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(rt, "again"); { // callers repeat themselves
+			switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(rt, "again"); { // callers repeat calls
 			case again > 0 && again <= len(past):
 				before := past[len(past)-again]
 				p = &store.Plan{Op: before.Op, Now: now, Zone: zone, Sets: before.Sets}
-			case again < 0 && len(past) > 0: // … or nearly so
+			case again < 0 && len(past) > 0: // … or make similar ones
 				p = elsewhere(rt, past[len(past)-1], now)
 				past = append(past, p)
 			default:

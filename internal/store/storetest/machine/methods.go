@@ -39,16 +39,16 @@ func withoutNewest(list []hits, n int64) []hits {
 	return list
 }
 
-func (t *tally) look(r *store.Rule, now, dayEnd int64) view {
+func (t *tally) read(r *store.Rule, now, dayEnd int64) view {
 	switch r.Method {
 	case store.Count:
-		return t.lookCount(r, now, dayEnd)
+		return t.readCount(r, now, dayEnd)
 	case store.Base:
-		return t.lookBase(r, now, dayEnd)
+		return t.readBase(r, now, dayEnd)
 	case store.Leak:
-		return t.lookLeak(r, now)
+		return t.readLeak(r, now)
 	}
-	return t.lookToken(r, now)
+	return t.readToken(r, now)
 }
 
 func (t *tally) add(r *store.Rule, now, dayEnd int64) {
@@ -108,7 +108,7 @@ func (t *tally) refund(r *store.Rule, now int64) {
 	}
 }
 
-func (t *tally) lookCount(r *store.Rule, now, dayEnd int64) view {
+func (t *tally) readCount(r *store.Rule, now, dayEnd int64) view {
 	counted, closes := int64(0), now+r.Time*1000
 	if r.Time == store.Day {
 		closes = dayEnd
@@ -140,7 +140,7 @@ func (t *tally) inSecond(now int64) int64 {
 	return 0
 }
 
-func (t *tally) lookBase(r *store.Rule, now, dayEnd int64) view {
+func (t *tally) readBase(r *store.Rule, now, dayEnd int64) view {
 	today, second := t.today(now), t.inSecond(now)
 	v := view{admits: true, limit: r.Count, remaining: max(0, r.Count-second), reset: r.Time * 1000, hits: today}
 	if now < t.until {
@@ -206,7 +206,7 @@ func (t *tally) young(r *store.Rule, now int64) []hits {
 	return list
 }
 
-func (t *tally) lookLeak(r *store.Rule, now int64) view {
+func (t *tally) readLeak(r *store.Rule, now int64) view {
 	young := t.young(r, now)
 	counted := sum(young)
 	v := view{admits: counted+r.Weight <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted, retry: -1}
@@ -259,7 +259,7 @@ func ceil(x *big.Rat) int64 {
 	return n.Div(n, x.Denom()).Int64()
 }
 
-func (t *tally) lookToken(r *store.Rule, now int64) view {
+func (t *tally) readToken(r *store.Rule, now int64) view {
 	missing := t.missing(r, now)
 	tokens := r.Burst - ceil(missing)
 	v := view{admits: r.Weight <= tokens, limit: r.Burst, remaining: tokens, reset: refill(r, missing), retry: -1, hits: r.Burst - tokens}

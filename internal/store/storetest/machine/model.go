@@ -1,9 +1,9 @@
 // Package machine compares stores with a reference model.
 //
 // The Model is written from the text of the language alone and shares nothing
-// with the stores. The tests of every store put the same random plans to the
-// store and to the model, and compare every answer: Compare one plan at a time,
-// other tests with plans of their own from Plan and Rule.
+// with the stores. The tests of every store evaluate the same random plans on
+// the store and on the model, and compare all answers: Compare one plan at a time,
+// other tests with their own plans from Plan and Rule.
 package machine
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// Model answers plans as section 5 of the rule language says, in the slowest way
-// that is obviously correct: it keeps every hit, copies all its state, counts
+// Model answers plans as section 5 of the rule language specifies, in a slow way that
+// is obviously correct: it keeps every hit, copies all its state, counts
 // the hits of a base rule one by one, and computes token buckets in fractions.
 type Model struct {
 	tallies map[tallyName]tally
@@ -152,7 +152,7 @@ func nothing() store.Answer { return store.Answer{Decider: -1, Reporter: -1, Ret
 func (b *evaluation) walk(s *store.Set) (store.Answer, []store.Rule) {
 	a := nothing()
 	for i := range s.Rules {
-		if v := b.look(&s.Rules[i]); v.admits {
+		if v := b.read(&s.Rules[i]); v.admits {
 			continue
 		} else if !s.Rules[i].Shadow {
 			a.Decider = i
@@ -170,7 +170,7 @@ func (b *evaluation) all(s *store.Set) store.Answer {
 	a, _ := b.walk(s)
 	a.Refusals = nil
 	for i := range s.Rules {
-		if !b.look(&s.Rules[i]).admits {
+		if !b.read(&s.Rules[i]).admits {
 			a.Refusals = append(a.Refusals, i)
 		}
 	}
@@ -185,7 +185,7 @@ func (b *evaluation) report(s *store.Set, a store.Answer) store.Answer {
 	}
 	one := b.p.Op == store.Peek || b.p.Op == store.Reset
 	for i := range s.Rules {
-		v := b.look(&s.Rules[i])
+		v := b.read(&s.Rules[i])
 		if s.Rules[i].Shadow && !one || a.Reporter >= 0 && v.remaining >= a.Remaining {
 			continue
 		}
@@ -217,9 +217,9 @@ func (b *evaluation) giveBack(s *store.Set) {
 	}
 }
 
-func (b *evaluation) look(r *store.Rule) view {
+func (b *evaluation) read(r *store.Rule) view {
 	t := b.tallies[nameOf(r)]
-	return t.look(r, b.now, b.dayEnd)
+	return t.read(r, b.now, b.dayEnd)
 }
 
 func nameOf(r *store.Rule) tallyName { return tallyName{string(r.Subject), r.Return, r.Method} }
