@@ -68,6 +68,9 @@ type Hooks struct {
 	// Lag is called with the lateness of this process's timers, up to 500 times
 	// per second while Redis is in use.
 	Lag func(time.Duration)
+	// Evicted is called with the number of keys that Redis evicted since the last
+	// call, at most every ten seconds per server.
+	Evicted func(int64)
 }
 
 // App is an open engine with its rules and counters. Close it after use.

@@ -27,13 +27,20 @@ type clockWatch struct {
 	logger *slog.Logger
 	begin  time.Time
 	bases  map[string]time.Duration // by clock: its time at begin, calculated from its last reading
+	// evictions are read with the clocks.
+	evictions evictionWatch
 }
 
 // machineClock is the name of this machine's clock in logs.
 const machineClock = "this machine"
 
-func newClockWatch(logger *slog.Logger, begin time.Time) *clockWatch {
-	return &clockWatch{logger: logger, begin: begin, bases: make(map[string]time.Duration)}
+// newClockWatch returns a clockWatch that calls evicted with the number of keys that
+// Redis evicts. evicted may be nil.
+func newClockWatch(logger *slog.Logger, begin time.Time, evicted func(int64)) *clockWatch {
+	return &clockWatch{
+		logger: logger, begin: begin, bases: make(map[string]time.Duration),
+		evictions: evictionWatch{logger: logger, evicted: evicted, before: make(map[string]int64)},
+	}
 }
 
 // record notes that the clock of this name showed the given time, elapsed after
@@ -87,6 +94,7 @@ func (w *clockWatch) recordAll(all []redisconn.Clock, err error) {
 		w.logger.Warn("some clocks of Redis could not be read; their jumps are not detected", "error", err, "remedy", redisconn.Remedy(err))
 	}
 	for _, one := range all {
+		w.evictions.record(one)
 		if one.Within <= clockPrecision {
 			w.record(clockName(one), one.Shows, one.At.Sub(w.begin))
 		}

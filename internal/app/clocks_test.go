@@ -31,7 +31,7 @@ func TestJumpsOfClocksAreLogged(t *testing.T) {
 		{"there and back", []time.Duration{0, time.Minute, 0}, []string{"by=1m0s", "are closed", "by=-1m0s", "for as much longer"}},
 	} {
 		log := new(bytes.Buffer)
-		w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), begin)
+		w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), begin, nil)
 		for i, off := range c.off {
 			passed := time.Duration(i) * clockInterval
 			w.record("Redis", begin.Add(passed+off), passed)
@@ -61,7 +61,7 @@ func TestJumpOfTheClockOfRedisIsLogged(t *testing.T) {
 	}
 	defer r.Close()
 	log := new(bytes.Buffer)
-	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now(), nil)
 	w.bases["Redis"] = time.Duration(w.begin.Add(-time.Hour).UnixNano()) // as if it had been an hour behind
 	for begin := time.Now(); log.Len() == 0; {                           // a slow machine makes readings imprecise
 		if time.Since(begin) > 20*time.Second {
@@ -78,7 +78,7 @@ func TestJumpOfTheClockOfRedisIsLogged(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("the clock of an unreachable Redis:\n%s", log)
 	}
-	stop := background(func(ctx context.Context) { newClockWatch(slog.New(slog.DiscardHandler), time.Now()).run(ctx, r) })
+	stop := background(func(ctx context.Context) { newClockWatch(slog.New(slog.DiscardHandler), time.Now(), nil).run(ctx, r) })
 	stop()
 }
 
@@ -86,7 +86,7 @@ func TestJumpOfTheClockOfRedisIsLogged(t *testing.T) {
 // nodes are read nevertheless.
 func TestUnreadableClockOfANodeIsLogged(t *testing.T) {
 	log := new(bytes.Buffer)
-	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now())
+	w := newClockWatch(slog.New(slog.NewTextHandler(log, nil)), time.Now(), nil)
 	silent := errors.New("node 127.0.0.1:7002: it says nothing")
 	for off := range 2 {
 		now := time.Now()

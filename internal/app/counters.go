@@ -41,7 +41,7 @@ func openCounters(o *Options) (*counters, error) {
 		}
 	}
 	if o.Supervise {
-		c.onClose(background(func(ctx context.Context) { newClockWatch(o.Logger, time.Now()).run(ctx, c.redis) }))
+		c.onClose(background(func(ctx context.Context) { newClockWatch(o.Logger, time.Now(), o.Hooks.Evicted).run(ctx, c.redis) }))
 	}
 	c.closers = append(c.closers, c.closeStores)
 	return c, nil

@@ -38,6 +38,7 @@ type Metrics struct {
 	dropped   prometheus.Counter
 	damaged   prometheus.Counter
 	lag       prometheus.Histogram
+	evicted   prometheus.Counter
 	modes     *prometheus.GaugeVec
 	bounds    *prometheus.CounterVec
 
@@ -87,6 +88,7 @@ func New(b Build) *Metrics {
 			Help:    "Lateness of the timers of this process while it uses Redis, measured every 2 ms: several milliseconds mean that it is short of CPU.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
 		}),
+		evicted:    prometheus.NewCounter(opts("redis_evicted_keys_total", "Keys that Redis evicted, which may be counters: their limits started from zero. Every instance counts them all.")),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
@@ -99,7 +101,7 @@ func New(b Build) *Metrics {
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of changed rule files, by outcome: ok or refused."), []string{"outcome"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.modes, m.bounds,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.modes, m.bounds,
 		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads,
 		buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -168,6 +170,9 @@ func (m *Metrics) DecisionsDropped(n int64) { m.dropped.Add(float64(n)) }
 
 // Damaged counts a key in Redis that did not contain valid counters.
 func (m *Metrics) Damaged() { m.damaged.Inc() }
+
+// Evicted counts n keys that Redis evicted.
+func (m *Metrics) Evicted(n int64) { m.evicted.Add(float64(n)) }
 
 // RedisCalls contains counts of Redis calls since the start.
 type RedisCalls struct {

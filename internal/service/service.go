@@ -114,6 +114,7 @@ func (s *Service) openApp() error {
 			Degraded:  m.Degraded,
 			Damaged:   m.Damaged,
 			Lag:       m.Lagged,
+			Evicted:   m.Evicted,
 		},
 	}
 	if c.Redis != "" {

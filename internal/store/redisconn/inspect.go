@@ -24,18 +24,23 @@ func Inspect(ctx context.Context, client goredis.UniversalClient) ([]Finding, er
 	if err != nil {
 		return denial("INFO", err)
 	}
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[name] = value
-	}
-	list := checkInfo(info)
+	list := checkInfo(parseInfo(text))
 	settings, err := client.ConfigGet(ctx, "*").Result()
 	if err != nil {
 		more, err := denial("CONFIG GET", err)
 		return append(list, more...), err
 	}
 	return append(list, checkSettings(settings)...), nil
+}
+
+// parseInfo returns the values in a reply of INFO by their names.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		info[name] = value
+	}
+	return info
 }
 
 // denial returns the finding that the user may not call a command, or err if it
