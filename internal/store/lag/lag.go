@@ -1,14 +1,16 @@
-// Package lag measures how late this process runs its own timers.
+// Package lag measures how late this process notices what it waits for.
 //
 // A goroutine that is ready to run waits for a CPU while the process is
-// overloaded, throttled, stopped or collecting garbage. Then timeouts expire
-// although the awaited reply has arrived, so a timeout is no evidence against
-// the server. A Probe sets a timer again and again and adds up how late it
-// expires; the time that a caller waited, less the lateness in it, is the time
-// in which this process could have noticed a reply.
+// overloaded, throttled, stopped or collecting garbage, and a busy process looks
+// at its connections only every 10 ms. Then timeouts expire although the awaited
+// reply has arrived, so a timeout is no evidence against the server. A Probe
+// sends itself a byte through a pipe again and again and adds up how late it
+// notices the byte; the time that a caller waited, less the lateness in it, is
+// the time in which this process could have noticed a reply.
 package lag
 
 import (
+	"os"
 	"sync"
 	"time"
 )
@@ -18,41 +20,51 @@ const (
 	// appears punctual for at most one period per wake-up, so it must be well
 	// below the waiting times that are judged.
 	period = 2 * time.Millisecond
-	// tolerance is the lateness that any timer may have.
+	// tolerance is the lateness that any wake-up may have.
 	tolerance = time.Millisecond
 	// idle is how long after the last call of Late the probe stops: an idle
 	// process must not wake up 500 times per second.
 	idle = time.Second
 )
 
-// Probe measures the lateness of timers. Its goroutine runs while Late is being
+// Probe measures the lateness of wake-ups. Its goroutine runs while Late is being
 // called. It is safe for concurrent use.
 type Probe struct {
 	observe func(time.Duration)
 	now     func() time.Time
-	after   func(time.Duration) <-chan time.Time
+	open    func() (waiter, error)
 
 	mu      sync.Mutex
 	late    time.Duration // of all wake-ups so far
 	due     time.Time     // of the next wake-up; zero while the goroutine does not run
 	read    time.Time     // when Late was last called
 	closed  bool
-	stop    chan struct{}
+	waiter  waiter // of the goroutine; nil while it does not run
 	running sync.WaitGroup
+}
+
+// waiter waits as a caller waits for a reply.
+type waiter interface {
+	// wait waits for so long, and reports whether that has passed: not after
+	// close, which may be called at the same time.
+	wait(time.Duration) bool
+	close()
 }
 
 // New returns a probe. It calls observe, if that is not nil, with the lateness of
 // each wake-up, 0 or more; observe must not block.
 func New(observe func(time.Duration)) *Probe {
-	return &Probe{observe: observe, now: time.Now, after: time.After, stop: make(chan struct{})}
+	return &Probe{observe: observe, now: time.Now, open: newEcho}
 }
 
 // Close ends the goroutine for good. It must be called once.
 func (p *Probe) Close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.waiter != nil {
+		p.waiter.close()
+	}
 	p.mu.Unlock()
-	close(p.stop)
 	p.running.Wait()
 }
 
@@ -65,11 +77,9 @@ func (p *Probe) Late() time.Duration {
 	defer p.mu.Unlock()
 	p.read = p.now()
 	if p.due.IsZero() {
-		if p.closed {
+		if p.closed || !p.start() {
 			return p.late
 		}
-		p.due = p.read.Add(period)
-		p.running.Go(p.run)
 	}
 	return p.late + lateness(p.due, p.read)
 }
@@ -82,20 +92,28 @@ func lateness(due, now time.Time) time.Duration {
 	return 0
 }
 
+// start starts the goroutine, and reports whether it did: without a free file
+// descriptor nothing is measured.
+func (p *Probe) start() bool {
+	w, err := p.open()
+	if err != nil {
+		return false
+	}
+	p.waiter, p.due = w, p.read.Add(period)
+	p.running.Go(func() { p.run(w) })
+	return true
+}
+
 // run measures until Close, or until Late was not called for long.
-func (p *Probe) run() {
-	for again := true; again; {
-		select {
-		case <-p.stop:
-			return
-		case <-p.after(period):
-		}
+func (p *Probe) run(w waiter) {
+	for again := true; again && w.wait(period); {
 		var late time.Duration
 		late, again = p.woke()
 		if p.observe != nil {
 			p.observe(max(late, 0))
 		}
 	}
+	w.close()
 }
 
 // woke records a wake-up, and reports whether there is to be another one.
@@ -106,9 +124,38 @@ func (p *Probe) woke() (late time.Duration, again bool) {
 	late = now.Sub(p.due)
 	p.late += lateness(p.due, now)
 	if now.Sub(p.read) > idle {
-		p.due = time.Time{}
+		p.waiter, p.due = nil, time.Time{}
 		return late, false
 	}
 	p.due = now.Add(period)
 	return late, true
+}
+
+// echo waits for a byte that a timer sends through a pipe. It is noticed as a
+// reply of a server is, by the poller of the network.
+type echo struct {
+	reader, writer *os.File
+	timer          *time.Timer
+}
+
+func newEcho() (waiter, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	e := &echo{reader: r, writer: w}
+	e.timer = time.AfterFunc(time.Hour, func() { _, _ = w.Write([]byte{0}) }) // it fails after close
+	return e, nil
+}
+
+func (e *echo) wait(d time.Duration) bool {
+	e.timer.Reset(d)
+	var one [1]byte
+	_, err := e.reader.Read(one[:])
+	return err == nil
+}
+
+func (e *echo) close() {
+	e.timer.Stop()
+	_, _ = e.reader.Close(), e.writer.Close() // a second close fails
 }

@@ -1,6 +1,7 @@
 package lag
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ func TestLateness(t *testing.T) {
 	now, wakeups, observed := time.Unix(0, 0), make(chan time.Time), make(chan time.Duration)
 	p := New(func(d time.Duration) { observed <- d })
 	p.now = func() time.Time { return now }
-	p.after = func(time.Duration) <-chan time.Time { return wakeups }
+	p.open = func() (waiter, error) { return fakeWaiter{wakeups, make(chan struct{}, 2)}, nil }
 	defer p.Close()
 	late := func(want time.Duration) {
 		t.Helper()
@@ -50,23 +51,66 @@ func TestLateness(t *testing.T) {
 // that its pause is not lateness.
 func TestProbeStopsWhileUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wakeups := 0
-		p := New(func(time.Duration) { wakeups++ })
+		var wakeups atomic.Int64
+		p := New(func(time.Duration) { wakeups.Add(1) })
+		p.open = func() (waiter, error) { return fakeWaiter{nil, make(chan struct{}, 2)}, nil }
 		defer p.Close()
 		p.Late()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if most := int(idle/period) + 1; wakeups == 0 || wakeups > most {
-			t.Errorf("%d wake-ups of a probe that is read once; want 1 … %d", wakeups, most)
+		if most := int64(idle/period) + 1; wakeups.Load() == 0 || wakeups.Load() > most {
+			t.Errorf("%d wake-ups of a probe that is read once; want 1 … %d", wakeups.Load(), most)
 		}
 		if got := p.Late(); got != 0 {
 			t.Errorf("late by %v after a pause; want 0", got)
 		}
-		before := wakeups
+		before := wakeups.Load()
 		time.Sleep(10 * period)
 		synctest.Wait()
-		if wakeups == before {
+		if wakeups.Load() == before {
 			t.Error("the probe did not wake up again")
 		}
 	})
+}
+
+// fakeWaiter waits for the test, or for the time of a synctest bubble.
+type fakeWaiter struct {
+	wakeups chan time.Time
+	closed  chan struct{}
+}
+
+func (w fakeWaiter) wait(d time.Duration) bool {
+	var after <-chan time.Time = w.wakeups
+	if after == nil {
+		after = time.After(d)
+	}
+	select {
+	case <-w.closed:
+		return false
+	case <-after:
+		return true
+	}
+}
+
+func (w fakeWaiter) close() { w.closed <- struct{}{} }
+
+// TestEcho checks that the pipe wakes the probe, again after a pause, and that
+// Close ends it at any time.
+func TestEcho(t *testing.T) {
+	for range 100 {
+		observed := make(chan time.Duration, 1)
+		p := New(func(d time.Duration) {
+			select {
+			case observed <- d:
+			default:
+			}
+		})
+		p.Late()
+		<-observed
+		<-observed
+		p.Close()
+		if p.Late() < 0 {
+			t.Error("lateness is negative")
+		}
+	}
 }

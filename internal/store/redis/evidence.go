@@ -21,6 +21,10 @@ type departure struct {
 	late time.Duration // the lateness of timers so far
 }
 
+// mixedSilence is how long a round trip must be silent if another one was
+// answered meanwhile: then Redis is there, and at most a connection hangs.
+const mixedSilence = 50 * time.Millisecond
+
 // evidenceShare is the part of fairTime, or of a smaller budget, in fifths, that
 // a round trip must have been silent: timers are never exact.
 const evidenceShare = 4
@@ -53,15 +57,24 @@ func (b *Batcher) arrived(left departure) {
 
 // silent reports whether a batch that is not answered yet is evidence against
 // Redis.
+// It requires b.mu.
 func (b *Batcher) silent(left departure) bool {
 	waited := b.now().Sub(left.at) - (b.lateness() - left.late)
+	if !b.heard.Before(left.at) {
+		return waited >= mixedSilence
+	}
 	return waited >= min(fairTime, b.budget)*evidenceShare/5
 }
 
 // explain returns the error of an ended call; a timeout that is no evidence
 // against Redis wraps redisconn.ErrStarved.
 func (b *Batcher) explain(c *Call) error {
-	if c.err == nil || !redisconn.TimedOut(c.err) || b.silent(c.left) {
+	if c.err == nil || !redisconn.TimedOut(c.err) {
+		return c.err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.silent(c.left) {
 		return c.err
 	}
 	return fmt.Errorf("%w: %w", redisconn.ErrStarved, c.err)
@@ -77,7 +90,7 @@ func (b *Batcher) withdraw(c *Call, err error) error {
 	if c.state.CompareAndSwap(callWaits, callWithdrawn) {
 		c.Trip = b.trips
 		err = fmt.Errorf("the call was not sent in time: %w", err)
-		silent = b.heard.Before(b.left.at) && b.silent(b.left)
+		silent = b.silent(b.left)
 	} else {
 		silent = b.silent(c.left)
 	}

@@ -33,7 +33,8 @@ func TestEvidence(t *testing.T) {
 		{"behind one that has just left", 100 * ms, false, 3 * ms, 0, false, store.Starved},
 		{"behind one, without a CPU", 100 * ms, false, 15 * ms, 12 * ms, false, store.Starved},
 		{"behind one of several that are answered", 100 * ms, false, 15 * ms, 0, true, store.Starved},
-		{"sent on a silent connection of several", 100 * ms, true, 15 * ms, 0, true, store.Failed},
+		{"sent on a silent connection of several", 100 * ms, true, 15 * ms, 0, true, store.Starved},
+		{"sent on one that is silent for long", 100 * ms, true, 60 * ms, 0, true, store.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now, late := time.Unix(0, 0), 7*time.Hour // that of earlier calls does not matter
