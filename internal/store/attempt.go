@@ -7,6 +7,9 @@ type Attempt struct {
 	// Trip identifies the round trip that failed the call: calls that failed in
 	// one trip count as one failure. 0 means a trip of the call's own.
 	Trip uint64
+	// Unsent reports that the failed call was certainly not sent, and therefore
+	// not counted.
+	Unsent bool
 }
 
 // Health is what one attempt says about the shared store as a whole.

@@ -75,7 +75,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {
-		return store.Attempt{}, err
+		return store.Attempt{Health: store.Starved, Unsent: true}, err
 	}
 	if slot, one := slotOfCall(c); one {
 		c.Slot = slot
@@ -87,7 +87,7 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	err = s.evaluateSplit(ctx, p, a)
-	return judge(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start))}, err), err
+	return judge(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start)), Unsent: errors.Is(err, redisconn.ErrUnsent)}, err), err
 }
 
 // slotOfCall returns the slot of the call's keys, and whether all have the same.

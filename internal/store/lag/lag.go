@@ -136,6 +136,7 @@ func (p *Probe) woke() (late time.Duration, again bool) {
 type echo struct {
 	reader, writer *os.File
 	timer          *time.Timer
+	sent, received [1]byte
 }
 
 func newEcho() (waiter, error) {
@@ -144,14 +145,13 @@ func newEcho() (waiter, error) {
 		return nil, err
 	}
 	e := &echo{reader: r, writer: w}
-	e.timer = time.AfterFunc(time.Hour, func() { _, _ = w.Write([]byte{0}) }) // it fails after close
+	e.timer = time.AfterFunc(time.Hour, func() { _, _ = w.Write(e.sent[:]) }) // it fails after close
 	return e, nil
 }
 
 func (e *echo) wait(d time.Duration) bool {
 	e.timer.Reset(d)
-	var one [1]byte
-	_, err := e.reader.Read(one[:])
+	_, err := e.reader.Read(e.received[:])
 	return err == nil
 }
 

@@ -19,6 +19,9 @@ type counter interface {
 	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
 	seed(r *store.Rule, a *store.Answer, t moment)
+	// raise makes the counter hold at least the hits of a state that another
+	// store reported, for at least as long.
+	raise(r *store.Rule, s *state, t moment)
 	// until returns the instant at which the counter ends: from then on it is like a
 	// zero counter.
 	until() int64

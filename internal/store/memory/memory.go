@@ -5,7 +5,8 @@
 // (count.go), daily for base, slide for leak, bucket for token; counter.go has
 // what they share. The number of identities is bounded: identities beyond it
 // share counters (spill.go), and counters that have ended are swept as the store
-// is used (sweep.go). Seed copies refusals of another store (seed.go).
+// is used (sweep.go). Seed takes over what
+// another store answered: refusals (seed.go) and other states (last.go).
 package memory
 
 import (
@@ -44,6 +45,7 @@ type Store struct {
 	shared   atomic.Uint64 // times that a rule was counted on a shared counter
 	swept    atomic.Int64  // when a shard was last swept, by the clock of plans
 	turn     atomic.Uint32 // index of the shard that is swept next
+	last     atomic.Pointer[states]
 }
 
 var _ store.Store = (*Store)(nil)
@@ -94,6 +96,7 @@ func (m *Store) Clear() {
 		s.subjects, s.spilled, s.peak = make(map[string][]cell), nil, 0
 		s.Unlock()
 	}
+	m.last.Store(nil)
 }
 
 // Evaluate carries out the plan as one atomic step and fills a.

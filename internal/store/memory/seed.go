@@ -17,10 +17,17 @@ const maxSeeded = 1024
 // becomes unreachable stay refused. Seed replaces what m itself had counted for
 // these rules.
 //
+// The counters of other rules that the answers report take over those states when
+// they are next used here, unless they hold more hits.
+//
 // Times are durations from now: the clock of the other store may differ.
 func (m *Store) Seed(p *store.Plan, a *store.Answers) {
 	for i := range a.Sets {
+		if a.Sets[i].Reporter < 0 {
+			continue
+		}
 		if a.Sets[i].Decider < 0 || a.Sets[i].Retry <= 0 || p.Sets[i].Refund {
+			m.record(p, i, &a.Sets[i], a.Now)
 			continue
 		}
 		m.seedRefusal(p, &p.Sets[i].Rules[a.Sets[i].Decider], &a.Sets[i])

@@ -18,13 +18,15 @@ type step struct {
 	hashes  []byte  // of long subjects
 	first   []int   // per set, the index of its first place
 	journal []saved
-	shares  int // number of rules counted on shared counters
+	last    *states // nil if no other store ever answered
+	shares  int     // number of rules counted on shared counters
 }
 
 // place is where a rule's counter is.
 type place struct {
 	subject []byte // as keptUnder returns it
 	shard   *shard
+	hash    uint64
 	counter counter // nil until one is found or made
 	part    uint8   // the shared counter for a subject that does not fit
 }
@@ -45,6 +47,7 @@ func (s *step) carryOut(p *store.Plan, a *store.Answers) (shares int) {
 // prevents deadlocks between steps.
 func (s *step) begin(p *store.Plan) {
 	s.plan, s.locked, s.shares = p, 0, 0
+	s.last = s.memory.last.Load()
 	s.places, s.first, s.journal, s.hashes = s.places[:0], s.first[:0], s.journal[:0], s.hashes[:0]
 	for i := range p.Sets {
 		s.first = append(s.first, len(s.places))
@@ -53,7 +56,7 @@ func (s *step) begin(p *store.Plan) {
 			subject, s.hashes = s.memory.keptUnder(p.Sets[i].Rules[j].Subject, s.hashes)
 			hash := maphash.Bytes(s.memory.seed, subject)
 			s.locked |= 1 << (hash % shards)
-			s.places = append(s.places, place{subject: subject, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
+			s.places = append(s.places, place{subject: subject, hash: hash, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
 		}
 	}
 	for left := s.locked; left != 0; left &= left - 1 {
@@ -280,6 +283,9 @@ func (s *step) own(i, j int) counter {
 	if p.counter == nil {
 		// Not cached if nil: an earlier rule of the plan may still make it.
 		p.counter = p.shard.find(p.subject, &s.plan.Sets[i].Rules[j])
+		if s.last != nil {
+			s.recall(p, &s.plan.Sets[i].Rules[j])
+		}
 	}
 	return p.counter
 }

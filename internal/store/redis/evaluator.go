@@ -107,12 +107,12 @@ func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) 
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redis: no time left for a call: %w", err)
+		return nil, fmt.Errorf("%w: no time left for a call: %w", redisconn.ErrUnsent, err)
 	}
 	now := time.Now()
 	end := e.deadline(ctx, now)
 	if !now.Before(end) {
-		return nil, fmt.Errorf("redis: no time left for a call: %w", context.DeadlineExceeded)
+		return nil, fmt.Errorf("%w: no time left for a call: %w", redisconn.ErrUnsent, context.DeadlineExceeded)
 	}
 	a.Reset(len(p.Sets))
 	c := e.Acquire(p)
@@ -135,7 +135,7 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 	if e.refusals != nil {
 		e.refusals.update(c, p, a, err, &e.calendar)
 	}
-	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip}
+	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip, Unsent: errors.Is(err, redisconn.ErrUnsent)}
 	if c.time.finish() && !abandoned {
 		e.Release(c)
 	}

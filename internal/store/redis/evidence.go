@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -89,7 +88,7 @@ func (b *Batcher) withdraw(c *Call, err error) error {
 	silent := false
 	if c.state.CompareAndSwap(callWaits, callWithdrawn) {
 		c.Trip = b.trips
-		err = fmt.Errorf("the call was not sent in time: %w", err)
+		err = fmt.Errorf("%w in time: %w", redisconn.ErrUnsent, err)
 		silent = b.silent(b.left)
 	} else {
 		silent = b.silent(c.left)
@@ -101,7 +100,7 @@ func (b *Batcher) withdraw(c *Call, err error) error {
 }
 
 // errHopeless is the error of a call that was not queued.
-var errHopeless = fmt.Errorf("%w: %w", redisconn.ErrStarved, errors.New("the calls that wait already take longer than its time"))
+var errHopeless = fmt.Errorf("%w: %w: the calls that wait already take longer than its time", redisconn.ErrStarved, redisconn.ErrUnsent)
 
 // hopeless reports whether c cannot be answered in time, by the number of calls
 // that wait and the time that batches currently take. Such a call only delays

@@ -71,7 +71,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {
-		return store.Attempt{}, err
+		return store.Attempt{Health: store.Starved, Unsent: true}, err
 	}
 	return s.evaluator.Finish(ctx, s.batcher, c, p, a)
 }

@@ -6,8 +6,13 @@
 // probe then checks Redis about every 100 ms. When Redis answers, the gate opens
 // in stages (probe.go). In rescue each instance counts for itself, with a share
 // of each limit (share.go), and what it counts is lost when Redis is back.
-// Refusals by Redis seed the in-process store beforehand, so that identities
-// that are refused when Redis becomes unreachable stay refused.
+// The answers of Redis seed the in-process store beforehand: identities that are
+// refused when Redis becomes unreachable stay refused, and counters start from
+// the state that Redis last reported.
+//
+// A single call may fail although Redis is in use, mostly because this process
+// is short of CPU. The local store decides it too, and what it admits is charged
+// to Redis afterwards (debts.go).
 package rescue
 
 import (
@@ -33,7 +38,7 @@ type Shared interface {
 type Local interface {
 	store.Store
 	// Seed makes the counters of rules that refused in the shared store refuse
-	// here too.
+	// here too, and other counters start from what the shared store reported.
 	Seed(p *store.Plan, a *store.Answers)
 	// ForgetCounted forgets all counters except those that only Seed has set.
 	ForgetCounted()
@@ -51,6 +56,7 @@ type Store struct {
 	gate    gate
 	turn    atomic.Uint32 // counts the calls that came while only a share passes
 	breaker breaker.Breaker
+	debts   debts
 
 	mu       sync.Mutex // guards the rest of the state, and the order of changes
 	state    State
@@ -61,6 +67,7 @@ type Store struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{}
+	paying sync.WaitGroup // the charges of debts
 }
 
 var _ store.Store = (*Store)(nil)
@@ -121,7 +128,9 @@ func New(shared Shared, local Local, o Options) *Store {
 	if err := s.firstCheck(); err != nil {
 		s.leave(err)
 	}
+	s.debts.entries, s.debts.wake = make(map[string]*debt), make(chan struct{}, 1)
 	go s.probe()
+	s.paying.Go(func() { s.charge(s.ctx) })
 	return s
 }
 
@@ -149,12 +158,22 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 				s.breaker.Answered()
 			}
 			s.local.Seed(p, a)
+			// A call that lends announces itself before it reads what was seeded:
+			// either it sees this answer, or this call sees the debt.
+			if s.debts.size.Load() > 0 && s.debts.deduct(p, a) {
+				s.local.Seed(p, a)
+			}
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err // the caller has left: that says nothing about Redis
 		}
 		s.judge(err, attempt, absences)
+		if now, _ := s.gate.load(); now == absences && lends(p, attempt) {
+			err := s.lend(ctx, p, a, attempt.Unsent)
+			a.Degraded = true
+			return err
+		}
 	}
 	err := s.local.Evaluate(ctx, s.inProcess(p), a)
 	a.Degraded = true
@@ -213,4 +232,5 @@ func (s *Store) State() State {
 func (s *Store) Close() {
 	s.cancel()
 	<-s.ended
+	s.paying.Wait()
 }

@@ -106,8 +106,8 @@ func rescueWhenRedisIsKilled(t *testing.T, way storetest.Way) {
 		t.Fatalf("with Redis: %+v", a)
 	}
 	server.Kill()
-	if a, _ := r.take(t); !a.Degraded || a.Sets[0].Remaining != 999 {
-		t.Errorf("the first call after the kill is not answered in process: %+v", a)
+	if a, _ := r.take(t); !a.Degraded || a.Sets[0].Remaining != 998 {
+		t.Errorf("the first call after the kill is not answered in process, from where Redis was: %+v", a)
 	}
 	if s := r.State(); !s.Degraded || s.Err == nil || s.Since.IsZero() {
 		t.Errorf("state %+v, want degraded with an error", s)

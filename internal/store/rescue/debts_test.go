@@ -1,0 +1,241 @@
+package rescue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/memory"
+)
+
+// fakeRedis is a shared store whose answers to takes may be lost, or late.
+type fakeRedis struct {
+	*memory.Store
+	mu     sync.Mutex
+	health store.Health // of the takes
+	counts bool         // takes that fail are counted
+	hold   time.Duration
+}
+
+var errFake = errors.New("no answer")
+
+func (f *fakeRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
+	f.mu.Lock()
+	health, counts, hold := f.health, f.counts, f.hold
+	f.mu.Unlock()
+	if p.Op != store.Take {
+		return store.Attempt{Health: store.Answered}, f.Evaluate(ctx, p, a)
+	}
+	if health == store.Answered {
+		err := f.Evaluate(ctx, p, a)
+		time.Sleep(hold)
+		return store.Attempt{Health: health}, err
+	}
+	if counts {
+		_ = f.Evaluate(ctx, p, a)
+	}
+	return store.Attempt{Health: health, Unsent: !counts}, errFake
+}
+
+func (f *fakeRedis) Check(context.Context) error { return nil }
+
+// becomes changes the answers to takes.
+func (f *fakeRedis) becomes(health store.Health, counts bool, hold time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.health, f.counts, f.hold = health, counts, hold
+}
+
+// openFake opens a store over a fakeRedis.
+func openFake(t *testing.T) (*Store, *fakeRedis) {
+	t.Helper()
+	redis := &fakeRedis{Store: memory.New(memory.Options{}), health: store.Answered}
+	s := New(redis, memory.New(memory.Options{}), Options{})
+	return s, redis
+}
+
+// take takes a hit of a limit per hour, and reports whether it is admitted.
+func (s *Store) take(t *testing.T, subject string, limit int64) (admitted bool, a store.Answers) {
+	t.Helper()
+	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{
+		{Subject: []byte(subject), Return: 1, Method: store.Count, Time: 3600, Count: limit, Weight: 1},
+	}}}}
+	if err := s.Evaluate(context.Background(), p, &a); err != nil {
+		t.Error(err)
+	}
+	return p.Allowed(&a), a
+}
+
+func takeMany(t *testing.T, s *Store, n int, limit int64) (admitted int64) {
+	t.Helper()
+	for range n {
+		if ok, _ := s.take(t, "u", limit); ok {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// TestStarvedCallsTakeWhatRedisHasLeft checks that starved calls are admitted up
+// to what Redis last reported, and are charged to Redis.
+func TestStarvedCallsTakeWhatRedisHasLeft(t *testing.T) {
+	for _, health := range []store.Health{store.Starved, store.Failed} {
+		synctest.Test(t, func(t *testing.T) {
+			s, redis := openFake(t)
+			defer s.Close()
+			if got := takeMany(t, s, 400, 500); got != 400 {
+				t.Fatalf("%d calls were admitted of 500; want 400", got)
+			}
+			redis.becomes(health, false, 0)
+			calls := 300
+			if health == store.Failed {
+				calls = 2 // a third one leaves Redis
+			}
+			got := takeMany(t, s, calls, 500)
+			if want := min(int64(calls), 100); got != want {
+				t.Errorf("%d starved calls were admitted with 100 of 500 left; want %d", got, want)
+			}
+			if s.State().Degraded {
+				t.Error("Redis was left")
+			}
+			redis.becomes(store.Answered, false, 0)
+			// Before the charge, and after it.
+			for range 2 {
+				if ok, a := s.take(t, "u", 500); calls == 300 && (ok || a.Degraded) {
+					t.Errorf("admitted %v in process %v beyond the limit", ok, a.Degraded)
+				}
+				time.Sleep(time.Minute)
+			}
+			if left := 500 - 400 - got; left == 0 {
+				return
+			}
+			// What was owed is in the counter of Redis, and on no other.
+			if _, a := s.take(t, "u", 500); a.Sets[0].Remaining != 500-400-got-3 {
+				t.Errorf("%d remain in Redis; want %d", a.Sets[0].Remaining, 500-400-got-3)
+			}
+			if n := s.debts.size.Load(); n != 0 {
+				t.Errorf("%d debts are left a minute later", n)
+			}
+		})
+	}
+}
+
+// TestLateAnswersYieldToDebts checks that admissions by Redis that arrive after
+// starved calls used up the limit in process are refused.
+func TestLateAnswersYieldToDebts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, redis := openFake(t)
+		defer s.Close()
+		redis.becomes(store.Answered, false, 500*time.Millisecond)
+		var late atomic.Int64
+		var callers sync.WaitGroup
+		for range 30 {
+			callers.Go(func() { late.Add(takeMany(t, s, 1, 60)) })
+		}
+		synctest.Wait() // Redis has counted them, and reported nothing
+		redis.becomes(store.Starved, false, 0)
+		starved := takeMany(t, s, 100, 60)
+		callers.Wait()
+		if starved != 60 || late.Load() != 0 {
+			t.Errorf("%d starved calls and %d late ones were admitted; want 60 and 0", starved, late.Load())
+		}
+	})
+}
+
+// TestAdmissionsNeverExceedALimit takes hits at random: answered, late, starved
+// before or after Redis counted them. No limit is exceeded.
+func TestAdmissionsNeverExceedALimit(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			s, redis := openFake(t)
+			defer s.Close()
+			const identities, limit = 5, 60
+			var mu sync.Mutex
+			admitted := make(map[string]int64)
+			var callers sync.WaitGroup
+			for range 1000 {
+				switch random.IntN(4) {
+				case 0:
+					redis.becomes(store.Starved, random.IntN(2) == 0, 0)
+				case 1:
+					redis.becomes(store.Answered, false, time.Duration(random.IntN(100))*time.Millisecond)
+				default:
+					redis.becomes(store.Answered, false, 0)
+				}
+				subject := fmt.Sprint("u", random.IntN(identities))
+				callers.Go(func() {
+					if ok, _ := s.take(t, subject, limit); ok {
+						mu.Lock()
+						admitted[subject]++
+						mu.Unlock()
+					}
+				})
+				synctest.Wait()
+				time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+			}
+			callers.Wait()
+			for subject, n := range admitted {
+				if n > limit {
+					t.Errorf("seed %d: %s was admitted %d times; want at most %d", seed, subject, n, limit)
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := s.debts.size.Load(); n != 0 {
+				t.Errorf("seed %d: %d debts are left", seed, n)
+			}
+		})
+	}
+}
+
+// TestDebtsAreBounded checks that starved calls of more identities than there
+// may be debts are refused.
+func TestDebtsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, redis := openFake(t)
+		defer s.Close()
+		redis.becomes(store.Starved, false, 0)
+		admitted := 0
+		for i := range maxDebts + 100 {
+			ok, a := s.take(t, fmt.Sprint("u", i), 5)
+			if ok {
+				admitted++
+			} else if got := a.Sets[0]; got.Retry <= 0 || got.Retry > refusedFor || got.Limit != 5 || got.Remaining != 0 {
+				t.Fatalf("a refusal reports %+v; want one for at most %d ms", got, refusedFor)
+			}
+		}
+		if admitted != maxDebts {
+			t.Errorf("%d calls were admitted; want %d", admitted, maxDebts)
+		}
+	})
+}
+
+// TestStrictRulesOweNothing checks that starved calls of rules that refuse in
+// rescue are not charged.
+func TestStrictRulesOweNothing(t *testing.T) {
+	p := &store.Plan{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{{Weight: 1}}}}}
+	if !lends(p, store.Attempt{Health: store.Starved}) {
+		t.Error("a plain rule lends nothing")
+	}
+	for name, change := range map[string]func(*store.Plan, *store.Attempt){
+		"strict":          func(p *store.Plan, _ *store.Attempt) { p.Sets[0].Rules[0].Strict = true },
+		"an update":       func(p *store.Plan, _ *store.Attempt) { p.Op = store.Update },
+		"its own clock":   func(p *store.Plan, _ *store.Attempt) { p.Now = 1 },
+		"one node failed": func(_ *store.Plan, a *store.Attempt) { a.Health = store.Unknown },
+	} {
+		changed := store.Plan{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{{Weight: 1}}}}}
+		attempt := store.Attempt{Health: store.Starved}
+		change(&changed, &attempt)
+		if lends(&changed, attempt) {
+			t.Errorf("%s: it lends", name)
+		}
+	}
+}
