@@ -12,15 +12,15 @@ type Attempt struct {
 	Unsent bool
 }
 
-// Health is what one attempt says about the shared store as a whole.
+// Health is what one attempt shows about the shared store as a whole.
 type Health uint8
 
 // The findings of an attempt.
 const (
-	// Unknown says nothing: the call was refused from memory, or failed at one
+	// Unknown shows nothing: the call was refused from memory, or failed at one
 	// node of several.
 	Unknown Health = iota
-	// Starved says nothing either: the call left the store too little time, or
+	// Starved shows nothing either: the call left the store too little time, or
 	// its time passed in this process, which is short of CPU. The store may
 	// have counted the call.
 	Starved

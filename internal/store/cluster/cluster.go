@@ -71,7 +71,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	return err
 }
 
-// Try is Evaluate, and reports what the attempt says about the Cluster.
+// Try is Evaluate, and reports what the attempt shows about the Cluster.
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {
@@ -103,9 +103,9 @@ func slotOfCall(c *redis.Call) (slot uint16, one bool) {
 	return slot, true
 }
 
-// judge corrects what an attempt says about the Cluster. Each node has a breaker
+// judge corrects what an attempt shows about the Cluster. Each node has a breaker
 // and trips of its own, so only a failed refresh of the slot map is a trip of the
-// whole. An error of one node says nothing about the others. A call that was not
+// whole. An error of one node shows nothing about the others. A call that was not
 // sent because all nodes are unreachable fails for the reason that the nodes
 // failed with, which was no matter of this call's time.
 func judge(attempt store.Attempt, err error) store.Attempt {
@@ -125,7 +125,7 @@ func judge(attempt store.Attempt, err error) store.Attempt {
 	return attempt
 }
 
-// Check returns an error that says why no node of the Cluster can count, or
+// Check returns an error that explains why no node of the Cluster can count, or
 // nil: if one can, calls of the others are answered in process until they can.
 // Each node has a budget of its own, so that one that hangs takes no time from
 // the others; Check takes about two budgets at most.

@@ -25,7 +25,7 @@ func (e *nodeError) Error() string { return fmt.Sprintf("node %s: %v", e.addr, e
 // Unwrap returns the cause.
 func (e *nodeError) Unwrap() error { return e.err }
 
-// ofOneNode reports whether err says nothing about the other nodes of a Cluster.
+// ofOneNode reports whether err shows nothing about the other nodes of a Cluster.
 func ofOneNode(err error) bool {
 	var one *nodeError
 	return errors.As(err, &one) && !one.all

@@ -12,8 +12,8 @@ import (
 // comes first, which shows which rules to count. Sets that the plan itself gives
 // back come last, when nothing can be refused any more.
 //
-// A rule that allows may have had room in the browse and none in the take,
-// because another set of the plan or another caller was first. Then its set is
+// A rule that allows may admit in the browse and refuse in the take, because
+// another set of the plan or another caller was first. Then its set is
 // decided, and the take starts again without the rules from that rule on. Each
 // repetition omits at least one rule more, so it ends.
 func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error {

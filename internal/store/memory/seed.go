@@ -12,7 +12,7 @@ import (
 const maxSeeded = 1024
 
 // Seed makes the counters of rules that refused answer as another store just
-// did: they refuse the same weight for as long as its answer says, and count at
+// did: they refuse the same weight for as long as its answer states, and count at
 // least the hits that it reports. So identities that are refused when Redis
 // becomes unreachable stay refused. Seed replaces what m itself had counted for
 // these rules.
@@ -133,7 +133,7 @@ func (s *slide) seed(r *store.Rule, a *store.Answer, t moment) {
 	}
 }
 
-// seed sets the level so that the weight fits when the answer says.
+// seed sets the level so that the weight fits at the instant that the answer states.
 func (b *bucket) seed(r *store.Rule, a *store.Answer, t moment) {
 	unit := r.Time * 1000
 	level := min(max(r.Weight*unit-a.Retry*r.Count, 0), r.Burst*unit)

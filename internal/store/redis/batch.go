@@ -130,7 +130,7 @@ func (b *Batcher) SendAlone(ctx context.Context, c *Call) error {
 	b.mu.Unlock()
 	defer b.running.Done()
 	c.done = make(chan struct{}, 1)
-	_ = b.sendLone(ctx, c) // a check says nothing about the time that batches take
+	_ = b.sendLone(ctx, c) // a check shows nothing about the time that batches take
 	<-c.done
 	return c.err
 }

@@ -157,8 +157,8 @@ func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned 
 	return false, errors.New("redis: its clock jumps: no calendar day fits it")
 }
 
-// Judge returns what the error of a call that had this time says about Redis. A
-// timeout says nothing if the caller had too little time, or this process too
+// Judge returns what the error of a call that had this time shows about Redis. A
+// timeout shows nothing if the caller had too little time, or this process too
 // little CPU: neither must make Redis unreachable for the others.
 func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
 	switch {
@@ -177,7 +177,7 @@ func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
 	return store.Failed
 }
 
-// Hurried reports whether a call had so little time that its timeout says
+// Hurried reports whether a call had so little time that its timeout shows
 // nothing about Redis.
 func (e *Evaluator) Hurried(given time.Duration) bool { return given < min(fairTime, e.budget) }
 

@@ -67,7 +67,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	return err
 }
 
-// Try is Evaluate, and reports what the attempt says about Redis.
+// Try is Evaluate, and reports what the attempt shows about Redis.
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 	return s.evaluator.Finish(ctx, s.batcher, c, p, a)
 }
 
-// Check returns an error that says why Redis cannot count now, or nil. It
+// Check returns an error that explains why Redis cannot count now, or nil. It
 // connects, runs the script and thereby everything that the script calls. It
 // takes at most about the budget of a call.
 func (s *Store) Check(ctx context.Context) error {

@@ -22,7 +22,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Options say where Redis is and how to connect to it.
+// Options describe where Redis is and how to connect to it.
 type Options struct {
 	// URL is the address of Redis: redis://user:password@host:6379/0,
 	// unix:///path (with ?db=1), redis-sentinel://host:26379,host:26379/master/0,

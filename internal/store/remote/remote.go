@@ -16,9 +16,9 @@ import (
 // concurrent use.
 type Store interface {
 	store.Store
-	// Try is Evaluate, and reports what the attempt says about Redis.
+	// Try is Evaluate, and reports what the attempt shows about Redis.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
-	// Check returns an error that says why Redis cannot count now, or nil.
+	// Check returns an error that explains why Redis cannot count now, or nil.
 	Check(ctx context.Context) error
 	// Inspect returns findings about the version and settings of Redis that
 	// can lose counters or fail calls, with an error if servers did not answer.

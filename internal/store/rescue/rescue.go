@@ -28,9 +28,9 @@ import (
 
 // Shared is the store that all instances share.
 type Shared interface {
-	// Try evaluates the plan and reports what the attempt says about the store.
+	// Try evaluates the plan and reports what the attempt shows about the store.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
-	// Check returns an error that says why the store cannot count now, or nil.
+	// Check returns an error that explains why the store cannot count now, or nil.
 	Check(ctx context.Context) error
 }
 
@@ -95,8 +95,8 @@ type Options struct {
 	OnRescue func(error)
 	// Share is the share of each limit that applies while the local store
 	// answers, above 0 and up to 1: with 1/N, N instances together admit what
-	// one Redis would. Other values mean 1. Shares are rounded down, but leave
-	// room for the weight of the request.
+	// one Redis would. Other values mean 1. Shares are rounded down, but admit
+	// the weight of the request if the whole limit does.
 	Share float64
 }
 
@@ -149,7 +149,7 @@ func (s *Store) firstCheck() error {
 // that in a.Degraded. The error is that of the caller's context or of the plan.
 func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if err := p.Validate(); err != nil {
-		return err // an invalid plan says nothing about Redis
+		return err // an invalid plan shows nothing about Redis
 	}
 	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.turn.Add(1)%everyCall < share {
 		attempt, err := s.shared.Try(ctx, p, a)
@@ -166,7 +166,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
-			return err // the caller has left: that says nothing about Redis
+			return err // the caller has left: that shows nothing about Redis
 		}
 		s.judge(err, attempt, absences)
 		if now, _ := s.gate.load(); now == absences && lends(p, attempt) {
@@ -181,7 +181,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 }
 
 // judge decides whether a failed call makes Redis unreachable. A call from
-// before the last absence says nothing.
+// before the last absence shows nothing.
 func (s *Store) judge(err error, attempt store.Attempt, absences uint32) {
 	if now, _ := s.gate.load(); now != absences {
 		return

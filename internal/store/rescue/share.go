@@ -33,7 +33,7 @@ func (s *Store) inProcess(p *store.Plan) *store.Plan {
 
 // scale reduces each limit of the rule to its share, rounded down. If that is
 // less than the request's weight, the limit becomes the weight, as far as the
-// whole limit has room for it: a share must not refuse forever what Redis would
+// whole limit admits it: a share must not refuse forever what Redis would
 // admit. So N instances admit at most N times the larger of limit × share and
 // the heaviest request.
 func scale(r *store.Rule, share float64) {
