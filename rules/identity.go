@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // identify encodes the identity of the rule's counter: the number of its values, and
@@ -21,7 +22,8 @@ func (m *Matches) identify(r *indexed) []byte {
 }
 
 // Values decodes the identity. It returns the parameters that the rule counts by,
-// ordered by name, with their values in canonical form, and nil for a direct rule.
+// ordered by name, with their values in canonical form, and nil for a direct rule. The
+// name of a parameter from a later source is NAME@KIND, as in Params.SetNamed.
 func (m *Match) Values() []Param {
 	if m.Identity == nil {
 		return nil
@@ -37,6 +39,10 @@ func (m *Match) Values() []Param {
 	for i := range values {
 		length, n := binary.Uvarint(rest)
 		values[i].Value = string(rest[n : n+int(length)])
+		if source, found := strings.CutPrefix(values[i].Value, qualified); found {
+			kind, value, _ := strings.Cut(source, "=")
+			values[i] = Param{Name: values[i].Name + "@" + kind, Value: value}
+		}
 		rest = rest[n+int(length):]
 	}
 	return values
@@ -48,6 +54,9 @@ func (c *Condition) identifies() bool { return !c.Joint && c.form != formAbsent 
 // appendIdentity appends the value as a part of an identity: canonical if the condition
 // compares it as an integer or an address, and trimmed otherwise.
 func (c *Condition) appendIdentity(to []byte, v *value) []byte {
+	if v.source != "" {
+		return c.appendQualified(to, v)
+	}
 	switch {
 	case v.isInteger && c.comparesIntegers():
 		return appendInteger(to, v.integer)
@@ -56,6 +65,28 @@ func (c *Condition) appendIdentity(to []byte, v *value) []byte {
 	}
 	return appendText(to, v.text)
 }
+
+// appendQualified is appendIdentity for a value from a later source of its parameter: it
+// appends a blank, the kind of the source, an equals sign and the value. No other value
+// begins with a blank, so that none equals it.
+func (c *Condition) appendQualified(to []byte, v *value) []byte {
+	var buffer [64]byte
+	text := buffer[:0]
+	switch {
+	case v.isInteger && c.comparesIntegers():
+		text = strconv.AppendInt(text, v.integer, 10)
+	case v.isAddress && c.comparesAddresses():
+		text = v.address.AppendTo(text)
+	default:
+		text = append(text, v.text...)
+	}
+	to = binary.AppendUvarint(to, uint64(len(qualified)+len(v.source)+len("=")+len(text)))
+	to = append(append(to, qualified...), v.source...)
+	return append(append(to, '='), text...)
+}
+
+// qualified begins the parts of identities that have the kind of their source.
+const qualified = " "
 
 // appendInteger appends an integer as a part of an identity: the length in one byte,
 // then the digits.

@@ -52,6 +52,13 @@ func (m *Matches) read(x *index, p *Params) {
 			m.filled = append(m.filled, slot)
 		}
 	}
+	if p != nil {
+		for _, s := range p.later {
+			if slot := m.slot(s.name); slot >= 0 {
+				m.slots[slot].source = sourceWords[s.kind].name
+			}
+		}
+	}
 }
 
 // slot returns the slot of a parameter, -1 if no rule uses it. It keeps the slots of

@@ -13,16 +13,17 @@ type Param struct {
 type Params struct {
 	list   []Param
 	places map[string]int // the indexes of all names, if there are more than fewParams
+	later  []laterSource  // the parameters whose values come from a later source
 }
 
 // fewParams is the number of parameters up to which find searches the list.
 const fewParams = 32
 
-// MakeParams returns Params with the values of a map.
+// MakeParams returns Params with the values of a map, whose names SetNamed reads.
 func MakeParams(values map[string]string) *Params {
 	p := &Params{list: make([]Param, 0, len(values))}
 	for name, value := range values {
-		p.append(name, value)
+		p.SetNamed(name, value)
 	}
 	return p
 }
@@ -67,6 +68,9 @@ func (p *Params) renumber(from int) {
 
 // Set sets the value of name and replaces a previous value.
 func (p *Params) Set(name, value string) {
+	if len(p.later) > 0 {
+		p.forgetSource(name)
+	}
 	if i := p.find(name); i >= 0 {
 		p.list[i].Value = value
 		return
@@ -88,6 +92,7 @@ func (p *Params) Delete(name string) {
 	if i < 0 {
 		return
 	}
+	p.forgetSource(name)
 	p.list = append(p.list[:i], p.list[i+1:]...)
 	if len(p.list) > fewParams {
 		delete(p.places, name)
@@ -112,6 +117,8 @@ func (p *Params) List() []Param {
 func (p *Params) Reset() {
 	clear(p.list)
 	p.list = p.list[:0]
+	clear(p.later)
+	p.later = p.later[:0]
 	if len(p.places) > 0 {
 		clear(p.places) // its keys reference the request
 	}

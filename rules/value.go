@@ -13,6 +13,7 @@ type value struct {
 	isInteger, isAddress bool
 	integer              int64
 	address              netip.Addr
+	source               string // the kind of a later source that supplied it; "" for the first
 }
 
 // read sets v to a request's value.

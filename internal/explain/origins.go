@@ -27,7 +27,7 @@ func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, err
 	if q.call == nil {
 		params := new(rules.Params)
 		for _, e := range q.options.Params {
-			params.Set(e.Key, e.Value)
+			params.SetNamed(e.Key, e.Value)
 		}
 		return params, nil, nil
 	}

@@ -25,7 +25,11 @@ func limit(set *rules.Set, p *rules.Params) {
 		case isBlank(parameter.Value):
 			p.Delete(parameter.Name)
 		case len(parameter.Value) > MaxValue:
-			p.Set(parameter.Name, shorten(parameter.Value))
+			if kind, later := p.LaterSource(parameter.Name); later {
+				p.SetFrom(kind, parameter.Name, shorten(parameter.Value))
+			} else {
+				p.Set(parameter.Name, shorten(parameter.Value))
+			}
 		}
 	}
 	for i := p.Len() - 1; i >= 0 && p.Len() > MaxParams; i-- {

@@ -48,7 +48,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	q.derive(set, p)
 	for _, d := range set.Params {
-		add(p, d.Name, q.declared(d))
+		q.addDeclared(d, p)
 	}
 	if len(segments) > 0 {
 		set.Routes.Match(q.method, segments, p)
@@ -58,7 +58,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	if trustsParamHeaders(r.Door) {
 		for _, d := range set.Params {
 			if d.GatewayHeader != "" {
-				add(p, d.Name, q.gatewayValue(d))
+				q.addGatewayValue(d, p)
 			}
 		}
 	}
@@ -125,8 +125,8 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 	case doorname.Koala:
 		for i := range q.call.Args {
 			a := &q.call.Args[i]
-			if !isOurs(a.Key) && seen.first(a.Key) {
-				add(p, a.Key, q.known(a.Value))
+			if !isOurs(a.Key) && seen.first(a.Key) && a.Key != "" && !isBlank(a.Value) {
+				p.SetNamed(a.Key, a.Value)
 			}
 		}
 	}

@@ -10,16 +10,25 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// declared returns the value of a line of [params], from the first source that has
-// one; "" if none has.
-func (q *original) declared(d *rules.ParamDecl) string {
+// addDeclared adds the parameter of a line of [params], from the first source that has a
+// value.
+func (q *original) addDeclared(d *rules.ParamDecl, p *rules.Params) {
 	for i := range d.Sources {
 		s := &d.Sources[i]
 		if value := q.known(q.source(s)); value != "" {
-			return hashIf(s.Hashed, value)
+			addFrom(p, d, i, hashIf(s.Hashed, value))
+			return
 		}
 	}
-	return ""
+}
+
+// addFrom adds the parameter of a line of [params] from its source i.
+func addFrom(p *rules.Params, d *rules.ParamDecl, i int, value string) {
+	if i == 0 {
+		add(p, d.Name, value)
+	} else if value != "" {
+		p.SetFrom(d.Sources[i].Kind, d.Name, value)
+	}
 }
 
 // source returns the value of one source, "" if it does not exist at this door. The
@@ -78,19 +87,20 @@ func (q *original) parsedCookie(name string) string {
 	return cookie.Value
 }
 
-// gatewayValue returns the value of the gateway's X-Koala-Param header for a parameter
-// with the source `gateway` in [params].
-func (q *original) gatewayValue(d *rules.ParamDecl) string {
+// addGatewayValue adds the parameter of a line of [params] with the source `gateway` from
+// the gateway's X-Koala-Param header.
+func (q *original) addGatewayValue(d *rules.ParamDecl, p *rules.Params) {
 	value := q.header(d.GatewayHeader)
 	if value == "" {
-		return ""
+		return
 	}
 	for i := range d.Sources {
 		if d.Sources[i].Kind == rules.FromGateway {
-			return hashIf(d.Sources[i].Hashed, value)
+			addFrom(p, d, i, hashIf(d.Sources[i].Hashed, value))
+			return
 		}
 	}
-	return value
+	add(p, d.Name, value)
 }
 
 // hashIf returns the first 32 hex digits of the value's SHA-256 if hashed, else the

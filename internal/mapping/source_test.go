@@ -1,8 +1,12 @@
 package mapping
 
-import "github.com/koalagate/koalagate/internal/doorname"
+import (
+	"strings"
+	"testing"
 
-import "testing"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/rules"
+)
 
 func TestSources(t *testing.T) {
 	envoy := func(headers mapHeaders) *Request {
@@ -81,5 +85,43 @@ func TestSources(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			wantParam(t, with(t, "v : "+c.source, ""), c.call, &Options{}, "v", c.want)
 		})
+	}
+}
+
+// A client that sends the address of another as its user must not share its counter.
+func TestLaterSourcesAreMarked(t *testing.T) {
+	set := with(t, "uid : header X-User-Id else gateway else cookie uid else client-ip\nnet : client-ip /24 /64 else sni", "")
+	for _, c := range []struct {
+		headers mapHeaders
+		args    string
+		want    string
+	}{
+		{mapHeaders{"x-user-id": "198.51.100.7"}, "", "uid"},
+		{mapHeaders{"cookie": "uid=198.51.100.7"}, "", "uid@cookie"},
+		{mapHeaders{}, "", "uid@client-ip"},
+		{mapHeaders{"x-koala-param-uid": "ann"}, "", "uid@gateway"},
+		{mapHeaders{}, "?uid=ann", "uid"},
+		{mapHeaders{"cookie": "uid=" + strings.Repeat("x", MaxValue+1)}, "", "uid@cookie"},
+	} {
+		headers := map[string]string{}
+		for name, value := range c.headers {
+			headers[name] = value
+		}
+		call := nginxCall(headers)
+		call.Path += c.args
+		var p rules.Params
+		if err := Params(set, call, &Options{}, &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.FullName("uid"); got != c.want {
+			t.Errorf("%v: the parameter is %s, want %s", c.headers, got, c.want)
+		}
+		if got := p.FullName("net"); got != "net" {
+			t.Errorf("the value of the first source is %s", got)
+		}
+	}
+	var p rules.Params
+	if err := Params(set, &Request{Door: doorname.Koala, Args: []Entry{{"uid@client-ip", "198.51.100.7"}}}, &Options{}, &p); err != nil || p.FullName("uid") != "uid@client-ip" {
+		t.Errorf("koala: %v, %v", p.List(), err)
 	}
 }

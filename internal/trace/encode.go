@@ -42,7 +42,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = jsontext.AppendString(b, p.Name)
+		b = jsontext.AppendString(b, in.Params.FullName(p.Name))
 		b = m.appendTo(append(b, ':'), p.Name, p.Value)
 	}
 	b = strconv.AppendUint(append(b, `},"hits":`...), in.EffectiveHits(), 10)
