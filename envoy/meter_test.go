@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -36,7 +37,7 @@ func readAll(t *testing.T, c *meteredConn, n int) {
 	t.Helper()
 	b := make([]byte, n)
 	for {
-		if _, err := c.Read(b); err == io.EOF {
+		if _, err := c.Read(b); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
 			t.Fatal(err)

@@ -104,8 +104,8 @@ func (s *Server) limitCall(timeout time.Duration) tap.ServerInHandle {
 		if isComplete(ctx) || s.streaming[info.FullMethodName] {
 			return ctx, nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		_ = cancel // gRPC cancels the parent when the call ends
+		ctx, cancel := context.WithTimeout(ctx, timeout) //nolint:gosec // gRPC cancels the parent when the call ends
+		_ = cancel
 		return ctx, nil
 	}
 }
