@@ -85,7 +85,7 @@ func (b *Batcher) explain(c *Call) error {
 func (b *Batcher) withdraw(c *Call, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	silent := false
+	var silent bool
 	if c.state.CompareAndSwap(callWaits, callWithdrawn) {
 		c.Trip = b.trips
 		err = fmt.Errorf("%w in time: %w", redisconn.ErrUnsent, err)
@@ -109,6 +109,6 @@ func (b *Batcher) hopeless(c *Call) bool {
 	if c.until.IsZero() {
 		return false
 	}
-	batches := time.Duration(len(b.waiting)/maxBatch + 1)
-	return b.now().Add(batches * b.pace).After(c.until)
+	batches := int64(len(b.waiting)/maxBatch + 1)
+	return b.now().Add(time.Duration(batches * int64(b.pace))).After(c.until)
 }

@@ -65,8 +65,11 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 
 // isReply reports whether a command with this error, or nil, got a reply.
 func isReply(err error) bool {
-	var reply goredis.Error
-	return err == nil || errors.As(err, &reply)
+	if err == nil {
+		return true
+	}
+	var reply goredis.Error // allocated
+	return errors.As(err, &reply)
 }
 
 // ErrAskingRefused is the error of a call whose node refuses ASKING.

@@ -272,6 +272,6 @@ func (d *debts) sweep(now time.Time) bool {
 func (d *debts) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.size.Add(-int32(len(d.entries))) //nolint:gosec // at most maxDebts and the rules of a plan
+	d.size.Add(-int32(len(d.entries)))
 	clear(d.entries)
 }

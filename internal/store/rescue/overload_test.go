@@ -2,6 +2,7 @@ package rescue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,7 @@ func TestOverloadGivesNoFreshLimits(t *testing.T) {
 				case o.absences.Load() > 0:
 					return fmt.Errorf("Redis was left %d times", o.absences.Load())
 				case o.degraded.Load() == 0:
-					return fmt.Errorf("no call ran out of time")
+					return errors.New("no call ran out of time")
 				}
 				return nil
 			})
