@@ -5,11 +5,9 @@
 package browser
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -18,10 +16,25 @@ import (
 // header, which has the name by which its browser found the address.
 func AllowsHost(host string, names []string) bool {
 	name := hostname(host)
-	if _, err := netip.ParseAddr(name); err == nil {
+	if name == "" || name == "localhost" {
 		return true
 	}
-	return name == "" || name == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(hostname(n), name) })
+	for _, n := range names {
+		if strings.EqualFold(hostname(n), name) {
+			return true
+		}
+	}
+	return isAddress(name)
+}
+
+// isAddress reports whether name is an IP address. It calls netip.ParseAddr, whose errors
+// allocate, only for texts that may be one.
+func isAddress(name string) bool {
+	if strings.IndexByte(name, ':') < 0 && (name[0] < '0' || name[0] > '9') {
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }
 
 // IsPrivateName reports whether a Host header has a name that the public DNS cannot
@@ -34,12 +47,17 @@ func IsPrivateName(host string) bool {
 }
 
 // hostname returns a host in lower case without port, brackets and a final dot.
+// net.SplitHostPort would allocate for a host without a port.
 func hostname(host string) string {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host // without a port
+	name := host
+	if inside, found := strings.CutPrefix(host, "["); found {
+		if address, port, closed := strings.Cut(inside, "]"); closed && (port == "" || port[0] == ':') {
+			name = address
+		}
+	} else if before, port, found := strings.Cut(host, ":"); found && strings.IndexByte(port, ':') < 0 {
+		name = before
 	}
-	return strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+	return strings.TrimSuffix(strings.ToLower(name), ".")
 }
 
 // IsForeign reports whether a page of another origin sent the request, with any method:

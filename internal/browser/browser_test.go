@@ -26,9 +26,24 @@ func TestAllowsHost(t *testing.T) {
 		"127.0.0.1:80:80":    false,
 		"user@127.0.0.1":     false,
 		"xkoala.example":     false,
+		"[::1]evil.example":  false,
+		"::1":                true,
 	} {
 		if got := AllowsHost(host, names); got != want {
 			t.Errorf("AllowsHost(%q) = %v, want %v", host, got, want)
+		}
+	}
+}
+
+func TestKnownHostsDoNotAllocate(t *testing.T) {
+	names := []string{"koala.example"}
+	for _, host := range []string{"127.0.0.1:9981", "127.0.0.1", "[::1]:9981", "localhost", "koala.example", "koalagate", "koalagate.prod.svc:9981"} {
+		if n := testing.AllocsPerRun(100, func() {
+			if !AllowsHost(host, names) && !IsPrivateName(host) {
+				t.Fatalf("%s is not allowed", host)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations, want none", host, n)
 		}
 	}
 }
