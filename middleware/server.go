@@ -30,7 +30,7 @@ const Door = "middleware"
 type EncodedSlashes int
 
 const (
-	// RefuseEncodedSlashes, the zero value, refuses them with 400, and also paths with
+	// RefuseEncodedSlashes is the zero value: it refuses them with 400, and also paths with
 	// a backslash, encoded or not. It suits http.ServeMux and all handlers behind it.
 	RefuseEncodedSlashes EncodedSlashes = iota
 	// SplitEncodedSlashes reads %2F as a slash, for routers that use r.URL.Path, such

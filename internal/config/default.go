@@ -5,7 +5,7 @@ import "time"
 // Default returns the configuration without any settings. Listeners use
 // loopback addresses, so that starting the service does not expose it.
 func Default() Config {
-	return Config{
+	c := Config{
 		Rules: []string{},
 		// Koala's time zone, which its rule files assume.
 		Timezone: "Asia/Shanghai",
@@ -69,29 +69,6 @@ func Default() Config {
 		AdminAddr:  "127.0.0.1:9982",
 		AdminHosts: []string{},
 
-		// A Cluster is meant to distribute the load.
-		ClusterTag: "subject",
-
-		RedisPrefix: "koala",
-		// Far more than Redis needs, and too short for users to notice. A
-		// caller's own deadline shortens it.
-		RedisBudget: 100 * time.Millisecond,
-		// With 64 callers it takes a quarter of the Redis time of separate calls.
-		RedisBatching: "script",
-		// It halves the Redis time for four counters.
-		RedisCountPath: true,
-		// So many callers over their limit cost Redis almost nothing, at the
-		// price of six megabytes here.
-		RedisRefusals: 32768,
-
-		// About 150 MB with one counter each: more identities than most
-		// gateways see in a window, less memory than a small machine has.
-		MaxIdentities: 1_000_000,
-		// The whole limit for each instance: only the operator knows the number
-		// of instances and how evenly callers are spread.
-		RescueShare:  1,
-		FailPolicies: []string{},
-
 		// A gateway on the same machine often runs as another user of the same
 		// group.
 		UnixSocketMode: "0660",
@@ -114,4 +91,32 @@ func Default() Config {
 		// Orchestrators kill after ten seconds or more.
 		DrainTimeout: 8 * time.Second,
 	}
+	c.setStoreDefaults()
+	return c
+}
+
+// setStoreDefaults sets the defaults of the stores.
+func (c *Config) setStoreDefaults() {
+	// A Cluster is meant to distribute the load.
+	c.ClusterTag = "subject"
+
+	c.RedisPrefix = "koala"
+	// Far more than Redis needs, and too short for users to notice. A
+	// caller's own deadline shortens it.
+	c.RedisBudget = 100 * time.Millisecond
+	// With 64 callers it takes a quarter of the Redis time of separate calls.
+	c.RedisBatching = "script"
+	// It halves the Redis time for four counters.
+	c.RedisCountPath = true
+	// So many callers over their limit cost Redis almost nothing, at the
+	// price of six megabytes here.
+	c.RedisRefusals = 32768
+
+	// About 150 MB with one counter each: more identities than most
+	// gateways see in a window, less memory than a small machine has.
+	c.MaxIdentities = 1_000_000
+	// The whole limit for each instance: only the operator knows the number
+	// of instances and how evenly callers are spread.
+	c.RescueShare = 1
+	c.FailPolicies = []string{}
 }
