@@ -34,7 +34,7 @@ UNRACED := rules cmd/koalagate e2e bench/allocations internal/config internal/di
 	internal/mapping internal/probe internal/replay internal/sandbox internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the
 # detector itself would allocate.
-DIALOGUES := AnswersAsTheModel|Behavior|BothPaths|CountPath|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
+DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|BothPaths|CountPath|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
 
 MODULE   := github.com/koalagate/koalagate
 PACKAGES  = $(shell go list ./...)
