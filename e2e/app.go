@@ -26,12 +26,23 @@ func (a *App) Reached() int64 { return a.reached.Load() }
 
 // App starts an application.
 func (s *Stage) App() (*App, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	a := new(App)
+	address, err := s.serve(a)
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Address: l.Addr().String()}
-	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second}
+	a.Address = address
+	return a, nil
+}
+
+// serve serves HTTP with h on a free port until the stage closes, and returns the
+// address.
+func (s *Stage) serve(h http.Handler) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -45,7 +56,7 @@ func (s *Stage) App() (*App, error) {
 		}
 		<-done
 	})
-	return a, nil
+	return l.Addr().String(), nil
 }
 
 // Arrived describes a request as it reached the application.

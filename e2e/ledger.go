@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"sync"
-	"time"
 )
 
 // TraceHeader identifies each request of a test, so that the records of the application
@@ -32,25 +29,12 @@ type Ledger struct {
 
 // Ledger starts a Ledger.
 func (s *Stage) Ledger() (*Ledger, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l := &Ledger{entries: make(map[string][]Entry)}
+	address, err := s.serve(l)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{Address: listener.Addr().String(), entries: make(map[string][]Entry)}
-	server := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // returns ErrServerClosed
-	}()
-	s.closers = append(s.closers, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-		<-done
-	})
+	l.Address = address
 	return l, nil
 }
 
