@@ -21,8 +21,8 @@ func TestGrammarHasEveryWord(t *testing.T) {
 	}
 	grammar, _, _ = strings.Cut(grammar, "```")
 	known := slices.Concat(sectionNames[dictsSection:], methodNames[:], thresholdNames, outcomeNames, failWords, sourceNames(),
-		[]string{ruleKeyword, "timezone", elseWord, hashedWord})
-	terminal := regexp.MustCompile(`"([a-z][a-z0-9-]*)"`)
+		unitNames(&spanUnits), unitNames(&countUnits), []string{ruleKeyword, "timezone", elseWord, hashedWord})
+	terminal := regexp.MustCompile(`"([A-Za-z][a-z0-9-]*)"`)
 	var listed []string
 	for _, m := range terminal.FindAllStringSubmatch(grammar, -1) {
 		listed = append(listed, m[1])
@@ -35,4 +35,12 @@ func TestGrammarHasEveryWord(t *testing.T) {
 			t.Errorf("the grammar lacks %q", word)
 		}
 	}
+}
+
+func unitNames(units *units) []string {
+	names := make([]string, len(units.list))
+	for i, u := range units.list {
+		names[i] = u.name
+	}
+	return names
 }

@@ -73,7 +73,7 @@ func swallowed(value span, known []string) words {
 	return ws
 }
 
-// number reads the value of a word. It returns 0 for a value that it reports, and for
+// number reads the value of a word that is a number without a unit. It returns 0 for a value that it reports, and for
 // a missing one, which words reports.
 func (p *parser) number(w word, least, most int64) int64 {
 	text := w.value.text()
@@ -99,8 +99,6 @@ func (w word) numberHint() string {
 		return "want digits only; " + halfWidthHint(text, "")
 	case strings.ContainsAny(text, ",="):
 		return "want digits only; put a ; before the next word"
-	case w.name.text() == "time":
-		return "want a number of seconds, digits only"
 	case w.name.text() == "result":
 		return "want the number of an entry of [result]"
 	}

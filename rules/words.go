@@ -33,12 +33,12 @@ var counting = []Method{Count, Base, Leak, Token}
 // thresholds are the words of the third bracket. Koala's manual writes
 // `time=1; count=0;` in direct rules.
 var thresholds = []ruleWord{
-	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: numberWord(1, maxTime, func(r *Rule) *int64 { return &r.Time })},
-	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Count })},
-	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Base })},
-	{name: "burst", methods: []Method{Token}, parse: numberWord(1, maxCount, func(r *Rule) *int64 { return &r.Burst })},
-	{name: "erase1", methods: []Method{Leak}, parse: numberWord(0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
-	{name: "erase2", methods: []Method{Leak}, parse: numberWord(0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
+	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Time })},
+	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Count })},
+	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Base })},
+	{name: "burst", methods: []Method{Token}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Burst })},
+	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
+	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},
 }
 
@@ -124,26 +124,27 @@ func (p *parser) parseWords(d *ruleDecl, table []ruleWord, ws words, end span, m
 	}
 }
 
-// numberWord returns the parse function of a word whose value is a number.
-func numberWord(least, most int64, field func(r *Rule) *int64) func(*parser, *ruleDecl, word, bool) {
+// numberWord returns the parse function of a word whose value is a number that may have
+// one of the units.
+func numberWord(units *units, least, most int64, field func(r *Rule) *int64) func(*parser, *ruleDecl, word, bool) {
 	return func(p *parser, d *ruleDecl, w word, used bool) {
 		if !used {
-			p.number(w, 0, mostInt64)
+			p.quantity(w.name.text(), w.value, units, 0, mostInt64)
 			return
 		}
-		*field(d.Rule) = p.limit(w, least, most)
+		*field(d.Rule) = p.limit(w, units, least, most)
 	}
 }
 
-// limit is number, with a finding of its own for 0 where Koala sees no limit.
-func (p *parser) limit(w word, least, most int64) int64 {
+// limit is quantity, with a finding of its own for 0 where Koala sees no limit.
+func (p *parser) limit(w word, units *units, least, most int64) int64 {
 	if n, ok := parseInteger(w.value.text()); ok && n == 0 {
 		if zero, special := noLimit[w.name.text()]; special {
 			p.reportf(w.value, zero.code, zero.hint, "%s=0 would mean no limit", w.name.text())
 			return 0
 		}
 	}
-	return p.number(w, least, most)
+	return p.quantity(w.name.text(), w.value, units, least, most)
 }
 
 func parseCost(p *parser, d *ruleDecl, w word, used bool) {
