@@ -15,6 +15,8 @@ func (p *program) checkCommand() *cobra.Command {
 		Short: "Report mistakes in rule files",
 		Long: "Report mistakes in rule files, which are read as `serve` reads them. PATH is a file, a folder\n" +
 			"of *.conf files, or - for the standard input.\n" +
+			"For a valid rule set the last line is the number of files, rules and warnings, and the hash\n" +
+			"that /readyz shows when the set is active.\n" +
 			"The exit code is 0 without errors, 1 with an error (with --strict also with a warning), and\n" +
 			"2 for an invalid command line. docs/findings.md explains each finding and its fix.",
 		Example: "  koalagate check rules/\n  koalagate check --format github --strict rules.conf",
@@ -32,13 +34,13 @@ func (p *program) checkCommand() *cobra.Command {
 	addParserFlags(c, &files)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		files.Paths, files.Stdin = args, p.stdin
-		_, list, err := files.Load()
+		set, list, err := files.Load()
 		if err != nil {
 			return failure{err}
 		}
 		// The findings are the result of this command, so they go to the standard
 		// output.
-		if err := findings.Write(p.stdout, format.value, list); err != nil {
+		if err := findings.Write(p.stdout, format.value, set, list); err != nil {
 			return failure{err}
 		}
 		if list.HasErrors() || *strict && len(list) > 0 {

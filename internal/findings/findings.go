@@ -21,15 +21,16 @@ const (
 // Formats returns the names of the output formats; the first is the default.
 func Formats() []string { return []string{Text, JSON, GitHub} }
 
-// Write writes list in a format. It returns an error for an unknown format, or
-// the error of writing JSON; a caller that depends on the other formats must
-// detect failed writes in w.
-func Write(w io.Writer, format string, list rules.Findings) error {
+// Write writes list, the findings of set, in a format. The set is nil if the files have
+// errors. Write returns an error for an unknown format, or the error of writing JSON; a
+// caller that depends on the other formats must detect failed writes in w.
+func Write(w io.Writer, format string, set *rules.Set, list rules.Findings) error {
 	switch format {
 	case Text:
 		WriteText(w, list)
+		writeSummary(w, set, len(list))
 	case JSON:
-		return display.JSON(w, NewDocument(list))
+		return display.JSON(w, NewDocument(set, list))
 	case GitHub:
 		writeAnnotations(w, list)
 	default:
@@ -46,12 +47,30 @@ func WriteText(w io.Writer, list rules.Findings) {
 	}
 }
 
+// writeSummary writes the size of a valid set and its hash in one line.
+func writeSummary(w io.Writer, set *rules.Set, warnings int) {
+	if set == nil {
+		return
+	}
+	fmt.Fprintf(w, "%s, %s, %s, hash %s\n", plural(len(set.Sources), "file"), plural(len(set.Rules), "rule"), plural(warnings, "warning"), set.Hash)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Document is the JSON form of findings. docs/formats.md describes it, and
 // programs depend on it: fields may be added but never changed.
 type Document struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
-	Findings []Finding `json:"findings"` // never nil
+	Findings []Finding `json:"findings"`        // never nil
+	Files    int       `json:"files,omitempty"` // of the set, like the fields below; 0 with errors
+	Rules    int       `json:"rules,omitempty"`
+	Hash     string    `json:"hash,omitempty"` // the hash that /readyz shows when the set is active
 }
 
 // Finding is one finding in a Document. Line and Column start at 1; they are 0
@@ -68,9 +87,13 @@ type Finding struct {
 	Source     string `json:"source"`
 }
 
-// NewDocument returns the document that describes list.
-func NewDocument(list rules.Findings) Document {
+// NewDocument returns the document that describes list, the findings of set, which is
+// nil if the files have errors.
+func NewDocument(set *rules.Set, list rules.Findings) Document {
 	d := Document{Findings: make([]Finding, 0, len(list))}
+	if set != nil {
+		d.Files, d.Rules, d.Hash = len(set.Sources), len(set.Rules), set.Hash
+	}
 	for _, f := range list {
 		if f.Severity == rules.Error {
 			d.Errors++

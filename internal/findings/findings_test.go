@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 		findings.Text: list[0].Text() + "\n" + list[1].Text() + "\n",
 	} {
 		var b strings.Builder
-		if err := findings.Write(&b, format, list); err != nil || b.String() != want {
+		if err := findings.Write(&b, format, nil, list); err != nil || b.String() != want {
 			t.Errorf("%s: %v\n got %s\nwant %s", format, err, &b, want)
 		}
 	}
@@ -63,14 +63,46 @@ func TestWriteWithoutFindings(t *testing.T) {
 		findings.Text:   "",
 	} {
 		var b strings.Builder
-		if err := findings.Write(&b, format, nil); err != nil || b.String() != want {
+		if err := findings.Write(&b, format, nil, nil); err != nil || b.String() != want {
 			t.Errorf("%s: %v, got %q, want %q", format, err, &b, want)
 		}
 	}
 }
 
 func TestWriteRejectsUnknownFormats(t *testing.T) {
-	if err := findings.Write(nil, "yaml", list); err == nil || err.Error() != `unknown format "yaml"; want text, json, github` {
+	if err := findings.Write(nil, "yaml", nil, list); err == nil || err.Error() != `unknown format "yaml"; want text, json, github` {
 		t.Error(err)
+	}
+}
+
+func TestWriteDescribesAValidSet(t *testing.T) {
+	set := &rules.Set{Sources: make([]rules.Source, 2), Rules: make([]*rules.Rule, 1), Hash: "c0ffee"}
+	for format, want := range map[string]string{
+		findings.GitHub: "::warning title=W020::no position\n",
+		findings.JSON: `{
+  "errors": 0,
+  "warnings": 1,
+  "findings": [
+    {
+      "code": "W020",
+      "severity": "warning",
+      "file": "",
+      "line": 0,
+      "column": 0,
+      "message": "no position",
+      "source": ""
+    }
+  ],
+  "files": 2,
+  "rules": 1,
+  "hash": "c0ffee"
+}
+`,
+		findings.Text: list[1].Text() + "\n2 files, 1 rule, 1 warning, hash c0ffee\n",
+	} {
+		var b strings.Builder
+		if err := findings.Write(&b, format, set, list[1:]); err != nil || b.String() != want {
+			t.Errorf("%s: %v\n got %s\nwant %s", format, err, &b, want)
+		}
 	}
 }
