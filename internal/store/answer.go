@@ -7,6 +7,15 @@ type Answers struct {
 	Degraded bool
 	// Now is the store's clock at the step, ms since the epoch.
 	Now int64
+	// Wait is the time until the turn of an allowed take, in ms: the longest of its
+	// rules. It is 0 if the take is refused. A browse reports it too.
+	Wait int64
+	// Waiter is the rule behind Wait: the indices of its set and of the rule in the
+	// set. It has a meaning only if Wait is not 0.
+	Waiter [2]int
+	// Undo is what Canceler needs to know of a take that waits; nil if the take
+	// does not wait. Only the store that filled it knows its type.
+	Undo any
 }
 
 // Answer is the result for one set.
@@ -29,6 +38,9 @@ type Answer struct {
 	// Daily reports that the numbers describe the free hits of a Base rule's
 	// day, not its second window.
 	Daily bool
+	// Banned reports that the reporter's subject is banned: Retry and Reset are the
+	// time until the ban ends.
+	Banned bool
 	// Hits is the number of hits counted now, for a Base rule the day's; Peek only.
 	Hits int64
 }
@@ -42,7 +54,7 @@ func (a *Answers) Reset(n int) {
 	for i := range a.Sets {
 		a.Sets[i].Clear()
 	}
-	a.Degraded, a.Now = false, 0
+	a.Degraded, a.Now, a.Wait, a.Undo = false, 0, 0, nil
 }
 
 // Clear empties a and keeps its memory.

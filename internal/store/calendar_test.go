@@ -17,6 +17,7 @@ func location(t testing.TB, name string) *time.Location {
 }
 
 func TestDayEnd(t *testing.T) {
+	date := Period{Unit: Date}
 	for _, c := range []struct {
 		name, zone, now, want string
 	}{
@@ -48,7 +49,7 @@ func TestDayEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := dayEnd(zone, now.UnixMilli()); got != want.UnixMilli() {
+		if got := date.end(zone, now.UnixMilli()); got != want.UnixMilli() {
 			t.Errorf("%s, %s: the day of %s ends at %s, want %s", c.name, c.zone, c.now, time.UnixMilli(got).In(zone), want.In(zone))
 		}
 	}
@@ -82,7 +83,7 @@ func TestDayEndIsTheFirstOtherDate(t *testing.T) {
 			if date(zone, now) != date(zone, now+minute) {
 				end = now + minute // every change of these zones is at a full minute
 			}
-			if got := dayEnd(zone, now); end > 0 && got != end {
+			if got := (Period{Unit: Date}).end(zone, now); end > 0 && got != end {
 				t.Fatalf("%s: the day of %s ends at %s, want %s", c.zone, time.UnixMilli(now).In(zone), time.UnixMilli(got).In(zone), time.UnixMilli(end).In(zone))
 			}
 		}
@@ -90,6 +91,7 @@ func TestDayEndIsTheFirstOtherDate(t *testing.T) {
 }
 
 func TestCalendarAnswersAsDayEnd(t *testing.T) {
+	date := Period{Unit: Date}
 	var c Calendar
 	var callers sync.WaitGroup
 	zones := []*time.Location{
@@ -102,12 +104,12 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 			for i := range int64(3000) {
 				zone := zones[(i*7+caller)%int64(len(zones))]
 				now := 1_324_900_000_000 + i*3_456_789*(1-i%3)
-				d := c.Days(zone, now)
+				d := c.Span(zone, Period{Unit: Date}, now)
 				if d.Begins[1] > now || now >= d.Begins[2] {
 					t.Errorf("%s at %d: not within %v", zone, now, d.Begins)
 				}
 				for j := range 3 {
-					if got := dayEnd(zone, d.Begins[j]); got != d.Begins[j+1] {
+					if got := date.end(zone, d.Begins[j]); got != d.Begins[j+1] {
 						t.Errorf("%s at %d: the day from %d ends at %d, want %d", zone, now, d.Begins[j], d.Begins[j+1], got)
 					}
 				}
@@ -117,17 +119,91 @@ func TestCalendarAnswersAsDayEnd(t *testing.T) {
 	callers.Wait()
 }
 
+func TestUnitEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, zone string
+		period     Period
+		now, want  string
+	}{
+		{"a minute", "UTC", Period{Unit: Minute}, "2026-06-01T12:00:59.999Z", "2026-06-01T12:01:00Z"},
+		{"a minute of a zone with seconds", "Africa/Monrovia", Period{Unit: Minute}, "1970-01-01T00:00:00Z", "1970-01-01T00:00:30Z"},
+		{"an hour of a zone with minutes", "Asia/Kathmandu", Period{Unit: Hour}, "2026-06-01T12:10:00+05:45", "2026-06-01T13:00:00+05:45"},
+		{"an hour that comes twice", "America/New_York", Period{Unit: Hour}, "2026-11-01T01:10:00-04:00", "2026-11-01T02:00:00-05:00"},
+		{"the second of them", "America/New_York", Period{Unit: Hour}, "2026-11-01T01:10:00-05:00", "2026-11-01T02:00:00-05:00"},
+		{"the hour before a missing one", "America/New_York", Period{Unit: Hour}, "2026-03-08T01:10:00-05:00", "2026-03-08T03:00:00-04:00"},
+		{"half an hour twice", "Australia/Lord_Howe", Period{Unit: Hour}, "2026-04-05T01:40:00+11:00", "2026-04-05T02:00:00+10:30"},
+		{"a week from Sunday", "Asia/Shanghai", Period{Week, 0}, "2026-06-07T23:59:59+08:00", "2026-06-08T00:00:00+08:00"},
+		{"a week from Monday", "Asia/Shanghai", Period{Week, 1}, "2026-06-08T00:00:00+08:00", "2026-06-15T00:00:00+08:00"},
+		{"a week that begins on Sunday", "Asia/Shanghai", Period{Week, 7}, "2026-06-08T00:00:00+08:00", "2026-06-14T00:00:00+08:00"},
+		{"a week over the year's end", "Asia/Shanghai", Period{Week, 3}, "2026-12-31T00:00:00+08:00", "2027-01-06T00:00:00+08:00"},
+		{"the week of 169 hours", "America/New_York", Period{Week, 1}, "2026-10-26T00:00:00-04:00", "2026-11-02T00:00:00-05:00"},
+		{"a month", "America/New_York", Period{Month, 0}, "2026-11-30T23:59:59-05:00", "2026-12-01T00:00:00-05:00"},
+		{"December", "UTC", Period{Month, 1}, "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+		{"a month from the 15th, before it", "UTC", Period{Month, 15}, "2026-12-14T23:00:00Z", "2026-12-15T00:00:00Z"},
+		{"a month from the 15th, after it", "UTC", Period{Month, 15}, "2026-12-15T00:00:00Z", "2027-01-15T00:00:00Z"},
+		{"a month from the 31st in February", "UTC", Period{Month, 31}, "2026-01-31T00:00:00Z", "2026-02-28T00:00:00Z"},
+		{"a month from the 31st after February", "UTC", Period{Month, 31}, "2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"},
+		{"a month from the 31st in April", "UTC", Period{Month, 31}, "2026-04-29T00:00:00Z", "2026-04-30T00:00:00Z"},
+		{"a month from the 30th in a leap year", "UTC", Period{Month, 30}, "2028-02-28T00:00:00Z", "2028-02-29T00:00:00Z"},
+		{"a month from the 29th", "UTC", Period{Month, 29}, "2027-02-27T00:00:00Z", "2027-02-28T00:00:00Z"},
+		{"a year", "Pacific/Apia", Period{Unit: Year}, "2011-06-01T00:00:00-11:00", "2012-01-01T00:00:00+14:00"},
+	} {
+		zone := location(t, c.zone)
+		now, err := time.Parse(time.RFC3339Nano, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := time.Parse(time.RFC3339Nano, c.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.period.end(zone, now.UnixMilli()); got != want.UnixMilli() {
+			t.Errorf("%s, %s: the unit of %s ends at %s, want %s", c.name, c.zone, c.now, time.UnixMilli(got).In(zone), want.In(zone))
+		}
+	}
+}
+
+// TestUnitEndIsTheFirstOtherUnit checks that every instant of a span lies in the same
+// local unit as its beginning, and its end in another, around every change of the
+// clocks of some zones.
+func TestUnitEndIsTheFirstOtherUnit(t *testing.T) {
+	layouts := map[Unit]string{Minute: "2006-01-02 15:04", Hour: "2006-01-02 15", Date: "2006-01-02", Month: "2006-01", Year: "2006"}
+	for _, name := range []string{"America/New_York", "Australia/Lord_Howe", "America/Havana", "Pacific/Apia", "America/Goose_Bay", "Asia/Kathmandu"} {
+		zone := location(t, name)
+		_, change := time.Date(2010, 6, 1, 0, 0, 0, 0, zone).ZoneBounds()
+		for changes := 0; changes < 6 && !change.IsZero(); changes++ {
+			for unit, layout := range layouts {
+				p := Period{Unit: unit}
+				local := func(ms int64) string { return time.UnixMilli(ms).In(zone).Format(layout) }
+				for minutes := int64(-150); minutes <= 150; minutes++ {
+					now := change.UnixMilli() + minutes*60_000
+					s := p.around(zone, now)
+					if now < s.Begins[1] || now >= s.Begins[2] || local(s.Begins[2]) == local(now) || local(s.Begins[1]-1) == local(now) {
+						t.Fatalf("%s: the unit %d of %s is %v", name, unit, time.UnixMilli(now).In(zone), s.Begins)
+					}
+					for at := now; at < s.Begins[2] && at < now+200*60_000; at += 60_000 {
+						if local(at) != local(now) {
+							t.Fatalf("%s: the unit %d of %s ends at %s, want %s", name, unit, time.UnixMilli(now).In(zone), time.UnixMilli(s.Begins[2]).In(zone), time.UnixMilli(at).In(zone))
+						}
+					}
+				}
+			}
+			_, change = change.ZoneBounds()
+		}
+	}
+}
+
 func BenchmarkCalendar(b *testing.B) {
 	zone, now := location(b, "America/New_York"), time.Now().UnixMilli()
 	b.Run("known", func(b *testing.B) {
 		var c Calendar
 		for b.Loop() {
-			c.Days(zone, now)
+			c.Span(zone, Period{Unit: Date}, now)
 		}
 	})
 	b.Run("unknown", func(b *testing.B) {
 		for b.Loop() {
-			daysAround(zone, now)
+			Period{Unit: Date}.around(zone, now)
 		}
 	})
 }

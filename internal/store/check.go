@@ -20,6 +20,9 @@ func (p *Plan) Validate() error {
 	if p.Now < 0 || p.Now > maxNow {
 		return fmt.Errorf("plan: now is %d; want 0 … %d ms", p.Now, int64(maxNow))
 	}
+	if p.Patience < 0 {
+		return fmt.Errorf("plan: patience is %d ms; want 0 or more", p.Patience)
+	}
 	rules := 0
 	for i := range p.Sets {
 		if rules += len(p.Sets[i].Rules); rules > MaxRules {
@@ -40,7 +43,15 @@ const (
 	maxReturn = 1<<31 - 1
 	maxTime   = 366 * Day
 	maxLimit  = 1<<32 - 1
+	maxBan    = 366 * Day
+	maxWait   = 60_000 // ms
 )
+
+// waitFits reports whether burst × time plus count × wait of a token rule, in ms, is
+// at most 2^53.
+func (r *Rule) waitFits() bool {
+	return r.Wait == 0 || r.Count <= (MaxCounter+1-r.Burst*r.Time*1000)/r.Wait
+}
 
 // fault describes what is invalid about a rule, "" if it is valid.
 func (r *Rule) fault() string {
@@ -49,10 +60,22 @@ func (r *Rule) fault() string {
 		return "return is out of range"
 	case r.Weight < 0 || r.Weight > MaxWeight:
 		return "weight is out of range"
-	case r.Time < 1 || r.Time > maxTime:
+	case r.Unit < Minute && (r.Time < 1 || r.Time > maxTime):
 		return "time is out of range"
+	case r.Unit > Year || r.Unit != Seconds && r.Method != Count:
+		return "unit is unknown, or not that of a count rule"
+	case r.From > 31 || r.From > 7 && r.Unit != Month || r.From > 0 && r.Unit != Week && r.Unit != Month:
+		return "from is out of range"
 	case r.Count < 0 || r.Count > maxLimit:
 		return "count is out of range"
+	}
+	switch {
+	case r.Overdraft && r.Method == Base:
+		return "a base rule has no overdraft"
+	case r.Ban < 0 || r.Ban > maxBan || r.Ban > 0 && r.Method != Count && r.Method != Leak:
+		return "ban is out of range, or not that of a count or leak rule"
+	case r.Wait < 0 || r.Wait > maxWait || r.Wait > 0 && r.Method != Token:
+		return "wait is out of range, or not that of a token rule"
 	}
 	switch r.Method {
 	case Count, Leak:
@@ -61,8 +84,8 @@ func (r *Rule) fault() string {
 			return "base is out of range"
 		}
 	case Token:
-		if r.Count < 1 || r.Burst < 1 || r.Burst > (MaxCounter+1)/(r.Time*1000) {
-			return "count or burst is out of range"
+		if r.Count < 1 || r.Burst < 1 || r.Burst > (MaxCounter+1)/(r.Time*1000) || !r.waitFits() {
+			return "count, burst or wait is out of range"
 		}
 	default:
 		return "unknown method"

@@ -45,6 +45,22 @@ const (
 // Day is the Time that makes a Count window the calendar day, in seconds.
 const Day = 86400
 
+// Unit is the unit of the windows of a Count rule. The numbers are part of the
+// encoding of plans and never change.
+type Unit uint8
+
+// The units. The calendar units are those of the plan's zone.
+const (
+	Seconds Unit = 0 // windows of Time seconds that their first hit opens; Time Day: the calendar day
+	Epoch   Unit = 1 // windows of Time seconds that begin at whole multiples of Time since 1970 UTC
+	Minute  Unit = 2
+	Hour    Unit = 3
+	Date    Unit = 4 // the calendar day
+	Week    Unit = 5 // begins on the day From, 1 (Monday) … 7; 0 is 1
+	Month   Unit = 6 // begins on the day From, 1 … 31, or on the last day of a shorter month; 0 is 1
+	Year    Unit = 7
+)
+
 // MaxWeight is the largest weight of a rule. Callers of Evaluate refuse larger ones.
 const MaxWeight = 1 << 31
 
@@ -66,6 +82,11 @@ type Plan struct {
 	Now  int64          // ms since the epoch; 0: the store's own clock
 	Zone *time.Location // of the calendar days; never nil
 	Sets []Set
+
+	// Patience is the longest time that the caller of a take can wait for its
+	// turn, in ms. A rule with Wait admits a weight that must wait longer only
+	// if neither its own Wait nor Patience is exceeded.
+	Patience int64
 
 	// InRescue reports that the plan is evaluated in process because Redis is
 	// unreachable. Only then do Strict rules refuse. Package rescue sets it.
@@ -89,12 +110,25 @@ type Rule struct {
 	Subject []byte // the counted identity: any bytes; equal bytes are one subject
 	Return  int64  // the rule's number, 0 … 2 147 483 647; with Subject and Method it identifies the counter
 	Weight  int64  // 0 … MaxWeight
-	Time    int64  // seconds
+	Time    int64  // seconds; not used by calendar units
+	Unit    Unit   // Count only
+	From    uint8  // Week and Month only
 	Count   int64
 	Base    int64 // Base only
 	Burst   int64 // Token only
 	Method  Method
 	Shadow  bool // never decides; counted like the others
+	// Overdraft records the weight when a take reaches the rule, whatever the
+	// verdict of the rule, of its set and of the other sets. A bucket goes below
+	// empty. Count, Leak and Token only.
+	Overdraft bool
+	// Ban is the length of the ban that a refusal of a take opens, in seconds; 0
+	// opens none. Until it ends the rule refuses everything and records nothing.
+	// Then the counter is unused. Count and Leak only.
+	Ban int64
+	// Wait is the longest wait for a turn, in ms; 0 refuses what does not fit
+	// now. Token only.
+	Wait int64
 	// Lenient rules do not decide in rescue; they are still counted.
 	Lenient bool
 	// Strict rules refuse, in rescue, every take that reaches them, whatever
@@ -113,4 +147,14 @@ type Store interface {
 	// means that the plan was not decided; it may have been counted, but was
 	// never admitted.
 	Evaluate(ctx context.Context, p *Plan, a *Answers) error
+}
+
+// Canceler is a store that can give back a take whose caller left while it waited
+// for its turn.
+type Canceler interface {
+	// Cancel gives back everything that a take of p counted, whose answers a are.
+	// The store gives back at most what is still there of that take, and never
+	// admits one hit too many. The call is not repeated; the hits of a lost one stay
+	// until their windows end. Nothing is given back for answers without Undo.
+	Cancel(ctx context.Context, p *Plan, a *Answers) error
 }

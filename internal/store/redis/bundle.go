@@ -19,7 +19,7 @@ type bundle struct {
 	first  int     // the number of those of subjects
 	table  []*name // hash table of the names; its length is a power of two
 	shapes []form
-	zones  []store.Days
+	zones  []store.Span
 	body   numbers // the requests
 	blob   numbers // the argument
 	args   []any
@@ -66,7 +66,7 @@ func (b *bundle) fail(err error) {
 // pack encodes the script's argument. shortcut allows the script's short path;
 // linger is in ms; daysOf returns the days that the script may choose from for a
 // plan of a zone and a clock.
-func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) store.Days) {
+func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) store.Span) {
 	b.counts = shortcut
 	b.index()
 	b.zones, b.shapes = b.zones[:0], b.shapes[:0]
@@ -98,7 +98,7 @@ func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, i
 }
 
 // request appends a call's shape and keys.
-func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Days) {
+func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Span) {
 	zone := 0
 	if c.daily {
 		zone = b.zone(daysOf(c.zone, c.now))
@@ -120,7 +120,7 @@ func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Days)
 }
 
 // zone returns the number of a zone's days in the bundle, from 1.
-func (b *bundle) zone(d store.Days) int {
+func (b *bundle) zone(d store.Span) int {
 	for i := range b.zones {
 		if b.zones[i] == d {
 			return i + 1

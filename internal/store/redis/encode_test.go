@@ -46,8 +46,8 @@ func TestNumbersUnpackAsPacked(t *testing.T) {
 }
 
 // noon returns the days around a small instant.
-func noon(*time.Location, int64) store.Days {
-	return store.Days{Zone: time.UTC, Begins: [4]int64{-1, 1, 2, 3}}
+func noon(*time.Location, int64) store.Span {
+	return store.Span{Zone: time.UTC, Begins: [4]int64{-1, 1, 2, 3}}
 }
 
 func TestPack(t *testing.T) {

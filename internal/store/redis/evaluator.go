@@ -209,11 +209,11 @@ func (e *Evaluator) deadline(ctx context.Context, now time.Time) time.Time {
 
 // days returns the days that the script may choose from for a plan of a zone
 // and a clock.
-func (e *Evaluator) days(zone *time.Location, now int64) store.Days {
+func (e *Evaluator) days(zone *time.Location, now int64) store.Span {
 	if now == 0 {
 		now = time.Now().UnixMilli() + e.skew.Load()
 	}
-	return e.calendar.Days(zone, now)
+	return e.calendar.Span(zone, store.Period{Unit: store.Date}, now)
 }
 
 // Budget returns the bound of a call.
