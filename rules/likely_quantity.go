@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +12,7 @@ func likelyQuantity(text string, units *units, most int64) string {
 		return ""
 	}
 	most = min(most, maxExact)
-	total, last := int64(0), int64(1) // last is the factor of the last unit
+	total, last := int64(0), int64(0) // last is the factor of the last unit, 0 without one
 	for rest := ungroup(text); rest != ""; {
 		end := len(rest) - len(strings.TrimLeft(rest, "0123456789_."))
 		thousandths, ok := parseThousandths(strings.ReplaceAll(rest[:end], "_", ""))
@@ -25,6 +24,9 @@ func likelyQuantity(text string, units *units, most int64) string {
 			return ""
 		}
 		total, last = total+thousandths*factor/1000, factor
+		if word == "" {
+			last = 0
+		}
 	}
 	if total <= 0 || total > most {
 		return ""
@@ -34,17 +36,16 @@ func likelyQuantity(text string, units *units, most int64) string {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// spellQuantity returns a number with the unit of the factor if there is one, else with
-// the largest unit that has no remainder.
+// spellQuantity returns a number with the unit of the factor, or with the largest one, as
+// long as it has no remainder. A factor of 0 is no unit.
 func spellQuantity(n, factor int64, units *units) string {
-	for _, exact := range []bool{true, false} {
-		for _, u := range slices.Backward(units.list) {
-			if n%u.factor == 0 && factor > 1 && (u.factor == factor || !exact) {
-				return strconv.FormatInt(n/u.factor, 10) + u.name
-			}
+	best := unit{}
+	for _, u := range units.list {
+		if factor > 0 && best.factor != factor && n%u.factor == 0 {
+			best = u
 		}
 	}
-	return strconv.FormatInt(n, 10)
+	return strconv.FormatInt(n/max(best.factor, 1), 10) + best.name
 }
 
 // likelyFactor returns the factor of a unit that is misspelled, 1 for no unit.

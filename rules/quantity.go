@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -89,7 +90,7 @@ func (p *parser) reportQuantity(name string, value span, units *units, most int6
 		f.Hint = "want digits only; " + halfWidthHint(text, "")
 	case f.Suggestion == "" && strings.ContainsAny(text, ",="):
 		f.Hint = "want digits only; put a ; before the next word"
-	case suffix != text && isLetters(suffix):
+	case suffix != text && isLetters(suffix) && !slices.ContainsFunc(units.list, func(u unit) bool { return u.name == suffix }):
 		f.Message, f.Hint = fmt.Sprintf("unknown unit %q in %s=%s", suffix, name, value.mention()), "want "+unitList(units)
 	case strings.Contains(text, "_"):
 		f.Message, f.Hint = fmt.Sprintf("misplaced underscore in %s=%s", name, value.mention()), "want underscores between digits only"
