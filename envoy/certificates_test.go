@@ -18,18 +18,19 @@ import (
 
 	"github.com/koalagate/koalagate/e2e/certs"
 	"github.com/koalagate/koalagate/envoy"
+	"github.com/koalagate/koalagate/internal/certificates"
 )
 
 // vault is a folder with the certificate files of a server, and their authorities.
 type vault struct {
 	*testing.T
 	dir   string
-	files envoy.CertificateFiles
+	files certificates.Files
 }
 
 func newVault(t *testing.T) *vault {
 	v := &vault{T: t, dir: t.TempDir()}
-	v.files = envoy.CertificateFiles{Cert: v.path("tls.crt"), Key: v.path("tls.key")}
+	v.files = certificates.Files{Cert: v.path("tls.crt"), Key: v.path("tls.key")}
 	return v
 }
 
@@ -74,9 +75,9 @@ func (v *vault) admitCallersOf(a *certs.Authority) {
 	v.write(v.files.ClientCA, a.Cert)
 }
 
-func (v *vault) load(log *syncBuffer) *envoy.Certificates {
+func (v *vault) load(log *syncBuffer) *certificates.Certificates {
 	v.Helper()
-	c, err := envoy.LoadCertificates(v.files, slog.New(slog.NewTextHandler(log, nil)))
+	c, err := certificates.Load(v.files, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -253,57 +254,4 @@ func TestNoCallFailsWhenCertificatesChange(t *testing.T) {
 	}
 	stopped.Store(true)
 	callers.Wait()
-}
-
-func TestInvalidCertificatesAreNamedAtStart(t *testing.T) {
-	v := newVault(t)
-	ca := v.authority("ca")
-	pair, other := v.sign(ca, "koalagate"), v.sign(ca, "other")
-	v.serve(pair)
-	good := v.files
-	for name, text := range map[string][]byte{
-		"other.key": other.Key, "text": []byte("no PEM\n"), "empty": nil,
-		"huge": []byte(strings.Repeat("x", 1<<20+1)), "broken.crt": pair.Cert[:len(pair.Cert)/2],
-	} {
-		v.write(v.path(name), text)
-	}
-	for name, test := range map[string]struct {
-		files envoy.CertificateFiles
-		want  []string
-	}{
-		"no such certificate":     {envoy.CertificateFiles{Cert: v.path("none"), Key: good.Key}, []string{"certificate:", "none", "no such file"}},
-		"no such key":             {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("none")}, []string{"key:", "none", "no such file"}},
-		"a key of another one":    {envoy.CertificateFiles{Cert: good.Cert, Key: v.path("other.key")}, []string{"tls.crt", "other.key", "does not match"}},
-		"no PEM":                  {envoy.CertificateFiles{Cert: v.path("text"), Key: good.Key}, []string{"text", "PEM"}},
-		"cut off":                 {envoy.CertificateFiles{Cert: v.path("broken.crt"), Key: good.Key}, []string{"broken.crt", "PEM"}},
-		"cert and key exchanged":  {envoy.CertificateFiles{Cert: good.Key, Key: good.Cert}, []string{"tls.key", "PEM"}},
-		"empty":                   {envoy.CertificateFiles{Cert: v.path("empty"), Key: good.Key}, []string{"empty is empty"}},
-		"a folder":                {envoy.CertificateFiles{Cert: v.dir, Key: good.Key}, []string{"not a regular file"}},
-		"a device without end":    {envoy.CertificateFiles{Cert: "/dev/zero", Key: good.Key}, []string{"/dev/zero is not a regular file"}},
-		"too large":               {envoy.CertificateFiles{Cert: v.path("huge"), Key: good.Key}, []string{"huge is larger than"}},
-		"no such authorities":     {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("none")}, []string{"authorities of callers:", "none", "no such file"}},
-		"authorities without PEM": {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: v.path("text")}, []string{"authorities of callers:", "text contains no certificate"}},
-		"a key for authorities":   {envoy.CertificateFiles{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, []string{"authorities of callers:", "tls.key contains no certificate"}},
-	} {
-		_, err := envoy.LoadCertificates(test.files, slog.New(slog.DiscardHandler))
-		for _, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v; want it to say %q", name, err, want)
-			}
-		}
-	}
-}
-
-func TestExpiredCertificateIsLoggedAsWarning(t *testing.T) {
-	v := newVault(t)
-	past, err := v.authority("ca").SignUntil("koalagate", time.Now().Add(-time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.serve(past)
-	log := &syncBuffer{}
-	v.load(log)
-	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "expired") {
-		t.Errorf("the log says %s; want a warning that it has expired", text)
-	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/koalagate/koalagate/internal/certificates"
 )
 
 // Options configure the front. A zero field means the default that its comment states.
@@ -58,7 +60,7 @@ type Options struct {
 	// is not to wait.
 	DrainWait time.Duration
 	// Certificates enable TLS. The default is plain text.
-	Certificates *Certificates
+	Certificates *certificates.Certificates
 	// Exceeded is called when a bound ends a connection or a call, with the address
 	// of the peer, which is nil for a call. It must return at once. It may be nil.
 	Exceeded func(Bound, net.Addr)
@@ -106,5 +108,5 @@ func (o *Options) credentials() credentials.TransportCredentials {
 	if o.Certificates == nil {
 		return insecure.NewCredentials()
 	}
-	return credentials.NewTLS(o.Certificates.config())
+	return credentials.NewTLS(o.Certificates.ServerConfig())
 }

@@ -81,6 +81,13 @@ type Config struct {
 	// HTTPAddr is the listen address for nginx, Caddy, Traefik, HAProxy and Koala
 	// clients: host:port, or unix:/path.
 	HTTPAddr string `koanf:"http_addr" validate:"listen"`
+	// HTTPTLSCert is the PEM file with the certificate of HTTPAddr, as GRPCTLSCert.
+	HTTPTLSCert string `koanf:"http_tls_cert" validate:"required_with=HTTPTLSKey HTTPTLSClientCA"`
+	// HTTPTLSKey is the PEM file with the certificate's private key.
+	HTTPTLSKey string `koanf:"http_tls_key" validate:"required_with=HTTPTLSCert"`
+	// HTTPTLSClientCA is the PEM file with the authorities that must have issued the
+	// callers' certificates. Empty: callers need none.
+	HTTPTLSClientCA string `koanf:"http_tls_client_ca"`
 	// HTTPHeaderTimeout is the maximum time for a request's header to arrive.
 	HTTPHeaderTimeout time.Duration `koanf:"http_header_timeout" validate:"min=100ms,max=1m"`
 	// HTTPIdleTimeout is the time after which an idle connection is closed.
@@ -139,6 +146,13 @@ type Config struct {
 	// AdminAddr is the listen address for health, readiness, metrics and profiles:
 	// host:port, or unix:/path.
 	AdminAddr string `koanf:"admin_addr" validate:"listen"`
+	// AdminTLSCert is the PEM file with the certificate of AdminAddr, as GRPCTLSCert.
+	AdminTLSCert string `koanf:"admin_tls_cert" validate:"required_with=AdminTLSKey AdminTLSClientCA"`
+	// AdminTLSKey is the PEM file with the certificate's private key.
+	AdminTLSKey string `koanf:"admin_tls_key" validate:"required_with=AdminTLSCert"`
+	// AdminTLSClientCA is the PEM file with the authorities that must have issued the
+	// callers' certificates, health checks included. Empty: callers need none.
+	AdminTLSClientCA string `koanf:"admin_tls_client_ca"`
 	// AdminHosts lists the host names accepted at the admin address, in addition
 	// to localhost and IP addresses.
 	AdminHosts []string `koanf:"admin_hosts" validate:"dive,hostname_rfc1123"`

@@ -139,6 +139,8 @@ func TestErrorsNameKeySourceAndRemedy(t *testing.T) {
 		{"a certificate without a key", "grpc_tls_cert: tls.crt\n", "", `grpc_tls_key (default): invalid value ""; want a file: grpc_tls_cert and`},
 		{"a key without a certificate", "grpc_tls_key: tls.key\n", "", "grpc_tls_cert (default)"},
 		{"authorities without a certificate", "grpc_tls_client_ca: ca.crt\n", "", "grpc_tls_cert (default)"},
+		{"a certificate of HTTP without a key", "http_tls_cert: tls.crt\n", "", `http_tls_key (default): invalid value ""; want a file: http_tls_cert and http_tls_key require each other, and http_tls_client_ca`},
+		{"admin authorities without a certificate", "admin_tls_client_ca: ca.crt\n", "", "admin_tls_cert (default)"},
 		{"invalid permissions", "unix_socket_mode: \"0999\"\n", "", `unix_socket_mode (file`},
 		{"permissions out of range", "unix_socket_mode: \"1777\"\n", "", `want octal digits in quotes, like "0660"`},
 		{"a missing file of a secret", "koala_token_file: /does/not/exist\n", "", "koala_token_file (file"},

@@ -131,7 +131,8 @@ func describeAccepted(fault validator.FieldError) string {
 	case "filemode":
 		return "octal digits in quotes, like \"0660\""
 	case "required_with":
-		return "a file: grpc_tls_cert and grpc_tls_key require each other, and grpc_tls_client_ca requires both"
+		address, _, _ := strings.Cut(fault.Field(), "_")
+		return "a file: " + address + "_tls_cert and " + address + "_tls_key require each other, and " + address + "_tls_client_ca requires both"
 	case "mode":
 		return "door=mode: one of " + strings.Join(doorname.Served(), ", ") + ", and enforce, observe or off"
 	case "failpolicy":

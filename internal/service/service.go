@@ -5,7 +5,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/admin"
 	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -84,7 +84,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.onClose(s.decisions.close)
-	certificates, err := grpcCertificates(c, s.logger)
+	secured, err := loadCertificates(c, s.logger)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,8 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	}
 	s.onClose(s.listeners.close)
 	s.limitListeners()
-	s.front = s.grpcDoors(certificates) //nolint:contextcheck // the server ends with its Drain
+	s.listeners.http, s.listeners.admin = secure(s.listeners.http, secured.http), secure(s.listeners.admin, secured.admin)
+	s.front = s.grpcDoors(secured.grpc) //nolint:contextcheck // the server ends with its Drain
 	s.web = newHTTPServer(closing(s.httpDoors(), &s.draining), c, writeTimeout, s.logger)
 	s.admin = newHTTPServer(s.adminPages(), c, profileTimeout, s.logger)
 	return nil
@@ -162,21 +163,8 @@ func (s *Service) Addresses() Addresses {
 	return Addresses{GRPC: addressOf(s.listeners.grpc), HTTP: addressOf(s.listeners.http), Admin: addressOf(s.listeners.admin)}
 }
 
-// grpcCertificates loads the certificates of the gRPC address; nil without TLS.
-func grpcCertificates(c *config.Config, logger *slog.Logger) (*envoy.Certificates, error) {
-	if c.GRPCTLSCert == "" {
-		return nil, nil
-	}
-	files := envoy.CertificateFiles{Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, ClientCA: c.GRPCTLSClientCA}
-	certificates, err := envoy.LoadCertificates(files, logger)
-	if err != nil {
-		return nil, fmt.Errorf("the TLS of grpc_addr: %w", err)
-	}
-	return certificates, nil
-}
-
 // grpcDoors returns the server of the gRPC address with its doors.
-func (s *Service) grpcDoors(certificates *envoy.Certificates) *envoy.Server {
+func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 	c, e := s.config, s.app.Engine()
 	front := envoy.NewServer(envoy.Options{
 		MaxConnectionAge:      c.GRPCMaxConnectionAge,
@@ -191,7 +179,7 @@ func (s *Service) grpcDoors(certificates *envoy.Certificates) *envoy.Server {
 		StreamWorkers:         c.GRPCStreamWorkers,
 		DrainWait:             c.DrainWait,
 		Exceeded:              func(b envoy.Bound, peer net.Addr) { s.bounds.exceeded(string(b), peer) },
-		Certificates:          certificates,
+		Certificates:          own,
 		Logger:                s.logger,
 	})
 	extauthz.New(extauthz.Options{

@@ -144,6 +144,8 @@ func TestOpenReturnsErrors(t *testing.T) {
 		{"a missing rule file", map[string]any{"rules": []string{"/nonexistent/rules.conf"}}, "cannot read the rules: "},
 		{"a decision log in a missing folder", map[string]any{"decision_log": "/nonexistent/log"}, "the decision log: "},
 		{"a missing certificate", map[string]any{"grpc_tls_cert": "/nonexistent/crt", "grpc_tls_key": "/nonexistent/key"}, "the TLS of grpc_addr: "},
+		{"a missing certificate of HTTP", map[string]any{"http_tls_cert": "/nonexistent/crt", "http_tls_key": "/nonexistent/key"}, "the TLS of http_addr: "},
+		{"a missing certificate of the admin address", map[string]any{"admin_tls_cert": "/nonexistent/crt", "admin_tls_key": "/nonexistent/key"}, "the TLS of admin_addr: "},
 		{"an address in use", map[string]any{"http_addr": taken.Addresses().HTTP}, "http_addr: "},
 	} {
 		s, err := Open(t.Context(), Options{Config: load(t, c.flags), Log: io.Discard, Environ: []string{"GOGC=100"}})

@@ -1,4 +1,6 @@
-package envoy
+// Package certificates loads the TLS certificates of listeners from PEM files, and
+// reloads them when the files change.
+package certificates
 
 import (
 	"bytes"
@@ -13,8 +15,8 @@ import (
 	"time"
 )
 
-// CertificateFiles are the paths of the PEM files for TLS.
-type CertificateFiles struct {
+// Files are the paths of the PEM files for TLS.
+type Files struct {
 	// Cert is the certificate of the server, followed by intermediate certificates.
 	Cert string
 	// Key is the private key of the certificate.
@@ -24,26 +26,26 @@ type CertificateFiles struct {
 	ClientCA string
 }
 
-// Certificates are the certificates and keys of CertificateFiles. The files are read at
+// Certificates are the certificates and keys of Files. The files are read at
 // every handshake, so that a change applies to new connections and no open connection
 // is lost, without watching files. A handshake costs more than reading three small
-// files, and an Envoy worker makes one per half hour.
+// files, and gateways reuse connections: an Envoy worker makes one per half hour.
 //
 // Invalid files, and files that are being replaced, change nothing. Certificates are
 // safe for concurrent use.
 type Certificates struct {
-	files  CertificateFiles
+	files  Files
 	logger *slog.Logger
 
 	mu        sync.Mutex
 	active    *tls.Config
-	content   certificateContent // of the files that active was built from
-	lastError string             // the error that was logged last, "" after a success
+	content   content // of the files that active was built from
+	lastError string  // the error that was logged last, "" after a success
 }
 
-// LoadCertificates reads the files for the first time. The error names the invalid
+// Load reads the files for the first time. The error names the invalid
 // file. A nil logger means slog.Default.
-func LoadCertificates(files CertificateFiles, logger *slog.Logger) (*Certificates, error) {
+func Load(files Files, logger *slog.Logger) (*Certificates, error) {
 	if logger == nil {
 		logger = slog.Default()
 	}
@@ -54,12 +56,20 @@ func LoadCertificates(files CertificateFiles, logger *slog.Logger) (*Certificate
 	return c, nil
 }
 
-// config returns the configuration of a server that reloads the files at every
-// handshake.
-func (c *Certificates) config() *tls.Config {
+// ServerConfig returns the configuration of a server that reloads the files at every
+// handshake. The protocols are those that the server offers by ALPN, such as http/1.1;
+// without them it offers none.
+func (c *Certificates) ServerConfig(protocols ...string) *tls.Config {
 	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(), nil },
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			config := c.current()
+			if len(protocols) > 0 {
+				config = config.Clone()
+				config.NextProtos = protocols
+			}
+			return config, nil
+		},
 	}
 }
 
@@ -80,18 +90,18 @@ func (c *Certificates) current() *tls.Config {
 
 // reload activates the content of the files if it has changed.
 func (c *Certificates) reload() error {
-	content, err := c.files.read()
+	read, err := c.files.read()
 	if err != nil {
 		return err
 	}
-	if c.active != nil && content.equal(&c.content) {
+	if c.active != nil && read.equal(&c.content) {
 		return nil
 	}
-	config, err := c.files.config(&content)
+	config, err := c.files.config(&read)
 	if err != nil {
 		return err
 	}
-	c.active, c.content = config, content
+	c.active, c.content = config, read
 	c.log(config.Certificates[0].Leaf)
 	return nil
 }
@@ -105,14 +115,14 @@ func (c *Certificates) log(leaf *x509.Certificate) {
 	log(message, "file", c.files.Cert, "subject", leaf.Subject.String(), "not_after", leaf.NotAfter, "asks_callers", c.files.ClientCA != "")
 }
 
-// certificateContent is the content of the files.
-type certificateContent struct{ cert, key, clientCA []byte }
+// content is the content of the files.
+type content struct{ cert, key, clientCA []byte }
 
-func (c *certificateContent) equal(o *certificateContent) bool {
+func (c *content) equal(o *content) bool {
 	return bytes.Equal(c.cert, o.cert) && bytes.Equal(c.key, o.key) && bytes.Equal(c.clientCA, o.clientCA)
 }
 
-func (f *CertificateFiles) read() (c certificateContent, err error) {
+func (f *Files) read() (c content, err error) {
 	if c.cert, err = readPEM(f.Cert); err != nil {
 		return c, fmt.Errorf("certificate: %w", err)
 	}
@@ -129,7 +139,7 @@ func (f *CertificateFiles) read() (c certificateContent, err error) {
 }
 
 // config returns the TLS configuration that the content describes.
-func (f *CertificateFiles) config(c *certificateContent) (*tls.Config, error) {
+func (f *Files) config(c *content) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with private key %s: %w", f.Cert, f.Key, err)

@@ -1,0 +1,111 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e/certs"
+)
+
+// writePair writes a certificate of the authority and its key, and returns their paths.
+func writePair(t *testing.T, dir string, a *certs.Authority) (cert, key string) {
+	t.Helper()
+	p, err := a.Sign("koalagate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for path, text := range map[string][]byte{cert: p.Cert, key: p.Key} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// The HTTP and the admin address serve TLS with their own files, which reload; the
+// admin address requires certificates of its callers.
+func TestHTTPAndAdminAddressesUseTLS(t *testing.T) {
+	ca, err := certs.NewAuthority("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key := writePair(t, dir, ca)
+	callers := filepath.Join(dir, "callers.crt")
+	if err := os.WriteFile(callers, ca.Cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, text := open(t, map[string]any{
+		"http_tls_cert": cert, "http_tls_key": key,
+		"admin_tls_cert": cert, "admin_tls_key": key, "admin_tls_client_ca": callers,
+	})
+	stop, ended := make(chan os.Signal, 1), make(chan error, 1)
+	go func() { ended <- s.Run(context.Background(), stop, nil) }()
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	own, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := &tls.Config{RootCAs: roots}
+	known := &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}
+	a := s.Addresses()
+	first := wantTLS(t, stranger, "https://"+a.HTTP+"/rule/browse?uid=ann", http.StatusOK)
+	wantTLS(t, known, "https://"+a.Admin+"/readyz", http.StatusOK)
+	wantTLS(t, stranger, "https://"+a.Admin+"/readyz", 0)
+	wantTLS(t, stranger, "http://"+a.HTTP+"/rule/browse?uid=ann", http.StatusBadRequest)
+
+	writePair(t, dir, ca)
+	if wantTLS(t, stranger, "https://"+a.HTTP+"/rule/browse?uid=ann", http.StatusOK) == first {
+		t.Error("a new connection still sees the first certificate")
+	}
+	stop <- os.Interrupt
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("still running after a signal")
+	}
+	for _, want := range []string{"setting=http_addr", "setting=admin_addr"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, text)
+		}
+	}
+}
+
+// wantTLS requests a URL over a new connection, and returns the serial number of the
+// server's certificate, if there is one. Status 0 wants no answer.
+func wantTLS(t *testing.T, config *tls.Config, url string, status int) (serial string) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	resp, err := client.Get(url)
+	if err != nil {
+		if status != 0 {
+			t.Errorf("%s: %v, want %d", url, err, status)
+		}
+		return ""
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body) // the status decides
+	if resp.StatusCode != status {
+		t.Errorf("%s: %d %s, want %d", url, resp.StatusCode, body, status)
+	}
+	if resp.TLS == nil {
+		return ""
+	}
+	return resp.TLS.PeerCertificates[0].SerialNumber.String()
+}
