@@ -205,7 +205,7 @@ func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) str
 		return "koalagate refused"
 	case d.UID != "":
 		return "koalagate believed the client's X-User-Id"
-	case d.Method != entry.Method:
+	case d.Method != strings.ToUpper(entry.Method):
 		return "the methods differ"
 	case d.Host != hostOf(entry.Host):
 		return "the hosts differ"

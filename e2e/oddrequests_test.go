@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,50 @@ func TestOddRequestsThroughGateways(t *testing.T) {
 			wantStatus(t, 200, "GET", g.URL+"/healthz")
 		}
 		wantStatus(t, 200, "GET", g.URL+"/a")
+	}
+}
+
+// Some applications accept `post` as POST, and Caddy and HAProxy pass it on as received,
+// so it meets the rules on POST. nginx and Envoy refuse such methods.
+func TestMethodsMeetTheirRulesInAnyCase(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	k := h.koalagate("--rules", h.file("rules.conf", `
+[params]
+other : gateway
+[routes]
+POST /a : act=post
+[rules]
+rule : [direct] [act=post]             [] [result=2; return=101]
+rule : [direct] [method=POST; path=/b] [] [result=2; return=102]
+rule : [direct] [other=none]           [] [result=2; return=103]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`))
+	app := h.app()
+	for name, g := range map[string]*e2e.Gateway{
+		"envoy": h.envoy(app, k), "envoy over HTTP": h.envoyHTTP(app, k), "nginx": h.nginx(app, k), "accel": nginxWith("nginx/accel.conf")(h, app, k.HTTP),
+		"caddy": caddyWith()(h, app, k.HTTP), "haproxy": haproxyWith()(h, app, k.HTTP),
+	} {
+		for _, path := range []string{"/a", "/b"} {
+			for _, method := range []string{"POST", "post", "PoSt"} {
+				isRefused := method != "POST" && !slices.Contains([]string{"caddy", "haproxy"}, name)
+				reached := app.Reached()
+				status, err := sendRaw(g, method+" "+path+" HTTP/1.1\r\nSHOP\r\nContent-Length: 0")
+				switch {
+				case isRefused && err == nil && status < http.StatusBadRequest, app.Reached() != reached:
+					t.Errorf("%s, %s %s: %d, and it reached the application; want a refusal", name, method, path, status)
+				case !isRefused && (err != nil || status != http.StatusForbidden):
+					t.Errorf("%s, %s %s: %d, %v; want the rule's 403", name, method, path, status, err)
+				}
+			}
+			if status, err := sendRaw(g, "get "+path+" HTTP/1.1\r\nSHOP"); err == nil && status >= http.StatusInternalServerError && status != http.StatusNotImplemented {
+				t.Errorf("%s, get %s: %d; want an answer of the gateway or of the application", name, path, status)
+			}
+			wantStatus(t, http.StatusOK, "GET", g.URL+path)
+		}
 	}
 }
 

@@ -99,13 +99,20 @@ func lastElement(list string) string {
 
 // lower changes ASCII letters only. strings.ToLower would turn all bytes that are not
 // UTF-8 into one character.
-func lower(s string) string {
+func lower(s string) string { return changeCase(s, 'A', 'a') }
+
+// upper changes ASCII letters only. strings.ToUpper turns the long s into an S.
+func upper(s string) string { return changeCase(s, 'a', 'A') }
+
+// changeCase replaces the 26 letters that begin with from by those that begin with to.
+// It returns s itself if there is none.
+func changeCase(s string, from, to byte) string {
 	for i := range len(s) {
-		if 'A' <= s[i] && s[i] <= 'Z' {
+		if s[i]-from < 26 {
 			b := []byte(s)
 			for ; i < len(b); i++ {
-				if 'A' <= b[i] && b[i] <= 'Z' {
-					b[i] += 'a' - 'A'
+				if b[i]-from < 26 {
+					b[i] += to - from
 				}
 			}
 			return string(b)

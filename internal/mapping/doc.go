@@ -35,6 +35,12 @@
 // request is refused if rules use ip or a parameter from client-ip that nothing else
 // supplies.
 //
+// # Methods
+//
+// Methods are in upper case. HTTP distinguishes cases, but gateways pass on `post`, and
+// some applications accept it as POST. Headers that override the method, such as
+// X-HTTP-Method-Override, are not read: gateways must remove them.
+//
 // # Hosts
 //
 // A host that is neither a name nor an address, with or without a port, is malformed:

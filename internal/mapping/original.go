@@ -32,7 +32,7 @@ const extAuthzPrefix = "/v1/ext-authz"
 type original struct {
 	call *Request
 
-	method  string
+	method  string // in upper case
 	target  string
 	host    string
 	oddHost bool // whether the host is malformed
@@ -69,6 +69,9 @@ func (q *original) read(call *Request, o *Options) error {
 		q.readFields()
 		q.setAddress(call.Peer)
 	}
+	// Gateways pass on methods as received. Some applications accept `post` as POST, so
+	// a client must not avoid rules by the case.
+	q.method = upper(q.method)
 	if q.disputed {
 		return disputed(call.Door, xOriginalURI, xOriginalURL)
 	}

@@ -430,6 +430,32 @@ func TestTrustedHops(t *testing.T) {
 	}
 }
 
+// Caddy and HAProxy pass on `post` as the client sent it.
+func TestMethodsAreUpperCase(t *testing.T) {
+	set := with(t, "q : query q", "POST /a : act=post\nGET /a : act=get")
+	for _, c := range []struct{ sent, method, act string }{
+		{"POST", "POST", "post"},
+		{"post", "POST", "post"},
+		{"PoSt", "POST", "post"},
+		{"head", "HEAD", "get"},
+		{"po\u017ft", "PO\u017fT", ""}, // a long s is no S
+		{"\xffx-1_z", "\xffX-1_Z", ""},
+	} {
+		extAuthzWeb := envoyWebCall(nil)
+		extAuthzWeb.Method = c.sent
+		for _, r := range []*Request{
+			nginxCall(map[string]string{"x-original-method": c.sent}),
+			caddyCall(map[string]string{"x-forwarded-method": c.sent}),
+			extAuthzWeb,
+			{Door: doorname.ExtAuthz, Method: c.sent, Path: "/a", Host: "shop.example", Peer: "198.51.100.7:1"},
+			{Door: doorname.Middleware, Method: c.sent, Path: "/a", Host: "shop.example", Peer: "198.51.100.7:1"},
+		} {
+			wantParam(t, set, r, &Options{}, "method", c.method)
+			wantParam(t, set, r, &Options{}, "act", c.act)
+		}
+	}
+}
+
 func TestTargets(t *testing.T) {
 	set := with(t, "q : query q", "* / : act=routed")
 	for _, c := range []struct {
