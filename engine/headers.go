@@ -144,7 +144,7 @@ func (t *quotaText) quotaHeaders(dst []rules.Header, form QuotaHeaders) []rules.
 }
 
 func (q *Quota) text(retry time.Duration) quotaText {
-	var buffer [192]byte
+	var buffer [320]byte
 	b := buffer[:0]
 	put := func(before string, n int64) (from, to int) {
 		b = append(b, before...)
@@ -153,7 +153,6 @@ func (q *Quota) text(retry time.Duration) quotaText {
 		return from, len(b)
 	}
 	b = append(q.appendPolicyName(append(b, '"')), '"')
-	nameTo := len(b) - 1
 	limitFrom, limitTo := put(";q=", q.Limit)
 	_, policyTo := put(";w=", q.Window)
 	b = append(q.appendPolicyName(append(b, '"')), '"')
@@ -163,29 +162,31 @@ func (q *Quota) text(retry time.Duration) quotaText {
 	if retry >= 0 && Seconds(retry) != Seconds(q.Reset) {
 		retryFrom, _ = put("", Seconds(retry))
 	}
+	retryTo := len(b)
+	if q.Rule != nil {
+		put("", q.Rule.Return)
+	}
 	all := string(b)
 	t := quotaText{
 		policy: all[:policyTo], state: all[policyTo:resetTo],
 		limit: all[limitFrom:limitTo], remaining: all[remainingFrom:remainingTo], reset: all[resetFrom:resetTo],
 	}
 	if retry >= 0 {
-		t.retry = all[retryFrom:]
+		t.retry = all[retryFrom:retryTo]
 	}
-	if q.Rule != nil {
-		t.rule = all[len(`"r`):nameTo]
-	}
+	t.rule = all[retryTo:]
 	return t
 }
 
-// PolicyName returns the name of the quota policy for clients: "r" and the number of
-// the rule, or "limit" for an Override that no rule matched.
+// PolicyName returns the name of the quota policy for clients: the name of the rule, or
+// "r" and its number if it has none, or "limit" for an Override that no rule matched.
 func (q *Quota) PolicyName() string { return string(q.appendPolicyName(nil)) }
 
 func (q *Quota) appendPolicyName(b []byte) []byte {
 	if q.Rule == nil {
 		return append(b, "limit"...)
 	}
-	return strconv.AppendInt(append(b, 'r'), q.Rule.Return, 10)
+	return q.Rule.AppendPolicyName(b)
 }
 
 // Seconds returns d in whole seconds, rounded up, so that a client that waits for

@@ -14,7 +14,9 @@ rule : [direct] [white=1] [time=1; count=0;] [result=1; return=101]
 rule : [count] [k=+] [time=90; count=1;] [result=2; return=201]
 rule : [count] [q=+] [time=90; count=1;] [result=2; return=202; quiet=1]
 rule : [count] [c=+] [time=90; count=1;] [result=3; return=203]
-rule : [count] [own=+] [time=90; count=1;] [result=4; return=204]`
+rule : [count] [own=+] [time=90; count=1;] [result=4; return=204]
+rule : [count] [named=+] [time=90; count=1;] [result=2; return=205; name=posts.per-day]
+rule : [direct] [pass=1] [] [result=1; return=206; name=pass]`
 
 const ownResult = `4 : {"Err_no":10, "Http_status":418, "Headers":{"X-Tea":"pot"}, "Body":"short and stout"}` + "\n"
 
@@ -35,6 +37,8 @@ func TestClientHeaders(t *testing.T) {
 		{"challenges hide the quota", "c", 2, engine.Presentation{}, `X-Koala-Decision: challenge|X-Koala-Rule: 203|X-Koala-Result: 3`},
 		{"direct rules have none", "black", 1, engine.Presentation{}, `X-Koala-Decision: deny|X-Koala-Rule: 100|X-Koala-Result: 2`},
 		{"a white list decides", "white", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Rule: 101|X-Koala-Result: 1`},
+		{"a name replaces the number in the quota", "named", 2, engine.Presentation{}, `X-Koala-Decision: deny|X-Koala-Rule: 205|X-Koala-Result: 2|RateLimit-Policy: "posts.per-day";q=1;w=90|RateLimit: "posts.per-day";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90|Retry-After: 90`},
+		{"the number of a named direct rule", "pass", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Rule: 206|X-Koala-Result: 1`},
 		{"nothing matched", "none", 1, engine.Presentation{}, `X-Koala-Decision: none|X-Koala-Result: 0`},
 		{"an entry's own headers", "own", 2, engine.Presentation{Quota: engine.QuotaNone}, `X-Koala-Decision: deny|X-Koala-Rule: 204|X-Koala-Result: 4|Retry-After: 90|X-Tea: pot`},
 	} {
@@ -79,6 +83,7 @@ func TestRefusal(t *testing.T) {
 		body        string
 	}{
 		{"by a counter", "k", 2, 429, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r201"]}`},
+		{"by a counter with a name", "named", 2, 429, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["posts.per-day"]}`},
 		{"by a black list", "black", 1, 403, `{"type":"about:blank","title":"Forbidden","status":403}`},
 		{"by a challenge", "c", 2, 403, `{"type":"about:blank","title":"Forbidden","status":403,"challenge":{"vcode_len":4,"vcode_type":0}}`},
 		{"in an entry's own words", "own", 2, 418, `short and stout`},

@@ -147,11 +147,14 @@ func appendWrapped(b []byte, field protowire.Number, n uint64) []byte {
 	return wire.End(wire.AppendNumber(b, wrappedNumber, n), from)
 }
 
-// appendLimitName appends the rule's number, which cannot contain the quote that
-// would break Envoy's x-ratelimit-limit header.
+// appendLimitName appends the rule's name, or else its number. Neither can contain the
+// quote that would break Envoy's x-ratelimit-limit header.
 func appendLimitName(b []byte, q *engine.Quota) []byte {
 	if q.Rule == nil {
 		return append(b, q.PolicyName()...)
+	}
+	if q.Rule.Name != "" {
+		return append(b, q.Rule.Name...)
 	}
 	return strconv.AppendInt(b, q.Rule.Return, 10)
 }

@@ -34,6 +34,7 @@ rule : [count] [day=+] [time=86400; count=1;] [result=2; return=204]
 rule : [count] [post=+] [time=90; count=1;] [result=3; return=205]
 rule : [count] [domain=other; tenant=+] [time=90; count=1;] [result=2; return=206]
 rule : [count] [trial=+] [time=90; count=1;] [result=2; return=207; shadow=1]
+rule : [count] [named=+] [time=90; count=1;] [result=2; return=208; name=posts]
 rule : [direct] [trial=+] [time=1; count=0;] [result=3; return=14; shadow=1]
 [result]
 0 : {"Err_no":0}
@@ -88,6 +89,10 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "result": 4, "rule": 13}}`},
 		"a quiet rule's limits stay at the gateway": {[]string{one("quiet", "x")}, `{"overall_code": "OK", "statuses": [{"code": "OK"}],
 			"dynamic_metadata": {"verdict": "allow", "descriptor": 0, "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
+		"a rule with a name": {[]string{one("named", "x"), one("named", "x")}, `{"overall_code": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", ` + limit("1", "SECOND", "90", "posts") + `,
+			"duration_until_reset": "90s"}],
+			` + problemOf + base64Of(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"slow down","violated-policies":["posts"]}`) + `,
+			"dynamic_metadata": {"verdict": "deny", "descriptor": 0, "result": 2, "rule": 208, "rule_name": "posts", "limit": 1, "remaining": 0, "reset": 90}}`},
 		"a limit of the call's own that meets a rule": {
 			[]string{one("uid", "ann", `"limit": {"requests_per_unit": 7, "unit": "HOUR"}`)},
 			`{"overall_code": "OK", "statuses": [{"code": "OK", ` + limit("7", "HOUR", "1", "201") + `, "limit_remaining": 6, "duration_until_reset": "3600s"}],

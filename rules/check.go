@@ -22,6 +22,7 @@ func (p *parser) check(sources []Source) *Set {
 	p.checkDicts(set)
 	p.checkResults(set)
 	p.checkRules(set)
+	p.checkRuleNames()
 	p.checkParams(set)
 	if p.found.count[Error] > 0 {
 		return set
@@ -151,6 +152,29 @@ func (p *parser) checkRules(set *Set) {
 		}
 		if d.Result = set.Results[int(d.resultNo)]; d.Result == nil {
 			p.reportf(d.result, errNoResult, "add the entry, or choose another", "[result] has no entry %d", d.resultNo)
+		}
+	}
+}
+
+// checkRuleNames checks that the names of the rules are unique. Clients, logs and tests
+// name a rule without a name by its number or by r and its number, so no other rule may
+// have that name.
+func (p *parser) checkRuleNames() {
+	names := make(map[string]*ruleDecl)
+	for _, d := range p.rules {
+		if d.Name == "" {
+			continue
+		}
+		number, _ := parseInteger(strings.TrimPrefix(d.Name, "r"))
+		i, isNumber := p.numbers[number]
+		first := names[d.Name]
+		switch {
+		case first != nil:
+			p.reportf(d.name, errRuleName, "give it another name", "name=%s is already used at %s", d.Name, first.name.position())
+		case isNumber && p.rules[i] != d:
+			p.reportf(d.name, errRuleName, "give it another name", "name=%s could be taken for rule %d at %s", d.Name, number, p.rules[i].returns.position())
+		default:
+			names[d.Name] = d
 		}
 	}
 }

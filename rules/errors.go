@@ -71,6 +71,7 @@ var (
 	errNoResult    = define("E038", "unknown [result] entry")
 	errChoice      = define("E039", "invalid value of a word")
 	errNoRules     = define("E040", "the rule set has no rules")
+	errRuleName    = define("E047", "two rules have the same name")
 )
 
 // Errors in a line of [dicts] and [settings].

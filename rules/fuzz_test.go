@@ -53,6 +53,9 @@ func checkSet(t *testing.T, set *Set) {
 		if r.Result == nil || r.Return < 1 || r.Counts() && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 || r.Method == Token && r.Burst < 1 {
 			t.Fatalf("an incomplete rule: %+v", r)
 		}
+		if strings.Trim(r.Name, ruleNameLetters) != "" || len(r.Name) > maxName {
+			t.Fatalf("a rule with the name %q", r.Name)
+		}
 		for _, c := range r.Conditions {
 			request[c.Name] = "7"
 		}

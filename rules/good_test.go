@@ -90,5 +90,8 @@ func thresholdsOf(r *Rule) string {
 	if r.Quiet {
 		words = append(words, "quiet")
 	}
+	if r.Name != "" {
+		words = append(words, "name "+r.Name)
+	}
 	return fmt.Sprintf("%s; answers %d, %s", strings.Join(words, ", "), r.Result.Number, r.Result.Verdict())
 }

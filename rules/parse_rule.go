@@ -11,9 +11,10 @@ import (
 type ruleDecl struct {
 	*Rule
 	at       span
-	result   span // the value of the word, like returns and cost
+	result   span // the value of the word, like returns, cost and name
 	returns  span
 	cost     span
+	name     span
 	resultNo int64
 	places   []span // of the conditions
 	listed   []listedDict

@@ -1,6 +1,9 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Method is the counting method of a rule.
 type Method uint8
@@ -79,12 +82,33 @@ type Rule struct {
 	Return     int64        // the rule's own number, unique, 1 … 2 147 483 647
 	Shadow     bool         // counted and reported, but never decides
 	Quiet      bool         // clients do not see the limits
+	Name       string       // shown beside or instead of Return; unique, "" for none
 	Fail       FailPolicy
 	Pos        Position // of the rule
 }
 
 // Counts reports whether the rule has a counter, as with every method except direct.
 func (r *Rule) Counts() bool { return r.Method != Direct }
+
+// Label returns the number of the rule, followed by its name if it has one: 201 (posts).
+func (r *Rule) Label() string { return Label(r.Return, r.Name) }
+
+// Label returns the label of the rule with this number and name, as Rule.Label.
+func Label(number int64, name string) string {
+	if name == "" {
+		return strconv.FormatInt(number, 10)
+	}
+	return fmt.Sprintf("%d (%s)", number, name)
+}
+
+// AppendPolicyName appends the name of the rule for clients: its name, or else r and its
+// number.
+func (r *Rule) AppendPolicyName(b []byte) []byte {
+	if r.Name != "" {
+		return append(b, r.Name...)
+	}
+	return strconv.AppendInt(append(b, 'r'), r.Return, 10)
+}
 
 // Result is an entry of [result]: Koala's fields, and the response for the clients of
 // gateways.

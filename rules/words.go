@@ -56,6 +56,7 @@ var outcomes = []ruleWord{
 	},
 	{name: "shadow", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Shadow = p.choice(w, offOn) == 1 }},
 	{name: "fail", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Fail = failPolicies[p.choice(w, failWords)] }},
+	{name: "name", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.name, d.Name = w.value, p.ruleName(w) }},
 	{name: "quiet", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Quiet = p.choice(w, offOn) == 1 }},
 }
 

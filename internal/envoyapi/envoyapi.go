@@ -67,6 +67,9 @@ func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int
 	}
 	if a.Decider != nil {
 		b = wire.AppendNumberFact(b, "rule", a.Decider.Return)
+		if a.Decider.Name != "" {
+			b = wire.AppendTextFact(b, "rule_name", a.Decider.Name)
+		}
 	}
 	if a.Limited {
 		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)

@@ -89,7 +89,7 @@ func (e *explainer) rules() []Rule {
 	next, decided := 0, false
 	for _, r := range e.set.Rules {
 		x := Rule{
-			Return: r.Return, File: r.Pos.File, Line: r.Pos.Line,
+			Return: r.Return, Name: r.Name, File: r.Pos.File, Line: r.Pos.Line,
 			Method: r.Method.String(), Limit: limitText(r), Result: r.Result.Number,
 		}
 		if next < len(matches.List) && matches.List[next].Rule == r {
@@ -150,13 +150,13 @@ func (e *explainer) decision(d *engine.Decision) *Decision {
 	a := e.answer
 	x := &Decision{Verdict: a.DecisionWord(), Result: a.Result.Number, Reason: a.Result.StrReason, Matched: a.Matched}
 	if a.Decider != nil {
-		x.Decider = a.Decider.Return
+		x.Decider, x.Name = a.Decider.Return, a.Decider.Name
 	}
 	switch {
 	case d.Verdict != rules.Allow:
 		x.Status = d.Refusal().Status
 	case a.Limited:
-		x.Nearest = &Quota{a.Quota.Rule.Return, a.Quota.Remaining, a.Quota.Limit}
+		x.Nearest = &Quota{a.Quota.Rule.Return, a.Quota.Rule.Name, a.Quota.Remaining, a.Quota.Limit}
 	}
 	return x
 }

@@ -53,7 +53,8 @@ const (
 
 // Rule explains one rule.
 type Rule struct {
-	Return     int64       `json:"return"` // its number
+	Return     int64       `json:"return"`         // its number
+	Name       string      `json:"name,omitempty"` // "" for a rule without one
 	File       string      `json:"file"`
 	Line       int         `json:"line"`
 	Method     string      `json:"method"`
@@ -83,6 +84,7 @@ type Decision struct {
 	Result  int    `json:"result"`
 	Reason  string `json:"reason,omitempty"`  // Str_reason of the result
 	Decider int64  `json:"decider,omitempty"` // the number of the rule that decides
+	Name    string `json:"name,omitempty"`    // of the rule that decides
 	Matched bool   `json:"matched"`           // whether any rule is met
 	Status  int    `json:"status,omitempty"`  // the HTTP status of a refusal
 	Nearest *Quota `json:"nearest,omitempty"` // of the rules that pass, the one nearest to its limit
@@ -90,9 +92,10 @@ type Decision struct {
 
 // Quota is the state of a rule before the request.
 type Quota struct {
-	Return    int64 `json:"return"`
-	Remaining int64 `json:"remaining"`
-	Limit     int64 `json:"limit"`
+	Return    int64  `json:"return"`
+	Name      string `json:"name,omitempty"` // of the rule
+	Remaining int64  `json:"remaining"`
+	Limit     int64  `json:"limit"`
 }
 
 // WriteJSON writes the report as an indented JSON document. The error is that of

@@ -36,7 +36,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) {
 	}
 	for i := range shown {
 		x := &shown[i]
-		line := fmt.Sprintf("rule %d (%s:%d): %s", x.Return, rules.Printable(x.File), x.Line, ruleText(x))
+		line := fmt.Sprintf("rule %s (%s:%d): %s", rules.Label(x.Return, x.Name), rules.Printable(x.File), x.Line, ruleText(x))
 		fmt.Fprintln(w, paintOutcome(paint, x.Outcome, line))
 	}
 	if omitted > 0 {
@@ -127,7 +127,7 @@ func writeDecision(w io.Writer, d *Decision, paint display.Painter) {
 	}
 	switch {
 	case d.Decider != 0:
-		fmt.Fprintf(w, ", by rule %d", d.Decider)
+		fmt.Fprintf(w, ", by rule %s", rules.Label(d.Decider, d.Name))
 	case d.Matched:
 		fmt.Fprint(w, ", no rule decides")
 	default:
@@ -138,6 +138,6 @@ func writeDecision(w io.Writer, d *Decision, paint display.Painter) {
 	}
 	fmt.Fprintln(w)
 	if n := d.Nearest; n != nil {
-		fmt.Fprintf(w, "nearest to its limit: rule %d, with %d of %d left before this request\n", n.Return, n.Remaining, n.Limit)
+		fmt.Fprintf(w, "nearest to its limit: rule %s, with %d of %d left before this request\n", rules.Label(n.Return, n.Name), n.Remaining, n.Limit)
 	}
 }

@@ -55,8 +55,8 @@ type Metrics struct {
 type decisionKey struct{ door, verdict string }
 
 type ruleKey struct {
-	number  int64
-	verdict string
+	number        int64
+	name, verdict string
 }
 
 // Build identifies the running program.
@@ -69,10 +69,10 @@ func New(b Build) *Metrics {
 		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store answered) or invalid (the call could not be decided)."),
 			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
 			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
-		rules: newSeries(opts("rule_decisions_total", "Decisions made by a rule, by its number and verdict. Beyond a thousand series, rules share the number other."),
-			[]string{"rule", "verdict"}, ruleLabels, maxRules, otherRule),
-		shadows: newSeries(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number and verdict."),
-			[]string{"rule", "verdict"}, ruleLabels, maxRules, otherRule),
+		rules: newSeries(opts("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict. Beyond a thousand series, rules share the number other."),
+			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
+		shadows: newSeries(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict."),
+			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
 		evaluated: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "evaluate_seconds",
 			Help:    "Time that the store took for one decision with counters, including the rescue store.",
@@ -210,14 +210,15 @@ func (m *Metrics) WatchBound(name string) { m.bounds.WithLabelValues(name) }
 // Bounded counts a connection or a call that a bound has ended.
 func (m *Metrics) Bounded(name string) { m.bounds.WithLabelValues(name).Inc() }
 
-// RuleDecided counts a decision made by the rule with this number.
-func (m *Metrics) RuleDecided(rule int64, verdict string) {
-	m.rules.of(ruleKey{rule, verdict}).Inc()
+// RuleDecided counts a decision made by the rule with this number and name, which may
+// be empty.
+func (m *Metrics) RuleDecided(rule int64, name, verdict string) {
+	m.rules.of(ruleKey{rule, name, verdict}).Inc()
 }
 
 // ShadowDecided counts a decision that a shadow rule would have made.
-func (m *Metrics) ShadowDecided(rule int64, verdict string) {
-	m.shadows.of(ruleKey{rule, verdict}).Inc()
+func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
+	m.shadows.of(ruleKey{rule, name, verdict}).Inc()
 }
 
 // Evaluated records the time that the store took for one decision.
@@ -260,11 +261,11 @@ func number(b bool) float64 {
 
 // otherRule returns the key for rules without their own series: no rule has the
 // number 0.
-func otherRule(k ruleKey) ruleKey { return ruleKey{0, k.verdict} }
+func otherRule(k ruleKey) ruleKey { return ruleKey{verdict: k.verdict} }
 
 func ruleLabels(k ruleKey) []string {
 	if k.number == 0 {
-		return []string{"other", k.verdict}
+		return []string{"other", "", k.verdict}
 	}
-	return []string{strconv.FormatInt(k.number, 10), k.verdict}
+	return []string{strconv.FormatInt(k.number, 10), k.name, k.verdict}
 }

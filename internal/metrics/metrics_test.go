@@ -29,8 +29,8 @@ func TestEventsAreExported(t *testing.T) {
 	m.Decided("extauthz", "deny")
 	m.Decided("extauthz", "deny")
 	m.Decided("koala", metrics.Unavailable)
-	m.RuleDecided(201, "deny")
-	m.ShadowDecided(301, "challenge")
+	m.RuleDecided(201, "posts", "deny")
+	m.ShadowDecided(301, "", "challenge")
 	m.Rescued()
 	m.Evaluated(3 * time.Millisecond)
 	m.Lagged(3 * time.Millisecond)
@@ -46,8 +46,8 @@ func TestEventsAreExported(t *testing.T) {
 	for _, want := range []string{
 		`koalagate_decisions_total{door="extauthz",verdict="deny"} 2`,
 		`koalagate_decisions_total{door="koala",verdict="unavailable"} 1`,
-		`koalagate_rule_decisions_total{rule="201",verdict="deny"} 1`,
-		`koalagate_rule_shadow_total{rule="301",verdict="challenge"} 1`,
+		`koalagate_rule_decisions_total{name="posts",rule="201",verdict="deny"} 1`,
+		`koalagate_rule_shadow_total{name="",rule="301",verdict="challenge"} 1`,
 		`koalagate_store_errors_total 1`,
 		`koalagate_rescued_total 1`,
 		`koalagate_evaluate_seconds_bucket{le="0.0025"} 0`,
@@ -78,8 +78,8 @@ func TestEventsAreExported(t *testing.T) {
 func TestEveryMetricHasHelp(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	m.Decided("koala", "allow")
-	m.RuleDecided(1, "allow")
-	m.ShadowDecided(1, "deny")
+	m.RuleDecided(1, "", "allow")
+	m.ShadowDecided(1, "", "deny")
 	m.Refused(time.Now())
 	text := scrape(t, m)
 	typed := regexp.MustCompile(`(?m)^# TYPE (koalagate_\S+)`).FindAllStringSubmatch(text, -1)
@@ -99,7 +99,7 @@ func TestRulesBeyondTheLimitShareASeries(t *testing.T) {
 	for start := range 4 {
 		callers.Go(func() {
 			for n := range 1500 {
-				m.RuleDecided(int64(1+(n+start*375)%1500), "deny")
+				m.RuleDecided(int64(1+(n+start*375)%1500), "name", "deny")
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestRulesBeyondTheLimitShareASeries(t *testing.T) {
 	if n := strings.Count(text, "koalagate_rule_decisions_total{"); n < 1000 || n > 1010 {
 		t.Errorf("%d series; want 1000 and one for the other rules", n)
 	}
-	if !strings.Contains(text, `{rule="other",verdict="deny"}`) {
+	if !strings.Contains(text, `{name="",rule="other",verdict="deny"}`) {
 		t.Error("the rules beyond the limit are not counted")
 	}
 }
@@ -117,7 +117,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	count := func() {
 		m.Decided("extauthz", "allow")
-		m.RuleDecided(201, "allow")
+		m.RuleDecided(201, "posts", "allow")
 		m.Evaluated(time.Millisecond)
 	}
 	count()
@@ -130,7 +130,7 @@ func BenchmarkDecided(b *testing.B) {
 	m := metrics.New(metrics.Build{})
 	for b.Loop() {
 		m.Decided("extauthz", "allow")
-		m.RuleDecided(201, "allow")
+		m.RuleDecided(201, "posts", "allow")
 		m.Evaluated(time.Millisecond)
 	}
 }

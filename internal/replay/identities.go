@@ -45,7 +45,7 @@ func (t *topIdentities) add(m *rules.Match, hits int64, refused bool) {
 	x := t.byKey[string(t.key)]
 	if x == nil {
 		x = t.admit(string(t.key))
-		x.Rule, x.Identity = m.Rule.Return, m.Values()
+		x.Rule, x.Name, x.Identity = m.Rule.Return, m.Rule.Name, m.Values()
 	}
 	x.Hits += hits
 	if refused {

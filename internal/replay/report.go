@@ -34,8 +34,9 @@ type Report struct {
 
 // RuleTotals counts parameter sets for one rule.
 type RuleTotals struct {
-	Rule        int64 // its number
-	Shadow      bool  // whether it is a shadow rule
+	Rule        int64  // its number
+	Name        string // "" for a rule without one
+	Shadow      bool   // whether it is a shadow rule
 	Matched     int
 	Refused     int
 	WouldRefuse int // refusals of a shadow rule, which are not enforced
@@ -44,6 +45,7 @@ type RuleTotals struct {
 // IdentityTotals counts the hits of one identity of a rule.
 type IdentityTotals struct {
 	Rule     int64
+	Name     string // of the rule
 	Identity []rules.Param
 	// Hits is the number of hits; Excess of these may belong to other identities,
 	// since only the 10000 heaviest are tracked. Excess is 0 where fewer occur.
@@ -94,7 +96,7 @@ func (r *Report) writeRules(w io.Writer) {
 		if n.Shadow {
 			would = strconv.Itoa(n.WouldRefuse)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t\n", n.Rule, n.Matched, n.Refused, would)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", rules.Label(n.Rule, n.Name), n.Matched, n.Refused, would)
 	}
 }
 
@@ -111,7 +113,7 @@ func (r *Report) writeIdentities(w io.Writer) {
 		if x.Excess > 0 {
 			hits = fmt.Sprintf("%d … %d", x.Hits-x.Excess, x.Hits)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", x.Rule, hits, x.Refused, display.Identity(x.Identity))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", rules.Label(x.Rule, x.Name), hits, x.Refused, display.Identity(x.Identity))
 	}
 }
 

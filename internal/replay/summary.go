@@ -47,7 +47,7 @@ func NewSummary(set *rules.Set) *Summary {
 	s.report.Zone = set.Zone
 	s.report.Rules = make([]RuleTotals, len(set.Rules))
 	for i, r := range set.Rules {
-		s.report.Rules[i] = RuleTotals{Rule: r.Return, Shadow: r.Shadow}
+		s.report.Rules[i] = RuleTotals{Rule: r.Return, Name: r.Name, Shadow: r.Shadow}
 		s.byRule[r] = &s.report.Rules[i]
 	}
 	return s

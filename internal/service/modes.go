@@ -45,7 +45,8 @@ type observedLog struct {
 // any, or a request that could not be decided.
 type observedKind struct {
 	door, decision string
-	rule           int64 // 0 without one
+	rule           int64  // 0 without one
+	name           string // of the rule; "" without one
 }
 
 func newObservedLog(logger *slog.Logger) *observedLog {
@@ -61,7 +62,7 @@ func (l *observedLog) log(c *engine.Call, d *engine.Decision) {
 		}
 		kind := observedKind{door: c.Door, decision: a.DecisionWord()}
 		if a.Decider != nil {
-			kind.rule = a.Decider.Return
+			kind.rule, kind.name = a.Decider.Return, a.Decider.Name
 		}
 		if skipped, due := l.kinds.Due(kind); due {
 			l.logger.Info("a refusal was observed and not enforced", attributes(kind, c, skipped)...)
@@ -73,6 +74,9 @@ func attributes(kind observedKind, c *engine.Call, skipped int64) []any {
 	list := []any{"door", kind.door, "decision", kind.decision}
 	if kind.rule != 0 {
 		list = append(list, "rule", kind.rule)
+	}
+	if kind.name != "" {
+		list = append(list, "name", kind.name)
 	}
 	if c.Fault != nil {
 		list = append(list, "fault", fmt.Sprint(c.Fault))

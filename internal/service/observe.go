@@ -45,10 +45,11 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *deci
 
 func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	if a.Decider != nil {
-		m.RuleDecided(a.Decider.Return, a.DecisionWord())
+		m.RuleDecided(a.Decider.Return, a.Decider.Name, a.DecisionWord())
 	}
 	for i := range a.Shadow {
-		m.ShadowDecided(a.Shadow[i].Rule.Return, a.Shadow[i].Verdict.String())
+		s := &a.Shadow[i]
+		m.ShadowDecided(s.Rule.Return, s.Rule.Name, s.Verdict.String())
 	}
 }
 

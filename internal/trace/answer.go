@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // AppendAnswer appends the answer to a call as JSON. Several reports whether the
@@ -42,7 +43,7 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 		b = append(append(append(b, `"verdict":"`...), a.Verdict.String()...), '"')
 		b = append(b, `,"refusing":[`...)
 		for i, r := range a.Refusing {
-			b = appendRule(b, i, r.Return, r.Result.Verdict().String())
+			b = appendRule(b, i, r, r.Result.Verdict())
 		}
 		b = append(b, ']')
 	default:
@@ -61,7 +62,7 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 	}
 	b = append(b, `,"shadow":[`...)
 	for i, s := range a.Shadow {
-		b = appendRule(b, i, s.Rule.Return, s.Verdict.String())
+		b = appendRule(b, i, s.Rule, s.Verdict)
 	}
 	return append(b, ']')
 }
@@ -75,20 +76,27 @@ func appendDecider(b []byte, a *engine.Answer) []byte {
 	if a.Result.Number >= 0 { // negative numbers are not entries of the rule file
 		b = appendNumber(b, "result", int64(a.Result.Number))
 	}
-	decider := int64(0)
-	if a.Decider != nil {
-		decider = a.Decider.Return
+	if a.Decider == nil {
+		return appendNumber(b, "return", 0)
 	}
-	return appendNumber(b, "return", decider)
+	return appendName(appendNumber(b, "return", a.Decider.Return), a.Decider)
+}
+
+// appendName appends the name of a rule, if it has one. Names need no escapes.
+func appendName(b []byte, r *rules.Rule) []byte {
+	if r.Name == "" {
+		return b
+	}
+	return append(append(append(b, `,"name":"`...), r.Name...), '"')
 }
 
 // appendRule appends an element of a list of rules with their verdicts.
-func appendRule(b []byte, i int, number int64, verdict string) []byte {
+func appendRule(b []byte, i int, r *rules.Rule, verdict rules.Verdict) []byte {
 	if i > 0 {
 		b = append(b, ',')
 	}
-	b = strconv.AppendInt(append(b, `{"return":`...), number, 10)
-	b = append(append(b, `,"verdict":"`...), verdict...)
+	b = appendName(strconv.AppendInt(append(b, `{"return":`...), r.Return, 10), r)
+	b = append(append(b, `,"verdict":"`...), verdict.String()...)
 	return append(b, `"}`...)
 }
 

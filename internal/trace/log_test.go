@@ -21,7 +21,7 @@ import (
 
 const ruleFile = `[rules]
 rule : [direct] [uid=black] [time=1; count=0;] [result=2; return=100]
-rule : [count] [uid=+] [time=60; count=2;] [result=2; return=201]
+rule : [count] [uid=+] [time=60; count=2;] [result=2; return=201; name=asks]
 rule : [leak] [uid=+] [time=60; count=1;] [result=2; return=202; shadow=1]
 [result]
 0 : {"Err_no":0}
