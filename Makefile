@@ -5,7 +5,6 @@ FUZZTIME ?= 10m
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh e2e/*.sh)
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # Programs in .tools, downloaded because the system's are unsuitable, come first.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -16,7 +15,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/koalagate
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/koalagate ./cmd/koalagate
+	deploy/build.sh bin/koalagate
 
 .PHONY: run
 run: build ## start koalagate with the sample rules and print curl commands

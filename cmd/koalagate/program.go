@@ -124,10 +124,12 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		// Two wrong letters still get a suggestion.
 		SuggestionsMinimumDistance: 2,
+		Version:                    thisBuild().String(),
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
 	}
-	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.probeCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.manCommand(), p.versionCommand())
+	root.SetVersionTemplate("koalagate {{.Version}}\n")
 	return root
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -10,16 +11,16 @@ import (
 	"github.com/koalagate/koalagate/internal/admin"
 )
 
-// version is set by the linker in a release.
-var version string
+// The linker sets these in builds by deploy/build.sh. The date is that of the commit,
+// in RFC 3339.
+var version, revision, date string
 
 // build identifies the program.
-type build struct{ version, revision string }
+type build struct{ version, revision, date string }
 
-// thisBuild returns the version that the linker set, or else the one that the Go
-// tools recorded.
+// thisBuild returns what the linker set, or else what the Go tools recorded.
 func thisBuild() build {
-	b := build{version: version, revision: "unknown"}
+	b := build{version: version, revision: revision, date: date}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
@@ -27,15 +28,19 @@ func thisBuild() build {
 	if b.version == "" {
 		b.version = info.Main.Version
 	}
-	if b.version == "" {
-		b.version = "(devel)"
-	}
+	recorded := make(map[string]string)
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			b.revision = s.Value
-		}
+		recorded[s.Key] = s.Value
 	}
+	b.version = cmp.Or(b.version, "(devel)")
+	b.revision = cmp.Or(b.revision, recorded["vcs.revision"], "unknown")
+	b.date = cmp.Or(b.date, recorded["vcs.time"], "unknown")
 	return b
+}
+
+// String returns the text of --version, without the name of the program.
+func (b build) String() string {
+	return fmt.Sprintf("%s (revision %s of %s, %s, %s/%s)", b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func (p *program) versionCommand() *cobra.Command {
@@ -44,8 +49,7 @@ func (p *program) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
-			fmt.Fprintf(p.stdout, "koalagate %s (revision %s, %s, %s/%s)\n", b.version, b.revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(p.stdout, "koalagate %s\n", thisBuild())
 			return nil
 		},
 	}
@@ -53,5 +57,5 @@ func (p *program) versionCommand() *cobra.Command {
 
 // page returns the content of /version.
 func (b build) page() admin.Version {
-	return admin.Version{Version: b.version, Revision: b.revision, Go: runtime.Version()}
+	return admin.Version{Version: b.version, Revision: b.revision, Date: b.date, Go: runtime.Version()}
 }

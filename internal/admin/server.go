@@ -52,6 +52,7 @@ type Status struct {
 type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
+	Date     string `json:"date"` // of the revision, in RFC 3339; "unknown" if it is not
 	Go       string `json:"go"`
 }
 

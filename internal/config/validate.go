@@ -22,15 +22,15 @@ const unixScheme = "unix:"
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, valid := range map[string]func(string) bool{"listen": isListen, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode, "failpolicy": isFailPolicy} {
+	for tag, valid := range map[string]func(string) bool{"listen": IsListenAddress, "redisurl": isRedisURL, "filemode": isFileMode, "mode": isMode, "failpolicy": isFailPolicy} {
 		// RegisterValidation fails only for an empty tag.
 		_ = v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return valid(f.Field().String()) })
 	}
 	return v
 }
 
-// isListen reports whether s is host:port with a numeric port, or unix:/path.
-func isListen(s string) bool {
+// IsListenAddress reports whether s is host:port with a numeric port, or unix:/path.
+func IsListenAddress(s string) bool {
 	if path, unix := strings.CutPrefix(s, unixScheme); unix {
 		return strings.HasPrefix(path, "/")
 	}

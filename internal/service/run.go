@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/systemd"
 )
 
 // endGrace is the time that the parts have to end after the timeout of the drain.
@@ -34,6 +36,7 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 	start(func() error { return serveHTTP(s.web, s.listeners.http) })
 	start(func() error { return serveHTTP(s.admin, s.listeners.admin) })
 	start(func() error { s.app.Watch(running); return nil })
+	s.notify(systemd.Ready)
 
 	fault := s.wait(stop, hangup, ended)
 	begin := time.Now() // before any caller can notice the drain
@@ -49,6 +52,13 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 	}
 	s.logger.Info("ended")
 	return fault
+}
+
+// notify reports a state to systemd, if it has started the process.
+func (s *Service) notify(state string) {
+	if err := systemd.Notify(s.environ, state); err != nil {
+		s.logger.Warn("systemd does not receive the state of the service", "state", state, "error", err)
+	}
 }
 
 // sameSignal is the time in which a further signal counts as an echo of the first:
@@ -98,6 +108,7 @@ func (s *Service) wait(stop, hangup <-chan os.Signal, ended <-chan error) error 
 // calls in progress and cuts off the rest.
 func (s *Service) drain(ctx context.Context) {
 	s.draining.Store(true)
+	s.notify(systemd.Stopping)
 	ctx, cancel := context.WithTimeout(ctx, s.config.DrainTimeout)
 	defer cancel()
 	var doors sync.WaitGroup

@@ -32,7 +32,7 @@ type Options struct {
 	// Version identifies the program on pages, in metrics and in the log.
 	Version admin.Version
 	// Environ is the environment of the process. If it has GOGC or GOMEMLIMIT,
-	// the garbage collector is left alone.
+	// the garbage collector is left alone. NOTIFY_SOCKET names systemd's socket.
 	Environ []string
 }
 
@@ -40,6 +40,7 @@ type Options struct {
 type Service struct {
 	config   *config.Config
 	version  admin.Version
+	environ  []string
 	logger   *slog.Logger
 	app      *app.App
 	modes    *engine.Modes
@@ -60,7 +61,7 @@ type Service struct {
 // setting and its source. The caller must call Run, or Close if it does not.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	c := &o.Config.Config
-	s := &Service{config: c, version: o.Version, logger: newLogger(o.Log, c)}
+	s := &Service{config: c, version: o.Version, environ: o.Environ, logger: newLogger(o.Log, c)}
 	s.decisions = &decisionLog{logger: s.logger}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
 	s.bounds = newBoundLog(s.metrics, s.logger)
