@@ -24,10 +24,10 @@ func (v *evaluation) decision(c *Call) *Decision {
 	if d.Unavailable {
 		return d
 	}
-	d.Verdict = rules.Allow
+	d.Verdict, d.Wait = rules.Allow, milliseconds(v.answers.Wait)
 	for i := range d.Answers {
 		if verdict := d.Answers[i].Verdict; verdict != rules.Allow {
-			d.Refuser, d.Verdict = i, verdict
+			d.Refuser, d.Verdict, d.Wait = i, verdict, 0
 			break
 		}
 	}
@@ -146,7 +146,7 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 	switch {
 	case from.Daily:
 		q.Window = rules.Day
-	case plan.Method == store.Token:
+	case plan.Method == store.Token && plan.Count > 0:
 		q.Window = (plan.Burst*plan.Time + plan.Count - 1) / plan.Count
 	}
 	return q

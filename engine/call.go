@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/koalagate/koalagate/rules"
 )
@@ -79,6 +80,10 @@ type Call struct {
 	// Now is the time of the decision in ms since the epoch, for replay and
 	// tests. 0 uses the clock of the store.
 	Now int64
+	// Patience is the longest time that the caller can wait for its turn. A rule with
+	// wait=SECONDS refuses what would have to wait for longer; with 0, the zero
+	// value, nobody waits.
+	Patience time.Duration
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.
 	Scratch *Scratch
@@ -125,6 +130,8 @@ func (c *Call) check() error {
 		return invalid("no inputs; want at least one")
 	case c.Erase < 0 || c.Erase > 2:
 		return invalid("erase is %d; want 0, 1 or 2", c.Erase)
+	case c.Patience < 0:
+		return invalid("patience is %v; want 0 or more", c.Patience)
 	case c.Erase != 0 && c.Op != Refund:
 		return invalid("erase is set for %v; want it with refund only", c.Op)
 	}

@@ -20,6 +20,10 @@ type Decision struct {
 	// At is the time of the decision by the clock of the store, in ms since the
 	// epoch. It is 0 if the call touched no counter and set no Now.
 	At int64
+	// Wait is the time until the turn of an allowed call, the longest of its rules
+	// with wait=SECONDS. The answer must be held for as long. It is 0 if the call
+	// is refused, or has its turn at once.
+	Wait time.Duration
 	// Degraded is true if the counters are those of this instance because Redis
 	// is unavailable.
 	Degraded bool

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
@@ -48,6 +49,7 @@ const (
 // build builds the plan of the call.
 func (v *evaluation) build(c *Call) error {
 	v.plan.Op, v.plan.Now, v.plan.Zone = storeOps[c.Op], c.Now, v.rules.Zone
+	v.plan.Patience = c.Patience.Milliseconds()
 	v.inputs = resize(v.inputs, len(c.Inputs))
 	v.plan.Sets = resize(v.plan.Sets, len(c.Inputs))
 	v.subject = v.subject[:0]
@@ -139,11 +141,11 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 	case 2:
 		return m.Rule.Erase2, nil
 	}
-	weight := int64(hits) * m.Cost // at most 2^31 × 10^9, below 2^63
-	if weight > store.MaxWeight {
-		return 0, invalid("%d hits of cost %d weigh %d for rule %d; want at most %d", hits, m.Cost, weight, m.Rule.Return, int64(store.MaxWeight))
+	high, weight := bits.Mul64(hits, uint64(m.Cost))
+	if high > 0 || weight > store.MaxWeight {
+		return 0, invalid("%d hits of cost %d for rule %d; want a product of at most %d", hits, m.Cost, m.Rule.Return, int64(store.MaxWeight))
 	}
-	return weight, nil
+	return int64(weight), nil
 }
 
 // storeMethods maps the counting methods to those of plans.
@@ -239,7 +241,7 @@ func (v *evaluation) counts() bool {
 // answerUncounted fills the answers of a plan without counters.
 func (v *evaluation) answerUncounted() {
 	v.answers.Sets = resize(v.answers.Sets, len(v.plan.Sets))
-	v.answers.Degraded, v.answers.Now = false, v.plan.Now
+	v.answers.Degraded, v.answers.Now, v.answers.Wait = false, v.plan.Now, 0
 	for i := range v.answers.Sets {
 		a := &v.answers.Sets[i]
 		*a = store.Answer{Decider: -1, Reporter: -1, Retry: -1, Refusals: a.Refusals[:0]}
