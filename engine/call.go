@@ -49,8 +49,8 @@ func (op Op) decides() bool {
 	return op == Take || op == Browse || op == Complete || op == CompleteTake
 }
 
-// MaxHits is the largest weight of an input for a rule, and so the largest
-// Hits.
+// MaxHits is the largest Hits of an input. Its weight for a rule, hits × cost, is at
+// most 10^15.
 const MaxHits = 1 << 31
 
 // Call is an operation on one or more inputs, which the engine evaluates in one

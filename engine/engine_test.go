@@ -111,7 +111,7 @@ func TestWeightsOutOfBoundsAreInvalidAndCountNothing(t *testing.T) {
 		input(1<<31+1, "k", "a"),
 		input(1<<64-1, "k", "a"),
 		input(1<<64-1, "none", "a"),
-		input(1<<31, "k", "a", "c", "2"),
+		input(1<<31, "k", "a", "c", "465662"), // just beyond 10^15
 		input(1<<31, "k", "a", "c", "999999999"),
 	} {
 		for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Update, engine.Refund} {

@@ -182,9 +182,9 @@ func TestStoreErrorsDoNotAllow(t *testing.T) {
 	}
 }
 
-func TestMaxHitsIsTheLargestWeight(t *testing.T) {
-	if engine.MaxHits != store.MaxWeight {
-		t.Errorf("MaxHits is %d; the store counts up to %d", engine.MaxHits, store.MaxWeight)
+func TestMaxHitsIsAWeight(t *testing.T) {
+	if engine.MaxHits > store.MaxWeight {
+		t.Errorf("MaxHits is %d; the store counts up to %d", engine.MaxHits, int64(store.MaxWeight))
 	}
 }
 

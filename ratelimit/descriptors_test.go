@@ -187,7 +187,7 @@ func TestInvalidArgumentsChangeNoCounter(t *testing.T) {
 	for _, json := range []string{
 		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"hits_addend": "2147483649"}]}`,
 		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"limit": {"requests_per_unit": 1}}]}`,
-		`{"domain": "lab", "hits_addend": 3, "descriptors": [` + one("uid", "ann") + `, ` + one("dear", "999999999") + `]}`,
+		`{"domain": "lab", "hits_addend": 2000000, "descriptors": [` + one("uid", "ann") + `, ` + one("dear", "999999999") + `]}`,
 		`{"domain": "", "descriptors": [` + one("uid", "ann") + `]}`,
 	} {
 		if _, err := d.call(request(t, json)); status.Code(err) != codes.InvalidArgument {

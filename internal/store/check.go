@@ -42,7 +42,7 @@ func (p *Plan) Validate() error {
 const (
 	maxReturn = 1<<31 - 1
 	maxTime   = 366 * Day
-	maxLimit  = 1<<32 - 1
+	maxLimit  = 9_000_000_000_000_000
 	maxBan    = 366 * Day
 	maxWait   = 60_000 // ms
 )
@@ -84,7 +84,7 @@ func (r *Rule) fault() string {
 			return "base is out of range"
 		}
 	case Token:
-		if r.Count < 1 || r.Burst < 1 || r.Burst > (MaxCounter+1)/(r.Time*1000) || !r.waitFits() {
+		if r.Burst < 0 || r.Burst > (MaxCounter+1)/(r.Time*1000) || !r.waitFits() {
 			return "count, burst or wait is out of range"
 		}
 	default:

@@ -62,7 +62,7 @@ const (
 )
 
 // MaxWeight is the largest weight of a rule. Callers of Evaluate refuse larger ones.
-const MaxWeight = 1 << 31
+const MaxWeight = 1_000_000_000_000_000
 
 // MaxCounter is the value at which counters saturate: the largest integer that
 // a double, and therefore Redis's Lua, holds exactly.
@@ -113,9 +113,9 @@ type Rule struct {
 	Time    int64  // seconds; not used by calendar units
 	Unit    Unit   // Count only
 	From    uint8  // Week and Month only
-	Count   int64
-	Base    int64 // Base only
-	Burst   int64 // Token only
+	Count   int64  // Token: 0 admits nothing
+	Base    int64  // Base only
+	Burst   int64  // Token only
 	Method  Method
 	Shadow  bool // never decides; counted like the others
 	// Overdraft records the weight when a take reaches the rule, whatever the

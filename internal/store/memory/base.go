@@ -27,7 +27,7 @@ func (d *daily) read(r *store.Rule, t moment) reading {
 	need, counting := d.split(r, t.now)
 	today, second := d.today.hitsAt(t.now), d.second.hitsAt(t.now)
 	got := reading{
-		admits: need == 0 || second+counting <= r.Count,
+		admits: need == 0 || counting <= r.Count-second,
 		retry:  d.second.end - t.now,
 		hits:   today,
 	}
@@ -36,9 +36,9 @@ func (d *daily) read(r *store.Rule, t moment) reading {
 		got.retry = never
 	}
 	if today < r.Base {
-		end := t.dayEnd
-		if d.today.isOpen(t.now) {
-			end = d.today.end
+		end := d.today.end
+		if !d.today.isOpen(t.now) {
+			end = t.dayEnd()
 		}
 		got.daily = true
 		got.limit, got.remaining, got.reset = r.Base, r.Base-today, end-t.now
@@ -52,9 +52,21 @@ func (d *daily) read(r *store.Rule, t moment) reading {
 }
 
 func (d *daily) add(r *store.Rule, t moment) {
+	if r.Weight == 0 {
+		return
+	}
 	_, counting := d.split(r, t.now)
-	d.today.count(r.Weight, t.now, t.dayEnd)
-	d.second.count(counting, t.now, t.now+r.Time*1000)
+	if !d.today.isOpen(t.now) {
+		d.today.open(t.now, t.dayEnd())
+	}
+	d.today.count(r.Weight)
+	if counting == 0 {
+		return
+	}
+	if !d.second.isOpen(t.now) {
+		d.second.open(t.now, t.now+r.Time*1000)
+	}
+	d.second.count(counting)
 }
 
 func (d *daily) refund(r *store.Rule, t moment) {

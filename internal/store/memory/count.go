@@ -5,8 +5,9 @@ import "github.com/koalagate/koalagate/internal/store"
 // window is the counter of a count rule: the hits since it opened, and the
 // instant at which it closes. It stays open if all of its hits are refunded.
 type window struct {
-	hits int64
-	end  int64 // 0 if it never opened
+	hits   int64
+	opened int64 // with end, it identifies the window
+	end    int64 // 0 if it never opened
 }
 
 // isOpen reports whether the window is open at now. It does not check when the
@@ -21,16 +22,11 @@ func (w *window) hitsAt(now int64) int64 {
 	return 0
 }
 
-// count adds n hits to the window and opens it until end if it is closed.
-func (w *window) count(n, now, end int64) {
-	if n == 0 {
-		return
-	}
-	if !w.isOpen(now) {
-		w.hits, w.end = 0, end
-	}
-	w.hits = min(w.hits+n, store.MaxCounter)
-}
+// open makes the window one without hits that opens now.
+func (w *window) open(now, end int64) { *w = window{opened: now, end: end} }
+
+// count adds n hits to the window, which is open.
+func (w *window) count(n int64) { w.hits += min(n, store.MaxCounter-w.hits) }
 
 // giveBack subtracts n hits from the window if it is open.
 func (w *window) giveBack(n, now int64) {
@@ -40,13 +36,12 @@ func (w *window) giveBack(n, now int64) {
 }
 
 func (w *window) read(r *store.Rule, t moment) reading {
-	hits := w.hitsAt(t.now)
-	end := w.end
+	hits, end := w.hits, w.end
 	if !w.isOpen(t.now) {
-		end = windowEnd(r, t)
+		hits, end = 0, windowEnd(r, t)
 	}
 	got := reading{
-		admits:    hits+r.Weight <= r.Count,
+		admits:    r.Weight <= r.Count-hits,
 		limit:     r.Count,
 		remaining: max(r.Count-hits, 0),
 		reset:     end - t.now,
@@ -59,7 +54,15 @@ func (w *window) read(r *store.Rule, t moment) reading {
 	return got
 }
 
-func (w *window) add(r *store.Rule, t moment) { w.count(r.Weight, t.now, windowEnd(r, t)) }
+func (w *window) add(r *store.Rule, t moment) {
+	if r.Weight == 0 {
+		return
+	}
+	if !w.isOpen(t.now) {
+		w.open(t.now, windowEnd(r, t))
+	}
+	w.count(r.Weight)
+}
 
 func (w *window) refund(r *store.Rule, t moment) { w.giveBack(r.Weight, t.now) }
 
@@ -68,8 +71,12 @@ func (w *window) until() int64 { return w.end }
 // windowEnd returns the instant at which a window of a count rule closes if it
 // opens now.
 func windowEnd(r *store.Rule, t moment) int64 {
-	if r.Time == store.Day {
-		return t.dayEnd
+	if unit := r.Period(); unit.Unit != store.Seconds {
+		return t.unitEnd(unit)
 	}
-	return t.now + r.Time*1000
+	length := r.Time * 1000
+	if r.Unit == store.Epoch {
+		return t.now - t.now%length + length
+	}
+	return t.now + length
 }

@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/koalagate/koalagate/internal/store"
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
 
 // A counter is the state of one rule and one subject. Its zero value is a counter
 // on which nothing was counted. Each method has a type of its own: window, daily,
@@ -27,11 +31,19 @@ type counter interface {
 	until() int64
 }
 
-// moment is the time at which a plan is decided.
+// moment is the time at which a plan is decided, and the calendar there.
 type moment struct {
-	now    int64 // ms since the epoch
-	dayEnd int64 // the first later instant with another local date; 0 if no rule needs it
+	now      int64 // ms since the epoch
+	zone     *time.Location
+	calendar *store.Calendar
 }
+
+// unitEnd returns the end of the calendar unit that contains now. Only rules that
+// need it pay for it.
+func (t moment) unitEnd(p store.Period) int64 { return t.calendar.End(t.zone, p, t.now) }
+
+// dayEnd returns the end of the calendar day that contains now.
+func (t moment) dayEnd() int64 { return t.calendar.DayEnd(t.zone, t.now) }
 
 // reading is the state of a counter as it answers a weight.
 type reading struct {

@@ -186,7 +186,7 @@ func (d *daily) raise(r *store.Rule, s *state, t moment) {
 		d.today.raise(r, s, t)
 		return
 	}
-	d.today.raise(r, &state{hits: r.Base, until: t.dayEnd}, t)
+	d.today.raise(r, &state{hits: r.Base, until: t.dayEnd()}, t)
 	d.second.raise(r, s, t)
 }
 
@@ -200,14 +200,14 @@ func (s *slide) raise(r *store.Rule, last *state, t moment) {
 	*s = slide{newest: run{at, last.hits}, gone: at + r.Time*1000}
 }
 
-// raise raises what is missing so that the bucket is full when the state says.
+// raise lowers the level so that the bucket is full when the state says.
 func (b *bucket) raise(r *store.Rule, s *state, t moment) {
-	full := r.Burst * r.Time * 1000
-	missing := full
-	if left := s.until - t.now; left < ceilDiv(full, r.Count) {
-		missing = left * r.Count
+	size := sizeOf(r)
+	level := int64(0)
+	if left := s.until - t.now; left < ceilDiv(size, refillOf(r)) {
+		level = size - left*refillOf(r)
 	}
-	if missing > b.missingAt(r, t.now) {
-		b.set(missing, r, t.now)
+	if level < b.levelAt(r, t.now) {
+		b.set(level, r, t.now)
 	}
 }

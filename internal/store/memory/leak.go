@@ -99,7 +99,7 @@ func (s *slide) live(r *store.Rule, now int64) (first int, hits int64) {
 func (s *slide) read(r *store.Rule, t moment) reading {
 	first, hits := s.live(r, t.now)
 	got := reading{
-		admits:    hits+r.Weight <= r.Count,
+		admits:    r.Weight <= r.Count-hits,
 		limit:     r.Count,
 		remaining: max(r.Count-hits, 0),
 		retry:     never,

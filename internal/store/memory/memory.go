@@ -124,6 +124,15 @@ func (m *Store) evaluate(p *store.Plan, a *store.Answers) {
 	}
 }
 
+// moment returns the time at which the plan is decided.
+func (m *Store) moment(p *store.Plan) moment {
+	t := moment{now: p.Now, zone: p.Zone, calendar: &m.calendar}
+	if t.now == 0 {
+		t.now = m.clock()
+	}
+	return t
+}
+
 // keptUnder returns the key of a subject's counters: the subject itself, or for a
 // long one, whose length clients choose, 128 bits of hash, which are appended to
 // hashes. Clients do not know the seeds, so they cannot construct collisions.

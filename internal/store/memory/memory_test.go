@@ -154,14 +154,27 @@ func TestPanicInAStepReleasesLocks(t *testing.T) {
 	}
 }
 
-func BenchmarkMemory(b *testing.B) {
-	m := New(Options{})
-	defer m.Close()
-	p, a := one(store.Take, 0, perMinute("u", 1<<31)), new(store.Answers)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := m.Evaluate(context.Background(), p, a); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkTake measures a take of one rule of each method, with a counter that is in
+// use and never full.
+func BenchmarkTake(b *testing.B) {
+	for name, r := range map[string]store.Rule{
+		"count": {Method: store.Count, Time: 60, Count: 1 << 31},
+		"day":   {Method: store.Count, Time: store.Day, Count: 1 << 31},
+		"base":  {Method: store.Base, Time: 60, Base: 1 << 31, Count: 1 << 31},
+		"leak":  {Method: store.Leak, Time: 60, Count: 100},
+		"token": {Method: store.Token, Time: 1, Count: 1 << 31, Burst: 1 << 31},
+	} {
+		b.Run(name, func(b *testing.B) {
+			m := New(Options{})
+			defer m.Close()
+			r.Subject, r.Return, r.Weight = []byte("u"), 1, 1
+			p, a := one(store.Take, 0, r), new(store.Answers)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := m.Evaluate(context.Background(), p, a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

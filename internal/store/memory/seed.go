@@ -35,13 +35,7 @@ func (m *Store) Seed(p *store.Plan, a *store.Answers) {
 }
 
 func (m *Store) seedRefusal(p *store.Plan, r *store.Rule, a *store.Answer) {
-	t := moment{now: p.Now}
-	if t.now == 0 {
-		t.now = m.clock()
-	}
-	if r.UsesCalendar() {
-		t.dayEnd = m.calendar.DayEnd(p.Zone, t.now)
-	}
+	t := m.moment(p)
 	subject, _ := m.keptUnder(r.Subject, nil)
 	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
 	s.Lock()
@@ -95,7 +89,7 @@ func (s *shard) forgetCounted() {
 
 // seed sets the window to the hits and the end that a refusal reports.
 func (w *window) seed(_ *store.Rule, a *store.Answer, t moment) {
-	w.hits, w.end = a.Limit-a.Remaining, t.now+a.Reset
+	*w = window{hits: a.Limit - a.Remaining, opened: t.now, end: t.now + a.Reset}
 }
 
 // seed sets both windows. The answer does not contain the day's free hits once
@@ -103,7 +97,7 @@ func (w *window) seed(_ *store.Rule, a *store.Answer, t moment) {
 // it must be to refuse.
 func (d *daily) seed(r *store.Rule, a *store.Answer, t moment) {
 	if !a.Daily {
-		d.today = window{hits: r.Base, end: t.dayEnd}
+		d.today = window{hits: r.Base, end: t.dayEnd()}
 		d.second = window{hits: a.Limit - a.Remaining, end: t.now + a.Retry}
 		return
 	}
@@ -135,8 +129,12 @@ func (s *slide) seed(r *store.Rule, a *store.Answer, t moment) {
 
 // seed sets the level so that the weight fits at the instant that the answer states.
 func (b *bucket) seed(r *store.Rule, a *store.Answer, t moment) {
-	unit := r.Time * 1000
-	level := min(max(r.Weight*unit-a.Retry*r.Count, 0), r.Burst*unit)
+	size, level := sizeOf(r), min(r.Weight*r.Time*1000, sizeOf(r))
+	if refill := refillOf(r); a.Retry < ceilDiv(mostBelow-(size-level), refill) {
+		level -= a.Retry * refill
+	} else {
+		level = size - mostBelow
+	}
 	*b = bucket{}
-	b.set(r.Burst*unit-level, r, t.now)
+	b.set(level, r, t.now)
 }

@@ -68,13 +68,7 @@ func (s *step) begin(p *store.Plan) {
 // instant before that of an earlier step on its counters.
 func (s *step) readClock() {
 	p := s.plan
-	s.at = moment{now: p.Now}
-	if p.Now == 0 {
-		s.at.now = s.memory.clock()
-	}
-	if p.UsesCalendar() {
-		s.at.dayEnd = s.memory.calendar.DayEnd(p.Zone, s.at.now)
-	}
+	s.at = s.memory.moment(p)
 	for left := s.locked; left != 0; left &= left - 1 {
 		if shard := &s.memory.shards[bits.TrailingZeros64(left)]; shard.grown > 0 {
 			shard.sweep(s.at.now)

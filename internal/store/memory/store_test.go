@@ -10,7 +10,7 @@ import (
 )
 
 func TestBehavior(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store {
+	storetest.RunAll(t, func(t *testing.T) store.Store {
 		m := memory.New(memory.Options{})
 		t.Cleanup(m.Close)
 		return m
@@ -20,12 +20,12 @@ func TestBehavior(t *testing.T) {
 // TestMemoryAnswersAsTheModel compares the answers to random plans with those of the
 // model.
 func TestMemoryAnswersAsTheModel(t *testing.T) {
-	dialogues := 2000
+	dialogues := 10_000
 	if *long {
 		dialogues = 100_000
 	}
 	machine.Dialogues(t, dialogues)
-	machine.Compare(t, func() (store.Store, func()) {
+	machine.CompareAll(t, func() (store.Store, func()) {
 		m := memory.New(memory.Options{})
 		return m, m.Close
 	})

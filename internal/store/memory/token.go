@@ -2,103 +2,142 @@ package memory
 
 import "github.com/koalagate/koalagate/internal/store"
 
-// bucket is the counter of a token rule. It stores the missing amount instead of
-// the level, so that the zero bucket is full. Amounts are in token·ms: a token is
-// as many units as the rule's time has milliseconds, and each millisecond refills
-// count units. So rounding loses nothing, and no amount exceeds burst × time,
-// which is at most 2^53.
+// bucket is the counter of a token rule. Amounts are in token·ms: a token is as many
+// units as the rule's time has milliseconds, and each millisecond refills count
+// units, so rounding loses nothing. A full bucket has burst × time units, which is at
+// most 2^53, and no level is more than 2^53 units below full.
+//
+// The zero bucket is full, because the instant full has passed.
 type bucket struct {
-	missing int64
-	at      int64 // the instant at which missing was computed
-	time    int64 // the rule's time then, in ms
-	full    int64 // the instant from which the bucket is full
+	level int64
+	at    int64 // the instant at which level was computed
+	time  int64 // the rule's time then, in ms
+	full  int64 // the instant from which the bucket is full
 }
 
-// missingAt returns the amount that is missing at now. If the clock stepped back
-// before at, nothing was refilled since.
-func (b *bucket) missingAt(r *store.Rule, now int64) int64 {
-	if now >= b.full {
-		return 0 // full is computed from the rule that used the bucket last, and holds for r too
-	}
-	missing := min(b.missing, r.Burst*r.Time*1000)
-	if b.time != r.Time*1000 && missing > 0 {
-		missing = b.convert(r)
-	}
-	elapsed := now - b.at
-	if elapsed <= 0 {
-		return missing
-	}
-	// Compare before multiplying: count × elapsed may exceed 2^63.
-	if elapsed >= ceilDiv(missing, r.Count) {
+// mostBelow is how far a level can be below full, in token·ms. What would exceed it
+// is forgotten.
+const mostBelow = store.MaxCounter + 1
+
+// burstOf returns the number of tokens of a full bucket of the rule. A rule whose
+// count is 0 admits nothing, so its bucket holds nothing.
+func burstOf(r *store.Rule) int64 {
+	if r.Count == 0 {
 		return 0
 	}
-	return missing - r.Count*elapsed
+	return r.Burst
 }
 
-// convert returns the missing amount in units of the rule's new time. Whole
-// tokens stay; a token that is partly refilled counts as missing.
+// refillOf returns the number of units that each millisecond refills. A count of 0
+// refills a bucket that is below empty as a count of 1 does.
+func refillOf(r *store.Rule) int64 { return max(r.Count, 1) }
+
+// sizeOf returns the level of a full bucket of the rule.
+func sizeOf(r *store.Rule) int64 { return burstOf(r) * r.Time * 1000 }
+
+// levelAt returns the level at now. If the clock stepped back before at, nothing was
+// refilled since. A level that the rule's burst does not hold is lost.
+func (b *bucket) levelAt(r *store.Rule, now int64) int64 {
+	size := sizeOf(r)
+	if now >= b.full {
+		return size // full is computed from the rule that used the bucket last, and holds for r too
+	}
+	level := b.level
+	if b.time != r.Time*1000 {
+		level = b.convert(r)
+	}
+	level = max(min(level, size), size-mostBelow)
+	elapsed := now - b.at
+	if elapsed <= 0 {
+		return level
+	}
+	// Compare before multiplying: the product may exceed 2^63.
+	if elapsed >= ceilDiv(size-level, refillOf(r)) {
+		return size
+	}
+	return level + refillOf(r)*elapsed
+}
+
+// convert returns the level in units of the rule's new time. Whole tokens stay; a
+// token that is partly refilled counts as missing.
 func (b *bucket) convert(r *store.Rule) int64 {
-	tokens := ceilDiv(b.missing, b.time)
-	return min(tokens, r.Burst) * r.Time * 1000
+	unit, burst := r.Time*1000, burstOf(r)
+	tokens := min(floorDiv(b.level, b.time), burst)
+	if tokens < burst-mostBelow/unit {
+		return sizeOf(r) - mostBelow
+	}
+	return tokens * unit
 }
 
 func (b *bucket) read(r *store.Rule, t moment) reading {
-	unit := r.Time * 1000
-	missing := b.missingAt(r, t.now)
-	level := r.Burst*unit - missing
+	unit, burst := r.Time*1000, burstOf(r)
+	level := b.levelAt(r, t.now)
+	tokens := floorDiv(level, unit)
 	got := reading{
-		admits:    r.Weight <= level/unit,
-		limit:     r.Burst,
-		remaining: level / unit,
-		reset:     ceilDiv(missing, r.Count),
+		admits:    r.Weight <= tokens,
+		limit:     burst,
+		remaining: max(tokens, 0),
+		reset:     ceilDiv(burst*unit-level, refillOf(r)),
 		retry:     never,
-		hits:      r.Burst - level/unit,
+		hits:      burst - tokens,
 	}
-	if !got.admits && r.Weight <= r.Burst {
-		got.retry = ceilDiv(r.Weight*unit-level, r.Count)
+	if !got.admits && r.Weight <= burst {
+		got.retry = ceilDiv(r.Weight*unit-level, refillOf(r))
 	}
 	return got
 }
 
+// add takes the rule's weight from the bucket; an empty one gets no emptier.
 func (b *bucket) add(r *store.Rule, t moment) {
 	if r.Weight == 0 {
 		return
 	}
+	level := b.levelAt(r, t.now)
+	b.set(less(level, r, min(level, 0)), r, t.now)
+}
+
+// less returns the level without the rule's weight, but not less than least.
+func less(level int64, r *store.Rule, least int64) int64 {
 	unit := r.Time * 1000
-	missing := b.missingAt(r, t.now)
-	if r.Weight > (r.Burst*unit-missing)/unit {
-		missing = r.Burst * unit // an empty bucket gets no emptier
-	} else {
-		missing += r.Weight * unit
+	if r.Weight > (level-least)/unit { // the product may exceed 2^63
+		return least
 	}
-	b.set(missing, r, t.now)
+	return level - r.Weight*unit
 }
 
 func (b *bucket) refund(r *store.Rule, t moment) {
-	missing := b.missingAt(r, t.now)
-	if missing == 0 {
+	level, size, unit := b.levelAt(r, t.now), sizeOf(r), r.Time*1000
+	switch {
+	case level == size:
 		return // without setting at: an unused bucket stays the zero bucket
+	case r.Weight > (size-level)/unit:
+		level = size
+	default:
+		level += r.Weight * unit
 	}
-	if r.Weight >= r.Burst {
-		missing = 0
-	} else {
-		missing = max(missing-r.Weight*r.Time*1000, 0)
-	}
-	b.set(missing, r, t.now)
+	b.set(level, r, t.now)
 }
 
-// set stores the missing amount at now.
-func (b *bucket) set(missing int64, r *store.Rule, now int64) {
+// set stores the level at now.
+func (b *bucket) set(level int64, r *store.Rule, now int64) {
 	at := max(now, b.at)
-	*b = bucket{missing, at, r.Time * 1000, at + ceilDiv(missing, r.Count)}
+	*b = bucket{level, at, r.Time * 1000, at + ceilDiv(sizeOf(r)-level, refillOf(r))}
 }
 
 func (b *bucket) until() int64 { return b.full }
 
-// ceilDiv returns a / b rounded up.
+// ceilDiv returns a / b rounded up; a is not negative.
 func ceilDiv(a, b int64) int64 {
 	if a%b != 0 {
 		return a/b + 1
+	}
+	return a / b
+}
+
+// floorDiv returns a / b rounded down.
+func floorDiv(a, b int64) int64 {
+	if a < 0 && a%b != 0 {
+		return a/b - 1
 	}
 	return a / b
 }

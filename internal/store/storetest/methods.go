@@ -1,6 +1,8 @@
 package storetest
 
-import "github.com/koalagate/koalagate/internal/store"
+import (
+	"github.com/koalagate/koalagate/internal/store"
+)
 
 var counts = []behavior{
 	{name: "count: a window opens with its first hit and closes after time", steps: []step{
@@ -76,9 +78,9 @@ var bases = []behavior{
 		{0, store.Take, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 2, reset 86400000"}},
 		{50_000_000, store.Browse, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 1 today, reset 79600000"}},
 	}},
-	{name: "base: the heaviest weight is exact", steps: []step{
+	{name: "base: the heaviest weight is exact", needs: Large, steps: []step{
 		{0, store.Update, one(weighing(store.MaxWeight, base(1_000_000_000, 60, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 60000"}},
-		{1, store.Peek, one(base(1_000_000_000, 60, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 59999; 2147483648 hits"}},
+		{1, store.Peek, one(base(1_000_000_000, 60, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 59999; 1000000000000000 hits"}},
 	}},
 }
 
@@ -102,10 +104,10 @@ var leaks = []behavior{
 		{3001, store.Refund, one(weighing(9, leak(10, 5))), []string{"ok; rule 0: 5 of 5, reset 0"}},
 		{3002, store.Take, one(weighing(5, leak(10, 5))), []string{"ok; rule 0: 0 of 5, reset 10000"}},
 	}},
-	{name: "leak: a heavy weight is exact", steps: []step{
+	{name: "leak: a heavy weight is exact", needs: Large, steps: []step{
 		{0, store.Take, one(weighing(400_000_000, leak(10, 1_000_000_000))), []string{"ok; rule 0: 600000000 of 1000000000, reset 10000"}},
 		{1000, store.Update, one(weighing(store.MaxWeight, leak(10, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 10000"}},
-		{1001, store.Peek, one(leak(10, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 9999; 2547483648 hits"}},
+		{1001, store.Peek, one(leak(10, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 9999; 1000000400000000 hits"}},
 		{1002, store.Refund, one(weighing(store.MaxWeight, leak(10, 1_000_000_000))), []string{"ok; rule 0: 600000000 of 1000000000, reset 8998"}},
 	}},
 	{name: "leak: hits beyond the limit leave one by one too", steps: []step{
@@ -146,11 +148,19 @@ var tokens = []behavior{
 		{2, store.Update, one(weighing(999_999, token(9_007_199, 1, 1_000_000))), []string{"ok; rule 0: 0 of 1000000, reset 9007198999999998"}},
 		{3, store.Take, one(token(9_007_199, 1, 1_000_000)), []string{"rule 0 refuses; rule 0: 0 of 1000000, reset 9007198999999997, retry 9007198997"}},
 	}},
-	{name: "token: the tokens taken stay taken when time, count and burst change", steps: []step{
+	{name: "token: a level of the rule's own burst stays when time and count change", steps: []step{
 		{0, store.Take, one(weighing(6, token(10, 1, 10))), []string{"ok; rule 0: 4 of 10, reset 60000"}},
 		{5000, store.Browse, one(token(1, 1, 10)), []string{"ok; rule 0: 9 of 10, reset 1000"}},
-		{0, store.Browse, one(token(1, 1, 20)), []string{"ok; rule 0: 14 of 20, reset 6000"}},
-		{0, store.Browse, one(token(10, 1, 5)), []string{"rule 0 refuses; rule 0: 0 of 5, reset 50000, retry 10000"}},
+		{0, store.Browse, one(token(5, 2, 10)), []string{"ok; rule 0: 4 of 10, reset 15000"}},
+	}},
+	{name: "token: the level stays when burst changes, and full stays full", needs: Levels, steps: []step{
+		{0, store.Take, one(weighing(6, token(10, 1, 10))), []string{"ok; rule 0: 4 of 10, reset 60000"}},
+		{0, store.Browse, one(token(1, 1, 20)), []string{"ok; rule 0: 4 of 20, reset 16000"}},
+		{0, store.Browse, one(token(10, 1, 5)), []string{"ok; rule 0: 4 of 5, reset 10000"}},
+		{0, store.Browse, one(token(10, 1, 2)), []string{"ok; rule 0: 2 of 2, reset 0"}},
+		{10_000, store.Take, one(token(10, 2, 20)), []string{"ok; rule 0: 5 of 20, reset 75000"}},
+		{10_000, store.Take, one(token(10, 1, 3)), []string{"ok; rule 0: 2 of 3, reset 10000"}},
+		{20_000, store.Browse, one(token(10, 1, 9)), []string{"ok; rule 0: 9 of 9, reset 0"}},
 	}},
 }
 

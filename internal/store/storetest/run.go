@@ -13,11 +13,20 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// Run checks every case of the behavior table on a new store.
+// Run checks every case of the behavior table on a new store in Redis.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks} {
+	run(t, NotInRedis, open)
+}
+
+// RunAll is Run for a store with all features.
+func RunAll(t *testing.T, open func(t *testing.T) store.Store) { run(t, NotInMemory, open) }
+
+func run(t *testing.T, without Feature, open func(t *testing.T) store.Store) {
+	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers} {
 		for _, b := range table {
-			t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
+			if b.needs&without == 0 {
+				t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
+			}
 		}
 	}
 	t.Run("400 callers and 10 hits", func(t *testing.T) { checkCrowd(t, open(t)) })
@@ -31,6 +40,7 @@ type behavior struct {
 	name  string
 	zone  string // Asia/Shanghai unless stated
 	begin int64  // noon of 1 June 2026 in Asia/Shanghai unless stated
+	needs Feature
 	steps []step
 }
 
@@ -172,5 +182,37 @@ func shadow(r store.Rule) store.Rule {
 // allowing returns the rule with an answer that allows.
 func allowing(r store.Rule) store.Rule {
 	r.Allows = true
+	return r
+}
+
+// every returns a count rule of a calendar unit.
+func every(unit store.Unit, from uint8, n int64) store.Rule {
+	r := count(0, n)
+	r.Unit, r.From = unit, from
+	return r
+}
+
+// sinceEpoch returns a count rule whose windows begin at multiples of their length.
+func sinceEpoch(seconds, n int64) store.Rule {
+	r := count(seconds, n)
+	r.Unit = store.Epoch
+	return r
+}
+
+// overdraft returns the rule with an overdraft.
+func overdraft(r store.Rule) store.Rule {
+	r.Overdraft = true
+	return r
+}
+
+// banning returns the rule with a ban.
+func banning(seconds int64, r store.Rule) store.Rule {
+	r.Ban = seconds
+	return r
+}
+
+// waiting returns the rule with a wait.
+func waiting(ms int64, r store.Rule) store.Rule {
+	r.Wait = ms
 	return r
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 	_ "time/tzdata" // so that dialogues do not depend on the zones of the machine
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Dialogues sets the number of dialogues that rapid makes in the rest of the
@@ -28,50 +30,107 @@ func Dialogues(t *testing.T, n int) {
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) }) // the default is valid
 }
 
-// Compare evaluates random dialogues on stores and on the model. open returns a store for
-// one dialogue and a function that ends it. Few subjects, rules and instants make
-// plans meet often; thresholds change as reloads change them.
+// Compare evaluates random dialogues on stores in Redis and on the model. open returns
+// a store for one dialogue and a function that ends it. Few subjects, rules and
+// instants make plans meet often; thresholds change as reloads change them.
 func Compare(t *testing.T, open func() (s store.Store, end func())) {
+	t.Helper()
+	compare(t, storetest.NotInRedis, open)
+}
+
+// CompareAll is Compare for a store with all features.
+func CompareAll(t *testing.T, open func() (s store.Store, end func())) {
+	t.Helper()
+	compare(t, storetest.NotInMemory, open)
+}
+
+func compare(t *testing.T, without storetest.Feature, open func() (s store.Store, end func())) {
 	t.Helper()
 	zones := Zones(t, "Asia/Shanghai", "America/New_York", "America/Havana", "Australia/Lord_Howe", "UTC")
 	rapid.Check(t, func(rt *rapid.T) {
-		model := NewModel()
 		s, end := open()
 		defer end()
-		zone := rapid.SampledFrom(zones).Draw(rt, "zone")
+		d := dialogue{T: rt, store: s, model: NewModel(), zone: rapid.SampledFrom(zones).Draw(rt, "zone")}
+		d.model.without = without
 		// A night in which clocks go back, or forward, in one of the zones.
-		now := rapid.SampledFrom([]int64{1_793_505_600_000, 1_772_953_200_000, 1_774_681_200_000}).Draw(rt, "night")
-		now += rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
-		var got store.Answers
-		var past []*store.Plan
-		for i := range rapid.IntRange(1, 24).Draw(rt, "steps") {
-			now += Move.Draw(rt, "move")
-			p := Plan(rt, now, zone)
-			switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(rt, "again"); { // callers repeat calls
-			case again > 0 && again <= len(past):
-				before := past[len(past)-again]
-				p = &store.Plan{Op: before.Op, Now: now, Zone: zone, Sets: before.Sets}
-			case again < 0 && len(past) > 0: // … or make similar ones
-				p = elsewhere(rt, past[len(past)-1], now)
-				past = append(past, p)
-			default:
-				past = append(past, p)
+		d.now = rapid.SampledFrom([]int64{1_793_505_600_000, 1_772_953_200_000, 1_774_681_200_000}).Draw(rt, "night")
+		d.now += rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
+		for d.step = range rapid.IntRange(1, 24).Draw(rt, "steps") {
+			d.now += Move.Draw(rt, "move")
+			p := d.next()
+			d.evaluate(p)
+			if p.Op == store.Take && d.got.Sets[0].Decider >= 0 {
+				d.evaluate(p) // the store may refuse this one from memory
 			}
-			evaluate := func() {
-				if err := s.Evaluate(context.Background(), p, &got); err != nil {
-					rt.Fatalf("step %d: %s: %v", i, Describe(p), err)
-				}
-				want := model.Evaluate(p)
-				if !Alike(want, got.Sets) {
-					rt.Fatalf("step %d: %s: the store differs from the model (-model +store):\n%s", i, Describe(p), cmp.Diff(want, Normalize(&got).Sets))
-				}
-			}
-			evaluate()
-			if p.Op == store.Take && got.Sets[0].Decider >= 0 {
-				evaluate() // the store may refuse this one from memory
+			if len(d.waiting) > 0 && rapid.IntRange(0, 2).Draw(rt, "cancel") == 0 {
+				d.cancel()
 			}
 		}
 	})
+}
+
+// dialogue is random plans, each evaluated by a store and by the model.
+type dialogue struct {
+	*rapid.T
+	store   store.Store
+	model   *Model
+	zone    *time.Location
+	now     int64
+	step    int
+	got     store.Answers
+	past    []*store.Plan
+	waiting []waiting
+}
+
+// waiting is a take that waits for its turn.
+type waiting struct {
+	plan  *store.Plan
+	undo  any
+	taken []Taken
+}
+
+// next draws a plan: a new one, or one of before, or a similar one.
+func (d *dialogue) next() *store.Plan {
+	p := drawPlan(d.T, d.now, d.zone, d.model.without)
+	switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(d.T, "again"); { // callers repeat calls
+	case again > 0 && again <= len(d.past):
+		before := d.past[len(d.past)-again]
+		return &store.Plan{Op: before.Op, Now: d.now, Zone: d.zone, Patience: before.Patience, Sets: before.Sets}
+	case again < 0 && len(d.past) > 0: // … or make similar ones
+		p = elsewhere(d.T, d.past[len(d.past)-1], d.now)
+	}
+	d.past = append(d.past, p)
+	return p
+}
+
+// evaluate evaluates the plan on both, and compares their answers.
+func (d *dialogue) evaluate(p *store.Plan) {
+	if err := d.store.Evaluate(context.Background(), p, &d.got); err != nil {
+		d.Fatalf("step %d: %s: %v", d.step, Describe(p), err)
+	}
+	want := d.model.Evaluate(p)
+	if !Alike(want, d.got.Sets) {
+		d.Fatalf("step %d: %s: the store differs from the model (-model +store):\n%s", d.step, Describe(p), cmp.Diff(want, Normalize(&d.got).Sets))
+	}
+	if d.got.Wait != d.model.Wait || d.got.Wait > 0 && d.got.Waiter != d.model.Waiter || (d.got.Undo != nil) != (d.model.Taken != nil) {
+		d.Fatalf("step %d: %s: the store answers a wait of %d ms of rule %d, and Undo %v; the model %d ms of rule %d", d.step, Describe(p), d.got.Wait, d.got.Waiter, d.got.Undo, d.model.Wait, d.model.Waiter)
+	}
+	if d.got.Undo != nil {
+		d.waiting = append(d.waiting, waiting{p, d.got.Undo, d.model.Taken})
+	}
+}
+
+// cancel cancels one of the takes that wait.
+func (d *dialogue) cancel() {
+	i := rapid.IntRange(0, len(d.waiting)-1).Draw(d.T, "who")
+	w := d.waiting[i]
+	d.waiting = append(d.waiting[:i], d.waiting[i+1:]...)
+	p := *w.plan
+	p.Now = d.now
+	if err := d.store.(store.Canceler).Cancel(context.Background(), &p, &store.Answers{Undo: w.undo}); err != nil {
+		d.Fatalf("step %d: cancel %s: %v", d.step, Describe(&p), err)
+	}
+	d.model.Cancel(w.taken, d.now)
 }
 
 // Alike reports whether answers are equal. cmp.Diff is slow, and only for

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Move is how the clock moves between two steps of a dialogue, in ms.
@@ -29,18 +30,26 @@ func Zones(t *testing.T, names ...string) []*time.Location {
 	return zones
 }
 
-// Plan draws a plan of any operation over two subjects.
+// Plan draws a plan of any operation over two subjects, of rules that stores in Redis
+// have.
 func Plan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
+	return drawPlan(rt, now, zone, storetest.NotInRedis)
+}
+
+func drawPlan(rt *rapid.T, now int64, zone *time.Location, without storetest.Feature) *store.Plan {
 	p := &store.Plan{
 		Op:   rapid.SampledFrom([]store.Op{store.Take, store.Take, store.Take, store.Browse, store.Update, store.Refund, store.Complete, store.CompleteTake, store.Peek, store.Reset}).Draw(rt, "op"),
 		Now:  now,
 		Zone: zone,
 	}
+	if without&storetest.Wait == 0 {
+		p.Patience = rapid.SampledFrom([]int64{60_000, 60_000, 700, 0}).Draw(rt, "patience")
+	}
 	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(rt, "sets") {
 		kind := rapid.IntRange(0, 15).Draw(rt, "kind")
 		set := store.Set{Allows: kind != 1, Refund: p.Op == store.Take && kind == 2}
 		for range rapid.SampledFrom([]int{1, 1, 2, 3, 0}).Draw(rt, "rules") {
-			set.Rules = append(set.Rules, Rule(rt))
+			set.Rules = append(set.Rules, drawRule(rt, without))
 		}
 		p.Sets = append(p.Sets, set)
 	}
@@ -49,7 +58,7 @@ func Plan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 
 // elsewhere returns the plan with one of its rules on the other subject.
 func elsewhere(rt *rapid.T, p *store.Plan, now int64) *store.Plan {
-	p = &store.Plan{Op: p.Op, Now: now, Zone: p.Zone, Sets: slices.Clone(p.Sets)}
+	p = &store.Plan{Op: p.Op, Now: now, Zone: p.Zone, Patience: p.Patience, Sets: slices.Clone(p.Sets)}
 	if rules := slices.Clone(p.Sets[0].Rules); len(rules) > 0 {
 		at := rapid.IntRange(0, len(rules)-1).Draw(rt, "elsewhere")
 		rules[at].Subject = []byte{1 - rules[at].Subject[0]}
@@ -58,9 +67,16 @@ func elsewhere(rt *rapid.T, p *store.Plan, now int64) *store.Plan {
 	return p
 }
 
-// Rule draws a rule in three draws: many small draws would take most of the time
-// of ten thousand dialogues.
-func Rule(rt *rapid.T) store.Rule {
+// Rule draws a rule that stores in Redis have.
+func Rule(rt *rapid.T) store.Rule { return drawRule(rt, storetest.NotInRedis) }
+
+// drawRule draws a rule in few draws: many small draws would take most of the time of
+// ten thousand dialogues.
+func drawRule(rt *rapid.T, without storetest.Feature) store.Rule {
+	shapes, weights := shapes[without], weights
+	if without&storetest.Large != 0 {
+		weights = smallWeights
+	}
 	r := rapid.SampledFrom(shapes).Draw(rt, "shape")
 	r.Weight = weights.Draw(rt, "weight")
 	n := rapid.IntRange(0, 2*2*6*6-1).Draw(rt, "rest")
@@ -68,13 +84,36 @@ func Rule(rt *rapid.T) store.Rule {
 	r.Return, n = int64(1+n%2), n/2
 	r.Shadow, n = n%6 == 5, n/6
 	r.Allows = n%6 == 5
+	if without == storetest.NotInRedis {
+		return r
+	}
+	n = rapid.IntRange(0, 3*4*3-1).Draw(rt, "words")
+	if without&storetest.Overdraft == 0 && r.Method != store.Base {
+		r.Overdraft = n%3 == 2
+	}
+	n /= 3
+	if without&storetest.Ban == 0 && (r.Method == store.Count || r.Method == store.Leak) {
+		r.Ban = []int64{0, 0, 2, 600}[n%4]
+	}
+	n /= 4
+	if without&storetest.Wait == 0 && r.Method == store.Token {
+		r.Wait = min([]int64{0, 500, 60_000}[n%3], (1<<53-r.Burst*r.Time*1000)/max(r.Count, 1))
+	}
 	return r
 }
 
-var weights = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.Just(int64(store.MaxWeight)))
+const heavy = 1 << 31 // the heaviest weight of a store without Large
 
-// shapes are rules of every method with many thresholds.
-var shapes = func() []store.Rule {
+var (
+	smallWeights = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.Just(int64(heavy)))
+	weights      = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.SampledFrom([]int64{heavy, store.MaxWeight, store.MaxWeight - 1}))
+)
+
+// shapes are rules of every method with many thresholds, by the features without
+// which they are.
+var shapes = map[storetest.Feature][]store.Rule{storetest.NotInMemory: shapesWithout(storetest.NotInMemory), storetest.NotInRedis: shapesWithout(storetest.NotInRedis)}
+
+func shapesWithout(without storetest.Feature) []store.Rule {
 	var list []store.Rule
 	for _, time := range []int64{1, 2, 60, 7200, store.Day} {
 		for _, count := range []int64{1, 2, 3, 5, 20, 1000} {
@@ -86,9 +125,50 @@ var shapes = func() []store.Rule {
 				list = append(list, store.Rule{Method: store.Token, Time: time, Count: count, Burst: burst})
 			}
 		}
+		if without&storetest.Large == 0 {
+			list = append(list, large(time)...)
+		}
+	}
+	if without&storetest.Units == 0 {
+		list = append(list, units()...)
 	}
 	return list
-}()
+}
+
+// large returns rules with the largest and the smallest thresholds.
+func large(time int64) []store.Rule {
+	most := int64(1<<53) / (time * 1000) // tokens
+	return []store.Rule{
+		{Method: store.Count, Time: time, Count: 9e15},
+		{Method: store.Count, Time: time, Count: 0},
+		{Method: store.Leak, Time: time, Count: 9e15},
+		{Method: store.Leak, Time: time, Count: 0},
+		{Method: store.Token, Time: time, Count: 9e15, Burst: most},
+		{Method: store.Token, Time: time, Count: 3, Burst: most},
+		{Method: store.Token, Time: time, Count: 0, Burst: 5},
+		{Method: store.Token, Time: time, Count: 2, Burst: 0},
+	}
+}
+
+// units returns rules of every calendar unit, and of windows since the epoch.
+func units() []store.Rule {
+	var list []store.Rule
+	for _, count := range []int64{1, 2, 5, 1000} {
+		for unit := store.Minute; unit <= store.Year; unit++ {
+			list = append(list, store.Rule{Method: store.Count, Unit: unit, Count: count})
+		}
+		for _, time := range []int64{1, 7, 3600, store.Day} {
+			list = append(list, store.Rule{Method: store.Count, Unit: store.Epoch, Time: time, Count: count})
+		}
+		for _, from := range []uint8{1, 3, 7} {
+			list = append(list, store.Rule{Method: store.Count, Unit: store.Week, From: from, Count: count})
+		}
+		for _, from := range []uint8{1, 15, 29, 31} {
+			list = append(list, store.Rule{Method: store.Count, Unit: store.Month, From: from, Count: count})
+		}
+	}
+	return list
+}
 
 // Describe returns a plan as text for failures.
 func Describe(p *store.Plan) string { return fmt.Sprintf("%+v", *p) }

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"math/big"
 	"slices"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -9,12 +8,12 @@ import (
 
 // view is the answer of a tally to a rule's weight.
 type view struct {
-	admits, daily                        bool
-	limit, remaining, reset, retry, hits int64
+	admits, daily, banned                      bool
+	limit, remaining, reset, retry, hits, wait int64
 }
 
 func (v view) report(a *store.Answer, i int) {
-	a.Reporter, a.Limit, a.Remaining, a.Reset, a.Daily = i, v.limit, v.remaining, v.reset, v.daily
+	a.Reporter, a.Limit, a.Remaining, a.Reset, a.Daily, a.Banned = i, v.limit, v.remaining, v.reset, v.daily, v.banned
 }
 
 func sum(list []hits) (n int64) {
@@ -22,6 +21,11 @@ func sum(list []hits) (n int64) {
 		n += h.n
 	}
 	return n
+}
+
+// with returns the list and n more hits, as far as numbers go.
+func with(list []hits, at, n int64) []hits {
+	return append(slices.Clone(list), hits{at, min(n, store.MaxCounter-sum(list))})
 }
 
 // withoutNewest returns the list without the newest n hits.
@@ -39,86 +43,77 @@ func withoutNewest(list []hits, n int64) []hits {
 	return list
 }
 
-func (t *tally) read(r *store.Rule, now, dayEnd int64) view {
-	switch r.Method {
-	case store.Count:
-		return t.readCount(r, now, dayEnd)
-	case store.Base:
-		return t.readBase(r, now, dayEnd)
-	case store.Leak:
-		return t.readLeak(r, now)
+// needed returns the weight that must fit: on an overdraft rule at least 1.
+func needed(r *store.Rule) int64 {
+	if r.Overdraft {
+		return max(r.Weight, 1)
 	}
-	return t.readToken(r, now)
+	return r.Weight
 }
 
-func (t *tally) add(r *store.Rule, now, dayEnd int64) {
+func (t *tally) read(r *store.Rule, at instant) view {
 	switch r.Method {
 	case store.Count:
-		end := now + r.Time*1000
-		if r.Time == store.Day {
-			end = dayEnd
-		}
-		if now >= t.closes {
-			t.hits, t.closes = nil, end
-		}
-		t.hits = append(t.hits, hits{now, r.Weight})
+		return t.readCount(r, at)
 	case store.Base:
-		t.addBase(r, now, dayEnd)
+		return t.readBase(r, at)
 	case store.Leak:
-		t.forget(r, now)
-		at := now
+		return t.readLeak(r, at.now)
+	}
+	return t.readToken(r, at)
+}
+
+func (t *tally) add(r *store.Rule, at instant) {
+	switch r.Method {
+	case store.Count:
+		if at.now >= t.closes {
+			t.hits, t.opened, t.closes = nil, at.now, windowEnd(r, at.zone, at.now)
+		}
+		t.hits = with(t.hits, at.now, r.Weight)
+	case store.Base:
+		t.addBase(r, at)
+	case store.Leak:
+		t.forget(r, at.now)
+		when := at.now
 		if len(t.hits) > 0 {
-			at = max(at, t.hits[len(t.hits)-1].at)
+			when = max(when, t.hits[len(t.hits)-1].at)
 		}
-		t.hits = append(t.hits, hits{at, r.Weight})
-		t.closes = at + r.Time*1000
+		t.hits = with(t.hits, when, r.Weight)
+		t.settle(r)
 	case store.Token:
-		missing, burst := t.missing(r, now), big.NewRat(r.Burst, 1)
-		if missing.Add(missing, big.NewRat(r.Weight, 1)); missing.Cmp(burst) > 0 {
-			missing = burst // an update stops at empty
-		}
-		t.fill(r, now, missing)
+		t.addToken(r, at)
 	}
 }
 
-func (t *tally) refund(r *store.Rule, now int64) {
+func (t *tally) refund(r *store.Rule, at instant) {
 	switch r.Method {
 	case store.Count, store.Base:
-		if now < t.closes {
+		if at.now < t.closes {
 			t.hits = withoutNewest(t.hits, r.Weight)
 		}
-		if now < t.until {
+		if at.now < t.until {
 			t.second = withoutNewest(t.second, r.Weight)
 		}
 	case store.Leak:
-		t.forget(r, now)
-		t.hits, t.closes = withoutNewest(t.hits, r.Weight), 0
-		if n := len(t.hits); n > 0 {
-			t.closes = t.hits[n-1].at + r.Time*1000
-		}
-	case store.Token:
-		missing := t.missing(r, now)
-		if missing.Sign() == 0 {
+		if t.banned > 0 {
 			return
 		}
-		if missing.Sub(missing, big.NewRat(r.Weight, 1)); missing.Sign() < 0 {
-			missing = new(big.Rat)
-		}
-		t.fill(r, now, missing)
+		t.forget(r, at.now)
+		t.hits = withoutNewest(t.hits, r.Weight)
+		t.settle(r)
+	case store.Token:
+		t.refundToken(r, at)
 	}
 }
 
-func (t *tally) readCount(r *store.Rule, now, dayEnd int64) view {
-	counted, closes := int64(0), now+r.Time*1000
-	if r.Time == store.Day {
-		closes = dayEnd
+func (t *tally) readCount(r *store.Rule, at instant) view {
+	counted, closes := sum(t.hits), t.closes
+	if at.now >= t.closes {
+		counted, closes = 0, windowEnd(r, at.zone, at.now)
 	}
-	if now < t.closes {
-		counted, closes = sum(t.hits), t.closes
-	}
-	v := view{admits: counted+r.Weight <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted}
-	v.reset, v.retry = closes-now, closes-now
-	if r.Weight > r.Count {
+	v := view{admits: counted+needed(r) <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted}
+	v.reset, v.retry = closes-at.now, closes-at.now
+	if needed(r) > r.Count {
 		v.retry = -1
 	}
 	return v
@@ -140,16 +135,17 @@ func (t *tally) inSecond(now int64) int64 {
 	return 0
 }
 
-func (t *tally) readBase(r *store.Rule, now, dayEnd int64) view {
+func (t *tally) readBase(r *store.Rule, at instant) view {
+	now := at.now
 	today, second := t.today(now), t.inSecond(now)
 	v := view{admits: true, limit: r.Count, remaining: max(0, r.Count-second), reset: r.Time * 1000, hits: today}
 	if now < t.until {
 		v.reset = t.until - now
 	}
 	if today < r.Base {
-		v.daily, v.limit, v.remaining, v.reset = true, r.Base, r.Base-today, dayEnd-now
-		if now < t.closes {
-			v.reset = t.closes - now
+		v.daily, v.limit, v.remaining, v.reset = true, r.Base, r.Base-today, t.closes-now
+		if now >= t.closes {
+			v.reset = unitEnd(at.zone, store.Date, 0, now) - now
 		}
 	}
 	// Hit by hit; all hits beyond base and count are refused alike.
@@ -170,26 +166,35 @@ func (t *tally) readBase(r *store.Rule, now, dayEnd int64) view {
 	return v
 }
 
-func (t *tally) addBase(r *store.Rule, now, dayEnd int64) {
+func (t *tally) addBase(r *store.Rule, at instant) {
+	now := at.now
 	today := t.today(now)
 	if now >= t.closes {
-		t.hits, t.closes = nil, dayEnd
+		t.hits, t.opened, t.closes = nil, now, unitEnd(at.zone, store.Date, 0, now)
 	}
-	t.hits = append(t.hits, hits{now, r.Weight})
+	t.hits = with(t.hits, now, r.Weight)
 	// The new hits among those of today from number base on.
 	n := min(r.Weight, max(0, today+r.Weight-r.Base+1))
 	if n == 0 {
 		return
 	}
 	if now >= t.until {
-		t.second, t.until = nil, now+r.Time*1000
+		t.second, t.begun, t.until = nil, now, now+r.Time*1000
 	}
-	t.second = append(t.second, hits{now, n})
+	t.second = with(t.second, now, n)
 }
 
 // forget drops the hits of a leak rule that are as old as its time: hits that a
 // change dropped do not return.
 func (t *tally) forget(r *store.Rule, now int64) { t.hits = t.young(r, now) }
+
+// settle sets when the newest hit of a leak rule leaves.
+func (t *tally) settle(r *store.Rule) {
+	t.closes = 0
+	if n := len(t.hits); n > 0 {
+		t.closes = t.hits[n-1].at + r.Time*1000
+	}
+}
 
 // young returns the hits of a leak rule that are younger than its time. After
 // the newest has left for the rule that counted it, all have left for good.
@@ -208,64 +213,15 @@ func (t *tally) young(r *store.Rule, now int64) []hits {
 
 func (t *tally) readLeak(r *store.Rule, now int64) view {
 	young := t.young(r, now)
-	counted := sum(young)
-	v := view{admits: counted+r.Weight <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted, retry: -1}
+	counted, need := sum(young), needed(r)
+	v := view{admits: counted+need <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted, retry: -1}
 	if len(young) > 0 {
 		v.reset = young[len(young)-1].at + r.Time*1000 - now
 	}
 	// It fits when enough of the oldest have left.
-	for i := 0; !v.admits && r.Weight <= r.Count && counted+r.Weight > r.Count; i++ {
+	for i := 0; !v.admits && need <= r.Count && counted+need > r.Count; i++ {
 		counted -= young[i].n
 		v.retry = young[i].at + r.Time*1000 - now
-	}
-	return v
-}
-
-// missing returns the number of missing tokens. A bucket that is full for the
-// rule that used it last is full. Otherwise, if the rule's time has changed,
-// whole tokens remain, and a partial one is missing.
-func (t *tally) missing(r *store.Rule, now int64) *big.Rat {
-	if t.bucket.missing == nil || now >= t.bucket.full {
-		return new(big.Rat)
-	}
-	missing := new(big.Rat).Set(t.bucket.missing)
-	if t.bucket.time != r.Time {
-		missing.SetInt64(ceil(missing))
-	}
-	if burst := big.NewRat(r.Burst, 1); missing.Cmp(burst) > 0 {
-		missing = burst
-	}
-	if now > t.bucket.at {
-		missing.Sub(missing, big.NewRat(r.Count*(now-t.bucket.at), r.Time*1000))
-	}
-	if missing.Sign() < 0 {
-		return new(big.Rat)
-	}
-	return missing
-}
-
-func (t *tally) fill(r *store.Rule, now int64, missing *big.Rat) {
-	at := max(now, t.bucket.at)
-	t.bucket = level{missing, at, r.Time, at + refill(r, missing)}
-}
-
-// refill returns how long it takes to refill so many tokens, in ms.
-func refill(r *store.Rule, tokens *big.Rat) int64 {
-	return ceil(new(big.Rat).Mul(tokens, big.NewRat(r.Time*1000, r.Count)))
-}
-
-func ceil(x *big.Rat) int64 {
-	n := new(big.Int).Add(x.Num(), new(big.Int).Sub(x.Denom(), big.NewInt(1)))
-	return n.Div(n, x.Denom()).Int64()
-}
-
-func (t *tally) readToken(r *store.Rule, now int64) view {
-	missing := t.missing(r, now)
-	tokens := r.Burst - ceil(missing)
-	v := view{admits: r.Weight <= tokens, limit: r.Burst, remaining: tokens, reset: refill(r, missing), retry: -1, hits: r.Burst - tokens}
-	if !v.admits && r.Weight <= r.Burst {
-		short := new(big.Rat).Sub(big.NewRat(r.Weight-r.Burst, 1), new(big.Rat).Neg(missing))
-		v.retry = refill(r, short)
 	}
 	return v
 }

@@ -7,18 +7,27 @@
 package machine
 
 import (
-	"math/big"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// Model answers plans as section 5 of the rule language specifies, in a slow way that
-// is obviously correct: it keeps every hit, copies all its state, counts
-// the hits of a base rule one by one, and computes token buckets in fractions.
+// Model answers plans as section 5 of the rule language and section 7 of its second
+// part specify, in a slow way that is obviously correct: it keeps every hit, copies
+// all its state, counts the hits of a base rule one by one, and computes token buckets
+// in fractions.
 type Model struct {
+	// Wait and Waiter are those of the last answers.
+	Wait   int64
+	Waiter [2]int
+	// Taken is what the last plan counted, for Cancel; nil if it does not wait.
+	Taken []Taken
+
+	without storetest.Feature
 	tallies map[tallyName]tally
+	made    int // tallies
 }
 
 type tallyName struct {
@@ -27,151 +36,193 @@ type tallyName struct {
 	method  store.Method
 }
 
-// tally holds what was counted for a rule and a subject.
-type tally struct {
-	hits   []hits // count: of the window; base: of today; leak: of the sliding time
-	closes int64  // count, base: end of that window; leak: when the newest hit leaves
-	second []hits // base: of the second window
-	until  int64  // base: end of that one
-	bucket level  // token
+// NewModel returns a model that has counted nothing, of a store in Redis.
+func NewModel() *Model { return &Model{without: storetest.NotInRedis, tallies: map[tallyName]tally{}} }
+
+// Clone returns a copy of the model.
+func (m *Model) Clone() *Model {
+	c := *m
+	c.tallies = maps.Clone(m.tallies) // hits and fractions are never changed in place
+	return &c
 }
-
-// hits are n hits that were counted at the same instant.
-type hits struct{ at, n int64 }
-
-// level is the number of missing tokens of a bucket at an instant, for a rule
-// with that time, and when the bucket is full for that rule.
-type level struct {
-	missing        *big.Rat // nil is 0
-	at, time, full int64
-}
-
-// NewModel returns a model that has counted nothing.
-func NewModel() *Model { return &Model{map[tallyName]tally{}} }
 
 // Evaluate answers a plan.
 func (m *Model) Evaluate(p *store.Plan) []store.Answer {
-	b := evaluation{Model: m, p: p, now: p.Now, dayEnd: nextDay(p.Zone, p.Now)}
+	e := evaluation{Model: m, p: p, admitted: map[[2]int]bool{}}
+	m.Wait, m.Waiter, m.Taken = 0, [2]int{}, nil
+	answers := make([]store.Answer, len(p.Sets))
 	if p.Op != store.Take && p.Op != store.CompleteTake {
-		answers := make([]store.Answer, len(p.Sets))
 		for i := range p.Sets {
-			answers[i] = b.carryOut(&p.Sets[i])
+			answers[i] = e.carryOut(i)
+		}
+		if p.Op == store.Browse && p.Allowed(&store.Answers{Sets: answers}) {
+			m.Wait, m.Waiter = e.wait, e.waiter
 		}
 		return answers
 	}
-	before := m.Clone()
-	answers, refused := make([]store.Answer, len(p.Sets)), make([]bool, len(p.Sets))
+	before, refused := m.Clone(), make([]bool, len(p.Sets))
 	for i := range p.Sets {
-		answers[i], refused[i] = b.take(&p.Sets[i])
+		answers[i], refused[i] = e.take(i)
 	}
 	if !slices.Contains(refused, true) {
+		if m.Wait, m.Waiter = e.wait, e.waiter; m.Wait > 0 {
+			m.Taken = e.taken
+		}
 		return answers
 	}
-	*m = *before
+	// All is undone but overdrafts and bans: carry out these alone.
+	m.tallies = before.tallies
+	for _, carryOut := range e.lasting {
+		carryOut()
+	}
 	for i := range p.Sets {
 		if !refused[i] {
-			answers[i] = b.seenAfterUndo(&p.Sets[i])
+			answers[i] = e.seenAfterUndo(i)
 		}
 	}
 	return answers
 }
 
-// Clone returns a copy of the model.
-func (m *Model) Clone() *Model {
-	c := make(map[tallyName]tally, len(m.tallies))
-	for name, t := range m.tallies {
-		t.hits, t.second = slices.Clone(t.hits), slices.Clone(t.second)
-		c[name] = t // fractions are never changed in place
-	}
-	return &Model{c}
-}
-
 // evaluation is the evaluation of one plan.
 type evaluation struct {
 	*Model
-	p           *store.Plan
-	now, dayEnd int64
+	p        *store.Plan
+	wait     int64 // the longest wait of a rule that admitted
+	waiter   [2]int
+	taken    []Taken
+	lasting  []func()        // what a refusal does not undo
+	admitted map[[2]int]bool // the rules with such that admitted, by set and rule
+	again    bool            // the sets are seen again after a refusal
 }
 
-func (b *evaluation) carryOut(s *store.Set) store.Answer {
-	switch b.p.Op {
+func (e *evaluation) carryOut(i int) store.Answer {
+	s := &e.p.Sets[i]
+	switch e.p.Op {
 	case store.Browse:
-		a, _ := b.walk(s)
-		return b.report(s, a)
+		a, _ := e.walk(i)
+		return e.report(i, a)
 	case store.Complete:
-		return b.report(s, b.all(s))
+		return e.report(i, e.all(i))
 	case store.Update:
-		b.count(s.Rules, nil)
+		for j := range s.Rules {
+			e.add(&s.Rules[j])
+		}
 	case store.Refund:
-		b.giveBack(s)
+		e.giveBack(s)
 	case store.Reset:
-		for i := range s.Rules {
-			delete(b.tallies, nameOf(&s.Rules[i]))
+		for j := range s.Rules {
+			delete(e.tallies, nameOf(&s.Rules[j]))
 		}
 	}
-	return b.report(s, nothing())
+	return e.report(i, nothing())
 }
 
 // take decides a set, and counts it if it is allowed.
-func (b *evaluation) take(s *store.Set) (a store.Answer, refused bool) {
+func (e *evaluation) take(i int) (a store.Answer, refused bool) {
+	s := &e.p.Sets[i]
 	if s.Refund {
-		b.giveBack(s)
-		return b.report(s, nothing()), false
+		e.giveBack(s)
+		return e.report(i, nothing()), false
 	}
-	allows, walked := s.Allows, s.Rules
-	if b.p.Op == store.Take {
-		a, walked = b.walk(s)
+	allows, reached := s.Allows, len(s.Rules)
+	if e.p.Op == store.Take {
+		a, reached = e.walk(i)
 		if a.Decider >= 0 {
 			allows = s.Rules[a.Decider].Allows
 		}
-	} else if a = b.all(s); a.Decider >= 0 {
+	} else if a = e.all(i); a.Decider >= 0 {
 		allows = false
 	}
-	if allows {
-		b.count(walked, a.Refusals)
+	e.leave(i, &a)
+	for j := range s.Rules[:reached] {
+		if allows && !s.Rules[j].Overdraft && !slices.Contains(a.Refusals, j) {
+			e.add(&s.Rules[j])
+		}
 	}
-	return b.report(s, a), !allows
+	return e.report(i, a), !allows
+}
+
+// leave records what stays whatever the verdict, on the rules of a take's walk: the
+// weight of overdraft rules, and the bans that refusals open.
+func (e *evaluation) leave(i int, a *store.Answer) {
+	rules := e.p.Sets[i].Rules
+	for j := range rules {
+		r := &rules[j]
+		if a.Decider >= 0 && j > a.Decider {
+			break
+		}
+		refuses := j == a.Decider || slices.Contains(a.Refusals, j)
+		e.admitted[[2]int{i, j}] = !refuses && (r.Overdraft || r.Ban > 0)
+		do := func() {}
+		switch {
+		case refuses && r.Ban > 0 && r.Weight > 0 && r.Weight <= r.Count:
+			do = func() { e.ban(r) }
+		case r.Overdraft:
+			do = func() { e.add(r) }
+		}
+		do()
+		e.lasting = append(e.lasting, do)
+	}
+	if a.Decider >= 0 && (rules[a.Decider].Overdraft || rules[a.Decider].Ban > 0) {
+		decide(a, a.Decider, e.read(&rules[a.Decider]))
+	}
 }
 
 // seenAfterUndo answers a set that was allowed after another set was refused.
-func (b *evaluation) seenAfterUndo(s *store.Set) store.Answer {
+func (e *evaluation) seenAfterUndo(i int) store.Answer {
+	e.again = true
 	switch {
-	case s.Refund:
-		return b.report(s, nothing())
-	case b.p.Op == store.Take:
-		a, _ := b.walk(s)
-		return b.report(s, a)
+	case e.p.Sets[i].Refund:
+		return e.report(i, nothing())
+	case e.p.Op == store.Take:
+		a, _ := e.walk(i)
+		return e.report(i, a)
 	}
-	return b.report(s, b.all(s))
+	return e.report(i, e.all(i))
 }
 
 func nothing() store.Answer { return store.Answer{Decider: -1, Reporter: -1, Retry: -1} }
 
+// decide makes rule j the decider.
+func decide(a *store.Answer, j int, v view) {
+	a.Decider, a.Retry = j, v.retry
+	v.report(a, j)
+}
+
+// admits returns the view of rule j of set i, and whether the rule admits.
+func (e *evaluation) admits(i, j int) (view, bool) {
+	v := e.read(&e.p.Sets[i].Rules[j])
+	return v, v.admits || e.again && e.admitted[[2]int{i, j}]
+}
+
 // walk visits the rules in order; the first that refuses the weight and is no
-// shadow rule decides. It returns the rules above it, on which a take counts.
-func (b *evaluation) walk(s *store.Set) (store.Answer, []store.Rule) {
-	a := nothing()
-	for i := range s.Rules {
-		if v := b.read(&s.Rules[i]); v.admits {
-			continue
-		} else if !s.Rules[i].Shadow {
-			a.Decider = i
-			v.report(&a, i)
-			a.Retry = v.retry
-			return a, s.Rules[:i]
+// shadow rule decides. It returns the number of rules above it, on which a take
+// counts.
+func (e *evaluation) walk(i int) (store.Answer, int) {
+	a, rules := nothing(), e.p.Sets[i].Rules
+	for j := range rules {
+		v, admits := e.admits(i, j)
+		switch {
+		case admits && v.wait > e.wait && !rules[j].Shadow:
+			e.wait, e.waiter = v.wait, [2]int{i, j}
+		case admits:
+		case !rules[j].Shadow:
+			decide(&a, j, v)
+			return a, j
+		default:
+			a.Refusals = append(a.Refusals, j)
 		}
-		a.Refusals = append(a.Refusals, i)
 	}
-	return a, s.Rules
+	return a, len(rules)
 }
 
 // all reports every rule that refuses.
-func (b *evaluation) all(s *store.Set) store.Answer {
-	a, _ := b.walk(s)
+func (e *evaluation) all(i int) store.Answer {
+	a, _ := e.walk(i)
 	a.Refusals = nil
-	for i := range s.Rules {
-		if !b.read(&s.Rules[i]).admits {
-			a.Refusals = append(a.Refusals, i)
+	for j := range e.p.Sets[i].Rules {
+		if _, admits := e.admits(i, j); !admits {
+			a.Refusals = append(a.Refusals, j)
 		}
 	}
 	return a
@@ -179,59 +230,20 @@ func (b *evaluation) all(s *store.Set) store.Answer {
 
 // report adds, if no rule decided, the numbers of the rule with the least
 // remaining that is no shadow rule; the first of several.
-func (b *evaluation) report(s *store.Set, a store.Answer) store.Answer {
+func (e *evaluation) report(i int, a store.Answer) store.Answer {
 	if a.Decider >= 0 {
 		return a
 	}
-	one := b.p.Op == store.Peek || b.p.Op == store.Reset
-	for i := range s.Rules {
-		v := b.read(&s.Rules[i])
-		if s.Rules[i].Shadow && !one || a.Reporter >= 0 && v.remaining >= a.Remaining {
+	one, rules := e.p.Op == store.Peek || e.p.Op == store.Reset, e.p.Sets[i].Rules
+	for j := range rules {
+		v := e.read(&rules[j])
+		if rules[j].Shadow && !one || a.Reporter >= 0 && v.remaining >= a.Remaining {
 			continue
 		}
-		v.report(&a, i)
+		v.report(&a, j)
 		if one {
 			a.Hits = v.hits
 		}
 	}
 	return a
-}
-
-func (b *evaluation) count(rules []store.Rule, but []int) {
-	for i := range rules {
-		if r := &rules[i]; r.Weight > 0 && !slices.Contains(but, i) {
-			t := b.tallies[nameOf(r)]
-			t.add(r, b.now, b.dayEnd)
-			b.tallies[nameOf(r)] = t
-		}
-	}
-}
-
-func (b *evaluation) giveBack(s *store.Set) {
-	for i := range s.Rules {
-		if r := &s.Rules[i]; r.Weight > 0 {
-			t := b.tallies[nameOf(r)]
-			t.refund(r, b.now)
-			b.tallies[nameOf(r)] = t
-		}
-	}
-}
-
-func (b *evaluation) read(r *store.Rule) view {
-	t := b.tallies[nameOf(r)]
-	return t.read(r, b.now, b.dayEnd)
-}
-
-func nameOf(r *store.Rule) tallyName { return tallyName{string(r.Subject), r.Return, r.Method} }
-
-// nextDay returns the first instant after now whose local date differs. In
-// today's time zones days begin, and clocks change, on quarters of an hour.
-func nextDay(zone *time.Location, now int64) int64 {
-	const quarter = 15 * 60 * 1000
-	year, month, day := time.UnixMilli(now).In(zone).Date()
-	for at := now - now%quarter + quarter; ; at += quarter {
-		if y, m, d := time.UnixMilli(at).In(zone).Date(); y != year || m != month || d != day {
-			return at
-		}
-	}
 }
