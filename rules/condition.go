@@ -49,6 +49,18 @@ func (c *Condition) Selects() bool {
 	return !c.Negated && c.form != formPresent && c.form != formAbsent
 }
 
+// isOpen reports whether the condition holds for any number of values: any value, any
+// value with exceptions, or all integers on one side of a bound.
+func (c *Condition) isOpen() bool {
+	switch c.form {
+	case formPresent, formAbove, formBelow:
+		return true
+	case formAbsent:
+		return false
+	}
+	return c.Negated
+}
+
 // Holds reports whether the condition holds for a request.
 func (c *Condition) Holds(p *Params) bool {
 	raw, _ := p.Get(c.Name)

@@ -28,6 +28,8 @@ type Dict struct {
 	hash     [sha256.Size]byte
 	entries  wordlist.Set
 	mistakes dictMistakes
+	// hasHashes reports that a word has the form of a hashed value.
+	hasHashes bool
 }
 
 // ParseDict reads a word list with one entry per line. It trims entries and skips
@@ -101,6 +103,7 @@ func (d *Dict) addLine(number int, entry []byte) error {
 // addWord adds an entry that is neither an address nor a block.
 func (d *Dict) addWord(line int, entry []byte) {
 	d.entries.AddWord(string(entry))
+	d.hasHashes = d.hasHashes || hasHashForm(entry)
 	d.mistakes.check(line, entry)
 }
 

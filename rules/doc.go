@@ -35,7 +35,7 @@
 // bucket.
 //
 // Parse cuts lines into spans (lexer.go), reads them into declarations (parse*.go,
-// words.go), checks these against each other (check.go, warn.go, unreachable.go) and
+// words.go), checks these against each other (check.go, warn*.go, unreachable.go) and
 // builds the index (index.go, want.go, rangetree.go). Match fills a Matches (match.go,
 // condition.go, identity.go). Mistakes are reported as a Finding with a code from
 // errors.go. Format formats a file (format.go, layout.go). README.md is the manual of

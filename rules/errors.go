@@ -19,6 +19,14 @@ func Codes() []Code {
 	return list
 }
 
+// severity returns the severity of findings of this kind.
+func (c *Code) severity() Severity {
+	if c.ID[0] == 'W' {
+		return Warning
+	}
+	return Error
+}
+
 func define(id, meaning string) *Code {
 	c := &Code{id, meaning}
 	codes = append(codes, c)
@@ -136,5 +144,13 @@ var (
 	warnRenumbered  = define("W019", "the number of a rule changed its meaning")
 	warnDerived     = define("W020", "a derived parameter never has this value")
 	warnDictEntry   = define("W021", "a word list entry looks like a mistake")
+	warnNoConstant  = define("W040", "no route sets the parameter to this value")
+	warnRouteDoor   = define("W041", "a route sets an unknown door")
+	warnOmittable   = define("W042", "clients can leave out the only parameter that identifies them")
+	warnClientCost  = define("W043", "clients can set the cost")
+	warnClientAllow = define("W044", "clients can set the only parameter that allows them")
+	warnInvented    = define("W045", "each value that a client invents has a limit of its own")
+	warnHashed      = define("W046", "a hashed parameter never has this value")
+	warnAbsent      = define("W047", "a negated condition does not hold without the parameter")
 	warnMore        = define("W099", "more warnings than are shown")
 )

@@ -97,14 +97,24 @@ type collector struct {
 	count [2]int // by severity
 }
 
+// skips reports whether a finding is only counted, because there are too many, and counts
+// it then.
+func (c *collector) skips(code *Code) bool {
+	severity := code.severity()
+	if c.count[severity] < maxFindings {
+		return false
+	}
+	c.count[severity]++
+	return true
+}
+
 // add adds a finding about a span.
 func (c *collector) add(code *Code, at span, f Finding) {
-	if code.ID[0] == 'W' {
-		f.Severity = Warning
-	}
-	if c.count[f.Severity]++; c.count[f.Severity] > maxFindings {
+	f.Severity = code.severity()
+	if c.skips(code) {
 		return
 	}
+	c.count[f.Severity]++
 	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, Printable(f.Message), Printable(f.Hint), Printable(f.Suggestion)
 	if at.line != nil {
 		f.Position, f.Line = at.position(), at.line.text

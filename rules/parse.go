@@ -72,7 +72,9 @@ func Parse(sources []Source, o Options) (*Set, Findings) {
 // reportf adds a finding. The hint says what to do about it; the format and its
 // arguments say what is wrong.
 func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) {
-	p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
+	if !p.found.skips(code) {
+		p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
 }
 
 // unknown reports a word that is not in want, and returns the word of want that was

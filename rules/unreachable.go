@@ -49,11 +49,7 @@ func covering(above map[string][]*ruleDecl, r *Rule) *ruleDecl {
 func coverKeys(r *Rule) []string {
 	var best []string
 	for _, c := range r.Conditions {
-		if c.form == formList && !c.Negated && !c.ranged && len(c.texts) > 0 && len(c.addresses) == 0 {
-			keys := make([]string, len(c.texts))
-			for i, t := range c.texts {
-				keys[i] = textKey(c, t)
-			}
+		if keys := c.textKeys(); keys != nil {
 			return keys
 		}
 		if best == nil || c.form != formPresent {
@@ -64,6 +60,19 @@ func coverKeys(r *Rule) []string {
 		return []string{""}
 	}
 	return best
+}
+
+// textKeys returns a key for each text that the condition requires, nil if it may hold
+// for anything else.
+func (c *Condition) textKeys() []string {
+	if c.form != formList || c.Negated || c.ranged || len(c.texts) == 0 || len(c.addresses) > 0 {
+		return nil
+	}
+	keys := make([]string, len(c.texts))
+	for i, t := range c.texts {
+		keys[i] = textKey(c, t)
+	}
+	return keys
 }
 
 // coveredKeys returns the keys of the direct rules that may cover r.

@@ -2,10 +2,6 @@ package rules
 
 import "slices"
 
-// derivedNames are the parameters that doors derive from every request. A rate limit
-// call has the domain and its descriptors as well.
-var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
-
 // warn reports statements of a set without errors that have no effect, or probably
 // not the intended one.
 func (p *parser) warn(set *Set) {
@@ -19,9 +15,20 @@ func (p *parser) warn(set *Set) {
 	p.warnUnreachable()
 	p.warnResults()
 	p.warnUnused(set)
-	p.warnSupply()
-	p.warnDerived()
+	supply := newSupply(p.params, &p.routes)
+	p.warnSupply(supply)
+	p.warnConstants(supply)
+	p.warnDerived(supply)
+	p.warnDoors(supply)
+	if len(p.params) > 0 {
+		p.warnHashed(supply)
+		p.warnTrust(supply)
+	}
 }
+
+// isForGateways reports whether the files are evidently for gateways: they define how
+// parameters are derived from requests.
+func (p *parser) isForGateways() bool { return p.seen[paramsSection] || p.seen[routesSection] }
 
 // warnDays reports the first rule that counts by calendar days, if neither the files
 // nor the service state a time zone.
@@ -82,63 +89,4 @@ func (p *parser) warnUnused(set *Set) {
 			}
 		}
 	}
-}
-
-// isFromClient reports whether a client can set the source.
-func isFromClient(s ParamSource) bool {
-	return s.Kind == FromHeader || s.Kind == FromCookie || s.Kind == FromQuery
-}
-
-// warnSupply reports parameters that rules use and nothing supplies. It needs [params]
-// or [routes]: without them all parameters may come from the gateway's configuration
-// or an application, and so may those of rules for one door or domain.
-func (p *parser) warnSupply() {
-	if !p.seen[paramsSection] && !p.seen[routesSection] {
-		return
-	}
-	supplied := make(map[string]bool)
-	names := slices.Concat(derivedNames, p.declaredNames())
-	for _, name := range names {
-		supplied[name] = true
-	}
-	for _, d := range p.rules {
-		if slices.ContainsFunc(d.Conditions, func(c *Condition) bool { return c.Name == "door" || c.Name == "domain" }) {
-			continue
-		}
-		for i, c := range d.Conditions {
-			p.warnUnsupplied(c.Name, d.places[i], supplied, names)
-		}
-		if d.Cost != "" {
-			p.warnUnsupplied(d.Cost, d.cost, supplied, names)
-		}
-	}
-}
-
-// declaredNames returns the parameters that [params] and [routes] supply.
-func (p *parser) declaredNames() []string {
-	var names []string
-	for _, d := range p.params {
-		names = append(names, d.Name)
-	}
-	for _, e := range p.routes.list {
-		for _, c := range e.constants {
-			names = append(names, c.Name)
-		}
-		for _, v := range e.variables {
-			names = append(names, v.name)
-		}
-	}
-	return names
-}
-
-// warnUnsupplied reports a parameter that is not supplied, once.
-func (p *parser) warnUnsupplied(name string, at span, supplied map[string]bool, names []string) {
-	if supplied[name] {
-		return
-	}
-	supplied[name] = true
-	p.found.add(warnNoSupply, at, Finding{
-		Message: "neither [params] nor [routes] supplies the parameter " + name,
-		Hint:    "declare it in [params], unless the gateway's configuration sets it", Suggestion: suggest(name, names),
-	})
 }

@@ -17,10 +17,9 @@ var knownMethods = []string{
 	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// misfits has a function for each derived parameter that returns what is wrong with
-// text as its value; the Message is empty if nothing is.
+// misfits has a function for each derived parameter except door that returns what is
+// wrong with text as its value; the Message is empty if nothing is.
 var misfits = map[string]func(text string) Finding{
-	"door":   misfitDoor,
 	"method": misfitMethod,
 	"host":   misfitHost,
 	"path":   misfitPath,
@@ -33,21 +32,17 @@ var misfits = map[string]func(text string) Finding{
 // warnDerived reports conditions on derived parameters with values that doors never
 // derive. It needs [params] or [routes]: without them the rules may be for
 // applications, which may set these parameters to any value.
-func (p *parser) warnDerived() {
-	if !p.seen[paramsSection] && !p.seen[routesSection] {
+func (p *parser) warnDerived(s *supply) {
+	if !p.isForGateways() {
 		return
 	}
-	declared := make(map[string]bool)
-	for _, name := range p.declaredNames() {
-		declared[name] = true
-	}
 	for _, d := range p.rules {
-		if slices.ContainsFunc(d.Conditions, isForKoala) {
+		if d.selectsDoor("koala") { // its callers set all parameters themselves
 			continue
 		}
 		for i, c := range d.Conditions {
 			misfit := misfits[c.Name]
-			if misfit == nil || declared[c.Name] {
+			if misfit == nil || s.declared[c.Name] != nil || s.isRouted(c.Name) {
 				continue
 			}
 			for _, text := range c.texts {
@@ -60,10 +55,44 @@ func (p *parser) warnDerived() {
 	}
 }
 
-// isForKoala reports whether the condition selects Koala's API, whose callers set all
-// parameters themselves.
-func isForKoala(c *Condition) bool {
-	return c.Name == "door" && !c.Negated && slices.Contains(c.texts, "koala")
+// warnDoors reports unknown doors in conditions and routes. Without [params] and
+// [routes], an application may send a parameter of this name. Then the word must
+// resemble a door, or another condition must name one.
+func (p *parser) warnDoors(s *supply) {
+	for _, e := range p.routes.list {
+		for _, c := range e.constants {
+			if c.Name == "door" && !slices.Contains(doorNames, c.Value) {
+				f := misfitDoor(c.Value)
+				f.Message = fmt.Sprintf("the route sets the door to %q, which is no door", c.Value)
+				f.Hint += "; a route does not select doors, but rules do"
+				p.found.add(warnRouteDoor, e.at, f)
+			}
+		}
+	}
+	if s.declared["door"] != nil || s.variables["door"] {
+		return
+	}
+	certain := p.isForGateways() || slices.ContainsFunc(p.rules, func(d *ruleDecl) bool { return d.selectsDoor(doorNames...) })
+	for _, d := range p.rules {
+		for i, c := range d.Conditions {
+			if c.Name == "door" {
+				p.warnDoor(c, d.places[i], s.constants["door"], certain)
+			}
+		}
+	}
+}
+
+// warnDoor reports the first unknown door of a condition. The constants are those of
+// [routes], nil if there are none.
+func (p *parser) warnDoor(c *Condition, at span, routed *constants, certain bool) {
+	for _, text := range c.texts {
+		f := misfitDoor(text)
+		if f.Message == "" || routed != nil && routed.known[text] || !certain && f.Suggestion == "" {
+			continue
+		}
+		p.found.add(warnDerived, at, f)
+		return
+	}
 }
 
 func misfitDoor(text string) Finding {

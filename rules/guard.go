@@ -1,0 +1,145 @@
+package rules
+
+import "slices"
+
+// guard is a rule that may limit or refuse requests that another rule misses.
+type guard struct {
+	*Rule
+	needs   []*Condition // its conditions, without those that hold for every request
+	refuses bool         // it refuses, and not only for one invented value at a time
+}
+
+// guards are the guards of a set, by a condition that they need.
+type guards struct {
+	supply *supply
+	rules  []*ruleDecl
+	byKey  map[string][]*guard // nil until the first look-up
+}
+
+// index finds the guards among the rules, and files each under the key that the fewest
+// guards share.
+func (g *guards) index() {
+	var list []*guard
+	shared := make(map[string]int)
+	for i, d := range g.rules {
+		yieldAt(i)
+		q := g.guardOf(d.Rule)
+		if q == nil {
+			continue
+		}
+		list = append(list, q)
+		for _, need := range q.needs {
+			for _, key := range guardKeys(need) {
+				shared[key]++
+			}
+		}
+	}
+	g.byKey = make(map[string][]*guard, len(shared))
+	for _, q := range list {
+		best, least := []string{""}, 0
+		for _, need := range q.needs {
+			most := 0
+			keys := guardKeys(need)
+			for _, key := range keys {
+				most = max(most, shared[key])
+			}
+			if len(keys) > 0 && (least == 0 || most < least) {
+				best, least = keys, most
+			}
+		}
+		for _, key := range best {
+			g.byKey[key] = append(g.byKey[key], q)
+		}
+	}
+}
+
+// guardOf returns the rule as a guard, nil if it is none.
+func (g *guards) guardOf(r *Rule) *guard {
+	q := &guard{Rule: r, refuses: r.refuses() && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+		return r.Counts() && c.identifies() && g.supply.isChosen(c)
+	})}
+	if r.Shadow || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent }) {
+		return nil
+	}
+	for _, c := range r.Conditions {
+		if !c.isOpen() || !g.supply.isAlwaysPresent(c.Name) {
+			q.needs = append(q.needs, c)
+		}
+	}
+	return q
+}
+
+// refuses reports whether the rule refuses requests.
+func (r *Rule) refuses() bool { return r.Result.Verdict() != Allow }
+
+// guardKeys returns the keys under which rules find a guard with this need, as coverKeys
+// does for direct rules. A need that holds for any value has none, because a value that a
+// client invents satisfies it.
+func guardKeys(need *Condition) []string {
+	if keys := need.textKeys(); keys != nil {
+		return keys
+	}
+	if need.isOpen() {
+		return nil
+	}
+	return []string{writtenKey(need), anyKey(need)}
+}
+
+// coverOmission reports whether a guard is for the requests of r without the parameter
+// name, and accept accepts it.
+func (g *guards) coverOmission(r *Rule, name string, accept func(*guard) bool) bool {
+	same := func(other string) bool { return g.supply.shareSource(name, other) }
+	var keys []string
+	for _, c := range r.Conditions {
+		if same(c.Name) {
+			keys = append(keys, c.Name+"!=+")
+		}
+	}
+	return g.cover(r, keys, accept, func(need *Condition) bool {
+		return need.form == formAbsent && same(need.Name)
+	}, func(c *Condition) bool { return !same(c.Name) })
+}
+
+// coverInvention reports whether a guard limits or refuses the requests of r whatever
+// the value of the parameter name is.
+func (g *guards) coverInvention(r *Rule, name string) bool {
+	return g.cover(r, nil, func(q *guard) bool { return q.refuses }, func(need *Condition) bool {
+		return need.isOpen() && g.supply.shareSource(name, need.Name)
+	}, func(*Condition) bool { return true })
+}
+
+// namesAbsent reports whether the rule requires that a parameter is absent, or another
+// one with the same source.
+func (g *guards) namesAbsent(r *Rule, name string) bool {
+	return slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent && g.supply.shareSource(name, c.Name) })
+}
+
+// cover reports whether a guard applies to all requests of r: each of its needs is
+// given, or implied by a condition of r that stays. It finds guards by the conditions of
+// r and by keys. Of many guards with one key it compares the first and trusts the rest,
+// so that the check of n rules takes linear time without false warnings.
+func (g *guards) cover(r *Rule, keys []string, accept func(*guard) bool, given, stays func(*Condition) bool) bool {
+	if g.byKey == nil {
+		g.index()
+	}
+	for _, key := range append(coveredKeys(r), keys...) {
+		for i, q := range g.byKey[key] {
+			if i == maxCovering {
+				return true
+			}
+			if q.Rule != r && accept(q) && q.appliesTo(r, given, stays) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// appliesTo is cover for one guard.
+func (q *guard) appliesTo(r *Rule, given, stays func(*Condition) bool) bool {
+	return !slices.ContainsFunc(q.needs, func(need *Condition) bool {
+		return !given(need) && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+			return c.Name == need.Name && stays(c) && need.impliedBy(c)
+		})
+	})
+}

@@ -1,0 +1,180 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+)
+
+// derivedNames are the parameters that doors derive from every request. A rate limit
+// call has the domain and its descriptors as well.
+var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
+
+// supply describes where the requests of gateways get the parameters of a set from.
+type supply struct {
+	declared  map[string]*ParamDecl // [params]
+	constants map[string]*constants // [routes]
+	variables map[string]bool       // of paths in [routes]
+}
+
+// constants are the values that [routes] gives a parameter.
+type constants struct {
+	list  []string // without repetitions, in the order of the files
+	known map[string]bool
+}
+
+// newSupply returns the supply of the declarations.
+func newSupply(params []*paramDecl, routes *Routes) *supply {
+	s := &supply{
+		declared:  make(map[string]*ParamDecl, len(params)),
+		constants: make(map[string]*constants), variables: make(map[string]bool),
+	}
+	for _, d := range params {
+		s.declared[d.Name] = d.ParamDecl
+	}
+	for _, e := range routes.list {
+		for _, c := range e.constants {
+			s.addConstant(c)
+		}
+		for _, v := range e.variables {
+			s.variables[v.name] = true
+		}
+	}
+	return s
+}
+
+func (s *supply) addConstant(c Param) {
+	of := s.constants[c.Name]
+	if of == nil {
+		of = &constants{known: make(map[string]bool)}
+		s.constants[c.Name] = of
+	}
+	if !of.known[c.Value] {
+		of.known[c.Value], of.list = true, append(of.list, c.Value)
+	}
+}
+
+// isRouted reports whether a route supplies the parameter.
+func (s *supply) isRouted(name string) bool { return s.constants[name] != nil || s.variables[name] }
+
+// supplies reports whether gateways' requests may have the parameter.
+func (s *supply) supplies(name string) bool {
+	return s.declared[name] != nil || s.isRouted(name) || slices.Contains(derivedNames, name)
+}
+
+// onlyConstants returns the values that [routes] gives a parameter that has no other
+// source, nil if it has another one.
+func (s *supply) onlyConstants(name string) *constants {
+	if s.declared[name] != nil || s.variables[name] || slices.Contains(derivedNames, name) {
+		return nil
+	}
+	return s.constants[name]
+}
+
+// sources returns the sources of a parameter that [params] alone supplies, nil for any
+// other.
+func (s *supply) sources(name string) []ParamSource {
+	if d := s.declared[name]; d != nil && !s.isRouted(name) {
+		return d.Sources
+	}
+	return nil
+}
+
+// isFromClient reports whether a client can set the source.
+func isFromClient(s ParamSource) bool {
+	return s.Kind == FromHeader || s.Kind == FromCookie || s.Kind == FromQuery
+}
+
+// clientSource returns the first source of the parameter that clients can set, nil if
+// there is none.
+func (s *supply) clientSource(name string) *ParamSource {
+	sources := s.sources(name)
+	if i := slices.IndexFunc(sources, isFromClient); i >= 0 {
+		return &sources[i]
+	}
+	return nil
+}
+
+// isOmittable reports whether a client decides whether a request has the parameter: it
+// can set all of its sources.
+func (s *supply) isOmittable(name string) bool {
+	sources := s.sources(name)
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool { return !isFromClient(from) })
+}
+
+// isAlwaysPresent reports whether every request of a gateway has the parameter.
+func (s *supply) isAlwaysPresent(name string) bool {
+	if d := s.declared[name]; d != nil {
+		return slices.ContainsFunc(d.Sources, func(from ParamSource) bool { return from.Kind == FromClientIP })
+	}
+	return name != "domain" && slices.Contains(derivedNames, name)
+}
+
+// isOptional reports whether requests may lack a parameter that [params] supplies. The
+// descriptors of a rate limit call are chosen by the gateway's configuration, like the
+// rules for them.
+func (s *supply) isOptional(name string) bool {
+	sources := s.sources(name)
+	return len(sources) > 0 && !s.isAlwaysPresent(name) &&
+		!slices.ContainsFunc(sources, func(from ParamSource) bool { return from.Kind == FromDescriptor })
+}
+
+// isChosen reports whether the condition holds for any new value that a client invents
+// for its parameter. With =+, a plain header as the first source does not count: a
+// gateway that authenticates clients overwrites it, but neither keys nor cookies nor
+// queries.
+func (s *supply) isChosen(c *Condition) bool {
+	sources := s.sources(c.Name)
+	if len(sources) == 0 || !c.isOpen() {
+		return false
+	}
+	if c.Negated {
+		return slices.ContainsFunc(sources, isFromClient)
+	}
+	first := sources[0]
+	return isFromClient(first) && (first.Hashed || first.Kind != FromHeader)
+}
+
+// identifiesRequest reports whether the parameter describes what is requested, rather
+// than who requests it.
+func (s *supply) identifiesRequest(name string) bool {
+	return s.isRouted(name) || s.declared[name] == nil && name != "ip" && slices.Contains(derivedNames, name)
+}
+
+// shareSource reports whether two parameters have a source in common that clients set,
+// so that one value becomes both.
+func (s *supply) shareSource(a, b string) bool {
+	if a == b {
+		return true
+	}
+	return slices.ContainsFunc(s.sources(a), func(one ParamSource) bool {
+		return isFromClient(one) && slices.ContainsFunc(s.sources(b), func(other ParamSource) bool {
+			return one.Kind == other.Kind && one.Name == other.Name
+		})
+	})
+}
+
+// doors returns the doors that a condition of the rule requires, and reports whether the
+// rule has such a condition.
+func (r *Rule) doors() (names []string, selects bool) {
+	for _, c := range r.Conditions {
+		if c.Name == "door" && c.Selects() {
+			return c.texts, true
+		}
+	}
+	return nil, false
+}
+
+// selectsDoor reports whether the rule requires a door, and one of these satisfies it.
+func (r *Rule) selectsDoor(among ...string) bool {
+	doors, _ := r.doors()
+	return slices.ContainsFunc(doors, func(door string) bool { return slices.Contains(among, door) })
+}
+
+// isForOwnParams reports whether the callers of the rule's doors send parameters by
+// name, as the descriptors of the rate limit service and applications do.
+func (r *Rule) isForOwnParams() bool {
+	return r.selectsDoor("koala", doorname.RateLimit) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+		return c.Name == "domain" && c.form != formAbsent
+	})
+}

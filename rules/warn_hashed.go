@@ -1,0 +1,70 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+)
+
+// hashLength is the length of a hashed value: the first digits of a SHA-256 in hex.
+const hashLength = 32
+
+// hasHashForm reports whether text has the form of a hashed value.
+func hasHashForm[T string | []byte](text T) bool {
+	if len(text) != hashLength {
+		return false
+	}
+	for i := range len(text) {
+		if b := text[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// isHashed reports whether all values of the parameter are hashed. The gateway's
+// configuration may set a parameter with the source gateway as it is.
+func (s *supply) isHashed(name string) bool {
+	sources := s.sources(name)
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool {
+		return !from.Hashed || from.Kind == FromGateway
+	})
+}
+
+// warnHashed reports conditions on hashed parameters with values that no hash has.
+func (p *parser) warnHashed(s *supply) {
+	for _, d := range p.rules {
+		if d.isForOwnParams() {
+			continue
+		}
+		for i, c := range d.Conditions {
+			if !s.isHashed(c.Name) {
+				continue
+			}
+			if what, at := c.unhashed(d.places[i]); what != "" {
+				p.reportf(at, warnHashed, fmt.Sprintf("want the first %d hex digits of the SHA-256 of each value, in lower case", hashLength),
+					"%s is hashed, and %s", c.Name, what)
+			}
+		}
+	}
+}
+
+// unhashed returns what is wrong with the condition at the span as one on a hashed
+// parameter, and where; "" if nothing is.
+func (c *Condition) unhashed(at span) (what string, where span) {
+	switch {
+	case c.form == formDict:
+		if c.dict.Len() > 0 && !c.dict.hasHashes {
+			return fmt.Sprintf("no entry of the word list %s has the form of a hash", c.dict.name), at
+		}
+	case c.comparesIntegers():
+		return "no hash is a 64-bit integer", at
+	case c.comparesAddresses():
+		return "no hash is an address", at
+	}
+	for _, text := range c.texts {
+		if !hasHashForm(text) {
+			return fmt.Sprintf("no hash is %q", text), at.value(text)
+		}
+	}
+	return "", at
+}

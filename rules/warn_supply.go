@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+)
+
+// warnSupply reports parameters that rules use and nothing supplies. It needs [params]
+// or [routes], or a condition on the door: without them all parameters may come from the
+// gateway's configuration or an application.
+func (p *parser) warnSupply(s *supply) {
+	names := slices.Concat(derivedNames, p.declaredNames())
+	reported := make(map[string]bool)
+	for _, d := range p.rules {
+		for i, c := range d.Conditions {
+			if !reported[c.Name] && p.lacks(d.Rule, c.Name, s) {
+				reported[c.Name] = true
+				p.warnUnsupplied(c.Name, d.places[i], names)
+			}
+		}
+		if d.Cost != "" && !reported[d.Cost] && p.lacks(d.Rule, d.Cost, s) {
+			reported[d.Cost] = true
+			p.warnUnsupplied(d.Cost, d.cost, names)
+		}
+	}
+}
+
+// lacks reports whether no request that the rule is for has the parameter. The
+// configuration of a gateway may set any parameter in the URL of its checks or in context
+// extensions, but not at the door ext-authz. No gateway sets a parameter client-ip, which
+// is the name of a source.
+func (p *parser) lacks(r *Rule, name string, s *supply) bool {
+	doors, selects := r.doors()
+	switch {
+	case s.supplies(name), r.isForOwnParams():
+		return false
+	case !selects:
+		return p.isForGateways()
+	case len(doors) == 0: // a word list
+		return false
+	}
+	return name == clientIP || !slices.ContainsFunc(doors, func(door string) bool { return door != doorname.ExtAuthzWeb })
+}
+
+// clientIP is the source of the client's address.
+var clientIP = sourceWords[FromClientIP].name
+
+// declaredNames returns the parameters that [params] and [routes] supply.
+func (p *parser) declaredNames() []string {
+	var names []string
+	for _, d := range p.params {
+		names = append(names, d.Name)
+	}
+	for _, e := range p.routes.list {
+		for _, c := range e.constants {
+			names = append(names, c.Name)
+		}
+		for _, v := range e.variables {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// warnUnsupplied reports a parameter that is not supplied.
+func (p *parser) warnUnsupplied(name string, at span, names []string) {
+	if p.found.skips(warnNoSupply) {
+		return
+	}
+	f := Finding{
+		Message: "neither [params] nor [routes] supplies the parameter " + name,
+		Hint:    "declare it in [params], unless the gateway's configuration sets it", Suggestion: suggest(name, names),
+	}
+	if name == clientIP {
+		f.Hint, f.Suggestion = "client-ip is a source of [params]; the parameter with the address is ip", "ip"
+	}
+	p.found.add(warnNoSupply, at, f)
+}
+
+// warnConstants reports conditions that no value of [routes] satisfies, on parameters
+// that nothing else supplies.
+func (p *parser) warnConstants(s *supply) {
+	for _, d := range p.rules {
+		if d.isForOwnParams() {
+			continue
+		}
+		for i, c := range d.Conditions {
+			if of := s.onlyConstants(c.Name); of != nil {
+				p.warnConstant(c, d.places[i], of)
+			}
+		}
+	}
+}
+
+// maxTried is the maximum number of constants that a condition without words is tried
+// with, so that the check of n rules takes linear time.
+const maxTried = 100
+
+// warnConstant reports the first word of a condition that no route sets, or else a
+// condition that holds for no constant. Word lists change at run time and are not
+// reported.
+func (p *parser) warnConstant(c *Condition, at span, of *constants) {
+	for _, text := range c.texts {
+		switch {
+		case of.known[text]:
+			continue
+		case !p.found.skips(warnNoConstant):
+			p.found.add(warnNoConstant, at.value(text), Finding{
+				Message:    fmt.Sprintf("no route sets %s to %q", c.Name, text),
+				Hint:       of.hint(c.Name),
+				Suggestion: suggest(text, of.list),
+			})
+		}
+		return
+	}
+	if c.form == formAbsent || c.form == formDict || len(of.list) > maxTried {
+		return
+	}
+	for _, text := range of.list {
+		var v value
+		v.read(text, c.comparesIntegers(), c.comparesAddresses())
+		if c.holds(&v) {
+			return
+		}
+	}
+	p.reportf(at, warnNoConstant, of.hint(c.Name), "no route sets %s to a value for which this holds", c.Name)
+}
+
+// maxListed is the maximum number of constants in a hint.
+const maxListed = 8
+
+func (of *constants) hint(name string) string {
+	hint := "want a value from [routes]"
+	if len(of.list) <= maxListed {
+		hint = "want " + oneOf(of.list)
+	}
+	return hint + "; if the gateway's configuration sets other values, declare " + name + " in [params]"
+}
+
+// value returns the span of a value in the list of the condition s, or s if no value is
+// written like that.
+func (s span) value(text string) span {
+	_, operand, _ := s.cut('=')
+	for _, piece := range operand.split(nil, ',') {
+		if v, _ := piece.cutJoint(); v.text() == text {
+			return v
+		}
+	}
+	return s
+}
