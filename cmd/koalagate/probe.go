@@ -9,12 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/probe"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // probeFlags are the flags of `koalagate probe`.
 type probeFlags struct {
 	options    probe.Options
 	tls        probe.TLSFiles
+	rules      reload.Files
 	peer       addressFlag
 	descriptor entriesFlag
 }
@@ -25,7 +28,9 @@ func (p *program) probeCommand() *cobra.Command {
 		Short: "Test from outside whether requests are refused",
 		Long: "Send requests to a URL behind a gateway, one after the other, until one is refused. Report\n" +
 			"whether any is refused, with which status, headers and body, whether connections are kept,\n" +
-			"and whether a client that forges headers gets past the limit.\n" +
+			"and whether a client gets past the limit that forges headers, or that varies or leaves out a\n" +
+			"header, a cookie or an argument of the query. With --rules these are not only those of the\n" +
+			"request, but all that [params] reads.\n" +
 			"grpc://HOST:PORT, grpcs://HOST:PORT (with TLS) and unix:/PATH call koalagate itself: its health\n" +
 			"checks and ext_authz, or with --domain the rate limit service. The requests are real and count\n" +
 			"against the limit that they reach.\n\n" +
@@ -51,6 +56,7 @@ func (o *probeFlags) add(c *cobra.Command) {
 	f.StringVar(&o.options.Method, "method", http.MethodGet, "`METHOD` of the requests")
 	f.Var(headerFlag{o.options.Header}, "header", "`'NAME: VALUE'` of a header of the requests; repeatable")
 	f.StringArrayVar(&o.options.Params, "param", []string{"act", "uid"}, "try to forge the parameter `NAME`; repeatable")
+	addRulesFlags(c, &o.rules)
 	f.StringVar(&o.tls.CA, "ca", "", "https, grpcs: trust only the authorities in this `FILE`")
 	f.StringVar(&o.tls.Cert, "cert", "", "https, grpcs: `FILE` of the client certificate")
 	f.StringVar(&o.tls.Key, "key", "", "https, grpcs: `FILE` of the key of the client certificate")
@@ -73,6 +79,14 @@ func (p *program) probe(ctx context.Context, o *probeFlags, args []string) error
 	if o.options.TLS, err = o.tls.Config(o.options.Target.Scheme); err != nil {
 		return err
 	}
+	if len(o.rules.Paths) > 0 {
+		o.rules.Stdin = p.stdin
+		set, err := p.loadRules(o.rules)
+		if err != nil {
+			return err
+		}
+		o.options.Sources = clientSources(set)
+	}
 	o.options.Peer, o.options.Descriptor = o.peer.String(), o.descriptor
 	report, err := probe.Run(ctx, o.options)
 	if err != nil {
@@ -83,4 +97,18 @@ func (p *program) probe(ctx context.Context, o *probeFlags, args []string) error
 		return errReported
 	}
 	return nil
+}
+
+// clientSources returns the sources in [params] that clients can set.
+func clientSources(set *rules.Set) []probe.Source {
+	kinds := map[rules.SourceKind]probe.SourceKind{rules.FromHeader: probe.Header, rules.FromCookie: probe.Cookie, rules.FromQuery: probe.Query}
+	var list []probe.Source
+	for _, d := range set.Params {
+		for _, s := range d.Sources {
+			if kind, known := kinds[s.Kind]; known {
+				list = append(list, probe.Source{Kind: kind, Name: s.Name})
+			}
+		}
+	}
+	return list
 }

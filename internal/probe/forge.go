@@ -2,10 +2,8 @@ package probe
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -68,13 +66,25 @@ func (p *prober) forgeries() []forgery {
 	return list
 }
 
+// forged returns r with the query and the headers of a forgery.
+func (r request) forged(f forgery) request {
+	if f.query != "" && r.query != "" {
+		r.query += "&"
+	}
+	r.query += f.query
+	for name, values := range f.headers {
+		r.header[name] = values
+	}
+	return r
+}
+
 // checkForgeries sends forged requests over the limit. One that passes was
 // taken for another client's.
 func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
 	list := h.forgeries()
 	trusted := 0
 	for _, f := range list {
-		r, err := h.send(ctx, f.query, f.headers)
+		r, err := h.send(ctx, h.request().forged(f))
 		if err != nil {
 			h.fault("forging", err.Error(), stopped)
 			return
@@ -82,7 +92,7 @@ func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
 		if r.isRefusal() || r.status != first.status && first.status < 400 {
 			continue
 		}
-		plain, err := h.send(ctx, "", nil)
+		plain, err := h.send(ctx, h.request())
 		if err != nil || !plain.isRefusal() {
 			h.note("forging", "the window ended, so the remaining checks are skipped; probe again")
 			return
@@ -93,22 +103,14 @@ func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
 	if trusted == 0 {
 		h.ok("forging", "all %d forged requests are refused", len(list))
 	}
-	h.checkChosenHeaders(ctx, first)
-}
-
-// checkChosenHeaders sends other values of the headers that the probe was configured
-// to send. Whether clients may choose them is unknown: a key or a session
-// authenticates the client, while a user name does not.
-func (h *httpProbe) checkChosenHeaders(ctx context.Context, first *response) {
-	for _, name := range slices.Sorted(maps.Keys(h.Header)) {
-		if name == "Host" {
-			continue
+	h.checkChoices(ctx, func(ctx context.Context, r request) (outcome, error) {
+		answer, err := h.send(ctx, r)
+		switch {
+		case err != nil || answer.isRefusal() || answer.status >= 400 || first.status < 400 && answer.status != first.status:
+			return refused, err
+		case answer.quota() != "":
+			return passedFor, nil
 		}
-		r, err := h.send(ctx, "", http.Header{name: {forgedValue}})
-		if err != nil || r.isRefusal() || r.status >= 400 || first.status < 400 && r.status != first.status {
-			continue
-		}
-		h.note("choosing", "with another "+name+" the request passes: a client that chooses the header has a limit per value;",
-			"unless the header authenticates the client, let the gateway overwrite it")
-	}
+		return passed, nil
+	})
 }

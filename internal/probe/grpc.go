@@ -100,27 +100,33 @@ func (p *prober) isOpen(metadata *structpb.Struct) bool {
 }
 
 // checkRequest returns the request that ext_authz decides.
-func (p *prober) checkRequest() *authv3.CheckRequest {
-	headers := make(map[string]string, len(p.Header))
-	for name, values := range p.Header {
+func (p *prober) checkRequest(r request) *authv3.CheckRequest {
+	headers := make(map[string]string, len(r.header))
+	for name, values := range r.header {
 		headers[strings.ToLower(name)] = strings.Join(values, ",")
+	}
+	path, _, _ := strings.Cut(p.Path, "?")
+	if r.query != "" {
+		path += "?" + r.query
 	}
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
 			SocketAddress: &corev3.SocketAddress{Address: p.Peer},
 		}}},
 		Request: &authv3.AttributeContext_Request{
-			Http: &authv3.AttributeContext_HttpRequest{Method: p.Method, Path: p.Path, Host: p.Target.Hostname(), Scheme: "http", Headers: headers},
+			Http: &authv3.AttributeContext_HttpRequest{Method: p.Method, Path: path, Host: p.Target.Hostname(), Scheme: "http", Headers: headers},
 		},
 	}}
 }
 
 // probeExtAuthz calls ext_authz until it denies.
 func (p *prober) probeExtAuthz(ctx context.Context, client authv3.AuthorizationClient) {
-	request := p.checkRequest()
+	check := func(ctx context.Context, r request) (*authv3.CheckResponse, error) {
+		return within(ctx, p.Timeout, func(ctx context.Context) (*authv3.CheckResponse, error) { return client.Check(ctx, p.checkRequest(r)) })
+	}
 	var metadata *structpb.Struct
 	for i := 1; i <= p.Requests; i++ {
-		answer, err := within(ctx, p.Timeout, func(ctx context.Context) (*authv3.CheckResponse, error) { return client.Check(ctx, request) })
+		answer, err := check(ctx, p.request())
 		switch {
 		case err != nil:
 			p.fault("ext_authz", "check "+strconv.Itoa(i)+" failed: "+grpcstatus.Convert(err).Message(), failedCallAdvice)
@@ -133,6 +139,16 @@ func (p *prober) probeExtAuthz(ctx context.Context, client authv3.AuthorizationC
 			return
 		case codes.Code(answer.GetStatus().GetCode()) != codes.OK:
 			p.reportDenial(i, answer.GetDeniedResponse())
+			p.checkChoices(ctx, func(ctx context.Context, r request) (outcome, error) {
+				answer, err := check(ctx, r)
+				switch {
+				case err != nil || codes.Code(answer.GetStatus().GetCode()) != codes.OK:
+					return refused, err
+				case answer.GetDynamicMetadata().GetFields()["limit"] != nil:
+					return passedFor, nil
+				}
+				return passed, nil
+			})
 			return
 		}
 		metadata = answer.GetDynamicMetadata()

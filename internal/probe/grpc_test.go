@@ -37,10 +37,15 @@ type service struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 	calls int
 	check func(n int) (*authv3.CheckResponse, error)
-	limit func(n int) (*rlsv3.RateLimitResponse, error)
+	// checked replaces check, if it is not nil.
+	checked func(*authv3.CheckRequest) (*authv3.CheckResponse, error)
+	limit   func(n int) (*rlsv3.RateLimitResponse, error)
 }
 
-func (s *service) Check(context.Context, *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+func (s *service) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	if s.checked != nil {
+		return s.checked(r)
+	}
 	s.calls++
 	return s.check(s.calls)
 }

@@ -64,7 +64,7 @@ func (p *prober) probeHTTP(ctx context.Context) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	defer h.client.CloseIdleConnections()
-	first, err := h.send(ctx, "", nil)
+	first, err := h.send(ctx, h.request())
 	if err != nil {
 		p.fault("reach", err.Error(), "No response: check that the gateway runs and that this is its address.")
 		return
@@ -94,15 +94,10 @@ func (h *httpProbe) checkRefusal(ctx context.Context, first, passed, refusal *re
 	}
 }
 
-// send sends one request with an additional query and headers.
-func (h *httpProbe) send(ctx context.Context, query string, headers http.Header) (*response, error) {
+// send sends one request.
+func (h *httpProbe) send(ctx context.Context, sent request) (*response, error) {
 	target := *h.Target
-	if query != "" {
-		if target.RawQuery != "" {
-			target.RawQuery += "&"
-		}
-		target.RawQuery += query
-	}
+	target.RawQuery = sent.query
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		if !i.Reused {
 			h.opened++
@@ -112,13 +107,11 @@ func (h *httpProbe) send(ctx context.Context, query string, headers http.Header)
 	if err != nil {
 		return nil, err
 	}
-	for _, all := range []http.Header{h.Header, headers} {
-		for name, values := range all {
-			if strings.EqualFold(name, "Host") {
-				request.Host = values[0]
-			}
-			request.Header[name] = values
+	for name, values := range sent.header {
+		if strings.EqualFold(name, "Host") {
+			request.Host = values[0]
 		}
+		request.Header[name] = values
 	}
 	h.sent++
 	r, err := h.client.Do(request)
@@ -139,7 +132,7 @@ func (h *httpProbe) untilRefused(ctx context.Context, first *response) (passed, 
 	}
 	passed = first
 	for h.sent < h.Requests {
-		r, err := h.send(ctx, "", nil)
+		r, err := h.send(ctx, h.request())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -168,7 +161,7 @@ func (h *httpProbe) checkConnections(ctx context.Context, refusal *response) boo
 	const more = 8
 	opened, ended, start := h.opened, 0, time.Now()
 	for range more {
-		r, err := h.send(ctx, "", nil)
+		r, err := h.send(ctx, h.request())
 		if err != nil {
 			h.fault("connections", err.Error(), stopped)
 			return false

@@ -45,6 +45,9 @@ type Options struct {
 	Header http.Header
 	// Params are rule parameters that clients must not be able to set.
 	Params []string
+	// Sources are the sources to vary besides those of the requests themselves: all
+	// that rules read.
+	Sources []Source
 	// TLS configures https and grpcs, see TLSFiles; nil uses the defaults.
 	TLS *tls.Config
 
