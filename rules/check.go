@@ -89,7 +89,9 @@ func (p *parser) checkDicts(set *Set) {
 				continue
 			}
 			d.used = true
-			l.condition.dict = set.Dicts[l.name.text()]
+			if dict := set.Dicts[l.name.text()]; dict != nil {
+				l.condition.dicts = append(l.condition.dicts, dict)
+			}
 		}
 	}
 }

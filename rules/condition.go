@@ -26,9 +26,9 @@ type Condition struct {
 	Pos     Position
 
 	form    form
-	written string // the canonical text
-	bound   int64  // formAbove, formBelow
-	dict    *Dict  // formDict
+	written string  // the canonical text
+	bound   int64   // formAbove, formBelow
+	dicts   []*Dict // formDict: the value is in any of them
 
 	// formList. A ranged list compares integers and addresses by value; any other
 	// list compares only addresses by value. The texts are words, quoted values and
@@ -82,7 +82,7 @@ func (c *Condition) holds(v *value) bool {
 	case formBelow:
 		return v.isInteger && (v.integer < c.bound) != c.Negated
 	case formDict:
-		return c.dict.contains(v) != c.Negated
+		return c.isInDicts(v) != c.Negated
 	case formList:
 		if c.isListed(v) {
 			return !c.Negated
@@ -90,6 +90,16 @@ func (c *Condition) holds(v *value) bool {
 		return c.Negated && c.isComparable(v)
 	}
 	return false // formAbsent: the value is present
+}
+
+// isInDicts reports whether the value is in one of the word lists.
+func (c *Condition) isInDicts(v *value) bool {
+	for _, d := range c.dicts {
+		if d.contains(v) {
+			return true
+		}
+	}
+	return false
 }
 
 // isListed reports whether the value is in the list.
@@ -126,5 +136,5 @@ func (c *Condition) comparesIntegers() bool {
 // comparesAddresses reports whether the condition compares addresses by value, so
 // that ::ffff:10.0.0.1 is 10.0.0.1.
 func (c *Condition) comparesAddresses() bool {
-	return len(c.addresses) > 0 || len(c.patterns) > 0 || c.dict != nil && c.dict.hasAddresses()
+	return len(c.addresses) > 0 || len(c.patterns) > 0 || slices.ContainsFunc(c.dicts, (*Dict).hasAddresses)
 }

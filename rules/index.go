@@ -161,7 +161,9 @@ func (x *index) arrange() {
 		case wantValue:
 			w.present = append(w.present, rule)
 		case wantListed:
-			w.addList(t.condition.dict, rule)
+			for _, d := range t.condition.dicts {
+				w.addList(d, rule)
+			}
 		case wantOne:
 			for _, word := range want.words {
 				wanted, w.words = append(wanted, entry{x.words[slotWord{t.slot, word}], rule}), true

@@ -18,10 +18,10 @@ func FuzzIndexAgreesWithLinearSearch(f *testing.F) {
 		"a=1", "a=1,2", `a="1",3`, "a=1-2", "a=2-7", "a=-5-3,7", "a!=1", "a!=1-2", "a=+", "a!=+", "a=10.0.0.1,1", `a="10.0.0.1",10.0.0.0/8`,
 		"a>1", "a<1", "a!>1", "a!<3", "a>9223372036854775807", "a!>9223372036854775807", "a<-9223372036854775808", "a!<-9223372036854775808",
 		"a @ vip", "a !@ vip", "a=10.0.0.0/8", "a=10.0.0.0/8,::/0", "a=10.*.0.1", "a=10.0.0.0-11.0.0.1", "a=0.0.0.0/0", "a=::ffff:10.0.0.1",
-		"b=1", "b=2,x", "b=+", "b @ vip", "b=ffff::/16", "b=1-3", "c=1", "c=x", "c!=x,1", "d=1,2,3,4", "d=3-100", "e=1",
+		"a @ vip,nets", "a @ vip, 貴賓", "a !@ nets,vip", "b !@ 貴賓,vip", "b=1", "b=2,x", "b=+", "b @ vip", "b=ffff::/16", "b=1-3", "c=1", "c=x", "c!=x,1", "d=1,2,3,4", "d=3-100", "e=1",
 	}
 	words := []string{
-		"", "1", " 1", "2", "3", "x", "7", "01", "-5", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
+		"", "1", " 1", "2", "3", "x", "7", "9", "unknown", "01", "-5", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
 		"10.0.0.1", "10.9.0.1", "11.0.0.1", "::ffff:10.0.0.1", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "255.255.255.255",
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
@@ -81,6 +81,7 @@ func TestIndexTestsFewRules(t *testing.T) {
 		{"blocks of IPv6", func(i int) string { return fmt.Sprintf("a=2001:db8:%x::/48; uid=+", i) }, "2001:db8:7::1", 1},
 		{"patterns", func(i int) string { return fmt.Sprintf("a=10.%d.%d.*; uid=+", i/256, i%256) }, "::ffff:10.0.7.3", 1},
 		{"word lists", func(i int) string { return "door=nginx; uid=+; a @ " + list(i) }, "7", 100},
+		{"several word lists", func(i int) string { return "door=nginx; uid=+; a @ " + list(i) + "," + list(i+5) }, "7", 200},
 		{"parameters", func(i int) string { return fmt.Sprintf("door=nginx; p%d=+; uid=+", i) }, "", 1},
 		{"parameters, negated", func(i int) string { return fmt.Sprintf("door=nginx; p%d!=x; uid=+", i) }, "", 1},
 	} {

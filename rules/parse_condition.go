@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -125,19 +126,32 @@ func (s span) cutJoint() (value, mark span) {
 	return s, s.end()
 }
 
-// parseListed reads the operand of `@`: the name of a word list.
+// parseListed reads the operand of `@`: the names of word lists, separated by commas.
 func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition {
-	name := p.joint(c, operand)
-	switch {
-	case name.empty():
-		p.reportf(operand, errNoValue, "want the name of a word list from [dicts]", "missing word list name")
-		return nil
-	case p.misplacedJoint(name):
-		return nil
+	var pieces pieceBuffer
+	var short [96]byte
+	written, first := short[:0], len(d.listed)
+	for _, piece := range operand.split(pieces[:0], ',') {
+		name := p.joint(c, piece)
+		switch {
+		case name.empty():
+			p.reportf(piece, errNoValue, "want the name of a word list from [dicts]", "missing word list name")
+			return nil
+		case p.misplacedJoint(name):
+			return nil
+		}
+		if len(written) > 0 {
+			written = append(written, ',')
+		}
+		written = append(written, name.text()...)
+		if slices.ContainsFunc(d.listed[first:], func(l listedDict) bool { return l.name.text() == name.text() }) {
+			p.reportf(name, warnNoEffect, "remove it", "the word list %s occurs twice in this condition", name.text())
+			continue
+		}
+		d.listed = append(d.listed, listedDict{c, name})
 	}
 	c.form = formDict
-	d.listed = append(d.listed, listedDict{c, name})
-	return setText(c, operand, negate(c, "@"), name.text())
+	return setText(c, operand, negate(c, "@"), written)
 }
 
 // parseBound reads the operand of `<` or `>`.

@@ -20,7 +20,7 @@ type ruleDecl struct {
 	listed   []listedDict
 }
 
-// listedDict is a condition on a word list.
+// listedDict is a word list of a condition.
 type listedDict struct {
 	condition *Condition
 	name      span

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 )
 
 // maxCovering is the maximum number of direct rules that a rule is compared with per
@@ -125,6 +126,11 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		return true
 	case c.form == formPresent:
 		return b.form != formAbsent
+	case c.form == formDict && b.form == formDict && c.Negated == b.Negated:
+		if c.Negated {
+			return containsAll(b.dicts, c.dicts)
+		}
+		return containsAll(c.dicts, b.dicts)
 	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 100:
 		return false
 	}
@@ -147,4 +153,9 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		}
 	}
 	return true
+}
+
+// containsAll reports whether all has every word list of some.
+func containsAll(all, some []*Dict) bool {
+	return !slices.ContainsFunc(some, func(d *Dict) bool { return !slices.Contains(all, d) })
 }

@@ -21,7 +21,7 @@ type wantKind uint8
 const (
 	wantNothing wantKind = iota // the value may be absent
 	wantValue                   // any value
-	wantListed                  // an entry of the condition's word list
+	wantListed                  // an entry of one of the condition's word lists
 	wantOne                     // one of the values in the want
 )
 
@@ -126,7 +126,9 @@ func (c *crowd) count(t test) {
 	case wantValue:
 		c.value[t.slot]++
 	case wantListed:
-		c.listed[slotDict{t.slot, t.condition.dict}]++
+		for _, d := range t.condition.dicts {
+			c.listed[slotDict{t.slot, d}]++
+		}
 	case wantOne:
 		for _, word := range want.words {
 			key := slotWord{t.slot, word}
@@ -167,7 +169,11 @@ func (c *crowd) sharing(t test, want want) int {
 	case wantValue:
 		return c.value[t.slot]
 	case wantListed:
-		return c.listed[slotDict{t.slot, t.condition.dict}]
+		all := 0 // a value may be in every list
+		for _, d := range t.condition.dicts {
+			all += c.listed[slotDict{t.slot, d}]
+		}
+		return all
 	}
 	most := 0
 	for _, word := range want.words {

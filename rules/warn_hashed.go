@@ -53,8 +53,10 @@ func (p *parser) warnHashed(s *supply) {
 func (c *Condition) unhashed(at span) (what string, where span) {
 	switch {
 	case c.form == formDict:
-		if c.dict.Len() > 0 && !c.dict.hasHashes {
-			return fmt.Sprintf("no entry of the word list %s has the form of a hash", c.dict.name), at
+		for _, d := range c.dicts {
+			if d.Len() > 0 && !d.hasHashes {
+				return fmt.Sprintf("no entry of the word list %s has the form of a hash", d.name), at
+			}
 		}
 	case c.comparesIntegers():
 		return "no hash is a 64-bit integer", at
