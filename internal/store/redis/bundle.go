@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -19,7 +20,8 @@ type bundle struct {
 	first  int     // the number of those of subjects
 	table  []*name // hash table of the names; its length is a power of two
 	shapes []form
-	zones  []store.Span
+	spans  []store.Span
+	uses   []int   // the numbers of the spans of the forms, in turn
 	body   numbers // the requests
 	blob   numbers // the argument
 	args   []any
@@ -30,8 +32,8 @@ type bundle struct {
 
 // form is a shape of the bundle, represented by the first call that has it.
 type form struct {
-	of   *Call
-	zone int // number of its days, from 1; 0 for none
+	of    *Call
+	spans []int // the number of the span of each of its periods, from 1
 }
 
 // fits reports whether one more call fits into the bundle: a script call has one
@@ -64,15 +66,15 @@ func (b *bundle) fail(err error) {
 }
 
 // pack encodes the script's argument. shortcut allows the script's short path;
-// linger is in ms; daysOf returns the days that the script may choose from for a
-// plan of a zone and a clock.
-func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, int64) store.Span) {
+// linger is in ms; spanOf returns the calendar units that the script may choose
+// from for a plan of a zone and a clock.
+func (b *bundle) pack(shortcut bool, linger int64, spanOf func(*time.Location, store.Period, int64) store.Span) {
 	b.counts = shortcut
 	b.index()
-	b.zones, b.shapes = b.zones[:0], b.shapes[:0]
+	b.spans, b.uses, b.shapes = b.spans[:0], b.uses[:0], b.shapes[:0]
 	b.body.reset()
 	for _, c := range b.calls {
-		b.request(c, daysOf)
+		b.request(c, spanOf)
 	}
 	head := &b.blob
 	head.reset()
@@ -81,16 +83,19 @@ func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, i
 	head.add(linger)
 	head.add(flag(b.counts, 1))
 	head.add(int64(b.first))
-	head.add(int64(len(b.zones)))
+	head.add(int64(len(b.spans)))
 	head.add(int64(len(b.shapes)))
 	head.add(int64(len(b.calls)))
-	for i := range b.zones {
-		for _, begin := range b.zones[i].Begins {
+	for i := range b.spans {
+		for _, begin := range b.spans[i].Begins {
 			head.add(max(begin, 0)) // only tests use instants before the epoch
 		}
 	}
 	for i := range b.shapes {
-		head.add(int64(b.shapes[i].zone))
+		head.add(int64(len(b.shapes[i].spans)))
+		for _, number := range b.shapes[i].spans {
+			head.add(int64(number))
+		}
 		head.addAll(&b.shapes[i].of.shape)
 	}
 	head.addAll(&b.body)
@@ -98,12 +103,16 @@ func (b *bundle) pack(shortcut bool, linger int64, daysOf func(*time.Location, i
 }
 
 // request appends a call's shape and keys.
-func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Span) {
-	zone := 0
-	if c.daily {
-		zone = b.zone(daysOf(c.zone, c.now))
+func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int64) store.Span) {
+	from := len(b.uses)
+	for _, period := range c.periods {
+		b.uses = append(b.uses, b.span(spanOf(c.zone, period, c.now)))
 	}
-	b.body.add(int64(b.shape(c, zone)))
+	number, known := b.shape(c, b.uses[from:len(b.uses):len(b.uses)])
+	if known {
+		b.uses = b.uses[:from]
+	}
+	b.body.add(int64(number))
 	for i := range c.keys {
 		k := &c.keys[i]
 		b.body.add(int64(c.names[k.subject].number))
@@ -119,26 +128,25 @@ func (b *bundle) request(c *Call, daysOf func(*time.Location, int64) store.Span)
 	}
 }
 
-// zone returns the number of a zone's days in the bundle, from 1.
-func (b *bundle) zone(d store.Span) int {
-	for i := range b.zones {
-		if b.zones[i] == d {
-			return i + 1
-		}
+// span returns the number of a span in the bundle, from 1.
+func (b *bundle) span(s store.Span) int {
+	if i := slices.Index(b.spans, s); i >= 0 {
+		return i + 1
 	}
-	b.zones = append(b.zones, d)
-	return len(b.zones)
+	b.spans = append(b.spans, s)
+	return len(b.spans)
 }
 
-// shape returns the number of the call's shape in the bundle, from 1.
-func (b *bundle) shape(c *Call, zone int) int {
+// shape returns the number of the call's shape with these spans in the bundle,
+// from 1, and whether an earlier call has it, too.
+func (b *bundle) shape(c *Call, spans []int) (number int, known bool) {
 	for i := range b.shapes {
-		if s := &b.shapes[i]; s.zone == zone && bytes.Equal(s.of.shape.bytes, c.shape.bytes) {
-			return i + 1
+		if s := &b.shapes[i]; slices.Equal(s.spans, spans) && bytes.Equal(s.of.shape.bytes, c.shape.bytes) {
+			return i + 1, true
 		}
 	}
-	b.shapes = append(b.shapes, form{c, zone})
-	return len(b.shapes)
+	b.shapes = append(b.shapes, form{c, spans})
+	return len(b.shapes), false
 }
 
 // index numbers the keys, those of the subjects first. Equal keys get one number.

@@ -76,11 +76,11 @@ func TestChangedThresholds(t *testing.T) {
 		"a full bucket stays full": {
 			{0, token(1, 1, 5), 3, 2, 3000, false}, {3000, token(3600, 1, 5), 0, 5, 0, false},
 		},
-		"missing tokens stay missing in a larger bucket": {
-			{0, token(10, 1, 5), 3, 2, 30_000, false}, {0, token(10, 1, 9), 0, 6, 30_000, false},
+		"a larger bucket keeps its level": {
+			{0, token(10, 1, 5), 3, 2, 30_000, false}, {0, token(10, 1, 9), 0, 2, 70_000, false},
 		},
-		"a smaller bucket is at most empty": {
-			{0, token(10, 1, 5), 4, 1, 40_000, false}, {0, token(10, 1, 2), 1, 0, 20_000, true},
+		"a smaller bucket is at most full": {
+			{0, token(10, 1, 5), 1, 4, 10_000, false}, {0, token(10, 1, 2), 1, 1, 10_000, false}, {0, token(10, 1, 2), 2, 1, 10_000, true},
 		},
 		"another method has a counter of its own": {
 			{0, count(60, 1), 1, 0, 60_000, false}, {1, leak(60, 1), 1, 0, 60_000, false}, {2, count(60, 1), 1, 0, 59_998, true},
@@ -96,9 +96,6 @@ func TestChangedThresholds(t *testing.T) {
 	}
 	for name, table := range tables {
 		for kind, open := range stores {
-			if kind == "memory" && storetest.NotInRedis&storetest.Levels != 0 && (name == "missing tokens stay missing in a larger bucket" || name == "a smaller bucket is at most empty") {
-				continue // the level stays: see "token: the level stays when burst changes" in the behavior table
-			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				s := open(t)
 				for i, q := range table {

@@ -12,15 +12,15 @@ var errReply = errors.New("redis: invalid reply of the script")
 // outcome is the reply of the script to a call.
 type outcome struct {
 	now  int64  // the clock of the decision
-	fits bool   // false if no day that was sent fits that clock; then nothing was written
+	fits bool   // false if a span that was sent does not fit that clock; then nothing was written
 	sets string // the encoded answers to the call's sets
 }
 
 // Values of the first byte of a reply.
 const (
-	replyNoDay = 0
-	replyDone  = 1
-	replyFault = 2
+	replyNoSpan = 0
+	replyDone   = 1
+	replyFault  = 2
 )
 
 // Flags of a set's answer.
@@ -55,7 +55,7 @@ func (b *bundle) deliver(text string, onDamage func(key string)) (again bool) {
 		}
 		b.fail(fmt.Errorf("redis: the script failed and counted nothing: %s", r.rest))
 		return false
-	case code == replyNoDay && r.err() == nil:
+	case code == replyNoSpan && r.err() == nil:
 		for _, c := range b.calls {
 			c.answer = outcome{now: now}
 		}
@@ -151,7 +151,7 @@ func (r *reader) skip(n int) {
 // skipAnswer skips the answer to a set.
 func (r *reader) skipAnswer() {
 	flags := r.uint(1)
-	r.skip(2 + 6 + 7)
+	r.skip(2 + 7 + 7)
 	if flags&answerDecided != 0 {
 		r.skip(7)
 	}
@@ -171,7 +171,7 @@ func (r *reader) answer(a *store.Answer, rules []store.Rule) {
 		r.bad, a.Reporter = true, -1
 		return
 	}
-	a.Remaining, a.Reset = int64(r.uint(6)), int64(r.uint(7))
+	a.Remaining, a.Reset = int64(r.uint(7)), int64(r.uint(7))
 	a.Daily = flags&answerDaily != 0
 	if a.Reporter >= 0 {
 		a.Limit = limit(&rules[a.Reporter], a.Daily)
@@ -199,6 +199,8 @@ func (r *reader) answer(a *store.Answer, rules []store.Rule) {
 // hits of a base rule.
 func limit(r *store.Rule, daily bool) int64 {
 	switch {
+	case r.Method == store.Token && r.Count == 0:
+		return 0
 	case r.Method == store.Token:
 		return r.Burst
 	case daily:

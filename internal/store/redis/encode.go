@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,24 +24,25 @@ type Call struct {
 	// Asking sends ASKING before the call, for a node that is importing the slot.
 	Asking bool
 
-	plan   *store.Plan // for the caller only
-	now    int64
-	zone   *time.Location
-	sets   int
-	shape  numbers // the plan without its keys
-	names  []name  // the keys: one per subject, and one per log of a leak rule
-	keys   []keys  // one per rule, set by set
-	texts  []byte  // the texts of the names, concatenated
-	daily  bool    // a rule uses the calendar
-	counts bool    // the short path of lua/counts.lua may carry it out
-	answer outcome
-	memory remembering
-	begin  string   // of the keys
-	op     store.Op // the plan's, or giveBack
-	undo   []Undo   // one per rule, set by set; only of giveBack
-	wants  bool     // undo records, and the answers of a browse
-	bare   bool     // the logs are not named
-	logs   bool     // a rule is a leak rule
+	plan  *store.Plan // for the caller only
+	now   int64
+	zone  *time.Location
+	sets  int
+	shape numbers // the plan without its keys
+	names []name  // the keys: one per subject, and one per log of a leak rule
+	keys  []keys  // one per rule, set by set
+	texts []byte  // the texts of the names, concatenated
+	// periods are the calendar units of the rules, each once.
+	periods []store.Period
+	counts  bool // the short path of lua/counts.lua may carry it out
+	answer  outcome
+	memory  remembering
+	begin   string   // of the keys
+	op      store.Op // the plan's, or giveBack
+	undo    []Undo   // one per rule, set by set; only of giveBack
+	wants   bool     // undo records, and the answers of a browse
+	bare    bool     // the logs are not named
+	logs    bool     // a rule is a leak rule
 
 	start, end time.Time // of the time that the caller has
 	time       allowance // not used by the parts of a split plan
@@ -138,8 +140,8 @@ func (c *Call) NameLogs() bool {
 func (c *Call) fill() {
 	p := c.plan
 	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
-	c.daily, c.logs, c.counts = false, false, c.op == store.Take && !c.wants
-	c.names, c.keys, c.texts = c.names[:0], c.keys[:0], c.texts[:0]
+	c.logs, c.counts = false, c.op == store.Take && !c.wants
+	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
 	if c.wants {
 		c.shape.add(int64(c.op) + wantsUndo)
@@ -181,22 +183,46 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *Call) rule(r *store.Rule) {
-	c.daily = c.daily || r.UsesCalendar()
 	c.counts = c.counts && r.Method == store.Count && r.Weight > 0 && !r.Shadow
 	c.shape.add(r.Tag())
-	if r.Method == store.Count && r.Time == store.Day {
-		c.shape.add(0)
-	} else {
-		c.shape.add(r.Time * 1000)
-	}
+	c.shape.add(c.window(r))
 	c.shape.add(r.Weight)
-	c.shape.add(r.Count)
-	if r.Method == store.Token {
-		c.shape.add(r.Burst)
-	} else {
+	switch {
+	case r.Method != store.Token:
+		c.shape.add(r.Count)
 		c.shape.add(r.Base)
+	case r.Count == 0: // nothing fits, and what is below empty is refilled as by 1
+		c.shape.add(1)
+		c.shape.add(0)
+	default:
+		c.shape.add(r.Count)
+		c.shape.add(r.Burst)
 	}
 	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
+}
+
+// sinceEpoch is what the time of a rule exceeds whole seconds by if its windows
+// begin at whole multiples of that time.
+const sinceEpoch = 999
+
+// window returns the time of a rule in ms as lua/plan.lua describes it.
+func (c *Call) window(r *store.Rule) int64 {
+	period := r.Period()
+	switch {
+	case r.Unit == store.Epoch:
+		return r.Time*1000 + sinceEpoch
+	case period == store.Period{}:
+		return r.Time * 1000
+	}
+	at := slices.Index(c.periods, period)
+	if at < 0 {
+		at = len(c.periods)
+		c.periods = append(c.periods, period)
+	}
+	if r.Method == store.Base { // which has a second window, of seconds
+		return r.Time*1000 + int64(at+1)
+	}
+	return int64(at + 1)
 }
 
 // name appends the names of a rule's keys. Rules of one subject usually follow

@@ -45,24 +45,28 @@ func TestNumbersUnpackAsPacked(t *testing.T) {
 	}
 }
 
-// noon returns the days around a small instant.
-func noon(*time.Location, int64) store.Span {
-	return store.Span{Zone: time.UTC, Begins: [4]int64{-1, 1, 2, 3}}
+// noon returns units of a calendar around a small instant.
+func noon(zone *time.Location, p store.Period, _ int64) store.Span {
+	return store.Span{Zone: zone, Period: p, Begins: [4]int64{-1, 1, 2, int64(p.Unit) + 10}}
 }
 
 func TestPack(t *testing.T) {
 	leak := store.Rule{Subject: []byte("a"), Return: 7, Method: store.Leak, Weight: 300, Time: 2, Count: 1000}
 	token := store.Rule{Subject: []byte("a"), Return: 2, Method: store.Token, Time: 1, Count: 3, Burst: 4, Base: 9, Allows: true}
+	monthly := store.Rule{Subject: []byte("b"), Return: 3, Method: store.Count, Unit: store.Month, From: 4, Count: 6}
+	epoch := store.Rule{Subject: []byte("b"), Return: 4, Method: store.Count, Unit: store.Epoch, Time: 7, Count: 6}
+	base := store.Rule{Subject: []byte("b"), Return: 5, Method: store.Base, Time: 8, Count: 6, Base: 2}
 	daily := store.Rule{Subject: []byte("b"), Return: 1, Method: store.Count, Time: store.Day, Count: 5, Shadow: true}
 	p := &store.Plan{Op: store.Update, Now: 9, Zone: time.UTC, Sets: []store.Set{{Refund: true, Rules: []store.Rule{leak, daily}}, {Allows: true, Rules: []store.Rule{leak, token}}}}
 	q := &store.Plan{Op: store.Take, Now: 9, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{token}}}}
 	other := &store.Plan{Op: store.Take, Now: 9, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{token}}}}
 	other.Sets[0].Rules[0].Subject = []byte("c")
-	calls := []*Call{new(Call), new(Call), new(Call)}
+	calendar := &store.Plan{Op: store.Take, Now: 9, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{monthly, epoch, base, daily}}}}
+	calls := []*Call{new(Call), new(Call), new(Call), new(Call)}
 	b := new(bundle)
 	for range 2 { // a bundle that is used again packs the same
 		b.empty()
-		for i, plan := range []*store.Plan{p, q, other} {
+		for i, plan := range []*store.Plan{p, q, other, calendar} {
 			calls[i].pack(keyBegin("p", false), plan)
 			b.add(calls[i])
 		}
@@ -76,15 +80,18 @@ func TestPack(t *testing.T) {
 		t.Errorf("the keys (-want +got):\n%s", diff)
 	}
 	want := []int64{
-		9, 1000, 0, 3, 1, 2, 3, // the clock, linger, the short path; subjects, zones, shapes, requests
-		0, 1, 2, 3, // the days; the first begins before the epoch
-		1, int64(store.Update), 2, // a shape of two sets
-		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 0, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
+		9, 1000, 0, 3, 2, 3, 4, // the clock, linger, the short path; subjects, spans, shapes, requests
+		0, 1, 2, 14, 0, 1, 2, 16, // the spans, which begin before the epoch: days and months
+		1, 1, int64(store.Update), 2, // a shape of two sets, which uses days
+		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 1, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
 		2, 2, 59, 2000, 300, 1000, 0, 0, 20, 1000, 0, 3, 4, 2, // allows
-		0, int64(store.Take), 1, 2, 1, 20, 1000, 0, 3, 4, 2, // the shape of the other two
+		0, int64(store.Take), 1, 2, 1, 20, 1000, 0, 3, 4, 2, // the shape of the next two
+		2, 2, 1, int64(store.Take), 1, 2, 4, // a shape that uses months and days
+		25, 1, 0, 6, 0, 0, 33, 7999, 0, 6, 0, 0, 42, 8002, 0, 6, 2, 0, 9, 2, 0, 5, 0, 1,
 		1, 1, 4, 2, 1, 4, 1, // a shape; subjects, and the leak rules' log
 		2, 1,
 		2, 3,
+		3, 2, 2, 2, 2,
 	}
 	if diff := cmp.Diff(want, unpacked(t, b.blob.bytes[5:])); diff != "" {
 		t.Errorf("the numbers (-want +got):\n%s", diff)
@@ -137,8 +144,8 @@ func TestShortPathIsAllowedForPlainTakes(t *testing.T) {
 // FuzzReply reads arbitrary replies: each must lead to an error or to an answer
 // about rules of the plan, never to a panic.
 func FuzzReply(f *testing.F) {
-	const admitted, decided = "\x00\x00\x01\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\xea\x60", "\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00\x00\xea\x61\x00\x01\x00\x01"
-	f.Add("\x01\x01\x9e\x83\x0e\x1a\x00" + admitted + "\x00\xff\xff" + strings.Repeat("\x00", 13) + decided + "\x00\x01")
+	const admitted, decided = "\x00\x00\x01\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\xea\x60", "\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00\x00\xea\x61\x00\x01\x00\x01"
+	f.Add("\x01\x01\x9e\x83\x0e\x1a\x00" + admitted + "\x00\xff\xff" + strings.Repeat("\x00", 14) + decided + "\x00\x01")
 	f.Add("\x00\x01\x9e\x83\x0e\x1a\x00")
 	f.Add("\x02\x01\x9e\x83\x0e\x1a\x00words")
 	f.Add("")

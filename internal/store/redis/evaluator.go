@@ -23,8 +23,9 @@ const (
 	// against Redis: callers that allow 10 ms leave as much above the margin. It
 	// is below what Envoy's rate limit filter leaves by default.
 	fairTime = 10*time.Millisecond - margin
-	// maxAttempts bounds how often a call is sent with other days. The second
-	// attempt uses the measured clock of Redis, so only midnight needs a third.
+	// maxAttempts bounds how often a call is sent with other spans. The second
+	// attempt uses the measured clock of Redis, so only the end of a unit needs a
+	// third.
 	maxAttempts = 3
 )
 
@@ -50,7 +51,7 @@ type Evaluator struct {
 	shortcut bool  // calls that only count take the script's count path
 	linger   int64 // how long Redis keeps a counter beyond its end, ms
 	onDamage func(key string)
-	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when days did not fit
+	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when spans did not fit
 	calls    sync.Pool
 	refusals *refusals // nil if none are remembered
 	plans    atomic.Int64
@@ -142,7 +143,7 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 	return attempt, err
 }
 
-// Run has the script carry out c, again with other days if those that were sent
+// Run has the script carry out c, again with other spans if those that were sent
 // do not fit the clock of Redis. abandoned is that of Send.
 func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned bool, err error) {
 	for range maxAttempts {
@@ -154,7 +155,7 @@ func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned 
 		}
 		e.skew.Store(c.answer.now - time.Now().UnixMilli())
 	}
-	return false, errors.New("redis: its clock jumps: no calendar day fits it")
+	return false, errors.New("redis: its clock jumps: no calendar unit fits it")
 }
 
 // Judge returns what the error of a call that had this time shows about Redis. A
@@ -207,13 +208,14 @@ func (e *Evaluator) deadline(ctx context.Context, now time.Time) time.Time {
 	return end
 }
 
-// days returns the days that the script may choose from for a plan of a zone
-// and a clock.
-func (e *Evaluator) days(zone *time.Location, now int64) store.Span {
+// span returns the calendar units that the script may choose from for a plan of a
+// zone and a clock: also those before and after, because the clocks of Redis and of
+// this process differ.
+func (e *Evaluator) span(zone *time.Location, p store.Period, now int64) store.Span {
 	if now == 0 {
 		now = time.Now().UnixMilli() + e.skew.Load()
 	}
-	return e.calendar.Span(zone, store.Period{Unit: store.Date}, now)
+	return e.calendar.Span(zone, p, now)
 }
 
 // Budget returns the bound of a call.

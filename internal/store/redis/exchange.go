@@ -14,7 +14,7 @@ import (
 // the calls are sent again one by one, so that only the faulty one fails.
 func (e *Evaluator) exchange(ctx context.Context, client goredis.UniversalClient, bundles []*bundle) {
 	for _, b := range bundles {
-		b.pack(e.shortcut, e.linger, e.days)
+		b.pack(e.shortcut, e.linger, e.span)
 		e.plans.Add(int64(len(b.calls)))
 	}
 	for len(bundles) > 0 {
@@ -105,7 +105,7 @@ func (e *Evaluator) separate(b *bundle) []*bundle {
 	for _, c := range b.calls {
 		one := new(bundle)
 		one.add(c)
-		one.pack(e.shortcut, e.linger, e.days)
+		one.pack(e.shortcut, e.linger, e.span)
 		list = append(list, one)
 	}
 	return list

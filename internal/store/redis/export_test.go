@@ -125,6 +125,6 @@ func CountPath(prefix string, p *store.Plan, general string) []any {
 	b, c := new(bundle), new(Call)
 	c.pack(keyBegin(prefix, false), p)
 	b.add(c)
-	b.pack(true, 1000, func(*time.Location, int64) store.Span { return store.Span{} })
+	b.pack(true, 1000, func(*time.Location, store.Period, int64) store.Span { return store.Span{} })
 	return b.command("eval", luaPlan+luaCounts+"return '"+general+"'")
 }

@@ -95,6 +95,7 @@ func TestLayout(t *testing.T) {
 		"00000000000000", "00000000", "00000000", instant(0), "00000000", "00000000", // hits before the oldest run; no log
 		instant(now), "00000000000001", // one run
 		"0000000024", instant(now + 12_000), "0012", "0000000000ea60", instant(now), "000000ea60", // one token missing
+		"0000000027", instant(now), "0007", "00000000000005", // of a burst of five
 	}, "")
 	if got := hex.EncodeToString([]byte(s.value())); got != want {
 		t.Errorf("the value is\n%s, want\n%s", got, want)
@@ -170,7 +171,7 @@ func TestDamagedValuesCountAsAbsent(t *testing.T) {
 	s.do(store.Update, now, rules()...)
 	whole := s.value()
 	// Cut between two entries, the value is valid.
-	ends := []int{27, 27 + 39, 27 + 39 + 55}
+	ends := []int{27, 27 + 39, 27 + 39 + 55, 27 + 39 + 55 + 31} // the last before the burst of the bucket
 	for n := range len(whole) {
 		s.put(whole[:n])
 		if a := s.do(store.Peek, now+1, rules()[0]); (a.Hits != 0) != slices.Contains(ends, n) {

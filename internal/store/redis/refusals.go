@@ -76,7 +76,7 @@ type remembering struct {
 	applies bool // the memory may answer such a call
 	begun   int64
 	name    [2]uint64
-	layout  []byte   // which keys belong to which rule
+	layout  []byte   // which keys belong to which rule, and the calendar units
 	changes []uint32 // of the counters of its rules
 }
 
@@ -134,6 +134,9 @@ func (f *refusals) hash(c *Call) {
 	}
 	for i := range c.names {
 		m.layout = binary.AppendUvarint(m.layout, uint64(c.names[i].end))
+	}
+	for _, p := range c.periods {
+		m.layout = append(m.layout, byte(p.Unit), p.From)
 	}
 	for i, seed := range f.seeds {
 		var h maphash.Hash
@@ -205,7 +208,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 		now:     a.Now,
 		begun:   c.memory.begun,
 		until:   until,
-		closed:  got.Retry < 0 && r.Time != store.Day && got.Reset == r.Time*1000,
+		closed:  got.Retry < 0 && r.Method == store.Count && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
 		answer:  *got,
 	}
 	entry.answer.Refusals = nil

@@ -48,9 +48,8 @@ local function admit(shape, plan, at, now, book, answers, n)
       end
       local used, till, mark = hits[k], closes[k], changed[k] or 1
       if now >= till then used, till, mark = 0, r.closes, 2 end
-      used = used + r.weight
-      if used > r.count then return end
-      hits[k], closes[k], changed[k] = used, till, mark
+      if r.weight > r.count - used then return end -- no sum, which might exceed 2^53
+      hits[k], closes[k], changed[k] = used + r.weight, till, mark
     end
     local reporter, remaining, reset = -1, 0, 0
     for j = 1, #set do -- once all are counted: two rules may share a counter
@@ -58,7 +57,7 @@ local function admit(shape, plan, at, now, book, answers, n)
       local left = hits[k] < set[j].count and set[j].count - hits[k] or 0
       if reporter < 0 or left < remaining then reporter, remaining, reset = j - 1, left, closes[k] - now end
     end
-    answers[n + i] = struct.pack('>Bi2I6I7', 0, reporter, remaining, reset)
+    answers[n + i] = struct.pack('>Bi2I7I7', 0, reporter, remaining, reset)
   end
   return at + 1
 end

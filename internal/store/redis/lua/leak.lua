@@ -156,9 +156,9 @@ if used[LEAK] then
     read = function(s, r, now)
       local limit, weight = r.count, r.weight
       local first, hits, newest = live(s, r, now)
-      local admits, retry = hits + weight <= limit, -1
+      local admits, retry = weight <= limit - hits, -1
       if not admits and weight <= limit then
-        local at = run(s, reaching(s, first, hits + weight - limit))
+        local at = run(s, reaching(s, first, hits - (limit - weight)))
         retry = math.max(math.min(at, newest) + r.time - now, 1) -- valid even if another program wrote to the log
       end
       return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits

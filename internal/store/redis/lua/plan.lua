@@ -11,19 +11,23 @@
 --            now          ms since the epoch; 0 means the clock of Redis
 --            linger       how long keys are kept beyond their end, in ms
 --            counts       1 if the script may try the short path (counts.lua)
---            subjects, zones, shapes, requests: the number of each. The first
+--            subjects, spans, shapes, requests: the number of each. The first
 --                         KEYS, as many as subjects, are those of subjects
---            for each zone: four instants in ascending order, the borders of
---                         three consecutive days
+--            for each span: four instants in ascending order, the borders of
+--                         three consecutive units of a calendar
 --            for each shape, which is a request without its keys:
---              zone       the zone's number, from 1; 0 if no rule needs the calendar
+--              spans      how many spans its rules use, then the number of each,
+--                         from 1
 --              operation  as in store.go; 9 gives back by undo records; a take
 --                         plus 16 requests undo records
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
 --                rules    the number of rules, then for each rule:
---                  tag, time in ms (0 is the calendar day), weight, count, base
---                  or burst, flags (1 shadow, 2 allows)
+--                  tag, time in ms, weight, count, base or burst, flags (1
+--                  shadow, 2 allows). What time exceeds whole seconds by is the
+--                  position, from 1, of the rule's calendar unit among the spans
+--                  of the shape; 999 if windows begin at multiples of the time
+--                  since the epoch. A count rule with a calendar unit has no time
 --            for each request:
 --              shape      the shape's number, from 1
 --              for each rule, set by set: the number of the subject's key in KEYS;
@@ -32,13 +36,13 @@
 --                         numbers of the undo record
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
---          Status 0: the days sent for a zone do not contain the instant; nothing
+--          Status 0: a span that was sent does not contain the instant; nothing
 --          was written. Status 2: a fault, whose text follows; nothing was
 --          written. Status 1: for each set of each request there follows:
 --            flags      one byte: 1 decided, 2 daily, 4 has refusals, 8 has hits
 --            reporter   two bytes, signed: the index of the rule that the numbers
 --                       are about, -1 for none; it is the decider if 1 is set
---            remaining, reset: six and seven bytes
+--            remaining, reset: seven bytes each
 --            retry      seven bytes, plus 1, so that 0 is never; only if 1 is set
 --            refusals   two bytes for their number, then two bytes for the index
 --                       of each rule; only if 4 is set
@@ -85,32 +89,42 @@ end
 local far = now + 63244800000 -- twice the longest time of a rule
 
 local at = 8 -- position of the next number in plan
-local day_ends = {}
+local ends = {} -- of the calendar units that contain the instant
 for i = 1, plan[5] do
   if now < plan[at] or now >= plan[at + 3] then
     return struct.pack('>BI6', 0, now)
   end
-  local day = at
-  while plan[day] <= now do day = day + 1 end
-  day_ends[i] = plan[day]
+  local unit = at
+  while plan[unit] <= now do unit = unit + 1 end
+  ends[i] = plan[unit]
   at = at + 4
 end
 
 local shapes, used = {}, {}
 for i = 1, plan[6] do
-  local day_end, sets = day_ends[plan[at]] or 0, plan[at + 2]
-  local shape = {operation = plan[at + 1] % 16, wants_undo = plan[at + 1] >= 16}
-  at = at + 3
+  local spans = at -- the number of a span follows at its position
+  at = at + 1 + plan[at]
+  local operation, sets = plan[at], plan[at + 1]
+  local shape = {operation = operation % 16, wants_undo = operation >= 16}
+  at = at + 2
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
     local set = {refund = flags % 2 == 1, allows = flags >= 2}
     at = at + 2
     for j = 1, rules do
-      local tag, time, marks = plan[at], plan[at + 1], plan[at + 5]
+      local tag, time, marks, unit_end = plan[at], plan[at + 1], plan[at + 5], nil
+      local closes, unit = now + time, time % 1000
+      if unit == 999 then
+        time = time - unit
+        closes = now - now % time + time
+      elseif unit > 0 then
+        time, unit_end = time - unit, ends[plan[spans + unit]]
+        closes = time == 0 and unit_end or now + time
+      end
       used[tag % 8] = true
       set[j] = {
         tag = tag, time = time, weight = plan[at + 2], count = plan[at + 3], size = plan[at + 4], -- size is base or burst
-        closes = time == 0 and day_end or now + time, day_end = day_end,
+        closes = closes, day_end = unit_end, -- the second is for base
         shadow = marks % 2 == 1, allows = marks >= 2,
       }
       at = at + 6
@@ -132,10 +146,10 @@ end
 -- Returns an encoded answer.
 local function answer(reporter, remaining, reset, daily, retry, refusals, hits)
   if not (retry or refusals or hits) then
-    return struct.pack('>Bi2I6I7', daily == 1 and 2 or 0, reporter, remaining, reset)
+    return struct.pack('>Bi2I7I7', daily == 1 and 2 or 0, reporter, remaining, reset)
   end
   local flags = (retry and 1 or 0) + (daily == 1 and 2 or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
-  local text = struct.pack('>Bi2I6I7', flags, reporter, remaining, reset)
+  local text = struct.pack('>Bi2I7I7', flags, reporter, remaining, reset)
   if retry then text = text .. struct.pack('>I7', retry + 1) end
   if refusals then
     text = text .. struct.pack('>I2', #refusals)

@@ -1,5 +1,8 @@
--- token: the amount missing in the bucket, in token·ms, and the instant at which it
--- was computed; the rule's time then; the instant from which the bucket is full.
+-- token: the level of the bucket in token·ms, and the instant at which it was
+-- computed; the rule's burst and time then; the instant from which the bucket is full.
+-- A full bucket has burst × time, and no level is more than 2^53 (9007199254740992)
+-- below that. A state without a level was written by a version of this program that
+-- stored what was missing in the bucket, and no burst.
 if used[TOKEN] then
   -- Returns a / b rounded up, exact below 2^53.
   local function div_up(a, b)
@@ -7,57 +10,75 @@ if used[TOKEN] then
     return rest > 0 and (a - rest) / b + 1 or a / b
   end
 
-  -- Returns the amount missing now.
-  local function missing_at(s, r, now)
-    if now >= s.full then return 0 end
-    local missing = math.min(s.missing, r.size * r.time)
-    if s.time ~= r.time and missing > 0 then
-      missing = math.min(div_up(s.missing, s.time), r.size) * r.time
+  -- Returns a / b rounded down, exact below 2^53; a may be negative.
+  local function div_down(a, b)
+    local rest = math.fmod(a, b)
+    if rest < 0 then rest = rest + b end
+    return (a - rest) / b
+  end
+
+  -- Returns a level in units of the rule's time. Whole tokens stay; a token that is
+  -- partly refilled counts as missing.
+  local function convert(s, r)
+    local tokens
+    if s.level then
+      tokens = math.min(div_down(s.level, s.time), r.size)
+    else
+      tokens = math.max(r.size - div_up(s.missing, s.time), 0)
     end
+    if r.size - tokens > div_down(9007199254740992, r.time) then return r.size * r.time - 9007199254740992 end
+    return tokens * r.time
+  end
+
+  -- Returns the level now, and that of a full bucket.
+  local function level_at(s, r, now)
+    local size, count, level = r.size * r.time, r.count, s.level
+    if now >= s.full then return size, size end
+    if s.time ~= r.time then
+      level = convert(s, r)
+    elseif not level then
+      level = math.max(size - s.missing, 0)
+    end
+    if level > size then level = size elseif level < size - 9007199254740992 then level = size - 9007199254740992 end
     local elapsed = now - s.at
-    if elapsed <= 0 then return missing end
+    if elapsed <= 0 then return level, size end
     -- Compare before multiplying: count × elapsed may exceed 2^53.
-    if elapsed >= div_up(missing, r.count) then return 0 end
-    return missing - r.count * elapsed
+    if elapsed >= div_up(size - level, count) then return size, size end
+    return level + count * elapsed, size
   end
 
-  -- Returns the number of whole tokens in a level.
-  local function whole(level, time)
-    return (level - math.fmod(level, time)) / time
-  end
-
-  -- Returns the state with an amount missing now.
-  local function state(s, r, now, missing)
+  -- Returns the state with a level now.
+  local function state(s, r, now, level, size)
     local at = math.max(now, s.at)
-    return {missing = missing, at = at, time = r.time, full = at + div_up(missing, r.count)}
+    return {level = level, at = at, time = r.time, burst = r.size, count = r.count, full = at + div_up(size - level, r.count)}
   end
 
   methods[TOKEN] = {
-    unused = {missing = 0, at = 0, time = 0, full = 0},
+    unused = {level = 0, at = 0, time = 0, full = 0},
 
     read = function(s, r, now)
       local burst, weight = r.size, r.weight
-      local missing = missing_at(s, r, now)
-      local level = burst * r.time - missing
-      local tokens = whole(level, r.time)
-      local admits, retry = weight <= tokens, -1
+      local level, size = level_at(s, r, now)
+      local tokens, retry = div_down(level, r.time), -1
+      local admits = weight <= tokens
       if not admits and weight <= burst then retry = div_up(weight * r.time - level, r.count) end
-      return admits, burst, tokens, div_up(missing, r.count), retry, burst - tokens
+      return admits, burst, math.max(tokens, 0), div_up(size - level, r.count), retry, burst - tokens
     end,
 
     add = function(s, r, now)
-      local missing, size = missing_at(s, r, now), r.size * r.time
-      if r.weight > whole(size - missing, r.time) then
-        return state(s, r, now, size) -- an empty bucket gets no emptier
+      local level, size = level_at(s, r, now)
+      local least = math.min(level, 0) -- an empty bucket gets no emptier
+      if r.weight > div_down(level - least, r.time) then
+        return state(s, r, now, least, size)
       end
-      return state(s, r, now, missing + r.weight * r.time)
+      return state(s, r, now, level - r.weight * r.time, size)
     end,
 
     refund = function(s, r, now)
-      local missing = missing_at(s, r, now)
-      if missing == 0 then return s end
-      if r.weight >= r.size then return state(s, r, now, 0) end
-      return state(s, r, now, math.max(missing - r.weight * r.time, 0))
+      local level, size = level_at(s, r, now)
+      if level == size then return s end
+      if r.weight > div_down(size - level, r.time) then return state(s, r, now, size, size) end
+      return state(s, r, now, level + r.weight * r.time, size)
     end,
 
     undo_record = function(_, s)
@@ -68,20 +89,29 @@ if used[TOKEN] then
     -- the bucket might have been full, and the refill lost. Whether it was cannot be
     -- known, because other calls may have given back meanwhile.
     give_back = function(s, r, now, _, _, at)
-      local missing, tokens, elapsed = missing_at(s, r, now), r.weight * r.time, math.max(now - at, 0)
-      if missing == 0 or s.time ~= r.time or elapsed >= div_up(tokens, r.count) then return s end
-      return state(s, r, now, math.max(missing - tokens + r.count * elapsed, 0))
+      local level, size = level_at(s, r, now)
+      local tokens, elapsed = r.weight * r.time, math.max(now - at, 0)
+      if level == size or s.time ~= r.time or elapsed >= div_up(tokens, r.count) then return s end
+      return state(s, r, now, math.min(level + tokens - r.count * elapsed, size), size)
     end,
 
+    -- The entry of the burst follows that of the bucket; parse joins the two. It is
+    -- valid if its end is the instant of the bucket: older versions of this program
+    -- keep it, but write buckets without it.
     decode = function(body, till, _, far)
-      if #body ~= 18 then return nil end
-      local missing, at, time = struct.unpack('>I7I6I5', body)
-      if time > 0 and at < far then return {missing = missing, at = at, time = time, full = till} end
+      if #body < 18 then return nil end
+      local missing, at, time, _, mark, _, burst = struct.unpack(#body == 38 and '>I7I6I5I5I6I2I7' or '>I7I6I5', body)
+      if time == 0 or at >= far then return nil end
+      local s = {missing = missing, at = at, time = time, full = till}
+      if #body == 38 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
+        s.level, s.burst = burst * time - missing, burst
+      end
+      return s
     end,
 
     encode = function(s, tag)
       local full = math.min(s.full, 140737488355328) -- 2^47, the year 6429: instants have six bytes
-      return struct.pack('>I5I6I2I7I6I5', tag, full, 18, s.missing, s.at, s.time), full
+      return struct.pack('>I5I6I2I7I6I5I5I6I2I7', tag, full, 18, s.burst * s.time - s.level, s.at, s.time, tag + 3, s.at, 7, s.burst), full
     end,
   }
 end

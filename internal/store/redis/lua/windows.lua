@@ -17,7 +17,9 @@
 
 local methods = {}
 
--- Counters saturate at 2^53-1, which is written below as 9007199254740991.
+-- Counters saturate at 2^53-1, which is written below as 9007199254740991. No sum or
+-- product may exceed 2^53, up to which numbers are exact: a weight is compared with
+-- what is left of a limit.
 
 -- A window is its hits and the instant at which it closes.
 
@@ -28,7 +30,7 @@ end
 local function put(hits, closes, n, now, till)
   if n == 0 then return hits, closes end
   if now >= closes then hits, closes = 0, till end
-  return math.min(hits + n, 9007199254740991), closes
+  return hits + math.min(n, 9007199254740991 - hits), closes
 end
 
 local function take(hits, closes, n, now)
@@ -43,7 +45,7 @@ if used[COUNT] then
       local limit, hits, closes = r.count, s.hits, s.closes
       if now >= closes then hits, closes = 0, r.closes end
       local reset = closes - now
-      return hits + r.weight <= limit, limit, math.max(limit - hits, 0), reset, r.weight > limit and -1 or reset, hits
+      return r.weight <= limit - hits, limit, math.max(limit - hits, 0), reset, r.weight > limit and -1 or reset, hits
     end,
 
     add = function(s, r, now)
@@ -95,7 +97,7 @@ if used[BASE] then
       local base, limit = r.size, r.count
       local need, counting = split(s, r, now)
       local today, second = counted(s.hits, s.closes, now), counted(s.second, s.second_closes, now)
-      local admits = need == 0 or second + counting <= limit
+      local admits = need == 0 or counting <= limit - second
       local retry = counting > limit and -1 or s.second_closes - now
       if today < base then
         local closes = now < s.closes and s.closes or r.day_end

@@ -73,7 +73,7 @@ func Rule(rt *rapid.T) store.Rule { return drawRule(rt, storetest.NotInRedis) }
 // drawRule draws a rule in few draws: many small draws would take most of the time of
 // ten thousand dialogues.
 func drawRule(rt *rapid.T, without storetest.Feature) store.Rule {
-	shapes, weights := shapes[without], weights
+	shapes, weights := shapes[without&(storetest.Large|storetest.Units)], weights
 	if without&storetest.Large != 0 {
 		weights = smallWeights
 	}
@@ -111,7 +111,7 @@ var (
 
 // shapes are rules of every method with many thresholds, by the features without
 // which they are.
-var shapes = map[storetest.Feature][]store.Rule{storetest.NotInMemory: shapesWithout(storetest.NotInMemory), storetest.NotInRedis: shapesWithout(storetest.NotInRedis)}
+var shapes = map[storetest.Feature][]store.Rule{0: shapesWithout(0), storetest.Large | storetest.Units: shapesWithout(storetest.Large | storetest.Units)}
 
 func shapesWithout(without storetest.Feature) []store.Rule {
 	var list []store.Rule
