@@ -88,12 +88,10 @@ func guardKeys(need *Condition) []string {
 // coverOmission reports whether a guard is for the requests of r without the parameter
 // name, and accept accepts it.
 func (g *guards) coverOmission(r *Rule, name string, accept func(*guard) bool) bool {
-	same := func(other string) bool { return g.supply.shareSource(name, other) }
-	var keys []string
-	for _, c := range r.Conditions {
-		if same(c.Name) {
-			keys = append(keys, c.Name+"!=+")
-		}
+	same := func(other string) bool { return g.supply.isTwin(name, other) }
+	keys := []string{name + "!=+"}
+	for _, twin := range g.supply.twins[name] {
+		keys = append(keys, twin+"!=+")
 	}
 	return g.cover(r, keys, accept, func(need *Condition) bool {
 		return need.form == formAbsent && same(need.Name)
@@ -104,14 +102,14 @@ func (g *guards) coverOmission(r *Rule, name string, accept func(*guard) bool) b
 // the value of the parameter name is.
 func (g *guards) coverInvention(r *Rule, name string) bool {
 	return g.cover(r, nil, func(q *guard) bool { return q.refuses }, func(need *Condition) bool {
-		return need.isOpen() && g.supply.shareSource(name, need.Name)
+		return need.isOpen() && g.supply.isTwin(name, need.Name)
 	}, func(*Condition) bool { return true })
 }
 
 // namesAbsent reports whether the rule requires that a parameter is absent, or another
 // one with the same source.
 func (g *guards) namesAbsent(r *Rule, name string) bool {
-	return slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent && g.supply.shareSource(name, c.Name) })
+	return slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent && g.supply.isTwin(name, c.Name) })
 }
 
 // cover reports whether a guard applies to all requests of r: each of its needs is

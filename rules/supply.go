@@ -15,6 +15,7 @@ type supply struct {
 	declared  map[string]*ParamDecl // [params]
 	constants map[string]*constants // [routes]
 	variables map[string]bool       // of paths in [routes]
+	twins     map[string][]string   // by a parameter of [params], those with one of its sources
 }
 
 // constants are the values that [routes] gives a parameter.
@@ -27,8 +28,9 @@ type constants struct {
 func newSupply(params []*paramDecl, routes *Routes) *supply {
 	s := &supply{
 		declared:  make(map[string]*ParamDecl, len(params)),
-		constants: make(map[string]*constants), variables: make(map[string]bool),
+		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string),
 	}
+	s.addTwins(params)
 	for _, d := range params {
 		s.declared[d.Name] = d.ParamDecl
 	}
@@ -141,18 +143,35 @@ func (s *supply) identifiesRequest(name string) bool {
 	return s.isRouted(name) || s.declared[name] == nil && name != "ip" && slices.Contains(derivedNames, name)
 }
 
-// shareSource reports whether two parameters have a source in common that clients set,
-// so that one value becomes both.
-func (s *supply) shareSource(a, b string) bool {
-	if a == b {
-		return true
-	}
-	return slices.ContainsFunc(s.sources(a), func(one ParamSource) bool {
-		return isFromClient(one) && slices.ContainsFunc(s.sources(b), func(other ParamSource) bool {
-			return one.Kind == other.Kind && one.Name == other.Name
-		})
-	})
+// clientKey identifies a header, a cookie or an argument of the query.
+type clientKey struct {
+	kind SourceKind
+	name string
 }
+
+// addTwins connects the parameters that have a source in common that clients set.
+func (s *supply) addTwins(params []*paramDecl) {
+	first := make(map[clientKey]string)
+	for _, d := range params {
+		for _, from := range d.Sources {
+			if !isFromClient(from) {
+				continue
+			}
+			key := clientKey{from.Kind, from.Name}
+			switch other, known := first[key]; {
+			case !known:
+				first[key] = d.Name
+			case other != d.Name:
+				s.twins[d.Name] = append(s.twins[d.Name], other)
+				s.twins[other] = append(s.twins[other], d.Name)
+			}
+		}
+	}
+}
+
+// isTwin reports whether two parameters are the same, or have a source in common that
+// clients set, so that one value becomes both.
+func (s *supply) isTwin(a, b string) bool { return a == b || slices.Contains(s.twins[a], b) }
 
 // doors returns the doors that a condition of the rule requires, and reports whether the
 // rule has such a condition.

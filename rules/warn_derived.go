@@ -57,7 +57,7 @@ func (p *parser) warnDerived(s *supply) {
 
 // warnDoors reports unknown doors in conditions and routes. Without [params] and
 // [routes], an application may send a parameter of this name. Then the word must
-// resemble a door, or another condition must name one.
+// resemble a door or be a gateway, or another condition must name a door.
 func (p *parser) warnDoors(s *supply) {
 	for _, e := range p.routes.list {
 		for _, c := range e.constants {
@@ -99,7 +99,17 @@ func misfitDoor(text string) Finding {
 	if slices.Contains(doorNames, text) {
 		return Finding{}
 	}
-	return Finding{Message: fmt.Sprintf("unknown door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: suggest(text, doorNames)}
+	meant := gatewayDoors[strings.ToLower(text)]
+	if meant == "" {
+		meant = suggest(text, doorNames)
+	}
+	return Finding{Message: fmt.Sprintf("unknown door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: meant}
+}
+
+// gatewayDoors are the doors for gateways whose names may be taken for those of doors.
+var gatewayDoors = map[string]string{
+	"apisix": doorname.ForwardAuth, "caddy": doorname.ForwardAuth, "envoy": doorname.ExtAuthz, "haproxy": doorname.ForwardAuth,
+	"ingress-nginx": doorname.AuthRequest, "istio": doorname.ExtAuthz, "nginx": doorname.AuthRequest, "traefik": doorname.ForwardAuth,
 }
 
 func misfitMethod(text string) Finding {

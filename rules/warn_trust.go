@@ -24,7 +24,7 @@ func (p *parser) warnTrust(s *supply) {
 				p.warnAbsent(d, g)
 			}
 			if refusesByDefault || !p.warnOmittable(d, g) {
-				p.warnInvented(d, g)
+				p.warnInvented(d, g, refusesByDefault)
 			}
 		default:
 			p.warnAbsent(d, g)
@@ -97,10 +97,13 @@ func (p *parser) warnOmittable(d *ruleDecl, g *guards) bool {
 func isLimit(*guard) bool { return true }
 
 // warnInvented reports the first parameter in the identity of a limit for which a client
-// can invent values.
-func (p *parser) warnInvented(d *ruleDecl, g *guards) {
+// can invent values. A header that requests must have is the gateway's.
+func (p *parser) warnInvented(d *ruleDecl, g *guards, refusesByDefault bool) {
 	for i, c := range d.Conditions {
-		if c.identifies() && g.supply.isChosen(c) && !g.coverInvention(d.Rule, c.Name) {
+		if !c.identifies() || !c.isOpen() || g.coverInvention(d.Rule, c.Name) {
+			continue
+		}
+		if g.supply.isChosen(c) || g.supply.isOmittable(c.Name) && !refusesByDefault && !g.coverOmission(d.Rule, c.Name, isLimit) {
 			p.reportf(d.places[i], warnInvented,
 				"refuse unknown values, exclude the value from the identity with {~}, or add a rule that limits by address",
 				"a client that invents values of %s (%s) has a new limit for each", c.Name, g.supply.clientSource(c.Name))

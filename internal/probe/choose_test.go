@@ -53,7 +53,8 @@ func TestProbeVariesWhatClientsChoose(t *testing.T) {
 		not     []string
 	}{
 		"nothing is trusted": {
-			nil, "uid=ann; theme=1", []probe.Source{{Kind: probe.Header, Name: "x-api-key"}},
+			nil, "uid=ann; theme=1",
+			[]probe.Source{{Kind: probe.Header, Name: "x-api-key"}},
 			[]string{"ok    choosing     other values of 4 sources are refused\n"}, []string{"note  choosing"},
 		},
 		"a cookie": {
