@@ -4,7 +4,7 @@ FUZZTIME ?= 10m
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
-SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh e2e/*.sh)
+SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh deploy/*/*.sh e2e/*.sh e2e/install/*.sh) deploy/deb/postinst deploy/deb/prerm deploy/deb/postrm
 
 # Programs in .tools, downloaded because the system's are unsuitable, come first.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -28,7 +28,7 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
 # detector watches the same code in internal/service and in the binary of e2e.
-UNRACED := rules cmd/koalagate e2e bench/allocations internal/config internal/display \
+UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
 	internal/mapping internal/probe internal/replay internal/sandbox internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the
@@ -59,6 +59,12 @@ test: tools ## vet, and run every test against the real programs, with the race 
 .PHONY: verify
 verify: tools ## the long form of the tests; keeps the results in docs/verify
 	@e2e/verify.sh
+
+# The programs of this target take minutes to build, so that `make tools` leaves them out.
+.PHONY: package
+package: tools ## build the packages, install and start them, and check their files; needs root
+	@e2e/programs.sh packaging
+	$(GOTEST) -count=1 -timeout 30m -v ./e2e/install -long
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/fuzz.md

