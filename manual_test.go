@@ -46,7 +46,7 @@ func TestExamplesOfTheManual(t *testing.T) {
 				runDialogue(t, set, body)
 			case "requests":
 				runRequests(t, set, body)
-			case "ebnf":
+			case "ebnf", "csv":
 			default:
 				t.Errorf("unknown kind of block %s", kind)
 			}
@@ -74,6 +74,8 @@ func manualRules(t *testing.T, text string, codes []string) *rules.Set {
 	sources := []rules.Source{{Name: "rules.conf", Text: []byte(text)}, {Name: "rest.conf", Text: []byte(rest)}}
 	set, findings := rules.Parse(sources, rules.Options{Timezone: "UTC", OpenDict: func(_, path string) (*rules.Dict, error) {
 		return rules.ParseDict(path, strings.NewReader("7\n192.0.2.0/24\n"))
+	}, OpenTable: func(_, path string) (*rules.Table, error) {
+		return rules.ParseTable(path, strings.NewReader("tenant,rate,burst,tier\nacme,3,,gold\nbeta,unlimited,,silver\n"))
 	}})
 	var found []string
 	for _, f := range findings {

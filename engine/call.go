@@ -49,9 +49,9 @@ func (op Op) decides() bool {
 	return op == Take || op == Browse || op == Complete || op == CompleteTake
 }
 
-// MaxHits is the largest Hits of an input. Its weight for a rule, hits × cost, is at
-// most 10^15.
-const MaxHits = 1 << 31
+// MaxHits is the largest weight of an input for a rule, and so the largest
+// Hits.
+const MaxHits = 1_000_000_000_000_000
 
 // Call is an operation on one or more inputs, which the engine evaluates in one
 // atomic step. Op and Inputs are required.

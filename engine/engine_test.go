@@ -108,11 +108,12 @@ func TestOverrideOfZeroRefusesEveryHit(t *testing.T) {
 func TestWeightsOutOfBoundsAreInvalidAndCountNothing(t *testing.T) {
 	e := newEngine(t, `rule : [count] [k=+] [time=60; count=9; cost=c;] [result=2; return=7]`)
 	for _, in := range []engine.Input{
-		input(1<<31+1, "k", "a"),
+		input(engine.MaxHits+1, "k", "a"),
 		input(1<<64-1, "k", "a"),
 		input(1<<64-1, "none", "a"),
-		input(1<<31, "k", "a", "c", "465662"), // just beyond 10^15
-		input(1<<31, "k", "a", "c", "999999999"),
+		input(engine.MaxHits, "k", "a", "c", "2"),
+		input(engine.MaxHits, "k", "a", "c", "1000000000000000"),
+		input(1<<33, "k", "a", "c", "1000000000"),
 	} {
 		for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Update, engine.Refund} {
 			_, err := e.Decide(context.Background(), &engine.Call{Op: op, Now: noon, Inputs: []engine.Input{input(1, "k", "a"), in}})
@@ -124,8 +125,8 @@ func TestWeightsOutOfBoundsAreInvalidAndCountNothing(t *testing.T) {
 	if a := decide(t, e, engine.Browse, input(1, "k", "a")).Answers[0]; a.Quota.Remaining != 9 {
 		t.Errorf("%d remain; want 9: an invalid call counts nothing", a.Quota.Remaining)
 	}
-	if d := decide(t, e, engine.Take, input(1<<31, "k", "a")); d.Verdict != rules.Deny {
-		t.Error("2^31 hits are a valid weight, and refused")
+	if d := decide(t, e, engine.Take, input(engine.MaxHits, "k", "a")); d.Verdict != rules.Deny {
+		t.Error("10^15 hits are a valid weight, and refused")
 	}
 }
 

@@ -111,7 +111,7 @@ func TestModesOfUndecidableCalls(t *testing.T) {
 	}{
 		{"a fault of the request", engine.Call{Fault: fault, Inputs: make([]engine.Input, 2)}},
 		{"an unavailable store", engine.Call{Inputs: twoInputs}},
-		{"too many hits", engine.Call{Inputs: []engine.Input{input(1 << 40), input(1)}}},
+		{"too many hits", engine.Call{Inputs: []engine.Input{input(engine.MaxHits + 1), input(1)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.call.Door, c.call.Op = "d", engine.Take

@@ -185,7 +185,7 @@ func TestRulesSeparateDomains(t *testing.T) {
 func TestInvalidArgumentsChangeNoCounter(t *testing.T) {
 	d := open(t, outcomes, nil)
 	for _, json := range []string{
-		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"hits_addend": "2147483649"}]}`,
+		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"hits_addend": "1000000000000001"}]}`,
 		`{"domain": "lab", "descriptors": [` + one("uid", "ann") + `, {"limit": {"requests_per_unit": 1}}]}`,
 		`{"domain": "lab", "hits_addend": 2000000, "descriptors": [` + one("uid", "ann") + `, ` + one("dear", "999999999") + `]}`,
 		`{"domain": "", "descriptors": [` + one("uid", "ann") + `]}`,

@@ -37,7 +37,7 @@ func TestModes(t *testing.T) {
 			"no domain":       {`{"descriptors":[{"entries":[{"key":"uid","value":"black"}]},{"entries":[{"key":"uid","value":"white"}]}]}`, 2},
 			"no descriptors":  {`{"domain":"lab"}`, 1},
 			"an unknown unit": {`{"domain":"lab","descriptors":[{"entries":[{"key":"uid","value":"a"}],"limit":{"requests_per_unit":1}}]}`, 1},
-			"absurd hits":     {`{"domain":"lab","hits_addend":4294967295,"descriptors":[{"entries":[{"key":"uid","value":"a"}]}]}`, 1},
+			"absurd hits":     {`{"domain":"lab","descriptors":[{"entries":[{"key":"uid","value":"a"}],"hits_addend":"1000000000000001"}]}`, 1},
 		} {
 			reply, err := d.ShouldRateLimit(context.Background(), request(t, c.call))
 			if err != nil || reply.OverallCode != ok || len(reply.Statuses) != c.statuses {

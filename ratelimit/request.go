@@ -51,8 +51,6 @@ func (c *call) fill() error {
 		return door.Invalid("no descriptors; want at least one")
 	case m.count > maxDescriptors:
 		return door.Invalid("%d descriptors; want at most %d", m.count, maxDescriptors)
-	case m.hits > engine.MaxHits:
-		return door.Invalid("hits_addend is %d; want at most %d", m.hits, int64(engine.MaxHits))
 	}
 	for i := range m.descriptors {
 		if err := c.fillInput(i); err != nil {

@@ -111,7 +111,7 @@ func TestEachDescriptorBecomesAParameterSet(t *testing.T) {
 }
 
 func TestHitsAddend(t *testing.T) {
-	const most = `"2147483648"`
+	const most = `"1000000000000000"`
 	for name, test := range map[string]struct {
 		request, descriptor string
 		hits                uint64
@@ -123,7 +123,7 @@ func TestHitsAddend(t *testing.T) {
 		"the descriptor's own":         {`"hits_addend": 5,`, `"hits_addend": "7"`, 7, false},
 		"0 on the descriptor looks":    {`"hits_addend": 5,`, `"hits_addend": "0"`, 0, false},
 		"the most that can be counted": {``, `"hits_addend": ` + most, engine.MaxHits, false},
-		"the most on the request":      {`"hits_addend": 2147483648,`, ``, engine.MaxHits, false},
+		"the most on the request":      {`"hits_addend": 4294967295,`, ``, 1<<32 - 1, false},
 		"negative hits are a refund":   {``, `"hits_addend": "3", "is_negative_hits": true`, 3, true},
 		"a refund without a number":    {``, `"is_negative_hits": true`, 1, true},
 		"a refund of the request's":    {`"hits_addend": 4,`, `"is_negative_hits": true`, 4, true},
@@ -176,10 +176,9 @@ func TestInvalidRequests(t *testing.T) {
 		"an empty domain":                    {`{"domain": "", "descriptors": [{}]}`, "domain"},
 		"no descriptors":                     {`{"domain": "lab"}`, "no descriptors"},
 		"too many descriptors":               {`{"domain": "lab", "descriptors": [` + many + `]}`, "1025 descriptors"},
-		"too many hits on the request":       {`{"domain": "lab", "hits_addend": 2147483649, "descriptors": [{}]}`, "hits_addend is 2147483649"},
-		"too many hits on the descriptor":    {own(`"hits_addend": "2147483649"`), "descriptors[1]: hits_addend"},
+		"too many hits on the descriptor":    {own(`"hits_addend": "1000000000000001"`), "descriptors[1]: hits_addend"},
 		"hits beyond all numbers":            {own(`"hits_addend": "18446744073709551615"`), "descriptors[1]: hits_addend"},
-		"too many hits to give back":         {own(`"hits_addend": "2147483649", "is_negative_hits": true`), "descriptors[1]: hits_addend"},
+		"too many hits to give back":         {own(`"hits_addend": "1000000000000001", "is_negative_hits": true`), "descriptors[1]: hits_addend"},
 		"a limit without a unit":             {own(`"limit": {"requests_per_unit": 1}`), "descriptors[1]: a limit of unit UNKNOWN"},
 		"a limit of a unit that is none":     {own(`"limit": {"requests_per_unit": 1, "unit": 9}`), "descriptors[1]: a limit of unit 9"},
 		"a limit of no time":                 {own(`"limit": {"requests_per_unit": 1, "unit": "SECOND", "unit_multiplier": 0}`), "times 0"},

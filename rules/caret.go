@@ -21,7 +21,7 @@ const (
 //	  rule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]
 //	          ^ did you mean "count"?
 func (f Finding) Text() string {
-	if f.Position.Line == 0 {
+	if f.Position.Line == 0 || f.Line == "" && f.Position.Column != 1 { // the line is unknown
 		return f.Error()
 	}
 	shown, indent := f.window()

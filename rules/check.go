@@ -16,10 +16,11 @@ import (
 // check builds a set from the declarations and checks lines against each other. The
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
-	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict)}
+	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table)}
 	p.checkSections()
 	set.Zone = p.zone()
 	p.checkDicts(set)
+	p.checkTables(set)
 	p.checkResults(set)
 	p.checkRules(set)
 	p.checkRuleNames()
@@ -28,7 +29,7 @@ func (p *parser) check(sources []Source) *Set {
 		return set
 	}
 	set.Hash = hash(set)
-	set.index = newIndex(set.Rules, p.numbers)
+	set.index = newIndex(set.Rules, p.numbers, set.Params)
 	p.warn(set)
 	return set
 }
@@ -103,20 +104,24 @@ func (p *parser) openDict(d *dictDecl) *Dict {
 	}
 	dict, err := p.options.OpenDict(d.name.line.file, d.path.text())
 	if err != nil {
-		hint := "correct the file: want a text file that the service may read"
-		switch {
-		case strings.HasPrefix(d.path.text(), `"`):
-			hint = "write the path without quotes"
-		case strings.Contains(d.path.text(), " #"):
-			hint = "move the comment to a line of its own"
-		case errors.Is(err, fs.ErrNotExist):
-			hint = "correct the path, which is relative to the folder of this file or to --dict-root"
-		}
-		p.reportf(d.path, errDictRead, hint, "cannot read the word list %s from %q: %v", d.name.text(), d.path.mention(), err)
+		p.reportf(d.path, errDictRead, fileHint(d.path, err), "cannot read the word list %s from %q: %v", d.name.text(), d.path.mention(), err)
 		return nil
 	}
 	p.warnDictMistakes(d, dict)
 	return dict
+}
+
+// fileHint returns the hint about a file that cannot be read.
+func fileHint(path span, err error) string {
+	switch {
+	case strings.HasPrefix(path.text(), `"`):
+		return "write the path without quotes"
+	case strings.Contains(path.text(), " #"):
+		return "move the comment to a line of its own"
+	case errors.Is(err, fs.ErrNotExist):
+		return "correct the path, which is relative to the folder of this file or to --dict-root"
+	}
+	return "correct the file: want a text file that the service may read"
 }
 
 func (p *parser) checkResults(set *Set) {
@@ -197,7 +202,7 @@ func (p *parser) checkParams(set *Set) {
 }
 
 // hash returns the hash of a set's content: the texts of its files, each after its
-// length, and the hashes of its word lists.
+// length, and the hashes of its word lists and tables.
 func hash(set *Set) string {
 	h := sha256.New()
 	var length [8]byte
@@ -208,6 +213,9 @@ func hash(set *Set) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set.Dicts)) {
 		h.Write(set.Dicts[name].hash[:])
+	}
+	for _, name := range slices.Sorted(maps.Keys(set.Tables)) {
+		h.Write(set.Tables[name].hash[:])
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -118,6 +118,21 @@ var (
 	errConstant     = define("E070", "invalid route constant")
 )
 
+// Errors in a line of [tables], in the file of a table, and in thresholds that depend
+// on the request.
+var (
+	errTableName    = define("E071", "invalid table name, or its path is missing")
+	errTableTwice   = define("E072", "a table is declared twice")
+	errTableRead    = define("E073", "a table cannot be read")
+	errTableText    = define("E074", "a table is not a valid CSV file")
+	errColumnName   = define("E075", "invalid or repeated column name in a table")
+	errRowLength    = define("E076", "a row of a table has too few or too many cells")
+	errRowKey       = define("E077", "a row of a table has no key, or that of another row")
+	errCell         = define("E078", "a cell is not a value of the threshold that uses it")
+	errTableUnknown = define("E079", "unknown table or column")
+	errVarying      = define("E080", "invalid threshold from a table or a parameter")
+)
+
 // errMore is followed by the number of errors that are not shown.
 var errMore = define("E099", "more errors than are shown")
 
@@ -152,5 +167,8 @@ var (
 	warnInvented    = define("W045", "each value that a client invents has a limit of its own")
 	warnHashed      = define("W046", "a hashed parameter never has this value")
 	warnAbsent      = define("W047", "a negated condition does not hold without the parameter")
+	warnByUncounted = define("W060", "the limit depends on a parameter that is not counted by")
+	warnTableUnused = define("W061", "unused table")
+	warnClientLimit = define("W064", "clients can set the limit")
 	warnMore        = define("W099", "more warnings than are shown")
 )

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Position is a position in a rule file. Line and Column start at 1; Column counts
-// characters.
+// Position is a position in a rule file or in the file of a table. Line and Column start
+// at 1; Column counts characters, and is 0 for a whole line of a table.
 type Position struct {
 	File         string
 	Line, Column int
@@ -20,6 +20,8 @@ func (p Position) String() string {
 	switch {
 	case p.Line == 0:
 		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
 	case p.File == "":
 		return fmt.Sprintf("%d:%d", p.Line, p.Column)
 	}
@@ -133,15 +135,21 @@ func Printable(text string) string {
 	}, text)
 }
 
-// sorted returns the findings in the order of the files, and for each severity one
+// sorted returns the findings in the order of the files, those in tables last, and for each severity one
 // more with the number of those that are not shown.
 func (c *collector) sorted(sources []Source) Findings {
 	order := make(map[string]int, len(sources))
 	for i := range sources {
 		order[sources[i].Name] = i
 	}
+	place := func(f *Finding) int {
+		if n, ok := order[f.Position.File]; ok || f.Position.File == "" {
+			return n
+		}
+		return len(sources)
+	}
 	slices.SortStableFunc(c.list, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(order[a.Position.File], order[b.Position.File]),
+		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(a.Position.File, b.Position.File),
 			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
 	for severity, code := range [...]*Code{Error: errMore, Warning: warnMore} {

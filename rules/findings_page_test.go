@@ -115,6 +115,11 @@ func (e exampleText) parse() (*Set, Findings) {
 			return ParseDict(path, strings.NewReader("2bb80d537b1da3e38bd30361aa855686\n"))
 		}
 		return nil, errors.New("file does not exist")
+	}, OpenTable: func(_, path string) (*Table, error) {
+		if path != "plans.csv" {
+			return nil, errors.New("file does not exist")
+		}
+		return ParseTable(path, strings.NewReader("tenant,rate,burst,tier\nacme,5,10,gold\nbeta,unlimited,,silver\n"))
 	}}
 	if strings.Contains(e.options, "no-zone") {
 		o.Timezone = ""

@@ -32,6 +32,14 @@ func parseFile(t *testing.T, path string) (*Set, Findings) {
 			defer list.Close()
 			return ParseDict(name, list)
 		},
+		OpenTable: func(_, name string) (*Table, error) {
+			table, err := os.Open(filepath.Join(filepath.Dir(path), name))
+			if err != nil {
+				return nil, os.ErrNotExist
+			}
+			defer table.Close()
+			return ParseTable(name, table)
+		},
 	}
 	if strings.HasPrefix(filepath.Base(path), "no-zone-") {
 		o.Timezone = ""

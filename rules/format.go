@@ -98,7 +98,11 @@ func assignments(s span) string {
 	for _, piece := range s.statements(nil) {
 		if !piece.empty() {
 			name, value, _ := piece.cut('=')
-			list = append(list, name.text()+"="+value.text())
+			text := value.text()
+			if isVarying(text) {
+				text = joined(value.fields())
+			}
+			list = append(list, name.text()+"="+text)
 		}
 	}
 	return strings.Join(list, "; ")
@@ -109,7 +113,7 @@ func cellsOf(in section, s span) []string {
 	switch in {
 	case paramsSection:
 		colon := s.colons()[0]
-		return []string{s.slice(0, colon).trim().text(), ": " + joined(s.tail(colon+1), " ")}
+		return []string{s.slice(0, colon).trim().text(), ": " + joined(s.tail(colon+1).sourceFields())}
 	case routesSection:
 		colons := s.colons()
 		colon := colons[len(colons)-1]
@@ -123,12 +127,13 @@ func cellsOf(in section, s span) []string {
 	return []string{name.text(), ": " + value.text()}
 }
 
-func joined(s span, separator string) string {
-	var words []string
-	for _, word := range s.fields() {
-		words = append(words, word.text())
+// joined returns words with one blank between them.
+func joined(words []span) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = word.text()
 	}
-	return strings.Join(words, separator)
+	return strings.Join(texts, " ")
 }
 
 // spaceJSON returns a JSON text with a blank after each comma and nowhere else.

@@ -17,19 +17,25 @@ import (
 
 // sameMeaning compares sets by everything except their texts and positions.
 var sameMeaning = cmp.Options{
-	cmp.AllowUnexported(Set{}, Condition{}, pattern{}, interval[int64]{}, Routes{}, node{}, route{}, routeVariable{}),
+	cmp.AllowUnexported(Set{}, Rule{}, Threshold{}, ParamSource{}, Condition{}, pattern{}, interval[int64]{}, Routes{}, node{}, route{}, routeVariable{}),
 	cmpopts.IgnoreFields(Set{}, "Sources", "Hash", "index"),
 	cmpopts.IgnoreTypes(Position{}, span{}),
 	cmp.Comparer(func(a, b *Dict) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
+	cmp.Comparer(func(a, b *Table) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmpopts.EquateComparable(interval[netip.Addr]{}),
 }
 
 // parseAny parses a text with options for which every word list exists.
 func parseAny(text []byte) (*Set, Findings) {
-	return Parse([]Source{{"rules.conf", text}}, Options{OpenDict: func(_, path string) (*Dict, error) {
-		return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path))
-	}})
+	return Parse([]Source{{"rules.conf", text}}, Options{
+		OpenDict: func(_, path string) (*Dict, error) {
+			return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path))
+		},
+		OpenTable: func(_, path string) (*Table, error) {
+			return ParseTable("table.csv", strings.NewReader("tenant,rate,burst,span,month,tier\n7,5,6,7,8,"+path+"\n"))
+		},
+	})
 }
 
 // checkFormat checks that formatting a text does not change its meaning or its findings,

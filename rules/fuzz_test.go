@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -19,7 +21,10 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list := func(_, path string) (*Dict, error) { return ParseDict(path, strings.NewReader("7\n10.0.0.0/8\n"+path)) }
-		set, findings := Parse([]Source{{"rules.conf", text}}, Options{OpenDict: list, RequireEnd: len(text)%2 == 1})
+		table := func(_, _ string) (*Table, error) {
+			return ParseTable("table.csv", strings.NewReader("tenant,rate,tier\n7,5,gold\nask,unlimited,\n007,0,x\n"))
+		}
+		set, findings := Parse([]Source{{"rules.conf", text}}, Options{OpenDict: list, OpenTable: table, RequireEnd: len(text)%2 == 1})
 		if (set == nil) != findings.HasErrors() {
 			t.Fatalf("the set is nil: %v, with these findings: %v", set == nil, findings)
 		}
@@ -36,6 +41,9 @@ func checkPositions(t *testing.T, text string, findings Findings) {
 	lines := strings.Split(strings.TrimPrefix(text, byteOrderMark), "\n")
 	for _, f := range findings {
 		at := f.Position
+		if at.File == "table.csv" {
+			continue // in a table
+		}
 		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
 			t.Fatalf("the position of %v is outside the text", f)
 		}
@@ -50,7 +58,7 @@ func checkSet(t *testing.T, set *Set) {
 	t.Helper()
 	request := map[string]string{"act": "ask", "uid": "7", "ip": "10.0.0.1", "n": "007"}
 	for _, r := range set.Rules {
-		if r.Result == nil || r.Return < 1 || r.Counts() && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 || r.Method == Token && r.Burst < 1 {
+		if r.Result == nil || r.Return < 1 || r.Counts() && len(r.Thresholds) == 0 && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 && len(r.Thresholds) == 0 || r.Method == Token && r.Burst < 1 && len(r.Thresholds) == 0 {
 			t.Fatalf("an incomplete rule: %+v", r)
 		}
 		if strings.Trim(r.Name, ruleNameLetters) != "" || len(r.Name) > maxName {
@@ -71,11 +79,22 @@ func checkSet(t *testing.T, set *Set) {
 		}
 	}
 	for _, r := range set.Rules {
-		if failed := r.failed(p); (failed == nil) != matched[r] {
+		if failed := r.failed(p); (failed == nil && !r.isUnlimitedFor(p)) != matched[r] {
 			t.Fatalf("rule %d matches: %v, and fails by %v", r.Return, matched[r], failed)
 		}
 	}
 	set.Routes.Match("GET", []string{"a", "b%/c", ""}, p)
+}
+
+// isUnlimitedFor reports whether the rule matches no request with these parameters because one of
+// its thresholds is unlimited for them.
+func (r *Rule) isUnlimitedFor(p *Params) bool {
+	for _, x := range r.Resolve(p) {
+		if x.Value == Unlimited {
+			return true
+		}
+	}
+	return false
 }
 
 // FuzzCondition checks that the canonical text of a condition means the same as the
@@ -153,4 +172,46 @@ func TestTruncatedFilesDoNotPanic(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzParseTable checks that the parser accepts any text without a panic, that every
+// mistake has a place, and that each row is found by its key.
+func FuzzParseTable(f *testing.F) {
+	for _, text := range []string{
+		"tenant,rate\nacme,5\nbeta,unlimited\n", "\ufefftenant,rate\r\n\r\n\"a,b\" , \"x \"\"y\"\"\n\"\t\r\n  \n7,",
+		"tenant,rate\nacme,\"5\n", "k\n\"a\"b\n", "k,a,a\n1,2\n1,2,3\n,1,2\n", "k\n\x00\n", "k\n\xff\n", "\xff\xfek", "k\rx", " \" k \" ,a\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table, err := ParseTable("table.csv", bytes.NewReader(text))
+		if err != nil {
+			var mistakes *tableError
+			if !errors.As(err, &mistakes) || mistakes.Error() == "" {
+				t.Fatalf("an error without a place: %v", err)
+			}
+			for _, m := range mistakes.faults {
+				if m.line < 1 || m.column < 0 || m.message == "" || m.hint == "" || m.code == nil {
+					t.Fatalf("not a mistake with a place and a hint: %+v", m)
+				}
+			}
+			return
+		}
+		rows := 0
+		for key, row := range table.rows.All() {
+			rows++
+			found, ok := table.rows.Find(key)
+			if !ok || found.Line() != row.Line() || key == "" || key != strings.TrimSpace(key) {
+				t.Fatalf("the row %q is not found", key)
+			}
+			for i := range table.columns {
+				if found.Cell(i) != row.Cell(i) {
+					t.Fatalf("the cell %d of %q is %q, found %q", i, key, row.Cell(i), found.Cell(i))
+				}
+			}
+		}
+		if rows != table.Len() {
+			t.Fatalf("%d rows, want %d", rows, table.Len())
+		}
+	})
 }

@@ -78,6 +78,9 @@ func thresholdsOf(r *Rule) string {
 			words = append(words, fmt.Sprintf("%s %d", word.name, word.n))
 		}
 	}
+	for i := range r.Thresholds {
+		words = append(words, r.Thresholds[i].Word+" from "+r.Thresholds[i].String())
+	}
 	if r.Cost != "" {
 		words = append(words, "cost "+r.Cost)
 	}

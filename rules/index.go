@@ -83,6 +83,7 @@ type indexed struct {
 	tests    []test
 	identity []test // the tests that are part of the identity, ordered by name
 	cost     int    // the slot of the cost parameter; -1 without one
+	varying  []varying
 }
 
 // test is a condition and the slot of its parameter.
@@ -91,7 +92,7 @@ type test struct {
 	slot      int
 }
 
-func newIndex(list []*Rule, numbers map[int64]int32) index {
+func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl) index {
 	x := index{slots: make(map[string]int), rules: make([]indexed, len(list)), numbers: numbers}
 	tests := 0
 	for _, r := range list {
@@ -101,6 +102,13 @@ func newIndex(list []*Rule, numbers map[int64]int32) index {
 	for i, r := range list {
 		x.rules[i], arena = x.add(r, arena)
 		yieldAt(i)
+	}
+	for _, d := range params {
+		for i := range d.Sources {
+			if by := d.Sources[i].By; by != "" {
+				x.slot(by)
+			}
+		}
 	}
 	x.arrange()
 	return x
@@ -129,6 +137,12 @@ func (x *index) add(r *Rule, arena []test) (indexed, []test) {
 	if r.Cost != "" {
 		in.cost = x.slot(r.Cost)
 		x.reads[in.cost].integers = true
+	}
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		slot := x.slot(t.Param)
+		x.reads[slot].integers = x.reads[slot].integers || t.Table == ""
+		in.varying = append(in.varying, varying{t, slot})
 	}
 	return in, arena
 }

@@ -3,7 +3,7 @@ package rules
 import "slices"
 
 // maxCost is the greatest cost of a hit. A greater value is treated as no integer.
-const maxCost = 999_999_999
+const maxCost = 1_000_000_000_000_000
 
 // Match replaces the content of m with all rules that match the request, highest
 // priority first. Nil Params are a request without parameters.
@@ -12,8 +12,11 @@ func (s *Set) Match(p *Params, m *Matches) {
 	m.collect(&s.index)
 	for i := m.next(); i >= 0; i = m.next() {
 		r := &s.index.rules[i]
-		if r.holds(m.slots) {
-			m.add(r)
+		if !r.holds(m.slots) {
+			continue
+		}
+		if limits, limited := m.limits(r); limited {
+			m.add(r, limits)
 		}
 	}
 }
@@ -26,7 +29,8 @@ func (s *Set) Rule(number int64) *Rule {
 	return nil
 }
 
-// Uses reports whether a rule uses a parameter, in a condition or as its cost.
+// Uses reports whether a rule uses a parameter, in a condition, as its cost or in a threshold, or whether
+// a table of [params] is read by it.
 func (s *Set) Uses(name string) bool {
 	_, ok := s.index.slots[name]
 	return ok
@@ -55,7 +59,7 @@ func (m *Matches) read(x *index, p *Params) {
 	if p != nil {
 		for _, s := range p.later {
 			if slot := m.slot(s.name); slot >= 0 {
-				m.slots[slot].source = sourceWords[s.kind].name
+				m.slots[slot].source = s.kind.name()
 			}
 		}
 	}
@@ -139,8 +143,8 @@ func (r *indexed) holds(slots []value) bool {
 }
 
 // add appends a rule that matches.
-func (m *Matches) add(r *indexed) {
-	match := Match{Rule: r.rule, Cost: 1}
+func (m *Matches) add(r *indexed, limits Limits) {
+	match := Match{Rule: r.rule, Limits: limits, Cost: 1}
 	if r.cost >= 0 {
 		if v := &m.slots[r.cost]; v.isInteger && v.integer >= 0 && v.integer <= maxCost {
 			match.Cost = v.integer

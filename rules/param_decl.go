@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,26 +20,77 @@ const (
 	FromSNI                          // sni
 	FromClientIP                     // client-ip [/N /N]
 	FromGateway                      // gateway
+	FromTable                        // table TABLE.COLUMN by PARAM
+	FromConstant                     // "text"
 )
+
+// name returns the word for the kind in [params] and in identities, "" for an unknown
+// kind.
+func (k SourceKind) name() string {
+	switch {
+	case k == FromConstant:
+		return "constant"
+	case int(k) < len(sourceWords):
+		return sourceWords[k].name
+	}
+	return ""
+}
+
+// kindNamed returns the kind of a name, and reports whether there is one.
+func kindNamed(name string) (SourceKind, bool) {
+	for k := FromHeader; k <= FromConstant; k++ {
+		if k.name() == name {
+			return k, true
+		}
+	}
+	return 0, false
+}
 
 // ParamSource is one source of a declared parameter.
 type ParamSource struct {
 	Kind   SourceKind
-	Name   string // header (in lower case), cookie, query or descriptor key; namespace of metadata
-	Path   string // of metadata
+	Name   string // header (in lower case), cookie, query or descriptor key; namespace of metadata; table; text of a constant
+	Path   string // of metadata; column of a table
+	By     string // the parameter whose value is the key in a table
 	V4, V6 int    // prefix lengths of client-ip; -1 for the whole address
 	Hashed bool   // the first 32 hex digits of the value's SHA-256
+
+	table *Table
+	cell  int
+}
+
+// LookUp returns the value of a source FromTable or FromConstant for a request whose
+// other parameters are p; "" for any other source, and without a row or cell.
+func (s *ParamSource) LookUp(p *Params) string {
+	switch {
+	case s.Kind == FromConstant:
+		return s.Name
+	case s.Kind != FromTable || s.table == nil:
+		return ""
+	}
+	key, _ := p.Get(s.By)
+	if strings.TrimSpace(key) == "" {
+		return ""
+	}
+	cell, _ := s.table.lookUp(key, s.cell)
+	return cell
 }
 
 // String returns the source in the syntax of [params]: `header x-user-id`.
 func (s ParamSource) String() string {
-	if int(s.Kind) >= len(sourceWords) {
+	words := []string{s.Kind.name()}
+	switch {
+	case words[0] == "":
 		return fmt.Sprintf("source(%d)", uint8(s.Kind))
-	}
-	words := []string{sourceWords[s.Kind].name}
-	for _, word := range []string{s.Name, s.Path} {
-		if word != "" {
-			words = append(words, word)
+	case s.Kind == FromConstant:
+		return `"` + quoter.Replace(s.Name) + `"`
+	case s.Kind == FromTable:
+		words = append(words, s.Name+"."+s.Path, byWord, s.By)
+	default:
+		for _, word := range []string{s.Name, s.Path} {
+			if word != "" {
+				words = append(words, word)
+			}
 		}
 	}
 	if s.Kind == FromClientIP && s.V4 >= 0 {
@@ -59,4 +111,13 @@ type ParamDecl struct {
 	// parameter; "" unless one of the sources is `gateway`.
 	GatewayHeader string
 	Pos           Position
+}
+
+// IsLate reports whether the source is read after those of all other kinds, because its
+// value depends on another parameter.
+func (s *ParamSource) IsLate() bool { return s.Kind == FromTable }
+
+// IsLate reports whether a source of the parameter is read after those of all others.
+func (d *ParamDecl) IsLate() bool {
+	return slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.IsLate() })
 }

@@ -18,7 +18,7 @@ type laterSource struct {
 // not share that client's counter.
 func (p *Params) SetFrom(kind SourceKind, name, value string) {
 	p.Set(name, value)
-	if int(kind) < len(sourceWords) {
+	if kind.name() != "" {
 		p.later = append(p.later, laterSource{name, kind})
 	}
 }
@@ -27,11 +27,9 @@ func (p *Params) SetFrom(kind SourceKind, name, value string) {
 // sets NAME from a later source of that kind. Names in rules contain no @.
 func (p *Params) SetNamed(name, value string) {
 	if plain, word, found := strings.Cut(name, "@"); found {
-		for i := range sourceWords {
-			if sourceWords[i].name == word && plain != "" {
-				p.SetFrom(sourceWords[i].kind, plain, value)
-				return
-			}
+		if kind, ok := kindNamed(word); ok && plain != "" {
+			p.SetFrom(kind, plain, value)
+			return
 		}
 	}
 	p.Set(name, value)
@@ -51,7 +49,7 @@ func (p *Params) LaterSource(name string) (SourceKind, bool) {
 // FullName returns the name by which SetNamed sets the parameter as it is.
 func (p *Params) FullName(name string) string {
 	if kind, later := p.LaterSource(name); later {
-		return name + "@" + sourceWords[kind].name
+		return name + "@" + kind.name()
 	}
 	return name
 }

@@ -32,7 +32,7 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: %v", line, findings)
 			continue
 		}
-		if diff := cmp.Diff([]*ParamDecl{want}, set.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos")); diff != "" {
+		if diff := cmp.Diff([]*ParamDecl{want}, set.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos"), cmpopts.IgnoreUnexported(ParamSource{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
 		}
 		var spelt []string
@@ -40,7 +40,7 @@ func TestParams(t *testing.T) {
 			spelt = append(spelt, s.String())
 		}
 		again, _ := Parse([]Source{{"rules.conf", []byte(strings.Replace(text, line, want.Name+" : "+strings.Join(spelt, " else "), 1))}}, Options{})
-		if again == nil || !cmp.Equal(set.Params, again.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos")) {
+		if again == nil || !cmp.Equal(set.Params, again.Params, cmpopts.IgnoreFields(ParamDecl{}, "Pos"), cmpopts.IgnoreUnexported(ParamSource{})) {
 			t.Errorf("%s is spelt %q, which is something else", line, spelt)
 		}
 	}

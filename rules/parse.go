@@ -18,6 +18,7 @@ type section uint8
 const (
 	noSection section = iota
 	dictsSection
+	tablesSection
 	rulesSection
 	resultSection
 	paramsSection
@@ -28,7 +29,7 @@ const (
 )
 
 var sectionNames = [...]string{
-	dictsSection: "dicts", rulesSection: "rules", resultSection: "result",
+	dictsSection: "dicts", tablesSection: "tables", rulesSection: "rules", resultSection: "result",
 	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end",
 }
 
@@ -44,6 +45,7 @@ type parser struct {
 	last    *line                // the last line of the last file
 
 	dicts    []*dictDecl
+	tables   []*tableDecl
 	rules    []*ruleDecl
 	numbers  map[int64]int32 // indexes of rules, by `return`
 	results  []*resultDecl
@@ -168,6 +170,8 @@ func (p *fileParser) statement(statement span) {
 	switch p.section {
 	case dictsSection:
 		p.parseDict(statement)
+	case tablesSection:
+		p.parseTable(statement)
 	case rulesSection:
 		p.parseRule(statement)
 	case resultSection:
@@ -186,7 +190,7 @@ func (p *fileParser) statement(statement span) {
 			p.outside(statement, errNoSection, "save it with Unix or Windows line ends", "the lines of this file end in a bare carriage return, so the file is one line")
 			return
 		}
-		p.outside(statement, errNoSection, "move it to [dicts], [rules], [result], [params], [routes] or [settings]", "text before the first section")
+		p.outside(statement, errNoSection, "move it to [dicts], [tables], [rules], [result], [params], [routes] or [settings]", "text before the first section")
 	}
 }
 

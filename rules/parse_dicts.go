@@ -15,19 +15,35 @@ type dictDecl struct {
 
 // parseDict reads `name : path`.
 func (p *parser) parseDict(s span) {
+	if name, path, ok := p.parseFile(s, "word list", errDictName, errDictTwice); ok {
+		p.dicts = append(p.dicts, &dictDecl{name: name, path: path})
+	}
+}
+
+// parseTable reads `name : path`.
+func (p *parser) parseTable(s span) {
+	if name, path, ok := p.parseFile(s, "table", errTableName, errTableTwice); ok {
+		p.tables = append(p.tables, &tableDecl{name: name, path: path})
+	}
+}
+
+// parseFile reads the name and the path of a file. It reports an invalid line with the
+// code invalid, and a repeated name with the code repeated.
+func (p *parser) parseFile(s span, kind string, invalid, repeated *Code) (name, path span, ok bool) {
 	name, path, found := s.cut(':')
 	switch {
 	case !found || path.empty():
-		p.reportf(s, errDictName, "want name : path", "the path of the word list is missing")
+		p.reportf(s, invalid, "want name : path", "the path of the %s is missing", kind)
 	case name.empty() || strings.ContainsAny(name.text(), " \t[]{}()<>=!@,;\"'#"):
-		p.reportf(name, errDictName, "want a name without blanks or punctuation", "invalid word list name %q", name.mention())
+		p.reportf(name, invalid, "want a name without blanks or punctuation", "invalid %s name %q", kind, name.mention())
 	default:
-		if first, repeated := p.declare("word list", name.text(), name); repeated {
-			p.reportf(name, errDictTwice, "remove one of them", "the word list %s is already declared at %s", name.text(), first)
-			return
+		first, isRepeated := p.declare(kind, name.text(), name)
+		if isRepeated {
+			p.reportf(name, repeated, "remove one of them", "the %s %s is already declared at %s", kind, name.text(), first)
 		}
-		p.dicts = append(p.dicts, &dictDecl{name: name, path: path})
+		return name, path, !isRepeated
 	}
+	return name, path, false
 }
 
 // parseSetting reads `name : value` of [settings].

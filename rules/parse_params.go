@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // paramDecl is a line of [params].
 type paramDecl struct {
 	*ParamDecl
-	name span
+	name   span
+	tables []span // TABLE.COLUMN and the parameter of each source, or spans without a line
+	by     []span
 }
 
 // sourceWords are the sources of [params], in the order of their kinds, with their
@@ -30,6 +33,7 @@ var sourceWords = []struct {
 	{"sni", FromSNI, nil},
 	{"client-ip", FromClientIP, nil},
 	{"gateway", FromGateway, nil},
+	{tableWord, FromTable, []string{"TABLE.COLUMN", byWord, "PARAM"}},
 }
 
 // The words between and after sources.
@@ -54,9 +58,9 @@ func (p *parser) parseParam(s span) {
 		p.reportf(name, errParamTwice, "join the sources with else", "the parameter %s is already declared at %s", name.text(), first)
 		return
 	}
-	d := &paramDecl{&ParamDecl{Name: name.text(), Pos: name.position()}, name}
+	d := &paramDecl{ParamDecl: &ParamDecl{Name: name.text(), Pos: name.position()}, name: name}
 	start := 0
-	words := rest.fields()
+	words := rest.sourceFields()
 	for i := 0; i <= len(words); i++ {
 		if i < len(words) && words[i].text() != elseWord {
 			continue
@@ -66,14 +70,45 @@ func (p *parser) parseParam(s span) {
 			at = words[i]
 		}
 		if source, ok := p.parseSource(words[start:i], at); ok {
-			d.Sources = append(d.Sources, source)
-			if source.Kind == FromGateway {
-				d.GatewayHeader = gatewayHeader(d.Name)
+			d.add(source, words[start:i])
+			if source.Kind == FromConstant && i < len(words) {
+				p.reportf(words[i], errSourceWords, "write the constant last", "the sources after a constant are never used")
 			}
 		}
 		start = i + 1
 	}
 	p.params = append(p.params, d)
+}
+
+// add adds a source that has been read from these words.
+func (d *paramDecl) add(source ParamSource, words []span) {
+	var table, by span
+	switch source.Kind {
+	case FromGateway:
+		d.GatewayHeader = gatewayHeader(d.Name)
+	case FromTable:
+		table, by = words[1], words[3]
+	}
+	d.Sources, d.tables, d.by = append(d.Sources, source), append(d.tables, table), append(d.by, by)
+}
+
+// sourceFields is fields for a line of [params], where a word in quotes may contain
+// blanks.
+func (s span) sourceFields() []span {
+	var list []span
+	for rest := s.trim(); !rest.empty(); {
+		text := rest.text()
+		end := strings.IndexFunc(text, unicode.IsSpace)
+		if closing := closingQuote(text, 0); text[0] == '"' && closing > 0 {
+			end = closing + 1
+		}
+		if end < 0 {
+			end = len(text)
+		}
+		list = append(list, rest.slice(0, end))
+		rest = rest.tail(end).trim()
+	}
+	return list
 }
 
 var headerName = strings.NewReplacer("_", "-", ".", "-", ":", "-")
@@ -91,6 +126,9 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	}
 	var source ParamSource
 	name, words := words[0], words[1:]
+	if strings.HasPrefix(name.text(), `"`) {
+		return p.parseConstant(name, words)
+	}
 	if last := len(words) - 1; last >= 0 && words[last].text() == hashedWord {
 		source.Hashed, words = true, words[:last]
 	}
@@ -112,6 +150,9 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		p.reportf(at, errSourceWords, "want "+strings.Join(append([]string{known.name}, known.words...), " ")+", then hashed or else", "%s takes %s", known.name, countArguments(len(known.words)))
 		return source, false
 	}
+	if source.Kind == FromTable {
+		return source, p.parseTableSource(&source, words)
+	}
 	if len(words) > 0 {
 		source.Name = words[0].text()
 	}
@@ -128,6 +169,38 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		source.Name = strings.ToLower(source.Name)
 	}
 	return source, true
+}
+
+// parseTableSource reads `TABLE.COLUMN by PARAM`.
+func (p *parser) parseTableSource(source *ParamSource, words []span) bool {
+	const want = "want table TABLE.COLUMN by PARAM"
+	var ok bool
+	source.Name, source.Path, ok = cutColumn(words[0].text())
+	source.By = words[2].text()
+	switch {
+	case !ok:
+		p.reportf(words[0], errSourceWords, want, "%q does not name a column of a table", words[0].mention())
+	case words[1].text() != byWord:
+		p.reportf(words[1], errSourceWords, want, "want %s in place of %q", byWord, words[1].mention())
+		ok = false
+	case !words[2].isName():
+		p.reportf(words[2], errName, wantName, "invalid parameter name %q", words[2].mention())
+		ok = false
+	}
+	return ok
+}
+
+// parseConstant reads a value in quotes, which no other words follow.
+func (p *parser) parseConstant(value span, words []span) (ParamSource, bool) {
+	source := ParamSource{Kind: FromConstant}
+	if len(words) > 0 {
+		p.reportf(words[0], errSourceWords, "write the constant last, without other words", "text after a constant")
+		return source, false
+	}
+	warnings := p.found.count[Warning]
+	e, ok := p.parseQuoted(value)
+	source.Name = e.text
+	return source, ok && p.found.count[Warning] == warnings
 }
 
 // unknownSource reports an unknown source.
@@ -152,15 +225,17 @@ func sourceNames() []string {
 	return names
 }
 
-// countArguments returns the number of a source's arguments, 0 … 2, in words.
+// countArguments returns the number of a source's arguments, 0 … 3, in words.
 func countArguments(n int) string {
 	switch n {
 	case 0:
 		return "no argument"
 	case 1:
 		return "one argument"
+	case 2:
+		return "two arguments"
 	}
-	return "two arguments"
+	return "three words"
 }
 
 // parsePrefixes reads the arguments of client-ip: none, or the lengths of an IPv4

@@ -18,6 +18,7 @@ type ruleDecl struct {
 	resultNo int64
 	places   []span // of the conditions
 	listed   []listedDict
+	varying  []thresholdDecl
 }
 
 // listedDict is a word list of a condition.

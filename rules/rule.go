@@ -71,10 +71,8 @@ const Day = 86400
 type Rule struct {
 	Method     Method
 	Conditions []*Condition // in the order of the file
-	Time       int64        // seconds, 1 … 31 622 400
-	Count      int64        // hits per window (count, leak; base after the free hits), or tokens refilled per Time (token)
-	Base       int64        // free hits per day; base only
-	Burst      int64        // capacity of the bucket; token only, defaults to Count
+	Limits                  // for requests to which no Threshold gives another value
+	Thresholds []Threshold  // the limits that depend on the request
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2
 	Cost       string       // the parameter that multiplies the hits; "" for none
@@ -85,7 +83,13 @@ type Rule struct {
 	Name       string       // shown beside or instead of Return; unique, "" for none
 	Fail       FailPolicy
 	Pos        Position // of the rule
+
+	statesBurst bool // the file states the burst; token only
 }
+
+// hasBucket reports whether the rules of a method have a bucket, whose burst may depend on
+// the count.
+func (m Method) hasBucket() bool { return m == Token }
 
 // Counts reports whether the rule has a counter, as with every method except direct.
 func (r *Rule) Counts() bool { return r.Method != Direct }

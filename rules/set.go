@@ -23,6 +23,9 @@ type Options struct {
 	// OpenDict loads the word list at path, which a [dicts] line of the file
 	// named source declares. If it is nil, every word list is an error.
 	OpenDict func(source, path string) (*Dict, error)
+	// OpenTable loads the table at path, which a [tables] line of the file named
+	// source declares. If it is nil, every table is an error.
+	OpenTable func(source, path string) (*Table, error)
 }
 
 // Set is one generation of rules: the checked content of all rule files, with an
@@ -34,9 +37,10 @@ type Set struct {
 	Params   []*ParamDecl    // [params], in the order of the files
 	Routes   *Routes         // [routes]; never nil
 	Dicts    map[string]*Dict
+	Tables   map[string]*Table
 	Timezone string         // the zone that the files state; "" if they state none
 	Zone     *time.Location // the zone of this set's days; never nil
-	Hash     string         // hex SHA-256 over the sources and the word lists
+	Hash     string         // hex SHA-256 over the sources, the word lists and the tables
 
 	index index
 }
@@ -48,8 +52,10 @@ type Match struct {
 	// its values that begins with their number in one byte. It is nil for a
 	// direct rule. It is valid until the Matches that owns it is used again.
 	Identity []byte
+	// Limits are the thresholds of the rule for the request.
+	Limits Limits
 	// Cost is the weight of one hit: the value of the rule's cost parameter,
-	// 0 … 999 999 999, or 1 without such a value.
+	// 0 … 10^15, or 1 without such a value.
 	Cost int64
 }
 

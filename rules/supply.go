@@ -10,6 +10,9 @@ import (
 // call has the domain and its descriptors as well.
 var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
 
+// IsDerived reports whether doors derive the parameter from every request.
+func IsDerived(name string) bool { return slices.Contains(derivedNames, name) }
+
 // supply describes where the requests of gateways get the parameters of a set from.
 type supply struct {
 	declared  map[string]*ParamDecl // [params]
@@ -107,7 +110,7 @@ func (s *supply) isOmittable(name string) bool {
 // isAlwaysPresent reports whether every request of a gateway has the parameter.
 func (s *supply) isAlwaysPresent(name string) bool {
 	if d := s.declared[name]; d != nil {
-		return slices.ContainsFunc(d.Sources, func(from ParamSource) bool { return from.Kind == FromClientIP })
+		return slices.ContainsFunc(d.Sources, func(from ParamSource) bool { return from.Kind == FromClientIP || from.Kind == FromConstant })
 	}
 	return name != "domain" && slices.Contains(derivedNames, name)
 }

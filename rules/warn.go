@@ -10,7 +10,13 @@ func (p *parser) warn(set *Set) {
 			p.reportf(d.name, warnDictUnused, "remove it", "no rule uses the word list %s", d.name.text())
 		}
 	}
+	for _, d := range p.tables {
+		if !d.used {
+			p.reportf(d.name, warnTableUnused, "remove it", "no rule or parameter uses the table %s", d.name.text())
+		}
+	}
 	p.warnDays()
+	p.warnUncounted()
 	p.warnRefusals()
 	p.warnUnreachable()
 	p.warnResults()
@@ -41,6 +47,21 @@ func (p *parser) warnDays() {
 			p.reportf(d.at, warnZone, "write timezone : "+DefaultTimezone+", or another zone, under [settings]",
 				"the rule counts by calendar days without a stated time zone, so %s applies", DefaultTimezone)
 			return
+		}
+	}
+}
+
+// warnUncounted reports thresholds from tables whose rows are found by a parameter that
+// is not part of the identity.
+func (p *parser) warnUncounted() {
+	for _, d := range p.rules {
+		for _, v := range d.varying {
+			t := &d.Thresholds[v.index]
+			isCounted := slices.ContainsFunc(d.Conditions, func(c *Condition) bool { return c.Name == t.Param && c.identifies() })
+			if t.Table != "" && !isCounted {
+				p.reportf(v.param, warnByUncounted, "add a condition on "+t.Param+" without {~}, such as "+t.Param+"=+, if each is to have a counter of its own",
+					"requests with different values of %s share one counter and have different limits", t.Param)
+			}
 		}
 	}
 }

@@ -24,6 +24,20 @@ func (p *parser) warnSupply(s *supply) {
 			reported[d.Cost] = true
 			p.warnUnsupplied(d.Cost, d.cost, names)
 		}
+		for _, v := range d.varying {
+			if name := v.param.text(); !reported[name] && p.lacks(d.Rule, name, s) {
+				reported[name] = true
+				p.warnUnsupplied(name, v.param, names)
+			}
+		}
+	}
+	for _, d := range p.params {
+		for i, by := range d.by {
+			if name := d.Sources[i].By; name != "" && !reported[name] && !s.supplies(name) && p.isForGateways() {
+				reported[name] = true
+				p.warnUnsupplied(name, by, names)
+			}
+		}
 	}
 }
 

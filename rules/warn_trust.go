@@ -16,6 +16,7 @@ func (p *parser) warnTrust(s *supply) {
 			continue
 		}
 		p.warnCost(d, s)
+		p.warnClientLimits(d, s)
 		switch {
 		case !d.refuses():
 			p.warnAllowed(d, s)
@@ -37,6 +38,18 @@ func (p *parser) warnCost(d *ruleDecl, s *supply) {
 	if from := s.clientSource(d.Cost); from != nil {
 		p.reportf(d.cost, warnClientCost, fmt.Sprintf("let the gateway set it: %s : gateway", d.Cost),
 			"clients can set the cost %s by %s, and a cost of 0 is free", d.Cost, from)
+	}
+}
+
+// warnClientLimits reports thresholds that are the values of parameters that a client can
+// set.
+func (p *parser) warnClientLimits(d *ruleDecl, s *supply) {
+	for _, v := range d.varying {
+		t := &d.Thresholds[v.index]
+		if from := s.clientSource(t.Param); from != nil && t.Table == "" {
+			p.reportf(v.param, warnClientLimit, fmt.Sprintf("let the gateway set it: %s : gateway, or use a table", t.Param),
+				"clients can set %s by %s, which is the %s of the rule", t.Param, from, t.Word)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -33,10 +32,10 @@ var counting = []Method{Count, Base, Leak, Token}
 // thresholds are the words of the third bracket. Koala's manual writes
 // `time=1; count=0;` in direct rules.
 var thresholds = []ruleWord{
-	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Time })},
-	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Count })},
-	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Base })},
-	{name: "burst", methods: []Method{Token}, parse: numberWord(&countUnits, 1, maxCount, func(r *Rule) *int64 { return &r.Burst })},
+	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: timeLimit.parse},
+	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: countLimit.parse},
+	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
+	{name: "burst", methods: []Method{Token}, parse: burstLimit.parse},
 	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
 	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},
@@ -84,7 +83,7 @@ var (
 // The limits of the numbers.
 const (
 	maxTime   = 31_622_400 // 366 days in seconds
-	maxCount  = 1_000_000_000
+	maxCount  = 9_000_000_000_000_000
 	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
 	maxExact  = 1 << 53   // a double is exact up to this integer
 )
@@ -116,7 +115,7 @@ func (p *parser) parseWords(d *ruleDecl, table []ruleWord, ws words, end span, m
 		switch {
 		case given:
 			rw.parse(p, d, w, used)
-			if methodKnown && !used && !slices.Contains(rw.ignored, d.Method) {
+			if methodKnown && !used && !w.name.empty() && !slices.Contains(rw.ignored, d.Method) {
 				p.reportf(w.name, warnNoUse, "remove it", "%s has no effect in a %s rule", w.name.text(), d.Method)
 			}
 		case used && rw.missing.code != nil:
@@ -163,13 +162,13 @@ func (p *parser) checkThresholds(d *ruleDecl, ws words) {
 	switch d.Method {
 	case Token:
 		w, stated := ws.find("burst")
-		if !stated {
+		if d.statesBurst = stated; !stated {
 			w, _ = ws.find("count")
 			d.Burst = d.Count
 		}
-		if d.Time > 0 && d.Burst > maxExact/(d.Time*1000) {
-			p.reportf(w.value, errBucket, fmt.Sprintf("with time=%d want a burst of at most %d", d.Time, maxExact/(d.Time*1000)),
-				"burst × time is %d tokens × %d ms, which exceeds 2^53", d.Burst, d.Time*1000)
+		if d.Time > 0 && !d.isExact(&d.Limits) {
+			message, hint := d.excess(&d.Limits)
+			p.reportf(w.value, errBucket, hint, "%s", message)
 		}
 	case Leak:
 		if d.Count > maxQuietLeak {

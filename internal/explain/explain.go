@@ -90,9 +90,10 @@ func (e *explainer) rules() []Rule {
 	for _, r := range e.set.Rules {
 		x := Rule{
 			Return: r.Return, Name: r.Name, File: r.Pos.File, Line: r.Pos.Line,
-			Method: r.Method.String(), Limit: limitText(r), Result: r.Result.Number,
+			Method: r.Method.String(), Limit: limitText(r, &r.Limits), Result: r.Result.Number,
 		}
 		if next < len(matches.List) && matches.List[next].Rule == r {
+			x.Limit = limitText(r, &matches.List[next].Limits)
 			e.explainMatch(&x, &matches.List[next], decided)
 			decided = decided || r == e.answer.Decider
 			next++
@@ -100,7 +101,20 @@ func (e *explainer) rules() []Rule {
 			x.Outcome = NotMet
 			e.explainConditions(&x, r)
 		}
+		x.Thresholds = e.thresholds(r)
 		list = append(list, x)
+	}
+	return list
+}
+
+// thresholds returns the thresholds of a rule that depend on the request.
+func (e *explainer) thresholds(r *rules.Rule) []Threshold {
+	var list []Threshold
+	for _, t := range r.Resolve(e.params) {
+		list = append(list, Threshold{
+			Word: t.Threshold.Word, Value: max(t.Value, 0), Unlimited: t.Value == rules.Unlimited, Given: t.Given,
+			Param: t.Threshold.Param, Key: t.Key, Table: t.Threshold.Table, Column: t.Threshold.Column, Line: t.Line,
+		})
 	}
 	return list
 }
@@ -162,20 +176,20 @@ func (e *explainer) decision(d *engine.Decision) *Decision {
 }
 
 // limitText returns the limit of a rule in words.
-func limitText(r *rules.Rule) string {
-	window := fmt.Sprintf("%d s", r.Time)
-	if r.Time == rules.Day {
+func limitText(r *rules.Rule, l *rules.Limits) string {
+	window := fmt.Sprintf("%d s", l.Time)
+	if l.Time == rules.Day {
 		window = "a calendar day"
 	}
 	switch r.Method {
 	case rules.Count:
-		return fmt.Sprintf("at most %d in %s", r.Count, window)
+		return fmt.Sprintf("at most %d in %s", l.Count, window)
 	case rules.Base:
-		return fmt.Sprintf("%d free per day, then at most %d in %d s", r.Base, r.Count, r.Time)
+		return fmt.Sprintf("%d free per day, then at most %d in %d s", l.Base, l.Count, l.Time)
 	case rules.Leak:
-		return fmt.Sprintf("at most %d in any %d s", r.Count, r.Time)
+		return fmt.Sprintf("at most %d in any %d s", l.Count, l.Time)
 	case rules.Token:
-		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", r.Burst, r.Count, r.Time)
+		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", l.Burst, l.Count, l.Time)
 	default:
 		return r.Method.String()
 	}

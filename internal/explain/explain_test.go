@@ -109,11 +109,11 @@ func TestAnswerCountsNothing(t *testing.T) {
 
 func TestAnswerFails(t *testing.T) {
 	set := parse(t, everyOutcome)
-	q, err := explain.New(explain.Options{Params: entries("act", "vote", "uid", "ann"), Hits: 1 << 40})
+	q, err := explain.New(explain.Options{Params: entries("act", "vote", "uid", "ann"), Hits: 1 << 60})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Answer(t.Context(), set); err == nil || !strings.Contains(err.Error(), "1099511627776 hits") {
+	if _, err := q.Answer(t.Context(), set); err == nil || !strings.Contains(err.Error(), "1152921504606846976 hits") {
 		t.Errorf("too many hits: %v", err)
 	}
 	canceled, cancel := context.WithCancel(t.Context())

@@ -24,6 +24,11 @@ func (q *Question) Hints(set *rules.Set) []string {
 		if r.Cost != "" && !given[r.Cost] {
 			missing = append(missing, r.Cost)
 		}
+		for i := range r.Thresholds {
+			if name := r.Thresholds[i].Param; !given[name] {
+				missing = append(missing, name)
+			}
+		}
 		for _, c := range r.Conditions {
 			if !given[c.Name] {
 				missing = append(missing, c.Name)

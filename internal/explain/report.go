@@ -60,6 +60,7 @@ type Rule struct {
 	Method     string      `json:"method"`
 	Limit      string      `json:"limit"` // in words
 	Outcome    string      `json:"outcome"`
+	Thresholds []Threshold `json:"thresholds,omitempty"`  // those that depend on the request
 	Failed     []Condition `json:"failed,omitempty"`      // the conditions that fail
 	CountedFor []Param     `json:"counted_for,omitempty"` // the identity that it counts; none if all requests share one counter
 	Cost       int64       `json:"cost"`                  // the weight of a hit; 0 for a rule that is not met
@@ -69,6 +70,19 @@ type Rule struct {
 	// For a rule that is not met: the number of conditions that hold, and of
 	// those that hold for few requests only.
 	holding, selecting int
+}
+
+// Threshold is a threshold that depends on the request, with its value for this one.
+type Threshold struct {
+	Word      string `json:"word"`                // time, count, base or burst
+	Value     int64  `json:"value"`               // 0 if it is unlimited
+	Unlimited bool   `json:"unlimited,omitempty"` // the rule does not match the request
+	Given     bool   `json:"given"`               // the table or the parameter has the value; otherwise it is that after else
+	Param     string `json:"param"`               // the name of the parameter
+	Key       string `json:"key,omitempty"`       // the value of the parameter; absent without one
+	Table     string `json:"table,omitempty"`     // absent for the value of the parameter itself
+	Column    string `json:"column,omitempty"`
+	Line      int    `json:"line,omitempty"` // of the row in the file of the table; absent without a row
 }
 
 // Condition is a condition that fails.

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -77,9 +78,12 @@ func writeParams(w io.Writer, params, absent []Param) {
 // ruleText explains a rule in one line.
 func ruleText(r *Rule) string {
 	if r.Outcome == NotMet {
+		if len(r.Failed) == 0 { // its conditions hold
+			return "not met: unlimited" + thresholdsText(r.Thresholds)
+		}
 		return "not met: " + failedText(r.Failed)
 	}
-	text := "met, " + r.Limit
+	text := "met, " + r.Limit + thresholdsText(r.Thresholds)
 	if r.Method != rules.Direct.String() {
 		text += ", counted for " + identityText(r.CountedFor)
 	}
@@ -97,6 +101,39 @@ func ruleText(r *Rule) string {
 		return text
 	}
 	return text + ": " + r.Outcome
+}
+
+// thresholdsText returns the origins of thresholds in parentheses, "" for none.
+func thresholdsText(list []Threshold) string {
+	if len(list) == 0 {
+		return ""
+	}
+	texts := make([]string, len(list))
+	for i, t := range list {
+		value := strconv.FormatInt(t.Value, 10)
+		if t.Unlimited {
+			value = "unlimited"
+		}
+		texts[i] = t.Word + " " + value + " " + t.origin()
+	}
+	return " (" + strings.Join(texts, "; ") + ")"
+}
+
+// origin returns where the value comes from.
+func (t *Threshold) origin() string {
+	switch {
+	case t.Table == "" && t.Given:
+		return "from the parameter " + t.Param
+	case t.Key == "":
+		return "after else: " + t.Param + " is absent"
+	case t.Table == "":
+		return "after else: " + t.Param + " is " + display.Value(t.Key)
+	case t.Line == 0:
+		return "after else: " + t.Table + " has no row " + display.Value(t.Key)
+	case !t.Given:
+		return fmt.Sprintf("after else: the cell %s.%s of row %s, line %d, is empty", t.Table, t.Column, display.Value(t.Key), t.Line)
+	}
+	return fmt.Sprintf("from %s.%s of row %s, line %d", t.Table, t.Column, display.Value(t.Key), t.Line)
 }
 
 // failedText lists conditions that fail.

@@ -129,7 +129,10 @@ func writeAnnotations(w io.Writer, list rules.Findings) {
 		}
 		position := ""
 		if at := f.Position; at.Line > 0 {
-			position = fmt.Sprintf("file=%s,line=%d,col=%d,", propertyEscaper.Replace(at.File), at.Line, at.Column)
+			position = fmt.Sprintf("file=%s,line=%d,", propertyEscaper.Replace(at.File), at.Line)
+			if at.Column > 0 {
+				position += fmt.Sprintf("col=%d,", at.Column)
+			}
 		}
 		fmt.Fprintf(w, "::%s %stitle=%s::%s\n", f.Severity, position, f.Code, messageEscaper.Replace(text))
 	}

@@ -62,6 +62,11 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 			}
 		}
 	}
+	for _, d := range set.Params {
+		if d.IsLate() {
+			q.addLate(d, p)
+		}
+	}
 	limit(set, p)
 	if !q.address.IsValid() && !o.KeepMissingAddress && q.lacksAddress(set, p) {
 		return withoutAddress(r.Door)

@@ -11,11 +11,37 @@ import (
 )
 
 // addDeclared adds the parameter of a line of [params], from the first source that has a
-// value.
+// value. It leaves a late source, and those after it, to addLate.
 func (q *original) addDeclared(d *rules.ParamDecl, p *rules.Params) {
 	for i := range d.Sources {
 		s := &d.Sources[i]
+		if s.IsLate() {
+			return
+		}
 		if value := q.known(q.source(s)); value != "" {
+			addFrom(p, d, i, hashIf(s.Hashed, value))
+			return
+		}
+	}
+}
+
+// addLate adds the parameter of a line of [params] from its late source or those after
+// it, unless it has a value other than a derived one.
+func (q *original) addLate(d *rules.ParamDecl, p *rules.Params) {
+	if _, set := p.Get(d.Name); set && !rules.IsDerived(d.Name) {
+		return
+	}
+	late := false
+	for i := range d.Sources {
+		s := &d.Sources[i]
+		if late = late || s.IsLate(); !late {
+			continue
+		}
+		value := s.LookUp(p)
+		if value == "" {
+			value = q.known(q.source(s))
+		}
+		if value != "" {
 			addFrom(p, d, i, hashIf(s.Hashed, value))
 			return
 		}
@@ -64,6 +90,8 @@ func (q *original) source(s *rules.ParamSource) string {
 		return q.call.Principal
 	case rules.FromSNI:
 		return q.call.SNI
+	case rules.FromConstant:
+		return s.Name
 	case rules.FromClientIP:
 		if !q.address.IsValid() || s.V4 < 0 {
 			return q.ip

@@ -125,3 +125,62 @@ func TestLaterSourcesAreMarked(t *testing.T) {
 		t.Errorf("koala: %v, %v", p.List(), err)
 	}
 }
+
+// TestTablesAreReadLast checks that a table finds its row by a parameter from any source,
+// and replaces no value that a route or the gateway sets.
+func TestTablesAreReadLast(t *testing.T) {
+	text := `[tables]
+plans : plans.csv
+[params]
+tier   : table plans.tier by tenant else header X-Tier else "free"
+area   : header X-Area else table plans.area by tier
+tenant : header X-Tenant
+secret : table plans.tier by tenant hashed
+[routes]
+GET /gold : tier=route
+GET /acme : tenant=acme
+[rules]
+rule : [count] [tier=+; area=+; tenant=+; secret=+] [time=60; count=5] [result=2; return=1]
+[result]
+0 : {}
+1 : {}
+2 : {"Err_no":1}
+`
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{OpenTable: func(_, path string) (*rules.Table, error) {
+		return rules.ParseTable(path, strings.NewReader("key,tier,area\nacme,gold,\ngold,,east\nfree,,south\n"))
+	}})
+	if set == nil {
+		t.Fatal(findings)
+	}
+	for _, c := range []struct {
+		name, path string
+		headers    mapHeaders
+		want       string
+	}{
+		{"a row", "/", mapHeaders{"x-tenant": " acme "}, "tier=gold area@table=east"},
+		{"no row", "/", mapHeaders{"x-tenant": "bob"}, "tier@constant=free area@table=south"},
+		{"no row, a later header", "/", mapHeaders{"x-tenant": "bob", "x-tier": "gold"}, "tier@header=gold area@table=east"},
+		{"no parameter", "/", mapHeaders{}, "tier@constant=free area@table=south"},
+		{"an earlier header", "/", mapHeaders{"x-tenant": "acme", "x-area": "west"}, "tier=gold area=west"},
+		{"the parameter of a route", "/acme", mapHeaders{}, "tier=gold area@table=east"},
+		{"the value of a route", "/gold", mapHeaders{"x-tenant": "acme"}, "tier=route"},
+	} {
+		p := new(rules.Params)
+		call := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: c.path, Peer: "203.0.113.9", Headers: c.headers}
+		if err := Params(set, call, &Options{}, p); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range []string{"tier", "area"} {
+			if value, ok := p.Get(name); ok {
+				got = append(got, p.FullName(name)+"="+value)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+		if secret, _ := p.Get("secret"); secret != "" && len(secret) != 32 {
+			t.Errorf("%s: the value of the table is not hashed: %q", c.name, secret)
+		}
+	}
+}

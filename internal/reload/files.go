@@ -18,10 +18,11 @@ type Files struct {
 	// Stdin is read for the path "-", so that a command can read from a pipe. If
 	// it is nil, "-" is a file name.
 	Stdin io.Reader
-	// DictRoot is the folder to which paths of word lists are relative; "" for
-	// the folder of the rule file that names them.
+	// DictRoot is the folder to which paths of word lists and tables are relative;
+	// "" for the folder of the rule file that names them.
 	DictRoot string
-	// Rules are the options of the parser. OpenDict is set by this package.
+	// Rules are the options of the parser. OpenDict and OpenTable are set by this
+	// package.
 	Rules rules.Options
 }
 
@@ -36,12 +37,13 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 		return nil, nil, err
 	}
 	o := f.Rules
-	o.OpenDict = func(source, path string) (*rules.Dict, error) { return f.openDict(r, source, path) }
+	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(f.listPath(source, path)) }
+	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(f.listPath(source, path)) }
 	set, findings := rules.Parse(sources, o)
 	return set, findings, nil
 }
 
-// Sources reads the rule files, without word lists, in order. The error names
+// Sources reads the rule files, without word lists and tables, in order. The error names
 // every file that cannot be read.
 func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(nil)) }
 
@@ -105,13 +107,8 @@ func readStream(name string, from io.Reader, limit int64) (rules.Source, error) 
 	return rules.Source{Name: name, Text: text}, err
 }
 
-// openDict loads the word list at path, as named in the rule file source.
-func (f Files) openDict(r *reader, source, path string) (*rules.Dict, error) {
-	return r.list(f.dictPath(source, path))
-}
-
-// dictPath returns the location of a word list named in the rule file source.
-func (f Files) dictPath(source, path string) string {
+// listPath returns the location of a word list or a table named in the rule file source.
+func (f Files) listPath(source, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

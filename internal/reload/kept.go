@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +18,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// kept is a folder with a copy of the last active rule set, its rule files and
-// word lists, for a start with invalid files. Each set has its own subfolder, and
+// kept is a folder with a copy of the last active rule set, its rule files,
+// word lists and tables, for a start with invalid files. Each set has its own subfolder, and
 // the file `current` names the complete one: it is replaced atomically, so that
 // a crash leaves the old set or the new one.
 type kept struct{ dir string }
@@ -42,7 +43,7 @@ type manifest struct {
 	Paths    []string   `json:"paths"`
 	DictRoot string     `json:"dict_root"`
 	Sources  []keptFile `json:"sources"`
-	Lists    []keptFile `json:"lists"`
+	Lists    []keptFile `json:"lists"` // word lists and tables
 }
 
 // keptFile is the copy of a file: its original path, and its name in the set's
@@ -76,7 +77,7 @@ func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error 
 		err = errors.Join(err, writeSynced(filepath.Join(dir, f.File), s.Text))
 		m.Sources = append(m.Sources, f)
 	}
-	for path := range r.lists {
+	for _, path := range r.listPaths() {
 		f := keptFile{Path: path, File: fmt.Sprintf("%03d.list", len(m.Lists))}
 		err = errors.Join(err, f.copyList(r.seen[path], dir, before, beforeDir))
 		m.Lists = append(m.Lists, f)
@@ -89,6 +90,13 @@ func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error 
 	}
 	k.removeOthers(filepath.Base(dir))
 	return nil
+}
+
+// listPaths returns the paths of the word lists and tables that were read, each once.
+func (r *reader) listPaths() []string {
+	paths := slices.AppendSeq(slices.Collect(maps.Keys(r.lists)), maps.Keys(r.tables))
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // finish writes the manifest of a folder and makes the folder the current set.
@@ -170,7 +178,7 @@ func (m *manifest) isFrom(files Files) bool {
 // isComplete reports whether the folder still contains the set that r has read.
 // For word lists it compares only the size, because they may be large.
 func (m *manifest) isComplete(dir string, set *rules.Set, r *reader) bool {
-	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(r.lists) {
+	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(r.listPaths()) {
 		return false
 	}
 	for i, f := range m.Sources {
@@ -181,7 +189,7 @@ func (m *manifest) isComplete(dir string, set *rules.Set, r *reader) bool {
 	}
 	for _, f := range m.Lists {
 		info, err := os.Lstat(filepath.Join(dir, filepath.Base(f.File)))
-		if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size || r.lists[f.Path] == nil {
+		if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size || r.lists[f.Path] == nil && r.tables[f.Path] == nil {
 			return false
 		}
 	}
@@ -243,17 +251,10 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	}
 	o := files.Rules
 	o.OpenDict = func(source, path string) (*rules.Dict, error) {
-		path = files.dictPath(source, path)
-		at := slices.IndexFunc(m.Lists, func(f keptFile) bool { return f.Path == path })
-		if at < 0 {
-			return nil, fmt.Errorf("%s: no copy in %s", path, dir)
-		}
-		var list *rules.Dict
-		_, err := readFile(filepath.Join(dir, filepath.Base(m.Lists[at].File)), maxDict, func(text io.Reader) (err error) {
-			list, err = rules.ParseDict(path, text)
-			return err
-		})
-		return list, err
+		return restored(m, dir, files.listPath(source, path), rules.ParseDict)
+	}
+	o.OpenTable = func(source, path string) (*rules.Table, error) {
+		return restored(m, dir, files.listPath(source, path), rules.ParseTable)
 	}
 	set, findings := rules.Parse(sources, o)
 	switch {
@@ -263,6 +264,19 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 		return nil, time.Time{}, fmt.Errorf("the rules in %s were modified: their hash is %s, want %s", dir, set.Hash, m.Hash)
 	}
 	return set, m.SavedAt, nil
+}
+
+// restored parses the copy of the word list or table at path.
+func restored[T any](m *manifest, dir, path string, parse func(string, io.Reader) (*T, error)) (content *T, err error) {
+	at := slices.IndexFunc(m.Lists, func(f keptFile) bool { return f.Path == path })
+	if at < 0 {
+		return nil, fmt.Errorf("%s: no copy in %s", path, dir)
+	}
+	_, err = readFile(filepath.Join(dir, filepath.Base(m.Lists[at].File)), maxDict, func(text io.Reader) (err error) {
+		content, err = parse(path, text)
+		return err
+	})
+	return content, err
 }
 
 // readWhole reads a file of at most limit bytes.

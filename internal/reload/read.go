@@ -18,10 +18,11 @@ import (
 )
 
 // Maximum file sizes, in bytes. A million rules take about 100 MB, ten million
-// words about 200 MB.
+// words about 200 MB, a million rows of a table about 50 MB.
 const (
 	maxRuleFile = 256 << 20
 	maxDict     = 2 << 30
+	maxTable    = 1 << 30
 )
 
 // maxSummed is the size up to which content is compared by its hash. Larger
@@ -32,10 +33,11 @@ const maxSummed = 1 << 20
 // reader reads files and records a stamp of each, so that it can later report
 // whether any has changed.
 type reader struct {
-	seen  map[string]stamp
-	lists map[string]*rules.Dict // the parsed word lists
-	// before is an earlier reader. Its word lists are reused if their files have
-	// not changed, because parsing ten million entries takes seconds.
+	seen   map[string]stamp
+	lists  map[string]*rules.Dict  // the parsed word lists
+	tables map[string]*rules.Table // the parsed tables
+	// before is an earlier reader. Its word lists and tables are reused if their
+	// files have not changed, because parsing ten million entries takes seconds.
 	before *reader
 }
 
@@ -47,7 +49,9 @@ type stamp struct {
 }
 
 func newReader(before *reader) *reader {
-	return &reader{seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), before: before}
+	return &reader{
+		seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), tables: make(map[string]*rules.Table), before: before,
+	}
 }
 
 // file passes the content of a regular file of at most limit bytes to read.
@@ -57,37 +61,39 @@ func (r *reader) file(path string, limit int64, read func(io.Reader) error) erro
 	return err
 }
 
-// list returns the word list at path. It parses each list once per generation,
-// and reuses the list of the previous generation if the file has not changed.
+// list returns the word list at path.
 func (r *reader) list(path string) (*rules.Dict, error) {
-	list := r.lists[path]
-	if list == nil { // otherwise keep it, even if the file has changed: a set uses one content
-		list = r.reuse(path)
+	return parsed(r, path, maxDict, rules.ParseDict, func(r *reader) map[string]*rules.Dict { return r.lists })
+}
+
+// table returns the table at path.
+func (r *reader) table(path string) (*rules.Table, error) {
+	return parsed(r, path, maxTable, rules.ParseTable, func(r *reader) map[string]*rules.Table { return r.tables })
+}
+
+// parsed returns the content of the file at path, which parse reads and kept keeps. It
+// parses each file once per generation, and reuses the content of the previous
+// generation if the file has not changed.
+func parsed[T any](r *reader, path string, limit int64, parse func(string, io.Reader) (*T, error), kept func(*reader) map[string]*T) (*T, error) {
+	if content := kept(r)[path]; content != nil {
+		return content, nil // even if the file has changed: a set uses one content
 	}
-	if list != nil {
-		return list, nil
+	if r.before != nil && kept(r.before)[path] != nil {
+		if s := r.before.seen[path]; s.same(stampOf(path)) {
+			r.seen[path], kept(r)[path] = s, kept(r.before)[path]
+			return kept(r)[path], nil
+		}
 	}
-	err := r.file(path, maxDict, func(text io.Reader) (err error) {
-		list, err = rules.ParseDict(path, text)
+	var content *T
+	err := r.file(path, limit, func(text io.Reader) (err error) {
+		content, err = parse(path, text)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.lists[path] = list
-	return list, nil
-}
-
-// reuse returns the word list at path from the previous reader, or nil if there
-// is none or its file has changed.
-func (r *reader) reuse(path string) *rules.Dict {
-	if r.before == nil || r.before.lists[path] == nil {
-		return nil
-	}
-	if s := r.before.seen[path]; s.same(stampOf(path)) {
-		r.seen[path], r.lists[path] = s, r.before.lists[path]
-	}
-	return r.lists[path]
+	kept(r)[path] = content
+	return content, nil
 }
 
 // folder returns the *.conf files of a folder in order of name. It skips hidden
