@@ -148,6 +148,12 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 	return int64(weight), nil
 }
 
+// storeUnits maps the units of count rules to those of plans.
+var storeUnits = [...]store.Unit{
+	rules.Seconds: store.Seconds, rules.Epoch: store.Epoch, rules.Minute: store.Minute, rules.Hour: store.Hour,
+	rules.Week: store.Week, rules.Month: store.Month, rules.Year: store.Year,
+}
+
 // storeMethods maps the counting methods to those of plans.
 var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token}
 
@@ -158,6 +164,8 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		Weight:  weight,
 		Method:  storeMethods[match.Rule.Method],
 		Time:    match.Limits.Time,
+		Unit:    storeUnits[match.Rule.Unit],
+		From:    uint8(match.Rule.From),
 		Count:   match.Limits.Count,
 		Base:    match.Limits.Base,
 		Burst:   match.Limits.Burst,
@@ -167,6 +175,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 	v.setFail(&r, match.Rule)
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
+		r.Unit, r.From = store.Seconds, 0
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	plan.Rules = append(plan.Rules, r)

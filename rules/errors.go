@@ -131,6 +131,7 @@ var (
 	errCell         = define("E078", "a cell is not a value of the threshold that uses it")
 	errTableUnknown = define("E079", "unknown table or column")
 	errVarying      = define("E080", "invalid threshold from a table or a parameter")
+	errCalendar     = define("E081", "a window has no such beginning")
 )
 
 // errMore is followed by the number of errors that are not shown.

@@ -78,6 +78,9 @@ func thresholdsOf(r *Rule) string {
 			words = append(words, fmt.Sprintf("%s %d", word.name, word.n))
 		}
 	}
+	if r.Unit != Seconds || r.From != 0 {
+		words = append(words, fmt.Sprintf("unit %d from %d", r.Unit, r.From))
+	}
 	for i := range r.Thresholds {
 		words = append(words, r.Thresholds[i].Word+" from "+r.Thresholds[i].String())
 	}

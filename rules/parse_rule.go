@@ -19,6 +19,7 @@ type ruleDecl struct {
 	places   []span // of the conditions
 	listed   []listedDict
 	varying  []thresholdDecl
+	calendar *calendarWord // the value of time; nil for seconds
 }
 
 // listedDict is a word list of a condition.

@@ -72,6 +72,8 @@ type Rule struct {
 	Method     Method
 	Conditions []*Condition // in the order of the file
 	Limits                  // for requests to which no Threshold gives another value
+	Unit       Unit         // of the windows; count only. Time is the longest length of a unit of the calendar
+	From       int          // the day on which a Week or a Month begins; 0 for the first
 	Thresholds []Threshold  // the limits that depend on the request
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2

@@ -43,7 +43,7 @@ func (p *parser) warnDays() {
 		return
 	}
 	for _, d := range p.rules {
-		if d.Method == Base || d.Method == Count && d.Time == Day {
+		if d.UsesCalendar() {
 			p.reportf(d.at, warnZone, "write timezone : "+DefaultTimezone+", or another zone, under [settings]",
 				"the rule counts by calendar days without a stated time zone, so %s applies", DefaultTimezone)
 			return

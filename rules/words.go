@@ -32,7 +32,8 @@ var counting = []Method{Count, Base, Leak, Token}
 // thresholds are the words of the third bracket. Koala's manual writes
 // `time=1; count=0;` in direct rules.
 var thresholds = []ruleWord{
-	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: timeLimit.parse},
+	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: parseTime},
+	{name: fromWord, parse: parseFrom},
 	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: countLimit.parse},
 	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
 	{name: "burst", methods: []Method{Token}, parse: burstLimit.parse},

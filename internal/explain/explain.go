@@ -175,11 +175,39 @@ func (e *explainer) decision(d *engine.Decision) *Decision {
 	return x
 }
 
+// windowText returns the window of a count rule in words.
+func windowText(r *rules.Rule, l *rules.Limits) string {
+	var unit string
+	switch r.Unit {
+	case rules.Epoch:
+		return fmt.Sprintf("%d s since the epoch", l.Time)
+	case rules.Minute:
+		unit = "minute"
+	case rules.Hour:
+		unit = "hour"
+	case rules.Week:
+		unit = "week"
+	case rules.Month:
+		unit = "month"
+	case rules.Year:
+		unit = "year"
+	default:
+		if l.Time != rules.Day {
+			return fmt.Sprintf("%d s", l.Time)
+		}
+		unit = "day"
+	}
+	if r.From > 1 {
+		return fmt.Sprintf("a calendar %s from day %d", unit, r.From)
+	}
+	return "a calendar " + unit
+}
+
 // limitText returns the limit of a rule in words.
 func limitText(r *rules.Rule, l *rules.Limits) string {
 	window := fmt.Sprintf("%d s", l.Time)
-	if l.Time == rules.Day {
-		window = "a calendar day"
+	if r.Method == rules.Count {
+		window = windowText(r, l)
 	}
 	switch r.Method {
 	case rules.Count:
