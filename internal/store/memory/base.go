@@ -23,10 +23,10 @@ func (d *daily) split(r *store.Rule, now int64) (need, counting int64) {
 	return need, counting
 }
 
-func (d *daily) read(r *store.Rule, t moment) reading {
+func (d *daily) read(r *store.Rule, t *moment, got *reading) {
 	need, counting := d.split(r, t.now)
 	today, second := d.today.hitsAt(t.now), d.second.hitsAt(t.now)
-	got := reading{
+	*got = reading{
 		admits: need == 0 || counting <= r.Count-second,
 		retry:  d.second.end - t.now,
 		hits:   today,
@@ -42,16 +42,15 @@ func (d *daily) read(r *store.Rule, t moment) reading {
 		}
 		got.daily = true
 		got.limit, got.remaining, got.reset = r.Base, r.Base-today, end-t.now
-		return got
+		return
 	}
 	got.limit, got.remaining, got.reset = r.Count, max(r.Count-second, 0), r.Time*1000
 	if d.second.isOpen(t.now) {
 		got.reset = d.second.end - t.now
 	}
-	return got
 }
 
-func (d *daily) add(r *store.Rule, t moment) {
+func (d *daily) add(r *store.Rule, t *moment) {
 	if r.Weight == 0 {
 		return
 	}
@@ -69,9 +68,18 @@ func (d *daily) add(r *store.Rule, t moment) {
 	d.second.count(counting)
 }
 
-func (d *daily) refund(r *store.Rule, t moment) {
-	d.today.giveBack(r.Weight, t.now)
-	d.second.giveBack(r.Weight, t.now)
+func (d *daily) refund(r *store.Rule, t *moment) {
+	d.today.subtract(r.Weight, t.now)
+	d.second.subtract(r.Weight, t.now)
+}
+
+func (d *daily) banned(int64) bool { return false }
+
+func (d *daily) ban(int64) {}
+
+func (d *daily) giveBack(c *taken, t *moment) {
+	d.today.takeBack(&c.window, t.now)
+	d.second.takeBack(&c.second, t.now)
 }
 
 func (d *daily) until() int64 { return max(d.today.end, d.second.end) }

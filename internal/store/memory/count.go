@@ -5,7 +5,7 @@ import "github.com/koalagate/koalagate/internal/store"
 // window is the counter of a count rule: the hits since it opened, and the
 // instant at which it closes. It stays open if all of its hits are refunded.
 type window struct {
-	hits   int64
+	hits   int64 // -1 if the window is a ban
 	opened int64 // with end, it identifies the window
 	end    int64 // 0 if it never opened
 }
@@ -28,34 +28,38 @@ func (w *window) open(now, end int64) { *w = window{opened: now, end: end} }
 // count adds n hits to the window, which is open.
 func (w *window) count(n int64) { w.hits += min(n, store.MaxCounter-w.hits) }
 
-// giveBack subtracts n hits from the window if it is open.
-func (w *window) giveBack(n, now int64) {
+// subtract subtracts n hits from the window if it is open.
+func (w *window) subtract(n, now int64) {
 	if w.isOpen(now) {
 		w.hits = max(w.hits-n, 0)
 	}
 }
 
-func (w *window) read(r *store.Rule, t moment) reading {
+func (w *window) read(r *store.Rule, t *moment, got *reading) {
 	hits, end := w.hits, w.end
-	if !w.isOpen(t.now) {
+	switch {
+	case !w.isOpen(t.now):
 		hits, end = 0, windowEnd(r, t)
+	case hits < 0:
+		*got = banReading(r, end-t.now)
+		return
 	}
-	got := reading{
-		admits:    r.Weight <= r.Count-hits,
+	need := needed(r)
+	*got = reading{
+		admits:    need <= r.Count-hits,
 		limit:     r.Count,
 		remaining: max(r.Count-hits, 0),
 		reset:     end - t.now,
 		retry:     end - t.now,
 		hits:      hits,
 	}
-	if r.Weight > r.Count {
+	if need > r.Count {
 		got.retry = never
 	}
-	return got
 }
 
-func (w *window) add(r *store.Rule, t moment) {
-	if r.Weight == 0 {
+func (w *window) add(r *store.Rule, t *moment) {
+	if r.Weight == 0 || w.banned(t.now) {
 		return
 	}
 	if !w.isOpen(t.now) {
@@ -64,13 +68,35 @@ func (w *window) add(r *store.Rule, t moment) {
 	w.count(r.Weight)
 }
 
-func (w *window) refund(r *store.Rule, t moment) { w.giveBack(r.Weight, t.now) }
+func (w *window) refund(r *store.Rule, t *moment) {
+	if !w.banned(t.now) {
+		w.subtract(r.Weight, t.now)
+	}
+}
+
+func (w *window) banned(now int64) bool { return w.hits < 0 && w.isOpen(now) }
+
+func (w *window) ban(end int64) { *w = window{hits: -1, end: end} }
+
+func (w *window) giveBack(c *taken, t *moment) { w.takeBack(&c.window, t.now) }
+
+// takeBack subtracts what a take counted if the window is still the same. A window
+// that the take opened, and that holds nothing else, closes.
+func (w *window) takeBack(c *takenHits, now int64) {
+	if w.opened != c.opened || w.end != c.end || w.hits < 0 || !w.isOpen(now) {
+		return
+	}
+	w.hits = max(w.hits-c.hits, 0)
+	if c.opens && w.hits == 0 {
+		*w = window{}
+	}
+}
 
 func (w *window) until() int64 { return w.end }
 
 // windowEnd returns the instant at which a window of a count rule closes if it
 // opens now.
-func windowEnd(r *store.Rule, t moment) int64 {
+func windowEnd(r *store.Rule, t *moment) int64 {
 	if unit := r.Period(); unit.Unit != store.Seconds {
 		return t.unitEnd(unit)
 	}

@@ -14,18 +14,26 @@ import (
 // A counter neither reads a clock nor stores thresholds: each call passes both, so
 // that reloaded thresholds apply at once to hits that are already counted.
 type counter interface {
-	// read returns the state of the counter, and whether the rule's weight fits.
-	read(r *store.Rule, t moment) reading
-	// add counts the rule's weight regardless of limits.
-	add(r *store.Rule, t moment)
+	// read sets got to the state of the counter, and whether the rule's weight fits.
+	read(r *store.Rule, t *moment, got *reading)
+	// add counts the rule's weight regardless of limits. A banned counter records
+	// nothing, here and in refund.
+	add(r *store.Rule, t *moment)
 	// refund gives back the rule's weight, at most what was counted.
-	refund(r *store.Rule, t moment)
+	refund(r *store.Rule, t *moment)
+	// banned reports whether a ban has not ended.
+	banned(now int64) bool
+	// ban drops all hits and bans until the instant end, after which the counter is a
+	// zero counter. Only count and leak rules ban.
+	ban(end int64)
+	// giveBack takes back what a take counted, as far as it is still there.
+	giveBack(c *taken, t *moment)
 	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
-	seed(r *store.Rule, a *store.Answer, t moment)
+	seed(r *store.Rule, a *store.Answer, t *moment)
 	// raise makes the counter hold at least the hits of a state that another
 	// store reported, for at least as long.
-	raise(r *store.Rule, s *state, t moment)
+	raise(r *store.Rule, s *state, t *moment)
 	// until returns the instant at which the counter ends: from then on it is like a
 	// zero counter.
 	until() int64
@@ -34,16 +42,18 @@ type counter interface {
 // moment is the time at which a plan is decided, and the calendar there.
 type moment struct {
 	now      int64 // ms since the epoch
+	patience int64 // the longest wait that the caller can bear, in ms
+	update   bool  // the operation is Update: it stops at an empty bucket
 	zone     *time.Location
 	calendar *store.Calendar
 }
 
 // unitEnd returns the end of the calendar unit that contains now. Only rules that
 // need it pay for it.
-func (t moment) unitEnd(p store.Period) int64 { return t.calendar.End(t.zone, p, t.now) }
+func (t *moment) unitEnd(p store.Period) int64 { return t.calendar.End(t.zone, p, t.now) }
 
 // dayEnd returns the end of the calendar day that contains now.
-func (t moment) dayEnd() int64 { return t.calendar.DayEnd(t.zone, t.now) }
+func (t *moment) dayEnd() int64 { return t.calendar.DayEnd(t.zone, t.now) }
 
 // reading is the state of a counter as it answers a weight.
 type reading struct {
@@ -54,6 +64,22 @@ type reading struct {
 	reset     int64 // ms until remaining equals limit again
 	retry     int64 // ms until the weight fits, or never; meaningless if admits
 	hits      int64 // the hits that count now; for a base rule those of the day
+	wait      int64 // ms until the turn of a weight that is admitted, but not there yet
+	banned    bool  // reset and retry are those of the ban
+}
+
+// banReading is the reading of a counter whose ban ends in left ms.
+func banReading(r *store.Rule, left int64) reading {
+	return reading{limit: r.Count, reset: left, retry: left, banned: true}
+}
+
+// needed returns the weight that must fit: a rule with overdraft admits a weight of 0
+// only if at least 1 fits.
+func needed(r *store.Rule) int64 {
+	if r.Overdraft && r.Weight == 0 {
+		return 1
+	}
+	return r.Weight
 }
 
 // never is the retry of a weight that does not fit even into an unused counter.

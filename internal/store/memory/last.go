@@ -155,7 +155,7 @@ func (s *step) recall(p *place, r *store.Rule) {
 		}
 	}
 	last.scale(r)
-	p.counter.raise(r, &last, s.at)
+	p.counter.raise(r, &last, &s.at)
 	p.shard.counted(p.subject, r)
 }
 
@@ -172,16 +172,19 @@ func (s *state) scale(r *store.Rule) {
 }
 
 // raise raises the hits to those of the state, and extends the window to its.
-func (w *window) raise(_ *store.Rule, s *state, t moment) {
-	if !w.isOpen(t.now) {
-		*w = window{}
+func (w *window) raise(_ *store.Rule, s *state, t *moment) {
+	switch {
+	case w.banned(t.now):
+		return
+	case !w.isOpen(t.now):
+		*w = window{opened: t.now}
 	}
 	w.hits, w.end = max(w.hits, s.hits), max(w.end, s.until)
 }
 
 // raise raises the window that the state describes. The day's hits are used up
 // if it is the second.
-func (d *daily) raise(r *store.Rule, s *state, t moment) {
+func (d *daily) raise(r *store.Rule, s *state, t *moment) {
 	if s.daily {
 		d.today.raise(r, s, t)
 		return
@@ -192,19 +195,22 @@ func (d *daily) raise(r *store.Rule, s *state, t moment) {
 
 // raise replaces the runs by one that has the hits of the state, as if all were
 // as new as the newest, if the state has more hits.
-func (s *slide) raise(r *store.Rule, last *state, t moment) {
-	if _, hits := s.live(r, t.now); hits >= last.hits {
+func (s *slide) raise(r *store.Rule, last *state, t *moment) {
+	if _, hits := s.live(r, t.now); hits >= last.hits || s.banned(t.now) {
 		return
 	}
 	at := max(last.until-r.Time*1000, s.newest.at, 1)
 	*s = slide{newest: run{at, last.hits}, gone: at + r.Time*1000}
 }
 
-// raise lowers the level so that the bucket is full when the state says.
-func (b *bucket) raise(r *store.Rule, s *state, t moment) {
-	size := sizeOf(r)
-	level := int64(0)
-	if left := s.until - t.now; left < ceilDiv(size, refillOf(r)) {
+// raise lowers the level so that the bucket is full when the state says. Only buckets
+// of rules that allow it are below empty.
+func (b *bucket) raise(r *store.Rule, s *state, t *moment) {
+	size, level := sizeOf(r), int64(0)
+	if r.Overdraft || r.Wait > 0 {
+		level = size - mostBelow
+	}
+	if left := s.until - t.now; left < ceilDiv(size-level, refillOf(r)) {
 		level = size - left*refillOf(r)
 	}
 	if level < b.levelAt(r, t.now) {

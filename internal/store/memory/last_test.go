@@ -14,7 +14,7 @@ import (
 func evaluateOne(t testing.TB, m *Store, op store.Op, r store.Rule) store.Answers {
 	t.Helper()
 	var a store.Answers
-	p := &store.Plan{Op: op, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}
+	p := &store.Plan{Op: op, Zone: time.UTC, Patience: 60_000, Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}
 	if err := m.Evaluate(context.Background(), p, &a); err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +31,11 @@ var lastRules = []store.Rule{
 	{Return: 3, Method: store.Base, Time: 60, Base: 8, Count: 12, Weight: 1},
 	{Return: 4, Method: store.Leak, Time: 60, Count: 20, Weight: 1},
 	{Return: 5, Method: store.Token, Time: 60, Count: 10, Burst: 20, Weight: 1},
+	{Return: 6, Method: store.Count, Unit: store.Hour, Count: 20, Weight: 1},
+	{Return: 7, Method: store.Count, Time: 60, Count: 20, Weight: 1, Overdraft: true},
+	{Return: 8, Method: store.Leak, Time: 60, Count: 20, Weight: 1, Overdraft: true},
+	{Return: 9, Method: store.Token, Time: 60, Count: 10, Burst: 20, Weight: 3, Overdraft: true},
+	{Return: 10, Method: store.Token, Time: 60, Count: 10, Burst: 20, Weight: 1, Wait: 30_000},
 }
 
 // TestLastStateIsWhereACounterStarts takes hits of one store at random times and

@@ -12,10 +12,10 @@ import (
 // run at which enough hits have left or were given back. The numbers wrap around
 // at 2^53.
 type slide struct {
-	before int64 // number of all hits before the oldest run
+	before int64 // number of all hits before the oldest run; -1 if the slide is a ban
 	older  []run // all runs except the newest; elements are never changed, see refund
 	newest run   // at is 0 if there is none
-	gone   int64 // the instant at which the newest run leaves
+	gone   int64 // the instant at which the newest run leaves, or the ban ends
 }
 
 // run is the hits of one millisecond.
@@ -77,6 +77,14 @@ func forward(from, n int64) int64 {
 	return from + n
 }
 
+// back returns the number that precedes upTo by n hits.
+func back(upTo, n int64) int64 {
+	if upTo < n {
+		return upTo - n + round
+	}
+	return upTo - n
+}
+
 // live returns the first run that has not left at now, and the hits from there
 // on. None remain from the instant gone on, which the time of the rule that
 // counted last sets, even if r has a longer time: Redis may have dropped the
@@ -96,10 +104,15 @@ func (s *slide) live(r *store.Rule, now int64) (first int, hits int64) {
 	return first, between(s.upTo(first), s.newest.upTo)
 }
 
-func (s *slide) read(r *store.Rule, t moment) reading {
+func (s *slide) read(r *store.Rule, t *moment, got *reading) {
+	if s.banned(t.now) {
+		*got = banReading(r, s.gone-t.now)
+		return
+	}
 	first, hits := s.live(r, t.now)
-	got := reading{
-		admits:    r.Weight <= r.Count-hits,
+	need := needed(r)
+	*got = reading{
+		admits:    need <= r.Count-hits,
 		limit:     r.Count,
 		remaining: max(r.Count-hits, 0),
 		retry:     never,
@@ -108,11 +121,10 @@ func (s *slide) read(r *store.Rule, t moment) reading {
 	if hits > 0 {
 		got.reset = s.newest.at + r.Time*1000 - t.now
 	}
-	if !got.admits && r.Weight <= r.Count {
-		i := s.reaching(first, hits+r.Weight-r.Count)
+	if !got.admits && need <= r.Count {
+		i := s.reaching(first, hits-(r.Count-need))
 		got.retry = s.run(i).at + r.Time*1000 - t.now
 	}
-	return got
 }
 
 // reaching returns the first run at which the hits from the run first on add up
@@ -124,8 +136,8 @@ func (s *slide) reaching(first int, n int64) int {
 	})
 }
 
-func (s *slide) add(r *store.Rule, t moment) {
-	if r.Weight == 0 {
+func (s *slide) add(r *store.Rule, t *moment) {
+	if r.Weight == 0 || s.banned(t.now) {
 		return
 	}
 	hits := s.prune(r, t.now)
@@ -166,8 +178,8 @@ func (s *slide) prune(r *store.Rule, now int64) int64 {
 	return hits
 }
 
-func (s *slide) refund(r *store.Rule, t moment) {
-	if r.Weight == 0 {
+func (s *slide) refund(r *store.Rule, t *moment) {
+	if r.Weight == 0 || s.before < 0 {
 		return
 	}
 	hits := s.prune(r, t.now)
@@ -182,6 +194,41 @@ func (s *slide) refund(r *store.Rule, t moment) {
 	// copy of this slide still refers to the runs that follow.
 	s.older = s.older[:last:last]
 	s.gone = s.newest.at + r.Time*1000
+}
+
+func (s *slide) banned(now int64) bool { return s.before < 0 && now < s.gone }
+
+func (s *slide) ban(end int64) { *s = slide{before: -1, gone: end} }
+
+// giveBack subtracts what a take counted from the run of its instant, which may have
+// left or joined another one since.
+func (s *slide) giveBack(c *taken, t *moment) {
+	if s.before < 0 || s.prune(&c.rule, t.now) == 0 {
+		return
+	}
+	n := s.runs()
+	at := sort.Search(n, func(i int) bool { return s.run(i).at >= c.at })
+	if at == n || s.run(at).at != c.at {
+		return
+	}
+	hits := between(s.upTo(at), s.run(at).upTo)
+	less := min(c.window.hits, hits)
+	left := make([]run, 0, n) // elements are never changed
+	left = append(left, s.older[:at]...)
+	for i := at; i < n; i++ {
+		one := s.run(i)
+		one.upTo = back(one.upTo, less)
+		if i > at || less < hits {
+			left = append(left, one)
+		}
+	}
+	if len(left) == 0 {
+		*s = slide{}
+		return
+	}
+	last := len(left) - 1
+	s.older, s.newest = left[:last:last], left[last]
+	s.gone = s.newest.at + c.rule.Time*1000
 }
 
 func (s *slide) until() int64 { return s.gone }

@@ -1,12 +1,13 @@
 // Package memory keeps counters in this process.
 //
-// A plan is one atomic step (step.go) under the locks of its counters, which are
-// spread over 64 shards. Each method has a type of counter: window for count
-// (count.go), daily for base, slide for leak, bucket for token; counter.go has
-// what they share. The number of identities is bounded: identities beyond it
-// share counters (spill.go), and counters that have ended are swept as the store
-// is used (sweep.go). Seed takes over what
-// another store answered: refusals (seed.go) and other states (last.go).
+// A plan is one atomic step (step.go, walk.go) under the locks of its counters, which
+// are spread over 64 shards. Each method has a type of counter: window for count
+// (count.go), daily for base, slide for leak, bucket for token; counter.go has what they
+// share. A refused take leaves overdrafts and bans (lasting.go), and Cancel gives back a
+// take that waits for its turn (undo.go). The number of identities is bounded:
+// identities beyond it share counters (spill.go), and counters that have ended are swept
+// as the store is used (sweep.go). Seed takes over what another store answered: refusals
+// and bans (seed.go) and other states (last.go).
 package memory
 
 import (
@@ -48,7 +49,10 @@ type Store struct {
 	last     atomic.Pointer[states]
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Canceler = (*Store)(nil)
+)
 
 // Options configure a Store.
 type Options struct {
@@ -126,7 +130,7 @@ func (m *Store) evaluate(p *store.Plan, a *store.Answers) {
 
 // moment returns the time at which the plan is decided.
 func (m *Store) moment(p *store.Plan) moment {
-	t := moment{now: p.Now, zone: p.Zone, calendar: &m.calendar}
+	t := moment{now: p.Now, patience: p.Patience, update: p.Op == store.Update, zone: p.Zone, calendar: &m.calendar}
 	if t.now == 0 {
 		t.now = m.clock()
 	}

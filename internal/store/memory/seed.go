@@ -23,19 +23,44 @@ const maxSeeded = 1024
 // Times are durations from now: the clock of the other store may differ.
 func (m *Store) Seed(p *store.Plan, a *store.Answers) {
 	for i := range a.Sets {
-		if a.Sets[i].Reporter < 0 {
+		one := &a.Sets[i]
+		if one.Reporter < 0 {
 			continue
 		}
-		if a.Sets[i].Decider < 0 || a.Sets[i].Retry <= 0 || p.Sets[i].Refund {
-			m.record(p, i, &a.Sets[i], a.Now)
-			continue
+		r := &p.Sets[i].Rules[one.Reporter]
+		switch {
+		case p.Op == store.Reset:
+			m.forget(r)
+		case one.Banned:
+			m.forget(r) // also the hits before the ban
+			m.seedRefusal(p, r, one)
+		case one.Decider < 0 || one.Retry <= 0 || p.Sets[i].Refund:
+			m.record(p, i, one, a.Now)
+		default:
+			m.seedRefusal(p, r, one)
 		}
-		m.seedRefusal(p, &p.Sets[i].Rules[a.Sets[i].Decider], &a.Sets[i])
+	}
+}
+
+// forget deletes the rule's counter and the last state of another store: it was reset
+// there, or banned.
+func (m *Store) forget(r *store.Rule) {
+	subject, _ := m.keptUnder(r.Subject, nil)
+	hash := maphash.Bytes(m.seed, subject)
+	s := &m.shards[hash%shards]
+	s.Lock()
+	s.forget(subject, r)
+	s.Unlock()
+	if last := m.last.Load(); last != nil {
+		last.take(nameOf(hash, r), 0)
 	}
 }
 
 func (m *Store) seedRefusal(p *store.Plan, r *store.Rule, a *store.Answer) {
-	t := m.moment(p)
+	from := m.steps.Get().(*step) // for its moment
+	defer m.steps.Put(from)
+	from.at = m.moment(p)
+	t := &from.at
 	subject, _ := m.keptUnder(r.Subject, nil)
 	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
 	s.Lock()
@@ -88,14 +113,18 @@ func (s *shard) forgetCounted() {
 }
 
 // seed sets the window to the hits and the end that a refusal reports.
-func (w *window) seed(_ *store.Rule, a *store.Answer, t moment) {
+func (w *window) seed(_ *store.Rule, a *store.Answer, t *moment) {
+	if a.Banned {
+		w.ban(t.now + a.Reset)
+		return
+	}
 	*w = window{hits: a.Limit - a.Remaining, opened: t.now, end: t.now + a.Reset}
 }
 
 // seed sets both windows. The answer does not contain the day's free hits once
 // they are used up, nor the second window before that: then it becomes as full as
 // it must be to refuse.
-func (d *daily) seed(r *store.Rule, a *store.Answer, t moment) {
+func (d *daily) seed(r *store.Rule, a *store.Answer, t *moment) {
 	if !a.Daily {
 		d.today = window{hits: r.Base, end: t.dayEnd()}
 		d.second = window{hits: a.Limit - a.Remaining, end: t.now + a.Retry}
@@ -112,13 +141,17 @@ const sameRefusal = 5
 
 // seed sets two runs: the hits that must leave before the weight fits, and all
 // others, as if they were counted with the newest.
-func (s *slide) seed(r *store.Rule, a *store.Answer, t moment) {
+func (s *slide) seed(r *store.Rule, a *store.Answer, t *moment) {
+	if a.Banned {
+		s.ban(t.now + a.Reset)
+		return
+	}
 	gone := t.now + a.Reset
 	if late := gone - s.gone; -sameRefusal <= late && late <= sameRefusal {
 		return // no hit was counted since
 	}
 	hits := a.Limit - a.Remaining
-	first := max(hits+r.Weight-r.Count, 1)
+	first := max(hits-(r.Count-needed(r)), 1)
 	newest := max(gone-r.Time*1000, 1)
 	oldest := max(t.now+a.Retry-r.Time*1000, 1)
 	*s = slide{newest: run{newest, hits}, gone: gone}
@@ -128,9 +161,10 @@ func (s *slide) seed(r *store.Rule, a *store.Answer, t moment) {
 }
 
 // seed sets the level so that the weight fits at the instant that the answer states.
-func (b *bucket) seed(r *store.Rule, a *store.Answer, t moment) {
-	size, level := sizeOf(r), min(r.Weight*r.Time*1000, sizeOf(r))
-	if refill := refillOf(r); a.Retry < ceilDiv(mostBelow-(size-level), refill) {
+func (b *bucket) seed(r *store.Rule, a *store.Answer, t *moment) {
+	size, unit, refill := sizeOf(r), r.Time*1000, refillOf(r)
+	level := min(needed(r), size/unit) * unit
+	if a.Retry < ceilDiv(mostBelow-(size-level), refill) {
 		level -= a.Retry * refill
 	} else {
 		level = size - mostBelow

@@ -26,10 +26,22 @@ func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 			Time: rapid.Int64Range(1, 100).Draw(rt, "time"), Count: rapid.Int64Range(1, 8).Draw(rt, "count"),
 			Base: rapid.Int64Range(1, 4).Draw(rt, "base"), Burst: rapid.Int64Range(1, 8).Draw(rt, "burst"),
 		}
+		switch word := rapid.IntRange(0, 3).Draw(rt, "word"); {
+		case word == 1 && r.Method != store.Base:
+			r.Overdraft = true
+		case word == 2 && (r.Method == store.Count || r.Method == store.Leak):
+			r.Ban = rapid.Int64Range(1, 100).Draw(rt, "ban")
+		case word == 2 && r.Method == store.Token:
+			r.Wait = rapid.Int64Range(1, 10_000).Draw(rt, "wait")
+		case word == 3 && r.Method == store.Count:
+			r.Unit = rapid.SampledFrom([]store.Unit{store.Epoch, store.Minute, store.Hour}).Draw(rt, "unit")
+		}
 		var a store.Answers
 		take := func(m *Store, weight int64) store.Answer {
 			r.Weight = weight
-			if err := m.Evaluate(context.Background(), one(store.Take, 0, r), &a); err != nil {
+			p := one(store.Take, 0, r)
+			p.Patience = r.Wait
+			if err := m.Evaluate(context.Background(), p, &a); err != nil {
 				rt.Fatal(err)
 			}
 			return a.Sets[0]
@@ -139,6 +151,77 @@ func TestForgetCountedKeepsSeededRefusals(t *testing.T) {
 	}
 	if n := m.Identities(); n != 1 {
 		t.Errorf("%d identities are kept; want the one that was seeded", n)
+	}
+}
+
+// TestSeededBans checks that a ban of another store holds here until its end, and that
+// nothing of what was counted before returns then.
+func TestSeededBans(t *testing.T) {
+	for _, r := range []store.Rule{
+		{Return: 1, Method: store.Count, Time: 600, Count: 1, Weight: 1, Ban: 30},
+		{Return: 2, Method: store.Leak, Time: 600, Count: 1, Weight: 1, Ban: 30},
+		{Return: 3, Method: store.Count, Unit: store.Month, Count: 1, Weight: 1, Ban: 30},
+	} {
+		r.Subject = []byte("u")
+		now := int64(1_793_505_600_000)
+		clock := func() int64 { return now }
+		from, to := New(Options{Clock: clock}), New(Options{Clock: clock})
+		answer := func(op store.Op) store.Answer { // of the other store, which seeds this one
+			a := evaluateOne(t, from, op, r)
+			seedOne(to, op, r, &a)
+			return a.Sets[0]
+		}
+		evaluateOne(t, to, store.Take, r) // counted here too
+		if a := answer(store.Take); a.Decider >= 0 {
+			t.Fatalf("%+v: %+v; want it admitted", r, a)
+		}
+		if a := answer(store.Take); !a.Banned {
+			t.Fatalf("%+v: %+v; want a ban", r, a)
+		}
+		r.Weight = 0
+		now += 29_999
+		if a := evaluateOne(t, to, store.Take, r).Sets[0]; !a.Banned || a.Retry != 1 || a.Decider != 0 {
+			t.Errorf("%+v: %+v; want it banned for a millisecond more", r, a)
+		}
+		r.Weight = 1
+		now++
+		if a := evaluateOne(t, to, store.Take, r).Sets[0]; a.Decider >= 0 {
+			t.Errorf("%+v: %+v; want it admitted after the ban", r, a)
+		}
+		now = 1_793_505_600_000 + 60_000
+		answer(store.Take)
+		answer(store.Take)
+		answer(store.Reset)
+		if a := evaluateOne(t, to, store.Take, r).Sets[0]; a.Decider >= 0 {
+			t.Errorf("%+v: %+v; want it admitted after a reset lifted the ban", r, a)
+		}
+	}
+}
+
+// TestSharedCountersBanNobody checks that a subject that shares a counter in a full
+// store bans none of the others.
+func TestSharedCountersBanNobody(t *testing.T) {
+	s := newClocked(1)
+	r := store.Rule{Return: 1, Method: store.Count, Time: 10, Count: 1, Weight: 1, Ban: 600}
+	for i := range 2000 {
+		r.Subject = fmt.Appendf(nil, "%d", i%1000)
+		s.admits(t, store.Take, r)
+	}
+	banned := 0
+	for i := range 1000 {
+		r.Subject = fmt.Appendf(nil, "%d", i)
+		s.admits(t, store.Browse, r)
+		if s.a.Sets[0].Banned {
+			banned++
+		}
+	}
+	if banned > shards {
+		t.Errorf("%d identities are banned; want at most the %d with counters of their own", banned, shards)
+	}
+	s.now += 10_000
+	r.Subject = []byte("another")
+	if !s.admits(t, store.Browse, r) {
+		t.Error("an identity that shares a counter stays refused after its window")
 	}
 }
 

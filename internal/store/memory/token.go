@@ -69,31 +69,38 @@ func (b *bucket) convert(r *store.Rule) int64 {
 	return tokens * unit
 }
 
-func (b *bucket) read(r *store.Rule, t moment) reading {
+func (b *bucket) read(r *store.Rule, t *moment, got *reading) {
 	unit, burst := r.Time*1000, burstOf(r)
 	level := b.levelAt(r, t.now)
-	tokens := floorDiv(level, unit)
-	got := reading{
-		admits:    r.Weight <= tokens,
+	tokens, need := floorDiv(level, unit), needed(r)
+	*got = reading{
+		admits:    need <= tokens,
 		limit:     burst,
 		remaining: max(tokens, 0),
 		reset:     ceilDiv(burst*unit-level, refillOf(r)),
 		retry:     never,
 		hits:      burst - tokens,
 	}
-	if !got.admits && r.Weight <= burst {
-		got.retry = ceilDiv(r.Weight*unit-level, refillOf(r))
+	if !got.admits && need <= burst {
+		got.retry = ceilDiv(need*unit-level, refillOf(r))
+		if got.retry <= min(r.Wait, t.patience) {
+			got.admits, got.wait = true, got.retry
+		}
 	}
-	return got
 }
 
-// add takes the rule's weight from the bucket; an empty one gets no emptier.
-func (b *bucket) add(r *store.Rule, t moment) {
+// add takes the rule's weight from the bucket. Only a rule with overdraft and a take
+// that waits go below empty; others leave what is below as it is.
+func (b *bucket) add(r *store.Rule, t *moment) {
 	if r.Weight == 0 {
 		return
 	}
 	level := b.levelAt(r, t.now)
-	b.set(less(level, r, min(level, 0)), r, t.now)
+	least := min(level, 0)
+	if r.Overdraft || r.Wait > 0 && !t.update {
+		least = sizeOf(r) - mostBelow
+	}
+	b.set(less(level, r, least), r, t.now)
 }
 
 // less returns the level without the rule's weight, but not less than least.
@@ -105,7 +112,7 @@ func less(level int64, r *store.Rule, least int64) int64 {
 	return level - r.Weight*unit
 }
 
-func (b *bucket) refund(r *store.Rule, t moment) {
+func (b *bucket) refund(r *store.Rule, t *moment) {
 	level, size, unit := b.levelAt(r, t.now), sizeOf(r), r.Time*1000
 	switch {
 	case level == size:
@@ -122,6 +129,27 @@ func (b *bucket) refund(r *store.Rule, t moment) {
 func (b *bucket) set(level int64, r *store.Rule, now int64) {
 	at := max(now, b.at)
 	*b = bucket{level, at, r.Time * 1000, at + ceilDiv(sizeOf(r)-level, refillOf(r))}
+}
+
+func (b *bucket) banned(int64) bool { return false }
+
+func (b *bucket) ban(int64) {}
+
+// giveBack gives back what a take took, less what would have overflowed since if
+// nobody else had taken: too strict for a while if somebody has, never too lax.
+func (b *bucket) giveBack(c *taken, t *moment) {
+	r := &c.rule
+	level, size, n := b.levelAt(r, t.now), sizeOf(r), c.window.hits
+	if elapsed := t.now - c.at; elapsed > 0 {
+		missing := size - c.level
+		if elapsed >= ceilDiv(missing+n, refillOf(r)) {
+			return // all would have overflowed
+		}
+		n -= max(refillOf(r)*elapsed-missing, 0)
+	}
+	if level < size && n > 0 {
+		b.set(min(level+n, size), r, t.now)
+	}
 }
 
 func (b *bucket) until() int64 { return b.full }

@@ -16,6 +16,3 @@ const (
 // NotInRedis are the features that the stores in Redis do not have. Tests of these
 // stores draw no rules that need them.
 const NotInRedis = Overdraft | Ban | Wait
-
-// NotInMemory are the features that the store in process does not have.
-const NotInMemory = Overdraft | Ban | Wait

@@ -19,10 +19,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 }
 
 // RunAll is Run for a store with all features.
-func RunAll(t *testing.T, open func(t *testing.T) store.Store) { run(t, NotInMemory, open) }
+func RunAll(t *testing.T, open func(t *testing.T) store.Store) { run(t, 0, open) }
 
 func run(t *testing.T, without Feature, open func(t *testing.T) store.Store) {
-	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers} {
+	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers, overdrafts, bans, waits} {
 		for _, b := range table {
 			if b.needs&without == 0 {
 				t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
@@ -40,8 +40,10 @@ type behavior struct {
 	name  string
 	zone  string // Asia/Shanghai unless stated
 	begin int64  // noon of 1 June 2026 in Asia/Shanghai unless stated
-	needs Feature
-	steps []step
+	// patience is the longest wait of all callers, in ms; a minute unless stated.
+	patience int64
+	needs    Feature
+	steps    []step
 }
 
 // step is one plan and the expected answers, one line per set; see describe.
@@ -51,6 +53,9 @@ type step struct {
 	sets []store.Set
 	want []string
 }
+
+// cancel is a step that cancels the last take that waits.
+const cancel store.Op = 100
 
 const noon = 1_780_286_400_000
 
@@ -67,8 +72,16 @@ func (b *behavior) run(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	var a store.Answers // reused: an answer must not leak into the next step
+	var waits waitingTake
 	for i, st := range b.steps {
-		p := &store.Plan{Op: st.op, Now: begin + st.at, Zone: zone, Sets: st.sets}
+		if st.op == cancel {
+			waits.cancel(t, s, begin+st.at)
+			continue
+		}
+		p := &store.Plan{Op: st.op, Now: begin + st.at, Zone: zone, Sets: st.sets, Patience: max(b.patience, 0)}
+		if b.patience == 0 {
+			p.Patience = 60_000
+		}
 		if err := s.Evaluate(context.Background(), p, &a); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
@@ -79,9 +92,32 @@ func (b *behavior) run(t *testing.T, s store.Store) {
 		for j := range a.Sets {
 			got[j] = describe(&a.Sets[j])
 		}
+		if a.Wait > 0 {
+			got = append(got, fmt.Sprintf("wait %d, set %d rule %d", a.Wait, a.Waiter[0], a.Waiter[1]))
+		}
+		if (a.Undo != nil) != (a.Wait > 0 && p.Op != store.Browse) {
+			t.Errorf("step %d: a wait of %d ms, and Undo is %v", i, a.Wait, a.Undo)
+		}
+		if a.Undo != nil {
+			waits = waitingTake{p, store.Answers{Undo: a.Undo}}
+		}
 		if !slices.Equal(got, st.want) {
 			t.Fatalf("step %d, at %d:\n got %s\nwant %s", i, st.at, strings.Join(got, "\n     "), strings.Join(st.want, "\n     "))
 		}
+	}
+}
+
+// waitingTake is a take that waits for its turn.
+type waitingTake struct {
+	plan    *store.Plan
+	answers store.Answers
+}
+
+func (w *waitingTake) cancel(t *testing.T, s store.Store, now int64) {
+	t.Helper()
+	w.plan.Now = now
+	if err := s.(store.Canceler).Cancel(context.Background(), w.plan, &w.answers); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -105,6 +141,9 @@ func describe(a *store.Answer) string {
 		fmt.Fprintf(b, "; rule %d: %d of %d", a.Reporter, a.Remaining, a.Limit)
 		if a.Daily {
 			b.WriteString(" today")
+		}
+		if a.Banned {
+			b.WriteString(" banned")
 		}
 		fmt.Fprintf(b, ", reset %d", a.Reset)
 	}

@@ -41,7 +41,7 @@ func Compare(t *testing.T, open func() (s store.Store, end func())) {
 // CompareAll is Compare for a store with all features.
 func CompareAll(t *testing.T, open func() (s store.Store, end func())) {
 	t.Helper()
-	compare(t, storetest.NotInMemory, open)
+	compare(t, 0, open)
 }
 
 func compare(t *testing.T, without storetest.Feature, open func() (s store.Store, end func())) {

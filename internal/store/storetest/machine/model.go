@@ -65,8 +65,8 @@ func (m *Model) Evaluate(p *store.Plan) []store.Answer {
 		answers[i], refused[i] = e.take(i)
 	}
 	if !slices.Contains(refused, true) {
-		if m.Wait, m.Waiter = e.wait, e.waiter; m.Wait > 0 {
-			m.Taken = e.taken
+		if m.Wait, m.Waiter = e.wait, e.waiter; m.Wait > 0 { // which may have counted nothing
+			m.Taken = append([]Taken{}, e.taken...)
 		}
 		return answers
 	}

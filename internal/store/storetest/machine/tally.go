@@ -128,12 +128,12 @@ func cancelWindow(list []hits, opened, closes int64, before []hits, openedBefore
 
 // cancelLeak removes the hits of the take's own instant, as far as they are there.
 func (t *tally) cancelLeak(c *Taken, now int64) {
-	if len(c.after.hits) == 0 {
-		return // the take opened a ban
+	if len(c.after.hits) == 0 || t.banned > 0 {
+		return // the take opened a ban, or another did later
 	}
-	last := c.after.hits[len(c.after.hits)-1]
-	n := last.n
 	t.forget(c.rule, now)
+	last, before := c.after.hits[len(c.after.hits)-1], sum(t.hits)
+	n := last.n
 	t.hits = slices.Clone(t.hits)
 	for i := len(t.hits) - 1; i >= 0; i-- {
 		if t.hits[i].at == last.at {
@@ -143,5 +143,7 @@ func (t *tally) cancelLeak(c *Taken, now int64) {
 		}
 	}
 	t.hits = slices.DeleteFunc(t.hits, func(h hits) bool { return h.n == 0 })
-	t.settle(c.rule)
+	if left := sum(t.hits); left < before || left == 0 {
+		t.settle(c.rule)
+	}
 }
