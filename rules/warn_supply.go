@@ -14,6 +14,9 @@ func (p *parser) warnSupply(s *supply) {
 	names := slices.Concat(derivedNames, p.declaredNames())
 	reported := make(map[string]bool)
 	for _, d := range p.rules {
+		if _, selects := d.doors(); !selects && !p.isForGateways() {
+			continue
+		}
 		for i, c := range d.Conditions {
 			if !reported[c.Name] && p.lacks(d.Rule, c.Name, s) {
 				reported[c.Name] = true
@@ -96,6 +99,9 @@ func (p *parser) warnUnsupplied(name string, at span, names []string) {
 // warnConstants reports conditions that no value of [routes] satisfies, on parameters
 // that nothing else supplies.
 func (p *parser) warnConstants(s *supply) {
+	if len(s.constants) == 0 {
+		return
+	}
 	for _, d := range p.rules {
 		if d.isForOwnParams() {
 			continue

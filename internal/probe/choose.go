@@ -44,7 +44,7 @@ func (p *prober) checkChoices(ctx context.Context, send try) {
 		}
 	}
 	if len(list) > 0 && len(p.report.Items) == notes {
-		p.ok("choosing", "other values of %s are refused", plural(len(list), "source"))
+		p.ok("varying", "other values of %s are refused", plural(len(list), "source"))
 	}
 }
 

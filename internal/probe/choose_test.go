@@ -55,7 +55,7 @@ func TestProbeVariesWhatClientsChoose(t *testing.T) {
 		"nothing is trusted": {
 			nil, "uid=ann; theme=1",
 			[]probe.Source{{Kind: probe.Header, Name: "x-api-key"}},
-			[]string{"ok    choosing     other values of 4 sources are refused\n"}, []string{"note  choosing"},
+			[]string{"ok    varying      other values of 4 sources are refused\n"}, []string{"note  choosing"},
 		},
 		"a cookie": {
 			byCookie("uid"), "uid=ann; theme=1", nil,
