@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // derived are the files of compose that are samples with other addresses. UPDATE=1 go
@@ -50,6 +53,51 @@ func TestFilesOfComposeAreTheSamples(t *testing.T) {
 		if diff := cmp.Diff(text, read(t, d.file)); diff != "" {
 			t.Errorf("%s differs from %s; run UPDATE=1 go test ./e2e/install:\n%s", d.file, d.sample, diff)
 		}
+	}
+}
+
+// The settings of the instances in the compose file are valid, and Prometheus presents
+// their token.
+func TestSettingsOfCompose(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string
+			Volumes     []string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/compose/compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	instances := 0
+	for name, service := range file.Services {
+		for _, volume := range service.Volumes {
+			path, _, _ := strings.Cut(volume, ":")
+			if _, err := os.Stat(filepath.Join("deploy/compose", path)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if !strings.HasPrefix(name, "koalagate-") {
+			continue
+		}
+		instances++
+		var environ []string
+		for key, value := range service.Environment {
+			// ${NAME:-default} without NAME
+			if _, standard, found := strings.Cut(value, ":-"); found {
+				value = strings.TrimSuffix(standard, "}")
+			}
+			environ = append(environ, key+"="+value)
+		}
+		loaded, err := config.Load(config.Input{Environ: environ})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !strings.Contains(read(t, "deploy/compose/prometheus.yaml"), "credentials: "+loaded.AdminToken.Reveal()+"\n") {
+			t.Errorf("Prometheus presents another token than that of %s", name)
+		}
+	}
+	if instances != 2 {
+		t.Errorf("%d instances, want 2", instances)
 	}
 }
 
