@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,16 +24,20 @@ var derived = []struct {
 		{"address: 127.0.0.1, port_value: 10000", "address: 0.0.0.0, port_value: 10000"},
 		{"  - name: koalagate\n    type: STATIC\n", "  - name: koalagate\n    type: STRICT_DNS\n"},
 		{"  - name: app\n    type: STATIC\n", "  - name: app\n    type: STRICT_DNS\n"},
-		{"        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 9191 } } }\n",
+		{
+			"        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 9191 } } }\n",
 			"        - endpoint: { address: { socket_address: { address: koalagate-1, port_value: 9191 } } }\n" +
-				"        - endpoint: { address: { socket_address: { address: koalagate-2, port_value: 9191 } } }\n"},
+				"        - endpoint: { address: { socket_address: { address: koalagate-2, port_value: 9191 } } }\n",
+		},
 		{"address: 127.0.0.1, port_value: 8000", "address: app, port_value: 8000"},
 	}},
 	{"nginx/nginx.conf", "deploy/compose/nginx.conf", [][2]string{
 		{"# nginx checks every request", "# Derived from nginx/nginx.conf for compose.yaml; change it there.\n#\n# nginx checks every request"},
 		{"listen 127.0.0.1:8080;", "listen 8080;"},
-		{"    server 127.0.0.1:9981 max_fails=3 fail_timeout=2s;\n",
-			"    server koalagate-1:9981 max_fails=3 fail_timeout=2s;\n    server koalagate-2:9981 max_fails=3 fail_timeout=2s;\n"},
+		{
+			"    server 127.0.0.1:9981 max_fails=3 fail_timeout=2s;\n",
+			"    server koalagate-1:9981 max_fails=3 fail_timeout=2s;\n    server koalagate-2:9981 max_fails=3 fail_timeout=2s;\n",
+		},
 		{"server 127.0.0.1:8000;", "server app:8000;"},
 	}},
 }
@@ -113,11 +118,12 @@ func TestCompose(t *testing.T) {
 	hosts, types, conf := filepath.Join(dir, "hosts"), filepath.Join(dir, "mime.types"), filepath.Join(dir, "nginx.conf")
 	write(t, hosts, "127.0.0.1 localhost koalagate-1 koalagate-2 app\n")
 	write(t, types, "types {}\n")
-	temporary := "http {\n"
+	var temporary strings.Builder
+	temporary.WriteString("http {\n")
 	for _, part := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		temporary += part + "_temp_path " + dir + "/" + part + ";\n"
+		fmt.Fprintf(&temporary, "%s_temp_path %s/%s;\n", part, dir, part)
 	}
-	write(t, conf, strings.NewReplacer("http {\n", temporary, "/etc/nginx/mime.types", types, "/var/log/nginx/", dir+"/").Replace(read(t, "deploy/compose/nginx.conf")))
+	write(t, conf, strings.NewReplacer("http {\n", temporary.String(), "/etc/nginx/mime.types", types, "/var/log/nginx/", dir+"/").Replace(read(t, "deploy/compose/nginx.conf")))
 	nginx := "mount --bind " + hosts + " /etc/hosts && exec nginx -t -q -c " + conf + " -g 'pid " + dir + "/pid; error_log stderr;'"
 	run(t, nil, "unshare", "--mount", "sh", "-c", nginx)
 }
