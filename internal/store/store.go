@@ -141,6 +141,18 @@ type Rule struct {
 // layout in Redis.
 func (r *Rule) Tag() int64 { return r.Return*8 + int64(r.Method) }
 
+// Waits reports whether a rule of the plan has a Wait.
+func (p *Plan) Waits() bool {
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if p.Sets[i].Rules[j].Wait > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Store evaluates plans.
 type Store interface {
 	// Evaluate carries out the plan as one atomic step and fills a. An error

@@ -113,6 +113,9 @@ func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int6
 		b.uses = b.uses[:from]
 	}
 	b.body.add(int64(number))
+	if c.waits {
+		b.body.add(c.patience)
+	}
 	for i := range c.keys {
 		k := &c.keys[i]
 		b.body.add(int64(c.names[k.subject].number))

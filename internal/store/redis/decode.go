@@ -29,7 +29,11 @@ const (
 	answerDaily    = 2
 	answerRefusals = 4
 	answerHits     = 8
+	answerBanned   = 32
 )
+
+// neverRetry is store.Never in a reply.
+const neverRetry = 1 << 55
 
 // withoutPanics returns a function that calls f and drops its panics; nil for nil.
 func withoutPanics(f func(key string)) func(key string) {
@@ -86,8 +90,8 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 			for range c.sets {
 				r.skipAnswer()
 			}
-			r.skipUndos(len(c.keys))
 		}
+		r.skipTurn(c)
 		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
 	}
 	for len(r.rest) > 0 && !r.bad {
@@ -109,7 +113,30 @@ func (c *Call) Read(p *store.Plan, a *store.Answers) error {
 	for i := range p.Sets {
 		r.answer(&a.Sets[i], p.Sets[i].Rules)
 	}
+	if c.waits && r.wait(a) && c.takes() {
+		a.Undo = &turn{r.undos(len(c.keys))}
+	}
 	return r.err()
+}
+
+// wait reads the wait behind the answers, and reports whether there is one.
+func (r *reader) wait(a *store.Answers) bool {
+	if a.Wait = int64(r.uint(4)); a.Wait == 0 {
+		return false
+	}
+	a.Waiter = [2]int{int(r.uint(2)), int(r.uint(2))}
+	return !r.bad
+}
+
+// skipTurn skips the wait behind the answers to a call, and the undo records.
+func (r *reader) skipTurn(c *Call) {
+	waits := c.waits && r.uint(4) > 0
+	if waits {
+		r.skip(2 + 2)
+	}
+	if c.wants || waits && c.takes() {
+		r.skipUndos(len(c.keys))
+	}
 }
 
 // reader reads numbers of fixed widths. After the first error all are 0.
@@ -172,13 +199,15 @@ func (r *reader) answer(a *store.Answer, rules []store.Rule) {
 		return
 	}
 	a.Remaining, a.Reset = int64(r.uint(7)), int64(r.uint(7))
-	a.Daily = flags&answerDaily != 0
+	a.Daily, a.Banned = flags&answerDaily != 0, flags&answerBanned != 0
 	if a.Reporter >= 0 {
 		a.Limit = limit(&rules[a.Reporter], a.Daily)
 	}
 	if flags&answerDecided != 0 {
 		a.Decider = a.Reporter
-		a.Retry = int64(r.uint(7)) - 1
+		if a.Retry = int64(r.uint(7)); a.Retry == neverRetry {
+			a.Retry = store.Never
+		}
 	}
 	if flags&answerRefusals != 0 {
 		for n := r.uint(2); n > 0 && !r.bad; n-- {

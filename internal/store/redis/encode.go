@@ -33,16 +33,19 @@ type Call struct {
 	keys  []keys  // one per rule, set by set
 	texts []byte  // the texts of the names, concatenated
 	// periods are the calendar units of the rules, each once.
-	periods []store.Period
-	counts  bool // the short path of lua/counts.lua may carry it out
-	answer  outcome
-	memory  remembering
-	begin   string   // of the keys
-	op      store.Op // the plan's, or giveBack
-	undo    []Undo   // one per rule, set by set; only of giveBack
-	wants   bool     // undo records, and the answers of a browse
-	bare    bool     // the logs are not named
-	logs    bool     // a rule is a leak rule
+	periods  []store.Period
+	counts   bool // the short path of lua/counts.lua may carry it out
+	answer   outcome
+	memory   remembering
+	begin    string   // of the keys
+	op       store.Op // the plan's, or giveBack
+	undo     []Undo   // one per rule, set by set; only of giveBack
+	wants    bool     // undo records, and the answers of a browse
+	bare     bool     // the logs are not named
+	logs     bool     // a rule is a leak rule
+	waits    bool     // a rule may wait, and the operation decides
+	lasts    bool     // a refused take may write: a rule has an overdraft or a ban
+	patience int64    // of the caller, in ms
 
 	start, end time.Time // of the time that the caller has
 	time       allowance // not used by the parts of a split plan
@@ -82,10 +85,13 @@ func (n *numbers) MarshalBinary() ([]byte, error) { return n.bytes, nil }
 
 // Flags of sets and rules in a shape.
 const (
-	setRefund  = 1
-	setAllows  = 2
-	ruleShadow = 1
-	ruleAllows = 2
+	setRefund     = 1
+	setAllows     = 2
+	ruleShadow    = 1
+	ruleAllows    = 2
+	ruleOverdraft = 4
+	ruleBans      = 8
+	ruleWaits     = 16
 )
 
 // nameSeed makes hash collisions of identities unpredictable for clients.
@@ -143,11 +149,8 @@ func (c *Call) fill() {
 	c.logs, c.counts = false, c.op == store.Take && !c.wants
 	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
-	if c.wants {
-		c.shape.add(int64(c.op) + wantsUndo)
-	} else {
-		c.shape.add(int64(c.op))
-	}
+	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
+	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait))
 	c.shape.add(int64(len(p.Sets)))
 	var before *store.Rule
 	for i := range p.Sets {
@@ -198,8 +201,22 @@ func (c *Call) rule(r *store.Rule) {
 		c.shape.add(r.Count)
 		c.shape.add(r.Burst)
 	}
-	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows))
+	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows) |
+		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits))
+	if r.Ban > 0 {
+		c.shape.add(r.Ban * 1000)
+	}
+	if r.Wait > 0 {
+		c.shape.add(r.Wait)
+	}
+	c.lasts = c.lasts || r.Overdraft || r.Ban > 0
 }
+
+// takes reports whether the call is a take.
+func (c *Call) takes() bool { return c.op == store.Take || c.op == store.CompleteTake }
+
+// decides reports whether the verdict of a rule matters to the call.
+func (c *Call) decides() bool { return c.takes() || c.op == store.Browse || c.op == store.Complete }
 
 // sinceEpoch is what the time of a rule exceeds whole seconds by if its windows
 // begin at whole multiples of that time.

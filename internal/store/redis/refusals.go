@@ -3,6 +3,7 @@ package redis
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,7 @@ type remembering struct {
 // the other sets of a refused take may change at any time.
 func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	m := &c.memory
-	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !p.Sets[0].Refund
+	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
 	if !m.applies {
 		return false
 	}
@@ -138,6 +139,9 @@ func (f *refusals) hash(c *Call) {
 	for _, p := range c.periods {
 		m.layout = append(m.layout, byte(p.Unit), p.From)
 	}
+	if c.waits {
+		m.layout = binary.AppendVarint(m.layout, c.patience)
+	}
 	for i, seed := range f.seeds {
 		var h maphash.Hash
 		h.SetSeed(seed)
@@ -159,7 +163,10 @@ func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error, c
 	case store.Browse, store.Complete, store.Peek:
 		return
 	case store.Take, store.CompleteTake:
-		if err == nil && !p.Allowed(a) { // it counted nothing
+		if err == nil && !p.Allowed(a) { // it counted nothing but overdrafts
+			if c.lasts && f.invalidateLasting(c, p, a) {
+				return
+			}
 			f.remember(c, p, a, calendar)
 			return
 		}
@@ -178,6 +185,32 @@ func (f *refusals) invalidate(c *Call, p *store.Plan) {
 	}
 }
 
+// overdraws reports whether a take of the rules may record an overdraft although it
+// is refused. Redis must then be asked each time.
+func overdraws(rules []store.Rule) bool {
+	return slices.ContainsFunc(rules, func(r store.Rule) bool { return r.Overdraft && r.Weight > 0 })
+}
+
+// invalidateLasting drops the entries of the counters that a refused take may have
+// changed, and reports whether there are any: those of overdrafts and of bans that
+// it opened.
+func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (changed bool) {
+	at := 0
+	for i := range p.Sets {
+		got := &a.Sets[i]
+		for j := range p.Sets[i].Rules {
+			r := &p.Sets[i].Rules[j]
+			opens := r.Ban > 0 && (slices.Contains(got.Refusals, j) || j == got.Decider && got.Retry >= r.Ban*1000)
+			if r.Weight > 0 && (r.Overdraft || opens) {
+				f.cell(c, at, r).Add(1)
+				changed = true
+			}
+			at++
+		}
+	}
+	return changed
+}
+
 func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
 	got := &a.Sets[0]
 	if !c.memory.applies || got.Decider < 0 || len(got.Refusals) > 0 {
@@ -189,6 +222,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 		until = min(until, got.Retry)
 	}
 	switch {
+	case got.Banned: // nothing changes until the ban ends
 	case r.Method == store.Token, r.Method == store.Leak && r.Weight > 1:
 		return // what remains grows continuously, or before the whole weight fits
 	case r.Method != store.Count && got.Retry < 0:
@@ -208,7 +242,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 		now:     a.Now,
 		begun:   c.memory.begun,
 		until:   until,
-		closed:  got.Retry < 0 && r.Method == store.Count && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
+		closed:  !got.Banned && got.Retry < 0 && r.Method == store.Count && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
 		answer:  *got,
 	}
 	entry.answer.Refusals = nil

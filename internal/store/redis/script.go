@@ -20,6 +20,8 @@ var (
 	luaToken string
 	//go:embed lua/decide.lua
 	luaDecide string
+	//go:embed lua/lasting.lua
+	luaLasting string
 	//go:embed lua/carry.lua
 	luaCarry string
 	//go:embed lua/write.lua
@@ -28,7 +30,7 @@ var (
 
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
-var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaCarry + luaWrite
+var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaLasting + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
 // leak counter which has one.

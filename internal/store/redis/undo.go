@@ -14,11 +14,12 @@ import "github.com/koalagate/koalagate/internal/store"
 //	base    end of the day              hits in the second   its end
 //	                                    window
 //	leak    instant of the run
-//	token   instant of the bucket's use
+//	token   instant of the bucket's use  missing before
 //
 // Tokens that were refilled since the take are not given back: without the take
 // the bucket might have been full, and the refill lost. The level at the take
-// cannot tell, because other calls may have given back meanwhile.
+// cannot tell, because other calls may have given back meanwhile. A take that waits
+// gives back more, see lua/token.lua.
 type Undo struct {
 	flags   int64
 	a, b, c int64
@@ -27,6 +28,11 @@ type Undo struct {
 const (
 	// giveBack is the operation that gives back by undo records.
 	giveBack store.Op = 9
+	// mayWait, added to an operation, sends the caller's patience, and requests the
+	// wait behind the answers.
+	mayWait = 32
+	// undoStays is the flag of an overdraft, which stays if another slot refuses.
+	undoStays = 8
 	// wantsUndo, added to a take's operation, requests undo records, and the
 	// answers of a browse before those of the take.
 	wantsUndo = 16
@@ -73,7 +79,14 @@ func (c *Call) ReadTake(before, after *store.Answers) ([]Undo, error) {
 			r.answer(&answers.Sets[i], c.plan.Sets[i].Rules)
 		}
 	}
+	if c.waits {
+		r.wait(after)
+	}
 	list := r.undos(len(c.keys))
 	after.Now = c.answer.now
 	return list, r.err()
 }
+
+// Stays reports whether the record is that of an overdraft, which stays if another
+// slot refuses.
+func (u *Undo) Stays() bool { return u.flags&undoStays != 0 }

@@ -15,4 +15,4 @@ const (
 
 // NotInRedis are the features that the stores in Redis do not have. Tests of these
 // stores draw no rules that need them.
-const NotInRedis = Overdraft | Ban | Wait
+const NotInRedis Feature = 0

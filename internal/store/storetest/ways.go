@@ -83,6 +83,11 @@ func (s *InTurn) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) 
 	return s.stores[s.next.Add(1)%int64(len(s.stores))].Evaluate(ctx, p, a)
 }
 
+// Cancel gives back a take on the next instance.
+func (s *InTurn) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	return s.stores[s.next.Add(1)%int64(len(s.stores))].Cancel(ctx, p, a)
+}
+
 // Clear removes the counters.
 func (s *InTurn) Clear(ctx context.Context) error { return s.stores[0].Clear(ctx) }
 

@@ -1,67 +1,30 @@
 -- Carrying out ---------------------------------------------------------------
 
--- Carries out the part of a take whose other counters are in other slots: a take
--- that wants undo records. Appends the answers of a browse, the answers, and the
--- undo records. Its sets neither refund nor deny by default, and none of its rules
--- allows.
-local function take_part(shape, counters, from, upto, now, complete, answers)
-  local before, begin, n = {}, from, #answers
-  for i = from + 1, upto do before[i] = counters[i].state or false end
-  for i = 1, #shape do
-    answers[n + i] = decide(shape[i], counters, from, now, complete, false)
-    from = from + #shape[i]
-  end
-  from, n = begin, n + #shape
-  local undos, refused = {'\1'}, false
-  for i = 1, #shape do
-    local set = shape[i]
-    local decider, refusals, remaining, reset, retry, daily = walk(set, counters, from, now, complete)
-    if decider then
-      answers[n + i], refused = answer(decider - 1, remaining, reset, daily, retry, refusals), true
-    else
-      local skip = 1
-      for j = 1, #set do
-        local r, c = set[j], counters[from + j]
-        if refusals and refusals[skip] == j - 1 then
-          skip = skip + 1
-          undos[#undos + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
-        elseif r.weight == 0 then
-          undos[#undos + 1] = struct.pack('>BI6I7I6', 0, 0, 0, 0)
-        else
-          local s = c.state or c.method.unused
-          c.state = c.method.add(s, r, now)
-          undos[#undos + 1] = struct.pack('>BI6I7I6', c.method.undo_record(s, c.state, now))
-        end
-      end
-      answers[n + i] = report(set, counters, from, now, refusals)
-    end
-    from = from + #set
-  end
-  if refused then
-    for i = begin + 1, upto do counters[i].state = before[i] or nil end
-    undos = {'\0'}
-  end
-  answers[n + #shape + 1] = table.concat(undos)
-end
-
 -- Gives back by undo records, in reverse order: the rule that opened a window
 -- closes it.
 local function give_back(counters, undos, from, upto, now)
   for i = upto, from + 1, -1 do
     local c, undo = counters[i], undos[i]
     if undo[1] > 0 and c.state then
-      c.state = c.method.give_back(c.state, undo.rule, now, undo[1] % 4 >= 2, undo[1] >= 4, undo[2], undo[3], undo[4])
+      c.state = c.method.give_back(c.state, undo.rule, now, undo[1] % 4 >= 2, undo[1] % 8 >= 4, undo[2], undo[3], undo[4])
     end
   end
 end
 
+-- Returns the encoded longest wait of a request.
+local function longest(turn)
+  if turn.wait == 0 then return '\0\0\0\0' end
+  return struct.pack('>I4I2I2', turn.wait, turn.set, turn.rule)
+end
+
 -- Carries out a request of any other operation: each set is independent.
-local function carry_out(shape, counters, from, now, answers)
-  local operation = shape.operation
+local function carry_out(shape, counters, from, now, answers, turn)
+  local operation, allowed = shape.operation, true
   for i = 1, #shape do
-    local set, text = shape[i], nil
+    local set, text, allows = shape[i], nil, nil
     if operation == BROWSE or operation == COMPLETE then
-      text = decide(set, counters, from, now, operation == COMPLETE, false)
+      text, allows = decide(set, counters, from, now, operation == COMPLETE, false, turn)
+      allowed = allowed and (allows or set.refund)
     else
       if operation == UPDATE then add(set, #set, nil, counters, from, now)
       elseif operation == REFUND then refund(set, counters, from, now)
@@ -73,6 +36,7 @@ local function carry_out(shape, counters, from, now, answers)
     answers[#answers + 1] = text
     from = from + #set
   end
+  if turn and not (allowed and operation == BROWSE) then turn.wait = 0 end
 end
 
 local subjects, answers = {}, {struct.pack('>BI6', 1, now)}
@@ -80,8 +44,18 @@ local subjects, answers = {}, {struct.pack('>BI6', 1, now)}
 local function decide_all()
   local counters, undos, n = {}, {}, 0
   for i = 1, plan[7] do
-    local shape, from = shapes[plan[at]], n
+    local shape, from, turn = shapes[plan[at]], n, nil
     at = at + 1
+    if shape.waits then
+      turn = {wait = 0}
+      for s = 1, #shape do
+        for j = 1, #shape[s] do
+          local r = shape[s][j]
+          if r.wait then r.most = math.min(r.wait, plan[at]) end
+        end
+      end
+      at = at + 1
+    end
     for s = 1, #shape do
       local set = shape[s]
       for j = 1, #set do
@@ -103,12 +77,18 @@ local function decide_all()
     end
     local operation = shape.operation
     if shape.wants_undo then
-      take_part(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
+      local taken = take_part(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers, turn)
+      answers[#answers + 1] = (turn and longest(turn) or '') .. encode_undos(taken, from, n)
     elseif operation == TAKE or operation == COMPLETE_TAKE then
-      take(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers)
+      local taken = turn and {}
+      take(shape, counters, from, n, now, operation == COMPLETE_TAKE, answers, turn, taken)
+      if turn then
+        answers[#answers + 1] = longest(turn) .. (turn.wait > 0 and encode_undos(taken, from, n) or '')
+      end
     else
       if operation == GIVE_BACK then give_back(counters, undos, from, n, now) end
-      carry_out(shape, counters, from, now, answers)
+      carry_out(shape, counters, from, now, answers, turn)
+      if turn then answers[#answers + 1] = longest(turn) end
     end
   end
 end

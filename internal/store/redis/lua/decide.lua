@@ -61,39 +61,39 @@ end
 -- the rules that refuse without deciding (for a complete answer, of all rules that
 -- refuse), and the numbers of the rule that decides.
 local function walk(set, counters, from, now, complete)
-  local decider, remaining, reset, retry, daily, refusals
+  local decider, remaining, reset, retry, kind, refusals
   for j = 1, #set do
     local r = set[j]
-    local admits, _, left, till, wait, _, today = read(r, counters[from + j], now)
+    local admits, _, left, till, again, _, daily = read(r, counters[from + j], now)
     if not admits then
       if complete or r.shadow then
         refusals = refusals or {}
         refusals[#refusals + 1] = j - 1
       end
       if not (r.shadow or decider) then
-        decider, remaining, reset, retry, daily = j, left, till, wait, today
+        decider, remaining, reset, retry, kind = j, left, till, again, daily
         if not complete then break end
       end
     end
   end
-  return decider, refusals, remaining, reset, retry, daily
+  return decider, refusals, remaining, reset, retry, kind
 end
 
 -- Returns the answer if no rule decided: the numbers of the rule with the least
 -- remaining.
 local function report(set, counters, from, now, refusals, single)
-  local reporter, remaining, reset, daily, hits = -1, 0, 0, nil, single and 0 or nil
+  local reporter, remaining, reset, kind, hits = -1, 0, 0, nil, single and 0 or nil
   for j = 1, #set do
     local r = set[j]
     if single or not r.shadow then
-      local _, _, left, till, _, counted, today = read(r, counters[from + j], now)
+      local _, _, left, till, _, counted, daily = read(r, counters[from + j], now)
       if reporter < 0 or left < remaining then
-        reporter, remaining, reset, daily = j - 1, left, till, today
+        reporter, remaining, reset, kind = j - 1, left, till, daily
         if single then hits = counted end
       end
     end
   end
-  return answer(reporter, remaining, reset, daily, nil, refusals, hits)
+  return answer(reporter, remaining, reset, kind, nil, refusals, hits)
 end
 
 -- Counts the first n rules of the set, except those in refusals.
@@ -120,15 +120,15 @@ end
 
 -- Decides a set, and counts it if taking is true and the set is allowed. Returns
 -- the answer, and whether it allows.
-local function decide(set, counters, from, now, complete, taking)
-  local decider, refusals, remaining, reset, retry, daily = walk(set, counters, from, now, complete)
+local function decide(set, counters, from, now, complete, taking, turn)
+  local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete, turn)
   if not decider then
     if taking and set.allows then add(set, #set, refusals, counters, from, now) end
     return report(set, counters, from, now, refusals), set.allows
   end
   local allows = not complete and set[decider].allows
   if taking and allows then add(set, decider - 1, refusals, counters, from, now) end
-  return answer(decider - 1, remaining, reset, daily, retry, refusals), allows
+  return answer(decider - 1, remaining, reset, kind, retry, refusals), allows
 end
 
 -- Carries out a request that counts everything if each of its sets is allowed, else
@@ -160,4 +160,42 @@ local function take(shape, counters, from, upto, now, complete, answers)
       from = from + #set
     end
   end
+end
+
+-- Carries out the part of a take whose other counters are in other slots: a take
+-- that wants undo records. Appends the answers of a browse and the answers. Returns
+-- the undo records by counter, nil if it was refused. Its sets neither refund nor
+-- deny by default, and none of its rules allows.
+local function take_part(shape, counters, from, upto, now, complete, answers)
+  local before, begin, n = {}, from, #answers
+  for i = from + 1, upto do before[i] = counters[i].state or false end
+  for i = 1, #shape do
+    answers[n + i] = decide(shape[i], counters, from, now, complete, false)
+    from = from + #shape[i]
+  end
+  from, n = begin, n + #shape
+  local undos, refused = {}, false
+  for i = 1, #shape do
+    local set = shape[i]
+    local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete)
+    if decider then
+      answers[n + i], refused = answer(decider - 1, remaining, reset, kind, retry, refusals), true
+    else
+      local skip = 1
+      for j = 1, #set do
+        local r, c = set[j], counters[from + j]
+        if refusals and refusals[skip] == j - 1 then
+          skip = skip + 1
+        elseif r.weight > 0 then
+          local s = c.state or c.method.unused
+          c.state = c.method.add(s, r, now)
+          if c.state ~= s then undos[from + j] = {c.method.undo_record(s, c.state, now, r)} end
+        end
+      end
+      answers[n + i] = report(set, counters, from, now, refusals)
+    end
+    from = from + #set
+  end
+  if not refused then return undos end
+  for i = begin + 1, upto do counters[i].state = before[i] or nil end
 end

@@ -154,7 +154,8 @@ if used[LEAK] then
     unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
 
     read = function(s, r, now)
-      local limit, weight = r.count, r.weight
+      local limit, weight = r.count, r.need
+      if s.banned and now < s.banned then return false, limit, 0, s.banned - now, s.banned - now, 0, 32 end
       local first, hits, newest = live(s, r, now)
       local admits, retry = weight <= limit - hits, -1
       if not admits and weight <= limit then
@@ -164,7 +165,19 @@ if used[LEAK] then
       return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
     end,
 
+    -- Versions of this program that have no bans read one run of 2^53-1 hits, which
+    -- leaves when the ban ends. expires marks it.
+    ban = function(s, r, now)
+      if s.banned and now < s.banned then return s end
+      local till = now + r.ban
+      return {
+        before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = s.log, gone = till, banned = till,
+        run = struct.pack('>I6I7', math.max(till - r.time, 1), 9007199254740991),
+      }
+    end,
+
     add = function(s, r, now)
+      if s.banned and now < s.banned then return s end
       local p, hits, newest, total = pruned(s, r, now)
       local at = math.max(now, newest)
       local upto = forward(total, math.min(r.weight, 9007199254740991 - hits))
@@ -178,6 +191,7 @@ if used[LEAK] then
     end,
 
     refund = function(s, r, now)
+      if s.banned then return s end
       local p, hits, newest_at = pruned(s, r, now)
       local left = hits - r.weight
       if left <= 0 then return nil end
@@ -202,6 +216,7 @@ if used[LEAK] then
     -- Takes the hits from exactly that run: the newest may be another caller's. All
     -- numbers from there on decrease, so those runs are read out of the log.
     give_back = function(s, r, now, _, _, instant)
+      if s.banned then return s end
       local p, hits = pruned(s, r, now)
       local n = length(p)
       local i = after(p, 0, n, instant - 1)
@@ -236,6 +251,9 @@ if used[LEAK] then
       -- The newest run is before the counter's end, and numbers are below 2^53.
       local newest, total = struct.unpack('>I6I7', body, #body - 12)
       if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
+      if expires == 281474976710655 then -- a ban
+        return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = log, gone = till, banned = till, run = string.sub(body, -13)}
+      end
       if tail > 0 and not log then error('its log is not named') end
       if tail > head then
         local size = redis.pcall('STRLEN', log)
@@ -250,6 +268,9 @@ if used[LEAK] then
 
     encode = function(s, tag, log, stored, now)
       write_log(s, log, stored, now)
+      if s.banned then
+        return struct.pack('>I5I6I2I7I4I4I6I4I4', tag, s.gone, 42, 0, 0, 0, 281474976710655, 0, 0) .. s.run, s.gone
+      end
       local head = struct.pack('>I5I6I2I7I4I4I6I4I4', tag, s.gone, 29 + #s.runs, s.before, s.head, s.tail, s.expires, s.start, s.moved)
       return head .. s.runs, s.gone
     end,

@@ -19,17 +19,20 @@
 --              spans      how many spans its rules use, then the number of each,
 --                         from 1
 --              operation  as in store.go; 9 gives back by undo records; a take
---                         plus 16 requests undo records
+--                         plus 16 requests undo records; plus 32, a rule may wait
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
 --                rules    the number of rules, then for each rule:
 --                  tag, time in ms, weight, count, base or burst, flags (1
---                  shadow, 2 allows). What time exceeds whole seconds by is the
+--                  shadow, 2 allows, 4 overdraft), then the length of the ban in
+--                  ms if the flag 8 is set, and the longest wait in ms if 16 is. What time exceeds whole seconds by is the
 --                  position, from 1, of the rule's calendar unit among the spans
 --                  of the shape; 999 if windows begin at multiples of the time
 --                  since the epoch. A count rule with a calendar unit has no time
 --            for each request:
 --              shape      the shape's number, from 1
+--              patience   the longest wait of the caller, in ms; only if a rule of
+--                         the shape may wait
 --              for each rule, set by set: the number of the subject's key in KEYS;
 --                         for a leak rule the number of the log's key, 0 if KEYS
 --                         does not contain it; and if the operation is 9, the four
@@ -39,19 +42,23 @@
 --          Status 0: a span that was sent does not contain the instant; nothing
 --          was written. Status 2: a fault, whose text follows; nothing was
 --          written. Status 1: for each set of each request there follows:
---            flags      one byte: 1 decided, 2 daily, 4 has refusals, 8 has hits
+--            flags      one byte: 1 decided, 2 daily, 4 has refusals, 8 has hits,
+--                       32 banned
 --            reporter   two bytes, signed: the index of the rule that the numbers
 --                       are about, -1 for none; it is the decider if 1 is set
 --            remaining, reset: seven bytes each
---            retry      seven bytes, plus 1, so that 0 is never; only if 1 is set
+--            retry      seven bytes, 2^55 for never; only if 1 is set
 --            refusals   two bytes for their number, then two bytes for the index
 --                       of each rule; only if 4 is set
 --            hits       seven bytes; only if 8 is set
 --          If the request wants undo records, the answers of a browse for each set
 --          precede these, and a byte follows them: 1 if the request was counted,
 --          else 0. If 1, an undo record for each rule (undo.go) follows: flags
---          (1 counted, 2 opened a window, 4 opened the second window) and numbers
---          of six, seven and six bytes.
+--          (1 counted, 2 opened a window, 4 opened the second window, 8 stays if
+--          another slot refuses) and numbers of six, seven and six bytes.
+--          If a rule of the request may wait, the wait follows the answers in four
+--          bytes, 0 for none; else also the indices of the set and of the rule that
+--          waits, two bytes each. A take that waits is followed by undo records.
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
@@ -100,16 +107,35 @@ for i = 1, plan[5] do
   at = at + 4
 end
 
+-- Adds the words of a rule that few rules have. need is the weight that must fit, deep
+-- lets a token bucket go below empty. Returns the position of the next rule.
+local function words(r, marks, plan, at, operation, used)
+  if marks % 8 >= 4 then
+    r.overdraft, r.deep, r.need = true, true, math.max(r.weight, 1)
+    used.lasting = true
+  end
+  if marks % 16 >= 8 then
+    r.ban, at = plan[at], at + 1
+    used.lasting = true
+  end
+  if marks >= 16 then
+    r.wait, at = plan[at], at + 1
+    r.deep = r.deep or operation ~= UPDATE
+    used.waits = true
+  end
+  return at
+end
+
 local shapes, used = {}, {}
 for i = 1, plan[6] do
   local spans = at -- the number of a span follows at its position
   at = at + 1 + plan[at]
   local operation, sets = plan[at], plan[at + 1]
-  local shape = {operation = operation % 16, wants_undo = operation >= 16}
+  local shape = {operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation >= 32}
   at = at + 2
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
-    local set = {refund = flags % 2 == 1, allows = flags >= 2}
+    local set = {refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
     at = at + 2
     for j = 1, rules do
       local tag, time, marks, unit_end = plan[at], plan[at + 1], plan[at + 5], nil
@@ -125,9 +151,10 @@ for i = 1, plan[6] do
       set[j] = {
         tag = tag, time = time, weight = plan[at + 2], count = plan[at + 3], size = plan[at + 4], -- size is base or burst
         closes = closes, day_end = unit_end, -- the second is for base
-        shadow = marks % 2 == 1, allows = marks >= 2,
+        shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = plan[at + 2],
       }
       at = at + 6
+      if marks >= 4 then at = words(set[j], marks, plan, at, shape.operation, used) end
     end
     shape[s] = set
   end
@@ -143,14 +170,14 @@ local function expiry(till, now, linger)
   return now + left + math.floor(left / 4) + linger
 end
 
--- Returns an encoded answer.
-local function answer(reporter, remaining, reset, daily, retry, refusals, hits)
+-- Returns an encoded answer. kind is the flag 2 or 32.
+local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
   if not (retry or refusals or hits) then
-    return struct.pack('>Bi2I7I7', daily == 1 and 2 or 0, reporter, remaining, reset)
+    return struct.pack('>Bi2I7I7', kind or 0, reporter, remaining, reset)
   end
-  local flags = (retry and 1 or 0) + (daily == 1 and 2 or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
+  local flags = (retry and 1 or 0) + (kind or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
   local text = struct.pack('>Bi2I7I7', flags, reporter, remaining, reset)
-  if retry then text = text .. struct.pack('>I7', retry + 1) end
+  if retry then text = text .. struct.pack('>I7', retry < 0 and 36028797018963968 or retry) end
   if refusals then
     text = text .. struct.pack('>I2', #refusals)
     for i = 1, #refusals do text = text .. struct.pack('>I2', refusals[i]) end

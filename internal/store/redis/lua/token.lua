@@ -57,17 +57,20 @@ if used[TOKEN] then
     unused = {level = 0, at = 0, time = 0, full = 0},
 
     read = function(s, r, now)
-      local burst, weight = r.size, r.weight
+      local burst, weight = r.size, r.need
       local level, size = level_at(s, r, now)
-      local tokens, retry = div_down(level, r.time), -1
+      local tokens, retry, wait = div_down(level, r.time), -1, nil
       local admits = weight <= tokens
-      if not admits and weight <= burst then retry = div_up(weight * r.time - level, r.count) end
-      return admits, burst, math.max(tokens, 0), div_up(size - level, r.count), retry, burst - tokens
+      if not admits and weight <= burst then
+        retry = div_up(weight * r.time - level, r.count)
+        if r.most and retry <= r.most then admits, wait = true, retry end
+      end
+      return admits, burst, math.max(tokens, 0), div_up(size - level, r.count), retry, burst - tokens, nil, wait
     end,
 
     add = function(s, r, now)
       local level, size = level_at(s, r, now)
-      local least = math.min(level, 0) -- an empty bucket gets no emptier
+      local least = r.deep and size - 9007199254740992 or math.min(level, 0) -- an empty bucket gets no emptier
       if r.weight > div_down(level - least, r.time) then
         return state(s, r, now, least, size)
       end
@@ -81,36 +84,55 @@ if used[TOKEN] then
       return state(s, r, now, level + r.weight * r.time, size)
     end,
 
-    undo_record = function(_, s)
-      return 1, s.at, 0, 0
+    undo_record = function(before, s, now, r)
+      local level, size = level_at(before, r, now)
+      return 1, s.at, size - level, 0
     end,
 
-    -- Tokens that were refilled since the take are not given back. Without the take
-    -- the bucket might have been full, and the refill lost. Whether it was cannot be
-    -- known, because other calls may have given back meanwhile.
-    give_back = function(s, r, now, _, _, at)
+    -- Tokens that were refilled since the take are not given back: without the take
+    -- the bucket might have been full, and the refill lost. A take that waits gives
+    -- back more, because it waits while that refill comes: only what would have
+    -- overflowed if no other call had used the bucket since is lost. missing is what
+    -- was missing before the take.
+    give_back = function(s, r, now, waited, _, at, missing)
       local level, size = level_at(s, r, now)
-      local tokens, elapsed = r.weight * r.time, math.max(now - at, 0)
-      if level == size or s.time ~= r.time or elapsed >= div_up(tokens, r.count) then return s end
-      return state(s, r, now, math.min(level + tokens - r.count * elapsed, size), size)
+      if level == size then return s end
+      local tokens, elapsed = 9007199254740992 - missing, math.max(now - at, 0)
+      if r.weight <= div_down(tokens, r.time) then tokens = r.weight * r.time end
+      if not waited then missing = 0 end
+      if elapsed >= div_up(tokens + missing, r.count) then return s end
+      local back = math.min(tokens, tokens + missing - r.count * elapsed)
+      return state(s, r, now, back < size - level and level + back or size, size)
     end,
 
     -- The entry of the burst follows that of the bucket; parse joins the two. It is
     -- valid if its end is the instant of the bucket: older versions of this program
-    -- keep it, but write buckets without it.
+    -- keep it, but write buckets without it. Below empty, it has also the amount below
+    -- and its instant. The bucket then is empty at the instant at which the level will
+    -- be 0, for older versions; what they gave back since is part of the level.
     decode = function(body, till, _, far)
-      if #body < 18 then return nil end
-      local missing, at, time, _, mark, _, burst = struct.unpack(#body == 38 and '>I7I6I5I5I6I2I7' or '>I7I6I5', body)
+      local size = #body
+      if size < 18 then return nil end
+      local form = size == 38 and '>I7I6I5I5I6I2I7' or size == 51 and '>I7I6I5I5I6I2I7I7I6' or '>I7I6I5'
+      local missing, at, time, _, mark, _, burst, below, then_at = struct.unpack(form, body)
       if time == 0 or at >= far then return nil end
       local s = {missing = missing, at = at, time = time, full = till}
-      if #body == 38 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
+      if size >= 38 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
         s.level, s.burst = burst * time - missing, burst
+        if size == 51 then
+          if below > 9007199254740992 or then_at > at then return nil end
+          s.level, s.at = s.level - below, then_at
+        end
       end
       return s
     end,
 
-    encode = function(s, tag)
+    encode = function(s, tag, _, _, now)
       local full = math.min(s.full, 140737488355328) -- 2^47, the year 6429: instants have six bytes
+      if s.level < 0 then
+        local at = math.max(math.min(s.at + div_up(-s.level, s.count), now + 63158400000), s.at) -- a day before far
+        return struct.pack('>I5I6I2I7I6I5I5I6I2I7I7I6', tag, full, 18, s.burst * s.time, at, s.time, tag + 3, at, 20, s.burst, -s.level, s.at), full
+      end
       return struct.pack('>I5I6I2I7I6I5I5I6I2I7', tag, full, 18, s.burst * s.time - s.level, s.at, s.time, tag + 3, s.at, 7, s.burst), full
     end,
   }

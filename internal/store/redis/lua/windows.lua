@@ -2,11 +2,14 @@
 --
 -- unused       the state of a counter on which nothing was counted
 -- read         returns the answer to a rule's weight: admits, limit, remaining,
---              reset, retry (-1 is never), hits (for base those of the day), and
---              for base 1 if limit, remaining and reset are those of the day
+--              reset, retry (-1 is never), hits (for base those of the day), then 2
+--              if limit, remaining and reset are those of a base rule's day, or 32
+--              if the rule is banned; at last the wait of a weight that is admitted
+--              for a later instant
 -- add          returns the state with the rule's weight counted, regardless of
 --              limits
 -- refund       returns the state with the weight given back, nil if none remains
+-- ban          returns the state that is banned from now, or is banned already
 -- undo_record  returns the undo record of the step from one state to another, as
 --              described in undo.go
 -- give_back    returns the state without the hits of an undo record, nil if none
@@ -21,7 +24,9 @@ local methods = {}
 -- product may exceed 2^53, up to which numbers are exact: a weight is compared with
 -- what is left of a limit.
 
--- A window is its hits and the instant at which it closes.
+-- A window is its hits and the instant at which it closes. The hits of a ban, 2^54,
+-- are more than any limit: versions of this program that have no bans refuse until
+-- the window closes.
 
 local function counted(hits, closes, now)
   return now < closes and hits or 0
@@ -42,18 +47,26 @@ if used[COUNT] then
     unused = {hits = 0, closes = 0},
 
     read = function(s, r, now)
-      local limit, hits, closes = r.count, s.hits, s.closes
+      local limit, hits, closes, need = r.count, s.hits, s.closes, r.need
       if now >= closes then hits, closes = 0, r.closes end
       local reset = closes - now
-      return r.weight <= limit - hits, limit, math.max(limit - hits, 0), reset, r.weight > limit and -1 or reset, hits
+      if hits > 9007199254740991 then return false, limit, 0, reset, reset, 0, 32 end
+      return need <= limit - hits, limit, math.max(limit - hits, 0), reset, need > limit and -1 or reset, hits
+    end,
+
+    ban = function(s, r, now)
+      if s.hits > 9007199254740991 and now < s.closes then return s end
+      return {hits = 18014398509481984, closes = now + r.ban}
     end,
 
     add = function(s, r, now)
+      if s.hits > 9007199254740991 and now < s.closes then return s end
       local hits, closes = put(s.hits, s.closes, r.weight, now, r.closes)
       return {hits = hits, closes = closes}
     end,
 
     refund = function(s, r, now)
+      if s.hits > 9007199254740991 then return s end
       return {hits = take(s.hits, s.closes, r.weight, now), closes = s.closes}
     end,
 
@@ -63,7 +76,7 @@ if used[COUNT] then
 
     -- The take that opened the window closes it if no other hits remain.
     give_back = function(s, r, now, opened, _, closes)
-      if now >= s.closes or s.closes ~= closes then return s end
+      if now >= s.closes or s.closes ~= closes or s.hits > 9007199254740991 then return s end
       local hits = math.max(s.hits - r.weight, 0)
       if hits > 0 or not opened then return {hits = hits, closes = closes} end
     end,
@@ -101,7 +114,7 @@ if used[BASE] then
       local retry = counting > limit and -1 or s.second_closes - now
       if today < base then
         local closes = now < s.closes and s.closes or r.day_end
-        return admits, base, base - today, closes - now, retry, today, 1
+        return admits, base, base - today, closes - now, retry, today, 2
       end
       local reset = now < s.second_closes and s.second_closes - now or r.time
       return admits, limit, math.max(limit - second, 0), reset, retry, today

@@ -84,7 +84,7 @@ func drawRule(rt *rapid.T, without storetest.Feature) store.Rule {
 	r.Return, n = int64(1+n%2), n/2
 	r.Shadow, n = n%6 == 5, n/6
 	r.Allows = n%6 == 5
-	if without == storetest.NotInRedis {
+	if lasting := storetest.Overdraft | storetest.Ban | storetest.Wait; without&lasting == lasting {
 		return r
 	}
 	n = rapid.IntRange(0, 3*4*3-1).Draw(rt, "words")

@@ -1,0 +1,51 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// turn is what Cancel needs to know of a take that waits: its undo records.
+type turn struct{ undo []Undo }
+
+var _ store.Canceler = (*Store)(nil)
+
+// Cancel gives back what a take counted that waits for its turn, in one call that is
+// not repeated. The budget bounds it, and ctx does.
+func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	c := s.evaluator.Cancel(p, a)
+	if c == nil {
+		return nil
+	}
+	return s.evaluator.FinishCancel(ctx, s.batcher, c, p)
+}
+
+// Cancel returns a call that gives back the take of p whose answers a are; nil if it
+// does not wait. FinishCancel ends it.
+func (e *Evaluator) Cancel(p *store.Plan, a *store.Answers) *Call {
+	t, ok := a.Undo.(*turn)
+	if !ok || t.undo == nil {
+		return nil
+	}
+	a.Undo = nil // it gives back once
+	c := e.Acquire(p)
+	c.GiveBack(t.undo)
+	return c
+}
+
+// FinishCancel sends a call of Cancel and releases it.
+func (e *Evaluator) FinishCancel(ctx context.Context, sender Sender, c *Call, p *store.Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, e.Budget())
+	defer cancel()
+	abandoned, err := e.Run(ctx, sender, c)
+	e.Changed(c, p)
+	if !abandoned {
+		e.Release(c)
+	}
+	if err != nil {
+		return fmt.Errorf("redis: give back the turn of a caller that left: %w", err)
+	}
+	return nil
+}
