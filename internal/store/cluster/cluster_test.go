@@ -7,9 +7,23 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
+
+// settled waits after each call until everything is given back.
+type settled struct{ *cluster.Store }
+
+func (s settled) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	defer s.Settle()
+	return s.Store.Evaluate(ctx, p, a)
+}
+
+func (s settled) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	defer s.Settle()
+	return s.Store.Cancel(ctx, p, a)
+}
 
 // TestBehavior runs the behavior table on a Cluster, with subjects in different
 // slots and with all of them in one slot.
@@ -21,7 +35,7 @@ func TestBehavior(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				storetest.Run(t, func(t *testing.T) store.Store {
 					opened++
-					return c.Open(t, redis.Options{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)
+					return settled{c.Open(t, redis.Options{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)}
 				})
 			})
 		}

@@ -19,6 +19,7 @@ type part struct {
 	before store.Answers // of a take: the answers of a browse before it
 	undo   []redis.Undo  // of a take: what it counted; nil if nothing
 	err    error
+	final  bool // a take that is never given back
 }
 
 // selection reports whether a rule of a plan is selected.
@@ -41,7 +42,7 @@ func (s *Store) split(p *store.Plan, op store.Op, selected selection) []*part {
 			at := slices.IndexFunc(parts, func(one *part) bool { return one.slot == slot })
 			if at < 0 {
 				at = len(parts)
-				parts = append(parts, &part{slot: slot, plan: store.Plan{Op: op, Now: p.Now, Zone: p.Zone}})
+				parts = append(parts, &part{slot: slot, plan: store.Plan{Op: op, Now: p.Now, Zone: p.Zone, Patience: p.Patience}})
 			}
 			parts[at].add(i, j, &p.Sets[i].Rules[j])
 		}
@@ -83,6 +84,9 @@ func (s *Store) runSplit(ctx context.Context, p *store.Plan, op store.Op, select
 	for i := range p.Sets {
 		merge(a, i, parts, op, (*part).answersAfter)
 	}
+	if op == store.Browse && p.Allowed(a) {
+		setTurn(a, parts)
+	}
 	return nil
 }
 
@@ -107,7 +111,7 @@ func (s *Store) runParts(ctx context.Context, parts []*part) error {
 func (s *Store) runPart(ctx context.Context, p *part) {
 	c := s.evaluator.Acquire(&p.plan)
 	c.Slot = p.slot
-	if p.plan.Op == store.Take || p.plan.Op == store.CompleteTake {
+	if !p.final && (p.plan.Op == store.Take || p.plan.Op == store.CompleteTake) {
 		c.WantUndo()
 	}
 	var abandoned bool

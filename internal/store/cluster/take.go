@@ -24,6 +24,9 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			return err
 		}
 		if refused {
+			if err := s.leave(ctx, p, a, everyRule); err != nil {
+				return err
+			}
 			s.reportRefunds(ctx, p, a)
 			return nil
 		}
@@ -45,9 +48,15 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 				s.giveBack(parts) //nolint:contextcheck // it outlives its caller
 				return err
 			}
-			return nil
+			fallthrough
 		default:
-			return nil
+			if isPlain(p) {
+				waitFor(a, parts)
+				return nil
+			}
+			err := s.leave(ctx, p, a, func(i, j int) bool { return refusesIn(&a.Sets[i], j) })
+			waitFor(a, parts)
+			return err
 		}
 	}
 }
@@ -119,6 +128,13 @@ func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, 
 	}
 	again = refused && p.Allowed(a)
 	if refused {
+		if !again {
+			for _, one := range answered {
+				if one.undo != nil {
+					one.undo = one.undone(a)
+				}
+			}
+		}
 		done := s.giveBack(answered) //nolint:contextcheck // as above
 		switch {
 		case again && err != nil:

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+)
+
+// leaves reports whether a take writes to rule j of a set although the rule or
+// another one refuses: the weight of an overdraft, or a ban.
+func leaves(set *store.Set, a *store.Answer, j int) bool {
+	r := &set.Rules[j]
+	if r.Weight == 0 || set.Refund || a.Decider >= 0 && j > a.Decider {
+		return false
+	}
+	return r.Overdraft || r.Ban > 0 && refusesIn(a, j)
+}
+
+// refusesIn reports whether rule j refuses in an answer.
+func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
+
+// leave writes what a take leaves on the selected rules whatever its verdict, for a
+// take whose parts did not reach them: a browse refused it, or the rules refuse
+// without refusing the take. The deciders then report the state after it.
+func (s *Store) leave(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
+	one := &store.Plan{Op: store.Take, Now: p.Now, Zone: p.Zone}
+	var of [][2]int
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if leaves(&p.Sets[i], &a.Sets[i], j) && selected(i, j) {
+				one.Sets = append(one.Sets, store.Set{Rules: p.Sets[i].Rules[j : j+1]})
+				of = append(of, [2]int{i, j})
+			}
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	parts := s.split(one, store.Take, everyRule)
+	for _, part := range parts {
+		part.final = true
+		for i := range part.plan.Sets {
+			part.plan.Sets[i].Allows = false // nothing else is counted
+		}
+	}
+	if err := s.runParts(ctx, parts); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		for k, at := range part.sets {
+			i, j := of[at][0], of[at][1]
+			if got := &part.after.Sets[k]; a.Sets[i].Decider == j && got.Decider == 0 {
+				set := &a.Sets[i]
+				set.Remaining, set.Reset, set.Retry, set.Banned = got.Remaining, got.Reset, got.Retry, got.Banned
+			}
+		}
+	}
+	return nil
+}
+
+// undone returns the records of what to give back of a part because another part
+// refused. Overdrafts stay, except those below the decider of their set.
+func (p *part) undone(a *store.Answers) []redis.Undo {
+	list, at := slices.Clone(p.undo), 0
+	for k, i := range p.sets {
+		for _, j := range p.rules[k] {
+			if d := a.Sets[i].Decider; list[at].Stays() && (d < 0 || j <= d) {
+				list[at] = redis.Undo{}
+			}
+			at++
+		}
+	}
+	return list
+}
+
+// turns are the parts of a take that waits for its turn, for Cancel.
+type turns []*part
+
+// setTurn reports the longest wait of the parts.
+func setTurn(a *store.Answers, parts []*part) {
+	for _, p := range parts {
+		if p.after.Wait > a.Wait {
+			k := p.after.Waiter[0]
+			a.Wait, a.Waiter = p.after.Wait, [2]int{p.sets[k], p.rules[k][p.after.Waiter[1]]}
+		}
+	}
+}
+
+// waitFor makes it possible to cancel a take whose parts wait.
+func waitFor(a *store.Answers, parts []*part) {
+	if setTurn(a, parts); a.Wait == 0 {
+		return
+	}
+	for _, p := range parts {
+		cloneSubjects(&p.plan)
+	}
+	a.Undo = turns(parts)
+}
+
+var _ store.Canceler = (*Store)(nil)
+
+// Cancel gives back what a take counted that waits for its turn. Each slot gives back
+// once, in the background, as parts of refused takes do. Only a take in one slot is
+// given back before Cancel returns.
+func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if parts, ok := a.Undo.(turns); ok {
+		a.Undo = nil
+		for _, part := range parts {
+			part.plan.Now = p.Now
+		}
+		s.giveBack(parts) //nolint:contextcheck // it outlives its caller
+		return nil
+	}
+	c := s.evaluator.Cancel(p, a)
+	if c == nil {
+		return nil
+	}
+	c.Slot, _ = slotOfCall(c)
+	return s.evaluator.FinishCancel(ctx, s.nodes, c, p)
+}
