@@ -78,10 +78,11 @@ func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, unsen
 	defer d.size.Add(-1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := s.local.Evaluate(ctx, s.inProcess(p), a)
-	if err != nil || !p.Allowed(a) {
+	err := s.local.Evaluate(ctx, atOnce(s.inProcess(p)), a)
+	if err != nil {
 		return err
 	}
+	allowed := p.Allowed(a)
 	for i := range p.Sets {
 		if len(d.entries)+len(p.Sets[i].Rules) > maxDebts {
 			refuse(&p.Sets[i], &a.Sets[i])
@@ -89,23 +90,41 @@ func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, unsen
 		}
 	}
 	for i := range p.Sets {
-		d.add(p, i, &a.Sets[i], unsent)
+		d.add(p, i, &a.Sets[i], allowed, unsent)
 	}
 	return nil
 }
 
-// add records what set i of a take counted.
-func (d *debts) add(p *store.Plan, i int, a *store.Answer, unsent bool) {
-	set := &p.Sets[i]
-	if set.Refund {
-		return
+// atOnce returns the plan of a caller that does not wait: turns are given by Redis.
+func atOnce(p *store.Plan) *store.Plan {
+	if p.Patience == 0 || !p.Waits() {
+		return p
 	}
+	changed := *p
+	changed.Patience = 0
+	return &changed
+}
+
+// records reports whether a take recorded the weight of rule j of a set: on a rule
+// with an overdraft whenever its walk reached the rule, on others if the take was
+// allowed and the rule admitted.
+func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
+	r := &set.Rules[j]
+	switch {
+	case set.Refund, r.Weight == 0, a.Decider >= 0 && j > a.Decider:
+		return false
+	case r.Overdraft:
+		return true
+	}
+	return allowed && j != a.Decider && !slices.Contains(a.Refusals, j)
+}
+
+// add records what set i of a take counted.
+func (d *debts) add(p *store.Plan, i int, a *store.Answer, allowed, unsent bool) {
+	set := &p.Sets[i]
 	for j := range set.Rules {
 		r := &set.Rules[j]
-		if a.Decider >= 0 && j >= a.Decider {
-			return
-		}
-		if r.Weight == 0 || slices.Contains(a.Refusals, j) {
+		if !records(set, a, j, allowed) {
 			continue
 		}
 		one := d.of(r)
@@ -240,6 +259,7 @@ func (d *debts) next() (*store.Plan, []*debt) {
 		one.owed -= one.sent
 		rule := one.rule
 		rule.Weight = one.sent
+		rule.Overdraft = rule.Overdraft || rule.Wait > 0 // a take that waits may have emptied the bucket
 		plan.Zone = one.zone
 		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})
 		if charged = append(charged, one); len(charged) == maxCharges {

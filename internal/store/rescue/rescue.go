@@ -162,6 +162,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			// either it sees this answer, or this call sees the debt.
 			if s.debts.size.Load() > 0 && s.debts.deduct(p, a) {
 				s.local.Seed(p, a)
+				s.leaveTurn(ctx, p, a)
 			}
 			return nil
 		}
