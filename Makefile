@@ -66,6 +66,12 @@ package: tools ## build the packages, install and start them, and check their fi
 	@e2e/programs.sh packaging
 	$(GOTEST) -count=1 -timeout 30m -v ./e2e/install -long
 
+MINUTES ?= 60
+
+.PHONY: soak
+soak: tools build ## run two instances for MINUTES (60) under load, reloads, restarts and attacks; writes docs/soak.md
+	@go build -o bin/soak ./e2e/soak && exec bin/soak -minutes $(MINUTES) -commit $$(git describe --always --dirty --exclude "*")
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/fuzz.md
 	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md

@@ -50,7 +50,7 @@ func (s *Stage) RestartRedis(old *Redis) (*Redis, error) {
 }
 
 func (s *Stage) redisAt(path string, port int) (*Redis, error) {
-	p, err := s.start("redis-server", path, nil,
+	p, err := s.start("redis-server", path, s.RedisEnviron,
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,8 @@ type Stage struct {
 	closers  []func()
 	// isPatient makes gateways wait longer for koalagate than their samples do.
 	isPatient bool
+	// RedisEnviron is added to the environment of Redis servers.
+	RedisEnviron []string
 	// trustsUsers makes gateways trust the X-User-Id of their clients.
 	trustsUsers bool
 }
