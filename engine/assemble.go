@@ -63,7 +63,7 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 		a.Limited = true
 		a.Quota = quota(m.counting[from.Reporter], &plan.Rules[from.Reporter], from)
 		if from.Retry >= 0 {
-			a.Retry = milliseconds(from.Retry)
+			a.Retry, a.retry = milliseconds(from.Retry), beyond(from.Retry)
 		}
 	}
 }
@@ -141,6 +141,7 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 		Limit:     from.Limit,
 		Remaining: from.Remaining,
 		Reset:     milliseconds(from.Reset),
+		reset:     beyond(from.Reset),
 		Window:    plan.Time,
 	}
 	switch {
@@ -150,6 +151,14 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 		q.Window = (plan.Burst*plan.Time + plan.Count - 1) / plan.Count
 	}
 	return q
+}
+
+// beyond returns n ms that no Duration holds, 0 for others.
+func beyond(n int64) int64 {
+	if n > math.MaxInt64/int64(time.Millisecond) {
+		return n
+	}
+	return 0
 }
 
 // milliseconds returns n ms, or the largest Duration, 292 years, if that is

@@ -77,6 +77,16 @@ type Answer struct {
 	// Refusing lists the rules that would decide. Only Complete and CompleteTake
 	// set it.
 	Refusing []*rules.Rule
+
+	retry int64 // ms; 0 if Retry is exact
+}
+
+// RetryMS returns Retry in milliseconds, also beyond the 292 years of a Duration.
+func (a *Answer) RetryMS() int64 {
+	if a.Retry < 0 {
+		return -1
+	}
+	return max(a.Retry.Milliseconds(), a.retry)
 }
 
 // Overruled reports whether ModeObserve let a refused input through.
@@ -89,7 +99,13 @@ type Quota struct {
 	Remaining int64         // hits
 	Reset     time.Duration // until the counter is empty again; whole milliseconds, at most 292 years
 	Window    int64         // length of the window of Limit, in seconds
+
+	reset int64 // ms; 0 if Reset is exact
 }
+
+// ResetMS returns Reset in milliseconds, also beyond the 292 years of a Duration: a bucket
+// far below empty takes longer to fill.
+func (q *Quota) ResetMS() int64 { return max(q.Reset.Milliseconds(), q.reset) }
 
 // Shadow is a rule that would have decided if it did not have shadow=1.
 type Shadow struct {

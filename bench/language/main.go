@@ -49,6 +49,7 @@ func run(ctx context.Context, output string, entries int, only string) error {
 		{"Decisions", decisions},
 		{"Loading", loading},
 		{"Word lists", func(ctx context.Context) ([]figure, error) { return wordLists(ctx, entries) }},
+		{"Tables", tables},
 		{"Reload under load", func(ctx context.Context) ([]figure, error) { return reloads(ctx, entries) }},
 	} {
 		if !chosen.MatchString(s.name) {

@@ -52,10 +52,10 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 	if a.Limited {
 		b = appendNumber(b, "limit", a.Quota.Limit)
 		b = appendNumber(b, "remaining", a.Quota.Remaining)
-		b = appendNumber(b, "reset_ms", a.Quota.Reset.Milliseconds())
+		b = appendNumber(b, "reset_ms", a.Quota.ResetMS())
 	}
 	if a.Retry >= 0 {
-		b = appendNumber(b, "retry_ms", a.Retry.Milliseconds())
+		b = appendNumber(b, "retry_ms", a.RetryMS())
 	}
 	if len(a.Shadow) == 0 {
 		return b
