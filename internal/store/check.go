@@ -53,42 +53,66 @@ func (r *Rule) waitFits() bool {
 	return r.Wait == 0 || r.Count <= (MaxCounter+1-r.Burst*r.Time*1000)/r.Wait
 }
 
+// within reports whether x is in the range low … high.
+func within(x, low, high int64) bool { return low <= x && x <= high }
+
 // fault describes what is invalid about a rule, "" if it is valid.
 func (r *Rule) fault() string {
 	switch {
-	case r.Return < 0 || r.Return > maxReturn:
+	case !within(r.Return, 0, maxReturn):
 		return "return is out of range"
-	case r.Weight < 0 || r.Weight > MaxWeight:
+	case !within(r.Weight, 0, MaxWeight):
 		return "weight is out of range"
-	case r.Unit < Minute && (r.Time < 1 || r.Time > maxTime):
+	case r.Unit < Minute && !within(r.Time, 1, maxTime):
 		return "time is out of range"
-	case r.Unit > Year || r.Unit != Seconds && r.Method != Count:
-		return "unit is unknown, or not that of a count rule"
-	case r.From > 31 || r.From > 7 && r.Unit != Month || r.From > 0 && r.Unit != Week && r.Unit != Month:
-		return "from is out of range"
-	case r.Count < 0 || r.Count > maxLimit:
+	case !within(r.Count, 0, maxLimit):
 		return "count is out of range"
 	}
-	switch {
-	case r.Overdraft && r.Method == Base:
-		return "a base rule has no overdraft"
-	case r.Ban < 0 || r.Ban > maxBan || r.Ban > 0 && r.Method != Count && r.Method != Leak:
-		return "ban is out of range, or not that of a count or leak rule"
-	case r.Wait < 0 || r.Wait > maxWait || r.Wait > 0 && r.Method != Token:
-		return "wait is out of range, or not that of a token rule"
+	if fault := r.faultOfUnit(); fault != "" {
+		return fault
+	}
+	if fault := r.faultOfWords(); fault != "" {
+		return fault
 	}
 	switch r.Method {
 	case Count, Leak:
 	case Base:
-		if r.Base < 1 || r.Base > maxLimit {
+		if !within(r.Base, 1, maxLimit) {
 			return "base is out of range"
 		}
 	case Token:
-		if r.Burst < 0 || r.Burst > (MaxCounter+1)/(r.Time*1000) || !r.waitFits() {
+		if !within(r.Burst, 0, (MaxCounter+1)/(r.Time*1000)) || !r.waitFits() {
 			return "count, burst or wait is out of range"
 		}
 	default:
 		return "unknown method"
+	}
+	return ""
+}
+
+// lastFrom is the largest From of each unit.
+var lastFrom = [...]uint8{Week: 7, Month: 31, Year: 0}
+
+// faultOfUnit describes what is invalid about Unit and From.
+func (r *Rule) faultOfUnit() string {
+	switch {
+	case r.Unit > Year || r.Unit != Seconds && r.Method != Count:
+		return "unit is unknown, or not that of a count rule"
+	case r.From > lastFrom[r.Unit]:
+		return "from is out of range"
+	}
+	return ""
+}
+
+// faultOfWords describes what is invalid about Overdraft, Ban and Wait.
+func (r *Rule) faultOfWords() string {
+	switch {
+	case r.Overdraft && r.Method == Base:
+		return "a base rule has no overdraft"
+	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && r.Method != Count && r.Method != Leak:
+		return "ban is out of range, or not that of a count or leak rule"
+	case !within(r.Wait, 0, maxWait) || r.Wait > 0 && r.Method != Token:
+		return "wait is out of range, or not that of a token rule"
 	}
 	return ""
 }

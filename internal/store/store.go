@@ -75,8 +75,12 @@ const Never = -1
 //
 // A store decides the sets of a Take in order; each set sees what the sets
 // before it would count. If all of them allow, the store counts everything. If
-// one refuses, it counts nothing: each refused set reports what it saw, and
-// every other set reports what a Browse would report after the undo.
+// one refuses, only overdrafts and bans stay: each refused set reports what it
+// saw, and every other set reports what a Browse would report after the undo,
+// in which rules with an overdraft or a ban admit what they have admitted.
+//
+// Overdrafts and bans of a CompleteTake are those of the Take with the same
+// decider: rules below it record and ban nothing.
 type Plan struct {
 	Op   Op
 	Now  int64          // ms since the epoch; 0: the store's own clock
@@ -120,14 +124,16 @@ type Rule struct {
 	Shadow  bool // never decides; counted like the others
 	// Overdraft records the weight when a take reaches the rule, whatever the
 	// verdict of the rule, of its set and of the other sets. A bucket goes below
-	// empty. Count, Leak and Token only.
+	// empty. A weight of 0 is admitted only if 1 fits. Count, Leak and Token only.
 	Overdraft bool
-	// Ban is the length of the ban that a refusal of a take opens, in seconds; 0
-	// opens none. Until it ends the rule refuses everything and records nothing.
-	// Then the counter is unused. Count and Leak only.
+	// Ban is the length in seconds of the ban that a refusal opens; 0 opens none. A
+	// take opens it if the rule decides, or is a shadow rule above the decider, and
+	// the weight is 1 … Count. Until its end the rule refuses everything and records
+	// nothing, even if its thresholds change; then the counter is unused. Reset lifts
+	// it. Count and Leak only.
 	Ban int64
-	// Wait is the longest wait for a turn, in ms; 0 refuses what does not fit
-	// now. Token only.
+	// Wait is the longest wait for a turn, in ms; 0 refuses what does not fit now. A
+	// weight above Burst never waits. Token only.
 	Wait int64
 	// Lenient rules do not decide in rescue; they are still counted.
 	Lenient bool

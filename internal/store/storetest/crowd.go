@@ -50,6 +50,76 @@ func checkCrowd(t *testing.T, s store.Store) {
 	}
 }
 
+// checkTurns makes 40 concurrent takes on a rule that lets them wait, by the store's own
+// clock, of which every fourth leaves. There are never more turns than the rate allows.
+func checkTurns(t *testing.T, s store.Store) {
+	var mu sync.Mutex
+	var turns []int64
+	var callers sync.WaitGroup
+	for i := range 40 {
+		callers.Go(func() {
+			var a store.Answers
+			p := &store.Plan{Op: store.Take, Zone: Noon(), Patience: 60_000, Sets: one(waiting(60_000, token(1, 50, 1)), numbered(2, count(3600, 100)))}
+			if err := s.Evaluate(context.Background(), p, &a); err != nil || a.Sets[0].Decider >= 0 {
+				t.Errorf("%+v, %v; want it admitted", a, err)
+				return
+			}
+			if i%4 == 0 && a.Wait > 0 {
+				if err := s.(store.Canceler).Cancel(context.Background(), p, &a); err != nil {
+					t.Error(err)
+				}
+				return // a later caller may have its turn
+			}
+			mu.Lock()
+			turns = append(turns, a.Now+a.Wait)
+			mu.Unlock()
+		})
+	}
+	callers.Wait()
+	slices.Sort(turns)
+	for i := range turns {
+		if turns[i] < turns[0]+int64(i)*20 {
+			t.Errorf("turns at %v: more than one in 20 ms", turns)
+			break
+		}
+	}
+	var a store.Answers
+	p := &store.Plan{Op: store.Peek, Zone: Noon(), Sets: one(numbered(2, count(3600, 100)))}
+	if err := s.Evaluate(context.Background(), p, &a); err != nil || a.Sets[0].Hits != int64(len(turns)) {
+		t.Errorf("%d hits are counted, %v; want those of the %d that did not leave", a.Sets[0].Hits, err, len(turns))
+	}
+}
+
+// checkEntries records 1000 hits beyond the limit of a leak rule, a millisecond apart: each
+// leaves at its own instant. More may join the newest.
+func checkEntries(t *testing.T, s store.Store) {
+	r := overdraft(leak(10, 1))
+	at := func(op store.Op, ms int64) (a store.Answers) {
+		t.Helper()
+		if err := s.Evaluate(context.Background(), &store.Plan{Op: op, Now: noon + ms, Zone: time.UTC, Sets: one(r)}, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for ms := range int64(1000) {
+		at(store.Take, ms)
+	}
+	for _, ms := range []int64{10_000, 10_001, 10_500, 10_998} {
+		if hits := at(store.Peek, ms).Sets[0].Hits; hits != 10_999-ms {
+			t.Errorf("after %d ms %d hits are left; want %d", ms, hits, 10_999-ms)
+		}
+	}
+	for ms := range int64(2000) {
+		at(store.Take, 20_000+ms)
+	}
+	if hits := at(store.Peek, 29_999).Sets[0].Hits; hits != 2000 {
+		t.Errorf("%d hits are counted; want 2000", hits)
+	}
+	if a := at(store.Peek, 31_999); a.Sets[0].Hits != 0 {
+		t.Errorf("%d hits are left after the newest has left", a.Sets[0].Hits)
+	}
+}
+
 // checkLargestPlan evaluates a plan with as many rules as possible.
 func checkLargestPlan(t *testing.T, s store.Store) {
 	var rules []store.Rule

@@ -30,6 +30,12 @@ func run(t *testing.T, without Feature, open func(t *testing.T) store.Store) {
 		}
 	}
 	t.Run("400 callers and 10 hits", func(t *testing.T) { checkCrowd(t, open(t)) })
+	if without&Wait == 0 {
+		t.Run("40 callers take turns", func(t *testing.T) { checkTurns(t, open(t)) })
+	}
+	if without&Overdraft == 0 {
+		t.Run("1000 entries of a leak rule with overdraft", func(t *testing.T) { checkEntries(t, open(t)) })
+	}
 	t.Run("no two subjects share a counter", func(t *testing.T) { checkSubjects(t, open(t)) })
 	t.Run("the largest plan", func(t *testing.T) { checkLargestPlan(t, open(t)) })
 	t.Run("invalid plans", func(t *testing.T) { checkInvalidPlans(t, open(t)) })
@@ -88,9 +94,9 @@ func (b *behavior) run(t *testing.T, s store.Store) {
 		if a.Now != p.Now {
 			t.Errorf("step %d: answered at %d, want %d", i, a.Now, p.Now)
 		}
-		got := make([]string, len(a.Sets))
+		got := make([]string, 0, len(a.Sets)+1)
 		for j := range a.Sets {
-			got[j] = describe(&a.Sets[j])
+			got = append(got, describe(&a.Sets[j]))
 		}
 		if a.Wait > 0 {
 			got = append(got, fmt.Sprintf("wait %d, set %d rule %d", a.Wait, a.Waiter[0], a.Waiter[1]))
