@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -47,6 +48,26 @@ var contested = []store.Rule{
 	{Return: 7, Method: store.Leak, Time: 7200, Count: 100_000_000}, // with a log
 }
 
+// forms are further limits of the takers: calendar windows, large numbers, overdrafts,
+// bans and waits. A take that waits has its hits from its instant on.
+var forms = []store.Rule{
+	{Return: 8, Method: store.Count, Unit: store.Epoch, Time: 1, Count: 20},
+	{Return: 9, Method: store.Count, Unit: store.Minute, Count: 900},
+	{Return: 10, Method: store.Count, Unit: store.Month, Count: 700 * large},
+	{Return: 11, Method: store.Count, Time: 1, Count: 15, Ban: 1},
+	{Return: 12, Method: store.Leak, Time: 1, Count: 15, Ban: 1},
+	{Return: 13, Method: store.Token, Time: 1, Count: 10, Burst: 5, Wait: 700},
+	{Return: 14, Method: store.Token, Time: 1, Count: 20, Burst: 20, Overdraft: true},
+	{Return: 15, Method: store.Count, Unit: store.Year, Count: 300, Overdraft: true},
+	{Return: 16, Method: store.Leak, Time: 7200, Count: 300, Overdraft: true},
+}
+
+// large is the number of hits that one hit of the rule of large numbers stands for.
+const large = 1_000_000_000_000
+
+// taken are all rules of the takers, by their returns from 1.
+var taken = slices.Concat(contested, forms)
+
 // subjects is the number of identities.
 const subjects = 40
 
@@ -74,14 +95,14 @@ func runTakes(text string, out io.Writer) error {
 			random := rand.New(rand.NewPCG(j.Seed, uint64(c)))
 			var a store.Answers
 			for range j.Takes / j.Callers {
-				p := &store.Plan{Op: store.Take, Zone: j.zone(), Sets: someSets(random)}
+				p := &store.Plan{Op: store.Take, Zone: j.zone(), Sets: someSets(random), Patience: 500}
 				if err := r.Evaluate(context.Background(), p, &a); err != nil {
 					faults <- err
 					return
 				}
-				if admitted(&a) {
+				if line := note(p, &a); line != "" {
 					lock.Lock()
-					_, _ = w.WriteString(note(p, &a)) // Flush returns the error
+					_, _ = w.WriteString(line) // Flush returns the error
 					lock.Unlock()
 				}
 			}
@@ -100,10 +121,13 @@ func someSets(random *rand.Rand) []store.Set {
 	sets := make([]store.Set, 1+random.IntN(6)/5)
 	for i := range sets {
 		sets[i].Allows = true
-		for _, at := range random.Perm(len(contested))[:1+random.IntN(3)] {
-			rule := contested[at]
+		for _, at := range random.Perm(len(taken))[:1+random.IntN(3)] {
+			rule := taken[at]
 			rule.Subject = []byte(strconv.Itoa(min(random.IntN(subjects), random.IntN(subjects)))) // low numbers are more frequent
 			rule.Weight = int64(random.IntN(4))
+			if rule.Unit == store.Month {
+				rule.Weight *= large
+			}
 			sets[i].Rules = append(sets[i].Rules, rule)
 		}
 	}
@@ -119,14 +143,25 @@ func admitted(a *store.Answers) bool {
 	return true
 }
 
-// note formats an admitted take.
+// note formats what a take recorded: on every rule if it was admitted, else on the
+// rules with an overdraft that it reached. Then its instant is negative.
 func note(p *store.Plan, a *store.Answers) string {
+	given, recorded := admitted(a), false
 	b := strconv.AppendInt(nil, a.Now, 10)
+	if !given {
+		b = strconv.AppendInt(nil, -a.Now, 10)
+	}
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
-			r := &p.Sets[i].Rules[j]
-			b = fmt.Appendf(b, " %d %s %d", r.Return, r.Subject, r.Weight)
+			r, d := &p.Sets[i].Rules[j], a.Sets[i].Decider
+			if given || r.Overdraft && (d < 0 || j <= d) {
+				b = fmt.Appendf(b, " %d %s %d", r.Return, r.Subject, r.Weight)
+				recorded = true
+			}
 		}
+	}
+	if !recorded {
+		return ""
 	}
 	return string(append(b, '\n'))
 }
@@ -134,7 +169,7 @@ func note(p *store.Plan, a *store.Answers) string {
 // TestFourProcessesNeverAdmitTooMuch runs with each batching setting, and with
 // processes of different settings, as while a change is rolled out over instances.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
-	takes := 24_000
+	takes := 100_000
 	if *long {
 		takes = 1_000_000
 	}

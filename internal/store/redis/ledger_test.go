@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,11 +37,11 @@ type account struct {
 	subject string
 }
 
-// read adds the takes that a taker wrote, and returns their number.
+// read adds the takes that a taker wrote, and returns the number of admitted ones.
 func (l ledger) read(t *testing.T, in io.Reader) int {
 	takes := 0
 	lines := bufio.NewScanner(in)
-	for ; lines.Scan(); takes++ {
+	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		numbers := make([]int64, len(fields))
 		for i := range fields {
@@ -50,6 +51,10 @@ func (l ledger) read(t *testing.T, in io.Reader) int {
 			}
 			numbers[i] = n
 		}
+		if numbers[0] > 0 {
+			takes++
+		}
+		numbers[0] = max(numbers[0], -numbers[0])
 		for i := 1; i+2 < len(fields); i += 3 {
 			if n := numbers[i+2]; n > 0 {
 				a := account{numbers[i], fields[i+1]}
@@ -68,8 +73,8 @@ func (l ledger) over() []string {
 	var faults []string
 	for a, list := range l {
 		slices.SortStableFunc(list, func(a, b hits) int { return cmp.Compare(a.at, b.at) })
-		r := &contested[a.number-1]
-		if fault := overdrawn(r, list); fault != "" {
+		r := &taken[a.number-1]
+		if fault := overdrawn(r, list); fault != "" && !r.Overdraft {
 			faults = append(faults, fmt.Sprintf("rule %d, subject %s: %s", a.number, a.subject, fault))
 		}
 	}
@@ -96,13 +101,28 @@ func overWindows(r *store.Rule, list []hits) string {
 	closes, counted := int64(0), int64(0)
 	for _, h := range list {
 		if h.at >= closes {
-			closes, counted = h.at+r.Time*1000, 0
+			closes, counted = closesAt(r, h.at), 0
 		}
 		if counted += h.n; counted > r.Count {
 			return fmt.Sprintf("%d hits at %d in a window of %d", counted, h.at, r.Count)
 		}
 	}
 	return ""
+}
+
+// closesAt returns when a window closes that opens at an instant. Months and years of
+// the takers do not end.
+func closesAt(r *store.Rule, at int64) int64 {
+	length := r.Time * 1000
+	switch r.Unit {
+	case store.Seconds:
+		return at + length
+	case store.Minute:
+		length = 60_000
+	case store.Month, store.Year:
+		return math.MaxInt64
+	}
+	return at - at%length + length
 }
 
 func overBase(r *store.Rule, list []hits) string {
@@ -137,7 +157,7 @@ func overToken(r *store.Rule, list []hits) string {
 	level, at := full, int64(0)
 	for _, h := range list {
 		level, at = min(full, level+(h.at-at)*r.Count), h.at
-		if level -= h.n * unit; level < 0 {
+		if level -= h.n * unit; level < -r.Wait*r.Count {
 			return fmt.Sprintf("%d hits at %d, %d token·ms too few", h.n, h.at, -level)
 		}
 	}
@@ -152,7 +172,7 @@ func (l ledger) compareWith(t *testing.T, server *storetest.Server, j *job) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for _, rule := range contested[4:] {
+	for _, rule := range slices.Concat(contested[4:], taken[9:10], taken[14:]) {
 		for i := range subjects {
 			rule.Subject = []byte(strconv.Itoa(i))
 			var a store.Answers
@@ -172,15 +192,21 @@ func (l ledger) compareWith(t *testing.T, server *storetest.Server, j *job) {
 func TestLedgerDetectsOneHitTooMany(t *testing.T) {
 	const begin = 1_793_505_600_000
 	fits := map[int64][]hits{
-		1: {{0, 3}, {500, 17}, {1000, 20}, {2500, 20}},
-		2: {{0, 299}, {1, 10}, {1001, 10}},
-		3: {{0, 5}, {500, 10}, {1000, 5}, {1500, 10}},
-		4: {{0, 20}, {100, 1}, {1000, 9}, {9000, 20}},
-		5: {{0, 300}, {1, 400}},
-		6: {{0, 300}, {3_599_999, 300}, {3_600_000, 300}},
+		1:  {{0, 3}, {500, 17}, {1000, 20}, {2500, 20}},
+		2:  {{0, 299}, {1, 10}, {1001, 10}},
+		3:  {{0, 5}, {500, 10}, {1000, 5}, {1500, 10}},
+		4:  {{0, 20}, {100, 1}, {1000, 9}, {9000, 20}},
+		5:  {{0, 300}, {1, 400}},
+		6:  {{0, 300}, {3_599_999, 300}, {3_600_000, 300}},
+		8:  {{0, 20}, {999, 0}, {1000, 20}},
+		9:  {{0, 900}, {60_000, 900}},
+		10: {{0, 100 * large}, {90_000_000, 600 * large}},
+		11: {{0, 15}, {1000, 15}},
+		12: {{0, 15}, {1000, 15}},
+		13: {{0, 5}, {0, 7}, {1000, 10}}, // seven wait for 0.7 s
 	}
 	for number, list := range fits {
-		r := &contested[number-1]
+		r := &taken[number-1]
 		for i := range list {
 			list[i].at += begin
 		}
