@@ -170,12 +170,16 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		Base:    match.Limits.Base,
 		Burst:   match.Limits.Burst,
 		Shadow:  match.Rule.Shadow,
-		Allows:  match.Rule.Result.Verdict() == rules.Allow,
+
+		Overdraft: match.Rule.Overdraft,
+		Ban:       match.Rule.Ban,
+
+		Allows: match.Rule.Result.Verdict() == rules.Allow,
 	}
 	v.setFail(&r, match.Rule)
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
-		r.Unit, r.From = store.Seconds, 0
+		r.Unit, r.From, r.Overdraft, r.Ban = store.Seconds, 0, false, 0
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	plan.Rules = append(plan.Rules, r)

@@ -81,6 +81,12 @@ func thresholdsOf(r *Rule) string {
 	if r.Unit != Seconds || r.From != 0 {
 		words = append(words, fmt.Sprintf("unit %d from %d", r.Unit, r.From))
 	}
+	if r.Overdraft {
+		words = append(words, "overdraft")
+	}
+	if r.Ban != 0 {
+		words = append(words, fmt.Sprintf("ban %d s", r.Ban))
+	}
 	for i := range r.Thresholds {
 		words = append(words, r.Thresholds[i].Word+" from "+r.Thresholds[i].String())
 	}

@@ -10,16 +10,17 @@ import (
 // ruleDecl is a line of [rules], with the spans that later checks point at.
 type ruleDecl struct {
 	*Rule
-	at       span
-	result   span // the value of the word, like returns, cost and name
-	returns  span
-	cost     span
-	name     span
-	resultNo int64
-	places   []span // of the conditions
-	listed   []listedDict
-	varying  []thresholdDecl
-	calendar *calendarWord // the value of time; nil for seconds
+	at        span
+	result    span // the value of the word, like returns, cost and name
+	returns   span
+	cost      span
+	name      span
+	resultNo  int64
+	places    []span // of the conditions
+	listed    []listedDict
+	varying   []thresholdDecl
+	overdraft span          // the word
+	calendar  *calendarWord // the value of time; nil for seconds
 }
 
 // listedDict is a word list of a condition.

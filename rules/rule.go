@@ -75,6 +75,8 @@ type Rule struct {
 	Unit       Unit         // of the windows; count only. Time is the longest length of a unit of the calendar
 	From       int          // the day on which a Week or a Month begins; 0 for the first
 	Thresholds []Threshold  // the limits that depend on the request
+	Overdraft  bool         // a take records its weight whatever the verdict; count, leak and token only
+	Ban        int64        // seconds for which a refusal bans an identity, 0 for none; count and leak only
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2
 	Cost       string       // the parameter that multiplies the hits; "" for none

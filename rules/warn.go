@@ -17,6 +17,7 @@ func (p *parser) warn(set *Set) {
 	}
 	p.warnDays()
 	p.warnUncounted()
+	p.warnLockOut()
 	p.warnRefusals()
 	p.warnUnreachable()
 	p.warnResults()
@@ -47,6 +48,16 @@ func (p *parser) warnDays() {
 			p.reportf(d.at, warnZone, "write timezone : "+DefaultTimezone+", or another zone, under [settings]",
 				"the rule counts by calendar days without a stated time zone, so %s applies", DefaultTimezone)
 			return
+		}
+	}
+}
+
+// warnLockOut reports buckets that refused requests drain.
+func (p *parser) warnLockOut() {
+	for _, d := range p.rules {
+		if d.Overdraft && d.Method.hasBucket() {
+			p.reportf(d.overdraft, warnLockOut, "use a [count] rule, whose window ends whatever was refused",
+				"a flood of refused requests empties the bucket far below zero, and locks its identity out until it is refilled")
 		}
 	}
 }

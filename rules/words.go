@@ -37,6 +37,11 @@ var thresholds = []ruleWord{
 	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: countLimit.parse},
 	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
 	{name: "burst", methods: []Method{Token}, parse: burstLimit.parse},
+	{name: "overdraft", methods: []Method{Count, Leak, Token}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+		d.Overdraft = p.choice(w, offOn) == 1 && used
+		d.overdraft = w.name
+	}},
+	{name: "ban", methods: []Method{Count, Leak}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })},
 	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
 	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},

@@ -209,6 +209,18 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 	if r.Method == rules.Count {
 		window = windowText(r, l)
 	}
+	text := countText(r, l, window)
+	if r.Ban > 0 {
+		text += fmt.Sprintf(", a refusal bans for %d s", r.Ban)
+	}
+	if r.Overdraft {
+		text += ", counting what it refuses"
+	}
+	return text
+}
+
+// countText returns the thresholds of a rule in words.
+func countText(r *rules.Rule, l *rules.Limits, window string) string {
 	switch r.Method {
 	case rules.Count:
 		return fmt.Sprintf("at most %d in %s", l.Count, window)
