@@ -53,6 +53,9 @@ func (op Op) decides() bool {
 // Hits.
 const MaxHits = 1_000_000_000_000_000
 
+// MaxWait is the longest wait that a rule can have.
+const MaxWait = time.Minute
+
 // Call is an operation on one or more inputs, which the engine evaluates in one
 // atomic step. Op and Inputs are required.
 type Call struct {

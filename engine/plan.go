@@ -173,13 +173,14 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 
 		Overdraft: match.Rule.Overdraft,
 		Ban:       match.Rule.Ban,
+		Wait:      match.Rule.Wait,
 
 		Allows: match.Rule.Result.Verdict() == rules.Allow,
 	}
 	v.setFail(&r, match.Rule)
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
-		r.Unit, r.From, r.Overdraft, r.Ban = store.Seconds, 0, false, 0
+		r.Unit, r.From, r.Overdraft, r.Ban, r.Wait = store.Seconds, 0, false, 0, 0
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	plan.Rules = append(plan.Rules, r)

@@ -257,6 +257,10 @@ func (c *cellChecker) worst(d *ruleDecl) Limits {
 
 // excess returns the message and the hint about a bucket that cannot be counted exactly.
 func (r *Rule) excess(l *Limits) (message, hint string) {
+	if r.Wait > 0 {
+		return fmt.Sprintf("burst × time + count × wait is %d tokens × %d ms + %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000, l.Count, r.Wait),
+			"want a smaller burst, count, time or wait"
+	}
 	return fmt.Sprintf("burst × time is %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000),
 		fmt.Sprintf("with time=%d want a burst of at most %d", l.Time, maxExact/(l.Time*1000))
 }

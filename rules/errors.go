@@ -170,6 +170,7 @@ var (
 	warnAbsent      = define("W047", "a negated condition does not hold without the parameter")
 	warnByUncounted = define("W060", "the limit depends on a parameter that is not counted by")
 	warnTableUnused = define("W061", "unused table")
+	warnLongWait    = define("W062", "gateways do not wait that long by default")
 	warnLockOut     = define("W063", "refused requests lock an identity out")
 	warnClientLimit = define("W064", "clients can set the limit")
 	warnMore        = define("W099", "more warnings than are shown")

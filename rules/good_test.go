@@ -84,8 +84,8 @@ func thresholdsOf(r *Rule) string {
 	if r.Overdraft {
 		words = append(words, "overdraft")
 	}
-	if r.Ban != 0 {
-		words = append(words, fmt.Sprintf("ban %d s", r.Ban))
+	if r.Ban != 0 || r.Wait != 0 {
+		words = append(words, fmt.Sprintf("ban %d s, wait %d ms", r.Ban, r.Wait))
 	}
 	for i := range r.Thresholds {
 		words = append(words, r.Thresholds[i].Word+" from "+r.Thresholds[i].String())

@@ -19,6 +19,7 @@ type ruleDecl struct {
 	places    []span // of the conditions
 	listed    []listedDict
 	varying   []thresholdDecl
+	wait      span          // the value of the word
 	overdraft span          // the word
 	calendar  *calendarWord // the value of time; nil for seconds
 }

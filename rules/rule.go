@@ -77,6 +77,7 @@ type Rule struct {
 	Thresholds []Threshold  // the limits that depend on the request
 	Overdraft  bool         // a take records its weight whatever the verdict; count, leak and token only
 	Ban        int64        // seconds for which a refusal bans an identity, 0 for none; count and leak only
+	Wait       int64        // the longest wait for a turn, in ms, 0 for none; token only
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2
 	Cost       string       // the parameter that multiplies the hits; "" for none

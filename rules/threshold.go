@@ -147,8 +147,11 @@ func (r *Rule) replace(l *Limits, word string) {
 }
 
 // isExact reports whether a bucket with these limits can be counted exactly: whether
-// its burst × time, in token-milliseconds, does not exceed 2^53.
-func (r *Rule) isExact(l *Limits) bool { return l.Burst <= maxExact/(l.Time*1000) }
+// its burst × time plus count × wait, in token-milliseconds, does not exceed 2^53.
+func (r *Rule) isExact(l *Limits) bool {
+	perToken := l.Time * 1000
+	return l.Burst <= maxExact/perToken && (r.Wait == 0 || l.Count <= (maxExact-l.Burst*perToken)/r.Wait)
+}
 
 // Resolved is the value of a Threshold for one request.
 type Resolved struct {

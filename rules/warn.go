@@ -1,6 +1,11 @@
 package rules
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+)
 
 // warn reports statements of a set without errors that have no effect, or probably
 // not the intended one.
@@ -17,7 +22,7 @@ func (p *parser) warn(set *Set) {
 	}
 	p.warnDays()
 	p.warnUncounted()
-	p.warnLockOut()
+	p.warnQueues()
 	p.warnRefusals()
 	p.warnUnreachable()
 	p.warnResults()
@@ -52,9 +57,29 @@ func (p *parser) warnDays() {
 	}
 }
 
-// warnLockOut reports buckets that refused requests drain.
-func (p *parser) warnLockOut() {
+// The times for which Envoy waits for an answer unless it is configured otherwise, in
+// ms: those of the rate limit filter and of ext_authz.
+const (
+	rateLimitTimeout = 20
+	extAuthzTimeout  = 200
+)
+
+// warnQueues reports waits that are longer than what gateways give by default, and
+// buckets that refused requests drain.
+func (p *parser) warnQueues() {
 	for _, d := range p.rules {
+		limit, gateway := int64(extAuthzTimeout), "Envoy's ext_authz filter"
+		doors, selects := d.doors()
+		at := func(door string) bool { return !selects || slices.Contains(doors, door) }
+		if at(doorname.RateLimit) {
+			limit, gateway = rateLimitTimeout, "Envoy's rate limit filter"
+		} else if !at(doorname.ExtAuthz) && !at(doorname.ExtAuthzWeb) {
+			limit = maxWait
+		}
+		if d.Wait > limit {
+			p.reportf(d.wait, warnLongWait, fmt.Sprintf("set the timeout of the filter above %d ms, or limit the rule to another door", d.Wait),
+				"the rule may wait for %d ms, and %s for %d ms by default", d.Wait, gateway, limit)
+		}
 		if d.Overdraft && d.Method.hasBucket() {
 			p.reportf(d.overdraft, warnLockOut, "use a [count] rule, whose window ends whatever was refused",
 				"a flood of refused requests empties the bucket far below zero, and locks its identity out until it is refilled")

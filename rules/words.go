@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 )
 
 // ruleWord is a word of a rule's third or fourth bracket. The two tables below are
@@ -42,6 +43,7 @@ var thresholds = []ruleWord{
 		d.overdraft = w.name
 	}},
 	{name: "ban", methods: []Method{Count, Leak}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })},
+	{name: "wait", methods: []Method{Token}, parse: parseWait},
 	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
 	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},
@@ -89,6 +91,7 @@ var (
 // The limits of the numbers.
 const (
 	maxTime   = 31_622_400 // 366 days in seconds
+	maxWait   = 60_000     // milliseconds
 	maxCount  = 9_000_000_000_000_000
 	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
 	maxExact  = 1 << 53   // a double is exact up to this integer
@@ -161,6 +164,33 @@ func parseCost(p *parser, d *ruleDecl, w word, used bool) {
 	case used:
 		d.Cost, d.cost = w.value.text(), w.value
 	}
+}
+
+// parseWait reads a number of seconds with up to three decimals.
+func parseWait(p *parser, d *ruleDecl, w word, used bool) {
+	text := w.value.text()
+	if text == "" {
+		return
+	}
+	ms, ok := parseMilliseconds(strings.TrimSuffix(text, "s"))
+	switch {
+	case !ok:
+		p.reportf(w.value, errNumber, "want seconds with at most three decimals, such as 1.5", "wait=%s is not a number of seconds", w.value.mention())
+	case ms < 1 || ms > maxWait:
+		p.reportf(w.value, errRange, "want 0.001 … 60", "wait=%s is out of range", w.value.mention())
+	case used:
+		d.Wait, d.wait = ms, w.value
+	}
+}
+
+// parseMilliseconds reads a number of seconds with up to three decimals, as
+// milliseconds.
+func parseMilliseconds(text string) (int64, bool) {
+	whole, decimals, found := strings.Cut(text, ".")
+	if len(whole) == 0 || len(whole) > 9 || len(decimals) > 3 || found && decimals == "" || whole[0] == '-' || strings.HasPrefix(decimals, "-") {
+		return 0, false
+	}
+	return parseInteger(whole + (decimals + "000")[:3])
 }
 
 // checkThresholds checks the thresholds of a rule against each other.

@@ -29,7 +29,7 @@ func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) 
 		return nil, err
 	}
 	d, err := counters.Decide(ctx, &engine.Call{
-		Rules: set, Door: "explain", Op: engine.Browse, Now: q.options.Now,
+		Rules: set, Door: "explain", Op: engine.Browse, Now: q.options.Now, Patience: engine.MaxWait,
 		Inputs: []engine.Input{{Params: params, Hits: q.options.Hits, NoHits: q.options.NoHits}},
 	})
 	if err = errors.Join(err, counters.Close(ctx)); err != nil {
@@ -210,8 +210,11 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 		window = windowText(r, l)
 	}
 	text := countText(r, l, window)
-	if r.Ban > 0 {
+	switch {
+	case r.Ban > 0:
 		text += fmt.Sprintf(", a refusal bans for %d s", r.Ban)
+	case r.Wait > 0:
+		text += fmt.Sprintf(", waiting up to %g s", float64(r.Wait)/1000)
 	}
 	if r.Overdraft {
 		text += ", counting what it refuses"

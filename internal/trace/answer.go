@@ -28,6 +28,9 @@ func AppendAnswer(b []byte, op engine.Op, d *engine.Decision, several bool) []by
 	default:
 		b = appendSet(append(b, '{'), op, &d.Answers[0])
 	}
+	if d.Wait > 0 {
+		b = appendNumber(b, "wait_ms", d.Wait.Milliseconds())
+	}
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}

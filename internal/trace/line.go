@@ -186,7 +186,7 @@ func (l *Line) Recorded() json.RawMessage {
 // Call returns the line as a call of the engine at the time of the line.
 func (l *Line) Call() *engine.Call {
 	op, _ := operation(l.Op)
-	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T}
+	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T, Patience: engine.MaxWait}
 	if !l.Several() {
 		c.Inputs = []engine.Input{l.input()}
 		return c
