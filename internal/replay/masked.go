@@ -42,6 +42,9 @@ func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
 	}
 	for _, r := range set.Rules {
 		note(r.Cost, r)
+		for i := range r.Thresholds {
+			note(r.Thresholds[i].Param, r)
+		}
 		for _, c := range r.Conditions {
 			// Conditions for any value also hold for a pseudonym.
 			if !strings.HasSuffix(strings.TrimSuffix(c.String(), "{~}"), "=+") {

@@ -230,6 +230,25 @@ func TestTopIdentitiesInBoundedMemory(t *testing.T) {
 	}
 }
 
+func TestReplayReportsMaskedParamsOfThresholds(t *testing.T) {
+	const text = "[rules]\nrule : [count] [uid=+] [time=60; count=param quota else 5] [result=2; return=7]\n" +
+		"[result]\n0 : {}\n1 : {}\n2 : {\"Err_no\":1}\n"
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if set == nil {
+		t.Fatal(findings)
+	}
+	var got []replay.MaskedParam
+	if _, err := replay.Run(t.Context(), replay.Options{
+		Rules: set, Trace: strings.NewReader(`{"t":1780286400000,"params":{"quota":"#0123456789abcdef","uid":"#0123456789abcdef"}}` + "\n"),
+		OnMasked: func(m replay.MaskedParam) { got = append(got, m) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]replay.MaskedParam{{Line: 1, Name: "quota", Rule: 7}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestReplayReportsMaskedParamsOnce(t *testing.T) {
 	set := parse(t, "[rules]\nrule : [count] [act=ask; uid=+; size>3] [time=2; count=1;] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n", "", nil)
 	const masked = `{"t":1780286400000,"params":{"act":"#0123456789abcdef","uid":"#0123456789abcdef"}}` + "\n"
