@@ -66,13 +66,13 @@ func TestWarningsAboutConstants(t *testing.T) {
 		_, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
 			return ParseDict(path, strings.NewReader("7\n"))
 		}})
-		got := ""
+		var messages []string
 		for _, f := range findings {
 			if f.Code == warnNoConstant.ID {
-				got += f.Message
+				messages = append(messages, f.Message)
 			}
 		}
-		if got != want {
+		if got := strings.Join(messages, "; "); got != want {
 			t.Errorf("%s: got %q, want %q", conditions, got, want)
 		}
 	}

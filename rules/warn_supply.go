@@ -13,25 +13,24 @@ import (
 func (p *parser) warnSupply(s *supply) {
 	names := slices.Concat(derivedNames, p.declaredNames())
 	reported := make(map[string]bool)
+	check := func(d *ruleDecl, name string, at span) {
+		if !reported[name] && p.lacks(d.Rule, name, s) {
+			reported[name] = true
+			p.warnUnsupplied(name, at, names)
+		}
+	}
 	for _, d := range p.rules {
 		if _, selects := d.doors(); !selects && !p.isForGateways() {
 			continue
 		}
 		for i, c := range d.Conditions {
-			if !reported[c.Name] && p.lacks(d.Rule, c.Name, s) {
-				reported[c.Name] = true
-				p.warnUnsupplied(c.Name, d.places[i], names)
-			}
+			check(d, c.Name, d.places[i])
 		}
-		if d.Cost != "" && !reported[d.Cost] && p.lacks(d.Rule, d.Cost, s) {
-			reported[d.Cost] = true
-			p.warnUnsupplied(d.Cost, d.cost, names)
+		if d.Cost != "" {
+			check(d, d.Cost, d.cost)
 		}
 		for _, v := range d.varying {
-			if name := v.param.text(); !reported[name] && p.lacks(d.Rule, name, s) {
-				reported[name] = true
-				p.warnUnsupplied(name, v.param, names)
-			}
+			check(d, v.param.text(), v.param)
 		}
 	}
 	for _, d := range p.params {

@@ -55,28 +55,35 @@ func TestProbeVariesWhatClientsChoose(t *testing.T) {
 		"nothing is trusted": {
 			nil, "uid=ann; theme=1",
 			[]probe.Source{{Kind: probe.Header, Name: "x-api-key"}},
-			[]string{"ok    varying      other values of 4 sources are refused\n"}, []string{"note  choosing"},
+			[]string{"ok    varying      other values of 4 sources are refused\n"},
+			[]string{"note  choosing"},
 		},
 		"a cookie": {
 			byCookie("uid"), "uid=ann; theme=1", nil,
-			[]string{"with another value of the cookie uid the request passes", "limit by address, too"}, []string{"theme", "without the cookie"},
+			[]string{"with another value of the cookie uid the request passes", "limit by address, too"},
+			[]string{"theme", "without the cookie"},
 		},
 		"an argument of the query": {
 			byQuery("page"), "", nil,
-			[]string{"with another value of the query argument page the request passes"}, nil,
+			[]string{"with another value of the query argument page the request passes"},
+			nil,
 		},
 		"a header that only rules name": {
 			func(r *http.Request) string { return r.Header.Get("X-Api-Key") }, "",
 			[]probe.Source{{Kind: probe.Header, Name: "x-api-key"}, {Kind: probe.Cookie, Name: "sid"}, {Kind: probe.Query, Name: "page"}},
-			[]string{"with a value of X-Api-Key the request passes"}, []string{"without", "sid", "page the"},
+			[]string{"with a value of X-Api-Key the request passes"},
+			[]string{"without", "sid", "page the"},
 		},
 		"a cookie that only rules name": {
-			byCookie("sid"), "uid=ann", []probe.Source{{Kind: probe.Cookie, Name: "sid"}},
-			[]string{"with a value of the cookie sid the request passes"}, nil,
+			byCookie("sid"), "uid=ann",
+			[]probe.Source{{Kind: probe.Cookie, Name: "sid"}},
+			[]string{"with a value of the cookie sid the request passes"},
+			nil,
 		},
 		"a limit that omission avoids": {
 			orUnlimited(byCookie("uid")), "uid=ann", nil,
-			[]string{"without the cookie uid none of 10 requests is refused, and no response reports a quota:"}, nil,
+			[]string{"without the cookie uid none of 10 requests is refused, and no response reports a quota:"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
