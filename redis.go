@@ -45,6 +45,14 @@ type RedisOptions struct {
 	// the program is short of CPU, and calls run out of time. OnLag must not
 	// block.
 	OnLag func(time.Duration)
+	// OnRoundTrip, if not nil, is called after each round trip to Redis, with the time
+	// that it took and the kind of its fault: "" for none, timeout, connection, redirect
+	// (a node of a Cluster named another one) or reply. It is called from many
+	// goroutines and must return at once.
+	OnRoundTrip func(took time.Duration, fault string)
+	// OnScript, if not nil, is called for each script call with the number of decisions
+	// in it. It is called from many goroutines and must return at once.
+	OnScript func(decisions int)
 	// Linger is the time for which Redis keeps a counter after its end; 0 means one
 	// second. Only calls that set engine.Call.Now to a time before the clock of
 	// Redis, such as those of a replay, need more.
@@ -87,6 +95,6 @@ func (o *Options) redis() *redis.Options {
 		TLS:      redisconn.TLSFiles(r.TLS),
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
 		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
-		OnDamage: r.OnDamage, OnLag: r.OnLag, Linger: r.Linger,
+		OnDamage: r.OnDamage, OnLag: r.OnLag, OnRoundTrip: r.OnRoundTrip, OnScript: r.OnScript, Linger: r.Linger,
 	}
 }

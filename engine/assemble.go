@@ -14,7 +14,7 @@ var adHocResult = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "
 // decision builds a Decision from the answers of the store.
 func (v *evaluation) decision(c *Call) *Decision {
 	d := c.empty(len(c.Inputs))
-	d.Degraded, d.At = v.answers.Degraded, v.answers.Now
+	d.Degraded, d.At, d.StoreTime = v.answers.Degraded, v.answers.Now, v.answers.Took
 	for i := range d.Answers {
 		v.answer(c, i, &d.Answers[i])
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/rules"
@@ -76,6 +77,8 @@ type Call struct {
 	// names for this type of feedback, 1 or 2. 0 gives back the weight. It is an
 	// error with any other operation.
 	Erase int
+	// Origin names the request in logs and refusals; nil for no name.
+	Origin Origin
 	// Fault is the error that prevented the door from deriving parameters from the
 	// request, or nil. Decide returns it, unless the mode of the door lets the
 	// request through.
@@ -92,6 +95,34 @@ type Call struct {
 	Scratch *Scratch
 }
 
+// Origin names the request behind a call.
+type Origin interface {
+	// RequestID returns the identifier that the gateway gave the request, "" for none.
+	// It is valid as ValidRequestID defines.
+	RequestID() string
+}
+
+// maxRequestID is the maximum length of the identifier of a request, in bytes.
+const maxRequestID = 128
+
+// ValidRequestID reports whether an identifier is one that logs and refusals repeat: up
+// to 128 letters, digits and the signs - _ . : / + = @ ~. It may have been chosen by a
+// client.
+func ValidRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("-_.:/+=@~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // Scratch is reusable memory for decisions. A Decision built in it is valid until
 // the next call with the same Scratch. The zero value is ready for use.
 type Scratch struct {
@@ -105,14 +136,14 @@ func (c *Call) empty(n int) *Decision {
 	if s := c.Scratch; s != nil {
 		clear(s.answers) // those behind its length were cleared before
 		s.answers = resize(s.answers, n)
-		s.decision = Decision{Refuser: -1, Answers: s.answers, document: s.decision.document}
+		s.decision = Decision{Refuser: -1, Answers: s.answers, origin: c.Origin, document: s.decision.document}
 		return &s.decision
 	}
 	d := &struct {
 		Decision
 		one [1]Answer // a call with one input needs no second allocation
 	}{}
-	d.Refuser, d.Answers = -1, d.one[:]
+	d.Refuser, d.Answers, d.origin = -1, d.one[:], c.Origin
 	if n != 1 {
 		d.Answers = make([]Answer, n)
 	}

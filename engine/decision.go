@@ -27,6 +27,8 @@ type Decision struct {
 	// Degraded is true if the counters are those of this instance because Redis
 	// is unavailable.
 	Degraded bool
+	// StoreTime is the time that the store took, if it measures that.
+	StoreTime time.Duration
 	// Unavailable is true if no store could answer, or if Redis is unavailable
 	// and a rule with fail=gateway matches. The gateway then decides what happens
 	// to the request. Answers is empty and Verdict is deny.
@@ -35,6 +37,7 @@ type Decision struct {
 	// fail=gateway is the reason.
 	Cause error
 
+	origin   Origin // of the call
 	document []byte // memory of the last Refusal
 }
 

@@ -26,6 +26,7 @@ type settings struct {
 	modes    *Modes
 	policies Policies
 	observe  func(*Call, *Decision, error)
+	matched  func(*rules.Set, []rules.Match, *Answer)
 }
 
 // options are all options of an engine.
@@ -43,6 +44,15 @@ func setting(change func(*settings)) Option {
 // f must not retain its arguments.
 func Observe(f func(*Call, *Decision, error)) Option {
 	return setting(func(s *settings) { s.observe = f })
+}
+
+// ObserveMatches calls f after each decision of an operation that has a verdict, once
+// per input that is not a refund: with the rules of the decision, those that match the
+// input, and its answer. The call is in the goroutine of the caller of Decide and
+// precedes that of Observe. f must not retain its arguments. It is not called for
+// inputs that no store decided.
+func ObserveMatches(f func(*rules.Set, []rules.Match, *Answer)) Option {
+	return setting(func(s *settings) { s.matched = f })
 }
 
 // New returns an engine that decides by rs and counts in process. A nil rs refuses
@@ -133,8 +143,16 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	v := e.evaluations.Get().(*evaluation)
 	defer e.evaluations.Put(v)
 	d, err := e.decide(ctx, c, v)
+	decided := err == nil && !d.Unavailable && c.Op.decides()
 	if mode == ModeObserve && c.Op.decides() {
-		return observed(c, d, err)
+		d, err = observed(c, d, err)
+	}
+	if decided && e.matched != nil {
+		for i := range d.Answers {
+			if !c.Inputs[i].Refund {
+				e.matched(v.rules, v.inputs[i].matches.List, &d.Answers[i])
+			}
+		}
 	}
 	return d, err
 }

@@ -255,7 +255,7 @@ func (v *evaluation) counts() bool {
 // answerUncounted fills the answers of a plan without counters.
 func (v *evaluation) answerUncounted() {
 	v.answers.Sets = resize(v.answers.Sets, len(v.plan.Sets))
-	v.answers.Degraded, v.answers.Now, v.answers.Wait = false, v.plan.Now, 0
+	v.answers.Degraded, v.answers.Now, v.answers.Wait, v.answers.Took = false, v.plan.Now, 0, 0
 	for i := range v.answers.Sets {
 		a := &v.answers.Sets[i]
 		*a = store.Answer{Decider: -1, Reporter: -1, Retry: -1, Refusals: a.Refusals[:0]}

@@ -27,16 +27,22 @@ type problem struct {
 	detail    string        // "" for none
 	violated  *Quota        // nil unless a counting rule refused
 	challenge *rules.Result // the entry with the captcha; nil for none
+	requestID string        // "" for none
 }
 
 // Refusal returns the response to the client of a refused request. Its body is
 // valid as long as the decision, until the next call of Refusal. If no input is
-// refused, as in the zero Decision, it is a 503.
+// refused, as in the zero Decision, it is a 503. A problem document has the identifier
+// of the request, if the call has an Origin.
 func (d *Decision) Refusal() Refusal {
 	if d == nil || d.Unavailable || d.Refuser < 0 || d.Refuser >= len(d.Answers) {
 		return Problem(http.StatusServiceUnavailable, "")
 	}
-	r := d.Answers[d.Refuser].refusal(d.document[:0])
+	id := ""
+	if d.origin != nil {
+		id = d.origin.RequestID()
+	}
+	r := d.Answers[d.Refuser].refusal(d.document[:0], id)
 	d.document = r.Body
 	return r
 }
@@ -44,20 +50,24 @@ func (d *Decision) Refusal() Refusal {
 // Problem returns the refusal of a request that no rule refused, for example
 // because it is malformed. The body is a problem document of RFC 9457; detail may
 // be empty.
-func Problem(status int, detail string) Refusal {
-	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail}
+func Problem(status int, detail string) Refusal { return ProblemOf(status, detail, "") }
+
+// ProblemOf is Problem for the request with this identifier, which must be valid or
+// empty.
+func ProblemOf(status int, detail, requestID string) Refusal {
+	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail, requestID: requestID}
 	return p.refusal(nil)
 }
 
-func (a *Answer) refusal(b []byte) Refusal {
+func (a *Answer) refusal(b []byte, requestID string) Refusal {
 	if a.Result == nil {
-		return Problem(http.StatusServiceUnavailable, "")
+		return ProblemOf(http.StatusServiceUnavailable, "", requestID)
 	}
 	status := a.status()
 	if a.Result.Body != "" {
 		return Refusal{Status: status, ContentType: contentType(a.Result), Body: append(b, a.Result.Body...)}
 	}
-	doc := problem{kind: "about:blank", title: title(status), status: status, detail: a.Result.ErrMsg}
+	doc := problem{kind: "about:blank", title: title(status), status: status, detail: a.Result.ErrMsg, requestID: requestID}
 	switch {
 	case a.Verdict == rules.Challenge:
 		doc.challenge = a.Result
@@ -109,6 +119,9 @@ func (p *problem) appendTo(b []byte) []byte {
 		b = strconv.AppendInt(append(b, `,"challenge":{"vcode_len":`...), p.challenge.VcodeLen, 10)
 		b = strconv.AppendInt(append(b, `,"vcode_type":`...), p.challenge.VcodeType, 10)
 		b = append(b, '}')
+	}
+	if p.requestID != "" {
+		b = jsontext.AppendString(append(b, `,"request_id":`...), p.requestID)
 	}
 	return append(b, '}')
 }

@@ -15,6 +15,7 @@ import (
 // so every failure must end as an error.
 type guard struct {
 	logger *slog.Logger
+	watch  Watch
 	// atDrain calls f when the server drains, unless cancel is called before. It
 	// ends streams: a health watch would delay a drain forever.
 	atDrain func(f func()) (cancel func() bool)
@@ -25,6 +26,10 @@ type guard struct {
 var errInternal = status.Error(codes.Internal, "koalagate: internal error; its log has the details")
 
 func (g *guard) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+	if g.watch.Begun != nil {
+		g.watch.Begun()
+	}
+	defer g.end(info.FullMethod, &err) // after catch, which sets the error
 	defer g.catch(info.FullMethod, &err)
 	reply, err = handle(ctx, request)
 	if err == nil && !isMessage(reply) {
@@ -32,6 +37,13 @@ func (g *guard) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 		return nil, errInternal
 	}
 	return reply, err
+}
+
+// end reports the end of a unary call.
+func (g *guard) end(method string, err *error) {
+	if g.watch.Ended != nil {
+		g.watch.Ended(method, status.Code(*err))
+	}
 }
 
 // isMessage reports whether reply is a message, as opposed to a nil pointer, which

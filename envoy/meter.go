@@ -240,7 +240,8 @@ func (c *meteredConn) countReset(exceeded Bound) Bound {
 // meteredCredentials meters connections after their handshake, above TLS.
 type meteredCredentials struct {
 	credentials.TransportCredentials
-	meter *meter
+	meter  *meter
+	failed func() // called after a failed handshake; may be nil
 }
 
 // meteredInfo carries the connection to the contexts of its calls.
@@ -265,6 +266,9 @@ func isComplete(ctx context.Context) bool {
 func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := m.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		if m.failed != nil {
+			m.failed()
+		}
 		return conn, info, err
 	}
 	metered := m.meter.wrap(conn, raw)
@@ -273,5 +277,5 @@ func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 
 // Clone returns a copy.
 func (m meteredCredentials) Clone() credentials.TransportCredentials {
-	return meteredCredentials{m.TransportCredentials.Clone(), m.meter}
+	return meteredCredentials{m.TransportCredentials.Clone(), m.meter, m.failed}
 }

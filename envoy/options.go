@@ -64,6 +64,8 @@ type Options struct {
 	// Exceeded is called when a bound ends a connection or a call, with the address
 	// of the peer, which is nil for a call. It must return at once. It may be nil.
 	Exceeded func(Bound, net.Addr)
+	// Watch observes the unary calls; see there.
+	Watch Watch
 	// Logger receives panics; the default is slog.Default.
 	Logger *slog.Logger
 }

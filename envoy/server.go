@@ -51,10 +51,11 @@ func NewServer(o Options) *Server {
 	s := &Server{health: health.NewServer(), drainWait: o.DrainWait, endStreams: endStreams, exceeded: o.Exceeded}
 	g := &guard{
 		logger:  o.Logger,
+		watch:   o.Watch,
 		atDrain: func(f func()) func() bool { return context.AfterFunc(streams, f) },
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(meteredCredentials{o.credentials(), newMeter(&o)}),
+		grpc.Creds(meteredCredentials{o.credentials(), newMeter(&o), o.Watch.HandshakeFailed}),
 		grpc.InTapHandle(s.limitCall(o.CallTimeout)),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -13,6 +14,7 @@ type check struct {
 	server   *Server
 	message  message
 	question door.Question
+	metadata envoyapi.Metadata
 	reply    []byte // in wire form
 }
 
@@ -46,5 +48,6 @@ func (c *check) reset() {
 	}
 	c.server = nil
 	c.question.Reset()
+	c.metadata = envoyapi.Metadata{}
 	c.message.reset()
 }

@@ -28,6 +28,8 @@ type Options struct {
 	Engine       *engine.Engine
 	Mapping      mapping.Options
 	Presentation engine.Presentation
+	// Watch observes the calls; nil for none.
+	Watch *door.Watch
 	// Logger receives checks that cannot be decided, at debug level because
 	// clients can cause them at will. The default is slog.Default.
 	Logger *slog.Logger
@@ -47,7 +49,7 @@ func New(o Options) *Server {
 		o.Logger = slog.Default()
 	}
 	return &Server{
-		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Logger: o.Logger},
+		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch, Logger: o.Logger},
 		presentation: o.Presentation,
 		logger:       o.Logger,
 	}
@@ -61,6 +63,7 @@ func (s *Server) Register(front wire.Front) {
 func (s *Server) begin() wire.Call {
 	c := s.checks.Get()
 	c.server = s
+	s.gate.Arrive(&c.question)
 	return c
 }
 
@@ -70,6 +73,8 @@ func (s *Server) begin() wire.Call {
 func (c *check) Answer(ctx context.Context) ([]byte, error) {
 	s := c.server
 	c.fill()
+	c.metadata.Context = ctx
+	c.question.Metadata = &c.metadata
 	d, err := s.gate.Take(ctx, &c.question)
 	if err != nil {
 		fault := door.FaultOf(err)
@@ -77,6 +82,7 @@ func (c *check) Answer(ctx context.Context) ([]byte, error) {
 			return nil, envoyapi.Error(fault)
 		}
 		s.logger.Debug("check refused", "door", doorname.ExtAuthz, "reason", fault.Detail)
+		fault.RequestID = c.question.RequestID()
 		c.reply = appendFault(c.reply[:0], fault)
 		return c.reply, nil
 	}

@@ -43,6 +43,7 @@ func (c *call) read() bool {
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
+		c.w.Header().Set("Connection", "close")
 		c.fail(http.StatusRequestEntityTooLarge, "the form is longer than "+strconv.Itoa(maxFormBytes)+" bytes")
 	case err != nil:
 		c.fail(http.StatusBadRequest, "the form is incomplete")

@@ -53,6 +53,12 @@ type Options struct {
 	// RedisAway reports whether Redis is configured and unreachable, for
 	// /monitor/alive. Nil means never.
 	RedisAway func() bool
+	// Watch observes the calls; nil for none.
+	Watch *door.Watch
+	// Refused is called for each call that is refused because of its peer or its path,
+	// with the reason: token, unknown_path, host or web_page. It must return at once,
+	// and may be nil.
+	Refused func(reason string)
 	// Logger receives panics and calls that failed. The default is slog.Default.
 	Logger *slog.Logger
 }
@@ -64,6 +70,7 @@ type server struct {
 	token     *[sha256.Size]byte // digest of the token, so that timing does not reveal its length; nil for none
 	hosts     []string
 	redisAway func() bool
+	refused   func(reason string)
 	logger    *slog.Logger
 	endpoints map[string]endpoint
 	barred    loglimit.Line // calls refused by bars
@@ -82,10 +89,11 @@ type endpoint struct {
 // because slashes around a path do not matter, as in Koala.
 func New(o Options) http.Handler {
 	s := &server{
-		gate:      door.Gate{Engine: o.Engine, Mapping: o.Mapping},
+		gate:      door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
 		access:    o.Access,
 		hosts:     o.Hosts,
 		redisAway: o.RedisAway,
+		refused:   o.Refused,
 		logger:    o.Logger,
 		endpoints: map[string]endpoint{
 			"rule/browse":          {answer: (*call).browse},
@@ -109,6 +117,9 @@ func New(o Options) http.Handler {
 	}
 	if s.redisAway == nil {
 		s.redisAway = func() bool { return false }
+	}
+	if s.refused == nil {
+		s.refused = func(string) {}
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
@@ -135,8 +146,10 @@ func (c *call) endpoint() (endpoint, bool) {
 	e, known := c.server.endpoints[strings.Trim(c.http.URL.Path, "/")]
 	switch {
 	case !c.server.admits(c.http):
+		c.server.refused("token")
 		c.fail(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
 	case !known:
+		c.server.refused("unknown_path")
 		c.server.warnUnknown(c.http)
 		c.fail(http.StatusNotFound, "not found")
 	case !e.probe && c.server.bars(c):
@@ -154,13 +167,14 @@ func (c *call) endpoint() (endpoint, bool) {
 // bars refuses a call that a web page in a browser may have sent, and reports whether
 // it did. A GET may write here, so that it is not exempt.
 func (s *server) bars(c *call) bool {
-	status, reason := http.StatusForbidden, "a web page of another origin sent the call; browsers may not use this API"
+	status, kind, reason := http.StatusForbidden, "web_page", "a web page of another origin sent the call; browsers may not use this API"
 	if !browser.IsForeign(c.http) {
 		if host := c.http.Host; browser.AllowsHost(host, s.hosts) || browser.IsPrivateName(host) {
 			return false
 		}
-		status, reason = http.StatusMisdirectedRequest, "the host name is not listed in koala_hosts; add it to that setting, or use the IP address"
+		status, kind, reason = http.StatusMisdirectedRequest, "host", "the host name is not listed in koala_hosts; add it to that setting, or use the IP address"
 	}
+	s.refused(kind)
 	if skipped, due := s.barred.Due(); due {
 		host := c.http.Host
 		s.logger.Warn("call of Koala's API refused: "+reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "unsaid", skipped)

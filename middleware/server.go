@@ -142,6 +142,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	if !fault.IsRequest() && !fault.IsCanceled() {
 		s.Logger.Error("a request was not decided", "door", Door, "error", err)
 	}
+	fault.RequestID = q.RequestID()
 	refuse(w, r, fault.Refusal())
 	return false
 }

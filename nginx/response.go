@@ -43,7 +43,9 @@ type answer struct {
 func (a *answer) write(d *engine.Decision, err error) {
 	switch {
 	case err != nil:
-		a.explain(door.FaultOf(err))
+		fault := door.FaultOf(err)
+		fault.RequestID = a.requestID()
+		a.explain(fault)
 	case d.Unavailable:
 		a.fail()
 	case d.Verdict == rules.Allow:
@@ -58,12 +60,20 @@ func (a *answer) write(d *engine.Decision, err error) {
 func (a *answer) explain(f door.Fault) {
 	switch {
 	case f.IsRequest():
-		a.problem(f.Status, f.Detail)
+		a.refuse(rules.Deny, f.Refusal(), nil)
 		return
 	case !f.IsCanceled():
 		a.server.complaints.warn("check not decided", "door", a.door, "error", f.Err)
 	}
 	a.fail()
+}
+
+// requestID returns the identifier of the request, "" for none.
+func (a *answer) requestID() string {
+	if id, found := mapping.HTTPHeaders(a.check.Header).Header("x-request-id"); found && engine.ValidRequestID(id) {
+		return id
+	}
+	return ""
 }
 
 // refusal returns the answer for the client of the gateway. If the gateway would not

@@ -36,6 +36,12 @@ type Options struct {
 	// AccelTargets are the named locations that /v1/accel may redirect nginx to, the
 	// default first. Empty means @app.
 	AccelTargets []string
+	// Watch observes the checks; nil for none.
+	Watch *door.Watch
+	// Refused is called for each check that is refused because of its peer or its
+	// path, with the reason: untrusted or unknown_path. It must return at once, and may
+	// be nil.
+	Refused func(reason string)
 	// Logger receives misconfigurations of gateways, and panics. The default is
 	// slog.Default.
 	Logger *slog.Logger
@@ -48,6 +54,7 @@ type server struct {
 	trusted      []netip.Prefix
 	accelTargets []string
 	routes       []route
+	refused      func(reason string)
 	logger       *slog.Logger
 	complaints   complaints
 	questions    door.Pool[door.Question]
@@ -65,10 +72,11 @@ type route struct {
 // with double slashes or dot segments, as Envoy sends them.
 func New(o Options) http.Handler {
 	s := &server{
-		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping},
+		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
 		presentation: o.Presentation,
 		trusted:      o.TrustedProxies,
 		accelTargets: o.AccelTargets,
+		refused:      o.Refused,
 		logger:       o.Logger,
 		routes: []route{
 			{path: "/v1/auth-request", door: doorname.AuthRequest},
@@ -82,6 +90,9 @@ func New(o Options) http.Handler {
 	}
 	if len(s.accelTargets) == 0 {
 		s.accelTargets = []string{"@app"}
+	}
+	if s.refused == nil {
+		s.refused = func(string) {}
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
@@ -97,9 +108,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.recover()
 	switch {
 	case !s.trusts(r):
+		s.refused("untrusted")
 		s.complaints.warn("refused a check from a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if the peer is a gateway of yours, add its address to trusted_proxies")
 		a.problem(http.StatusForbidden, "")
 	case a.door == "":
+		s.refused("unknown_path")
 		s.complaints.warn("refused a check at a path without a door", "path", r.URL.Path[:min(len(r.URL.Path), 100)], "peer", r.RemoteAddr,
 			"remedy", "point the gateway at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…")
 		a.problem(http.StatusNotFound, "")

@@ -6,6 +6,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -23,6 +24,7 @@ type call struct {
 	server   *Server
 	message  message
 	question door.Question
+	metadata envoyapi.Metadata
 	single   engine.Decision // about one descriptor
 	answer   [1]engine.Answer
 	reply    []byte // in wire form
@@ -143,11 +145,11 @@ func (m *message) entriesOf(i int) []mapping.Entry {
 func (c *call) reset() {
 	const keptEntries = 64
 	const keptReply = 64 << 10
+	c.question.Reset()
 	if cap(c.message.entries) > keptEntries || cap(c.reply) > keptReply {
 		*c = call{}
 		return
 	}
-	c.server = nil
-	c.question.Reset()
+	c.server, c.metadata = nil, envoyapi.Metadata{}
 	c.message.reset()
 }

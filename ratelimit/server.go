@@ -35,6 +35,8 @@ type Options struct {
 	// the client would receive both.
 	SendHeaders  bool
 	Presentation engine.Presentation
+	// Watch observes the calls; nil for none.
+	Watch *door.Watch
 	// Logger receives calls that cannot be decided, at debug level because clients
 	// can cause them at will. The default is slog.Default.
 	Logger *slog.Logger
@@ -55,7 +57,7 @@ func New(o Options) *Server {
 		o.Logger = slog.Default()
 	}
 	return &Server{
-		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping},
+		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
 		sendHeaders:  o.SendHeaders,
 		presentation: o.Presentation,
 		logger:       o.Logger,
@@ -70,6 +72,7 @@ func (s *Server) Register(front wire.Front) {
 func (s *Server) begin() wire.Call {
 	c := s.calls.Get()
 	c.server = s
+	s.gate.Arrive(&c.question)
 	return c
 }
 
@@ -78,6 +81,8 @@ func (s *Server) begin() wire.Call {
 func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	s := c.server
 	c.begin()
+	c.metadata.Context = ctx
+	c.question.Metadata = &c.metadata
 	fault := c.fill()
 	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault})
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *Set) Match(p *Params, m *Matches) {
 			continue
 		}
 		if limits, limited := m.limits(r); limited {
-			m.add(r, limits)
+			m.add(r, int(i), limits)
 		}
 	}
 }
@@ -142,9 +142,9 @@ func (r *indexed) holds(slots []value) bool {
 	return true
 }
 
-// add appends a rule that matches.
-func (m *Matches) add(r *indexed, limits Limits) {
-	match := Match{Rule: r.rule, Limits: limits, Cost: 1}
+// add appends a rule that matches, at its place in Set.Rules.
+func (m *Matches) add(r *indexed, place int, limits Limits) {
+	match := Match{Rule: r.rule, Place: place, Limits: limits, Cost: 1}
 	if r.cost >= 0 {
 		if v := &m.slots[r.cost]; v.isInteger && v.integer >= 0 && v.integer <= maxCost {
 			match.Cost = v.integer

@@ -1,6 +1,9 @@
 package rules
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Routes are the entries of [routes] in a tree of path segments, so that the cost of
 // a look-up does not grow with their number. They are immutable and safe for
@@ -159,4 +162,35 @@ func (n *node) child(s patternSegment) (*node, *map[string]*route) {
 		n.literals[s.literal] = child
 	}
 	return child, &child.exact
+}
+
+// routeTexts returns the routes in a canonical form, sorted: their order has no meaning.
+func (s *Set) routeTexts() []string {
+	texts := make([]string, len(s.Routes.list))
+	for i, e := range s.Routes.list {
+		texts[i] = strings.Join(strings.Fields(e.at.text()), " ")
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// RouteConstants returns the names of the parameters that [routes] sets to constants, and
+// that neither [params] nor a variable of a route supplies: their values come from the
+// rule file or from the configuration of a gateway, not from clients.
+func (s *Set) RouteConstants() map[string]bool {
+	names := make(map[string]bool)
+	for _, e := range s.Routes.list {
+		for i := range e.constants {
+			names[e.constants[i].Name] = true
+		}
+	}
+	for _, e := range s.Routes.list {
+		for i := range e.variables {
+			delete(names, e.variables[i].name)
+		}
+	}
+	for _, d := range s.Params {
+		delete(names, d.Name)
+	}
+	return names
 }

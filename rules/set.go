@@ -48,6 +48,8 @@ type Set struct {
 // Match is a rule that matches a request.
 type Match struct {
 	Rule *Rule
+	// Place is the index of Rule in Set.Rules.
+	Place int
 	// Identity is the identity of the rule's counter: an injective encoding of
 	// its values that begins with their number in one byte. It is nil for a
 	// direct rule. It is valid until the Matches that owns it is used again.

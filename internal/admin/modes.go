@@ -31,6 +31,7 @@ func (m modes) get(w http.ResponseWriter, _ *http.Request) {
 func (m modes) post(w http.ResponseWriter, r *http.Request) {
 	changes, err := readModes(http.MaxBytesReader(w, r.Body, maxModes))
 	if err != nil {
+		w.Header().Set("Connection", "close") // the rest of the body may be large
 		setSafeHeaders(w.Header())
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

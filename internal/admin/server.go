@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/reload"
 )
 
 // Options configures the content of the admin pages and the access to them.
@@ -30,6 +31,9 @@ type Options struct {
 	// Exposed reports that other machines can reach the pages: without a Token,
 	// only health and readiness are served.
 	Exposed bool
+	// Refused is called for each request that is refused because of its peer, with the
+	// reason: host or token. It may be nil.
+	Refused func(reason string)
 }
 
 // Status describes whether the service is ready, and its active rules.
@@ -41,6 +45,8 @@ type Status struct {
 	Rules      int       `json:"rules"`
 	LoadedAt   time.Time `json:"loaded_at"`
 	LastError  string    `json:"last_error"`
+	// Changes report what the last reload changed; nil for the rules at startup.
+	Changes *reload.Changes `json:"changes,omitempty"`
 	// RestoredFrom is the time when the rules were saved, if they come from
 	// state_dir; nil if they come from the rule files.
 	RestoredFrom *time.Time `json:"restored_from,omitempty"`
@@ -58,6 +64,9 @@ type Version struct {
 
 // New returns the handler of the admin address.
 func New(o Options) http.Handler {
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", o.Metrics)
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
@@ -72,12 +81,12 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Status()) })
-	guard := authorized(guarded, o.Token, o.Exposed)
+	guard := authorized(guarded, o.Token, o.Exposed, o.Refused)
 	mux.Handle("GET /", guard)
 	mux.Handle("POST /modes", guard)
 	// Other web pages in an operator's browser may link here, but not change
 	// anything.
-	return hosts(http.NewCrossOriginProtection().Handler(mux), o.Hosts)
+	return hosts(http.NewCrossOriginProtection().Handler(mux), o.Hosts, o.Refused)
 }
 
 // healthz reports that the process is alive, whatever else is wrong: restarting it

@@ -57,6 +57,11 @@ type Hooks struct {
 	// Rules is called when an attempt to load the rules has changed their state, by
 	// one goroutine at a time.
 	Rules func(reload.State)
+	// Set is called with each rule set before it decides, by one goroutine at a time.
+	Set func(*rules.Set)
+	// Matches is called before Decision with the rules that matched; see
+	// engine.ObserveMatches.
+	Matches func(*rules.Set, []rules.Match, *engine.Answer)
 	// Decision is called after each decision; see engine.Observe.
 	Decision func(*engine.Call, *engine.Decision, error)
 	// Evaluated is called with the time that the counters took for a decision.
@@ -68,6 +73,12 @@ type Hooks struct {
 	// Lag is called with the lateness of this process's timers, up to 500 times
 	// per second while Redis is in use.
 	Lag func(time.Duration)
+	// RoundTrip is called after each round trip to Redis, with the time that it took
+	// and the kind of its fault, "" for none.
+	RoundTrip func(took time.Duration, fault string)
+	// Script is called for each script call of Redis, with the number of decisions
+	// in it.
+	Script func(decisions int)
 	// Evicted is called with the number of keys that Redis evicted since the last
 	// call, at most every ten seconds per server.
 	Evicted func(int64)
@@ -78,6 +89,7 @@ type App struct {
 	engine   *engine.Engine
 	rules    *reload.Reloader
 	counters *counters
+	setHook  func(*rules.Set) // Hooks.Set
 }
 
 // RulesError reports rules that have errors.
@@ -115,12 +127,23 @@ func Open(o Options) (*App, error) {
 	if a.counters, err = openCounters(&o); err != nil {
 		return nil, err
 	}
-	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies), engine.Observe(o.Hooks.Decision))
+	if a.setHook = o.Hooks.Set; a.setHook != nil {
+		a.setHook(set)
+	}
+	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
+		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision))
 	return a, nil
 }
 
 // Watch reloads the rules when their files change, until ctx is done.
-func (a *App) Watch(ctx context.Context) { a.rules.Run(ctx, a.engine.Swap) }
+func (a *App) Watch(ctx context.Context) {
+	a.rules.Run(ctx, func(set *rules.Set) {
+		if a.setHook != nil {
+			a.setHook(set)
+		}
+		a.engine.Swap(set)
+	})
+}
 
 // Reload reads the rules again now, without waiting for the result.
 func (a *App) Reload() { a.rules.Trigger() }

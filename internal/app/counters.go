@@ -73,6 +73,12 @@ func redisOptions(o *Options) redis.Options {
 	if o.Hooks.Lag != nil {
 		all.OnLag = o.Hooks.Lag
 	}
+	if o.Hooks.RoundTrip != nil {
+		all.OnRoundTrip = o.Hooks.RoundTrip
+	}
+	if o.Hooks.Script != nil {
+		all.OnScript = o.Hooks.Script
+	}
 	all.OnDamage = func(key string) {
 		if o.Hooks.Damaged != nil {
 			o.Hooks.Damaged()
@@ -158,7 +164,8 @@ func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers
 	}
 	start := time.Now()
 	err := c.store.Evaluate(ctx, p, a)
-	c.evaluated(time.Since(start))
+	a.Took = time.Since(start)
+	c.evaluated(a.Took)
 	return err
 }
 
@@ -200,6 +207,14 @@ func (a *App) Identities() int { return a.counters.memory.Identities() }
 
 // Shared returns the number of hits counted on shared counters in process.
 func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
+
+// RedisLoad returns what the store in Redis does now. It is zero without Redis.
+func (a *App) RedisLoad() redis.Load {
+	if a.counters.redis == nil {
+		return redis.Load{}
+	}
+	return a.counters.redis.Load()
+}
 
 // RedisCalls returns the number of calls to Redis so far, and reports whether Redis
 // is configured.

@@ -56,6 +56,10 @@ func Load(files Files, logger *slog.Logger) (*Certificates, error) {
 	return c, nil
 }
 
+// NotAfter returns the time when the certificate expires. It reads the files again, as
+// a handshake does.
+func (c *Certificates) NotAfter() time.Time { return c.current().Certificates[0].Leaf.NotAfter }
+
 // ServerConfig returns the configuration of a server that reloads the files at every
 // handshake. The protocols are those that the server offers by ALPN, such as http/1.1;
 // without them it offers none.

@@ -230,6 +230,10 @@ type Config struct {
 	// in the environment take precedence.
 	GCHeadroom int `koanf:"gc_headroom" validate:"min=0,max=17179869184"`
 
+	// NearLimitRatio is the share of a rule's limit above which metrics count an
+	// admitted request as near the limit.
+	NearLimitRatio float64 `koanf:"near_limit_ratio" validate:"gt=0,lte=1"`
+
 	// LogFormat is json or text.
 	LogFormat string `koanf:"log_format" validate:"oneof=json text"`
 	// LogLevel is the lowest level that is logged.

@@ -77,6 +77,9 @@ func Default() Config {
 		// would scan the few megabytes in use a hundred times per second.
 		GCHeadroom: 32 << 20,
 
+		// The default of envoyproxy/ratelimit.
+		NearLimitRatio: 0.8,
+
 		LogFormat: "json",
 		LogLevel:  "info",
 

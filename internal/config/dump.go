@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"reflect"
@@ -27,6 +29,17 @@ func (l *Loaded) Dump(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, lines.String())
 	return err
+}
+
+// Hash returns a hash of all settings without secrets, as 16 hexadecimal digits.
+// Instances with the same settings have the same hash.
+func (c *Config) Hash() string {
+	all := sha256.New()
+	fields(c, func(key string, field reflect.Value) {
+		text, _ := yamlValue(field.Interface()) // Dump reports values that have no text
+		fmt.Fprintf(all, "%s: %s\n", key, text)
+	})
+	return hex.EncodeToString(all.Sum(nil)[:8])
 }
 
 // yamlValue returns value as YAML on one line.

@@ -19,6 +19,8 @@ type Fault struct {
 	Detail string
 	// Err is the error behind the fault.
 	Err error
+	// RequestID is the identifier of the request for its client; "" for none.
+	RequestID string
 }
 
 // FaultOf explains an error of Gate.Take or Gate.Decide, which must not be nil.
@@ -48,7 +50,7 @@ func (f Fault) IsRequest() bool { return f.Status < http.StatusInternalServerErr
 func (f Fault) IsCanceled() bool { return errors.Is(f.Err, context.Canceled) }
 
 // Refusal returns the problem document for the client.
-func (f Fault) Refusal() engine.Refusal { return engine.Problem(f.Status, f.Detail) }
+func (f Fault) Refusal() engine.Refusal { return engine.ProblemOf(f.Status, f.Detail, f.RequestID) }
 
 // RefusalStatus returns the status that a door sends for a refusal: 403 instead of a
 // status that rule files may name but that servers and gateways cannot send.

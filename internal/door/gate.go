@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/loglimit"
@@ -14,6 +15,8 @@ import (
 type Gate struct {
 	Engine  *engine.Engine
 	Mapping mapping.Options
+	// Watch observes the calls; nil for none.
+	Watch *Watch
 	// Logger receives requests without an address of the client, at most one line in
 	// loglimit.Every. Nil logs none.
 	Logger *slog.Logger
@@ -30,9 +33,18 @@ func (g *Gate) Take(ctx context.Context, q *Question) (*engine.Decision, error) 
 	return g.Decide(ctx, q, engine.Call{Op: engine.Take, Fault: fault})
 }
 
+// Arrive notes that the call of a question has arrived. Doors on gRPC call it before
+// they read the request; Begin calls it otherwise.
+func (g *Gate) Arrive(q *Question) {
+	if g.Watch != nil && q.watch == nil {
+		q.watch, q.began = g.Watch, time.Now()
+	}
+}
+
 // Begin starts a call of n parameter sets with the current rules. The whole call
 // uses this generation, even if a reload replaces it meanwhile.
 func (g *Gate) Begin(q *Question, n int) {
+	g.Arrive(q)
 	q.rules = g.Engine.Rules()
 	q.resize(n)
 }
@@ -68,6 +80,6 @@ func (g *Gate) warn(q *Question, err error) {
 // reset or decided again.
 func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
 	q.call = c
-	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch = q.rules, q.Request.Door, q.inputs, &q.scratch
+	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch, q.call.Origin = q.rules, q.Request.Door, q.inputs, &q.scratch, q
 	return g.Engine.Decide(ctx, &q.call)
 }

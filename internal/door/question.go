@@ -14,6 +14,7 @@ package door
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
@@ -26,6 +27,11 @@ import (
 type Question struct {
 	// Request is the request as it arrived, set by the door before Gate.Map.
 	Request mapping.Request
+	// Metadata is that of the gateway's own call, such as gRPC metadata; nil for none.
+	Metadata mapping.Headers
+
+	watch *Watch    // nil if nothing watches the call
+	began time.Time // set if watch is
 
 	rules   *rules.Set
 	inputs  []engine.Input
@@ -41,6 +47,20 @@ func (q *Question) Rules() *rules.Set { return q.rules }
 // one hit until the door changes it.
 func (q *Question) Inputs() []engine.Input { return q.inputs }
 
+// RequestID returns the x-request-id of the request, or else of the gateway's call; ""
+// if it is missing or not valid.
+func (q *Question) RequestID() string {
+	for _, from := range []mapping.Headers{q.Request.Headers, q.Metadata} {
+		if from == nil {
+			continue
+		}
+		if id, found := from.Header("x-request-id"); found && engine.ValidRequestID(id) {
+			return id
+		}
+	}
+	return ""
+}
+
 // Fault returns the error of mapping the request, or nil. A door whose mode is not
 // enforce has a decision nevertheless.
 func (q *Question) Fault() error { return q.call.Fault }
@@ -52,8 +72,12 @@ const (
 	keptArguments = 64
 )
 
-// Reset drops everything that belongs to a call and keeps the memory.
+// Reset ends the call: it drops everything that belongs to the call and keeps the
+// memory.
 func (q *Question) Reset() {
+	if q.watch != nil {
+		q.watch.end(q)
+	}
 	if len(q.inputs) > keptInputs {
 		*q = Question{}
 		return

@@ -41,6 +41,9 @@ type Metrics struct {
 	evicted   prometheus.Counter
 	modes     *prometheus.GaugeVec
 	bounds    *prometheus.CounterVec
+	perRule   *ruleCollector
+	servers   *servers
+	trips     *trips
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
@@ -50,6 +53,8 @@ type Metrics struct {
 	failedAt   prometheus.Gauge
 	restored   prometheus.Gauge
 	reloads    *prometheus.CounterVec
+	changes    *prometheus.CounterVec
+	entries    *prometheus.CounterVec
 }
 
 type decisionKey struct{ door, verdict string }
@@ -66,10 +71,11 @@ type Build struct{ Version, Revision string }
 func New(b Build) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		perRule:  newRuleCollector(),
 		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store answered) or invalid (the call could not be decided)."),
 			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
 			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
-		rules: newSeries(opts("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict. Beyond a thousand series, rules share the number other."),
+		rules: newSeries(opts("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict, from the first one on. Beyond a thousand series, rules share the number other."),
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
 		shadows: newSeries(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict."),
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
@@ -99,12 +105,16 @@ func New(b Build) *Metrics {
 		failedAt:   prometheus.NewGauge(gauge("rules_last_error_timestamp_seconds", "Time when rule files were last found invalid, 0 for never.")),
 		restored:   prometheus.NewGauge(gauge("rules_restored", "1 while the active rules come from state_dir because the rule files were invalid at startup.")),
 		reloads:    prometheus.NewCounterVec(opts("rules_loads_total", "Loads of changed rule files, by outcome: ok or refused."), []string{"outcome"}),
+		changes:    prometheus.NewCounterVec(opts("rules_changes_total", "Rules that reloads changed, by change: added, removed or changed."), []string{"change"}),
+		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
 	m.registry.MustRegister(
 		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.modes, m.bounds,
-		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads,
-		buildInfo(b),
+		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
+		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.servers = newServers(m.registry)
+	m.Reloaded(0, 0, 0, 0, 0)
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
 		m.reloads.WithLabelValues(outcome) // export both from the start
 	}
@@ -174,27 +184,6 @@ func (m *Metrics) Damaged() { m.damaged.Inc() }
 // Evicted counts n keys that Redis evicted.
 func (m *Metrics) Evicted(n int64) { m.evicted.Add(float64(n)) }
 
-// RedisCalls contains counts of Redis calls since the start.
-type RedisCalls struct {
-	Decisions  int64 // decisions made by Redis
-	Scripts    int64 // script calls for these decisions
-	Remembered int64 // refusals repeated from memory
-	Stranded   int64 // parts of refused decisions that were not given back
-}
-
-// WatchRedis registers metrics of Redis calls, and must be called at most once.
-// The function calls is called at every scrape.
-func (m *Metrics) WatchRedis(calls func() RedisCalls) {
-	counter := func(name, help string, of func(RedisCalls) int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(opts(name, help), func() float64 { return float64(of(calls())) })
-	}
-	m.registry.MustRegister(
-		counter("redis_decisions_total", "Decisions sent to Redis.", func(c RedisCalls) int64 { return c.Decisions }),
-		counter("redis_script_calls_total", "Script calls for these decisions: decisions divided by script calls is the average batch size.", func(c RedisCalls) int64 { return c.Scripts }),
-		counter("remembered_refusals_total", "Refusals repeated from memory without a call to Redis.", func(c RedisCalls) int64 { return c.Remembered }),
-		counter("redis_stranded_parts_total", "Parts of refused decisions over several slots of a Cluster that were not given back: their hits may remain until their windows end.", func(c RedisCalls) int64 { return c.Stranded }))
-}
-
 // Lagged records the lateness of a timer of this process.
 func (m *Metrics) Lagged(late time.Duration) { m.lag.Observe(late.Seconds()) }
 
@@ -223,32 +212,6 @@ func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
 
 // Evaluated records the time that the store took for one decision.
 func (m *Metrics) Evaluated(d time.Duration) { m.evaluated.Observe(d.Seconds()) }
-
-// Loaded records that a generation with this content hash and number of rules
-// became active.
-func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time) {
-	m.generation.Set(float64(generation))
-	m.hash.Reset()
-	m.hash.WithLabelValues(hash).Set(1)
-	m.active.Set(float64(rules))
-	m.loadedAt.Set(seconds(at))
-	m.reloadOK.Set(1)
-	m.reloads.WithLabelValues(outcomeOK).Inc()
-}
-
-// Restoring records whether the active rules were saved by an earlier run.
-func (m *Metrics) Restoring(is bool) { m.restored.Set(number(is)) }
-
-// Refused records that rule files were invalid, and older rules stay active.
-func (m *Metrics) Refused(at time.Time) {
-	m.reloadOK.Set(0)
-	m.failedAt.Set(seconds(at))
-	m.reloads.WithLabelValues(outcomeRefused).Inc()
-}
-
-// Restored records that the files match the active rules again after they had
-// been invalid.
-func (m *Metrics) Restored() { m.reloadOK.Set(1) }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 

@@ -223,13 +223,21 @@ func (r *Reloader) noteUnstable() {
 func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
 	r.rejected = [sha256.Size]byte{}
 	findings = append(findings, rules.Renumbered(r.active, set)...)
+	var changes *Changes
+	if r.active != nil {
+		changes = changesOf(rules.Compare(r.active, set))
+	}
 	r.active = set
 	state := r.change(func(s *State) {
 		s.Generation++
 		s.Hash, s.Rules, s.LoadedAt, s.LastError = set.Hash, len(set.Rules), r.options.Clock(), ""
-		s.Restored, s.SavedAt = false, time.Time{}
+		s.Changes, s.Restored, s.SavedAt = changes, false, time.Time{}
 	})
-	r.options.Logger.Info("rules are active", "generation", state.Generation, "rules", state.Rules, "hash", state.Hash)
+	line := []any{"generation", state.Generation, "rules", state.Rules, "hash", state.Hash}
+	if changes != nil {
+		line = append(line, "changes", changes.String())
+	}
+	r.options.Logger.Info("rules are active", line...)
 	for _, f := range findings {
 		r.options.Logger.Warn("finding in a rule file", "finding", f.Error())
 	}

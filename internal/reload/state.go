@@ -16,6 +16,8 @@ type State struct {
 	Hash       string    // of the active rule set
 	Rules      int       // the number of active rules
 	LoadedAt   time.Time // when they became active
+	// Changes report what the last reload changed; nil for the rules at startup.
+	Changes *Changes
 	// LastError is the reason why the current files are not active; "" if they
 	// are.
 	LastError   string

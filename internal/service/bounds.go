@@ -51,10 +51,10 @@ func newBoundLog(m *metrics.Metrics, logger *slog.Logger) *boundLog {
 // exceeded records that the bound of this name ended a connection of the peer or, if
 // the peer is nil, a call.
 func (b *boundLog) exceeded(name string, peer net.Addr) {
-	b.metrics.Bounded(name)
 	attributes := []any{"bound", name, "remedy", boundRemedies[name]}
 	if peer != nil {
 		attributes = append(attributes, "peer", peer.String())
 	}
 	b.warners[name].Warn("a peer exceeded a bound", attributes...)
+	b.metrics.Bounded(name)
 }

@@ -82,6 +82,13 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// open returns the number of open connections.
+func (l *limitedListener) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
 // isOutOfFiles reports whether the process or the system has no free descriptor.
 func isOutOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)

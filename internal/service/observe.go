@@ -62,6 +62,9 @@ func observeRules(m *metrics.Metrics) func(reload.State) {
 		switch {
 		case now.Generation != before.Generation:
 			m.Loaded(now.Generation, now.Hash, now.Rules, now.LoadedAt)
+			if c := now.Changes; c != nil {
+				m.Reloaded(c.Added, c.Removed, c.Changed, c.EntriesAdded, c.EntriesRemoved)
+			}
 			if now.Restored {
 				m.Refused(now.LastErrorAt)
 			}

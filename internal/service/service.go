@@ -18,8 +18,10 @@ import (
 	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
+	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/ratelimit"
 )
@@ -46,6 +48,7 @@ type Service struct {
 	modes    *engine.Modes
 	metrics  *metrics.Metrics
 	bounds   *boundLog
+	watch    *door.Watch
 	draining atomic.Bool
 
 	listeners *listeners
@@ -65,6 +68,8 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	s.decisions = &decisionLog{logger: s.logger}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
 	s.bounds = newBoundLog(s.metrics, s.logger)
+	s.watch = watchDoors(s.metrics)
+	s.metrics.Configured(metrics.Config{Hash: c.Hash(), Store: storeOf(c)})
 	if err := s.open(ctx, &o); err != nil {
 		s.Close()
 		return nil, err
@@ -94,10 +99,11 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	}
 	s.onClose(s.listeners.close)
 	s.limitListeners()
+	s.watchConnections(secured)
 	s.listeners.http, s.listeners.admin = secure(s.listeners.http, secured.http), secure(s.listeners.admin, secured.admin)
 	s.front = s.grpcDoors(secured.grpc) //nolint:contextcheck // the server ends with its Drain
-	s.web = newHTTPServer(closing(s.httpDoors(), &s.draining), c, writeTimeout, s.logger)
-	s.admin = newHTTPServer(s.adminPages(), c, profileTimeout, s.logger)
+	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, writeTimeout, s.logger)
+	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)
 	return nil
 }
 
@@ -105,12 +111,15 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 // logs.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
+	counts := newRuleCounts(m, c.NearLimitRatio)
 	o := app.Options{
 		Files: ruleFiles(c), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
 		Policies: failPolicies(c), Modes: s.modes, Logger: s.logger,
 		Hooks: app.Hooks{
 			Rules:     observeRules(m),
+			Set:       counts.load,
+			Matches:   counts.observe,
 			Decision:  observeDecisions(m, newObservedLog(s.logger), s.decisions),
 			Evaluated: m.Evaluated,
 			Degraded:  m.Degraded,
@@ -121,7 +130,8 @@ func (s *Service) openApp() error {
 	}
 	if c.Redis != "" {
 		redis := redisOptions(c)
-		o.Redis = &redis
+		m.WatchTrips(redisstore.TripFaults)
+		o.Redis, o.Hooks.RoundTrip, o.Hooks.Script = &redis, m.RoundTrip, m.Script
 		redisconn.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
 	}
 	opened, err := app.Open(o)
@@ -136,12 +146,22 @@ func (s *Service) openApp() error {
 	})
 	m.WatchMemory(opened.Identities, opened.Shared)
 	if c.Redis != "" {
-		m.WatchRedis(func() metrics.RedisCalls {
-			n, _ := opened.RedisCalls()
-			return metrics.RedisCalls{Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered, Stranded: n.Stranded}
-		})
+		watchRedis(m, opened)
 	}
 	return nil
+}
+
+// watchRedis exports the use of Redis.
+func watchRedis(m *metrics.Metrics, a *app.App) {
+	m.WatchRedis(func() metrics.RedisCalls {
+		n, _ := a.RedisCalls()
+		return metrics.RedisCalls{
+			Decisions: n.Plans, Scripts: n.Scripts, Remembered: n.Remembered, Stranded: n.Stranded, PoolTimeouts: a.RedisLoad().PoolTimeout,
+		}
+	}, func() metrics.RedisLoad {
+		l := a.RedisLoad()
+		return metrics.RedisLoad{Flying: l.Flying, Waiting: l.Waiting, Idle: l.Idle, Used: l.Used}
+	})
 }
 
 func (s *Service) onClose(f func()) { s.closers = append(s.closers, f) }
@@ -181,13 +201,14 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 		DrainWait:             c.DrainWait,
 		Exceeded:              func(b envoy.Bound, peer net.Addr) { s.bounds.exceeded(string(b), peer) },
 		Certificates:          own,
+		Watch:                 watchFront(s.metrics),
 		Logger:                s.logger,
 	})
 	extauthz.New(extauthz.Options{
-		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Logger: s.logger,
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Watch: s.watch, Logger: s.logger,
 	}).Register(front)
 	ratelimit.New(ratelimit.Options{
-		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Logger: s.logger,
+		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
 	}).Register(front)
 	return front
 }
@@ -200,6 +221,7 @@ func (s *Service) adminPages() http.Handler {
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Token: s.config.AdminToken.Reveal(), Exposed: !isLocal(s.listeners.admin),
+		Refused: refusedPeers(s.metrics, metrics.Admin, "host", "token"),
 	})
 }
 
@@ -207,7 +229,7 @@ func (s *Service) adminPages() http.Handler {
 func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
 	now := admin.Status{
 		Ready: r.Generation > 0 && !isDraining, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
-		LoadedAt: r.LoadedAt, LastError: r.LastError, Store: store, StoreError: storeFault,
+		LoadedAt: r.LoadedAt, Changes: r.Changes, LastError: r.LastError, Store: store, StoreError: storeFault,
 	}
 	if r.Restored {
 		now.RestoredFrom = &r.SavedAt

@@ -25,6 +25,14 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, o))
 }
 
+// storeOf returns the word for the configured store: redis or memory.
+func storeOf(c *config.Config) string {
+	if c.Redis != "" {
+		return "redis"
+	}
+	return "memory"
+}
+
 // ruleFiles returns the configured rule files.
 func ruleFiles(c *config.Config) reload.Files {
 	return reload.Files{

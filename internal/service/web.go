@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/nginx"
 )
@@ -43,13 +44,16 @@ const gatewayPaths = "/v1/"
 // which would redirect some of the paths that gateways send.
 func (s *Service) httpDoors() http.Handler {
 	c, e := s.config, s.app.Engine()
+	refused := refusedPeers(s.metrics, metrics.HTTP, "untrusted", "unknown_path", "token", "host", "web_page")
 	gateways := nginx.New(nginx.Options{
 		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c),
-		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets, Logger: s.logger,
+		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets,
+		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})
 	api := koala.New(koala.Options{
 		Engine: e, Mapping: mappingOptions(c), Access: koalaAccess(c.KoalaAPI, isLocal(s.listeners.http)),
-		Token: c.KoalaToken.Reveal(), Hosts: c.KoalaHosts, RedisAway: s.app.Degraded, Logger: s.logger,
+		Token: c.KoalaToken.Reveal(), Hosts: c.KoalaHosts, RedisAway: s.app.Degraded,
+		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, gatewayPaths) {

@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Answers is the result of Evaluate. Reusing it saves allocations.
 type Answers struct {
 	Sets []Answer // one per set, in order
@@ -16,6 +18,8 @@ type Answers struct {
 	// Undo is what Canceler needs to know of a take that waits; nil if the take
 	// does not wait. Only the store that filled it knows its type.
 	Undo any
+	// Took is the time of the evaluation, if the store measures it.
+	Took time.Duration
 }
 
 // Answer is the result for one set.
@@ -54,7 +58,7 @@ func (a *Answers) Reset(n int) {
 	for i := range a.Sets {
 		a.Sets[i].Clear()
 	}
-	a.Degraded, a.Now, a.Wait, a.Undo = false, 0, 0, nil
+	a.Degraded, a.Now, a.Wait, a.Undo, a.Took = false, 0, 0, nil, 0
 }
 
 // Clear empties a and keeps its memory.

@@ -243,6 +243,15 @@ func (s *Store) Calls() redis.Calls {
 	return c
 }
 
+// Load returns what the store does now, with the connections to all nodes.
+func (s *Store) Load() redis.Load {
+	l := s.evaluator.Load()
+	for _, n := range s.nodes.all() {
+		l.AddPool(n.client)
+	}
+	return l
+}
+
 // Clear removes every key under the store's prefix from all masters. Nothing
 // else may count under that prefix meanwhile.
 func (s *Store) Clear(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -47,6 +48,8 @@ type Batcher struct {
 	after    func(time.Duration, func()) timer
 	late     func() time.Duration // see lag.Probe.Late; nil for a process that never lags
 
+	queued *atomic.Int64 // the calls that wait, of all batchers of the evaluator
+
 	mu      sync.Mutex
 	waiting []*Call
 	flying  int
@@ -69,7 +72,7 @@ type timer interface {
 }
 
 func newBatcher(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *Batcher {
-	b := &Batcher{batching: batching, budget: budget, send: send, now: time.Now}
+	b := &Batcher{batching: batching, budget: budget, send: send, now: time.Now, queued: new(atomic.Int64)}
 	b.after = func(d time.Duration, f func()) timer { return time.AfterFunc(d, f) }
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
@@ -178,6 +181,7 @@ func (b *Batcher) add(c *Call) (alone bool, err error) {
 		return false, errHopeless
 	}
 	b.waiting = append(b.waiting, c)
+	b.queued.Add(1)
 	switch {
 	case b.flying == maxFlying:
 	case len(b.waiting) >= maxBatch:
@@ -295,6 +299,7 @@ func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
 		}
 		taken++
 	}
+	b.queued.Add(-int64(taken))
 	left := copy(b.waiting, b.waiting[taken:])
 	clear(b.waiting[left:])
 	b.waiting = b.waiting[:left]

@@ -56,6 +56,10 @@ type Evaluator struct {
 	refusals *refusals // nil if none are remembered
 	plans    atomic.Int64
 	scripts  atomic.Int64
+	flying   atomic.Int64 // round trips under way
+	waiting  atomic.Int64 // calls in the queues of all batchers
+	onTrip   func(took time.Duration, fault string)
+	onScript func(decisions int)
 	lag      *lag.Probe
 }
 
@@ -67,6 +71,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	e := &Evaluator{
 		script: goredis.NewScript(script), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
 		shortcut: !o.NoCountPath, linger: 1000, onDamage: withoutPanics(o.OnDamage),
+		onTrip: o.OnRoundTrip, onScript: o.OnScript,
 	}
 	if e.prefix == "" {
 		e.prefix = DefaultPrefix
@@ -97,7 +102,7 @@ func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
 	b := newBatcher(e.batching, e.budget, func(ctx context.Context, bundles []*bundle) {
 		e.exchange(ctx, client, bundles)
 	})
-	b.late = e.lag.Late
+	b.late, b.queued = e.lag.Late, &e.waiting
 	return b
 }
 

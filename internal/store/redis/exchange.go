@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -16,6 +17,9 @@ func (e *Evaluator) exchange(ctx context.Context, client goredis.UniversalClient
 	for _, b := range bundles {
 		b.pack(e.shortcut, e.linger, e.span)
 		e.plans.Add(int64(len(b.calls)))
+		if e.onScript != nil {
+			e.onScript(len(b.calls))
+		}
 	}
 	for len(bundles) > 0 {
 		bundles = e.roundTrip(ctx, client, bundles)
@@ -38,11 +42,16 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 	}
 	e.scripts.Add(int64(len(bundles)))
 	var refused error
-	switch {
+	began := time.Now()
+	switch e.flying.Add(1); {
 	case len(commands) == 1 && !asking:
 		_ = client.Process(ctx, commands[0]) // cheaper than a pipeline
 	default:
 		refused = pipe(ctx, client, commands, bundles)
+	}
+	e.flying.Add(-1)
+	if e.onTrip != nil {
+		e.onTrip(time.Since(began), tripFault(faultOf(commands)))
 	}
 	for i, b := range bundles {
 		text, err := commands[i].Text()
@@ -61,6 +70,17 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 		}
 	}
 	return again
+}
+
+// faultOf returns an error of the commands of a round trip, or nil. An unknown script
+// is no error: it is sent again.
+func faultOf(commands []*goredis.Cmd) error {
+	for _, c := range commands {
+		if err := c.Err(); err != nil && !goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			return err
+		}
+	}
+	return nil
 }
 
 // isReply reports whether a command with this error, or nil, got a reply.

@@ -51,6 +51,13 @@ type Options struct {
 	// OnLag is called with the lateness of this process's timers, 0 or more,
 	// up to 500 times per second while there are calls. It must not block.
 	OnLag func(time.Duration)
+	// OnRoundTrip is called after each round trip to Redis, with the time that it
+	// took and the kind of its fault: "" for none, else one of TripFaults. It must
+	// return at once, and is called concurrently.
+	OnRoundTrip func(took time.Duration, fault string)
+	// OnScript is called for each script call with the number of decisions in it.
+	// It must return at once, and is called concurrently.
+	OnScript func(decisions int)
 	// Linger is how long Redis keeps a counter beyond its end; 0 means one
 	// second. Only plans with a clock slower than that of Redis, such as those
 	// of a replay, need more.

@@ -28,6 +28,8 @@ type Store interface {
 	Clocks(ctx context.Context) ([]redisconn.Clock, error)
 	// Calls returns how plans were carried out so far.
 	Calls() redis.Calls
+	// Load returns what the store does now, and its connections.
+	Load() redis.Load
 	// Clear removes every key under the store's prefix.
 	Clear(ctx context.Context) error
 	// Close ends the calls under way and closes the connections.

@@ -1,0 +1,18 @@
+package door
+
+import "time"
+
+// Watch observes the calls of doors. Each function may be nil. They must return at
+// once, and are called concurrently.
+type Watch struct {
+	// Answered is called when a call ends, with the name of its door and the time
+	// from its arrival to its answer.
+	Answered func(door string, took time.Duration)
+}
+
+// end reports the end of a call.
+func (w *Watch) end(q *Question) {
+	if w.Answered != nil && q.Request.Door != "" {
+		w.Answered(q.Request.Door, time.Since(q.began))
+	}
+}

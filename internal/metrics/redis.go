@@ -1,0 +1,88 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// RedisCalls contains counts of Redis calls since the start.
+type RedisCalls struct {
+	Decisions    int64 // decisions made by Redis
+	Scripts      int64 // script calls for these decisions
+	Remembered   int64 // refusals repeated from memory
+	Stranded     int64 // parts of refused decisions that were not given back
+	PoolTimeouts int64 // round trips that found no free connection in time
+}
+
+// RedisLoad is the current use of Redis.
+type RedisLoad struct {
+	Flying  int64 // round trips under way
+	Waiting int64 // decisions that wait for a round trip
+	Idle    int64 // connections that no round trip uses
+	Used    int64 // connections that round trips use
+}
+
+// trips are the metrics of round trips to Redis.
+type trips struct {
+	took   prometheus.Histogram
+	sizes  prometheus.Histogram
+	errors *prometheus.CounterVec
+}
+
+// WatchTrips registers metrics of round trips to Redis, with these kinds of faults. It
+// must be called once, before the first trip.
+func (m *Metrics) WatchTrips(kinds []string) {
+	m.trips = &trips{
+		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "redis_round_trip_seconds",
+			Help:    "Time of a round trip to Redis, which carries the decisions of one or more script calls.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+		}),
+		sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "redis_batch_decisions",
+			Help:    "Decisions in one script call of Redis.",
+			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
+		}),
+		errors: prometheus.NewCounterVec(opts("redis_errors_total", "Round trips to Redis that failed, by kind: timeout, connection, redirect (a node of a Cluster named another one) or reply."), []string{"kind"}),
+	}
+	for _, kind := range kinds {
+		m.trips.errors.WithLabelValues(kind)
+	}
+	m.registry.MustRegister(m.trips.took, m.trips.sizes, m.trips.errors)
+}
+
+// RoundTrip records a round trip to Redis. The kind of its fault is "" for none.
+func (m *Metrics) RoundTrip(took time.Duration, kind string) {
+	m.trips.took.Observe(took.Seconds())
+	if kind != "" {
+		m.trips.errors.WithLabelValues(kind).Inc()
+	}
+}
+
+// Script records a script call with this number of decisions.
+func (m *Metrics) Script(decisions int) { m.trips.sizes.Observe(float64(decisions)) }
+
+// WatchRedis registers metrics of Redis calls, and must be called at most once.
+// The functions are called at every scrape.
+func (m *Metrics) WatchRedis(calls func() RedisCalls, load func() RedisLoad) {
+	connections := func(state string, of func(RedisLoad) int64) prometheus.Collector {
+		o := gauge("redis_connections", "Connections to Redis, by state: idle or used.")
+		o.ConstLabels = prometheus.Labels{"state": state}
+		return prometheus.NewGaugeFunc(o, func() float64 { return float64(of(load())) })
+	}
+	m.registry.MustRegister(
+		connections("idle", func(l RedisLoad) int64 { return l.Idle }),
+		connections("used", func(l RedisLoad) int64 { return l.Used }),
+		prometheus.NewGaugeFunc(gauge("redis_round_trips_in_flight", "Round trips to Redis that are under way."), func() float64 { return float64(load().Flying) }),
+		prometheus.NewGaugeFunc(gauge("redis_waiting_decisions", "Decisions that wait for a round trip to Redis, because others are under way."), func() float64 { return float64(load().Waiting) }))
+	counter := func(name, help string, of func(RedisCalls) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(opts(name, help), func() float64 { return float64(of(calls())) })
+	}
+	m.registry.MustRegister(
+		counter("redis_decisions_total", "Decisions sent to Redis.", func(c RedisCalls) int64 { return c.Decisions }),
+		counter("redis_script_calls_total", "Script calls for these decisions: decisions divided by script calls is the average batch size.", func(c RedisCalls) int64 { return c.Scripts }),
+		counter("remembered_refusals_total", "Refusals repeated from memory without a call to Redis.", func(c RedisCalls) int64 { return c.Remembered }),
+		counter("redis_pool_timeouts_total", "Round trips that found no free connection to Redis in time.", func(c RedisCalls) int64 { return c.PoolTimeouts }),
+		counter("redis_stranded_parts_total", "Parts of refused decisions over several slots of a Cluster that were not given back: their hits may remain until their windows end.", func(c RedisCalls) int64 { return c.Stranded }))
+}

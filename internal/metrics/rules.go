@@ -1,0 +1,130 @@
+package metrics
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxRuleRows is the number of rules with their own series. Rule files may have a
+// hundred thousand rules; those after the first maxRuleRows share the number other.
+const maxRuleRows = 1000
+
+// RuleLabels identify a rule in metrics.
+type RuleLabels struct {
+	Number int64  // return=
+	Name   string // "" for a rule without a name
+}
+
+// Rule counts the parameter sets that matched one rule. Every parameter set is counted
+// by one of Admitted, Refused and PassedOver. The zero value is ready for use. It is
+// safe for concurrent use.
+type Rule struct {
+	admitted, refused, passedOver, near, shadow atomic.Uint64
+
+	_ [24]byte // rules that are counted concurrently share no cache line
+}
+
+// Admitted counts a parameter set that was admitted; near reports that this used more
+// of the rule's limit than near_limit_ratio.
+func (r *Rule) Admitted(near bool) {
+	r.admitted.Add(1)
+	if near {
+		r.near.Add(1)
+	}
+}
+
+// Refused counts a parameter set that the rule refused.
+func (r *Rule) Refused() { r.refused.Add(1) }
+
+// PassedOver counts a parameter set that something other than the rule refused.
+func (r *Rule) PassedOver() { r.passedOver.Add(1) }
+
+// ShadowRefused counts a parameter set that the rule would have refused without
+// shadow=1, in addition to one of the other counts.
+func (r *Rule) ShadowRefused() { r.shadow.Add(1) }
+
+// ruleCollector exports the counts of the active rules. A rule that stays active over a
+// reload keeps its counts; the series of a rule that is gone end, so that Prometheus
+// marks them as stale.
+type ruleCollector struct {
+	matched, admitted, refused, near, shadow *prometheus.Desc
+
+	mu     sync.Mutex
+	active map[RuleLabels]*Rule
+	other  *Rule // nil if every active rule has its own series
+}
+
+func newRuleCollector() *ruleCollector {
+	describe := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{"rule", "name"}, nil)
+	}
+	return &ruleCollector{
+		matched:  describe("rule_matched_total", "Parameter sets for which the conditions of a rule held, by its number and name."),
+		admitted: describe("rule_admitted_total", "Parameter sets that matched a rule and were admitted."),
+		refused:  describe("rule_refused_total", "Parameter sets that a rule refused, also at doors that only observe."),
+		near:     describe("rule_near_limit_total", "Parameter sets that were admitted and used more of the rule's limit than near_limit_ratio. Of several rules that match, the one with the fewest remaining hits is counted."),
+		shadow:   describe("rule_shadow_refused_total", "Parameter sets that a rule would have refused without shadow=1."),
+	}
+}
+
+// LoadRules makes these rules the active ones and returns their counts, index for
+// index. Rules after the first thousand share counts.
+func (m *Metrics) LoadRules(list []RuleLabels) []*Rule {
+	c := m.perRule
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, other := c.active, c.other
+	c.active, c.other = make(map[RuleLabels]*Rule, min(len(list), maxRuleRows)), nil
+	rows := make([]*Rule, len(list))
+	for i, labels := range list {
+		if i >= maxRuleRows {
+			if c.other == nil {
+				if c.other = other; other == nil {
+					c.other = new(Rule)
+				}
+			}
+			rows[i] = c.other
+			continue
+		}
+		if rows[i] = before[labels]; rows[i] == nil {
+			rows[i] = new(Rule)
+		}
+		c.active[labels] = rows[i]
+	}
+	return rows
+}
+
+// Describe implements prometheus.Collector.
+func (c *ruleCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.matched, c.admitted, c.refused, c.near, c.shadow} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *ruleCollector) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	active, other := c.active, c.other // LoadRules replaces the map
+	c.mu.Unlock()
+	for labels, r := range active {
+		c.collect(to, r, strconv.FormatInt(labels.Number, 10), labels.Name)
+	}
+	if other != nil {
+		c.collect(to, other, "other", "")
+	}
+}
+
+func (c *ruleCollector) collect(to chan<- prometheus.Metric, r *Rule, number, name string) {
+	// In this order, so that matched is never less than another count of this scrape.
+	near, shadow, admitted, refused := r.near.Load(), r.shadow.Load(), r.admitted.Load(), r.refused.Load()
+	matched := admitted + refused + r.passedOver.Load()
+	for _, one := range []struct {
+		desc  *prometheus.Desc
+		value uint64
+	}{{c.matched, matched}, {c.admitted, admitted}, {c.refused, refused}, {c.near, near}, {c.shadow, shadow}} {
+		to <- prometheus.MustNewConstMetric(one.desc, prometheus.CounterValue, float64(one.value), number, name)
+	}
+}

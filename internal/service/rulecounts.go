@@ -1,0 +1,99 @@
+package service
+
+import (
+	"sync/atomic"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// ruleCounts counts by rule what decisions did. Of the active generation and the one
+// before it, which calls in progress may still use, it finds the counts of a rule by
+// its place.
+type ruleCounts struct {
+	metrics *metrics.Metrics
+	free    float64 // share of a limit below which what remains of it is near
+	active  atomic.Pointer[countedRules]
+}
+
+// countedRules are the counts of a rule set, index for index.
+type countedRules struct {
+	set    *rules.Set
+	counts []*metrics.Rule
+	before *countedRules // without a predecessor of its own
+}
+
+func newRuleCounts(m *metrics.Metrics, nearLimitRatio float64) *ruleCounts {
+	return &ruleCounts{metrics: m, free: 1 - nearLimitRatio}
+}
+
+// load starts to count by the rules of a set. It must be called before the set decides,
+// by one goroutine at a time.
+func (r *ruleCounts) load(set *rules.Set) {
+	list := make([]metrics.RuleLabels, len(set.Rules))
+	for i, rule := range set.Rules {
+		list[i] = metrics.RuleLabels{Number: rule.Return, Name: rule.Name}
+	}
+	next := &countedRules{set: set, counts: r.metrics.LoadRules(list)}
+	if before := r.active.Load(); before != nil {
+		next.before = &countedRules{set: before.set, counts: before.counts}
+	}
+	r.active.Store(next)
+}
+
+// observe counts the answer to an input; see engine.ObserveMatches.
+func (r *ruleCounts) observe(set *rules.Set, matches []rules.Match, a *engine.Answer) {
+	of := r.active.Load()
+	if of.set != set {
+		if of = of.before; of == nil || of.set != set {
+			return // the call began two reloads ago
+		}
+	}
+	if a.Verdict != rules.Allow || a.Overruled() {
+		of.refuse(matches, a)
+	} else {
+		near := a.Limited && float64(a.Quota.Remaining) < r.free*float64(a.Quota.Limit)
+		for i := range matches {
+			of.counts[matches[i].Place].Admitted(near && matches[i].Rule == a.Quota.Rule)
+		}
+	}
+	if len(a.Shadow) > 0 {
+		of.shadow(matches, a)
+	}
+}
+
+// refuse counts an input that was refused.
+func (c *countedRules) refuse(matches []rules.Match, a *engine.Answer) {
+	for i := range matches {
+		if m := &matches[i]; m.Rule == a.Decider || isRefusing(a, m.Rule) {
+			c.counts[m.Place].Refused()
+		} else {
+			c.counts[m.Place].PassedOver()
+		}
+	}
+}
+
+// isRefusing reports whether a rule is one of several that refuse an input.
+func isRefusing(a *engine.Answer, r *rules.Rule) bool {
+	for _, other := range a.Refusing {
+		if other == r && r.Result.Verdict() != rules.Allow {
+			return true
+		}
+	}
+	return false
+}
+
+// shadow counts the shadow rules that would have refused.
+func (c *countedRules) shadow(matches []rules.Match, a *engine.Answer) {
+	for i := range a.Shadow {
+		if a.Shadow[i].Verdict == rules.Allow {
+			continue
+		}
+		for j := range matches {
+			if matches[j].Rule == a.Shadow[i].Rule {
+				c.counts[matches[j].Place].ShadowRefused()
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Changes are the differences between two rule sets.
+type Changes struct {
+	Added   []*Rule      // rules whose numbers are new, in the order of the new set
+	Removed []*Rule      // rules whose numbers are gone, in the order of the old set
+	Changed []RuleChange // rules with another meaning or answer, in the order of the new set
+	Results []int        // the numbers of entries of [result] that are new, gone or changed, sorted
+	Lists   []ListChange // word lists whose entries changed, sorted by name
+	// Reordered reports that rules of both sets changed their order.
+	Reordered bool
+	Params    bool // [params] changed
+	Routes    bool // [routes] changed
+	Zone      bool // the time zone of calendar days changed
+}
+
+// RuleChange is a rule whose number is in both sets.
+type RuleChange struct {
+	Before, After *Rule
+	// What lists the changed parts of the rule, such as "count 5 → 10".
+	What []string
+}
+
+// ListChange is a word list that has other entries.
+type ListChange struct {
+	Name           string // in [dicts]
+	Added, Removed int    // entries
+}
+
+// Empty reports whether there are no changes.
+func (c *Changes) Empty() bool {
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Zone
+}
+
+// Compare returns the changes from one rule set to another, neither of which may be
+// nil. Rules are compared by their numbers. It takes a few microseconds per rule, and
+// about 100 ns per entry of each word list that changed.
+func Compare(before, now *Set) *Changes {
+	c := new(Changes)
+	last := -1
+	for _, r := range now.Rules {
+		place, known := before.index.numbers[r.Return]
+		if !known {
+			c.Added = append(c.Added, r)
+			continue
+		}
+		c.Reordered = c.Reordered || int(place) < last
+		last = max(last, int(place))
+		if what := changedParts(before.Rules[place], r); len(what) > 0 {
+			c.Changed = append(c.Changed, RuleChange{before.Rules[place], r, what})
+		}
+	}
+	for _, r := range before.Rules {
+		if _, known := now.index.numbers[r.Return]; !known {
+			c.Removed = append(c.Removed, r)
+		}
+	}
+	c.Results = changedResults(before.Results, now.Results)
+	c.Lists = changedLists(before.Dicts, now.Dicts)
+	c.Params = !slices.EqualFunc(before.Params, now.Params, sameParam)
+	c.Routes = !slices.Equal(before.routeTexts(), now.routeTexts())
+	c.Zone = before.Zone.String() != now.Zone.String()
+	return c
+}
+
+// comparedFields are the fields of Rule that Compare reads as plain values. Conditions
+// and Result are compared by their meaning, and the position is none.
+var comparedFields = func() (fields []int) {
+	for i := range reflect.TypeFor[Rule]().NumField() {
+		switch reflect.TypeFor[Rule]().Field(i).Name {
+		case "Conditions", "Result", "Return", "Pos":
+		default:
+			fields = append(fields, i)
+		}
+	}
+	return fields
+}()
+
+// changedParts returns the parts of a rule that differ.
+func changedParts(before, now *Rule) (what []string) {
+	if was, is := subject(before), subject(now); was != is {
+		what = append(what, fmt.Sprintf("conditions [%s] → [%s]", was, is))
+	}
+	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(now).Elem()
+	for _, i := range comparedFields {
+		if was, is := a.Field(i), b.Field(i); !sameValue(was, is) {
+			what = append(what, fmt.Sprintf("%s %s → %s", strings.ToLower(a.Type().Field(i).Name), plain(was), plain(is)))
+		}
+	}
+	if before.Result.Number != now.Result.Number {
+		what = append(what, fmt.Sprintf("result %d → %d", before.Result.Number, now.Result.Number))
+	}
+	return what
+}
+
+func sameValue(a, b reflect.Value) bool {
+	if a.Comparable() && b.Comparable() {
+		return a.Equal(b)
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// plain returns the text of a field's value.
+func plain(v reflect.Value) string {
+	if text := fmt.Sprint(v.Interface()); text != "" {
+		return text
+	}
+	return "none"
+}
+
+// changedResults returns the numbers of entries that differ.
+func changedResults(before, now map[int]*Result) []int {
+	var numbers []int
+	for number, is := range now {
+		if was := before[number]; was == nil || !sameResult(was, is) {
+			numbers = append(numbers, number)
+		}
+	}
+	for number := range before {
+		if now[number] == nil {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+func sameResult(a, b *Result) bool {
+	was, is := *a, *b
+	was.Pos, is.Pos = Position{}, Position{}
+	return reflect.DeepEqual(was, is)
+}
+
+func sameParam(a, b *ParamDecl) bool {
+	return a.Name == b.Name && a.GatewayHeader == b.GatewayHeader && slices.Equal(a.Sources, b.Sources)
+}
+
+// changedLists returns the word lists that have other entries.
+func changedLists(before, now map[string]*Dict) []ListChange {
+	names := maps.Clone(before)
+	if names == nil {
+		names = make(map[string]*Dict)
+	}
+	maps.Copy(names, now)
+	var changed []ListChange
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := before[name], now[name]
+		switch {
+		case was == nil:
+			was = new(Dict)
+		case is == nil:
+			is = new(Dict)
+		}
+		if was == is || was.hash == is.hash {
+			continue
+		}
+		change := ListChange{Name: name, Added: is.entries.Missing(&was.entries), Removed: was.entries.Missing(&is.entries)}
+		if change.Added+change.Removed > 0 {
+			changed = append(changed, change)
+		}
+	}
+	return changed
+}
