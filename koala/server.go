@@ -177,7 +177,7 @@ func (s *server) bars(c *call) bool {
 	s.refused(kind)
 	if skipped, due := s.barred.Due(); due {
 		host := c.http.Host
-		s.logger.Warn("call of Koala's API refused: "+reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "unsaid", skipped)
+		s.logger.Warn("call of Koala's API refused: "+reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "suppressed", skipped)
 	}
 	c.fail(status, reason)
 	return true
@@ -189,7 +189,7 @@ func (s *server) warnUnknown(r *http.Request) {
 	if omitted, due := s.unknown.Due(); due {
 		path := r.URL.Path
 		s.logger.Warn("call of an unknown path refused", "path", path[:min(len(path), 100)], "peer", r.RemoteAddr,
-			"remedy", "point gateways at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…, and Envoy over HTTP at path_prefix: /v1/ext-authz", "unsaid", omitted)
+			"remedy", "point gateways at /v1/auth-request, /v1/forward-auth, /v1/accel or /v1/ext-authz/…, and Envoy over HTTP at path_prefix: /v1/ext-authz", "suppressed", omitted)
 	}
 }
 

@@ -16,6 +16,6 @@ type complaints struct {
 
 func (c *complaints) warn(message string, arguments ...any) {
 	if omitted, due := c.lines.Due(message); due {
-		c.logger.Warn(message, append(arguments, "unsaid", omitted)...)
+		c.logger.Warn(message, append(arguments, "suppressed", omitted)...)
 	}
 }

@@ -23,10 +23,10 @@ func TestComplaintsAreLoggedOncePerInterval(t *testing.T) {
 		for line := range strings.Lines(log.String()) {
 			got = append(got, line[strings.Index(line, "msg="):])
 		}
-		want := "msg=first peer=10.0.0.1 unsaid=0\n" + // second 0
-			"msg=first peer=10.0.0.1 unsaid=9\n" + // 10
-			"msg=first peer=10.0.0.1 unsaid=9\n" + // 20
-			"msg=second peer=10.0.0.1 unsaid=0\n"
+		want := "msg=first peer=10.0.0.1 suppressed=0\n" + // second 0
+			"msg=first peer=10.0.0.1 suppressed=9\n" + // 10
+			"msg=first peer=10.0.0.1 suppressed=9\n" + // 20
+			"msg=second peer=10.0.0.1 suppressed=0\n"
 		if strings.Join(got, "") != want {
 			t.Errorf("the log has\n%swant\n%s", strings.Join(got, ""), want)
 		}

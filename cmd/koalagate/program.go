@@ -38,6 +38,13 @@ func (f failure) Unwrap() error { return f.error }
 // message if it is empty.
 func failed(format string, args ...any) error { return failure{fmt.Errorf(format, args...)} }
 
+// trouble is an error of a command whose exit code exitFailed means a difference; it
+// ends the program with exitUsage.
+type trouble struct{ error }
+
+// Unwrap returns the error itself.
+func (t trouble) Unwrap() error { return t.error }
+
 // errReported is a failure whose cause has been printed.
 var errReported = failure{errors.New("")}
 
@@ -67,6 +74,7 @@ func (p *program) run() int {
 	root.SetErr(p.stderr)
 	ran, err := root.ExecuteC()
 	var f failure
+	var t trouble
 	switch {
 	case out.fault != nil: // the result is lost, whatever it was
 		fmt.Fprintf(p.stderr, "koalagate: writing the output: %v\n", out.fault)
@@ -78,6 +86,10 @@ func (p *program) run() int {
 			fmt.Fprintf(p.stderr, "koalagate: %s\n", text)
 		}
 		return exitFailed
+	}
+	if errors.As(err, &t) {
+		fmt.Fprintf(p.stderr, "koalagate: %v\n", err)
+		return exitUsage
 	}
 	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", usageError(ran, err), ran.CommandPath())
 	return exitUsage
@@ -128,7 +140,7 @@ func (p *program) root() *cobra.Command {
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
 	}
-	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.replayCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.manCommand(), p.versionCommand())
 	root.SetVersionTemplate("koalagate {{.Version}}\n")
 	return root
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,24 +13,27 @@ import (
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	redisserver "github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/trace"
 )
 
 func (p *program) replayCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "replay --rules PATH… TRACE.jsonl",
+		Use:   "replay --rules PATH… TRACE…",
 		Short: "Answer a recorded trace with other rules",
 		Long: "Answer a recorded trace with a rule set, at the times that the trace names. This shows what\n" +
-			"new rules would have done to yesterday's traffic. TRACE is a file, or - for the standard\n" +
-			"input, with one call per line:\n\n" +
+			"new rules would have done to yesterday's traffic. TRACE is a file, also a compressed one\n" +
+			"(.gz), or - for the standard input, with one call per line; several are read in order:\n\n" +
 			`  {"t":1780286400000,"op":"take","params":{"act":"ask","uid":"7"},"hits":1}` + "\n\n" +
 			"t is in ms since the epoch; op defaults to take and hits to 1. \"sets\":[{\"params\":…},…]\n" +
 			"makes a call with several parameter sets. The decision log of `serve` is such a trace.\n" +
 			"The output has one JSON answer per line. An invalid line ends the replay with exit code 1.",
 		Example: "  koalagate replay --rules new.conf decisions.jsonl > answers.jsonl\n" +
-			"  koalagate replay --rules new.conf --summary decisions.jsonl",
+			"  koalagate replay --rules new.conf --summary decisions.jsonl\n" +
+			"  koalagate replay --rules new.conf --summary decisions-*.jsonl.gz decisions.jsonl\n" +
+			"  koalagate replay --rules now.conf --recorded decisions.jsonl",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("got %d traces; want one file, or - for the standard input", len(args))
+			if len(args) == 0 {
+				return errors.New("got 0 traces; want one file, or - for the standard input")
 			}
 			return nil
 		},
@@ -41,6 +44,8 @@ func (p *program) replayCommand() *cobra.Command {
 	f.StringVar(&o.Counters.Store, "store", sandbox.Memory, "memory, or the `URL` of a Redis; its keys get a random prefix and are removed at the end")
 	f.StringVar(&o.Counters.RedisPrefix, "redis-prefix", sandbox.DefaultRedisPrefix, "`PREFIX` of the keys in Redis, before the random part")
 	f.BoolVar(&o.Summarize, "summary", false, "print a summary instead of the answers")
+	f.BoolVar(&o.Recorded, "recorded", false, "print a summary of the recorded answers, without deciding")
+	c.MarkFlagsMutuallyExclusive("summary", "recorded")
 	addRulesFlags(c, &files)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
@@ -49,20 +54,23 @@ func (p *program) replayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in, err := p.openTrace(args[0])
-		if err != nil {
-			return failure{err}
-		}
-		defer in.Close()
+		in := trace.OpenFiles(args, p.stdin)
 		redisserver.LogClient(func(string) {}) // the errors of calls report the same failures
-		o.Rules, o.Trace = set, in
-		o.OnMasked = func(m replay.MaskedParam) { fmt.Fprintf(p.stderr, "koalagate: %s\n", m) }
-		if !o.Summarize {
+		o.Rules, o.Traces = set, in
+		masked := 0
+		o.OnMasked = func(m replay.MaskedParam) {
+			masked++
+			fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
+		}
+		if !o.Summarize && !o.Recorded {
 			o.Answers = p.stdout
 		}
 		report, err := replay.Run(ctx, o)
-		if err != nil {
+		switch {
+		case err != nil:
 			return failure{err}
+		case o.Summarize && masked > 0:
+			return failed("no summary: the trace masks values that rules compare, so that other requests would be counted; --recorded summarizes the recorded answers instead")
 		}
 		if report != nil {
 			report.WriteText(p.stdout)
@@ -70,16 +78,4 @@ func (p *program) replayCommand() *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-// openTrace opens a trace file, or the standard input for "-".
-func (p *program) openTrace(path string) (io.ReadCloser, error) {
-	if path == standardInput {
-		return io.NopCloser(p.stdin), nil
-	}
-	f, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the trace: %w", err)
-	}
-	return f, nil
 }

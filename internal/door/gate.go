@@ -69,7 +69,7 @@ func (g *Gate) warn(q *Question, err error) {
 	if omitted, due := g.noAddress.Due(); due {
 		peer := q.Request.Peer
 		g.Logger.Warn("request without an address of the client; rules that use it would not match",
-			"door", q.Request.Door, "peer", peer[:min(len(peer), 100)], "unsaid", omitted,
+			"door", q.Request.Door, "peer", peer[:min(len(peer), 100)], "suppressed", omitted,
 			"remedy", "listen on TCP, or supply the parameters from elsewhere than the address; missing_address: keep accepts such requests")
 	}
 }

@@ -13,6 +13,7 @@ import (
 // compares it. The answers are then those to other requests, and nothing else
 // would show it.
 type MaskedParam struct {
+	File string // the trace, if there are several
 	Line int    // the first line with a masked value
 	Name string // the parameter
 	Rule int64  // the number of the first rule that compares it
@@ -20,8 +21,8 @@ type MaskedParam struct {
 
 // String returns the problem and its fix in one sentence.
 func (m MaskedParam) String() string {
-	return fmt.Sprintf("line %d: the value of %s is masked, but rule %d compares it; add %s to decision_log_params of the service that writes the log",
-		m.Line, m.Name, m.Rule, m.Name)
+	return fmt.Sprintf("%s: the value of %s is masked, but rule %d compares it; add %s to decision_log_params of the service that writes the log",
+		trace.Place{File: m.File, Line: m.Line}, m.Name, m.Rule, m.Name)
 }
 
 // maskedParams finds masked parameters.
@@ -56,11 +57,11 @@ func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
 }
 
 // check reports the parameters that are masked in a call, each once.
-func (m *maskedParams) check(line int, c *engine.Call) {
+func (m *maskedParams) check(place trace.Place, c *engine.Call) {
 	for name, rule := range m.compared {
 		for i := range c.Inputs {
 			if value, _ := c.Inputs[i].Params.Get(name); trace.IsPseudonym(value) {
-				m.found(MaskedParam{Line: line, Name: name, Rule: rule.Return})
+				m.found(MaskedParam{File: place.File, Line: place.Line, Name: name, Rule: rule.Return})
 				delete(m.compared, name)
 				break
 			}

@@ -26,6 +26,8 @@ type Options struct {
 	Rules *rules.Set
 	// Trace has one call per line, in the format of package trace.
 	Trace io.Reader
+	// Traces are read instead of Trace if they are not nil.
+	Traces *trace.Files
 	// Counters selects where the calls are counted; the zero value counts in
 	// process.
 	Counters sandbox.Options
@@ -35,6 +37,8 @@ type Options struct {
 	Answers io.Writer
 	// Summarize makes Run return a report. It costs a second match of each call.
 	Summarize bool
+	// Recorded makes Run return a report of the recorded answers, without deciding.
+	Recorded bool
 	// OnMasked receives each parameter whose value was masked although rules
 	// compare it, once per parameter; nil ignores them. Run calls it in its own
 	// goroutine.
@@ -60,11 +64,14 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Answers == nil {
 		o.Answers = io.Discard
 	}
+	if o.Traces == nil {
+		o.Traces = trace.NewFiles(o.Trace)
+	}
 	r := &run{
-		counters: counters, lines: trace.NewReader(o.Trace), out: bufio.NewWriter(o.Answers),
+		counters: counters, lines: o.Traces, recorded: o.Recorded, out: bufio.NewWriter(o.Answers),
 		masked: newMaskedParams(o.Rules, o.OnMasked),
 	}
-	if o.Summarize {
+	if o.Summarize || o.Recorded {
 		r.summary = NewSummary(o.Rules)
 	}
 	err = r.all(ctx)
@@ -80,7 +87,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 // run is one replay.
 type run struct {
 	counters *sandbox.Sandbox
-	lines    *trace.Reader
+	lines    *trace.Files
+	recorded bool
 	out      *bufio.Writer
 	masked   *maskedParams
 	summary  *Summary // nil without a report
@@ -89,9 +97,9 @@ type run struct {
 
 // parsedLine is a line of the trace, or the reason why there is none.
 type parsedLine struct {
-	line   *trace.Line
-	number int
-	err    error
+	line  *trace.Line
+	place trace.Place
+	err   error
 }
 
 // all answers all lines.
@@ -128,7 +136,7 @@ func (r *run) read(ctx context.Context, lines chan<- parsedLine) {
 	for {
 		line, err := r.lines.Next()
 		select {
-		case lines <- parsedLine{line, r.lines.Number(), err}:
+		case lines <- parsedLine{line, r.lines.Place(), err}:
 		case <-ctx.Done():
 			return
 		}
@@ -141,13 +149,17 @@ func (r *run) read(ctx context.Context, lines chan<- parsedLine) {
 // step answers one line.
 func (r *run) step(ctx context.Context, l parsedLine) error {
 	call := l.line.Call()
-	r.masked.check(l.number, call)
+	if r.recorded {
+		r.summary.addRecorded(l, call)
+		return nil
+	}
+	r.masked.check(l.place, call)
 	d, err := r.counters.Decide(ctx, call)
 	switch {
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	case err != nil:
-		return fmt.Errorf("line %d: %w", l.number, err)
+		return fmt.Errorf("%s: %w", l.place, err)
 	}
 	r.answer = trace.AppendAnswer(r.answer[:0], call.Op, d, l.line.Several())
 	if r.summary != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -15,6 +16,9 @@ import (
 type Report struct {
 	// Calls is the number of calls.
 	Calls int
+	// Recorded reports that the totals are those of the recorded answers. Matched then
+	// counts the answers that a rule decided.
+	Recorded bool
 	// From and To are the earliest and the latest time of a call in ms since the
 	// epoch.
 	From, To int64
@@ -54,6 +58,15 @@ type IdentityTotals struct {
 	Refused int
 }
 
+// addTime counts a call at a time.
+func (r *Report) addTime(now int64) {
+	if r.Calls == 0 || now < r.From {
+		r.From = now
+	}
+	r.To = max(r.To, now)
+	r.Calls++
+}
+
 func (r *Report) count(v rules.Verdict) {
 	switch v {
 	case rules.Allow:
@@ -78,7 +91,7 @@ func (r *Report) WriteText(w io.Writer) {
 	if c := r.Comparison; c.Compared > 0 {
 		fmt.Fprintf(w, "%d of %d recorded answers had another verdict or another rule", c.Different, c.Compared)
 		if c.Different > 0 {
-			fmt.Fprintf(w, ", first in line %d", c.FirstDifferent)
+			fmt.Fprintf(w, ", first in %s", trace.Place{File: c.FirstFile, Line: c.FirstDifferent})
 		}
 		fmt.Fprintln(w)
 	}
@@ -90,6 +103,13 @@ func (r *Report) WriteText(w io.Writer) {
 func (r *Report) writeRules(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
+	if r.Recorded {
+		fmt.Fprintln(t, "rule\tdecided\trefused\t")
+		for _, n := range r.Rules {
+			fmt.Fprintf(t, "%d\t%d\t%d\t\n", n.Rule, n.Matched, n.Refused)
+		}
+		return
+	}
 	fmt.Fprintln(t, "rule\tmatched\trefused\twould refuse\t")
 	for _, n := range r.Rules {
 		would := "-"

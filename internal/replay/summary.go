@@ -17,6 +17,8 @@ type Comparison struct {
 	// FirstDifferent is the number of the first such call, as passed to Add; 0
 	// if there is none.
 	FirstDifferent int
+	// FirstFile is the trace of that call, if there are several.
+	FirstFile string
 }
 
 // Add counts a call; number identifies it, such as the line of a trace.
@@ -56,11 +58,7 @@ func NewSummary(set *rules.Set) *Summary {
 // Add counts a call and its decision.
 func (s *Summary) Add(c *engine.Call, d *engine.Decision) {
 	r := &s.report
-	if r.Calls == 0 || c.Now < r.From {
-		r.From = c.Now
-	}
-	r.To = max(r.To, c.Now)
-	r.Calls++
+	r.addTime(c.Now)
 	switch c.Op {
 	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
 		r.count(d.Verdict)
@@ -96,6 +94,39 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 	}
 }
 
+// addRecorded counts a call by its recorded answer.
+func (s *Summary) addRecorded(l parsedLine, c *engine.Call) {
+	r := &s.report
+	r.Recorded = true
+	r.addTime(c.Now)
+	o, ok := ParseOutcome(l.line.Recorded())
+	if !ok {
+		r.Undecided++
+		return
+	}
+	r.count(verdictOf(o.Verdict))
+	for _, set := range append(o.Sets, o) {
+		rule := s.byRule[s.set.Rule(set.Rule)]
+		if rule == nil {
+			continue
+		}
+		rule.Matched++
+		if verdictOf(set.Verdict) != rules.Allow {
+			rule.Refused++
+		}
+	}
+}
+
+// verdictOf returns the verdict with this name in a trace.
+func verdictOf(name string) rules.Verdict {
+	for _, v := range []rules.Verdict{rules.Allow, rules.Deny, rules.Challenge} {
+		if v.String() == name {
+			return v
+		}
+	}
+	return rules.VerdictUnset
+}
+
 // Compare counts whether a call has another outcome than before; number
 // identifies the call.
 func (s *Summary) Compare(number int, before, after Outcome) {
@@ -118,7 +149,10 @@ func (s *Summary) compareRecorded(l parsedLine, op engine.Op, d *engine.Decision
 		return
 	}
 	if after, ok := OutcomeOf(op, d, l.line.Several()); ok {
-		s.Compare(l.number, before, after)
+		if c := &s.report.Comparison; c.Different == 0 && !before.Equal(after) {
+			c.FirstFile = l.place.File
+		}
+		s.Compare(l.place.Line, before, after)
 	}
 }
 

@@ -32,8 +32,8 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	dropped := &loglimit.Warner{Logger: l.logger}
 	log, err := trace.NewLog(trace.LogOptions{
 		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
-		Every: c.DecisionLogEvery,
-		Mask:  trace.NewMask(c.DecisionLogParams),
+		Every: c.DecisionLogEvery, Instance: instanceName(),
+		Mask: trace.NewMask(c.DecisionLogParams),
 		OnDropped: func(lines int64, fault error) {
 			m.DecisionsDropped(lines)
 			dropped.Warn("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)
@@ -44,6 +44,15 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	}
 	l.log = log
 	return nil
+}
+
+// instanceName returns the name of this instance: that of the machine, and the process.
+func instanceName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", name, os.Getpid())
 }
 
 const (

@@ -81,5 +81,5 @@ func attributes(kind observedKind, c *engine.Call, skipped int64) []any {
 	if c.Fault != nil {
 		list = append(list, "fault", fmt.Sprint(c.Fault))
 	}
-	return append(list, "unsaid", skipped)
+	return append(list, "suppressed", skipped)
 }

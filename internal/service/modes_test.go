@@ -37,10 +37,10 @@ func TestObservedRefusalsAreLoggedOncePerInterval(t *testing.T) {
 
 		const line = `level=INFO msg="a refusal was observed and not enforced" `
 		want := []string{
-			line + "door=koala decision=observed-deny rule=201 unsaid=0",
-			line + "door=koala decision=observed-deny rule=202 unsaid=0",
-			line + `door=accel decision=observed-deny fault="malformed path" unsaid=0`,
-			line + "door=koala decision=observed-deny rule=201 unsaid=4",
+			line + "door=koala decision=observed-deny rule=201 suppressed=0",
+			line + "door=koala decision=observed-deny rule=202 suppressed=0",
+			line + `door=accel decision=observed-deny fault="malformed path" suppressed=0`,
+			line + "door=koala decision=observed-deny rule=201 suppressed=4",
 		}
 		got := strings.Split(strings.TrimSpace(text.String()), "\n")
 		for i := range got {

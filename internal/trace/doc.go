@@ -13,7 +13,8 @@
 // a limit of its own: "limit":{"count":5,"seconds":60,"entries":[…]}. "rule" is
 // the number of the rule that peek and reset apply to; "erase" is the feedback
 // type of a refund. "answer" or "want" records the answer, and "door" the door
-// that received the call.
+// that received the call. "hash" is the hash of the rule set that decided, "instance" the
+// name of the instance, and "request_id" the identifier of the request.
 //
 // An answer omits fields that do not apply:
 //

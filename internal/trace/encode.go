@@ -7,21 +7,28 @@ import (
 	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
-// appendLine appends a call and its answer as a line of a trace, with masked
-// values.
-func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask) []byte {
+// appendLine appends a call and its answer as a line of a trace of an instance, with
+// masked values.
+func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask, instance string) []byte {
 	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
 	b = appendOptional(b, `,"op":`, names[c.Op])
 	b = appendOptional(b, `,"door":`, c.Door)
+	if c.Rules != nil {
+		b = appendOptional(b, `,"hash":`, c.Rules.Hash)
+	}
+	b = appendOptional(b, `,"instance":`, instance)
+	if c.Origin != nil {
+		b = appendOptional(b, `,"request_id":`, c.Origin.RequestID())
+	}
 	if len(c.Inputs) == 1 {
-		b = appendInput(append(b, ','), &c.Inputs[0], m)
+		b = appendInput(append(b, ','), c.Door, &c.Inputs[0], m)
 	} else {
 		b = append(b, `,"sets":[`...)
 		for i := range c.Inputs {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendInput(append(b, '{'), &c.Inputs[i], m), '}')
+			b = append(appendInput(append(b, '{'), c.Door, &c.Inputs[i], m), '}')
 		}
 		b = append(b, ']')
 	}
@@ -35,15 +42,15 @@ func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask)
 	return append(b, "}\n"...)
 }
 
-// appendInput appends the fields of one parameter set.
-func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
+// appendInput appends the fields of one parameter set at a door.
+func appendInput(b []byte, door string, in *engine.Input, m *Mask) []byte {
 	b = append(b, `"params":{`...)
 	for i, p := range in.Params.List() {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = jsontext.AppendString(b, in.Params.FullName(p.Name))
-		b = m.appendTo(append(b, ':'), p.Name, p.Value)
+		b = m.appendTo(append(b, ':'), door, p.Name, p.Value)
 	}
 	b = strconv.AppendUint(append(b, `},"hits":`...), in.EffectiveHits(), 10)
 	if in.Refund {
@@ -58,7 +65,7 @@ func appendInput(b []byte, in *engine.Input, m *Mask) []byte {
 				b = append(b, ',')
 			}
 			if i%2 == 1 { // keys and values alternate
-				b = m.appendTo(b, o.Entries[i-1], e)
+				b = m.appendTo(b, door, o.Entries[i-1], e)
 			} else {
 				b = jsontext.AppendString(b, e)
 			}

@@ -40,6 +40,11 @@ type Line struct {
 	T    int64  `json:"t"` // ms since the epoch
 	Op   string `json:"op"`
 	Door string `json:"door"`
+	// Hash is that of the rule set that decided, Instance the name of the instance, and
+	// RequestID the identifier of the request. A replay ignores them.
+	Hash      string `json:"hash"`
+	Instance  string `json:"instance"`
+	RequestID string `json:"request_id"`
 	set
 	Sets   []set           `json:"sets"`
 	Rule   int64           `json:"rule"`

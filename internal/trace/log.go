@@ -29,6 +29,8 @@ type LogOptions struct {
 	// Every is the sampling interval: on average, one in Every calls is logged,
 	// chosen at random. 0 and 1 log all calls.
 	Every int
+	// Instance is the name of this instance in every line; "" for none.
+	Instance string
 	// Mask selects the values that are logged as they are.
 	Mask *Mask
 	// OnDropped receives the number of lines that were lost, and the error. The
@@ -92,7 +94,7 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 		at = time.Now().UnixMilli() // no store was involved, because nothing was counted
 	}
 	b := l.buffers.Get().(*[]byte)
-	*b = appendLine((*b)[:0], at, c, d, l.options.Mask)
+	*b = appendLine((*b)[:0], at, c, d, l.options.Mask, l.options.Instance)
 	l.add(*b)
 	l.buffers.Put(b)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
@@ -18,6 +19,7 @@ import (
 // pseudonyms of two processes are unrelated.
 type Mask struct {
 	all     bool
+	strict  bool
 	shown   map[string]bool
 	hashers sync.Pool
 }
@@ -36,11 +38,12 @@ const pseudonymBytes = 8
 // The special words in the setting of a mask.
 const (
 	ShowAll  = "all"    // no value is masked
-	ShowNone = "masked" // all values are masked
+	ShowNone = "masked" // all values that identify a caller are masked
+	ShowDoor = "strict" // all values but the door are masked
 )
 
-// NewMask returns the mask for a setting: ShowAll, ShowNone, or the names of the
-// parameters whose values are shown.
+// NewMask returns the mask for a setting: ShowAll, ShowNone, ShowDoor, or the names of
+// parameters whose values are shown too.
 func NewMask(setting []string) *Mask {
 	m := &Mask{shown: make(map[string]bool)}
 	for _, name := range setting {
@@ -48,6 +51,8 @@ func NewMask(setting []string) *Mask {
 		case ShowAll:
 			m.all = true
 		case ShowNone:
+		case ShowDoor:
+			m.strict = true
 		default:
 			m.shown[name] = true
 		}
@@ -72,18 +77,33 @@ func IsPseudonym(value string) bool {
 }
 
 // hides reports whether a value is written as a pseudonym. Empty values are not,
-// because conditions distinguish them, and neither is the door, which is not
-// chosen by the caller. Values that are not UTF-8 always are: JSON cannot
+// because conditions distinguish them, and neither is what describes the call
+// instead of its caller. Values that are not UTF-8 always are: JSON cannot
 // represent them, and with U+FFFD instead of the invalid bytes a replay would
 // take two callers for one. No rule file contains such a value.
-func (m *Mask) hides(name, value string) bool {
-	shown := m.all || value == "" || name == "door" || m.shown[name]
+func (m *Mask) hides(door, name, value string) bool {
+	shown := m.all || value == "" || isPlain(door, name) && !m.strict || name == "door" || m.shown[name]
 	return !shown || !utf8.ValidString(value)
 }
 
-// appendTo appends the value or its pseudonym as a JSON string.
-func (m *Mask) appendTo(b []byte, name, value string) []byte {
-	if !m.hides(name, value) {
+// isPlain reports whether a parameter describes the call instead of its caller at a door.
+// At the gateways' doors it is the method, the scheme or the path, which has no query. The
+// rate limit service has only the domain, because its descriptors may hold anything, and
+// Koala's API nothing.
+func isPlain(door, name string) bool {
+	switch door {
+	case doorname.Koala:
+		return false
+	case doorname.RateLimit:
+		return name == "domain"
+	}
+	return name == "method" || name == "scheme" || name == "path"
+}
+
+// appendTo appends the value of a parameter at a door, or its pseudonym, as a JSON
+// string.
+func (m *Mask) appendTo(b []byte, door, name, value string) []byte {
+	if !m.hides(door, name, value) {
 		return jsontext.AppendString(b, value)
 	}
 	h := m.hashers.Get().(*hasher)

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/replay"
+	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/rules"
+)
+
+func (p *program) diffCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "diff OLD NEW [TRACE…]",
+		Short: "Print what a change of the rules changes",
+		Long: "Compare two rule sets, each a rule file or a folder with *.conf files. The output names the\n" +
+			"rules that are new, gone or changed, by their numbers, word lists with other entries, and\n" +
+			"changed sections. With a trace, such as the decision log of `serve`, both sets decide it, and\n" +
+			"the output names who would be newly refused and newly let through, each identity with its\n" +
+			"count. The exit code is 0 without differences, 1 with differences, and 2 if something cannot\n" +
+			"be read or compared.",
+		Example: "  koalagate diff /etc/koalagate/rules.conf new.conf\n" +
+			"  koalagate diff old.conf new.conf decisions.jsonl decisions-1.jsonl.gz\n" +
+			"  zcat decisions-*.gz | koalagate diff old/ new/ -",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf("got %d rule sets; want the old and the new one", len(args))
+			}
+			return nil
+		},
+	}
+	var files reload.Files
+	top := 100
+	c.Flags().IntVar(&top, "top", top, "`NUMBER` of identities to print of each kind; 0 prints all")
+	addParserFlags(c, &files)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		old, err := p.loadSide(files, args[0])
+		if err != nil {
+			return err
+		}
+		now, err := p.loadSide(files, args[1])
+		if err != nil {
+			return err
+		}
+		changes := rules.Compare(old, now)
+		p.printChanges(changes)
+		isSame := changes.Empty()
+		if len(args) > 2 {
+			masked := 0
+			d, err := replay.Diff(ctx, replay.DiffOptions{
+				Old: old, New: now, Traces: trace.OpenFiles(args[2:], p.stdin),
+				OnMasked: func(m replay.MaskedParam) {
+					masked++
+					fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
+				},
+			})
+			switch {
+			case err != nil:
+				return trouble{err}
+			case masked > 0:
+				return trouble{fmt.Errorf("cannot compare by the trace: it masks values that rules compare")}
+			}
+			p.printDifference(d, top)
+			isSame = isSame && d.NewlyRefused+d.NewlyAllowed == 0
+		}
+		if !isSame {
+			return errReported
+		}
+		return nil
+	}
+	return c
+}
+
+// loadSide reads one of the two rule sets. An error is trouble.
+func (p *program) loadSide(files reload.Files, path string) (*rules.Set, error) {
+	files.Paths = []string{path}
+	set, list, err := files.Load()
+	switch {
+	case err != nil:
+		return nil, trouble{err}
+	case list.HasErrors():
+		findings.WriteText(p.stderr, list)
+		return nil, trouble{fmt.Errorf("%s has errors", path)}
+	}
+	return set, nil
+}
+
+// printChanges prints the changes of the rules, a line each.
+func (p *program) printChanges(c *rules.Changes) {
+	for _, r := range c.Added {
+		fmt.Fprintf(p.stdout, "new      rule %s (%s)\n", ruleTitle(r), r.Pos)
+	}
+	for _, r := range c.Removed {
+		fmt.Fprintf(p.stdout, "gone     rule %s (%s)\n", ruleTitle(r), r.Pos)
+	}
+	for _, r := range c.Changed {
+		fmt.Fprintf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.What, ", "), r.After.Pos)
+	}
+	for _, l := range c.Lists {
+		fmt.Fprintf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)
+	}
+	for _, number := range c.Results {
+		fmt.Fprintf(p.stdout, "changed  result %d\n", number)
+	}
+	for _, s := range []struct {
+		changed bool
+		name    string
+	}{{c.Reordered, "order of the rules"}, {c.Params, "[params]"}, {c.Routes, "[routes]"}, {c.Zone, "time zone"}} {
+		if s.changed {
+			fmt.Fprintf(p.stdout, "changed  %s\n", s.name)
+		}
+	}
+	if c.Empty() {
+		fmt.Fprintln(p.stdout, "the rules are alike")
+	}
+}
+
+// ruleTitle returns the number of a rule and its name.
+func ruleTitle(r *rules.Rule) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", r.Return, r.Name))
+}
+
+// printDifference prints who would notice the change.
+func (p *program) printDifference(d *replay.Difference, top int) {
+	fmt.Fprintf(p.stdout, "\n%d calls: %d newly refused, %d newly let through\n", d.Calls, d.NewlyRefused, d.NewlyAllowed)
+	p.printIdentities("newly refused", d.RefusedIdentities, top)
+	p.printIdentities("newly let through", d.AllowedIdentities, top)
+}
+
+func (p *program) printIdentities(title string, list []replay.IdentityTotals, top int) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(p.stdout, "\n%s\n", title)
+	shown := list
+	if top > 0 {
+		shown = list[:min(top, len(list))]
+	}
+	t := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "rule\tcount\tidentity")
+	for _, x := range shown {
+		fmt.Fprintf(t, "%d\t%d\t%s\n", x.Rule, x.Refused, display.Identity(x.Identity))
+	}
+	_ = t.Flush() // p.stdout keeps the error
+	if more := len(list) - len(shown); more > 0 {
+		fmt.Fprintf(p.stdout, "and %d more\n", more)
+	}
+}
