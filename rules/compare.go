@@ -15,6 +15,7 @@ type Changes struct {
 	Changed []RuleChange // rules with another meaning or answer, in the order of the new set
 	Results []int        // the numbers of entries of [result] that are new, gone or changed, sorted
 	Lists   []ListChange // word lists whose entries changed, sorted by name
+	Tables  []string     // tables with other content, sorted
 	// Reordered reports that rules of both sets changed their order.
 	Reordered bool
 	Params    bool // [params] changed
@@ -37,7 +38,7 @@ type ListChange struct {
 
 // Empty reports whether there are no changes.
 func (c *Changes) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Zone
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists)+len(c.Tables) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Zone
 }
 
 // Compare returns the changes from one rule set to another, neither of which may be
@@ -65,20 +66,23 @@ func Compare(before, now *Set) *Changes {
 	}
 	c.Results = changedResults(before.Results, now.Results)
 	c.Lists = changedLists(before.Dicts, now.Dicts)
+	c.Tables = changedTables(before.Tables, now.Tables)
 	c.Params = !slices.EqualFunc(before.Params, now.Params, sameParam)
 	c.Routes = !slices.Equal(before.routeTexts(), now.routeTexts())
 	c.Zone = before.Zone.String() != now.Zone.String()
 	return c
 }
 
-// comparedFields are the fields of Rule that Compare reads as plain values. Conditions
-// and Result are compared by their meaning, and the position is none.
-var comparedFields = func() (fields []int) {
-	for i := range reflect.TypeFor[Rule]().NumField() {
-		switch reflect.TypeFor[Rule]().Field(i).Name {
-		case "Conditions", "Result", "Return", "Pos":
+// comparedFields are the fields of Rule that Compare reads as plain values. Conditions,
+// Thresholds and Result are compared by their meaning, and the position is none.
+var comparedFields = func() (fields []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Rule]()) {
+		switch f.Name {
+		case "Conditions", "Thresholds", "Result", "Return", "Pos":
 		default:
-			fields = append(fields, i)
+			if f.IsExported() && !f.Anonymous {
+				fields = append(fields, f)
+			}
 		}
 	}
 	return fields
@@ -90,15 +94,28 @@ func changedParts(before, now *Rule) (what []string) {
 		what = append(what, fmt.Sprintf("conditions [%s] → [%s]", was, is))
 	}
 	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(now).Elem()
-	for _, i := range comparedFields {
-		if was, is := a.Field(i), b.Field(i); !sameValue(was, is) {
-			what = append(what, fmt.Sprintf("%s %s → %s", strings.ToLower(a.Type().Field(i).Name), plain(was), plain(is)))
+	for i := range comparedFields {
+		f := &comparedFields[i]
+		if was, is := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index); !sameValue(was, is) {
+			what = append(what, fmt.Sprintf("%s %s → %s", strings.ToLower(f.Name), plain(was), plain(is)))
 		}
+	}
+	if was, is := thresholdTexts(before), thresholdTexts(now); was != is {
+		what = append(what, fmt.Sprintf("thresholds [%s] → [%s]", was, is))
 	}
 	if before.Result.Number != now.Result.Number {
 		what = append(what, fmt.Sprintf("result %d → %d", before.Result.Number, now.Result.Number))
 	}
 	return what
+}
+
+// thresholdTexts returns the thresholds of a rule that depend on the request.
+func thresholdTexts(r *Rule) string {
+	texts := make([]string, len(r.Thresholds))
+	for i := range r.Thresholds {
+		texts[i] = r.Thresholds[i].String()
+	}
+	return strings.Join(texts, "; ")
 }
 
 func sameValue(a, b reflect.Value) bool {
@@ -168,4 +185,21 @@ func changedLists(before, now map[string]*Dict) []ListChange {
 		}
 	}
 	return changed
+}
+
+// changedTables returns the names of tables that have another content.
+func changedTables(before, now map[string]*Table) []string {
+	var names []string
+	for name, is := range now {
+		if was := before[name]; was == nil || was.hash != is.hash {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if now[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

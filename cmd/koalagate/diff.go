@@ -110,6 +110,9 @@ func (p *program) printChanges(c *rules.Changes) {
 	for _, l := range c.Lists {
 		fmt.Fprintf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)
 	}
+	for _, name := range c.Tables {
+		fmt.Fprintf(p.stdout, "changed  table %s\n", name)
+	}
 	for _, number := range c.Results {
 		fmt.Fprintf(p.stdout, "changed  result %d\n", number)
 	}

@@ -36,6 +36,8 @@ type Changes struct {
 
 	// Results are the numbers of changed entries of [result].
 	Results []int `json:"results,omitempty"`
+	// Tables are the names of changed tables.
+	Tables []string `json:"tables,omitempty"`
 	// Sections names what else changed: order (of rules), params, routes or timezone.
 	Sections []string `json:"sections,omitempty"`
 }
@@ -89,7 +91,7 @@ func changesOf(all *rules.Changes) *Changes {
 			c.Lists = append(c.Lists, ChangedList(l))
 		}
 	}
-	c.Results = first(all.Results)
+	c.Results, c.Tables = first(all.Results), first(all.Tables)
 	for _, s := range []struct {
 		changed bool
 		name    string
@@ -130,6 +132,9 @@ func (c *Changes) String() string {
 	}
 	for _, l := range c.Lists {
 		parts = append(parts, fmt.Sprintf("list %s +%d -%d", l.Name, l.Added, l.Removed))
+	}
+	for _, name := range c.Tables {
+		parts = append(parts, "table "+name)
 	}
 	for _, number := range c.Results {
 		parts = append(parts, fmt.Sprintf("result %d", number))

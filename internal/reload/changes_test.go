@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-func parsed(t *testing.T, lines string) *rules.Set {
+func parsedRules(t *testing.T, lines string) *rules.Set {
 	t.Helper()
 	text := "[rules]\n" + lines + "[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{Timezone: "UTC"})
@@ -29,7 +29,7 @@ func TestChangesInOneLine(t *testing.T) {
 		{line(1, 5) + line(2, 5), line(1, 6) + line(3, 5), "added 3; removed 2; changed 1 (count 5 → 6)"},
 		{line(1, 5) + line(2, 5), line(2, 5) + line(1, 5), "order"},
 	} {
-		if got := changesOf(rules.Compare(parsed(t, c.before), parsed(t, c.now))).String(); got != c.want {
+		if got := changesOf(rules.Compare(parsedRules(t, c.before), parsedRules(t, c.now))).String(); got != c.want {
 			t.Errorf("got %q; want %q", got, c.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestChangesAreBounded(t *testing.T) {
 		before.WriteString(line(n+1, 5))
 		now.WriteString(strings.Replace(line(n+101, 6), "n=", "n="+strings.Repeat("ö", 300)+",", 1))
 	}
-	c := changesOf(rules.Compare(parsed(t, before.String()), parsed(t, now.String())))
+	c := changesOf(rules.Compare(parsedRules(t, before.String()), parsedRules(t, now.String())))
 	if c.Added != 100 || c.Removed != 100 || c.Changed != 400 {
 		t.Errorf("%d added, %d removed, %d changed; want 100, 100, 400", c.Added, c.Removed, c.Changed)
 	}
