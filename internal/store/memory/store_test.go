@@ -10,7 +10,7 @@ import (
 )
 
 func TestBehavior(t *testing.T) {
-	storetest.RunAll(t, func(t *testing.T) store.Store {
+	storetest.Run(t, func(t *testing.T) store.Store {
 		m := memory.New(memory.Options{})
 		t.Cleanup(m.Close)
 		return m
@@ -25,7 +25,7 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 		dialogues = 100_000
 	}
 	machine.Dialogues(t, dialogues)
-	machine.CompareAll(t, func() (store.Store, func()) {
+	machine.Compare(t, func() (store.Store, func()) {
 		m := memory.New(memory.Options{})
 		return m, m.Close
 	})

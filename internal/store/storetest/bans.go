@@ -4,7 +4,7 @@ import "github.com/koalagate/koalagate/internal/store"
 
 // bans are the cases of refusals that ban.
 var bans = []behavior{
-	{name: "ban: the first refusal opens it, others do not extend it, then the counter is empty", needs: Ban, steps: []step{
+	{name: "ban: the first refusal opens it, others do not extend it, then the counter is empty", steps: []step{
 		{0, store.Take, one(weighing(2, banning(60, count(10, 2)))), []string{"ok; rule 0: 0 of 2, reset 10000"}},
 		{1000, store.Take, one(banning(60, count(10, 2))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 60000, retry 60000"}},
 		{2000, store.Take, one(banning(60, count(10, 2))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 59000, retry 59000"}},
@@ -16,7 +16,7 @@ var bans = []behavior{
 		{61_000, store.Take, one(banning(60, count(10, 2))), []string{"ok; rule 0: 1 of 2, reset 10000"}},
 		{61_001, store.Peek, one(banning(60, count(10, 2))), []string{"ok; rule 0: 1 of 2, reset 9999; 1 hits"}},
 	}},
-	{name: "ban: of leak, shorter than its time", needs: Ban, steps: []step{
+	{name: "ban: of leak, shorter than its time", steps: []step{
 		{0, store.Take, one(weighing(2, banning(5, leak(100, 2)))), []string{"ok; rule 0: 0 of 2, reset 100000"}},
 		{10, store.Browse, one(banning(5, leak(100, 2))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 99990, retry 99990"}},
 		{20, store.Take, one(banning(5, leak(100, 2))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 5000, retry 5000"}},
@@ -24,13 +24,13 @@ var bans = []behavior{
 		{5020, store.Take, one(weighing(2, banning(5, leak(100, 2)))), []string{"ok; rule 0: 0 of 2, reset 100000"}},
 		{5021, store.Take, one(weighing(3, banning(5, leak(100, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 99999"}},
 	}},
-	{name: "ban: of a calendar unit, over its end", needs: Ban | Units, steps: []step{
+	{name: "ban: of a calendar unit, over its end", steps: []step{
 		{0, store.Take, one(banning(7200, every(store.Hour, 0, 1))), []string{"ok; rule 0: 0 of 1, reset 3600000"}},
 		{1, store.Take, one(banning(7200, every(store.Hour, 0, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 7200000, retry 7200000"}},
 		{7_200_000, store.Take, one(banning(7200, every(store.Hour, 0, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 1, retry 1"}},
 		{7_200_001, store.Take, one(banning(7200, every(store.Hour, 0, 1))), []string{"ok; rule 0: 0 of 1, reset 3599999"}},
 	}},
-	{name: "ban: browse, complete, a weight of 0 and one above count open none", needs: Ban, steps: []step{
+	{name: "ban: browse, complete, a weight of 0 and one above count open none", steps: []step{
 		{0, store.Take, one(weighing(4, banning(60, count(600, 3)))), []string{"rule 0 refuses; rule 0: 3 of 3, reset 600000"}},
 		{0, store.Update, one(weighing(3, banning(60, count(600, 3)))), []string{"ok; rule 0: 0 of 3, reset 600000"}},
 		{1, store.Browse, one(banning(60, count(600, 3))), []string{"rule 0 refuses; rule 0: 0 of 3, reset 599999, retry 599999"}},
@@ -42,7 +42,7 @@ var bans = []behavior{
 		{4, store.Take, one(weighing(3, banning(60, count(600, 3)))), []string{"rule 0 refuses; rule 0: 0 of 3 banned, reset 60000, retry 60000"}},
 		{5, store.Take, one(weighing(4, banning(60, count(600, 3)))), []string{"rule 0 refuses; rule 0: 0 of 3 banned, reset 59999, retry 59999"}},
 	}},
-	{name: "ban: update and refund change nothing in it, reset lifts it", needs: Ban, steps: []step{
+	{name: "ban: update and refund change nothing in it, reset lifts it", steps: []step{
 		{0, store.Update, one(weighing(2, banning(30, count(60, 1))), weighing(2, banning(30, leak(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{0, store.Take, one(banning(30, count(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},
 		{0, store.Take, one(banning(30, leak(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},
@@ -57,14 +57,14 @@ var bans = []behavior{
 		{30_002, store.Reset, one(banning(30, leak(60, 1))), []string{"ok; rule 0: 1 of 1, reset 0"}},
 		{30_003, store.Take, one(banning(30, count(60, 1)), banning(30, leak(60, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 	}},
-	{name: "ban: it holds when the rule changes", needs: Ban, steps: []step{
+	{name: "ban: it holds when the rule changes", steps: []step{
 		{0, store.Update, one(banning(30, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{1, store.Take, one(banning(30, count(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},
 		{2, store.Take, one(banning(5, count(7, 9))), []string{"rule 0 refuses; rule 0: 0 of 9 banned, reset 29999, retry 29999"}},
 		{3, store.Take, one(count(60, 9)), []string{"rule 0 refuses; rule 0: 0 of 9 banned, reset 29998, retry 29998"}},
 		{30_001, store.Take, one(count(60, 9)), []string{"ok; rule 0: 8 of 9, reset 60000"}},
 	}},
-	{name: "ban: each shadow rule opens its own, though another rule refuses", needs: Ban, steps: []step{
+	{name: "ban: each shadow rule opens its own, though another rule refuses", steps: []step{
 		{0, store.Take, one(shadow(banning(30, count(60, 1))), numbered(2, count(60, 3))), []string{"ok; rule 1: 2 of 3, reset 60000"}},
 		{1, store.Take, one(shadow(banning(30, count(60, 1))), numbered(2, count(60, 3))), []string{"ok; rule 1: 1 of 3, reset 59999; refusing [0]"}},
 		{2, store.Take, one(weighing(0, shadow(banning(30, count(60, 1)))), numbered(2, count(60, 3))), []string{"ok; rule 1: 0 of 3, reset 59998; refusing [0]"}},
@@ -72,32 +72,32 @@ var bans = []behavior{
 		{30_001, store.Take, one(shadow(banning(30, count(60, 1))), numbered(2, count(60, 3)), shadow(banning(30, numbered(4, count(60, 1))))), []string{"rule 1 refuses; rule 1: 0 of 3, reset 29999, retry 29999"}},
 		{60_001, store.Browse, one(shadow(banning(30, count(60, 1))), numbered(2, count(60, 3))), []string{"ok; rule 1: 3 of 3, reset 60000"}},
 	}},
-	{name: "ban: by a decider that allows, and not below a decider", needs: Ban, steps: []step{
+	{name: "ban: by a decider that allows, and not below a decider", steps: []step{
 		{0, store.Update, one(banning(30, count(60, 1)), banning(30, numbered(2, count(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{1, store.Take, one(allowing(banning(30, count(60, 1))), shadow(banning(30, numbered(2, count(60, 1))))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},
 		{2, store.Peek, one(banning(30, numbered(2, count(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 59998; 1 hits"}},
 	}},
-	{name: "ban: later sets see it, and a refused call does not undo it", needs: Ban, steps: []step{
+	{name: "ban: later sets see it, and a refused call does not undo it", steps: []step{
 		{0, store.Take, []store.Set{of(weighing(2, banning(30, count(60, 2)))), of(about("v", count(60, 5))), of(banning(30, count(60, 2))), of(weighing(0, banning(30, count(60, 2))))}, []string{"ok; rule 0: 0 of 2 banned, reset 30000", "ok; rule 0: 5 of 5, reset 60000", "rule 0 refuses; rule 0: 0 of 2 banned, reset 30000, retry 30000", "rule 0 refuses; rule 0: 0 of 2 banned, reset 30000, retry 30000"}},
 		{1, store.Browse, one(weighing(0, banning(30, count(60, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 29999, retry 29999"}},
 		{1, store.Browse, one(about("v", count(60, 5))), []string{"ok; rule 0: 5 of 5, reset 60000"}},
 		{2, store.Take, []store.Set{of(about("v", count(60, 5))), of(banning(30, count(60, 2)))}, []string{"ok; rule 0: 5 of 5, reset 60000", "rule 0 refuses; rule 0: 0 of 2 banned, reset 29998, retry 29998"}},
 		{30_000, store.Take, []store.Set{of(weighing(2, banning(30, count(60, 2)))), of(about("v", count(60, 5)))}, []string{"ok; rule 0: 0 of 2, reset 60000", "ok; rule 0: 4 of 5, reset 60000"}},
 	}},
-	{name: "ban: complete-take bans by its decider, and by shadow rules above it", needs: Ban, steps: []step{
+	{name: "ban: complete-take bans by its decider, and by shadow rules above it", steps: []step{
 		{0, store.Update, one(banning(30, count(60, 1)), banning(30, numbered(2, count(60, 1))), banning(30, numbered(3, count(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{1, store.CompleteTake, one(shadow(banning(30, count(60, 1))), banning(30, numbered(2, count(60, 1))), banning(30, numbered(3, count(60, 1)))), []string{"rule 1 refuses; rule 1: 0 of 1 banned, reset 30000, retry 30000; refusing [0 1 2]"}},
 		{2, store.Peek, one(banning(30, count(60, 1))), []string{"ok; rule 0: 0 of 1 banned, reset 29999"}},
 		{2, store.Peek, one(banning(30, numbered(3, count(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 59998; 1 hits"}},
 	}},
-	{name: "ban: with an overdraft nothing is recorded from the refusal on", needs: Ban | Overdraft, steps: []step{
+	{name: "ban: with an overdraft nothing is recorded from the refusal on", steps: []step{
 		{0, store.Take, one(weighing(3, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 60000"}},
 		{1, store.Take, one(weighing(2, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 30000, retry 30000"}},
 		{2, store.Take, one(weighing(2, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 29999, retry 29999"}},
 		{3, store.Take, []store.Set{of(weighing(0, banning(30, overdraft(count(60, 2))))), of(about("v", overdraft(leak(60, 2))))}, []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 29998, retry 29998", "ok; rule 0: 1 of 2, reset 60000"}},
 		{30_001, store.Take, one(weighing(2, banning(30, overdraft(count(60, 2))))), []string{"ok; rule 0: 0 of 2, reset 60000"}},
 	}},
-	{name: "clock: back through a ban", needs: Ban, steps: []step{
+	{name: "clock: back through a ban", steps: []step{
 		{0, store.Update, one(banning(30, count(60, 1)), banning(30, leak(60, 1))), []string{"ok; rule 0: 0 of 1, reset 60000"}},
 		{1000, store.Take, one(banning(30, count(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},
 		{1000, store.Take, one(banning(30, leak(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 30000, retry 30000"}},

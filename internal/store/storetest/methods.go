@@ -78,7 +78,7 @@ var bases = []behavior{
 		{0, store.Take, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 2, reset 86400000"}},
 		{50_000_000, store.Browse, one(base(1, store.Day, 2)), []string{"ok; rule 0: 1 of 1 today, reset 79600000"}},
 	}},
-	{name: "base: the heaviest weight is exact", needs: Large, steps: []step{
+	{name: "base: the heaviest weight is exact", steps: []step{
 		{0, store.Update, one(weighing(store.MaxWeight, base(1_000_000_000, 60, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 60000"}},
 		{1, store.Peek, one(base(1_000_000_000, 60, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 59999; 1000000000000000 hits"}},
 	}},
@@ -104,7 +104,7 @@ var leaks = []behavior{
 		{3001, store.Refund, one(weighing(9, leak(10, 5))), []string{"ok; rule 0: 5 of 5, reset 0"}},
 		{3002, store.Take, one(weighing(5, leak(10, 5))), []string{"ok; rule 0: 0 of 5, reset 10000"}},
 	}},
-	{name: "leak: a heavy weight is exact", needs: Large, steps: []step{
+	{name: "leak: a heavy weight is exact", steps: []step{
 		{0, store.Take, one(weighing(400_000_000, leak(10, 1_000_000_000))), []string{"ok; rule 0: 600000000 of 1000000000, reset 10000"}},
 		{1000, store.Update, one(weighing(store.MaxWeight, leak(10, 1_000_000_000))), []string{"ok; rule 0: 0 of 1000000000, reset 10000"}},
 		{1001, store.Peek, one(leak(10, 1_000_000_000)), []string{"ok; rule 0: 0 of 1000000000, reset 9999; 1000000400000000 hits"}},
@@ -153,7 +153,7 @@ var tokens = []behavior{
 		{5000, store.Browse, one(token(1, 1, 10)), []string{"ok; rule 0: 9 of 10, reset 1000"}},
 		{0, store.Browse, one(token(5, 2, 10)), []string{"ok; rule 0: 4 of 10, reset 15000"}},
 	}},
-	{name: "token: the level stays when burst changes, and full stays full", needs: Levels, steps: []step{
+	{name: "token: the level stays when burst changes, and full stays full", steps: []step{
 		{0, store.Take, one(weighing(6, token(10, 1, 10))), []string{"ok; rule 0: 4 of 10, reset 60000"}},
 		{0, store.Browse, one(token(1, 1, 20)), []string{"ok; rule 0: 4 of 20, reset 16000"}},
 		{0, store.Browse, one(token(10, 1, 5)), []string{"ok; rule 0: 4 of 5, reset 10000"}},

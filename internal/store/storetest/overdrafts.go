@@ -4,7 +4,7 @@ import "github.com/koalagate/koalagate/internal/store"
 
 // overdrafts are the cases of rules that record a weight whatever the verdict.
 var overdrafts = []behavior{
-	{name: "overdraft: what is refused counts, so a budget closes", needs: Overdraft, steps: []step{
+	{name: "overdraft: what is refused counts, so a budget closes", steps: []step{
 		{0, store.Take, one(weighing(600, overdraft(count(60, 1000)))), []string{"ok; rule 0: 400 of 1000, reset 60000"}},
 		{1, store.Take, one(weighing(600, overdraft(count(60, 1000)))), []string{"rule 0 refuses; rule 0: 0 of 1000, reset 59999, retry 59999"}},
 		{2, store.Take, one(overdraft(count(60, 1000))), []string{"rule 0 refuses; rule 0: 0 of 1000, reset 59998, retry 59998"}},
@@ -15,7 +15,7 @@ var overdrafts = []behavior{
 		{60_000, store.Take, one(weighing(1001, overdraft(count(60, 1000)))), []string{"rule 0 refuses; rule 0: 0 of 1000, reset 60000"}},
 		{60_001, store.Take, one(overdraft(count(60, 1000))), []string{"rule 0 refuses; rule 0: 0 of 1000, reset 59999, retry 59999"}},
 	}},
-	{name: "overdraft: a weight of 0 needs room for 1", needs: Overdraft | Levels, steps: []step{
+	{name: "overdraft: a weight of 0 needs room for 1", steps: []step{
 		{0, store.Take, one(weighing(0, overdraft(count(60, 2))), weighing(0, overdraft(leak(60, 2))), weighing(0, overdraft(token(60, 2, 2)))), []string{"ok; rule 0: 2 of 2, reset 60000"}},
 		{1, store.Take, one(weighing(2, overdraft(count(60, 2))), weighing(2, overdraft(leak(60, 2))), weighing(2, overdraft(token(60, 2, 2)))), []string{"ok; rule 0: 0 of 2, reset 60000"}},
 		{2, store.Take, one(weighing(0, overdraft(count(60, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 59999, retry 59999"}},
@@ -27,7 +27,7 @@ var overdrafts = []behavior{
 		{30_001, store.Take, one(weighing(0, overdraft(numbered(2, count(60, 0))))), []string{"rule 0 refuses; rule 0: 0 of 0, reset 60000"}},
 		{60_001, store.Take, one(weighing(0, overdraft(leak(60, 2)))), []string{"ok; rule 0: 2 of 2, reset 0"}},
 	}},
-	{name: "overdraft: recorded above a decider and by it, not below", needs: Overdraft, steps: []step{
+	{name: "overdraft: recorded above a decider and by it, not below", steps: []step{
 		{0, store.Take, one(overdraft(count(60, 5)), numbered(2, count(60, 1)), overdraft(numbered(3, count(60, 9)))), []string{"ok; rule 1: 0 of 1, reset 60000"}},
 		{1, store.Take, one(overdraft(count(60, 5)), numbered(2, count(60, 1)), overdraft(numbered(3, count(60, 9)))), []string{"rule 1 refuses; rule 1: 0 of 1, reset 59999, retry 59999"}},
 		{2, store.Take, one(overdraft(count(60, 5)), overdraft(numbered(2, count(60, 1))), overdraft(numbered(3, count(60, 9)))), []string{"rule 1 refuses; rule 1: 0 of 1, reset 59998, retry 59998"}},
@@ -36,13 +36,13 @@ var overdrafts = []behavior{
 		{4, store.Peek, one(numbered(2, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 59996; 2 hits"}},
 		{4, store.Peek, one(numbered(3, count(60, 9))), []string{"ok; rule 0: 8 of 9, reset 59996; 1 hits"}},
 	}},
-	{name: "overdraft: of a decider that allows, and of a shadow rule", needs: Overdraft, steps: []step{
+	{name: "overdraft: of a decider that allows, and of a shadow rule", steps: []step{
 		{0, store.Take, one(weighing(2, shadow(overdraft(count(60, 1)))), count(60, 9), weighing(2, allowing(overdraft(numbered(2, count(60, 1))))), numbered(3, count(60, 9))), []string{"rule 2 refuses; rule 2: 0 of 1, reset 60000; refusing [0]"}},
 		{1, store.Peek, one(count(60, 9)), []string{"ok; rule 0: 6 of 9, reset 59999; 3 hits"}},
 		{1, store.Peek, one(numbered(2, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 59999; 2 hits"}},
 		{1, store.Peek, one(numbered(3, count(60, 9))), []string{"ok; rule 0: 9 of 9, reset 60000"}},
 	}},
-	{name: "overdraft: a bucket goes below empty and refills from there", needs: Overdraft | Levels, steps: []step{
+	{name: "overdraft: a bucket goes below empty and refills from there", steps: []step{
 		{0, store.Take, one(weighing(8, overdraft(token(1, 10, 10)))), []string{"ok; rule 0: 2 of 10, reset 800"}},
 		{0, store.Take, one(weighing(5, overdraft(token(1, 10, 10)))), []string{"rule 0 refuses; rule 0: 0 of 10, reset 1300, retry 800"}},
 		{0, store.Browse, one(weighing(3, overdraft(token(1, 10, 10)))), []string{"rule 0 refuses; rule 0: 0 of 10, reset 1300, retry 600"}},
@@ -58,7 +58,7 @@ var overdrafts = []behavior{
 		{700, store.Update, one(weighing(9, token(1, 10, 10))), []string{"ok; rule 0: 0 of 10, reset 1700"}},
 		{1500, store.Take, one(overdraft(token(1, 10, 10))), []string{"ok; rule 0: 0 of 10, reset 1000"}},
 	}},
-	{name: "overdraft: a bucket is never more than 2^53 token-milliseconds below full", needs: Overdraft | Large | Levels, steps: []step{
+	{name: "overdraft: a bucket is never more than 2^53 token-milliseconds below full", steps: []step{
 		{0, store.Take, one(weighing(store.MaxWeight, overdraft(token(1, 9, 9)))), []string{"rule 0 refuses; rule 0: 0 of 9, reset 1000799917193444"}},
 		{0, store.Browse, one(overdraft(token(1, 9, 9))), []string{"rule 0 refuses; rule 0: 0 of 9, reset 1000799917193444, retry 1000799917192555"}},
 		{0, store.Take, one(weighing(store.MaxWeight, overdraft(token(1, 9, 9)))), []string{"rule 0 refuses; rule 0: 0 of 9, reset 1000799917193444"}},
@@ -68,12 +68,12 @@ var overdrafts = []behavior{
 		{1000, store.Refund, one(weighing(9_007_199_254_740, overdraft(token(1, 9, 9)))), []string{"ok; rule 0: 9 of 9, reset 0"}},
 		{1000, store.Browse, one(overdraft(token(1, 9, 9))), []string{"ok; rule 0: 9 of 9, reset 0"}},
 	}},
-	{name: "overdraft: a bucket of a count of 0 refills as one of 1", needs: Overdraft | Large | Levels, steps: []step{
+	{name: "overdraft: a bucket of a count of 0 refills as one of 1", steps: []step{
 		{0, store.Take, one(weighing(2, overdraft(token(60, 0, 5)))), []string{"rule 0 refuses; rule 0: 0 of 0, reset 120000"}},
 		{60_000, store.Browse, one(weighing(0, token(60, 0, 5))), []string{"rule 0 refuses; rule 0: 0 of 0, reset 60000, retry 60000"}},
 		{120_000, store.Browse, one(weighing(0, token(60, 0, 5))), []string{"ok; rule 0: 0 of 0, reset 0"}},
 	}},
-	{name: "overdraft: hits of leak leave one by one, and counters end at 2^53 - 1", needs: Overdraft | Large, steps: []step{
+	{name: "overdraft: hits of leak leave one by one, and counters end at 2^53 - 1", steps: []step{
 		{0, store.Take, one(weighing(3, overdraft(leak(10, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 10000"}},
 		{1000, store.Take, one(overdraft(leak(10, 2))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 10000, retry 9000"}},
 		{2000, store.Take, one(weighing(2, overdraft(leak(10, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 10000, retry 10000"}},
@@ -84,7 +84,7 @@ var overdrafts = []behavior{
 		{12_002, store.Peek, one(overdraft(leak(10, 2))), []string{"ok; rule 0: 0 of 2, reset 9999; 9007199254740991 hits"}},
 		{22_000, store.Peek, one(overdraft(leak(10, 2))), []string{"ok; rule 0: 0 of 2, reset 1; 4007199254740991 hits"}},
 	}},
-	{name: "overdraft: one of several sets refuses, the overdrafts stand, all else is undone", needs: Overdraft | Levels, steps: []step{
+	{name: "overdraft: one of several sets refuses, the overdrafts stand, all else is undone", steps: []step{
 		{0, store.Take, []store.Set{of(weighing(2, overdraft(count(60, 2))), weighing(2, numbered(2, count(60, 9)))), of(weighing(2, overdraft(leak(60, 3)))), denying()}, []string{"ok; rule 0: 0 of 2, reset 60000", "ok; rule 0: 1 of 3, reset 60000", "ok"}},
 		{1, store.Browse, one(weighing(0, overdraft(count(60, 2)))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 59999, retry 59999"}},
 		{1, store.Peek, one(numbered(2, count(60, 9))), []string{"ok; rule 0: 9 of 9, reset 60000"}},
@@ -96,7 +96,7 @@ var overdrafts = []behavior{
 		{7, store.Take, []store.Set{refunding(about("v", overdraft(count(60, 2)))), of(about("x", count(60, 2)))}, []string{"ok; rule 0: 0 of 2, reset 59996", "ok; rule 0: 1 of 2, reset 60000"}},
 		{8, store.Peek, one(about("v", count(60, 2))), []string{"ok; rule 0: 0 of 2, reset 59995; 3 hits"}},
 	}},
-	{name: "overdraft: complete-take records up to its decider", needs: Overdraft, steps: []step{
+	{name: "overdraft: complete-take records up to its decider", steps: []step{
 		{0, store.CompleteTake, one(weighing(2, overdraft(count(60, 9))), weighing(2, shadow(overdraft(numbered(2, count(60, 1))))), weighing(2, overdraft(numbered(3, count(60, 1)))), weighing(2, overdraft(numbered(4, count(60, 1))))), []string{"rule 2 refuses; rule 2: 0 of 1, reset 60000; refusing [1 2 3]"}},
 		{1, store.Peek, one(count(60, 9)), []string{"ok; rule 0: 7 of 9, reset 59999; 2 hits"}},
 		{1, store.Peek, one(numbered(2, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 59999; 2 hits"}},

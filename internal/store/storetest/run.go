@@ -13,29 +13,16 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// Run checks every case of the behavior table on a new store in Redis.
+// Run checks every case of the behavior table on a new store.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	run(t, NotInRedis, open)
-}
-
-// RunAll is Run for a store with all features.
-func RunAll(t *testing.T, open func(t *testing.T) store.Store) { run(t, 0, open) }
-
-func run(t *testing.T, without Feature, open func(t *testing.T) store.Store) {
 	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers, overdrafts, bans, waits} {
 		for _, b := range table {
-			if b.needs&without == 0 {
-				t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
-			}
+			t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
 		}
 	}
 	t.Run("400 callers and 10 hits", func(t *testing.T) { checkCrowd(t, open(t)) })
-	if without&Wait == 0 {
-		t.Run("40 callers take turns", func(t *testing.T) { checkTurns(t, open(t)) })
-	}
-	if without&Overdraft == 0 {
-		t.Run("1000 entries of a leak rule with overdraft", func(t *testing.T) { checkEntries(t, open(t)) })
-	}
+	t.Run("40 callers take turns", func(t *testing.T) { checkTurns(t, open(t)) })
+	t.Run("1000 entries of a leak rule with overdraft", func(t *testing.T) { checkEntries(t, open(t)) })
 	t.Run("no two subjects share a counter", func(t *testing.T) { checkSubjects(t, open(t)) })
 	t.Run("the largest plan", func(t *testing.T) { checkLargestPlan(t, open(t)) })
 	t.Run("invalid plans", func(t *testing.T) { checkInvalidPlans(t, open(t)) })
@@ -48,7 +35,6 @@ type behavior struct {
 	begin int64  // noon of 1 June 2026 in Asia/Shanghai unless stated
 	// patience is the longest wait of all callers, in ms; a minute unless stated.
 	patience int64
-	needs    Feature
 	steps    []step
 }
 

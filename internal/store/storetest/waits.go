@@ -5,7 +5,7 @@ import "github.com/koalagate/koalagate/internal/store"
 // waits are the cases of takes that wait for their turns, and of takes whose callers
 // leave meanwhile.
 var waits = []behavior{
-	{name: "wait: turns in the order of the calls, refused beyond", needs: Wait | Levels, steps: []step{
+	{name: "wait: turns in the order of the calls, refused beyond", steps: []step{
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 500"}},
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 1000", "wait 500, set 0 rule 0"}},
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 1500", "wait 1000, set 0 rule 0"}},
@@ -18,25 +18,25 @@ var waits = []behavior{
 		{5001, store.CompleteTake, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 999", "wait 499, set 0 rule 0"}},
 		{5001, store.Peek, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 999; 2 hits"}},
 	}},
-	{name: "wait: a caller with less patience is refused at once", needs: Wait | Levels, patience: 400, steps: []step{
+	{name: "wait: a caller with less patience is refused at once", patience: 400, steps: []step{
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 500"}},
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"rule 0 refuses; rule 0: 0 of 1, reset 500, retry 500"}},
 		{100, store.Browse, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 400", "wait 400, set 0 rule 0"}},
 		{100, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 900", "wait 400, set 0 rule 0"}},
 	}},
-	{name: "wait: a caller without patience never waits", needs: Wait | Levels, patience: -1, steps: []step{
+	{name: "wait: a caller without patience never waits", patience: -1, steps: []step{
 		{0, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 500"}},
 		{499, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"rule 0 refuses; rule 0: 0 of 1, reset 1, retry 1"}},
 		{500, store.Take, one(waiting(1500, token(1, 2, 1))), []string{"ok; rule 0: 0 of 1, reset 500"}},
 	}},
-	{name: "wait: the longest of several rules, and nothing taken by a refused take", needs: Wait | Levels, steps: []step{
+	{name: "wait: the longest of several rules, and nothing taken by a refused take", steps: []step{
 		{0, store.Take, one(waiting(3000, token(1, 1, 1)), waiting(9000, numbered(2, token(1, 4, 1)))), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{0, store.Take, one(waiting(9000, numbered(2, token(1, 4, 1))), waiting(3000, token(1, 1, 1)), numbered(3, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 500", "wait 1000, set 0 rule 1"}},
 		{1, store.Take, one(waiting(3000, token(1, 1, 1)), numbered(3, count(60, 1))), []string{"rule 1 refuses; rule 1: 0 of 1, reset 59999, retry 59999"}},
 		{2, store.Browse, one(waiting(3000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 1998", "wait 1998, set 0 rule 0"}},
 		{3, store.Take, one(waiting(3000, token(1, 1, 1)), allowing(numbered(3, count(60, 1)))), []string{"rule 1 refuses; rule 1: 0 of 1, reset 59997, retry 59997", "wait 1997, set 0 rule 0"}},
 	}},
-	{name: "wait: browse takes none, update leaves what is below, a refund pays", needs: Wait | Levels, steps: []step{
+	{name: "wait: browse takes none, update leaves what is below, a refund pays", steps: []step{
 		{0, store.Take, one(weighing(2, waiting(5000, token(1, 1, 2)))), []string{"ok; rule 0: 0 of 2, reset 2000"}},
 		{0, store.Browse, one(weighing(2, waiting(5000, token(1, 1, 2)))), []string{"ok; rule 0: 0 of 2, reset 2000", "wait 2000, set 0 rule 0"}},
 		{0, store.Take, one(weighing(2, waiting(5000, token(1, 1, 2)))), []string{"ok; rule 0: 0 of 2, reset 4000", "wait 2000, set 0 rule 0"}},
@@ -48,13 +48,13 @@ var waits = []behavior{
 		{0, store.Complete, one(weighing(0, waiting(5000, token(1, 1, 2))), weighing(0, token(1, 1, 2))), []string{"rule 1 refuses; rule 1: 0 of 2, reset 3000, retry 1000; refusing [1]"}},
 		{2000, store.Take, one(weighing(0, waiting(5000, token(1, 1, 2)))), []string{"ok; rule 0: 1 of 2, reset 1000"}},
 	}},
-	{name: "wait: a shadow rule makes nobody wait", needs: Wait | Levels, steps: []step{
+	{name: "wait: a shadow rule makes nobody wait", steps: []step{
 		{0, store.Take, one(weighing(2, shadow(waiting(2000, token(1, 1, 2))))), []string{"ok"}},
 		{0, store.Take, one(weighing(2, shadow(waiting(2000, token(1, 1, 2))))), []string{"ok"}},
 		{0, store.Take, one(weighing(1, shadow(waiting(2000, token(1, 1, 2))))), []string{"ok; refusing [0]"}},
 		{0, store.Browse, one(weighing(0, waiting(2000, token(1, 1, 2)))), []string{"ok; rule 0: 0 of 2, reset 4000", "wait 2000, set 0 rule 0"}},
 	}},
-	{name: "wait: several sets wait for the longest, a refused call for none", needs: Wait | Levels, steps: []step{
+	{name: "wait: several sets wait for the longest, a refused call for none", steps: []step{
 		{0, store.Take, []store.Set{of(waiting(1000, token(1, 2, 1))), of(waiting(1000, token(1, 2, 1))), of(about("v", waiting(1000, token(1, 2, 1))))}, []string{"ok; rule 0: 0 of 1, reset 500", "ok; rule 0: 0 of 1, reset 1000", "ok; rule 0: 0 of 1, reset 500", "wait 500, set 1 rule 0"}},
 		{0, store.Take, []store.Set{of(about("v", waiting(1000, token(1, 2, 1)))), of(waiting(1000, token(1, 2, 1)))}, []string{"ok; rule 0: 0 of 1, reset 1000", "ok; rule 0: 0 of 1, reset 1500", "wait 1000, set 1 rule 0"}},
 		{0, store.Take, []store.Set{of(about("w", waiting(1000, token(1, 2, 1)))), of(about("w", waiting(1000, token(1, 2, 1)))), denying()}, []string{"ok; rule 0: 1 of 1, reset 0", "ok; rule 0: 1 of 1, reset 0", "ok"}},
@@ -62,18 +62,18 @@ var waits = []behavior{
 		{0, store.Browse, []store.Set{of(about("v", waiting(1000, token(1, 2, 1)))), denying()}, []string{"ok; rule 0: 0 of 1, reset 1000", "ok"}},
 		{1, store.Take, one(waiting(1000, token(1, 2, 1))), []string{"rule 0 refuses; rule 0: 0 of 1, reset 1499, retry 1499"}},
 	}},
-	{name: "wait: with an overdraft, for as long as what is owed is paid in time", needs: Wait | Overdraft | Levels, steps: []step{
+	{name: "wait: with an overdraft, for as long as what is owed is paid in time", steps: []step{
 		{0, store.Take, one(weighing(2, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000"}},
 		{0, store.Take, one(weighing(0, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000", "wait 500, set 0 rule 0"}},
 		{0, store.Take, one(weighing(2, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 2000", "wait 1000, set 0 rule 0"}},
 		{0, store.Take, one(weighing(1, waiting(1000, overdraft(token(1, 2, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 2500, retry 2000"}},
 		{0, store.Update, one(weighing(1, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 3000"}},
 	}},
-	{name: "wait: a count of 0 admits nothing, however long", needs: Wait | Large | Levels, steps: []step{
+	{name: "wait: a count of 0 admits nothing, however long", steps: []step{
 		{0, store.Take, one(waiting(60_000, token(1, 0, 3))), []string{"rule 0 refuses; rule 0: 0 of 0, reset 0"}},
 		{0, store.Take, one(weighing(0, waiting(60_000, token(1, 0, 3)))), []string{"ok; rule 0: 0 of 0, reset 0"}},
 	}},
-	{name: "cancel: everything that a take counted", needs: Wait | Levels, steps: []step{
+	{name: "cancel: everything that a take counted", steps: []step{
 		{0, store.Take, one(waiting(9000, token(1, 1, 1)), count(60, 9), base(2, 60, 9), leak(60, 9)), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{10, store.Take, one(waiting(9000, token(1, 1, 1)), count(60, 9), base(2, 60, 9), leak(60, 9)), []string{"ok; rule 0: 0 of 1, reset 1990", "wait 990, set 0 rule 0"}},
 		{20, cancel, nil, nil},
@@ -83,7 +83,7 @@ var waits = []behavior{
 		{20, store.Peek, one(base(2, 60, 9)), []string{"ok; rule 0: 1 of 2 today, reset 43199980; 1 hits"}},
 		{20, store.Peek, one(leak(60, 9)), []string{"ok; rule 0: 8 of 9, reset 59980; 1 hits"}},
 	}},
-	{name: "cancel: a window that the take opened closes, unless it holds more", needs: Wait | Levels, steps: []step{
+	{name: "cancel: a window that the take opened closes, unless it holds more", steps: []step{
 		{0, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{0, store.Take, one(waiting(9000, token(1, 1, 1)), count(60, 9), base(2, 60, 9), leak(60, 9)), []string{"ok; rule 0: 0 of 1, reset 2000", "wait 1000, set 0 rule 0"}},
 		{10, cancel, nil, nil},
@@ -95,7 +95,7 @@ var waits = []behavior{
 		{30, cancel, nil, nil},
 		{30, store.Peek, one(numbered(2, count(60, 9))), []string{"ok; rule 0: 8 of 9, reset 59990; 1 hits"}},
 	}},
-	{name: "cancel: nothing of a window that has closed, or was reset", needs: Wait | Levels, steps: []step{
+	{name: "cancel: nothing of a window that has closed, or was reset", steps: []step{
 		{0, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{0, store.Take, one(waiting(9000, token(1, 1, 1)), count(1, 9), numbered(2, count(60, 9)), leak(1, 9)), []string{"ok; rule 0: 0 of 1, reset 2000", "wait 1000, set 0 rule 0"}},
 		{1000, store.Take, one(count(1, 9), leak(1, 9)), []string{"ok; rule 0: 8 of 9, reset 1000"}},
@@ -107,7 +107,7 @@ var waits = []behavior{
 		{1001, store.Peek, one(leak(1, 9)), []string{"ok; rule 0: 8 of 9, reset 999; 1 hits"}},
 		{1001, store.Browse, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 1 of 1, reset 0"}},
 	}},
-	{name: "cancel: nothing during a ban, nor after it", needs: Wait | Ban | Levels, steps: []step{
+	{name: "cancel: nothing during a ban, nor after it", steps: []step{
 		{0, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{0, store.Take, one(waiting(9000, token(1, 1, 1)), banning(1, count(60, 1)), banning(2, leak(60, 1))), []string{"ok; rule 0: 0 of 1, reset 2000", "wait 1000, set 0 rule 0"}},
 		{1, store.Take, one(banning(1, count(60, 1))), []string{"rule 0 refuses; rule 0: 0 of 1 banned, reset 1000, retry 1000"}},
@@ -117,7 +117,7 @@ var waits = []behavior{
 		{1002, store.Peek, one(banning(1, count(60, 1))), []string{"ok; rule 0: 0 of 1, reset 59999; 1 hits"}},
 		{1002, store.Peek, one(banning(2, leak(60, 1))), []string{"ok; rule 0: 0 of 1 banned, reset 999"}},
 	}},
-	{name: "cancel: of leak the hits of its own instant", needs: Wait | Levels, steps: []step{
+	{name: "cancel: of leak the hits of its own instant", steps: []step{
 		{0, store.Take, one(waiting(9000, token(1, 1, 1)), leak(60, 20)), []string{"ok; rule 0: 0 of 1, reset 1000"}},
 		{5, store.Take, one(weighing(1, waiting(9000, token(1, 1, 1))), weighing(3, leak(60, 20))), []string{"ok; rule 0: 0 of 1, reset 1995", "wait 995, set 0 rule 0"}},
 		{5, store.Take, one(leak(60, 20)), []string{"ok; rule 0: 15 of 20, reset 60000"}},
@@ -128,7 +128,7 @@ var waits = []behavior{
 		{15, store.Browse, one(weighing(18, leak(60, 20))), []string{"rule 0 refuses; rule 0: 16 of 20, reset 59995, retry 59990"}},
 		{15, store.Browse, one(weighing(19, leak(60, 20))), []string{"rule 0 refuses; rule 0: 16 of 20, reset 59995, retry 59995"}},
 	}},
-	{name: "cancel: of a bucket, less what would have overflowed", needs: Wait | Levels, steps: []step{
+	{name: "cancel: of a bucket, less what would have overflowed", steps: []step{
 		{0, store.Take, one(weighing(4, waiting(9000, token(1, 1, 5)))), []string{"ok; rule 0: 1 of 5, reset 4000"}},
 		{0, store.Take, one(weighing(3, waiting(9000, token(1, 1, 5)))), []string{"ok; rule 0: 0 of 5, reset 7000", "wait 2000, set 0 rule 0"}},
 		{3000, cancel, nil, nil},
@@ -138,7 +138,7 @@ var waits = []behavior{
 		{9000, cancel, nil, nil},
 		{9000, store.Browse, one(waiting(9000, token(1, 1, 5))), []string{"ok; rule 0: 1 of 5, reset 4000"}},
 	}},
-	{name: "cancel: overdrafts, and takes of several sets", needs: Wait | Overdraft | Levels, steps: []step{
+	{name: "cancel: overdrafts, and takes of several sets", steps: []step{
 		{0, store.Take, []store.Set{of(weighing(3, shadow(overdraft(count(60, 2)))), waiting(9000, token(1, 1, 1))), of(waiting(9000, token(1, 1, 1)), numbered(2, count(60, 5))), of(numbered(2, count(60, 5)))}, []string{"ok; rule 1: 0 of 1, reset 1000; refusing [0]", "ok; rule 0: 0 of 1, reset 2000", "ok; rule 0: 3 of 5, reset 60000", "wait 1000, set 1 rule 0"}},
 		{100, cancel, nil, nil},
 		{100, store.Peek, one(count(60, 2)), []string{"ok; rule 0: 2 of 2, reset 60000"}},

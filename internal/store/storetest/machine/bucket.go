@@ -4,14 +4,13 @@ import (
 	"math/big"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
-// level is the number of tokens in a bucket at an instant, for a rule with that time
-// and burst, and when the bucket is full for that rule.
+// level is the number of tokens in a bucket at an instant, for a rule with that time, and
+// when the bucket is full for that rule.
 type level struct {
-	tokens                *big.Rat // nil is full
-	at, time, burst, full int64
+	tokens         *big.Rat // nil is full
+	at, time, full int64
 }
 
 // depth returns the burst of a rule. If its count is 0, nothing fits.
@@ -42,10 +41,6 @@ func (t *tally) tokens(r *store.Rule, at instant) *big.Rat {
 	if t.bucket.time != r.Time {
 		tokens.SetInt(floor(tokens))
 	}
-	if at.without&storetest.Levels != 0 { // the missing tokens stay
-		tokens.Add(tokens, big.NewRat(r.Burst-t.bucket.burst, 1))
-		tokens = larger(tokens, new(big.Rat))
-	}
 	tokens = larger(smaller(tokens, depth(r)), lowest(r))
 	if at.now > t.bucket.at {
 		tokens.Add(tokens, new(big.Rat).Mul(rate(r), big.NewRat(at.now-t.bucket.at, 1)))
@@ -56,7 +51,7 @@ func (t *tally) tokens(r *store.Rule, at instant) *big.Rat {
 func (t *tally) fill(r *store.Rule, now int64, tokens *big.Rat) {
 	at := max(now, t.bucket.at)
 	tokens = larger(smaller(tokens, depth(r)), lowest(r))
-	t.bucket = level{tokens, at, r.Time, r.Burst, at + refill(r, new(big.Rat).Sub(depth(r), tokens))}
+	t.bucket = level{tokens, at, r.Time, at + refill(r, new(big.Rat).Sub(depth(r), tokens))}
 }
 
 // addToken takes the weight. Only a rule with an overdraft and a take that waits go
@@ -92,14 +87,14 @@ func (t *tally) readToken(r *store.Rule, at instant) view {
 
 // cancelToken gives back what the last of the changes took, less what would have
 // overflowed if nobody else had taken since.
-func (t *tally) cancelToken(taken []Taken, now int64, without storetest.Feature) {
+func (t *tally) cancelToken(taken []Taken, now int64) {
 	c := taken[len(taken)-1]
-	r, at := c.rule, instant{now: now, without: without}
+	r, at := c.rule, instant{now: now}
 	tokens := t.tokens(r, at)
 	if tokens.Cmp(depth(r)) >= 0 {
 		return
 	}
-	then := instant{now: c.now, without: without}
+	then := instant{now: c.now}
 	took := new(big.Rat).Sub(c.before.tokens(r, then), c.after.tokens(r, then))
 	// As if all that the take took from this bucket were given back.
 	alone := new(big.Rat).Add(c.before.tokens(r, then), new(big.Rat))

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Dialogues sets the number of dialogues that rapid makes in the rest of the
@@ -30,28 +29,16 @@ func Dialogues(t *testing.T, n int) {
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) }) // the default is valid
 }
 
-// Compare evaluates random dialogues on stores in Redis and on the model. open returns
-// a store for one dialogue and a function that ends it. Few subjects, rules and
-// instants make plans meet often; thresholds change as reloads change them.
+// Compare evaluates random dialogues on stores and on the model. open returns a store for
+// one dialogue and a function that ends it. Few subjects, rules and instants make
+// plans meet often; thresholds change as reloads change them.
 func Compare(t *testing.T, open func() (s store.Store, end func())) {
-	t.Helper()
-	compare(t, storetest.NotInRedis, open)
-}
-
-// CompareAll is Compare for a store with all features.
-func CompareAll(t *testing.T, open func() (s store.Store, end func())) {
-	t.Helper()
-	compare(t, 0, open)
-}
-
-func compare(t *testing.T, without storetest.Feature, open func() (s store.Store, end func())) {
 	t.Helper()
 	zones := Zones(t, "Asia/Shanghai", "America/New_York", "America/Havana", "Australia/Lord_Howe", "UTC")
 	rapid.Check(t, func(rt *rapid.T) {
 		s, end := open()
 		defer end()
 		d := dialogue{T: rt, store: s, model: NewModel(), zone: rapid.SampledFrom(zones).Draw(rt, "zone")}
-		d.model.without = without
 		// A night in which clocks go back, or forward, in one of the zones.
 		d.now = rapid.SampledFrom([]int64{1_793_505_600_000, 1_772_953_200_000, 1_774_681_200_000}).Draw(rt, "night")
 		d.now += rapid.Int64Range(-90_000_000, 90_000_000).Draw(rt, "begin")
@@ -91,7 +78,7 @@ type waiting struct {
 
 // next draws a plan: a new one, or one of before, or a similar one.
 func (d *dialogue) next() *store.Plan {
-	p := drawPlan(d.T, d.now, d.zone, d.model.without)
+	p := Plan(d.T, d.now, d.zone)
 	switch again := rapid.SampledFrom([]int{0, 0, 1, 1, 1, 1, 2, 5, -1}).Draw(d.T, "again"); { // callers repeat calls
 	case again > 0 && again <= len(d.past):
 		before := d.past[len(d.past)-again]

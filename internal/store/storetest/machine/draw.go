@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Move is how the clock moves between two steps of a dialogue, in ms.
@@ -30,26 +29,20 @@ func Zones(t *testing.T, names ...string) []*time.Location {
 	return zones
 }
 
-// Plan draws a plan of any operation over two subjects, of rules that stores in Redis
-// have.
+// Plan draws a plan of any operation over two subjects.
 func Plan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
-	return drawPlan(rt, now, zone, storetest.NotInRedis)
-}
-
-func drawPlan(rt *rapid.T, now int64, zone *time.Location, without storetest.Feature) *store.Plan {
 	p := &store.Plan{
 		Op:   rapid.SampledFrom([]store.Op{store.Take, store.Take, store.Take, store.Browse, store.Update, store.Refund, store.Complete, store.CompleteTake, store.Peek, store.Reset}).Draw(rt, "op"),
 		Now:  now,
 		Zone: zone,
-	}
-	if without&storetest.Wait == 0 {
-		p.Patience = rapid.SampledFrom([]int64{60_000, 60_000, 700, 0}).Draw(rt, "patience")
+
+		Patience: rapid.SampledFrom([]int64{60_000, 60_000, 700, 0}).Draw(rt, "patience"),
 	}
 	for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(rt, "sets") {
 		kind := rapid.IntRange(0, 15).Draw(rt, "kind")
 		set := store.Set{Allows: kind != 1, Refund: p.Op == store.Take && kind == 2}
 		for range rapid.SampledFrom([]int{1, 1, 2, 3, 0}).Draw(rt, "rules") {
-			set.Rules = append(set.Rules, drawRule(rt, without))
+			set.Rules = append(set.Rules, Rule(rt))
 		}
 		p.Sets = append(p.Sets, set)
 	}
@@ -67,16 +60,9 @@ func elsewhere(rt *rapid.T, p *store.Plan, now int64) *store.Plan {
 	return p
 }
 
-// Rule draws a rule that stores in Redis have.
-func Rule(rt *rapid.T) store.Rule { return drawRule(rt, storetest.NotInRedis) }
-
-// drawRule draws a rule in few draws: many small draws would take most of the time of
-// ten thousand dialogues.
-func drawRule(rt *rapid.T, without storetest.Feature) store.Rule {
-	shapes, weights := shapes[without&(storetest.Large|storetest.Units)], weights
-	if without&storetest.Large != 0 {
-		weights = smallWeights
-	}
+// Rule draws a rule in few draws: many small draws would take most of the time of ten
+// thousand dialogues.
+func Rule(rt *rapid.T) store.Rule {
 	r := rapid.SampledFrom(shapes).Draw(rt, "shape")
 	r.Weight = weights.Draw(rt, "weight")
 	n := rapid.IntRange(0, 2*2*6*6-1).Draw(rt, "rest")
@@ -84,36 +70,25 @@ func drawRule(rt *rapid.T, without storetest.Feature) store.Rule {
 	r.Return, n = int64(1+n%2), n/2
 	r.Shadow, n = n%6 == 5, n/6
 	r.Allows = n%6 == 5
-	if lasting := storetest.Overdraft | storetest.Ban | storetest.Wait; without&lasting == lasting {
-		return r
-	}
 	n = rapid.IntRange(0, 3*4*3-1).Draw(rt, "words")
-	if without&storetest.Overdraft == 0 && r.Method != store.Base {
+	if r.Method != store.Base {
 		r.Overdraft = n%3 == 2
 	}
 	n /= 3
-	if without&storetest.Ban == 0 && (r.Method == store.Count || r.Method == store.Leak) {
+	if r.Method == store.Count || r.Method == store.Leak {
 		r.Ban = []int64{0, 0, 2, 600}[n%4]
 	}
 	n /= 4
-	if without&storetest.Wait == 0 && r.Method == store.Token {
+	if r.Method == store.Token {
 		r.Wait = min([]int64{0, 500, 60_000}[n%3], (1<<53-r.Burst*r.Time*1000)/max(r.Count, 1))
 	}
 	return r
 }
 
-const heavy = 1 << 31 // the heaviest weight of a store without Large
+var weights = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.SampledFrom([]int64{1 << 31, store.MaxWeight, store.MaxWeight - 1}))
 
-var (
-	smallWeights = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.Just(int64(heavy)))
-	weights      = rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, 9), rapid.SampledFrom([]int64{heavy, store.MaxWeight, store.MaxWeight - 1}))
-)
-
-// shapes are rules of every method with many thresholds, by the features without
-// which they are.
-var shapes = map[storetest.Feature][]store.Rule{0: shapesWithout(0), storetest.Large | storetest.Units: shapesWithout(storetest.Large | storetest.Units)}
-
-func shapesWithout(without storetest.Feature) []store.Rule {
+// shapes are rules of every method with many thresholds.
+var shapes = func() []store.Rule {
 	var list []store.Rule
 	for _, time := range []int64{1, 2, 60, 7200, store.Day} {
 		for _, count := range []int64{1, 2, 3, 5, 20, 1000} {
@@ -125,15 +100,10 @@ func shapesWithout(without storetest.Feature) []store.Rule {
 				list = append(list, store.Rule{Method: store.Token, Time: time, Count: count, Burst: burst})
 			}
 		}
-		if without&storetest.Large == 0 {
-			list = append(list, large(time)...)
-		}
+		list = append(list, large(time)...)
 	}
-	if without&storetest.Units == 0 {
-		list = append(list, units()...)
-	}
-	return list
-}
+	return append(list, units()...)
+}()
 
 // large returns rules with the largest and the smallest thresholds.
 func large(time int64) []store.Rule {

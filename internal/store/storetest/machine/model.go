@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // Model answers plans as section 5 of the rule language and section 7 of its second
@@ -25,7 +24,6 @@ type Model struct {
 	// Taken is what the last plan counted, for Cancel; nil if it does not wait.
 	Taken []Taken
 
-	without storetest.Feature
 	tallies map[tallyName]tally
 	made    int // tallies
 }
@@ -36,8 +34,8 @@ type tallyName struct {
 	method  store.Method
 }
 
-// NewModel returns a model that has counted nothing, of a store in Redis.
-func NewModel() *Model { return &Model{without: storetest.NotInRedis, tallies: map[tallyName]tally{}} }
+// NewModel returns a model that has counted nothing.
+func NewModel() *Model { return &Model{tallies: map[tallyName]tally{}} }
 
 // Clone returns a copy of the model.
 func (m *Model) Clone() *Model {

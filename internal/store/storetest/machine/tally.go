@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // tally holds what was counted for a rule and a subject.
@@ -29,11 +28,10 @@ type instant struct {
 	now, patience int64
 	zone          *time.Location
 	update        bool // whatever fits
-	without       storetest.Feature
 }
 
 func (e *evaluation) instant() instant {
-	return instant{e.p.Now, e.p.Patience, e.p.Zone, e.p.Op == store.Update, e.without}
+	return instant{e.p.Now, e.p.Patience, e.p.Zone, e.p.Op == store.Update}
 }
 
 func nameOf(r *store.Rule) tallyName { return tallyName{string(r.Subject), r.Return, r.Method} }
@@ -104,7 +102,7 @@ func (m *Model) Cancel(taken []Taken, now int64) {
 		case store.Leak:
 			t.cancelLeak(c, now)
 		case store.Token:
-			t.cancelToken(taken[:len(taken)-i], now, m.without)
+			t.cancelToken(taken[:len(taken)-i], now)
 		}
 		m.tallies[nameOf(c.rule)] = t
 	}
