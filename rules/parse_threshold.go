@@ -39,7 +39,7 @@ func (lw *limitWord) parse(p *parser, d *ruleDecl, w word, used bool) {
 	case isVarying(w.value.text()):
 		p.parseVarying(d, lw, w, used)
 	case used:
-		*d.Limits.of(lw.name) = p.limit(w, lw.units, lw.least, lw.most)
+		*d.of(lw.name) = p.limit(w, lw.units, lw.least, lw.most)
 	default:
 		p.quantity(w.name.text(), w.value, lw.units, 0, mostInt64)
 	}
@@ -91,7 +91,7 @@ func (p *parser) parseVarying(d *ruleDecl, lw *limitWord, w word, used bool) {
 	case !slices.Contains(lw.varies, d.Method):
 		p.reportf(w.value, errVarying, "want a number of seconds, or use a [count] rule", "%s depends on the request in a %s rule", lw.name, d.Method)
 	default:
-		*d.Limits.of(lw.name) = max(t.Else, 0)
+		*d.of(lw.name) = max(t.Else, 0)
 		d.Thresholds, d.varying = append(d.Thresholds, t), append(d.varying, td)
 	}
 }

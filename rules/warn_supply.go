@@ -33,9 +33,15 @@ func (p *parser) warnSupply(s *supply) {
 			check(d, v.param.text(), v.param)
 		}
 	}
+	p.warnUnsuppliedKeys(s, names, reported)
+}
+
+// warnUnsuppliedKeys reports parameters that nothing supplies and by which [params] reads
+// tables.
+func (p *parser) warnUnsuppliedKeys(s *supply, names []string, reported map[string]bool) {
 	for _, d := range p.params {
 		for i, by := range d.by {
-			if name := d.Sources[i].By; name != "" && !reported[name] && !s.supplies(name) && p.isForGateways() {
+			if name := d.Sources[i].By; name != "" && !reported[name] && !s.supplies(name) {
 				reported[name] = true
 				p.warnUnsupplied(name, by, names)
 			}

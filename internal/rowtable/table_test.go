@@ -2,6 +2,7 @@ package rowtable
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ func TestTableFindsItsRows(t *testing.T) {
 			var b Builder
 			const rows = 60
 			cell := func(row, i int) string { return strings.Repeat("x", (row*i)%300) + fmt.Sprint(row, i) }
-			key := func(row int) string { return strings.Repeat("k", row) + fmt.Sprint(row) }
+			key := func(row int) string { return strings.Repeat("k", row) + strconv.Itoa(row) }
 			for row := range rows {
 				cells := make([]string, columns)
 				for i := range cells {
