@@ -21,6 +21,12 @@ import (
 var costs = map[string]func(subject int, limit int64) []store.Set{
 	"count": func(s int, limit int64) []store.Set { return oneSet(costRule(0, s, limit)) },
 	"leak":  func(s int, limit int64) []store.Set { return oneSet(costRule(2, s, limit)) },
+	"token": func(s int, limit int64) []store.Set { return oneSet(costRule(3, s, limit)) },
+	"count per month": func(s int, limit int64) []store.Set {
+		r := costRule(0, s, limit)
+		r.Unit = store.Month
+		return oneSet(r)
+	},
 	"four counts on four subjects": func(s int, limit int64) []store.Set {
 		var sets []store.Set
 		for i := range 4 {

@@ -13,8 +13,8 @@ local function parse(value, LAYOUT)
     if at + 12 > size then return {expires = 0, n = 0, size = 0, counters = {}, damaged = true} end
     local tag, till, length = struct.unpack('>I5I6I2', value, at)
     if length == 18 and tag % 8 == 4 then -- a token bucket: the entry of its burst may follow
-      local method = string.byte(value, at + 35)
-      if method and method % 8 == 7 then length = length + 13 + (string.byte(value, at + 43) or 255) end
+      local method, _, _, _, _, _, _, _, more = string.byte(value, at + 35, at + 43)
+      if method and method % 8 == 7 then length = length + 13 + (more or 255) end
     end
     if at + 12 + length > size then return {expires = 0, n = 0, size = 0, counters = {}, damaged = true} end
     subject[n + 1], subject[n + 2], subject[n + 3] = tag, till, string.sub(value, at + 13, at + 12 + length)

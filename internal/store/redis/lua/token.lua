@@ -59,18 +59,20 @@ if used[TOKEN] then
     read = function(s, r, now)
       local burst, weight = r.size, r.need
       local level, size = level_at(s, r, now)
-      local tokens, retry, wait = div_down(level, r.time), -1, nil
+      local tokens, left, retry, wait = div_down(level, r.time), 0, -1, nil
+      if tokens > 0 then left = tokens end
       local admits = weight <= tokens
       if not admits and weight <= burst then
         retry = div_up(weight * r.time - level, r.count)
         if r.most and retry <= r.most then admits, wait = true, retry end
       end
-      return admits, burst, math.max(tokens, 0), div_up(size - level, r.count), retry, burst - tokens, nil, wait
+      return admits, burst, left, div_up(size - level, r.count), retry, burst - tokens, nil, wait
     end,
 
     add = function(s, r, now)
       local level, size = level_at(s, r, now)
-      local least = r.deep and size - 9007199254740992 or math.min(level, 0) -- an empty bucket gets no emptier
+      local least = level < 0 and level or 0 -- an empty bucket gets no emptier
+      if r.deep then least = size - 9007199254740992 end
       if r.weight > div_down(level - least, r.time) then
         return state(s, r, now, least, size)
       end
@@ -112,17 +114,22 @@ if used[TOKEN] then
     -- be 0, for older versions; what they gave back since is part of the level.
     decode = function(body, till, _, far)
       local size = #body
-      if size < 18 then return nil end
-      local form = size == 38 and '>I7I6I5I5I6I2I7' or size == 51 and '>I7I6I5I5I6I2I7I7I6' or '>I7I6I5'
+      if size == 38 then
+        local missing, at, time, _, mark, _, burst = struct.unpack('>I7I6I5I5I6I2I7', body)
+        local full = burst * time
+        if time > 0 and at < far and mark == at and full <= 9007199254740992 and missing <= full then
+          return {level = full - missing, at = at, time = time, full = till, burst = burst}
+        end
+      elseif size < 18 then
+        return nil
+      end
+      local form = size == 51 and '>I7I6I5I5I6I2I7I7I6' or '>I7I6I5'
       local missing, at, time, _, mark, _, burst, below, then_at = struct.unpack(form, body)
       if time == 0 or at >= far then return nil end
       local s = {missing = missing, at = at, time = time, full = till}
-      if size >= 38 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
-        s.level, s.burst = burst * time - missing, burst
-        if size == 51 then
-          if below > 9007199254740992 or then_at > at then return nil end
-          s.level, s.at = s.level - below, then_at
-        end
+      if size == 51 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
+        if below > 9007199254740992 or then_at > at then return nil end
+        s.level, s.burst, s.at = burst * time - missing - below, burst, then_at
       end
       return s
     end,

@@ -1,0 +1,117 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/cluster"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// hitsOf returns the hits of a rule, once everything is given back.
+func hitsOf(t *testing.T, r *cluster.Store, rule store.Rule) int64 {
+	t.Helper()
+	r.Settle()
+	return answer(t, r, store.Peek, allows(rule)).Sets[0].Hits
+}
+
+// TestOverdraftsOverSlots refuses takes in one slot: overdrafts in other slots stay,
+// except those below the decider.
+func TestOverdraftsOverSlots(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	full := about("full", store.Rule{Return: 1, Method: store.Count, Time: 3600})
+	charged := func(subject string) store.Rule {
+		return about(subject, store.Rule{Return: 2, Method: store.Count, Time: 3600, Count: 5, Overdraft: true})
+	}
+	plain := about("plain", store.Rule{Return: 3, Method: store.Count, Time: 3600, Count: 5})
+	allowing := full
+	allowing.Allows = true
+	for name, c := range map[string]struct {
+		sets []store.Set
+		want map[string]int64
+	}{
+		"above the decider":     {[]store.Set{allows(charged("a"), full)}, map[string]int64{"a": 1}},
+		"below the decider":     {[]store.Set{allows(full, charged("b"))}, map[string]int64{"b": 0}},
+		"in another set":        {[]store.Set{allows(full), allows(charged("c")), allows(charged("d"), plain)}, map[string]int64{"c": 1, "d": 1}},
+		"a set that denies":     {[]store.Set{{Rules: []store.Rule{charged("e"), plain}}, allows(charged("f"))}, map[string]int64{"e": 1, "f": 1}},
+		"a decider that allows": {[]store.Set{allows(charged("g"), allowing, charged("h"))}, map[string]int64{"g": 1, "h": 0}},
+	} {
+		before := hitsOf(t, r, plain)
+		answer(t, r, store.Take, c.sets...)
+		for subject, want := range c.want {
+			if got := hitsOf(t, r, charged(subject)); got != want {
+				t.Errorf("%s: %d hits of %s, want %d", name, got, subject, want)
+			}
+		}
+		if got := hitsOf(t, r, plain); got != before {
+			t.Errorf("%s: a refused take counted %d hits", name, got-before)
+		}
+	}
+}
+
+// TestBansOverSlots opens bans by refusals in one of several slots, with takes that
+// are refused at once and takes that a browse refuses.
+func TestBansOverSlots(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	other := about("other", store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 100})
+	allowing := other
+	allowing.Allows = true
+	for name, above := range map[string]store.Rule{"at once": other, "by a browse": allowing} {
+		banning := about(name, store.Rule{Return: 2, Method: store.Leak, Time: 60, Count: 1, Ban: 600})
+		answer(t, r, store.Take, allows(above, banning))
+		a := answer(t, r, store.Take, allows(above, banning))
+		if got := a.Sets[0]; got.Decider != 1 || !got.Banned || got.Retry != 600_000 {
+			t.Errorf("%s: the refusal that opens a ban answers %+v", name, got)
+		}
+		if got := answer(t, r, store.Browse, allows(banning)).Sets[0]; !got.Banned {
+			t.Errorf("%s: no ban: %+v", name, got)
+		}
+	}
+}
+
+// TestWaitsOverSlots takes on waiting rules in two slots: the longest wait counts, and
+// Cancel gives back both parts, though the caller has used its plan again.
+func TestWaitsOverSlots(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	short := about("short", store.Rule{Return: 1, Method: store.Token, Time: 1, Count: 2, Burst: 1, Wait: 5000})
+	long := about("long", store.Rule{Return: 2, Method: store.Token, Time: 1, Count: 1, Burst: 1, Wait: 5000})
+	count := about("count", store.Rule{Return: 3, Method: store.Count, Time: 60, Count: 9})
+	plan := func() *store.Plan {
+		return &store.Plan{Op: store.Take, Now: 1_793_505_600_000, Zone: time.UTC, Patience: 60_000, Sets: []store.Set{allows(count), allows(short, long)}}
+	}
+	var a store.Answers
+	for i, want := range []int64{0, 1000, 2000} {
+		if err := r.Evaluate(context.Background(), plan(), &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Wait != want || want > 0 && a.Waiter != [2]int{1, 1} || (a.Undo != nil) != (want > 0) {
+			t.Fatalf("take %d waits %d ms for rule %v (Undo %v), want %d", i, a.Wait, a.Waiter, a.Undo, want)
+		}
+	}
+	p := plan()
+	for range 2 { // the second gives back nothing
+		if err := r.Cancel(context.Background(), p, &a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := hitsOf(t, r, count); got != 2 {
+		t.Errorf("%d hits after a take of three was canceled, want 2", got)
+	}
+	p.Op = store.Browse
+	if err := r.Evaluate(context.Background(), p, &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Wait != 2000 || a.Undo != nil {
+		t.Errorf("after the cancellation a browse reports a wait of %d ms, want that of the canceled take", a.Wait)
+	}
+	p.Patience = 1999
+	if err := r.Evaluate(context.Background(), p, &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Wait != 0 || a.Sets[1].Decider != 1 || a.Sets[1].Retry != 2000 {
+		t.Errorf("a caller without patience gets %+v after %d ms", a.Sets[1], a.Wait)
+	}
+}
