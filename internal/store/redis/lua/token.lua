@@ -4,17 +4,16 @@
 -- below that. A state without a level was written by a version of this program that
 -- stored what was missing in the bucket, and no burst.
 if used[TOKEN] then
-  -- Returns a / b rounded up, exact below 2^53.
+  -- Returns a / b rounded up. It is exact to 2^53, because a / b, rounded to a double,
+  -- then reaches no integer that it does not equal.
   local function div_up(a, b)
-    local rest = math.fmod(a, b)
+    local rest = a % b
     return rest > 0 and (a - rest) / b + 1 or a / b
   end
 
-  -- Returns a / b rounded down, exact below 2^53; a may be negative.
+  -- Returns a / b rounded down, exact to 2^53; a may be negative.
   local function div_down(a, b)
-    local rest = math.fmod(a, b)
-    if rest < 0 then rest = rest + b end
-    return (a - rest) / b
+    return (a - a % b) / b
   end
 
   -- Returns a level in units of the rule's time. Whole tokens stay; a token that is
@@ -43,13 +42,14 @@ if used[TOKEN] then
     local elapsed = now - s.at
     if elapsed <= 0 then return level, size end
     -- Compare before multiplying: count × elapsed may exceed 2^53.
-    if elapsed >= div_up(size - level, count) then return size, size end
+    if elapsed >= (size - level) / count then return size, size end
     return level + count * elapsed, size
   end
 
   -- Returns the state with a level now.
   local function state(s, r, now, level, size)
-    local at = math.max(now, s.at)
+    local at = s.at
+    if now > at then at = now end
     return {level = level, at = at, time = r.time, burst = r.size, count = r.count, full = at + div_up(size - level, r.count)}
   end
 
@@ -135,7 +135,8 @@ if used[TOKEN] then
     end,
 
     encode = function(s, tag, _, _, now)
-      local full = math.min(s.full, 140737488355328) -- 2^47, the year 6429: instants have six bytes
+      local full = s.full
+      if full > 140737488355328 then full = 140737488355328 end -- 2^47, the year 6429: instants have six bytes
       if s.level < 0 then
         local at = math.max(math.min(s.at + div_up(-s.level, s.count), now + 63158400000), s.at) -- a day before far
         return struct.pack('>I5I6I2I7I6I5I5I6I2I7I7I6', tag, full, 18, s.burst * s.time, at, s.time, tag + 3, at, 20, s.burst, -s.level, s.at), full
