@@ -118,8 +118,6 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 		for name, r := range map[string]*rlsv3.RateLimitRequest{
 			"no domain":                {Descriptors: with(entry)},
 			"no descriptors":           {Domain: "shop"},
-			"hits beyond 10^15":        {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1e15 + 1)})},
-			"a descriptor's most hits": {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<64 - 1)})},
 			"unit UNKNOWN":             {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_UNKNOWN, 1))},
 			"an unknown unit":          {Domain: "shop", Descriptors: with(override(99, 1))},
 			"a multiplier of 0":        {Domain: "shop", Descriptors: with(override(typev3.RateLimitUnit_SECOND, 0))},
@@ -130,6 +128,18 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 			_, err := shouldRateLimit(limits, r)
 			if status.Code(err) != codes.InvalidArgument || hitsOf(t, k) != before {
 				t.Errorf("%s: %v, counted %s, before %s; want InvalidArgument and no count", name, err, hitsOf(t, k), before)
+			}
+		}
+		for name, r := range map[string]*rlsv3.RateLimitRequest{
+			"hits of 2^32-1":           {Domain: "shop", HitsAddend: 1<<32 - 1, Descriptors: with(entry)},
+			"a descriptor's hits":      {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1_000_000_000_000_001)})},
+			"a descriptor's most hits": {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1<<64 - 1)})},
+			"a refund of too many":     {Domain: "shop", Descriptors: with(&commonv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(1 << 63), IsNegativeHits: true})},
+		} {
+			before := hitsOf(t, k)
+			reply, err := shouldRateLimit(limits, r)
+			if err != nil || reply.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT || hitsOf(t, k) != before {
+				t.Errorf("%s: %v, %v, counted %s, before %s; want OVER_LIMIT and no count", name, reply, err, hitsOf(t, k), before)
 			}
 		}
 		before := hitsOf(t, k)

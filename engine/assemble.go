@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -10,6 +11,12 @@ import (
 
 // adHocResult answers an input that the ad-hoc rule of an override refuses.
 var adHocResult = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny"}
+
+// overweightResult answers an input that weighs more than a store can count.
+var overweightResult = &rules.Result{
+	Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny", HTTPStatus: http.StatusTooManyRequests,
+	ErrMsg: "the weight of the request is too large",
+}
 
 // decision builds a Decision from the answers of the store.
 func (v *evaluation) decision(c *Call) *Decision {
@@ -40,6 +47,11 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 	a.Verdict, a.Matched, a.Retry, a.Hits = rules.Allow, m.matched, -1, from.Hits
 	switch c.Op {
 	case Take, Browse:
+		if m.overweight {
+			a.Result = overweightResult
+			a.Verdict = a.Result.Verdict()
+			break
+		}
 		if plan.Refund {
 			a.Result = m.fallback(v.rules)
 			break

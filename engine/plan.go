@@ -30,6 +30,8 @@ type matchedInput struct {
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
+	// overweight is true if the weight exceeds MaxHits and the call is to be refused.
+	overweight bool
 }
 
 // passedRule is a direct rule that does not decide, below this number of counting
@@ -55,7 +57,7 @@ func (v *evaluation) build(c *Call) error {
 	v.subject = v.subject[:0]
 	counters := 0
 	for i := range c.Inputs {
-		if c.Inputs[i].Hits > MaxHits {
+		if c.Inputs[i].Hits > MaxHits && !c.refusesOverweight() {
 			return invalid("%d hits; want 0 … %d", c.Inputs[i].Hits, int64(MaxHits))
 		}
 		if err := c.Inputs[i].Override.check(); err != nil {
@@ -87,6 +89,7 @@ var storeOps = [...]store.Op{
 func (v *evaluation) match(c *Call, i int) error {
 	in, m, plan := &c.Inputs[i], &v.inputs[i], &v.plan.Sets[i]
 	m.counting, m.passed, m.direct = m.counting[:0], m.passed[:0], nil
+	m.overweight = in.Hits > MaxHits
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
 	v.rules.Match(in.Params, &m.matches)
@@ -106,7 +109,7 @@ func (v *evaluation) match(c *Call, i int) error {
 		}
 		m.passed = append(m.passed, passedRule{match.Rule, len(m.counting)})
 	}
-	if in.Override != nil && len(m.counting) == 0 && m.direct == nil {
+	if in.Override != nil && len(m.counting) == 0 && m.direct == nil && !m.overweight {
 		v.addAdHoc(plan, in)
 		m.counting = append(m.counting, nil)
 		m.matched = true
@@ -123,6 +126,10 @@ func (v *evaluation) addMatch(c *Call, in *Input, m *matchedInput, plan *store.S
 	}
 	weight, err := weigh(match, in.EffectiveHits(), c.Erase)
 	if err != nil {
+		if c.refusesOverweight() {
+			m.overweight = true
+			return nil
+		}
 		return err
 	}
 	if c.Erase != 0 && weight == 0 {
@@ -242,14 +249,17 @@ func (m *matchedInput) fallback(rs *rules.Set) *rules.Result {
 	return rs.Results[0]
 }
 
-// counts reports whether the plan has any counter.
+// counts reports whether the store must evaluate the plan: it has a counter, and no
+// input is refused for its weight.
 func (v *evaluation) counts() bool {
+	counters := 0
 	for i := range v.plan.Sets {
-		if len(v.plan.Sets[i].Rules) > 0 {
-			return true
+		if v.inputs[i].overweight {
+			return false
 		}
+		counters += len(v.plan.Sets[i].Rules)
 	}
-	return false
+	return counters > 0
 }
 
 // answerUncounted fills the answers of a plan without counters.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
@@ -84,4 +85,39 @@ func TestLargestWeightsEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTooLargeWeightsAreRefusedIfTheCallSaysSo(t *testing.T) {
+	e := newEngine(t, `
+rule : [direct] [k=free] [] [result=1; return=5]
+rule : [count] [k=a,b,free] [time=60; count=9; cost=c;] [result=2; return=7]`)
+	for name, c := range map[string]struct {
+		in   engine.Input
+		want rules.Verdict
+	}{
+		"hits":                {input(engine.MaxHits+1, "k", "a"), rules.Deny},
+		"all hits":            {input(math.MaxUint64, "k", "a"), rules.Deny},
+		"hits without a rule": {input(math.MaxUint64, "k", "z"), rules.Deny},
+		"hits times cost":     {input(engine.MaxHits, "k", "a", "c", "999999999"), rules.Deny},
+		"a product near 2^64": {input(1<<62, "k", "a", "c", "5"), rules.Deny},
+		"a direct rule above": {input(engine.MaxHits, "k", "free", "c", "999999999"), rules.Allow},
+	} {
+		call := &engine.Call{Op: engine.Take, RefuseOverweight: true, Now: noon, Inputs: []engine.Input{input(1, "k", "b"), c.in}}
+		d, err := e.Decide(context.Background(), call)
+		if err != nil || d.Verdict != c.want || d.Answers[0].Verdict != rules.Allow {
+			t.Errorf("%s: %+v, %v; want %v, and the other input allowed", name, d, err, c.want)
+			continue
+		}
+		if c.want == rules.Deny && (d.Refuser != 1 || d.Refusal().Status != 429 || d.Answers[1].Limited) {
+			t.Errorf("%s: %+v; want input 1 refused with 429 and no quota", name, d)
+		}
+		call.Op = engine.Browse
+		if _, err := e.Decide(context.Background(), call); c.want == rules.Deny && !engine.IsInvalid(err) {
+			t.Errorf("%s in a browse: %v; want an InvalidError", name, err)
+		}
+	}
+	// One call was carried out: that of the direct rule.
+	if a := decide(t, e, engine.Browse, input(1, "k", "b")).Answers[0]; a.Quota.Remaining != 8 {
+		t.Errorf("%d remain; want 8: refused calls count nothing", a.Quota.Remaining)
+	}
 }

@@ -72,9 +72,6 @@ func (c *call) fillInput(i int) error {
 	in := &c.question.Inputs()[i]
 	in.Hits, in.Refund = c.message.hitsOf(d), d.isNegative
 	in.NoHits = in.Hits == 0
-	if in.Hits > engine.MaxHits {
-		return door.Invalid("descriptors[%d]: hits_addend is %d; want at most %d", i, in.Hits, int64(engine.MaxHits))
-	}
 	if d.hasLimit {
 		seconds := d.limit.seconds()
 		if seconds < 1 || seconds > maxSeconds {

@@ -84,7 +84,8 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	c.metadata.Context = ctx
 	c.question.Metadata = &c.metadata
 	fault := c.fill()
-	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault})
+	// Envoy lets a request pass if its call fails, so too large a weight is refused.
+	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault, RefuseOverweight: true})
 	if err != nil {
 		return nil, s.explain(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -191,7 +192,10 @@ func (l *Line) Recorded() json.RawMessage {
 // Call returns the line as a call of the engine at the time of the line.
 func (l *Line) Call() *engine.Call {
 	op, _ := operation(l.Op)
-	c := &engine.Call{Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T, Patience: engine.MaxWait}
+	c := &engine.Call{
+		Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T, Patience: engine.MaxWait,
+		RefuseOverweight: l.Door == doorname.RateLimit, // as the door has it
+	}
 	if !l.Several() {
 		c.Inputs = []engine.Input{l.input()}
 		return c
