@@ -12,10 +12,14 @@ import (
 // adHocResult answers an input that the ad-hoc rule of an override refuses.
 var adHocResult = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny"}
 
-// overweightResult answers an input that weighs more than a store can count.
-var overweightResult = &rules.Result{
-	Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny", HTTPStatus: http.StatusTooManyRequests,
-	ErrMsg: "the weight of the request is too large",
+// These answer an input that exceeds a bound.
+var (
+	overweightResult   = excess("the weight of the request is too large")
+	tooManyRulesResult = excess("the request meets too many rules")
+)
+
+func excess(detail string) *rules.Result {
+	return &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny", HTTPStatus: http.StatusTooManyRequests, ErrMsg: detail}
 }
 
 // decision builds a Decision from the answers of the store.
@@ -47,8 +51,8 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 	a.Verdict, a.Matched, a.Retry, a.Hits = rules.Allow, m.matched, -1, from.Hits
 	switch c.Op {
 	case Take, Browse:
-		if m.overweight {
-			a.Result = overweightResult
+		if m.excess != nil {
+			a.Result = m.excess
 			a.Verdict = a.Result.Verdict()
 			break
 		}

@@ -79,10 +79,10 @@ type Call struct {
 	Erase int
 	// Origin names the request in logs and refusals; nil for no name.
 	Origin Origin
-	// RefuseOverweight makes a Take refuse inputs whose weight exceeds MaxHits, with
-	// status 429, and count nothing. Otherwise such a call is an InvalidError. It is
-	// for doors whose gateways let requests pass on an error.
-	RefuseOverweight bool
+	// RefuseExcess makes a Take refuse inputs whose weight exceeds MaxHits, or that
+	// match too many rules, with status 429, and count nothing. Otherwise such a call
+	// is an InvalidError. It is for doors whose gateways let requests pass on an error.
+	RefuseExcess bool
 	// Fault is the error that prevented the door from deriving parameters from the
 	// request, or nil. Decide returns it, unless the mode of the door lets the
 	// request through.
@@ -184,15 +184,15 @@ func (c *Call) check() error {
 	return nil
 }
 
-// refusesOverweight reports whether the call refuses inputs that weigh too much.
-func (c *Call) refusesOverweight() bool { return c.RefuseOverweight && c.Op == Take }
+// refusesExcess reports whether the call refuses inputs that exceed a bound.
+func (c *Call) refusesExcess() bool { return c.RefuseExcess && c.Op == Take }
 
 // Input is one parameter set of a call, and its weight. The zero value is one hit
 // without parameters.
 type Input struct {
 	// Params are the parameters of the request; nil for none.
 	Params *rules.Params
-	// Hits is the number of hits, 1 … MaxHits. 0 means 1. Call.RefuseOverweight
+	// Hits is the number of hits, 1 … MaxHits. 0 means 1. Call.RefuseExcess
 	// decides about larger numbers.
 	Hits uint64
 	// NoHits gives the input the weight 0: it is decided by the current counters, and

@@ -27,6 +27,10 @@ type settings struct {
 	policies Policies
 	observe  func(*Call, *Decision, error)
 	matched  func(*rules.Set, []rules.Match, *Answer)
+	// maxRules is the maximum number of counting rules of a call, and tooMany is
+	// called above it.
+	maxRules int
+	tooMany  func()
 }
 
 // options are all options of an engine.
@@ -55,6 +59,14 @@ func ObserveMatches(f func(*rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
 }
 
+// WithMaxRules sets the maximum number of counting rules that the inputs of one call may
+// meet together, 1 … 2048, and calls exceeded for each call above it, which must return
+// at once and may be nil. Such a call is an InvalidError, or refused if it sets
+// RefuseExcess. Without it, and with a number out of range, the maximum is 2048.
+func WithMaxRules(n int, exceeded func()) Option {
+	return setting(func(s *settings) { s.maxRules, s.tooMany = n, exceeded })
+}
+
 // New returns an engine that decides by rs and counts in process. A nil rs refuses
 // every call until Swap.
 func New(rs *rules.Set, opts ...Option) *Engine {
@@ -67,6 +79,12 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 	}
 	if e.store = o.Store; e.store == nil {
 		e.store = memory.New(memory.Options{})
+	}
+	if e.maxRules < 1 || e.maxRules > store.MaxRules {
+		e.maxRules = store.MaxRules
+	}
+	if e.tooMany == nil {
+		e.tooMany = func() {}
 	}
 	e.evaluations.New = func() any { return new(evaluation) }
 	e.Swap(rs)
@@ -174,7 +192,11 @@ func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision,
 		*v = evaluation{rules: rs}
 	}
 	v.door = e.policies[c.Door]
-	if err := v.build(c); err != nil {
+	err := v.build(c, e.maxRules)
+	if v.tooMany {
+		e.tooMany()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if v.counts() {

@@ -17,6 +17,7 @@ type evaluation struct {
 	inputs  []matchedInput
 	subject []byte           // the subjects of overrides
 	door    rules.FailPolicy // of the door of the call
+	tooMany bool             // the inputs match too many counting rules
 }
 
 // matchedInput is one input with the rules that match it.
@@ -30,8 +31,9 @@ type matchedInput struct {
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
-	// overweight is true if the weight exceeds MaxHits and the call is to be refused.
-	overweight bool
+	// excess is the answer to an input that exceeds a bound of a call that refuses
+	// such inputs, or nil.
+	excess *rules.Result
 }
 
 // passedRule is a direct rule that does not decide, below this number of counting
@@ -48,16 +50,16 @@ const (
 	adHocSubject    = 0xF2 // of an override that no rule matched
 )
 
-// build builds the plan of the call.
-func (v *evaluation) build(c *Call) error {
+// build builds the plan of the call with at most maxRules counters.
+func (v *evaluation) build(c *Call, maxRules int) error {
 	v.plan.Op, v.plan.Now, v.plan.Zone = storeOps[c.Op], c.Now, v.rules.Zone
 	v.plan.Patience = c.Patience.Milliseconds()
 	v.inputs = resize(v.inputs, len(c.Inputs))
 	v.plan.Sets = resize(v.plan.Sets, len(c.Inputs))
-	v.subject = v.subject[:0]
+	v.subject, v.tooMany = v.subject[:0], false
 	counters := 0
 	for i := range c.Inputs {
-		if c.Inputs[i].Hits > MaxHits && !c.refusesOverweight() {
+		if c.Inputs[i].Hits > MaxHits && !c.refusesExcess() {
 			return invalid("%d hits; want 0 … %d", c.Inputs[i].Hits, int64(MaxHits))
 		}
 		if err := c.Inputs[i].Override.check(); err != nil {
@@ -66,8 +68,12 @@ func (v *evaluation) build(c *Call) error {
 		if err := v.match(c, i); err != nil {
 			return err
 		}
-		if counters += len(v.plan.Sets[i].Rules); counters > store.MaxRules {
-			return invalid("its %d inputs match more than %d counting rules; send fewer inputs, or have fewer rules match", len(c.Inputs), store.MaxRules)
+		if counters += len(v.plan.Sets[i].Rules); counters > maxRules {
+			v.tooMany = true
+			if !c.refusesExcess() {
+				return invalid("its %d inputs match more than %d counting rules; send fewer inputs, or have fewer rules match", len(c.Inputs), maxRules)
+			}
+			v.inputs[i].excess, v.plan.Sets[i].Rules = tooManyRulesResult, v.plan.Sets[i].Rules[:0]
 		}
 	}
 	return nil
@@ -89,7 +95,10 @@ var storeOps = [...]store.Op{
 func (v *evaluation) match(c *Call, i int) error {
 	in, m, plan := &c.Inputs[i], &v.inputs[i], &v.plan.Sets[i]
 	m.counting, m.passed, m.direct = m.counting[:0], m.passed[:0], nil
-	m.overweight = in.Hits > MaxHits
+	m.excess = nil
+	if in.Hits > MaxHits {
+		m.excess = overweightResult
+	}
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
 	v.rules.Match(in.Params, &m.matches)
@@ -109,7 +118,7 @@ func (v *evaluation) match(c *Call, i int) error {
 		}
 		m.passed = append(m.passed, passedRule{match.Rule, len(m.counting)})
 	}
-	if in.Override != nil && len(m.counting) == 0 && m.direct == nil && !m.overweight {
+	if in.Override != nil && len(m.counting) == 0 && m.direct == nil && m.excess == nil {
 		v.addAdHoc(plan, in)
 		m.counting = append(m.counting, nil)
 		m.matched = true
@@ -126,8 +135,8 @@ func (v *evaluation) addMatch(c *Call, in *Input, m *matchedInput, plan *store.S
 	}
 	weight, err := weigh(match, in.EffectiveHits(), c.Erase)
 	if err != nil {
-		if c.refusesOverweight() {
-			m.overweight = true
+		if c.refusesExcess() {
+			m.excess = overweightResult
 			return nil
 		}
 		return err
@@ -250,11 +259,11 @@ func (m *matchedInput) fallback(rs *rules.Set) *rules.Result {
 }
 
 // counts reports whether the store must evaluate the plan: it has a counter, and no
-// input is refused for its weight.
+// input exceeds a bound.
 func (v *evaluation) counts() bool {
 	counters := 0
 	for i := range v.plan.Sets {
-		if v.inputs[i].overweight {
+		if v.inputs[i].excess != nil {
 			return false
 		}
 		counters += len(v.plan.Sets[i].Rules)

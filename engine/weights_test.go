@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
@@ -87,6 +88,31 @@ func TestLargestWeightsEnd(t *testing.T) {
 	})
 }
 
+func TestTooManyRulesAreRefusedIfTheCallSaysSo(t *testing.T) {
+	set := parse(t, withResults(`
+rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]
+rule : [count] [k=+] [time=60; count=9;] [result=2; return=2]`), rules.Options{})
+	exceeded := 0
+	e := engine.New(set, engine.WithMaxRules(3, func() { exceeded++ }))
+	call := &engine.Call{Op: engine.Take, Now: noon, Inputs: []engine.Input{input(1, "k", "a"), input(1, "k", "b")}}
+	if _, err := e.Decide(context.Background(), call); !engine.IsInvalid(err) || exceeded != 1 {
+		t.Errorf("four counters of three: %v, reported %d times; want an InvalidError, reported once", err, exceeded)
+	}
+	call.RefuseExcess = true
+	d, err := e.Decide(context.Background(), call)
+	if err != nil || d.Refuser != 1 || d.Refusal().Status != 429 || exceeded != 2 {
+		t.Errorf("%+v, %v, reported %d times; want input 1 refused with 429, reported once more", d, err, exceeded)
+	}
+	if d := decide(t, e, engine.Take, input(1, "k", "a")); !d.Allowed() || d.Answers[0].Quota.Remaining != 8 || exceeded != 2 {
+		t.Errorf("two counters: %+v, reported %d times; want them counted for the first time", d, exceeded)
+	}
+	for _, n := range []int{-1, 0, store.MaxRules + 1} {
+		if d := decide(t, engine.New(set, engine.WithMaxRules(n, nil)), engine.Take, call.Inputs...); !d.Allowed() {
+			t.Errorf("a maximum of %d: %+v; want that of the store", n, d)
+		}
+	}
+}
+
 func TestTooLargeWeightsAreRefusedIfTheCallSaysSo(t *testing.T) {
 	e := newEngine(t, `
 rule : [direct] [k=free] [] [result=1; return=5]
@@ -102,7 +128,7 @@ rule : [count] [k=a,b,free] [time=60; count=9; cost=c;] [result=2; return=7]`)
 		"a product near 2^64": {input(1<<62, "k", "a", "c", "5"), rules.Deny},
 		"a direct rule above": {input(engine.MaxHits, "k", "free", "c", "999999999"), rules.Allow},
 	} {
-		call := &engine.Call{Op: engine.Take, RefuseOverweight: true, Now: noon, Inputs: []engine.Input{input(1, "k", "b"), c.in}}
+		call := &engine.Call{Op: engine.Take, RefuseExcess: true, Now: noon, Inputs: []engine.Input{input(1, "k", "b"), c.in}}
 		d, err := e.Decide(context.Background(), call)
 		if err != nil || d.Verdict != c.want || d.Answers[0].Verdict != rules.Allow {
 			t.Errorf("%s: %+v, %v; want %v, and the other input allowed", name, d, err, c.want)

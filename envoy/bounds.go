@@ -1,41 +1,93 @@
 package envoy
 
-import "time"
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"time"
+)
 
-// Bound is the name of a bound that ended a connection or a call.
+// Bound is the name of a bound that ended or refused a connection or a call.
 type Bound string
 
-// The bounds of the front. The first four end a connection, the others a call.
+// The bounds of the front.
 const (
+	// These end a connection.
+
 	// BoundUnfinished is Options.MaxUnfinished.
 	BoundUnfinished Bound = "unfinished"
 	// BoundUnfinishedTotal is Options.MaxUnfinishedTotal.
 	BoundUnfinishedTotal Bound = "unfinished_total"
 	// BoundResets is Options.MaxResets.
 	BoundResets Bound = "resets"
-	// BoundSettings is the maximum rate of SETTINGS frames.
+	// BoundSettings is Options.MaxSettings.
 	BoundSettings Bound = "settings"
+	// BoundHandshake is Options.HandshakeTimeout.
+	BoundHandshake Bound = "handshake"
+	// BoundPings is Options.KeepaliveMinTime.
+	BoundPings Bound = "pings"
+
+	// These end or refuse a call.
+
 	// BoundCallTimeout is Options.CallTimeout.
 	BoundCallTimeout Bound = "call_timeout"
 	// BoundMessageSize is Options.MaxMessageBytes.
 	BoundMessageSize Bound = "message_size"
+	// BoundStreams is Options.MaxStreams, exceeded by callers that do not delay calls.
+	BoundStreams Bound = "streams"
+	// BoundHeaderSize is Options.MaxHeaderBytes.
+	BoundHeaderSize Bound = "header_size"
 )
 
 // Bounds returns all bounds of the front.
 func Bounds() []Bound {
-	return []Bound{BoundUnfinished, BoundUnfinishedTotal, BoundResets, BoundSettings, BoundCallTimeout, BoundMessageSize}
+	return []Bound{
+		BoundUnfinished, BoundUnfinishedTotal, BoundResets, BoundSettings, BoundHandshake, BoundPings,
+		BoundCallTimeout, BoundMessageSize, BoundStreams, BoundHeaderSize,
+	}
 }
 
-// maxSettings is the number of SETTINGS frames per second that a connection may send,
-// and settingsBurst the number at once. Clients send one at the start and one per
-// change of their window, a few per connection. gRPC visits every open stream for one.
+// resetBurst and settingsBurst are the numbers of seconds whose resets and SETTINGS
+// frames may arrive at once. Clients send one SETTINGS frame at the start and one per
+// change of their window, a few per connection; gRPC visits every open stream for one.
 const (
-	maxSettings   = 10
-	settingsBurst = 100
+	resetBurst    = 2
+	settingsBurst = 10
 )
 
-// resetBurst is the number of seconds whose resets may arrive at once.
-const resetBurst = 2
+// The error codes of HTTP/2 by which gRPC refuses calls and connections that exceed a
+// bound (RFC 9113, section 7).
+const (
+	codeFrameSize     = 0x6
+	codeRefusedStream = 0x7
+	codeCalm          = 0xb
+)
+
+// refusal returns the bound whose refusal a sent frame is, or "". payload begins with
+// that of the frame. If a write splits the frame, the refusal is not noticed.
+func refusal(f frame, payload []byte) Bound {
+	var code []byte
+	switch {
+	case f.kind == frameReset && len(payload) >= 4:
+		code = payload[:4]
+	case f.kind == frameGoAway && len(payload) >= 8:
+		code = payload[4:8]
+	default:
+		return ""
+	}
+	switch n := binary.BigEndian.Uint32(code); {
+	case f.kind == frameReset && n == codeRefusedStream:
+		return BoundStreams
+	case f.kind == frameReset && n == codeFrameSize:
+		return BoundHeaderSize
+	case f.kind == frameGoAway && n == codeCalm:
+		return BoundPings
+	}
+	return ""
+}
+
+// isTimeout reports whether a read failed because of a deadline.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // streamMemory is about what gRPC keeps for an open stream: its goroutine, its buffers
 // and its metadata.

@@ -11,6 +11,7 @@ const (
 	frameHeaders      = 0x1
 	frameReset        = 0x3
 	frameSettings     = 0x4
+	frameGoAway       = 0x7
 	frameContinuation = 0x9
 
 	flagEndStream = 0x1 // of DATA and HEADERS

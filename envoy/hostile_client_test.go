@@ -112,19 +112,22 @@ func (h *hostile) begin(stream uint32) bool {
 	})
 }
 
-// callHeader returns the header of a call of Check.
-func callHeader() []byte {
+// field is the name and the value of a header field.
+type field [2]string
+
+// callHeader returns the header of a call of Check, with more fields.
+func callHeader(more ...field) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, field := range [][2]string{
+	for _, f := range append([]field{
 		{":method", "POST"},
 		{":scheme", "http"},
 		{":path", "/" + serviceName + "/Check"},
 		{":authority", "koalagate"},
 		{"content-type", "application/grpc"},
 		{"te", "trailers"},
-	} {
-		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // a buffer does not fail
+	}, more...) {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a buffer does not fail
 	}
 	return block.Bytes()
 }

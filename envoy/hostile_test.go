@@ -1,9 +1,13 @@
 package envoy_test
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -177,6 +181,87 @@ func TestFloodsEndTheConnection(t *testing.T) {
 			h.wantEnd(t, f, &e, test.bound)
 		})
 	}
+}
+
+// Bounds that gRPC itself enforces are reported.
+func TestBoundsOfTheLibraryAreReported(t *testing.T) {
+	for name, test := range map[string]struct {
+		bound   envoy.Bound
+		options envoy.Options
+		attack  func(h *hostile)
+	}{
+		"too many concurrent calls": {envoy.BoundStreams, envoy.Options{MaxStreams: 2}, func(h *hostile) {
+			for stream := uint32(1); stream < 9; stream += 2 {
+				h.begin(stream)
+			}
+		}},
+		"many header fields": {envoy.BoundHeaderSize, envoy.Options{MaxHeaderBytes: 4096}, func(h *hostile) {
+			block := callHeader(slices.Repeat([]field{{"x-a", "b"}}, 200)...)
+			h.send(func() error {
+				return h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true})
+			})
+		}},
+		"a long header field": {envoy.BoundHeaderSize, envoy.Options{MaxHeaderBytes: 4096}, func(h *hostile) {
+			block := callHeader(field{"x-long", strings.Repeat("x", 5000)})
+			h.send(func() error {
+				return h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true})
+			})
+		}},
+		"a header without end": {envoy.BoundHeaderSize, envoy.Options{}, func(h *hostile) {
+			h.send(func() error {
+				return h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: callHeader()})
+			})
+			for part := make([]byte, 16<<10); h.send(func() error { return h.framer.WriteContinuation(1, false, part) }); {
+			}
+		}},
+		"pings": {envoy.BoundPings, envoy.Options{KeepaliveMinTime: time.Minute}, func(h *hostile) {
+			for range 5 {
+				h.send(func() error { return h.framer.WritePing(false, [8]byte{}) })
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e exceeded
+			test.options.Exceeded = e.add
+			f := start(t, test.options, allow)
+			test.attack(attack(t, f.addr))
+			for wait := time.Now().Add(10 * time.Second); !e.has(test.bound) && time.Now().Before(wait); {
+				time.Sleep(time.Millisecond)
+			}
+			if !e.has(test.bound) {
+				t.Errorf("exceeded %v; want %s", e.list, test.bound)
+			}
+			if _, err := f.check(t); err != nil {
+				t.Errorf("a call of another connection: %v", err)
+			}
+		})
+	}
+}
+
+// A connection without the frames of a handshake ends.
+func TestSlowHandshakesEnd(t *testing.T) {
+	var e exceeded
+	f := start(t, envoy.Options{HandshakeTimeout: 50 * time.Millisecond, Exceeded: e.add}, allow)
+	for _, sent := range []string{"", "PRI * HTTP/2.0\r\n", http2.ClientPreface} {
+		conn, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %q the connection is open", sent)
+		}
+	}
+	if e.mu.Lock(); len(e.list) != 3 || !slices.Equal(slices.Compact(e.list), []envoy.Bound{envoy.BoundHandshake}) {
+		t.Errorf("exceeded %v; want three handshakes", e.list)
+	}
+	e.mu.Unlock()
 }
 
 // A caller that cancels some calls keeps its connection.

@@ -1,15 +1,11 @@
 package envoy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
-
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 )
 
 // meter bounds what the peers of all connections can cause before a call is decided.
@@ -20,6 +16,8 @@ import (
 type meter struct {
 	perConnection, total int64 // maximum memory of unfinished requests
 	maxResets            float64
+	maxSettings          float64
+	maxHeader            int
 	exceeded             func(Bound, net.Addr)
 
 	held   atomic.Int64 // memory of unfinished requests, in all
@@ -30,8 +28,8 @@ type meter struct {
 
 func newMeter(o *Options) *meter {
 	return &meter{
-		perConnection: o.MaxUnfinished, total: o.MaxUnfinishedTotal, maxResets: float64(o.MaxResets), exceeded: o.Exceeded,
-		conns: make(map[*meteredConn]struct{}),
+		perConnection: o.MaxUnfinished, total: o.MaxUnfinishedTotal, maxResets: float64(o.MaxResets), maxSettings: float64(o.MaxSettings), maxHeader: int(o.MaxHeaderBytes),
+		exceeded: o.Exceeded, conns: make(map[*meteredConn]struct{}),
 	}
 }
 
@@ -70,6 +68,8 @@ type meteredConn struct {
 
 	mu         sync.Mutex
 	in, out    frameScanner
+	begun      bool             // a frame has arrived
+	header     int              // bytes of the header block that arrives, encoded
 	unfinished map[uint32]int64 // memory by stream
 	resets     allowance
 	settings   allowance
@@ -90,6 +90,9 @@ func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
 func (c *meteredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n == 0 {
+		if isTimeout(err) && !c.hasBegun() {
+			c.meter.exceeded(BoundHandshake, c.RemoteAddr())
+		}
 		return n, err
 	}
 	if bound := c.received(b[:n]); bound != "" {
@@ -99,6 +102,13 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 		c.meter.endLargest()
 	}
 	return n, err
+}
+
+// hasBegun reports whether the peer has sent a frame, as the handshake requires.
+func (c *meteredConn) hasBegun() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begun
 }
 
 // Write sends frames of the server.
@@ -155,15 +165,16 @@ func (c *meteredConn) received(b []byte) (exceeded Bound) {
 		if !ok {
 			break
 		}
-		b = rest
+		b, c.begun = rest, true
 		switch f.kind {
 		case frameHeaders, frameData, frameContinuation:
 			change += c.grow(f)
+			exceeded = c.countHeader(f, exceeded)
 		case frameReset:
 			change -= c.finish(f.stream)
 			exceeded = c.countReset(exceeded)
 		case frameSettings:
-			if !f.has(flagAck) && !c.settings.take(maxSettings, settingsBurst) {
+			if !f.has(flagAck) && !c.settings.take(c.meter.maxSettings, settingsBurst*c.meter.maxSettings) {
 				exceeded = BoundSettings
 			}
 		}
@@ -192,6 +203,9 @@ func (c *meteredConn) sent(b []byte) (exceeded Bound) {
 		b = rest
 		if f.kind == frameReset || f.kind == frameHeaders && f.has(flagEndStream) {
 			change -= c.finish(f.stream)
+		}
+		if refused := refusal(f, rest); refused != "" {
+			c.meter.exceeded(refused, c.RemoteAddr())
 		}
 		if f.kind == frameReset {
 			exceeded = c.countReset(exceeded)
@@ -229,53 +243,28 @@ func (c *meteredConn) finish(stream uint32) int64 {
 	return held
 }
 
+// countHeader counts a part of a header block, and returns the bound that is exceeded. A
+// block is not longer encoded than decoded. gRPC resets a call with too many fields, but
+// closes the connection without a word if one field is too long.
+func (c *meteredConn) countHeader(f frame, exceeded Bound) Bound {
+	switch f.kind {
+	case frameHeaders:
+		c.header = f.length
+	case frameContinuation:
+		c.header += f.length
+	default:
+		return exceeded
+	}
+	if c.header > c.meter.maxHeader {
+		return BoundHeaderSize
+	}
+	return exceeded
+}
+
 // countReset counts a reset, and returns the bound that is exceeded.
 func (c *meteredConn) countReset(exceeded Bound) Bound {
 	if !c.resets.take(c.meter.maxResets, resetBurst*c.meter.maxResets) {
 		return BoundResets
 	}
 	return exceeded
-}
-
-// meteredCredentials meters connections after their handshake, above TLS.
-type meteredCredentials struct {
-	credentials.TransportCredentials
-	meter  *meter
-	failed func() // called after a failed handshake; may be nil
-}
-
-// meteredInfo carries the connection to the contexts of its calls.
-type meteredInfo struct {
-	credentials.AuthInfo
-	conn *meteredConn
-}
-
-// isComplete reports whether all requests on the connection of a call have arrived. A
-// request that arrives together with the header of its call is metered before the call
-// begins.
-func isComplete(ctx context.Context) bool {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return false
-	}
-	info, ok := p.AuthInfo.(meteredInfo)
-	return ok && info.conn.held.Load() == 0
-}
-
-// ServerHandshake does the handshake and returns the metered connection.
-func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := m.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		if m.failed != nil {
-			m.failed()
-		}
-		return conn, info, err
-	}
-	metered := m.meter.wrap(conn, raw)
-	return metered, meteredInfo{info, metered}, nil
-}
-
-// Clone returns a copy.
-func (m meteredCredentials) Clone() credentials.TransportCredentials {
-	return meteredCredentials{m.TransportCredentials.Clone(), m.meter, m.failed}
 }

@@ -48,9 +48,19 @@ type Options struct {
 	// so that without this bound a peer could begin calls without end. The default is
 	// 10,000: an Envoy worker cancels calls that time out.
 	MaxResets int
+	// MaxSettings is the maximum number of SETTINGS frames per second on one
+	// connection, on average over ten seconds. The default is 10.
+	MaxSettings int
 	// MaxStreams is the maximum number of concurrent calls per connection; callers
 	// delay further calls. The default is 1024.
 	MaxStreams uint32
+	// MaxHeaderBytes is the maximum size of the gRPC metadata of a call. The default is
+	// 64 KiB: Envoy sends less than 1 kB.
+	MaxHeaderBytes uint32
+	// HandshakeTimeout is the maximum duration of the handshakes of TLS and HTTP/2. A
+	// drain waits for handshakes in progress, so it must be well below the time of a
+	// drain. The default is 3 s.
+	HandshakeTimeout time.Duration
 	// StreamWorkers is the number of goroutines that are reused for calls, which
 	// saves each call the growth of a new stack. Further calls run in goroutines of
 	// their own; with 0, all do.
@@ -61,8 +71,9 @@ type Options struct {
 	DrainWait time.Duration
 	// Certificates enable TLS. The default is plain text.
 	Certificates *certificates.Certificates
-	// Exceeded is called when a bound ends a connection or a call, with the address
-	// of the peer, which is nil for a call. It must return at once. It may be nil.
+	// Exceeded is called when a bound ends or refuses a connection or a call, with the
+	// address of the peer, which may be nil for a call. It must return at once. It may
+	// be nil.
 	Exceeded func(Bound, net.Addr)
 	// Watch observes the unary calls; see there.
 	Watch Watch
@@ -72,17 +83,11 @@ type Options struct {
 
 // The limits that are not configurable.
 const (
-	// maxHeaderBytes is the maximum size of the gRPC metadata of a call. Envoy sends
-	// less than 1 kB; gRPC's default is 16 MiB.
-	maxHeaderBytes = 64 << 10
 	// deadPeerAfter is the idle time after which a connection is pinged, and
 	// pingTimeout the time to answer. The connection of a caller that disappeared is
 	// freed after their sum.
 	deadPeerAfter = time.Minute
 	pingTimeout   = 20 * time.Second
-	// handshakeTimeout is the maximum duration of a handshake. A drain waits for
-	// handshakes in progress, so it must be well below the time of a drain.
-	handshakeTimeout = 3 * time.Second
 )
 
 // withDefaults replaces zero fields by their defaults.
@@ -95,7 +100,10 @@ func withDefaults(o Options) Options {
 	o.MaxUnfinished = cmp.Or(o.MaxUnfinished, 64<<20)
 	o.MaxUnfinishedTotal = cmp.Or(o.MaxUnfinishedTotal, 128<<20)
 	o.MaxResets = cmp.Or(o.MaxResets, 10_000)
+	o.MaxSettings = cmp.Or(o.MaxSettings, 10)
 	o.MaxStreams = cmp.Or(o.MaxStreams, 1024)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 64<<10)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 3*time.Second)
 	if o.Exceeded == nil {
 		o.Exceeded = func(Bound, net.Addr) {}
 	}

@@ -4,9 +4,9 @@
 //
 // server.go configures and runs it, by the settings in options.go; codec.go lets doors
 // work on messages in wire form; guard.go turns panics and empty replies into errors;
-// meter.go bounds what a connection can cause: bounds.go has the bounds, and frames.go
-// finds the frames; certificates.go reloads the certificates. The package knows neither
-// doors nor rules.
+// meter.go bounds what a connection can cause: bounds.go has the bounds, credentials.go
+// meters connections from their handshake, and frames.go finds the frames. The package
+// knows neither doors nor rules.
 package envoy
 
 import (
@@ -61,8 +61,8 @@ func NewServer(o Options) *Server {
 		grpc.StreamInterceptor(g.stream),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxHeaderListSize(o.MaxHeaderBytes),
+		grpc.ConnectionTimeout(o.HandshakeTimeout),
 		grpc.NumStreamWorkers(o.StreamWorkers),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{

@@ -97,7 +97,7 @@ func TestTooLargeWeightsAreOverLimitAndCountNothing(t *testing.T) {
 		`[` + ann + `, {"hits_addend": "` + beyond + `"}]`:                                                                                  "OV",
 		`[{"hits_addend": "18446744073709551615"}, ` + ann + `]`:                                                                            "VO",
 		`[` + one("uid", "ann", `"hits_addend": "18446744073709551615"`) + `, ` + ann + `]`:                                                 "VO",
-		`[` + ann + `, ` + one("dear", "999999999", `"hits_addend": "`+most+`"`) + `]`:                                                              "OV",
+		`[` + ann + `, ` + one("dear", "999999999", `"hits_addend": "`+most+`"`) + `]`:                                                      "OV",
 		`[` + ann + `, ` + one("dear", "999999999", `"hits_addend": "18446744073709551615"`) + `]`:                                          "OV",
 		`[` + ann + `, ` + one("uid", "bob", `"hits_addend": "`+beyond+`"`, `"is_negative_hits": true`) + `]`:                               "OV",
 		`[` + ann + `, ` + one("none", "x", `"hits_addend": "`+beyond+`"`, `"limit": {"requests_per_unit": 1, "unit": "HOUR"}`) + `]`:       "OV",

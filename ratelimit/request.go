@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxDescriptors bounds a request, because it is one step in the store, which
-	// delays all other calls while it takes.
+	// maxDescriptors is the largest Options.MaxDescriptors. A request is one step in
+	// the store, which delays all other calls while it takes.
 	maxDescriptors = 1024
 	// maxSeconds is the longest window of the rule language.
 	maxSeconds = 31_622_400
@@ -37,7 +37,7 @@ func (c *call) UnmarshalBinary(request []byte) error { return c.message.read(req
 // faulty requests pass answers each descriptor too, so the number is at least 1 and
 // bounded even for requests that are refused.
 func (c *call) begin() {
-	c.server.gate.Begin(&c.question, min(max(c.message.count, 1), maxDescriptors))
+	c.server.gate.Begin(&c.question, min(max(c.message.count, 1), c.server.maxDescriptors))
 	c.question.Request.Door = doorname.RateLimit
 }
 
@@ -51,8 +51,9 @@ func (c *call) fill() error {
 		return door.Invalid("the domain is empty; set `domain` in Envoy's filter")
 	case m.count == 0:
 		return door.Invalid("no descriptors; want at least one")
-	case m.count > maxDescriptors:
-		return door.Invalid("%d descriptors; want at most %d", m.count, maxDescriptors)
+	case m.count > c.server.maxDescriptors:
+		c.server.tooManyDescriptors()
+		return door.Invalid("%d descriptors; want at most %d", m.count, c.server.maxDescriptors)
 	}
 	for i := range m.descriptors {
 		if err := c.fillInput(i); err != nil {

@@ -193,6 +193,22 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
+func TestMaximumOfDescriptorsIsAnOption(t *testing.T) {
+	exceeded := 0
+	s := New(Options{Engine: engine.New(noRules), MaxDescriptors: 2, TooManyDescriptors: func() { exceeded++ }})
+	for descriptors, want := range map[string]int{"{},{}": 0, "{},{},{}": 1} {
+		exceeded = 0
+		c := call{server: s}
+		if err := c.UnmarshalBinary(wiretest.Marshal(t, request(t, `{"domain": "lab", "descriptors": [`+descriptors+`]}`))); err != nil {
+			t.Fatal(err)
+		}
+		c.begin()
+		if err := c.fill(); (err != nil) != (want > 0) || exceeded != want {
+			t.Errorf("%s of at most two: %v, reported %d times; want %d", descriptors, err, exceeded, want)
+		}
+	}
+}
+
 func TestMaximumOfDescriptorsIsRead(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("{},", maxDescriptors), ",")
 	_, sets, err := read(t, `{"domain": "lab", "descriptors": [`+many+`]}`)

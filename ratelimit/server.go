@@ -35,6 +35,12 @@ type Options struct {
 	// the client would receive both.
 	SendHeaders  bool
 	Presentation engine.Presentation
+	// MaxDescriptors is the maximum number of descriptors of a call, 1 … 1024. The
+	// default is 1024. A call above it is an INVALID_ARGUMENT.
+	MaxDescriptors int
+	// TooManyDescriptors is called for each call above MaxDescriptors. It must return
+	// at once. It may be nil.
+	TooManyDescriptors func()
 	// Watch observes the calls; nil for none.
 	Watch *door.Watch
 	// Logger receives calls that cannot be decided, at debug level because clients
@@ -49,6 +55,9 @@ type Server struct {
 	presentation engine.Presentation
 	logger       *slog.Logger
 	calls        door.Pool[call]
+
+	maxDescriptors     int
+	tooManyDescriptors func()
 }
 
 // New returns the door to an engine.
@@ -56,11 +65,20 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.MaxDescriptors < 1 || o.MaxDescriptors > maxDescriptors {
+		o.MaxDescriptors = maxDescriptors
+	}
+	if o.TooManyDescriptors == nil {
+		o.TooManyDescriptors = func() {}
+	}
 	return &Server{
 		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
 		sendHeaders:  o.SendHeaders,
 		presentation: o.Presentation,
 		logger:       o.Logger,
+
+		maxDescriptors:     o.MaxDescriptors,
+		tooManyDescriptors: o.TooManyDescriptors,
 	}
 }
 
@@ -84,8 +102,8 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	c.metadata.Context = ctx
 	c.question.Metadata = &c.metadata
 	fault := c.fill()
-	// Envoy lets a request pass if its call fails, so too large a weight is refused.
-	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault, RefuseOverweight: true})
+	// Envoy lets a request pass if its call fails, so what exceeds a bound is refused.
+	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault, RefuseExcess: true})
 	if err != nil {
 		return nil, s.explain(err)
 	}

@@ -42,6 +42,9 @@ type Options struct {
 
 	// Policies are the policies of doors while Redis is unavailable.
 	Policies engine.Policies
+	// MaxRules is the maximum number of counting rules that one call may meet, 1 …
+	// 2048; 0 for the default of package engine.
+	MaxRules int
 	// Modes are the modes of doors. If it is nil, every door enforces.
 	Modes *engine.Modes
 
@@ -82,6 +85,8 @@ type Hooks struct {
 	// Evicted is called with the number of keys that Redis evicted since the last
 	// call, at most every ten seconds per server.
 	Evicted func(int64)
+	// TooManyRules is called for each call that meets more than MaxRules rules.
+	TooManyRules func()
 }
 
 // App is an open engine with its rules and counters. Close it after use.
@@ -131,7 +136,7 @@ func Open(o Options) (*App, error) {
 		a.setHook(set)
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
-		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision))
+		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules))
 	return a, nil
 }
 

@@ -45,10 +45,20 @@ type Config struct {
 	// connection that has been silent longest is closed. The limit of open files
 	// can lower this number and HTTPMaxConnections.
 	GRPCMaxConnections int `koanf:"grpc_max_connections" validate:"min=1,max=1000000"`
+	// GRPCMaxConnectionsPerPeer is the maximum number of connections from one
+	// address. Above it, the one of them that has been silent longest is closed.
+	GRPCMaxConnectionsPerPeer int `koanf:"grpc_max_connections_per_peer" validate:"min=1,max=1000000"`
 	// GRPCMaxStreams is the maximum number of concurrent calls on one connection.
 	GRPCMaxStreams uint32 `koanf:"grpc_max_streams" validate:"min=1,max=1000000"`
 	// GRPCMaxMessage is the maximum size of a request message, in bytes.
 	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
+	// GRPCMaxHeader is the maximum size of a call's header, in bytes.
+	GRPCMaxHeader uint32 `koanf:"grpc_max_header" validate:"min=4096,max=16777216"`
+	// GRPCHandshakeTimeout is the maximum time for the handshakes of TLS and HTTP/2.
+	GRPCHandshakeTimeout time.Duration `koanf:"grpc_handshake_timeout" validate:"min=100ms,ltefield=DrainTimeout"`
+	// GRPCPingInterval is the minimum interval between pings of a caller. A
+	// connection that pings more often is closed.
+	GRPCPingInterval time.Duration `koanf:"grpc_ping_interval" validate:"min=100ms,max=1h"`
 	// GRPCIdleTimeout is the time after which a connection without calls is asked to
 	// close.
 	GRPCIdleTimeout time.Duration `koanf:"grpc_idle_timeout" validate:"min=1s,max=24h"`
@@ -63,6 +73,9 @@ type Config struct {
 	// GRPCMaxResets is the maximum number of calls per second that one connection may
 	// cancel, on average over two seconds. A connection above it is closed.
 	GRPCMaxResets int `koanf:"grpc_max_resets" validate:"min=10,max=1000000"`
+	// GRPCMaxSettings is the maximum number of SETTINGS frames per second on one
+	// connection, on average over ten seconds. A connection above it is closed.
+	GRPCMaxSettings int `koanf:"grpc_max_settings" validate:"min=1,max=1000000"`
 
 	// GRPCStreamWorkers is the number of persistent goroutines for calls, which
 	// saves each call the growth of a new stack. Further calls use goroutines of
@@ -90,11 +103,19 @@ type Config struct {
 	HTTPTLSClientCA string `koanf:"http_tls_client_ca"`
 	// HTTPHeaderTimeout is the maximum time for a request's header to arrive.
 	HTTPHeaderTimeout time.Duration `koanf:"http_header_timeout" validate:"min=100ms,max=1m"`
+	// HTTPReceiveTimeout is the same for a whole request, which has a body if it is a
+	// form of Koala's API.
+	HTTPReceiveTimeout time.Duration `koanf:"http_receive_timeout" validate:"max=10m,gtefield=HTTPHeaderTimeout"`
+	// HTTPSendTimeout is the maximum time for a caller to read an answer.
+	HTTPSendTimeout time.Duration `koanf:"http_send_timeout" validate:"min=100ms,max=10m"`
 	// HTTPIdleTimeout is the time after which an idle connection is closed.
 	HTTPIdleTimeout time.Duration `koanf:"http_idle_timeout" validate:"min=1s,max=1h"`
 	// HTTPMaxConnections is the maximum number of connections. Above it, the
 	// connection that has been silent longest is closed.
 	HTTPMaxConnections int `koanf:"http_max_connections" validate:"min=1,max=1000000"`
+	// HTTPMaxConnectionsPerPeer is the maximum number of connections from one
+	// address. Above it, the one of them that has been silent longest is closed.
+	HTTPMaxConnectionsPerPeer int `koanf:"http_max_connections_per_peer" validate:"min=1,max=1000000"`
 	// HTTPMaxHeader is the maximum size of a request's header, in bytes.
 	HTTPMaxHeader int `koanf:"http_max_header" validate:"min=4096,max=1048576"`
 	// TrustedProxies lists the addresses and blocks whose HTTP checks are
@@ -113,6 +134,18 @@ type Config struct {
 	// client, if rules use a parameter that comes from the address: refuse it, or keep
 	// it, although these rules do not match.
 	MissingAddress string `koanf:"missing_address" validate:"oneof=refuse keep"`
+	// MaxParams is the maximum number of parameters of a request. Those that no rule
+	// names are dropped first; those that rules name are always kept.
+	MaxParams int `koanf:"max_params" validate:"min=16,max=1024"`
+	// MaxValue is the maximum length of a parameter's value, in bytes. The rest of a
+	// longer value is replaced by a digest.
+	MaxValue int `koanf:"max_value" validate:"min=64,max=65536"`
+	// MaxDescriptors is the maximum number of descriptors in a call of the rate limit
+	// service.
+	MaxDescriptors int `koanf:"max_descriptors" validate:"min=1,max=1024"`
+	// MaxRules is the maximum number of counting rules that one request may meet.
+	MaxRules int `koanf:"max_rules" validate:"min=1,max=2048"`
+
 	// AccelTargets lists the locations to which /v1/accel may send nginx. The
 	// first is the default, if the gateway names none.
 	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`
@@ -156,6 +189,9 @@ type Config struct {
 	// AdminHosts lists the host names accepted at the admin address, in addition
 	// to localhost and IP addresses.
 	AdminHosts []string `koanf:"admin_hosts" validate:"dive,hostname_rfc1123"`
+	// AdminMaxConnections is the maximum number of connections. Above it, the
+	// connection that has been silent longest is closed.
+	AdminMaxConnections int `koanf:"admin_max_connections" validate:"min=1,max=1000000"`
 	// AdminToken is the bearer token for everything except health and readiness.
 	// Empty: a loopback address or Unix socket serves everything without a token,
 	// and any other address only those two.
@@ -238,6 +274,9 @@ type Config struct {
 	LogFormat string `koanf:"log_format" validate:"oneof=json text"`
 	// LogLevel is the lowest level that is logged.
 	LogLevel string `koanf:"log_level" validate:"oneof=debug info warn error"`
+	// LogMaxLines is the maximum number of log lines per second, on average over ten
+	// seconds. Further lines are dropped. 0 is no maximum.
+	LogMaxLines int `koanf:"log_max_lines" validate:"min=0,max=1000000"`
 
 	// DecisionLog is the file for decisions, one JSON object per line, which
 	// `koalagate replay` reads. Empty: none. SIGHUP reopens it.

@@ -19,6 +19,9 @@ func Default() Config {
 		GRPCMaxConnectionAgeGrace: 10 * time.Second,
 		// Each Envoy worker has one: 64 Envoys with 16 workers.
 		GRPCMaxConnections: 1024,
+		// So that one address cannot take the connections of all others: 512
+		// workers behind one address.
+		GRPCMaxConnectionsPerPeer: 512,
 		// An Envoy worker sends all its concurrent calls over one connection,
 		// and queues calls above this number.
 		GRPCMaxStreams: 1024,
@@ -27,6 +30,14 @@ func Default() Config {
 		// path twice to ext_authz, and may send one header in several
 		// descriptors.
 		GRPCMaxMessage: 512 << 10,
+		// Envoy sends less than 1 kB; gRPC's own default is 16 MiB.
+		GRPCMaxHeader: 64 << 10,
+		// A handshake takes a few round trips. A drain waits for handshakes in
+		// progress, so it is well below DrainTimeout.
+		GRPCHandshakeTimeout: 3 * time.Second,
+		// gRPC's own default, 5 min, would disconnect an Envoy with a common
+		// connection_keepalive.
+		GRPCPingInterval: 5 * time.Second,
 		// Envoy reconnects within a millisecond when it needs to.
 		GRPCIdleTimeout: 5 * time.Minute,
 		// Gateways send a message as a whole.
@@ -39,17 +50,27 @@ func Default() Config {
 		// concurrent calls and the usual timeout of 200 ms, 5120 per second. A
 		// flood has ten times as many.
 		GRPCMaxResets: 10_000,
+		// A peer changes its settings when a connection begins, and hardly ever
+		// later.
+		GRPCMaxSettings: 10,
 		// A common number of concurrent calls; an idle worker costs a few kB.
 		GRPCStreamWorkers: 256,
 
 		HTTPAddr:          "127.0.0.1:9981", // Koala's port
 		HTTPHeaderTimeout: 5 * time.Second,
+		// Forms of Koala's API are small.
+		HTTPReceiveTimeout: 10 * time.Second,
+		// Answers fit into the buffers of a connection.
+		HTTPSendTimeout: 10 * time.Second,
 		// Longer than the keepalive of gateways, so that they close first and
 		// never send on a connection that was just closed.
 		HTTPIdleTimeout: 3 * time.Minute,
 		// Gateways without keepalive use one per concurrent request.
 		HTTPMaxConnections: 8192,
-		HTTPMaxHeader:      64 << 10,
+		// So that one address cannot take the connections of all others.
+		HTTPMaxConnectionsPerPeer: 4096,
+		// Gateways limit the headers of clients to less, and add their own.
+		HTTPMaxHeader: 64 << 10,
 		// Loopback and the private ranges, where gateways usually run.
 		TrustedProxies: []string{
 			"127.0.0.0/8", "::1/128",
@@ -58,6 +79,15 @@ func Default() Config {
 		MalformedPaths: "refuse",
 		MissingAddress: "refuse",
 		AccelTargets:   []string{"@app"},
+		// Rule sets name far fewer, so only parameters without effect are dropped.
+		MaxParams: 64,
+		// Longer values are tokens, of which a digest says as much.
+		MaxValue: 4 << 10,
+		// A request is one step in the store, which delays all other requests
+		// while it takes. Envoy sends a few descriptors.
+		MaxDescriptors: 1024,
+		// A step with as many counters takes Redis several milliseconds.
+		MaxRules: 2048,
 
 		Modes: []string{}, // every door enforces
 
@@ -68,6 +98,8 @@ func Default() Config {
 
 		AdminAddr:  "127.0.0.1:9982",
 		AdminHosts: []string{},
+		// Health checks, monitoring and operators.
+		AdminMaxConnections: 64,
 
 		// A gateway on the same machine often runs as another user of the same
 		// group.
@@ -82,6 +114,9 @@ func Default() Config {
 
 		LogFormat: "json",
 		LogLevel:  "info",
+		// Callers cause a line of a kind at most every ten seconds, so only a
+		// defect or the level debug comes close.
+		LogMaxLines: 200,
 
 		DecisionLogEvery: 1,
 		// Operators usually need not know which users were limited.

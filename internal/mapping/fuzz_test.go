@@ -101,13 +101,13 @@ func checkRefusal(t *testing.T, r *Request, o *Options, err error) {
 
 func checkParams(t *testing.T, r *Request, p *rules.Params) {
 	t.Helper()
-	if p.Len() > MaxParams {
+	if p.Len() > DefaultMaxParams {
 		t.Fatalf("%d parameters", p.Len())
 	}
 	seen := make(map[string]bool)
 	for _, parameter := range p.List() {
 		name, value := parameter.Name, parameter.Value
-		if seen[name] || name == "" || isBlank(value) || len(value) > MaxValue+32 {
+		if seen[name] || name == "" || isBlank(value) || len(value) > DefaultMaxValue+32 {
 			t.Fatalf("the parameter %q is %q", name, value)
 		}
 		seen[name] = true
@@ -126,7 +126,7 @@ func checkParams(t *testing.T, r *Request, p *rules.Params) {
 		}
 	}
 	path, _ := p.Get("path")
-	if len(path) > MaxValue {
+	if len(path) > DefaultMaxValue {
 		return // cut anywhere
 	}
 	for segment := range strings.SplitSeq(path, "/") {

@@ -3,6 +3,7 @@ package mapping
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,35 +13,35 @@ import (
 )
 
 func TestShorten(t *testing.T) {
-	whole := strings.Repeat("x", MaxValue)
+	whole := strings.Repeat("x", DefaultMaxValue)
 	for _, c := range []struct{ name, a, b string }{
 		{"another end", whole + "a", whole + "b"},
 		{"another length", whole + "a", whole + "aa"},
 		{"another beginning", "a" + whole, "b" + whole},
 		{"whole and cut", whole, whole + "a"},
-		{"the digest spelled out", shorten(whole + "a"), whole + "a"},
+		{"the digest spelled out", shorten(whole+"a", DefaultMaxValue), whole + "a"},
 		{"bytes that are no characters", whole + "\xff", whole + "\xfe"},
 		{"a NUL more", whole, whole + "\x00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if shorten(c.a) == shorten(c.b) {
-				t.Errorf("two values have one form: %.40q…", shorten(c.a))
+			if shorten(c.a, DefaultMaxValue) == shorten(c.b, DefaultMaxValue) {
+				t.Errorf("two values have one form: %.40q…", shorten(c.a, DefaultMaxValue))
 			}
 		})
 	}
-	if got := shorten(whole); got != whole {
-		t.Errorf("a value of %d bytes is changed", MaxValue)
+	if got := shorten(whole, DefaultMaxValue); got != whole {
+		t.Errorf("a value of %d bytes is changed", DefaultMaxValue)
 	}
-	if a, b := shorten(whole+"a"), shorten("  "+whole+"a\t"); a != b {
+	if a, b := shorten(whole+"a", DefaultMaxValue), shorten("  "+whole+"a\t", DefaultMaxValue); a != b {
 		t.Error("blanks around a value make another one of it")
 	}
 	for pad := range utf8.UTFMax {
-		long := strings.Repeat("x", pad) + strings.Repeat("€", MaxValue)
-		got := shorten(long)
+		long := strings.Repeat("x", pad) + strings.Repeat("€", DefaultMaxValue)
+		got := shorten(long, DefaultMaxValue)
 		if !utf8.ValidString(got) {
 			t.Errorf("behind %d bytes a character is cut in two", pad)
 		}
-		if len(got) <= MaxValue || len(got) > MaxValue+32 {
+		if len(got) <= DefaultMaxValue || len(got) > DefaultMaxValue+32 {
 			t.Errorf("behind %d bytes the short form has %d bytes", pad, len(got))
 		}
 	}
@@ -61,12 +62,47 @@ func TestLongValues(t *testing.T) {
 		{"static argument", func() *Request { r := nginxCall(nil); r.Path += "?v=" + long; return r }()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantParam(t, set, c.call, &Options{}, "v", shorten(long))
+			wantParam(t, set, c.call, &Options{}, "v", shorten(long, DefaultMaxValue))
 		})
 	}
 	// The digest covers the whole value, not the shortened one.
 	r := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Headers: mapHeaders{"x-long": long}}
 	wantParam(t, set, r, &Options{}, "h", digest(long))
+}
+
+func TestBoundsAreSettings(t *testing.T) {
+	set := with(t, "v : query v", "")
+	for name, c := range map[string]struct {
+		query string
+		want  []Bound
+		value string
+	}{
+		"within":                    {"v=" + strings.Repeat("x", 100), nil, strings.Repeat("x", 100)},
+		"a long value":              {"v=" + strings.Repeat("x", 101), []Bound{BoundValueSize}, shorten(strings.Repeat("x", 101), 100)},
+		"arguments without a rule":  {strings.Repeat("a=1&", 30) + manyArguments(30), []Bound{BoundParams}, ""},
+		"two bounds, each reported": {"v=" + strings.Repeat("x", 200) + "&w=" + strings.Repeat("x", 200) + "&" + manyArguments(30), []Bound{BoundValueSize, BoundParams}, shorten(strings.Repeat("x", 200), 100)},
+	} {
+		r := nginxCall(map[string]string{"x-original-uri": "/a?" + c.query})
+		r.Path += "?" + c.query
+		var got []Bound
+		o := &Options{MaxParams: 20, MaxValue: 100, Exceeded: func(b Bound) { got = append(got, b) }}
+		var p rules.Params
+		if err := Params(set, r, o, &p); err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := p.Get("v"); v != c.value || !slices.Equal(got, c.want) || p.Len() > 20 {
+			t.Errorf("%s: v is %q, %d parameters, exceeded %v; want %q and %v", name, v, p.Len(), got, c.value, c.want)
+		}
+	}
+}
+
+// manyArguments returns a query with n names.
+func manyArguments(n int) string {
+	var query strings.Builder
+	for i := range n {
+		fmt.Fprintf(&query, "a%d=1&", i)
+	}
+	return query.String()
 }
 
 func TestTooManyParameters(t *testing.T) {
@@ -93,8 +129,8 @@ func TestTooManyParameters(t *testing.T) {
 			if err := Params(plain(t), r, &Options{}, &p); err != nil {
 				t.Fatal(err)
 			}
-			if p.Len() != MaxParams {
-				t.Errorf("%d parameters, want %d", p.Len(), MaxParams)
+			if p.Len() != DefaultMaxParams {
+				t.Errorf("%d parameters, want %d", p.Len(), DefaultMaxParams)
 			}
 			if act, _ := p.Get("act"); act != "view" {
 				t.Errorf("act, which a rule names, is %q, want view", act)
@@ -110,7 +146,7 @@ func TestParametersNamedByRulesAreKept(t *testing.T) {
 	var conditions []string
 	context := make(map[string]string)
 	var arguments []Entry
-	for i := range 2 * MaxParams {
+	for i := range 2 * DefaultMaxParams {
 		name := fmt.Sprintf("n%d", i)
 		conditions = append(conditions, name+"=+")
 		context["a"+name], context[name] = "x", "x"
@@ -130,8 +166,8 @@ func TestParametersNamedByRulesAreKept(t *testing.T) {
 		if set.Match(&p, &met); len(met.List) != 1 {
 			t.Errorf("%s: the rule is not met by %d parameters", r.Door, p.Len())
 		}
-		if p.Len() != 2*MaxParams {
-			t.Errorf("%s: %d parameters stay; want the %d that the rule names", r.Door, p.Len(), 2*MaxParams)
+		if p.Len() != 2*DefaultMaxParams {
+			t.Errorf("%s: %d parameters stay; want the %d that the rule names", r.Door, p.Len(), 2*DefaultMaxParams)
 		}
 	}
 }

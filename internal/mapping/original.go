@@ -44,6 +44,9 @@ type original struct {
 	path  string
 	query string
 
+	maxParams int
+	crowded   bool // names that no rule uses were ignored
+
 	missing  []string
 	disputed bool // two headers name different paths
 }

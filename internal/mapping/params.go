@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -27,6 +28,15 @@ type Options struct {
 	// EncodedSlashes decides paths with encoded slashes. Gateways that forward them
 	// to applications keep them, the zero value.
 	EncodedSlashes EncodedSlashes
+	// MaxParams is the maximum number of parameters. Those that no rule names, which
+	// do not affect the decision, are dropped above it. The default is 64.
+	MaxParams int
+	// MaxValue is the maximum length of a value in bytes. The rest of a longer value
+	// is replaced by a digest. The default is 4096.
+	MaxValue int
+	// Exceeded is called at most once per request and bound that it exceeds. It must
+	// return at once. It may be nil.
+	Exceeded func(Bound)
 }
 
 // Params replaces the contents of p by the parameters of r, according to [params] and
@@ -35,6 +45,7 @@ type Options struct {
 func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	p.Reset()
 	var q original
+	q.maxParams = cmp.Or(o.MaxParams, DefaultMaxParams)
 	if err := q.read(r, o); err != nil {
 		return err
 	}
@@ -67,7 +78,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 			q.addLate(d, p)
 		}
 	}
-	limit(set, p)
+	q.limit(set, o, p)
 	if !q.address.IsValid() && !o.KeepMissingAddress && q.lacksAddress(set, p) {
 		return withoutAddress(r.Door)
 	}
@@ -80,7 +91,7 @@ func (q *original) derive(set *rules.Set, p *rules.Params) {
 	if q.call.Door == doorname.RateLimit {
 		add(p, "domain", q.call.Domain)
 		// A descriptor's entries cannot replace these two.
-		seen := once{set: set}
+		seen := once{set: set, most: q.maxParams}
 		seen.first("door")
 		seen.first("domain")
 		for i := range q.call.Entries {
@@ -89,6 +100,7 @@ func (q *original) derive(set *rules.Set, p *rules.Params) {
 				add(p, e.Key, q.known(e.Value))
 			}
 		}
+		q.crowded = seen.ignored
 		return
 	}
 	add(p, "method", q.method)
@@ -101,7 +113,7 @@ func (q *original) derive(set *rules.Set, p *rules.Params) {
 // addContext adds the parameters that the gateway's configuration sets for the route.
 // Their order matters only if there are too many, since the last are dropped.
 func (q *original) addContext(p *rules.Params) {
-	if p.Len()+len(q.call.Context) > MaxParams {
+	if p.Len()+len(q.call.Context) > q.maxParams {
 		for _, name := range slices.Sorted(maps.Keys(q.call.Context)) {
 			add(p, name, q.known(q.call.Context[name]))
 		}
@@ -116,7 +128,7 @@ func (q *original) addContext(p *rules.Params) {
 // configuration has in the URL of its checks, and those of Koala's API. At ext-authz
 // the query is that of the client and is not used.
 func (q *original) addArguments(set *rules.Set, p *rules.Params) {
-	seen := once{set: set}
+	seen := once{set: set, most: q.maxParams}
 	switch q.call.Door {
 	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
 		_, query := cutTarget(q.call.Path)
@@ -135,6 +147,7 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 			}
 		}
 	}
+	q.crowded = q.crowded || seen.ignored
 }
 
 // isOurs reports whether an argument is for the service itself.

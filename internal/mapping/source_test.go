@@ -101,7 +101,7 @@ func TestLaterSourcesAreMarked(t *testing.T) {
 		{mapHeaders{}, "", "uid@client-ip"},
 		{mapHeaders{"x-koala-param-uid": "ann"}, "", "uid@gateway"},
 		{mapHeaders{}, "?uid=ann", "uid"},
-		{mapHeaders{"cookie": "uid=" + strings.Repeat("x", MaxValue+1)}, "", "uid@cookie"},
+		{mapHeaders{"cookie": "uid=" + strings.Repeat("x", DefaultMaxValue+1)}, "", "uid@cookie"},
 	} {
 		headers := map[string]string{}
 		for name, value := range c.headers {

@@ -6,14 +6,23 @@ import (
 
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
 )
 
-// The bounds on connections, in addition to those of package envoy.
+// The bounds of the service, in addition to those of the packages envoy and mapping.
 const (
 	boundGRPCConnections  = "grpc_connections"
 	boundHTTPConnections  = "http_connections"
 	boundAdminConnections = "admin_connections"
+	boundGRPCPeer         = "grpc_peer_connections"
+	boundHTTPPeer         = "http_peer_connections"
+	boundHTTPReceive      = "http_receive"
+	boundHTTPSend         = "http_send"
+	boundHTTPHeader       = "http_header_size"
+	boundDescriptors      = "descriptors"
+	boundRules            = "rules"
+	boundLogLines         = "log_lines"
 )
 
 // raiseFiles is the remedy for too few descriptors.
@@ -28,12 +37,25 @@ var boundRemedies = map[string]string{
 	string(envoy.BoundSettings):        "it changed its HTTP/2 settings too often: find the peer",
 	string(envoy.BoundCallTimeout):     "a request did not arrive within grpc_receive_timeout: check the network and the gateway",
 	string(envoy.BoundMessageSize):     "a request was larger than grpc_max_message: raise it if the gateway sends bodies",
+	string(envoy.BoundHandshake):       "it did not finish its handshake within grpc_handshake_timeout: find the peer, or check the network",
+	string(envoy.BoundPings):           "it pinged more often than grpc_ping_interval: raise the interval of connection_keepalive in the gateway, or lower the setting",
+	string(envoy.BoundStreams):         "it made more concurrent calls than grpc_max_streams, and did not delay them: find the peer",
+	string(envoy.BoundHeaderSize):      "the header of a call was larger than grpc_max_header: find the peer, or raise it",
+	string(mapping.BoundParams):        "a request had more parameters than max_params; those that no rule names were dropped: raise it if rules will name them",
+	string(mapping.BoundValueSize):     "a value was longer than max_value and ends in a digest: raise it if rules compare longer values",
+	boundDescriptors:                   "a call had more descriptors than max_descriptors and was refused: raise it, or have Envoy send fewer",
+	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",
+	boundGRPCPeer:                      "its address held too many connections: find out who connects, or raise grpc_max_connections_per_peer",
+	boundHTTPPeer:                      "its address held too many connections: find out who connects, or raise http_max_connections_per_peer",
+	boundHTTPReceive:                   "its request did not arrive within http_header_timeout or http_receive_timeout: find the peer, or check the network",
+	boundHTTPSend:                      "it did not read an answer within http_send_timeout: find the peer, or check the network",
+	boundHTTPHeader:                    "the header of its request was larger than http_max_header: limit the headers of clients at the gateway to less, or raise it",
 	boundGRPCConnections:               "it was silent longest when a connection was needed: find out who connects, raise grpc_max_connections, or " + raiseFiles,
 	boundHTTPConnections:               "it was silent longest when a connection was needed: find out who connects, raise http_max_connections, or " + raiseFiles,
-	boundAdminConnections:              "it was silent longest when a connection was needed: find out who connects",
+	boundAdminConnections:              "it was silent longest when a connection was needed: find out who connects, or raise admin_max_connections",
 }
 
-// boundLog counts and logs connections and calls that a bound has ended.
+// boundLog counts and logs connections and calls that a bound has ended or refused.
 type boundLog struct {
 	metrics *metrics.Metrics
 	warners map[string]*loglimit.Warner // by bound

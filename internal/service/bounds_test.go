@@ -2,18 +2,27 @@ package service
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/koalagate/koalagate/internal/config"
 )
 
 // run runs a service until the test ends.
@@ -37,6 +46,72 @@ func dialGRPC(t *testing.T, s *Service) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
+}
+
+// Requests beyond the bounds of rules, parameters and descriptors are counted.
+func TestBoundsOfRequestsAreCountedAndLogged(t *testing.T) {
+	s, text := open(t, map[string]any{"max_params": 16, "max_value": 64, "max_descriptors": 2, "log_max_lines": 5})
+	run(t, s)
+	var query strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&query, "&a%d=1", i)
+	}
+	get(t, s.Addresses().HTTP, "/rule/browse?uid="+strings.Repeat("x", 65)+query.String())
+	_, err := rlsv3.NewRateLimitServiceClient(dialGRPC(t, s)).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{
+		Domain: "lab", Descriptors: []*commonv3.RateLimitDescriptor{{}, {}, {}},
+	})
+	if grpcstatus.Code(err) != codes.InvalidArgument {
+		t.Errorf("three descriptors of at most two: %v", err)
+	}
+	for _, bound := range []string{"params", "value_size", "descriptors"} {
+		wantBound(t, s, text, bound, "1")
+	}
+	for range 100 {
+		s.logger.Info("a line")
+	}
+	_, body := get(t, s.Addresses().Admin, "/metrics")
+	if strings.Contains(body, `{bound="log_lines"} 0`) || strings.Count(text.String(), "a line") > 60 {
+		t.Errorf("100 lines were logged, with at most five per second:\n%s", text)
+	}
+}
+
+// docs/bounds.md has a row for each bound, with the default of its setting.
+func TestManualHasEveryBound(t *testing.T) {
+	page, err := os.ReadFile("../../docs/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := open(t, nil)
+	run(t, s)
+	_, exported := get(t, s.Addresses().Admin, "/metrics")
+	missing := map[string]bool{boundLogLines: true}
+	for name := range boundRemedies {
+		missing[name] = true
+	}
+	defaults := reflect.ValueOf(config.Default())
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) \\| ([^|]+) \\| `([^|`]+)` \\| ([^|]+) \\|$").FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		setting, value, metric := row[1], row[2], row[4]
+		if bound, found := strings.CutPrefix(metric, "bound="); found {
+			if delete(missing, bound); !strings.Contains(exported, `koalagate_bounds_total{bound="`+bound+`"} `) {
+				t.Errorf("%s: /metrics has no bound %s", setting, bound)
+			}
+		} else if !strings.Contains(exported, "# TYPE "+metric+" ") {
+			t.Errorf("%s: /metrics has no %s", setting, metric)
+		}
+		want := "no setting of this name"
+		for i := range defaults.NumField() {
+			if defaults.Type().Field(i).Tag.Get("koanf") == setting {
+				want = strings.TrimSuffix(fmt.Sprint(defaults.Field(i).Interface()), "m0s")
+			}
+		}
+		if strings.TrimSuffix(value, "m") != want {
+			t.Errorf("%s has the default %s; want %s", setting, value, want)
+		}
+	}
+	if len(missing) > 0 || len(rows) < len(boundRemedies) {
+		t.Errorf("%d rows; docs/bounds.md has no row for %v", len(rows), slices.Sorted(maps.Keys(missing)))
+	}
 }
 
 // Requests that are too large or too slow fail, are counted and are logged.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 func TestConnectionsLeaveDescriptorsToTheProcess(t *testing.T) {
@@ -26,7 +27,7 @@ func TestConnectionsLeaveDescriptorsToTheProcess(t *testing.T) {
 		{1 << 20, 1024, 8192, connectionLimits{1024, 8192, 64}},
 		{0, 1024, 8192, connectionLimits{1, 1, 1}},
 	} {
-		got := limitConnections(&config.Config{GRPCMaxConnections: c.grpc, HTTPMaxConnections: c.http}, c.descriptors)
+		got := limitConnections(&config.Config{GRPCMaxConnections: c.grpc, HTTPMaxConnections: c.http, AdminMaxConnections: 64}, c.descriptors)
 		if got != c.want {
 			t.Errorf("%d descriptors, settings %d and %d: %+v; want %+v", c.descriptors, c.grpc, c.http, got, c.want)
 		}
@@ -110,7 +111,7 @@ func TestConnectionsMakeRoomWithoutDescriptors(t *testing.T) {
 	defer inner.Close()
 	full := &fullListener{Listener: inner}
 	ended := 0
-	l := newLimitedListener(full, 10, func(net.Addr) { ended++ })
+	l := newLimitedListener(full, listenerLimit{all: 10, peer: 10}, func(string, net.Addr) { ended++ })
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +135,11 @@ func TestConnectionsMakeRoomWithoutDescriptors(t *testing.T) {
 // Every bound has a remedy for the log.
 func TestBoundsHaveRemedies(t *testing.T) {
 	for _, b := range envoy.Bounds() {
+		if boundRemedies[string(b)] == "" {
+			t.Errorf("no remedy for %s", b)
+		}
+	}
+	for _, b := range mapping.Bounds() {
 		if boundRemedies[string(b)] == "" {
 			t.Errorf("no remedy for %s", b)
 		}

@@ -64,9 +64,10 @@ type Service struct {
 // setting and its source. The caller must call Run, or Close if it does not.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	c := &o.Config.Config
-	s := &Service{config: c, version: o.Version, environ: o.Environ, logger: newLogger(o.Log, c)}
-	s.decisions = &decisionLog{logger: s.logger}
+	s := &Service{config: c, version: o.Version, environ: o.Environ}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
+	s.logger = newLogger(o.Log, c, s.metrics)
+	s.decisions = &decisionLog{logger: s.logger}
 	s.bounds = newBoundLog(s.metrics, s.logger)
 	s.watch = watchDoors(s.metrics)
 	s.metrics.Configured(metrics.Config{Hash: c.Hash(), Store: storeOf(c)})
@@ -100,9 +101,10 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	s.onClose(s.listeners.close)
 	s.limitListeners()
 	s.watchConnections(secured)
-	s.listeners.http, s.listeners.admin = secure(s.listeners.http, secured.http), secure(s.listeners.admin, secured.admin)
+	s.listeners.http = secure(watchingListener{s.listeners.http, s.bounds.exceeded}, secured.http)
+	s.listeners.admin = secure(s.listeners.admin, secured.admin)
 	s.front = s.grpcDoors(secured.grpc) //nolint:contextcheck // the server ends with its Drain
-	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, writeTimeout, s.logger)
+	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
 	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)
 	return nil
 }
@@ -115,17 +117,18 @@ func (s *Service) openApp() error {
 	o := app.Options{
 		Files: ruleFiles(c), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
-		Policies: failPolicies(c), Modes: s.modes, Logger: s.logger,
+		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
-			Rules:     observeRules(m),
-			Set:       counts.load,
-			Matches:   counts.observe,
-			Decision:  observeDecisions(m, newObservedLog(s.logger), s.decisions),
-			Evaluated: m.Evaluated,
-			Degraded:  m.Degraded,
-			Damaged:   m.Damaged,
-			Lag:       m.Lagged,
-			Evicted:   m.Evicted,
+			Rules:        observeRules(m),
+			Set:          counts.load,
+			Matches:      counts.observe,
+			Decision:     observeDecisions(m, newObservedLog(s.logger), s.decisions),
+			Evaluated:    m.Evaluated,
+			Degraded:     m.Degraded,
+			Damaged:      m.Damaged,
+			Lag:          m.Lagged,
+			Evicted:      m.Evicted,
+			TooManyRules: func() { s.bounds.exceeded(boundRules, nil) },
 		},
 	}
 	if c.Redis != "" {
@@ -196,7 +199,11 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 		MaxUnfinished:         int64(c.GRPCMaxUnfinished),
 		MaxUnfinishedTotal:    int64(c.GRPCMaxUnfinishedTotal),
 		MaxResets:             c.GRPCMaxResets,
+		MaxSettings:           c.GRPCMaxSettings,
 		MaxStreams:            c.GRPCMaxStreams,
+		MaxHeaderBytes:        c.GRPCMaxHeader,
+		HandshakeTimeout:      c.GRPCHandshakeTimeout,
+		KeepaliveMinTime:      c.GRPCPingInterval,
 		StreamWorkers:         c.GRPCStreamWorkers,
 		DrainWait:             c.DrainWait,
 		Exceeded:              func(b envoy.Bound, peer net.Addr) { s.bounds.exceeded(string(b), peer) },
@@ -205,10 +212,11 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 		Logger:                s.logger,
 	})
 	extauthz.New(extauthz.Options{
-		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), Watch: s.watch, Logger: s.logger,
+		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), Watch: s.watch, Logger: s.logger,
 	}).Register(front)
 	ratelimit.New(ratelimit.Options{
-		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
+		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
+		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
 	}).Register(front)
 	return front
 }

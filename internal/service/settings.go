@@ -8,21 +8,28 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// newLogger returns a logger with the configured format and level.
-func newLogger(w io.Writer, c *config.Config) *slog.Logger {
+// newLogger returns a logger with the configured format, level and number of lines.
+func newLogger(w io.Writer, c *config.Config, m *metrics.Metrics) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // package config has checked it
 	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewJSONHandler(w, o)
 	if c.LogFormat == "text" {
-		return slog.New(slog.NewTextHandler(w, o))
+		h = slog.NewTextHandler(w, o)
 	}
-	return slog.New(slog.NewJSONHandler(w, o))
+	if c.LogMaxLines > 0 {
+		m.WatchBound(boundLogLines)
+		h = loglimit.NewHandler(h, c.LogMaxLines, func() { m.Bounded(boundLogLines) })
+	}
+	return slog.New(h)
 }
 
 // storeOf returns the word for the configured store: redis or memory.
@@ -54,8 +61,11 @@ func failPolicies(c *config.Config) engine.Policies {
 	return policies
 }
 
-func mappingOptions(c *config.Config) mapping.Options {
+func (s *Service) mappingOptions() mapping.Options {
+	c := s.config
 	return mapping.Options{
+		MaxParams: c.MaxParams, MaxValue: c.MaxValue,
+		Exceeded:    func(b mapping.Bound) { s.bounds.exceeded(string(b), nil) },
 		TrustedHops: c.TrustedHops, KeepMalformed: c.MalformedPaths == "keep",
 		KeepMissingAddress: c.MissingAddress == "keep",
 	}

@@ -13,14 +13,9 @@ import (
 	"github.com/koalagate/koalagate/nginx"
 )
 
-// Timeouts without a setting: answers and the forms of Koala's API are small.
-const (
-	readTimeout  = 10 * time.Second
-	writeTimeout = 10 * time.Second
-	// profileTimeout is the write timeout of the admin address, whose profiles
-	// take 30 s by default.
-	profileTimeout = 2 * time.Minute
-)
+// profileTimeout is the write timeout of the admin address, whose profiles take 30 s by
+// default.
+const profileTimeout = 2 * time.Minute
 
 // newHTTPServer returns a server that limits for how long callers may keep
 // connections open.
@@ -28,7 +23,7 @@ func newHTTPServer(h http.Handler, c *config.Config, write time.Duration, logger
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: c.HTTPHeaderTimeout,
-		ReadTimeout:       max(readTimeout, c.HTTPHeaderTimeout),
+		ReadTimeout:       c.HTTPReceiveTimeout,
 		WriteTimeout:      write,
 		IdleTimeout:       c.HTTPIdleTimeout,
 		MaxHeaderBytes:    c.HTTPMaxHeader,
@@ -46,12 +41,12 @@ func (s *Service) httpDoors() http.Handler {
 	c, e := s.config, s.app.Engine()
 	refused := refusedPeers(s.metrics, metrics.HTTP, "untrusted", "unknown_path", "token", "host", "web_page")
 	gateways := nginx.New(nginx.Options{
-		Engine: e, Mapping: mappingOptions(c), Presentation: presentation(c),
+		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c),
 		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets,
 		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})
 	api := koala.New(koala.Options{
-		Engine: e, Mapping: mappingOptions(c), Access: koalaAccess(c.KoalaAPI, isLocal(s.listeners.http)),
+		Engine: e, Mapping: s.mappingOptions(), Access: koalaAccess(c.KoalaAPI, isLocal(s.listeners.http)),
 		Token: c.KoalaToken.Reveal(), Hosts: c.KoalaHosts, RedisAway: s.app.Degraded,
 		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})

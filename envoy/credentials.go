@@ -1,0 +1,55 @@
+package envoy
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// meteredCredentials meters connections after their handshake, above TLS.
+type meteredCredentials struct {
+	credentials.TransportCredentials
+	meter  *meter
+	failed func() // called after a failed handshake; may be nil
+}
+
+// meteredInfo carries the connection to the contexts of its calls.
+type meteredInfo struct {
+	credentials.AuthInfo
+	conn *meteredConn
+}
+
+// isComplete reports whether all requests on the connection of a call have arrived. A
+// request that arrives together with the header of its call is metered before the call
+// begins.
+func isComplete(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	info, ok := p.AuthInfo.(meteredInfo)
+	return ok && info.conn.held.Load() == 0
+}
+
+// ServerHandshake does the handshake and returns the metered connection.
+func (m meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := m.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		if isTimeout(err) {
+			m.meter.exceeded(BoundHandshake, raw.RemoteAddr())
+		}
+		if m.failed != nil {
+			m.failed()
+		}
+		return conn, info, err
+	}
+	metered := m.meter.wrap(conn, raw)
+	return metered, meteredInfo{info, metered}, nil
+}
+
+// Clone returns a copy.
+func (m meteredCredentials) Clone() credentials.TransportCredentials {
+	return meteredCredentials{m.TransportCredentials.Clone(), m.meter, m.failed}
+}

@@ -1,0 +1,153 @@
+package service
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// listenerLimit is the maximum number of open connections of a listener, in all and
+// from one address, with the names of the bounds.
+type listenerLimit struct {
+	all     int
+	bound   string
+	peer    int
+	perPeer string
+}
+
+// limitedListener bounds the number of open connections. Above it, the connection that
+// has been silent longest makes room: idle peers cannot keep gateways out.
+type limitedListener struct {
+	net.Listener
+	limit listenerLimit
+	// exceeded is called with the bound for each connection that made room.
+	exceeded func(string, net.Addr)
+
+	mu    sync.Mutex
+	conns map[*limitedConn]struct{}
+	peers map[netip.Prefix]int // open connections
+}
+
+func newLimitedListener(l net.Listener, limit listenerLimit, exceeded func(string, net.Addr)) *limitedListener {
+	return &limitedListener{
+		Listener: l, limit: limit, exceeded: exceeded,
+		conns: make(map[*limitedConn]struct{}), peers: make(map[netip.Prefix]int),
+	}
+}
+
+// Accept returns the next connection.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		if isOutOfFiles(err) {
+			l.closeSilent(l.limit.bound, func(*limitedConn) bool { return true }) // the server tries again
+		}
+		return nil, err
+	}
+	c := &limitedConn{Conn: conn, listener: l, peer: networkOf(conn.RemoteAddr())}
+	c.heard.Store(time.Now().UnixNano())
+	l.makeRoom(c.peer)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns[c] = struct{}{}
+	if c.peer.IsValid() {
+		l.peers[c.peer]++
+	}
+	return c, nil
+}
+
+// open returns the number of open connections.
+func (l *limitedListener) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
+// networkOf returns what the connections of a peer are counted by: its IPv4 address, or
+// the /64 of its IPv6 address, which one machine usually has for itself. It is invalid
+// for a Unix socket, whose peers have no address.
+func networkOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	address, bits := tcp.AddrPort().Addr().Unmap(), 64
+	if address.Is4() {
+		bits = 32
+	}
+	network, err := address.WithZone("").Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
+}
+
+// isOutOfFiles reports whether the process or the system has no free descriptor.
+func isOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// makeRoom closes a connection if there is no room for another one of the peer.
+func (l *limitedListener) makeRoom(peer netip.Prefix) {
+	l.mu.Lock()
+	all, same := len(l.conns), l.peers[peer]
+	l.mu.Unlock()
+	switch {
+	case same >= l.limit.peer:
+		l.closeSilent(l.limit.perPeer, func(c *limitedConn) bool { return c.peer == peer })
+	case all >= l.limit.all:
+		l.closeSilent(l.limit.bound, func(*limitedConn) bool { return true })
+	}
+}
+
+// closeSilent closes the connection that has been silent longest of those that may be
+// closed, and reports the bound.
+func (l *limitedListener) closeSilent(bound string, may func(*limitedConn) bool) {
+	l.mu.Lock()
+	var silent *limitedConn
+	for c := range l.conns {
+		if may(c) && (silent == nil || c.heard.Load() < silent.heard.Load()) {
+			silent = c
+		}
+	}
+	l.mu.Unlock()
+	if silent != nil {
+		l.exceeded(bound, silent.RemoteAddr())
+		_ = silent.Close() // its server closes it again
+	}
+}
+
+// limitedConn is a connection of a limitedListener.
+type limitedConn struct {
+	net.Conn
+	listener *limitedListener
+	peer     netip.Prefix
+	heard    atomic.Int64 // when the peer last sent anything, in Unix nanoseconds
+}
+
+// Read reads what the peer has sent.
+func (c *limitedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close closes the connection, which no longer counts.
+func (c *limitedConn) Close() error {
+	l := c.listener
+	l.mu.Lock()
+	if _, isOpen := l.conns[c]; isOpen {
+		delete(l.conns, c)
+		if l.peers[c.peer]--; l.peers[c.peer] <= 0 {
+			delete(l.peers, c.peer)
+		}
+	}
+	l.mu.Unlock()
+	return c.Conn.Close()
+}
