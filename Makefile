@@ -6,14 +6,16 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .tools/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 PROMTOOL_VERSION := v0.316.0
 PROMTOOL := .tools/promtool-$(PROMTOOL_VERSION)/promtool
-SCRIPTS  := .ci/run $(wildcard bench/*.sh deploy/*.sh deploy/*/*.sh e2e/*.sh e2e/install/*.sh) deploy/deb/postinst deploy/deb/prerm deploy/deb/postrm
+GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK := .tools/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+SCRIPTS  := $(wildcard .ci/* bench/*.sh deploy/*.sh deploy/*/*.sh e2e/*.sh e2e/install/*.sh) deploy/deb/postinst deploy/deb/prerm deploy/deb/postrm
 
 # Programs in .tools, downloaded because the system's are unsuitable, come first.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/koalagate
@@ -101,6 +103,13 @@ $(PROMTOOL):
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## report known vulnerabilities in code that koalagate calls; needs https://vuln.go.dev or GOVULNDB
+	@.ci/vulncheck $(CURDIR)/$(GOVULNCHECK)
+
+$(GOVULNCHECK):
+	GOBIN=$(CURDIR)/$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 
 .PHONY: tools
 tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or download them into .tools; download Go modules
