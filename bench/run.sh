@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the promised performance and writes it to docs: the service under load,
-# the rule language, and the micro-benchmarks in benchstat format.
+# Measures the promised performance and writes it to docs: the service under load and
+# under attack, the rule language, and the micro-benchmarks in benchstat format.
 #
 #   bench/run.sh [-short]     -short is for development, and writes no reports
 set -euo pipefail
@@ -17,6 +17,8 @@ if [[ ${1:-} == -short ]]; then
 fi
 
 go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
+
+go run ./bench/hostile -o docs/bench-hostile.md
 
 mkdir -p docs/bench
 echo "micro-benchmarks: docs/bench/micro.txt"
