@@ -168,8 +168,12 @@ var callBlock = sync.OnceValue(func() []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/envoy.service.auth.v3.Authorization/Check"},
-		{Name: ":authority", Value: "koalagate"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: "/envoy.service.auth.v3.Authorization/Check"},
+		{Name: ":authority", Value: "koalagate"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
 	} {
 		f.Sensitive = true        // not added to the table of the connection
 		_ = encoder.WriteField(f) // a bytes.Buffer does not fail

@@ -55,7 +55,7 @@ type Config struct {
 	// GRPCMaxHeader is the maximum size of a call's header, in bytes.
 	GRPCMaxHeader uint32 `koanf:"grpc_max_header" validate:"min=4096,max=16777216"`
 	// GRPCHandshakeTimeout is the maximum time for the handshakes of TLS and HTTP/2.
-	GRPCHandshakeTimeout time.Duration `koanf:"grpc_handshake_timeout" validate:"min=100ms,ltefield=DrainTimeout"`
+	GRPCHandshakeTimeout time.Duration `koanf:"grpc_handshake_timeout" validate:"min=100ms,max=1m"`
 	// GRPCPingInterval is the minimum interval between pings of a caller. A
 	// connection that pings more often is closed.
 	GRPCPingInterval time.Duration `koanf:"grpc_ping_interval" validate:"min=100ms,max=1h"`

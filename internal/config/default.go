@@ -13,69 +13,6 @@ func Default() Config {
 		// enough to run often.
 		WatchInterval: 2 * time.Second,
 
-		GRPCAddr: "127.0.0.1:9191",
-		// An Envoy worker otherwise keeps one connection forever.
-		GRPCMaxConnectionAge:      30 * time.Minute,
-		GRPCMaxConnectionAgeGrace: 10 * time.Second,
-		// Each Envoy worker has one: 64 Envoys with 16 workers.
-		GRPCMaxConnections: 1024,
-		// So that one address cannot take the connections of all others: 512
-		// workers behind one address.
-		GRPCMaxConnectionsPerPeer: 512,
-		// An Envoy worker sends all its concurrent calls over one connection,
-		// and queues calls above this number.
-		GRPCMaxStreams: 1024,
-		// Clients must not be able to exceed it, because gateways may let
-		// rejected calls pass. Envoy limits request headers to 60 KiB, sends the
-		// path twice to ext_authz, and may send one header in several
-		// descriptors.
-		GRPCMaxMessage: 512 << 10,
-		// Envoy sends less than 1 kB; gRPC's own default is 16 MiB.
-		GRPCMaxHeader: 64 << 10,
-		// A handshake takes a few round trips. A drain waits for handshakes in
-		// progress, so it is well below DrainTimeout.
-		GRPCHandshakeTimeout: 3 * time.Second,
-		// gRPC's own default, 5 min, would disconnect an Envoy with a common
-		// connection_keepalive.
-		GRPCPingInterval: 5 * time.Second,
-		// Envoy reconnects within a millisecond when it needs to.
-		GRPCIdleTimeout: 5 * time.Minute,
-		// Gateways send a message as a whole.
-		GRPCReceiveTimeout: 5 * time.Second,
-		// 1024 calls of 64 KiB each.
-		GRPCMaxUnfinished: 64 << 20,
-		// With the garbage of the messages the process stays below 300 MB.
-		GRPCMaxUnfinishedTotal: 128 << 20,
-		// An Envoy worker cancels the calls that time out: with all of its 1024
-		// concurrent calls and the usual timeout of 200 ms, 5120 per second. A
-		// flood has ten times as many.
-		GRPCMaxResets: 10_000,
-		// A peer changes its settings when a connection begins, and hardly ever
-		// later.
-		GRPCMaxSettings: 10,
-		// A common number of concurrent calls; an idle worker costs a few kB.
-		GRPCStreamWorkers: 256,
-
-		HTTPAddr:          "127.0.0.1:9981", // Koala's port
-		HTTPHeaderTimeout: 5 * time.Second,
-		// Forms of Koala's API are small.
-		HTTPReceiveTimeout: 10 * time.Second,
-		// Answers fit into the buffers of a connection.
-		HTTPSendTimeout: 10 * time.Second,
-		// Longer than the keepalive of gateways, so that they close first and
-		// never send on a connection that was just closed.
-		HTTPIdleTimeout: 3 * time.Minute,
-		// Gateways without keepalive use one per concurrent request.
-		HTTPMaxConnections: 8192,
-		// So that one address cannot take the connections of all others.
-		HTTPMaxConnectionsPerPeer: 4096,
-		// Gateways limit the headers of clients to less, and add their own.
-		HTTPMaxHeader: 64 << 10,
-		// Loopback and the private ranges, where gateways usually run.
-		TrustedProxies: []string{
-			"127.0.0.0/8", "::1/128",
-			"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7",
-		},
 		MalformedPaths: "refuse",
 		MissingAddress: "refuse",
 		AccelTargets:   []string{"@app"},
@@ -129,8 +66,80 @@ func Default() Config {
 		// Orchestrators kill after ten seconds or more.
 		DrainTimeout: 8 * time.Second,
 	}
+	c.setGRPCDefaults()
+	c.setHTTPDefaults()
 	c.setStoreDefaults()
 	return c
+}
+
+// setGRPCDefaults sets the defaults of the gRPC address.
+func (c *Config) setGRPCDefaults() {
+	c.GRPCAddr = "127.0.0.1:9191"
+	// An Envoy worker otherwise keeps one connection forever.
+	c.GRPCMaxConnectionAge = 30 * time.Minute
+	c.GRPCMaxConnectionAgeGrace = 10 * time.Second
+	// Each Envoy worker has one: 64 Envoys with 16 workers.
+	c.GRPCMaxConnections = 1024
+	// So that one address cannot take the connections of all others: 512
+	// workers behind one address.
+	c.GRPCMaxConnectionsPerPeer = 512
+	// An Envoy worker sends all its concurrent calls over one connection,
+	// and queues calls above this number.
+	c.GRPCMaxStreams = 1024
+	// Clients must not be able to exceed it, because gateways may let
+	// rejected calls pass. Envoy limits request headers to 60 KiB, sends the
+	// path twice to ext_authz, and may send one header in several
+	// descriptors.
+	c.GRPCMaxMessage = 512 << 10
+	// Envoy sends less than 1 kB; gRPC's own default is 16 MiB.
+	c.GRPCMaxHeader = 64 << 10
+	// A handshake takes a few round trips. A drain waits for handshakes in
+	// progress, so it is well below DrainTimeout.
+	c.GRPCHandshakeTimeout = 3 * time.Second
+	// gRPC's own default, 5 min, would disconnect an Envoy with a common
+	// connection_keepalive.
+	c.GRPCPingInterval = 5 * time.Second
+	// Envoy reconnects within a millisecond when it needs to.
+	c.GRPCIdleTimeout = 5 * time.Minute
+	// Gateways send a message as a whole.
+	c.GRPCReceiveTimeout = 5 * time.Second
+	// 1024 calls of 64 KiB each.
+	c.GRPCMaxUnfinished = 64 << 20
+	// With the garbage of the messages the process stays below 300 MB.
+	c.GRPCMaxUnfinishedTotal = 128 << 20
+	// An Envoy worker cancels the calls that time out: with all of its 1024
+	// concurrent calls and the usual timeout of 200 ms, 5120 per second. A
+	// flood has ten times as many.
+	c.GRPCMaxResets = 10_000
+	// A peer changes its settings when a connection begins, and hardly ever
+	// later.
+	c.GRPCMaxSettings = 10
+	// A common number of concurrent calls; an idle worker costs a few kB.
+	c.GRPCStreamWorkers = 256
+}
+
+// setHTTPDefaults sets the defaults of the HTTP address.
+func (c *Config) setHTTPDefaults() {
+	c.HTTPAddr = "127.0.0.1:9981" // Koala's port
+	c.HTTPHeaderTimeout = 5 * time.Second
+	// Forms of Koala's API are small.
+	c.HTTPReceiveTimeout = 10 * time.Second
+	// Answers fit into the buffers of a connection.
+	c.HTTPSendTimeout = 10 * time.Second
+	// Longer than the keepalive of gateways, so that they close first and
+	// never send on a connection that was just closed.
+	c.HTTPIdleTimeout = 3 * time.Minute
+	// Gateways without keepalive use one per concurrent request.
+	c.HTTPMaxConnections = 8192
+	// So that one address cannot take the connections of all others.
+	c.HTTPMaxConnectionsPerPeer = 4096
+	// Gateways limit the headers of clients to less, and add their own.
+	c.HTTPMaxHeader = 64 << 10
+	// Loopback and the private ranges, where gateways usually run.
+	c.TrustedProxies = []string{
+		"127.0.0.0/8", "::1/128",
+		"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7",
+	}
 }
 
 // setStoreDefaults sets the defaults of the stores.
