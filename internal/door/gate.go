@@ -81,5 +81,11 @@ func (g *Gate) warn(q *Question, err error) {
 func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
 	q.call = c
 	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch, q.call.Origin = q.rules, q.Request.Door, q.inputs, &q.scratch, q
-	return g.Engine.Decide(ctx, &q.call)
+	if q.watch == nil || q.watch.Decided == nil {
+		return g.Engine.Decide(ctx, &q.call)
+	}
+	began := time.Now()
+	d, err := g.Engine.Decide(ctx, &q.call)
+	q.watch.Decided(ctx, q, began, d, err)
+	return d, err
 }

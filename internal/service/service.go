@@ -91,6 +91,9 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.onClose(s.decisions.close)
+	if err := s.openTraces(ctx, o.Environ); err != nil {
+		return err
+	}
 	secured, err := loadCertificates(c, s.logger)
 	if err != nil {
 		return err

@@ -1,0 +1,49 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/spans"
+)
+
+// tracesTimeout is the time that the last spans have to reach the collector at the end.
+const tracesTimeout = time.Second
+
+// openTraces exports spans of decisions if the environment names a collector.
+func (s *Service) openTraces(ctx context.Context, environ []string) error {
+	if !spans.Enabled(func(name string) string { return valueOf(environ, name) }) {
+		return nil
+	}
+	exporter, err := spans.Open(ctx, s.version.Version)
+	if err != nil {
+		return err
+	}
+	failed := &loglimit.Warner{Logger: s.logger}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		failed.Warn("spans of decisions could not be sent", "error", err)
+	}))
+	s.watch.Decided = exporter.Decided
+	s.onClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
+		defer cancel()
+		if err := exporter.Close(ctx); err != nil {
+			s.logger.Debug("closing the exporter of spans", "error", err)
+		}
+	})
+	return nil
+}
+
+// valueOf returns the value of a variable of an environment, "" without one.
+func valueOf(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
