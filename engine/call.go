@@ -88,7 +88,8 @@ type Call struct {
 	// request through.
 	Fault error
 	// Now is the time of the decision in ms since the epoch, for replay and
-	// tests. 0 uses the clock of the store.
+	// tests. 0 uses the clock of the store; rules with since and until then go by
+	// the time that its last answer told.
 	Now int64
 	// Patience is the longest time that the caller can wait for its turn. A rule with
 	// wait=SECONDS refuses what would have to wait for longer; with 0, the zero

@@ -23,6 +23,7 @@ type Engine struct {
 
 // settings are the options of an engine whose types belong to this package.
 type settings struct {
+	clock    clock
 	modes    *Modes
 	policies Policies
 	observe  func(*Call, *Decision, error)
@@ -88,6 +89,7 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 	}
 	e.evaluations.New = func() any { return new(evaluation) }
 	e.Swap(rs)
+	e.clock.start()
 	return e
 }
 
@@ -191,6 +193,10 @@ func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision,
 		// memory.
 		*v = evaluation{rules: rs}
 	}
+	timed := rs.Timed() && c.Now == 0
+	if v.now = c.Now; timed {
+		v.now = e.clock.now() // one reading for all inputs
+	}
 	v.door = e.policies[c.Door]
 	err := v.build(c, e.maxRules)
 	if v.tooMany {
@@ -205,6 +211,9 @@ func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision,
 				return nil, ctx.Err()
 			}
 			return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: err}, nil
+		}
+		if timed && !v.answers.Degraded {
+			e.clock.tell(v.answers.Now)
 		}
 	} else {
 		v.answerUncounted()

@@ -16,6 +16,7 @@ type evaluation struct {
 	answers store.Answers
 	inputs  []matchedInput
 	subject []byte           // the subjects of overrides
+	now     int64            // the time at which rules match, in ms since the epoch
 	door    rules.FailPolicy // of the door of the call
 	tooMany bool             // the inputs match too many counting rules
 }
@@ -101,6 +102,7 @@ func (v *evaluation) match(c *Call, i int) error {
 	}
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
+	m.matches.Now = v.now
 	v.rules.Match(in.Params, &m.matches)
 	m.matched = len(m.matches.List) > 0
 	endsAtDirect := c.Op == Take && !in.Refund || c.Op == Browse

@@ -24,6 +24,7 @@ func (p *parser) check(sources []Source) *Set {
 	p.checkResults(set)
 	p.checkRules(set)
 	p.checkRuleNames()
+	p.checkInstants(set)
 	p.checkParams(set)
 	if p.found.count[Error] > 0 {
 		return set

@@ -80,6 +80,8 @@ var (
 	errChoice      = define("E039", "invalid value of a word")
 	errNoRules     = define("E040", "the rule set has no rules")
 	errRuleName    = define("E047", "two rules have the same name")
+	errInstant     = define("E048", "invalid date or time")
+	errNeverActive = define("E049", "until is not after since")
 )
 
 // Errors in a line of [dicts] and [settings].
@@ -160,6 +162,7 @@ var (
 	warnRenumbered  = define("W019", "the number of a rule changed its meaning")
 	warnDerived     = define("W020", "a derived parameter never has this value")
 	warnDictEntry   = define("W021", "a word list entry looks like a mistake")
+	warnOver        = define("W030", "the rule is over")
 	warnNoConstant  = define("W040", "no route sets the parameter to this value")
 	warnRouteDoor   = define("W041", "a route sets an unknown door")
 	warnOmittable   = define("W042", "clients can leave out the only parameter that identifies them")

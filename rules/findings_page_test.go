@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The page about findings, and the parts that are read here: the heading of each code,
@@ -17,7 +18,7 @@ const findingsPage = "../docs/findings.md"
 
 var (
 	codeHeading = regexp.MustCompile(`(?m)^## ([EW]\d{3}): (.*)$`)
-	example     = regexp.MustCompile("(?ms)^```koala ([a-z -]+)\n(.*?)^```$")
+	example     = regexp.MustCompile("(?ms)^```koala ([a-z0-9 -]+)\n(.*?)^```$")
 	exampleFile = regexp.MustCompile(`\(\.\./rules/(testdata/bad/[a-z0-9-]+\.conf)\)`)
 )
 
@@ -123,6 +124,13 @@ func (e exampleText) parse() (*Set, Findings) {
 	}}
 	if strings.Contains(e.options, "no-zone") {
 		o.Timezone = ""
+	}
+	if _, day, ok := strings.Cut(e.options, "now-"); ok {
+		now, err := time.Parse(time.DateOnly, day)
+		o.Now = func() time.Time { return now }
+		if err != nil {
+			o.Now = nil
+		}
 	}
 	return Parse(sources, o)
 }

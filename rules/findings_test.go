@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -14,7 +15,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // parseFile parses a file of testdata. Its word lists are in the same folder, and the
-// prefix of its name may select an option of the service: require-end-, no-zone-.
+// prefix of its name may select an option of the service: require-end-, no-zone-; july-2026-
+// sets the clock.
 func parseFile(t *testing.T, path string) (*Set, Findings) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -43,6 +45,9 @@ func parseFile(t *testing.T, path string) (*Set, Findings) {
 	}
 	if strings.HasPrefix(filepath.Base(path), "no-zone-") {
 		o.Timezone = ""
+	}
+	if strings.HasPrefix(filepath.Base(path), "july-2026-") {
+		o.Now = func() time.Time { return time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC) }
 	}
 	return Parse([]Source{{Name: filepath.Base(path), Text: text}}, o)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestGoodFiles compares realistic files with their meaning in a golden file. They have
@@ -101,6 +102,14 @@ func thresholdsOf(r *Rule) string {
 	}
 	if r.Quiet {
 		words = append(words, "quiet")
+	}
+	for _, bound := range []struct {
+		name string
+		at   int64
+	}{{"since", r.Since}, {"until", r.Until}} {
+		if bound.at != 0 {
+			words = append(words, bound.name+" "+time.UnixMilli(bound.at).UTC().Format(time.RFC3339))
+		}
 	}
 	if r.Name != "" {
 		words = append(words, "name "+r.Name)

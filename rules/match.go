@@ -6,13 +6,14 @@ import "slices"
 const maxCost = 1_000_000_000_000_000
 
 // Match replaces the content of m with all rules that match the request, highest
-// priority first. Nil Params are a request without parameters.
+// priority first. Nil Params are a request without parameters. The time of the request
+// is m.Now.
 func (s *Set) Match(p *Params, m *Matches) {
 	m.read(&s.index, p)
 	m.collect(&s.index)
 	for i := m.next(); i >= 0; i = m.next() {
 		r := &s.index.rules[i]
-		if !r.holds(m.slots) {
+		if !r.holds(m.slots) || !r.rule.ActiveAt(m.Now) {
 			continue
 		}
 		if limits, limited := m.limits(r); limited {

@@ -67,10 +67,10 @@ func TestResultEntries(t *testing.T) {
 	}
 }
 
-func TestZoneOfFilesThenServiceThenKoala(t *testing.T) {
+func TestZoneOfFilesThenServiceThenUTC(t *testing.T) {
 	rule := "[rules]\nrule : [count] [door=+] [time=1; count=1] [result=2; return=1]" + entries
 	for _, c := range []struct{ file, service, zone, stated string }{
-		{"", "", "Asia/Shanghai", ""},
+		{"", "", "UTC", ""},
 		{"", "Europe/Berlin", "Europe/Berlin", ""},
 		{"[settings]\ntimezone : America/Havana\n", "Europe/Berlin", "America/Havana", "America/Havana"},
 		{"[settings]\ntimezone:UTC\n", "", "UTC", "UTC"},

@@ -15,6 +15,8 @@ type ruleDecl struct {
 	returns   span
 	cost      span
 	name      span
+	since     instantDecl
+	until     instantDecl
 	resultNo  int64
 	places    []span // of the conditions
 	listed    []listedDict

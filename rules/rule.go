@@ -85,6 +85,8 @@ type Rule struct {
 	Return     int64        // the rule's own number, unique, 1 … 2 147 483 647
 	Shadow     bool         // counted and reported, but never decides
 	Quiet      bool         // clients do not see the limits
+	Since      int64        // ms since the epoch; the rule matches no earlier request; 0 for none
+	Until      int64        // the same for requests at or after it
 	Name       string       // shown beside or instead of Return; unique, "" for none
 	Fail       FailPolicy
 	Pos        Position // of the rule

@@ -8,9 +8,9 @@ type Source struct {
 	Text []byte
 }
 
-// DefaultTimezone is the time zone if neither the rule files nor Options name one. It
-// is Koala's.
-const DefaultTimezone = "Asia/Shanghai"
+// DefaultTimezone is the time zone if neither the rule files nor Options name one. Koala
+// counts in Asia/Shanghai.
+const DefaultTimezone = "UTC"
 
 // Options are the settings of Parse.
 type Options struct {
@@ -20,6 +20,8 @@ type Options struct {
 	RequireEnd bool
 	// AllowEmpty accepts a rule set without rules.
 	AllowEmpty bool
+	// Now is the clock for the warning about rules that are over; nil omits it.
+	Now func() time.Time
 	// OpenDict loads the word list at path, which a [dicts] line of the file
 	// named source declares. If it is nil, every word list is an error.
 	OpenDict func(source, path string) (*Dict, error)
@@ -42,6 +44,7 @@ type Set struct {
 	Zone     *time.Location // the zone of this set's days; never nil
 	Hash     string         // hex SHA-256 over the sources, the word lists and the tables
 
+	timed bool // a rule has since or until
 	index index
 }
 
@@ -64,7 +67,11 @@ type Match struct {
 // Matches receives the rules that match a request, highest priority first. The zero
 // value is ready to use. Reuse avoids allocations.
 type Matches struct {
-	List   []Match
+	List []Match
+	// Now is the time of the request in ms since the epoch, which Match needs if
+	// the set is Timed. The caller sets it.
+	Now int64
+
 	arena  []byte
 	of     *index  // the index of the slots
 	door   int     // the slot of the parameter door, -1 without one

@@ -23,6 +23,7 @@ func (p *parser) warn(set *Set) {
 	p.warnDays()
 	p.warnUncounted()
 	p.warnQueues()
+	p.warnOver()
 	p.warnRefusals()
 	p.warnUnreachable()
 	p.warnResults()
@@ -42,18 +43,25 @@ func (p *parser) warn(set *Set) {
 // parameters are derived from requests.
 func (p *parser) isForGateways() bool { return p.seen[paramsSection] || p.seen[routesSection] }
 
-// warnDays reports the first rule that counts by calendar days, if neither the files
-// nor the service state a time zone.
+// warnDays reports the first rule that counts by calendar days or has since or until, if
+// neither the files nor the service state a time zone.
 func (p *parser) warnDays() {
 	if p.timezone != "" || p.options.Timezone != "" {
 		return
 	}
 	for _, d := range p.rules {
-		if d.UsesCalendar() {
-			p.reportf(d.at, warnZone, "write timezone : "+DefaultTimezone+", or another zone, under [settings]",
-				"the rule counts by calendar days without a stated time zone, so %s applies", DefaultTimezone)
-			return
+		var what string
+		switch {
+		case d.UsesCalendar():
+			what = "counts by calendar days"
+		case d.isTimed():
+			what = "begins or ends at a local time"
+		default:
+			continue
 		}
+		p.reportf(d.at, warnZone, "write timezone : "+DefaultTimezone+", or another zone, under [settings]",
+			"the rule %s without a stated time zone, so %s applies", what, DefaultTimezone)
+		return
 	}
 }
 

@@ -61,6 +61,8 @@ var outcomes = []ruleWord{
 		name: "return", missing: missingWord{errMissing, "write return=N, a number that no other rule has"},
 		parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.returns, d.Return = w.value, p.number(w, 1, maxReturn) },
 	},
+	{name: "since", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.since = p.instant(w) }},
+	{name: "until", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.until = p.instant(w) }},
 	{name: "shadow", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Shadow = p.choice(w, offOn) == 1 }},
 	{name: "fail", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Fail = failPolicies[p.choice(w, failWords)] }},
 	{name: "name", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.name, d.Name = w.value, p.ruleName(w) }},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ func addRulesFlags(c *cobra.Command, files *reload.Files) {
 
 // addParserFlags adds the flags that change how rule files are parsed.
 func addParserFlags(c *cobra.Command, files *reload.Files) {
+	files.Rules.Now = time.Now
 	f := c.Flags()
 	f.StringVar(&files.DictRoot, "dict-root", "", "base `DIR` for the paths of word lists (default: the folder of the rule file)")
 	f.StringVar(&files.Rules.Timezone, "timezone", "", "time `ZONE` of rule sets that name none (default "+rules.DefaultTimezone+")")

@@ -7,8 +7,8 @@ import "time"
 func Default() Config {
 	c := Config{
 		Rules: []string{},
-		// Koala's time zone, which its rule files assume.
-		Timezone: "Asia/Shanghai",
+		// The same days everywhere; rule files that need another zone state it.
+		Timezone: "UTC",
 		// A fallback for missed notifications of the operating system; cheap
 		// enough to run often.
 		WatchInterval: 2 * time.Second,

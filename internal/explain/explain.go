@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
@@ -16,29 +17,45 @@ import (
 // counter exists before it or after. The error is that of ctx, or reports hits
 // that are out of range.
 func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) {
-	params, origins, err := q.params(set)
-	var refusal *mapping.Refusal
-	if errors.As(err, &refusal) {
-		return &Report{Request: q.request(), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	counters, err := sandbox.Open(set, sandbox.Options{})
 	if err != nil {
 		return nil, err
 	}
-	d, err := counters.Decide(ctx, &engine.Call{
-		Rules: set, Door: "explain", Op: engine.Browse, Now: q.options.Now, Patience: engine.MaxWait,
-		Inputs: []engine.Input{{Params: params, Hits: q.options.Hits, NoHits: q.options.NoHits}},
-	})
+	now := q.options.Now
+	if now == 0 {
+		now = time.Now().UnixMilli()
+	}
+	report, _, err := q.Ask(ctx, set, counters, engine.Browse, now)
 	if err = errors.Join(err, counters.Close(ctx)); err != nil {
 		return nil, err
 	}
-	e := explainer{set: set, params: params, answer: &d.Answers[0]}
+	return report, nil
+}
+
+// Ask carries out an operation of the question with counters, at a time in ms since the
+// epoch, and explains its decision. The decision is nil if the request is refused before
+// any rule. Counters must decide by set. The error is that of ctx, of the counters, or
+// reports hits that are out of range.
+func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, op engine.Op, now int64) (*Report, *engine.Decision, error) {
+	params, origins, err := q.params(set)
+	var refusal *mapping.Refusal
+	if errors.As(err, &refusal) {
+		return &Report{Request: q.request(), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := counters.Decide(ctx, &engine.Call{
+		Rules: set, Door: "explain", Op: op, Now: now, Patience: engine.MaxWait,
+		Inputs: []engine.Input{{Params: params, Hits: q.options.Hits, NoHits: q.options.NoHits}},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	e := explainer{set: set, params: params, answer: &d.Answers[0], now: now}
 	return &Report{
 		Request: q.request(), Params: listParams(params, origins), Rules: e.rules(), Decision: e.decision(d), Absent: absent(set, params),
-	}, nil
+	}, d, nil
 }
 
 // request returns the request of the report, nil for rule parameters.
@@ -79,11 +96,12 @@ type explainer struct {
 	set    *rules.Set
 	params *rules.Params
 	answer *engine.Answer
+	now    int64 // ms since the epoch
 }
 
 // rules explains all rules in the order in which they are tried.
 func (e *explainer) rules() []Rule {
-	var matches rules.Matches
+	matches := rules.Matches{Now: e.now}
 	e.set.Match(e.params, &matches)
 	list := make([]Rule, 0, len(e.set.Rules))
 	next, decided := 0, false
@@ -98,7 +116,7 @@ func (e *explainer) rules() []Rule {
 			decided = decided || r == e.answer.Decider
 			next++
 		} else {
-			x.Outcome = NotMet
+			x.Outcome, x.Inactive = NotMet, e.inactive(r)
 			e.explainConditions(&x, r)
 		}
 		x.Thresholds = e.thresholds(r)
@@ -117,6 +135,18 @@ func (e *explainer) thresholds(r *rules.Rule) []Threshold {
 		})
 	}
 	return list
+}
+
+// inactive returns when a rule is active, "" if it is now.
+func (e *explainer) inactive(r *rules.Rule) string {
+	const layout = "2006-01-02 15:04:05 MST"
+	switch {
+	case r.ActiveAt(e.now):
+		return ""
+	case r.Until != 0 && e.now >= r.Until:
+		return "active until " + time.UnixMilli(r.Until).In(e.set.Zone).Format(layout)
+	}
+	return "active from " + time.UnixMilli(r.Since).In(e.set.Zone).Format(layout)
 }
 
 // explainConditions lists the conditions of r that fail, and counts the others.

@@ -44,5 +44,8 @@ func selectRules(all []Rule) (shown []Rule, omitted int) {
 	return shown, omitted
 }
 
-// isNear reports whether exactly one condition fails and another one holds.
-func (r *Rule) isNear() bool { return len(r.Failed) == 1 && r.holding > 0 }
+// isNear reports whether exactly one condition fails and another one holds, or all hold
+// and the rule is not active.
+func (r *Rule) isNear() bool {
+	return len(r.Failed) == 1 && r.holding > 0 || len(r.Failed) == 0 && r.Inactive != ""
+}

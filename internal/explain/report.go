@@ -44,7 +44,7 @@ type Refusal struct {
 
 // The outcomes of a rule.
 const (
-	NotMet     = "not met"     // a condition fails
+	NotMet     = "not met"     // a condition fails, or the rule is not active
 	Decides    = "decides"     // its result is the answer
 	Passes     = "passes"      // within its limit
 	Shadow     = "shadow"      // it never decides
@@ -62,6 +62,7 @@ type Rule struct {
 	Outcome    string      `json:"outcome"`
 	Thresholds []Threshold `json:"thresholds,omitempty"`  // those that depend on the request
 	Failed     []Condition `json:"failed,omitempty"`      // the conditions that fail
+	Inactive   string      `json:"inactive,omitempty"`    // when the rule is active, if it is not at the time of the request
 	CountedFor []Param     `json:"counted_for,omitempty"` // the identity that it counts; none if all requests share one counter
 	Cost       int64       `json:"cost"`                  // the weight of a hit; 0 for a rule that is not met
 	Result     int         `json:"result"`

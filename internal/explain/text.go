@@ -78,10 +78,7 @@ func writeParams(w io.Writer, params, absent []Param) {
 // ruleText explains a rule in one line.
 func ruleText(r *Rule) string {
 	if r.Outcome == NotMet {
-		if len(r.Failed) == 0 { // its conditions hold
-			return "not met: unlimited" + thresholdsText(r.Thresholds)
-		}
-		return "not met: " + failedText(r.Failed)
+		return "not met: " + unmetText(r)
 	}
 	text := "met, " + r.Limit + thresholdsText(r.Thresholds)
 	if r.Method != rules.Direct.String() {
@@ -134,6 +131,19 @@ func (t *Threshold) origin() string {
 		return fmt.Sprintf("after else: the cell %s.%s of row %s, line %d, is empty", t.Table, t.Column, display.Value(t.Key), t.Line)
 	}
 	return fmt.Sprintf("from %s.%s of row %s, line %d", t.Table, t.Column, display.Value(t.Key), t.Line)
+}
+
+// unmetText returns why a rule is not met.
+func unmetText(r *Rule) string {
+	switch {
+	case r.Inactive == "" && len(r.Failed) == 0: // its conditions hold
+		return "unlimited" + thresholdsText(r.Thresholds)
+	case r.Inactive == "":
+		return failedText(r.Failed)
+	case len(r.Failed) == 0:
+		return r.Inactive
+	}
+	return r.Inactive + "; " + failedText(r.Failed)
 }
 
 // failedText lists conditions that fail.

@@ -65,6 +65,7 @@ func (s *Summary) Add(c *engine.Call, d *engine.Decision) {
 	default: // the other operations have no verdict
 		r.Undecided++
 	}
+	s.matches.Now = c.Now
 	for i := range d.Answers {
 		s.addSet(c.Op, &c.Inputs[i], &d.Answers[i])
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
@@ -44,8 +45,17 @@ func storeOf(c *config.Config) string {
 func ruleFiles(c *config.Config) reload.Files {
 	return reload.Files{
 		Paths: c.Rules, DictRoot: c.DictRoot,
-		Rules: rules.Options{Timezone: c.Timezone, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
+		Rules: rules.Options{Timezone: statedZone(c.Timezone), Now: time.Now, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
 	}
+}
+
+// statedZone returns the configured time zone. The default counts as none, so that rules
+// that depend on the zone and do not state it get a warning.
+func statedZone(zone string) string {
+	if zone == rules.DefaultTimezone {
+		return ""
+	}
+	return zone
 }
 
 // failPolicies returns the configured policies of doors while Redis is unavailable.
