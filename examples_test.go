@@ -3,11 +3,13 @@ package koalagate_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/ruletest"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -30,6 +32,36 @@ func TestExamplesHaveNoFindings(t *testing.T) {
 		laid, _ := rules.Format(rules.Source{Name: path, Text: text})
 		if diff := cmp.Diff(string(text), string(laid)); diff != "" {
 			t.Errorf("%s is not in the canonical layout; run `koalagate fmt --write examples`:\n%s", path, diff)
+		}
+	}
+}
+
+// Every example has unit tests, which pass.
+func TestExamplesPassTheirTests(t *testing.T) {
+	files, err := filepath.Glob("examples/*.conf")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, path := range files {
+		path = strings.TrimSuffix(path, ".conf") + "_test.yaml"
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		cases, err := ruletest.Parse(path, text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		result, err := cases.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Failed() > 0 {
+			var report strings.Builder
+			result.WriteText(&report)
+			t.Error(report.String())
 		}
 	}
 }

@@ -34,7 +34,8 @@ func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) 
 
 // Ask carries out an operation of the question with counters, at a time in ms since the
 // epoch, and explains its decision. The decision is nil if the request is refused before
-// any rule. Counters must decide by set. The error is that of ctx, of the counters, or
+// any rule, and that of the report is nil for operations that decide nothing. Counters
+// must decide by set. The error is that of ctx, of the counters, or
 // reports hits that are out of range.
 func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, op engine.Op, now int64) (*Report, *engine.Decision, error) {
 	params, origins, err := q.params(set)
@@ -53,9 +54,11 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 		return nil, nil, err
 	}
 	e := explainer{set: set, params: params, answer: &d.Answers[0], now: now}
-	return &Report{
-		Request: q.request(), Params: listParams(params, origins), Rules: e.rules(), Decision: e.decision(d), Absent: absent(set, params),
-	}, d, nil
+	report := &Report{Request: q.request(), Params: listParams(params, origins), Rules: e.rules(), Absent: absent(set, params), Counted: op == engine.Take}
+	if e.answer.Result != nil { // else the operation decides nothing
+		report.Decision = e.decision(d)
+	}
+	return report, d, nil
 }
 
 // request returns the request of the report, nil for rule parameters.

@@ -19,6 +19,9 @@ type Report struct {
 	// Absent lists the parameters that [params] declares and the request lacks;
 	// From has the sources that were tried.
 	Absent []Param `json:"-"`
+
+	// Counted reports that the request was counted before it was explained.
+	Counted bool `json:"-"`
 }
 
 // Request identifies the explained request.
@@ -105,7 +108,7 @@ type Decision struct {
 	Nearest *Quota `json:"nearest,omitempty"` // of the rules that pass, the one nearest to its limit
 }
 
-// Quota is the state of a rule before the request.
+// Quota is the state of a rule before the request, or after it if Ask counted it.
 type Quota struct {
 	Return    int64  `json:"return"`
 	Name      string `json:"name,omitempty"` // of the rule

@@ -43,7 +43,9 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) {
 	if omitted > 0 {
 		fmt.Fprintln(w, paint.Paint(display.Faint, fmt.Sprintf("%d more rules are not met; --all explains each", omitted)))
 	}
-	writeDecision(w, r.Decision, paint)
+	if r.Decision != nil {
+		r.writeDecision(w, paint)
+	}
 }
 
 func paintOutcome(paint display.Painter, outcome, text string) string {
@@ -167,7 +169,8 @@ func identityText(identity []Param) string {
 	return display.Identity(values)
 }
 
-func writeDecision(w io.Writer, d *Decision, paint display.Painter) {
+func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
+	d := r.Decision
 	fmt.Fprintf(w, "verdict: %s, result %d", paintVerdict(paint, d.Verdict), d.Result)
 	if d.Reason != "" {
 		fmt.Fprintf(w, " %q", d.Reason)
@@ -185,6 +188,10 @@ func writeDecision(w io.Writer, d *Decision, paint display.Painter) {
 	}
 	fmt.Fprintln(w)
 	if n := d.Nearest; n != nil {
-		fmt.Fprintf(w, "nearest to its limit: rule %s, with %d of %d left before this request\n", rules.Label(n.Return, n.Name), n.Remaining, n.Limit)
+		when := "before"
+		if r.Counted {
+			when = "after"
+		}
+		fmt.Fprintf(w, "nearest to its limit: rule %s, with %d of %d left %s this request\n", rules.Label(n.Return, n.Name), n.Remaining, n.Limit, when)
 	}
 }
