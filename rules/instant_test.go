@@ -40,11 +40,11 @@ func TestInstantsInZones(t *testing.T) {
 // timedSet returns a set of direct rules with these conditions and outcome words.
 func timedSet(t testing.TB, rules ...[2]string) (*Set, Findings) {
 	t.Helper()
-	text := "[rules]\n"
+	text := []byte("[rules]\n")
 	for i, r := range rules {
-		text += fmt.Sprintf("rule : [direct] [%s] [] [result=2; return=%d%s]\n", r[0], i+1, r[1])
+		text = fmt.Appendf(text, "rule : [direct] [%s] [] [result=2; return=%d%s]\n", r[0], i+1, r[1])
 	}
-	set, findings := Parse([]Source{{"rules.conf", []byte(text + entries)}}, Options{Timezone: "UTC"})
+	set, findings := Parse([]Source{{"rules.conf", append(text, entries...)}}, Options{Timezone: "UTC"})
 	if set == nil {
 		t.Fatal(findings)
 	}

@@ -126,11 +126,8 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		return true
 	case c.form == formPresent:
 		return b.form != formAbsent
-	case c.form == formDict && b.form == formDict && c.Negated == b.Negated:
-		if c.Negated {
-			return containsAll(b.dicts, c.dicts)
-		}
-		return containsAll(c.dicts, b.dicts)
+	case c.form == formDict && b.form == formDict:
+		return c.listsImpliedBy(b)
 	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 100:
 		return false
 	}
@@ -153,6 +150,17 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		}
 	}
 	return true
+}
+
+// listsImpliedBy is impliedBy for two conditions on word lists.
+func (c *Condition) listsImpliedBy(b *Condition) bool {
+	switch {
+	case c.Negated != b.Negated:
+		return false
+	case c.Negated:
+		return containsAll(b.dicts, c.dicts)
+	}
+	return containsAll(c.dicts, b.dicts)
 }
 
 // containsAll reports whether all has every word list of some.

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -153,7 +151,7 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 		return s, err
 	}
 	if op != "" {
-		known := false
+		var known bool
 		if s.Op, known = operations[op]; !known {
 			return s, r.errorf(n, "unknown op %q; want take, browse, update or refund", op)
 		}
@@ -243,86 +241,4 @@ func (r *fileReader) metadata(to *explain.Metadata) field {
 			return err
 		})
 	}
-}
-
-// expectations reads what is expected of an answer: a verdict, or fields.
-func (r *fileReader) expectations(n *yaml.Node) ([]Want, error) {
-	var wants []Want
-	add := func(n *yaml.Node, field, value string) { wants = append(wants, Want{n.Line, field, value}) }
-	verdict := func(n *yaml.Node) error {
-		if !slices.Contains([]string{"allow", "deny", "challenge"}, n.Value) {
-			return r.errorf(n, "unknown verdict %q; want allow, deny or challenge", n.Value)
-		}
-		add(n, "verdict", n.Value)
-		return nil
-	}
-	if n.Kind == yaml.ScalarNode {
-		return wants, errors.Join(verdict(n), nil)
-	}
-	number := func(name string) field {
-		return func(n *yaml.Node) error {
-			var v int64
-			if n.Value == none {
-				add(n, name, none)
-				return nil
-			}
-			err := r.number(&v, 0, math.MaxInt64)(n)
-			add(n, name, strconv.FormatInt(v, 10))
-			return err
-		}
-	}
-	span := func(name string) field {
-		return func(n *yaml.Node) error {
-			d, err := time.ParseDuration(n.Value)
-			switch {
-			case n.Value == none:
-				add(n, name, none)
-			case err != nil:
-				return r.errorf(n, "invalid %s %q; want a time with a unit such as 30s, or none", name, n.Value)
-			default:
-				add(n, name, d.String())
-			}
-			return nil
-		}
-	}
-	named := func(prefix string) field {
-		return func(n *yaml.Node) error {
-			return r.pairs(n, "expected values", func(key, value *yaml.Node) error {
-				text := absent
-				if !isNull(value) {
-					if err := r.text(&text)(value); err != nil {
-						return err
-					}
-				}
-				add(key, prefix+key.Value, text)
-				return nil
-			})
-		}
-	}
-	err := r.object(n, "expect", map[string]field{
-		"verdict": verdict, "result": number("result"), "status": number("status"), "limit": number("limit"),
-		"remaining": number("remaining"), "reset": span("reset"), "retry": span("retry"),
-		"headers": named(headerField), "params": named(paramField),
-		"rule": func(n *yaml.Node) error {
-			var text string
-			err := r.text(&text)(n)
-			add(n, "rule", text)
-			return err
-		},
-		"shadow": func(n *yaml.Node) error {
-			list := []string{}
-			err := r.texts(&list, "rules")(n)
-			add(n, "shadow", listOr(list))
-			return err
-		},
-	})
-	return wants, err
-}
-
-// listOr returns a list in one text, none if it is empty.
-func listOr(list []string) string {
-	if len(list) == 0 {
-		return none
-	}
-	return strings.Join(list, ", ")
 }

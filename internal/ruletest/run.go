@@ -63,13 +63,12 @@ func (f *File) Run(ctx context.Context) (*Result, error) {
 	result := &Result{Path: f.Path}
 	files := reload.Files{Paths: f.Rules, DictRoot: f.DictRoot, Rules: rules.Options{Timezone: f.Timezone}}
 	set, findings, err := files.Load()
-	switch {
-	case err != nil:
+	if err == nil && findings.HasErrors() {
+		err = findings
+	}
+	if err != nil {
 		result.Err = err
-		return result, nil
-	case findings.HasErrors():
-		result.Err = findings
-		return result, nil
+		return result, nil //nolint:nilerr // the error is the result of the file
 	}
 	for i := range f.Cases {
 		c := &f.Cases[i]
