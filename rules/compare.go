@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Changes are the differences between two rule sets.
@@ -97,7 +98,7 @@ func changedParts(before, now *Rule) (what []string) {
 	for i := range comparedFields {
 		f := &comparedFields[i]
 		if was, is := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index); !sameValue(was, is) {
-			what = append(what, fmt.Sprintf("%s %s → %s", strings.ToLower(f.Name), plain(was), plain(is)))
+			what = append(what, fmt.Sprintf("%s %s → %s", strings.ToLower(f.Name), plain(f.Name, was), plain(f.Name, is)))
 		}
 	}
 	if was, is := thresholdTexts(before), thresholdTexts(now); was != is {
@@ -126,7 +127,13 @@ func sameValue(a, b reflect.Value) bool {
 }
 
 // plain returns the text of a field's value.
-func plain(v reflect.Value) string {
+func plain(field string, v reflect.Value) string {
+	if ms, ok := v.Interface().(int64); ok && (field == "Since" || field == "Until") {
+		if ms == 0 {
+			return "none"
+		}
+		return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	}
 	if text := fmt.Sprint(v.Interface()); text != "" {
 		return text
 	}

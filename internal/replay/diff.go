@@ -114,21 +114,23 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 		switch {
 		case was.Verdict == rules.Allow && is.Verdict != rules.Allow:
 			d.result.NewlyRefused++
-			d.new.count(d.refused, &call.Inputs[i], is)
+			d.new.count(d.refused, call.Now, &call.Inputs[i], is)
 		case was.Verdict != rules.Allow && is.Verdict == rules.Allow:
 			d.result.NewlyAllowed++
-			d.old.count(d.allowed, &call.Inputs[i], was)
+			d.old.count(d.allowed, call.Now, &call.Inputs[i], was)
 		}
 	}
 	return nil
 }
 
-// count counts the identity of the rule that refused an input.
-func (s *side) count(to *topIdentities, in *engine.Input, a *engine.Answer) {
+// count counts the identity of the rule that refused an input at a time, in ms since the
+// epoch.
+func (s *side) count(to *topIdentities, now int64, in *engine.Input, a *engine.Answer) {
 	decider := a.Decider
 	if decider == nil && len(a.Refusing) > 0 {
 		decider = a.Refusing[0]
 	}
+	s.matches.Now = now
 	s.set.Match(in.Params, &s.matches)
 	for i := range s.matches.List {
 		if m := &s.matches.List[i]; m.Rule == decider {
