@@ -130,12 +130,14 @@ func (o *Options) hasRedis() bool {
 }
 
 // Allow decides one hit with these parameters, and counts it if it is allowed. It
-// calls Engine with engine.Take at the door Door. Allow returns an error if ctx is
+// calls Engine with engine.Take at the door Door. If a rule with wait=SECONDS makes the
+// hit wait for its turn, Allow returns at the turn; a turn after the deadline of ctx is
+// refused at once. Allow returns an error if ctx is
 // done, if the parameters are invalid, or if g was not returned by Open; the Decision
 // then does not allow the request.
 func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {
 	d, err := g.Engine().Decide(ctx, &engine.Call{
-		Door: Door, Op: engine.Take, Inputs: []engine.Input{{Params: rules.MakeParams(params)}},
+		Door: Door, Op: engine.Take, Patience: engine.MaxWait, Inputs: []engine.Input{{Params: rules.MakeParams(params)}},
 	})
 	if err != nil {
 		return engine.Decision{}, err

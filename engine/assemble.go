@@ -35,10 +35,10 @@ func (v *evaluation) decision(c *Call) *Decision {
 	if d.Unavailable {
 		return d
 	}
-	d.Verdict, d.Wait = rules.Allow, milliseconds(v.answers.Wait)
+	d.Verdict, d.Wait, d.Waiter = rules.Allow, milliseconds(v.answers.Wait), v.waiter()
 	for i := range d.Answers {
 		if verdict := d.Answers[i].Verdict; verdict != rules.Allow {
-			d.Refuser, d.Verdict, d.Wait = i, verdict, 0
+			d.Refuser, d.Verdict, d.Wait, d.Waiter = i, verdict, 0, nil
 			break
 		}
 	}

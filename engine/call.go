@@ -91,10 +91,14 @@ type Call struct {
 	// tests. 0 uses the clock of the store; rules with since and until then go by
 	// the time that its last answer told.
 	Now int64
-	// Patience is the longest time that the caller can wait for its turn. A rule with
-	// wait=SECONDS refuses what would have to wait for longer; with 0, the zero
-	// value, nobody waits.
+	// Patience is the longest time that a Take can wait for its turn: Decide returns at
+	// the turn. A rule with wait=SECONDS refuses a call that would have to wait for
+	// longer, or longer than the deadline of its context. With 0, the zero value, no
+	// call waits.
 	Patience time.Duration
+	// TellWait makes Decide return at once. The caller must then hold the request for
+	// Decision.Wait.
+	TellWait bool
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.
 	Scratch *Scratch

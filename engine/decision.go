@@ -21,9 +21,11 @@ type Decision struct {
 	// epoch. It is 0 if the call touched no counter and set no Now.
 	At int64
 	// Wait is the time until the turn of an allowed call, the longest of its rules
-	// with wait=SECONDS. The answer must be held for as long. It is 0 if the call
-	// is refused, or has its turn at once.
+	// with wait=SECONDS. Decide has held the call for as long, unless Call.TellWait or
+	// Call.Now is set. It is 0 if the call is refused, or has its turn at once.
 	Wait time.Duration
+	// Waiter is the rule behind Wait, nil if that is 0.
+	Waiter *rules.Rule
 	// Degraded is true if the counters are those of this instance because Redis
 	// is unavailable.
 	Degraded bool

@@ -17,6 +17,7 @@ import (
 type Engine struct {
 	settings
 	store       store.Store
+	turns       *turns
 	rules       atomic.Pointer[rules.Set]
 	evaluations sync.Pool
 }
@@ -26,8 +27,11 @@ type settings struct {
 	clock    clock
 	modes    *Modes
 	policies Policies
-	observe  func(*Call, *Decision, error)
-	matched  func(*rules.Set, []rules.Match, *Answer)
+	// maxWaiting is the argument of MaxWaiting; 0 is the default.
+	maxWaiting int
+	limitWaits func(context.Context) WaitLimit
+	observe    func(*Call, *Decision, error)
+	matched    func(*rules.Set, []rules.Match, *Answer)
 	// maxRules is the maximum number of counting rules of a call, and tooMany is
 	// called above it.
 	maxRules int
@@ -81,6 +85,7 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 	if e.store = o.Store; e.store == nil {
 		e.store = memory.New(memory.Options{})
 	}
+	e.turns = newTurns(e.maxWaiting)
 	if e.maxRules < 1 || e.maxRules > store.MaxRules {
 		e.maxRules = store.MaxRules
 	}
@@ -162,7 +167,7 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	}
 	v := e.evaluations.Get().(*evaluation)
 	defer e.evaluations.Put(v)
-	d, err := e.decide(ctx, c, v)
+	d, err := e.decide(ctx, mode, c, v)
 	decided := err == nil && !d.Unavailable && c.Op.decides()
 	if mode == ModeObserve && c.Op.decides() {
 		d, err = observed(c, d, err)
@@ -177,7 +182,7 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	return d, err
 }
 
-func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision, error) {
+func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) (*Decision, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
@@ -193,11 +198,21 @@ func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision,
 		// memory.
 		*v = evaluation{rules: rs}
 	}
-	timed := rs.Timed() && c.Now == 0
+	v.door = e.policies[c.Door]
+	defer v.place.release()
+	d, err := e.evaluate(ctx, c, v)
+	if err == nil && d.Wait > 0 && c.isHeld() && mode == ModeEnforce {
+		return e.hold(ctx, c, v, d)
+	}
+	return d, err
+}
+
+// evaluate has the store carry out the plan of the call, and returns the decision.
+func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decision, error) {
+	timed := v.rules.Timed() && c.Now == 0
 	if v.now = c.Now; timed {
 		v.now = e.clock.now() // one reading for all inputs
 	}
-	v.door = e.policies[c.Door]
 	err := v.build(c, e.maxRules)
 	if v.tooMany {
 		e.tooMany()
@@ -205,6 +220,7 @@ func (e *Engine) decide(ctx context.Context, c *Call, v *evaluation) (*Decision,
 	if err != nil {
 		return nil, err
 	}
+	e.reserve(ctx, c, v)
 	if v.counts() {
 		if err := e.store.Evaluate(ctx, &v.plan, &v.answers); err != nil {
 			if ctx.Err() != nil {

@@ -33,6 +33,14 @@ func newEngine(t testing.TB, lines string, more ...string) *engine.Engine {
 	return engine.New(parse(t, withResults(lines, more...), rules.Options{}), wiring.CountIn(m))
 }
 
+// newEngineWith returns an engine that counts in process, with options.
+func newEngineWith(t testing.TB, lines string, options ...engine.Option) *engine.Engine {
+	t.Helper()
+	m := memory.New(memory.Options{})
+	t.Cleanup(func() { m.Close() })
+	return engine.New(parse(t, withResults(lines), rules.Options{}), append(options, wiring.CountIn(m))...)
+}
+
 // withResults returns a rule file with these rule lines, the usual results, and more
 // results.
 func withResults(lines string, more ...string) string {

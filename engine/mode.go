@@ -115,7 +115,7 @@ func observed(c *Call, d *Decision, err error) (*Decision, error) {
 	case d.Unavailable:
 		return pass(c, ModeObserve, rules.Deny), nil
 	}
-	d.Verdict, d.Refuser, d.Wait = rules.Allow, -1, 0
+	d.Verdict, d.Refuser, d.Wait, d.Waiter = rules.Allow, -1, 0, nil
 	for i := range d.Answers {
 		a := &d.Answers[i]
 		if a.Verdict != rules.Allow {

@@ -19,6 +19,8 @@ type evaluation struct {
 	now     int64            // the time at which rules match, in ms since the epoch
 	door    rules.FailPolicy // of the door of the call
 	tooMany bool             // the inputs match too many counting rules
+	waits   bool             // a rule of the plan has a wait
+	place   place            // in which the call may wait
 }
 
 // matchedInput is one input with the rules that match it.
@@ -54,7 +56,7 @@ const (
 // build builds the plan of the call with at most maxRules counters.
 func (v *evaluation) build(c *Call, maxRules int) error {
 	v.plan.Op, v.plan.Now, v.plan.Zone = storeOps[c.Op], c.Now, v.rules.Zone
-	v.plan.Patience = c.Patience.Milliseconds()
+	v.plan.Patience, v.waits = c.Patience.Milliseconds(), false
 	v.inputs = resize(v.inputs, len(c.Inputs))
 	v.plan.Sets = resize(v.plan.Sets, len(c.Inputs))
 	v.subject, v.tooMany = v.subject[:0], false
@@ -201,6 +203,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		r.Unit, r.From, r.Overdraft, r.Ban, r.Wait = store.Seconds, 0, false, 0, 0
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
+	v.waits = v.waits || r.Wait > 0
 	plan.Rules = append(plan.Rules, r)
 	m.counting = append(m.counting, match.Rule)
 }

@@ -18,6 +18,7 @@ type meter struct {
 	maxResets            float64
 	maxSettings          float64
 	maxHeader            int
+	maxWaits             int64 // calls of a connection that may wait for their turns
 	exceeded             func(Bound, net.Addr)
 
 	held   atomic.Int64 // memory of unfinished requests, in all
@@ -29,7 +30,7 @@ type meter struct {
 func newMeter(o *Options) *meter {
 	return &meter{
 		perConnection: o.MaxUnfinished, total: o.MaxUnfinishedTotal, maxResets: float64(o.MaxResets), maxSettings: float64(o.MaxSettings), maxHeader: int(o.MaxHeaderBytes),
-		exceeded: o.Exceeded, conns: make(map[*meteredConn]struct{}),
+		exceeded: o.Exceeded, maxWaits: int64(max(o.MaxStreams/2, 1)), conns: make(map[*meteredConn]struct{}),
 	}
 }
 
@@ -65,6 +66,7 @@ type meteredConn struct {
 	meter *meter
 	held  atomic.Int64 // memory of unfinished requests
 	close sync.Once
+	waits Waits
 
 	mu         sync.Mutex
 	in, out    frameScanner
@@ -80,6 +82,7 @@ const prefaceBytes = 24
 
 func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
 	c := &meteredConn{Conn: conn, raw: raw, meter: m, in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]int64)}
+	c.waits.most = m.maxWaits
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conns[c] = struct{}{}

@@ -3,6 +3,7 @@ package extauthz
 import (
 	"strings"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/envoyapi"
@@ -28,6 +29,7 @@ func (c *check) fill() {
 		Door: doorname.ExtAuthz, Method: m.method, Path: m.path, Host: m.host, Scheme: m.scheme, Peer: m.peer,
 		Headers: m, Context: m.context, Principal: m.principal, SNI: m.sni,
 	}
+	c.question.Patience = engine.MaxWait // Envoy sends its deadline
 	if len(m.metadata)+len(m.routeMetadata) > 0 {
 		c.question.Request.Metadata = m.lookup
 	}

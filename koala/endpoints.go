@@ -24,8 +24,10 @@ func (c *call) answerEntry(op engine.Op) {
 		c.forbid()
 		return
 	}
-	if d, ok := c.decide(engine.Call{Op: op}); ok {
-		c.body = appendEntry(c.body[:0], &d.Answers[0])
+	// The caller holds its request itself, for the Wait_ms of the reply.
+	c.question.Patience = engine.MaxWait
+	if d, ok := c.decide(engine.Call{Op: op, TellWait: true}); ok {
+		c.body = appendWait(appendEntry(c.body[:0], &d.Answers[0]), d.Wait)
 		c.reply(http.StatusOK, c.body)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
@@ -37,6 +38,15 @@ func appendEntry(b []byte, a *engine.Answer) []byte {
 		return a.Result.AppendEntry(b, a.Result.RetCode)
 	}
 	return a.Result.AppendEntry(b, a.Decider.Return)
+}
+
+// appendWait adds the time until the turn of the call to an entry.
+func appendWait(entry []byte, wait time.Duration) []byte {
+	if wait == 0 {
+		return entry
+	}
+	entry = append(entry[:len(entry)-1], `,"Wait_ms":`...)
+	return append(strconv.AppendInt(entry, wait.Milliseconds(), 10), '}')
 }
 
 // entriesOf returns the list of the entries of all rules that would refuse, or of the

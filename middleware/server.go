@@ -150,7 +150,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 // decide passes a request to the engine. The decision is valid until q is
 // released.
 func (s *server) decide(r *http.Request, q *door.Question) (*engine.Decision, error) {
-	q.Request = requestOf(r)
+	q.Request, q.Patience = requestOf(r), engine.MaxWait
 	if s.Params != nil {
 		q.Request.Context = s.Params(r)
 	}

@@ -3,9 +3,11 @@ package nginx
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -40,15 +42,37 @@ func targetOf(r *http.Request) string {
 // wantsNativeStatus reports whether the URL of a check has the argument _deny=native:
 // a denial at auth-request then has its own status instead of 403.
 func wantsNativeStatus(target string) bool {
+	value, _ := argumentOf(target, "_deny")
+	return value == "native"
+}
+
+// argumentOf returns the first argument of a name in the URL of a check. The argument
+// belongs to the door and is not decoded.
+func argumentOf(target, name string) (value string, found bool) {
 	_, query, _ := strings.Cut(target, "?")
 	for query != "" {
 		var argument string
 		argument, query, _ = strings.Cut(query, "&")
-		if value, found := strings.CutPrefix(argument, "_deny="); found {
-			return value == "native"
+		if key, value, _ := strings.Cut(argument, "="); key == name {
+			return value, true
 		}
 	}
-	return false
+	return "", false
+}
+
+// patienceOf returns the longest time that the gateway of a check waits for the answer:
+// the argument _wait of the check's URL, in seconds. found is false without the
+// argument, or if it is no number of seconds.
+func patienceOf(target string) (patience time.Duration, found bool) {
+	value, found := argumentOf(target, "_wait")
+	if !found {
+		return 0, false
+	}
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(seconds >= 0) { // also NaN
+		return 0, false
+	}
+	return time.Duration(min(seconds, engine.MaxWait.Seconds()) * float64(time.Second)), true
 }
 
 // longAgo is an expired deadline.

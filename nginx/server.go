@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
@@ -42,6 +43,10 @@ type Options struct {
 	// path, with the reason: untrusted or unknown_path. It must return at once, and may
 	// be nil.
 	Refused func(reason string)
+	// ExtAuthzWait is the longest time that Envoy waits for the answer of
+	// /v1/ext-authz, and so the longest wait of a check for its turn. With 0 no check
+	// waits there.
+	ExtAuthzWait time.Duration
 	// Logger receives misconfigurations of gateways, and panics. The default is
 	// slog.Default.
 	Logger *slog.Logger
@@ -53,6 +58,7 @@ type server struct {
 	presentation engine.Presentation
 	trusted      []netip.Prefix
 	accelTargets []string
+	extAuthzWait time.Duration
 	routes       []route
 	refused      func(reason string)
 	logger       *slog.Logger
@@ -77,6 +83,7 @@ func New(o Options) http.Handler {
 		trusted:      o.TrustedProxies,
 		accelTargets: o.AccelTargets,
 		refused:      o.Refused,
+		extAuthzWait: o.ExtAuthzWait,
 		logger:       o.Logger,
 		routes: []route{
 			{path: "/v1/auth-request", door: doorname.AuthRequest},
@@ -119,7 +126,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		q := s.questions.Get()
 		defer s.release(q)
-		a.write(s.decide(r, a.door, target, q))
+		a.write(s.decide(w, r, a.door, target, q))
 	}
 }
 
@@ -136,12 +143,44 @@ func (s *server) doorOf(target string) string {
 }
 
 // decide decides a check at a door. The decision is valid until q is released.
-func (s *server) decide(r *http.Request, name, target string, q *door.Question) (*engine.Decision, error) {
+func (s *server) decide(w http.ResponseWriter, r *http.Request, name, target string, q *door.Question) (*engine.Decision, error) {
 	q.Request = requestOf(r, name, target)
+	if s.gate.Engine.Rules().HasWaits() {
+		q.Patience = s.patience(r, name, target)
+		s.extendDeadlines(w, q.Patience)
+	}
 	d, err := s.gate.Take(r.Context(), q)
 	s.warnMissing(r, name, q.Fault())
 	s.warnQuery(r, name, target)
 	return d, err
+}
+
+// answerTime is the time for the answer after a wait.
+const answerTime = 10 * time.Second
+
+// extendDeadlines lets the connection of a check last until the end of a wait. The
+// server's read deadline would cancel the check, and its write deadline would fail the
+// answer.
+func (s *server) extendDeadlines(w http.ResponseWriter, wait time.Duration) {
+	c, end := http.NewResponseController(w), time.Now().Add(wait+answerTime)
+	if err := errors.Join(c.SetReadDeadline(end), c.SetWriteDeadline(end)); err != nil {
+		s.logger.Debug("the deadlines of a check that may wait were not extended", "error", err)
+	}
+}
+
+// patience returns the longest time that the gateway waits for the answer to a check.
+// Without _wait a check does not wait for its turn: a gateway that gives up before may
+// let the request through. At ext-authz the query of the URL is the client's.
+func (s *server) patience(r *http.Request, name, target string) time.Duration {
+	patience, found := s.extAuthzWait, s.extAuthzWait > 0
+	if name != doorname.ExtAuthzWeb {
+		patience, found = patienceOf(target)
+	}
+	if !found {
+		s.complaints.warn("a check does not wait for its turn, although rules have a wait: its URL has no valid _wait=SECONDS, or ext_authz_wait is not set",
+			"door", name, "peer", r.RemoteAddr, "remedy", "state a time below the gateway's timeout")
+	}
+	return patience
 }
 
 // release returns a question to the pool.

@@ -39,6 +39,7 @@ func (c *call) UnmarshalBinary(request []byte) error { return c.message.read(req
 func (c *call) begin() {
 	c.server.gate.Begin(&c.question, min(max(c.message.count, 1), c.server.maxDescriptors))
 	c.question.Request.Door = doorname.RateLimit
+	c.question.Patience = engine.MaxWait // Envoy sends its deadline
 }
 
 // fill makes a parameter set of each descriptor. It does not use the generated

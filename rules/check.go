@@ -148,6 +148,7 @@ func (p *parser) checkRules(set *Set) {
 	p.numbers, set.Rules = make(map[int64]int32, len(p.rules)), make([]*Rule, len(p.rules))
 	for i, d := range p.rules {
 		set.Rules[i] = d.Rule
+		set.isQueue = set.isQueue || d.Wait > 0
 		if d.Return > 0 {
 			if first, repeated := p.numbers[d.Return]; repeated {
 				p.reportf(d.returns, errReturnTwice, "give it another number, because counters and reports are kept by number", "return=%d is already used at %s", d.Return, p.rules[first].returns.position())

@@ -44,9 +44,13 @@ type Set struct {
 	Zone     *time.Location // the zone of this set's days; never nil
 	Hash     string         // hex SHA-256 over the sources, the word lists and the tables
 
-	timed bool // a rule has since or until
-	index index
+	timed   bool // a rule has since or until
+	isQueue bool // a rule has a wait
+	index   index
 }
+
+// HasWaits reports whether a rule of the set can make a request wait for its turn.
+func (s *Set) HasWaits() bool { return s != nil && s.isQueue }
 
 // Match is a rule that matches a request.
 type Match struct {

@@ -45,6 +45,12 @@ type Options struct {
 	// MaxRules is the maximum number of counting rules that one call may meet, 1 …
 	// 2048; 0 for the default of package engine.
 	MaxRules int
+	// MaxWaiting is the number of calls that may wait for their turns at the same
+	// time; 0 for the default of the engine.
+	MaxWaiting int
+	// LimitWaits returns the limit of a call's connection; see engine.LimitWaits. Nil
+	// limits none.
+	LimitWaits func(context.Context) engine.WaitLimit
 	// Modes are the modes of doors. If it is nil, every door enforces.
 	Modes *engine.Modes
 
@@ -136,7 +142,8 @@ func Open(o Options) (*App, error) {
 		a.setHook(set)
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
-		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules))
+		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules),
+		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits))
 	return a, nil
 }
 

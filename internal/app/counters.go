@@ -169,6 +169,14 @@ func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers
 	return err
 }
 
+// Cancel gives back what a call took that left before its turn.
+func (c *counters) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if canceler, ok := c.store.(store.Canceler); ok {
+		return canceler.Cancel(ctx, p, a)
+	}
+	return nil
+}
+
 // Degraded reports whether the counters are in process because Redis is
 // unavailable.
 func (a *App) Degraded() bool {

@@ -150,6 +150,15 @@ type Config struct {
 	// first is the default, if the gateway names none.
 	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`
 
+	// MaxWaiting is the maximum number of calls that wait for their turns at the same
+	// time, which rules with wait= grant; further calls are refused. One rule gets at
+	// most half of it.
+	MaxWaiting int `koanf:"max_waiting" validate:"min=1,max=1000000"`
+	// ExtAuthzWait is the longest time that a check at /v1/ext-authz waits for its
+	// turn; set it below the timeout of Envoy's http_service. 0s: no check waits.
+	// Other checks over HTTP state it themselves: _wait=SECONDS in their URLs.
+	ExtAuthzWait time.Duration `koanf:"ext_authz_wait" validate:"min=0s,max=1m"`
+
 	// Modes are the initial modes of doors, as door=mode: observe or off, or
 	// enforce, the default. They can be changed later at the admin address.
 	Modes []string `koanf:"modes" validate:"dive,mode"`

@@ -26,6 +26,9 @@ func Default() Config {
 		// A step with as many counters takes Redis several milliseconds.
 		MaxRules: 2048,
 
+		// About 100 MB of calls and their goroutines.
+		MaxWaiting: 10_000,
+
 		Modes: []string{}, // every door enforces
 
 		Headers: "both",

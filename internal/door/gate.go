@@ -81,6 +81,7 @@ func (g *Gate) warn(q *Question, err error) {
 func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
 	q.call = c
 	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch, q.call.Origin = q.rules, q.Request.Door, q.inputs, &q.scratch, q
+	q.call.Patience = q.Patience
 	if q.watch == nil || q.watch.Decided == nil {
 		return g.Engine.Decide(ctx, &q.call)
 	}

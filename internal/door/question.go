@@ -27,6 +27,9 @@ import (
 type Question struct {
 	// Request is the request as it arrived, set by the door before Gate.Map.
 	Request mapping.Request
+	// Patience is the longest time that the caller can wait for its turn, in addition
+	// to the deadline of its context, as engine.Call.Patience. The door sets it.
+	Patience time.Duration
 	// Metadata is that of the gateway's own call, such as gRPC metadata; nil for none.
 	Metadata mapping.Headers
 

@@ -44,6 +44,7 @@ type Metrics struct {
 	perRule   *ruleCollector
 	servers   *servers
 	trips     *trips
+	waits     *prometheus.HistogramVec
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
@@ -94,7 +95,12 @@ func New(b Build) *Metrics {
 			Help:    "Lateness of the timers of this process while it uses Redis, measured every 2 ms: several milliseconds mean that it is short of CPU.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
 		}),
-		evicted:    prometheus.NewCounter(opts("redis_evicted_keys_total", "Keys that Redis evicted, which may be counters: their limits started from zero. Every instance counts them all.")),
+		evicted: prometheus.NewCounter(opts("redis_evicted_keys_total", "Keys that Redis evicted, which may be counters: their limits started from zero. Every instance counts them all.")),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "wait_seconds",
+			Help:    "Time until the turn of an admitted call, by the number of the rule with wait= that made it wait.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"rule"}),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
@@ -109,7 +115,7 @@ func New(b Build) *Metrics {
 		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.modes, m.bounds,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.modes, m.bounds,
 		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -119,6 +125,17 @@ func New(b Build) *Metrics {
 		m.reloads.WithLabelValues(outcome) // export both from the start
 	}
 	return m
+}
+
+// WatchWaiting registers the number of calls that wait for their turns.
+func (m *Metrics) WatchWaiting(waiting func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(gauge("waiting_calls", "Calls that wait for their turns, by rules with wait=."),
+		func() float64 { return float64(waiting()) }))
+}
+
+// Waited records that a rule made an admitted call wait for its turn.
+func (m *Metrics) Waited(rule int64, wait time.Duration) {
+	m.waits.WithLabelValues(strconv.FormatInt(rule, 10)).Observe(wait.Seconds())
 }
 
 // The outcomes of a load.

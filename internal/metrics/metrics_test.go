@@ -75,6 +75,19 @@ func TestEventsAreExported(t *testing.T) {
 	}
 }
 
+func TestWaitsAreExported(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	m.WatchWaiting(func() int { return 3 })
+	m.Waited(7, 200*time.Millisecond)
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for _, want := range []string{"koalagate_waiting_calls 3\n", `koalagate_wait_seconds_sum{rule="7"} 0.2`} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("the metrics have no %q", want)
+		}
+	}
+}
+
 func TestEveryMetricHasHelp(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	m.Decided("koala", "allow")

@@ -37,6 +37,9 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *deci
 		if d.Degraded {
 			m.Rescued()
 		}
+		if d.Waiter != nil {
+			m.Waited(d.Waiter.Return, d.Wait)
+		}
 		for i := range d.Answers {
 			observeAnswer(m, &d.Answers[i])
 		}

@@ -104,11 +104,16 @@ func (s *Service) wait(stop, hangup <-chan os.Signal, ended <-chan error) error 
 	}
 }
 
+// drainMargin is the time before the end of a drain in which no call has its turn.
+const drainMargin = 200 * time.Millisecond
+
 // drain announces the end to callers, waits until they have noticed, completes the
 // calls in progress and cuts off the rest.
 func (s *Service) drain(ctx context.Context) {
 	s.draining.Store(true)
 	s.notify(systemd.Stopping)
+	// Answers to calls that wait until the end would come too late.
+	s.app.Engine().Drain(time.Now().Add(s.config.DrainTimeout - drainMargin))
 	ctx, cancel := context.WithTimeout(ctx, s.config.DrainTimeout)
 	defer cancel()
 	var doors sync.WaitGroup

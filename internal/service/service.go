@@ -120,6 +120,7 @@ func (s *Service) openApp() error {
 	o := app.Options{
 		Files: ruleFiles(c), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
+		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
 			Rules:        observeRules(m),
@@ -151,6 +152,7 @@ func (s *Service) openApp() error {
 		}
 	})
 	m.WatchMemory(opened.Identities, opened.Shared)
+	m.WatchWaiting(opened.Engine().Waiting)
 	if c.Redis != "" {
 		watchRedis(m, opened)
 	}
@@ -222,6 +224,14 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
 	}).Register(front)
 	return front
+}
+
+// waitLimit returns the limit of the connection of a call at the gRPC address.
+func waitLimit(ctx context.Context) engine.WaitLimit {
+	if waits := envoy.WaitsOf(ctx); waits != nil {
+		return waits
+	}
+	return nil
 }
 
 // adminPages returns the handler of the admin address.

@@ -42,7 +42,7 @@ func (s *Service) httpDoors() http.Handler {
 	refused := refusedPeers(s.metrics, metrics.HTTP, "untrusted", "unknown_path", "token", "host", "web_page")
 	gateways := nginx.New(nginx.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c),
-		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets,
+		TrustedProxies: prefixes(c.TrustedProxies), AccelTargets: c.AccelTargets, ExtAuthzWait: c.ExtAuthzWait,
 		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})
 	api := koala.New(koala.Options{
