@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,6 +19,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
+// errMaskedTrace is the error of a trace by which rules cannot be compared.
+var errMaskedTrace = errors.New("cannot compare by the trace: it masks values that rules compare")
+
 func (p *program) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD NEW [TRACE…]",
@@ -31,12 +35,7 @@ func (p *program) diffCommand() *cobra.Command {
 		Example: "  koalagate diff /etc/koalagate/rules.conf new.conf\n" +
 			"  koalagate diff old.conf new.conf decisions.jsonl decisions-1.jsonl.gz\n" +
 			"  zcat decisions-*.gz | koalagate diff old/ new/ -",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return fmt.Errorf("got %d rule sets; want the old and the new one", len(args))
-			}
-			return nil
-		},
+		Args: twoRuleSets,
 	}
 	var files reload.Files
 	top := 100
@@ -69,7 +68,7 @@ func (p *program) diffCommand() *cobra.Command {
 			case err != nil:
 				return trouble{err}
 			case masked > 0:
-				return trouble{fmt.Errorf("cannot compare by the trace: it masks values that rules compare")}
+				return trouble{errMaskedTrace}
 			}
 			p.printDifference(d, top)
 			isSame = isSame && d.NewlyRefused+d.NewlyAllowed == 0
@@ -80,6 +79,14 @@ func (p *program) diffCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// twoRuleSets rejects a command line without two rule sets.
+func twoRuleSets(_ *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("got %d rule sets; want the old and the new one", len(args))
+	}
+	return nil
 }
 
 // loadSide reads one of the two rule sets. An error is trouble.

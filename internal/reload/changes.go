@@ -147,9 +147,9 @@ func (c *Changes) String() string {
 
 // listed returns rules, and how many of n rules are not among them.
 func listed(list []ChangedRule, n int) string {
-	texts := make([]string, len(list))
-	for i, r := range list {
-		texts[i] = r.String()
+	texts := make([]string, 0, len(list)+1)
+	for _, r := range list {
+		texts = append(texts, r.String())
 	}
 	if n > len(list) {
 		texts = append(texts, fmt.Sprintf("and %d more", n-len(list)))

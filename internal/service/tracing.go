@@ -28,7 +28,7 @@ func (s *Service) openTraces(ctx context.Context, environ []string) error {
 		failed.Warn("spans of decisions could not be sent", "error", err)
 	}))
 	s.watch.Decided = exporter.Decided
-	s.onClose(func() {
+	s.onClose(func() { //nolint:contextcheck // the context of Open has ended by then
 		ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
 		defer cancel()
 		if err := exporter.Close(ctx); err != nil {

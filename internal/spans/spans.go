@@ -42,7 +42,7 @@ func Enabled(lookup func(string) string) bool {
 // Open returns an exporter that the OTEL_* variables of the environment configure. It
 // does not wait for the collector. The caller must close it.
 func Open(ctx context.Context, version string) (*Exporter, error) {
-	client := sdktrace.SpanExporter(nil)
+	var client sdktrace.SpanExporter
 	var err error
 	switch protocol := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") + os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"); {
 	case strings.HasPrefix(protocol, "grpc"):

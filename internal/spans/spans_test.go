@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -115,11 +116,11 @@ func TestDecisionsAreSpans(t *testing.T) {
 			text := value.GetStringValue()
 			switch {
 			case strings.HasSuffix(a.GetKey(), ".rule"):
-				text = fmt.Sprint(value.GetIntValue())
+				text = strconv.FormatInt(value.GetIntValue(), 10)
 			case strings.HasSuffix(a.GetKey(), "_seconds"):
 				text = fmt.Sprint(value.GetDoubleValue())
 			case strings.HasSuffix(a.GetKey(), ".degraded"):
-				text = fmt.Sprint(value.GetBoolValue())
+				text = strconv.FormatBool(value.GetBoolValue())
 			}
 			got = append(got, a.GetKey()+"="+text)
 		}
