@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/e2e"
 )
@@ -135,6 +136,23 @@ var exampleTests = map[string]func(*scene){
 		wantStatus(s.T, 401, "GET", s.envoy.URL+"/api/things", "X-Api-Key: invented")
 		wantStatus(s.T, 401, "GET", s.nginx.URL+"/api/things", "X-Api-Key: invented")
 	},
+	"api-plans.conf": func(s *scene) {
+		avoidMinuteEnd()
+		s.take("tenant=suspended", "10")
+		for range 70 { // more than a tenant without a row has
+			s.take("tenant=internal", "0")
+		}
+		for range 60 {
+			s.take("tenant=new", "0")
+		}
+		s.take("tenant=new", "10")
+		for range 10 { // without a tenant the address counts
+			wantStatus(s.T, 200, "GET", s.envoy.URL+"/")
+			wantStatus(s.T, 200, "GET", s.nginx.URL+"/")
+		}
+		wantStatus(s.T, 429, "GET", s.envoy.URL+"/")
+		wantStatus(s.T, 429, "GET", s.nginx.URL+"/")
+	},
 	"black-and-white-lists.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			r := wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")
@@ -156,6 +174,14 @@ var exampleTests = map[string]func(*scene){
 			s.take("ip=10.1.2.3", "0")
 		}
 	},
+}
+
+// avoidMinuteEnd waits for the next minute if the current one ends soon: counters of
+// calendar minutes would start from zero during a test.
+func avoidMinuteEnd() {
+	if second := time.Now().Second(); second >= 40 {
+		time.Sleep(time.Duration(61-second) * time.Second)
+	}
 }
 
 func TestExamples(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/e2e"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // fixture is the stage of one test. All its programs stop when the test ends.
@@ -258,11 +257,10 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 // zone of the rules: daily counters would otherwise restart during a test.
 func avoidMidnight(t *testing.T) {
 	t.Helper()
-	zone := must(time.LoadLocation(rules.DefaultTimezone))(t)
-	now := time.Now().In(zone)
-	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, zone)
+	now := time.Now().UTC() // the default zone of the service
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)
 	if left := midnight.Sub(now); left < time.Minute {
-		t.Logf("waiting %v for midnight in %v", left, zone)
+		t.Logf("waiting %v for midnight", left)
 		time.Sleep(left)
 	}
 }
