@@ -15,8 +15,11 @@ type Answers struct {
 	// Waiter is the rule behind Wait: the indices of its set and of the rule in the
 	// set. It has a meaning only if Wait is not 0.
 	Waiter [2]int
-	// Undo is what Canceler needs to know of a take that waits; nil if the take
-	// does not wait. Only the store that filled it knows its type.
+	// Receipt is the receipt of an allowed take on which rules have a part that a
+	// settlement concerns, see Rule.Part; "" for others.
+	Receipt string
+	// Undo is what Canceler needs to know of a take that waits or has a receipt; nil
+	// for others. Only the store that filled it knows its type.
 	Undo any
 	// Took is the time of the evaluation, if the store measures it.
 	Took time.Duration
@@ -58,7 +61,7 @@ func (a *Answers) Reset(n int) {
 	for i := range a.Sets {
 		a.Sets[i].Clear()
 	}
-	a.Degraded, a.Now, a.Wait, a.Undo, a.Took = false, 0, 0, nil, 0
+	a.Degraded, a.Now, a.Wait, a.Receipt, a.Undo, a.Took = false, 0, 0, "", nil, 0
 }
 
 // Clear empties a and keeps its memory.

@@ -45,6 +45,7 @@ const (
 	maxLimit  = 9_000_000_000_000_000
 	maxBan    = 366 * Day
 	maxWait   = 60_000 // ms
+	maxSettle = 7 * Day
 )
 
 // waitFits reports whether burst × time plus count × wait of a token rule, in ms, is
@@ -75,7 +76,7 @@ func (r *Rule) fault() string {
 		return fault
 	}
 	switch r.Method {
-	case Count, Leak:
+	case Count, Leak, Hold:
 	case Base:
 		if !within(r.Base, 1, maxLimit) {
 			return "base is out of range"
@@ -104,15 +105,20 @@ func (r *Rule) faultOfUnit() string {
 	return ""
 }
 
-// faultOfWords describes what is invalid about Overdraft, Ban and Wait.
+// faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle and Outcome.
 func (r *Rule) faultOfWords() string {
+	settles := r.Method == Count || r.Method == Leak || r.Method == Token
 	switch {
-	case r.Overdraft && r.Method == Base:
-		return "a base rule has no overdraft"
+	case r.Overdraft && !settles:
+		return "a base or hold rule has no overdraft"
 	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && r.Method != Count && r.Method != Leak:
 		return "ban is out of range, or not that of a count or leak rule"
 	case !within(r.Wait, 0, maxWait) || r.Wait > 0 && r.Method != Token:
 		return "wait is out of range, or not that of a token rule"
+	case !within(r.Settle, 0, maxSettle) || r.Settle > 0 && !settles:
+		return "settle is out of range, or not that of a count, leak or token rule"
+	case r.Outcome && (r.Settle == 0 || r.Wait > 0):
+		return "an outcome rule has no settle, or a wait"
 	}
 	return ""
 }

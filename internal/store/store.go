@@ -8,6 +8,17 @@
 // while Redis is unreachable. Package remote opens redis or cluster by URL;
 // redisconn connects to servers, and breaker decides when to stop calling one.
 // Package storetest holds the behavior table that every store passes.
+//
+// # What only the response shows
+//
+// Three kinds of rules learn how a request ended, see Rule.Part: rules with Settle
+// reserve an estimate, Hold rules hold weight, and Outcome rules are charged when the
+// outcome is known. An allowed take on which they have a part is answered with a
+// receipt, one for all of its sets. Settle spends the receipt in one atomic step:
+// estimates become what was used, holds end, outcomes are charged. A receipt expires
+// after the longest span of its rules; estimates then stand, and holds have run out.
+// Receipts and what Cancel gives back are records of the same changes: a store keeps the
+// record of a take, and undoes or amends it.
 package store
 
 import (
@@ -25,6 +36,7 @@ const (
 	Base  Method = 2 // free hits per day, then a window
 	Leak  Method = 3 // exact sliding window
 	Token Method = 4 // token bucket
+	Hold  Method = 5 // weight that is held at the same time, see Settler
 )
 
 // Op is the operation of a plan.
@@ -114,7 +126,7 @@ type Rule struct {
 	Subject []byte // the counted identity: any bytes; equal bytes are one subject
 	Return  int64  // the rule's number, 0 … 2 147 483 647; with Subject and Method it identifies the counter
 	Weight  int64  // 0 … MaxWeight
-	Time    int64  // seconds; not used by calendar units
+	Time    int64  // seconds; not used by calendar units. Hold: how long a hold lasts
 	Unit    Unit   // Count only
 	From    uint8  // Week and Month only
 	Count   int64  // Token: 0 admits nothing
@@ -135,6 +147,15 @@ type Rule struct {
 	// Wait is the longest wait for a turn, in ms; 0 refuses what does not fit now. A
 	// weight above Burst never waits. Token only.
 	Wait int64
+	// Settle is how long a receipt for this rule is valid, in seconds. A rule with it
+	// records an estimate, which a settlement replaces by what was used; an estimate of
+	// 0 is admitted only if 1 fits. 0 for rules without it, and for Hold, whose Time it
+	// is. Count, Leak and Token only.
+	Settle int64
+	// Outcome rules admit a weight if 1 fits, and record nothing in a take: a
+	// settlement records the weight if the outcome calls for it. They need Settle.
+	// Update and Refund do not change them, nor counters of Hold.
+	Outcome bool
 	// Lenient rules do not decide in rescue; they are still counted.
 	Lenient bool
 	// Strict rules refuse, in rescue, every take that reaches them, whatever
@@ -168,9 +189,10 @@ type Store interface {
 }
 
 // Canceler is a store that can give back a take whose caller left while it waited
-// for its turn.
+// for its turn, or before it got its receipt.
 type Canceler interface {
-	// Cancel gives back everything that a take of p counted, whose answers a are.
+	// Cancel gives back everything that a take of p counted, whose answers a are, ends
+	// its holds and spends its receipt.
 	// The store gives back at most what is still there of that take, and never
 	// admits one hit too many. The call is not repeated; the hits of a lost one stay
 	// until their windows end. Nothing is given back for answers without Undo.

@@ -111,6 +111,9 @@ func (m *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	if err := p.Validate(); err != nil {
 		return err
 	}
+	if p.Settles() {
+		return store.ErrNoReceipts
+	}
 	m.evaluate(p, a)
 	m.sweep(a.Now)
 	return nil

@@ -112,6 +112,9 @@ func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) 
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if p.Settles() {
+		return nil, store.ErrNoReceipts
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: no time left for a call: %w", redisconn.ErrUnsent, err)
 	}
