@@ -20,6 +20,7 @@ type ledger struct {
 	requests  int
 	admitted  int
 	within    int // users whose requests overlapped a disturbance
+	unknown   int // requests without an answer, which may have reached the application
 	statuses  map[int]int
 	suspects  []suspect
 }
@@ -68,6 +69,7 @@ func (l *ledger) judge(v visit, user string, counts map[int]int) {
 		l.requests += n
 	}
 	l.admitted += counts[http.StatusOK]
+	l.unknown += counts[0]
 	if v.epoch != l.epoch {
 		l.within++
 		return
@@ -76,6 +78,23 @@ func (l *ledger) judge(v visit, user string, counts map[int]int) {
 		l.suspects = append(l.suspects, suspect{v.begin, time.Now(), fmt.Sprintf("%s: %s was answered %s; want %d admitted and the others 429",
 			v.begin.UTC().Format(time.TimeOnly), user, table(counts), limit)})
 	}
+}
+
+// abandon records the answers of a user whose requests the end of the run cut off.
+func (l *ledger) abandon(counts map[int]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admitted += counts[http.StatusOK]
+	l.unknown += counts[0]
+}
+
+// passed returns what is wrong with the number of requests that reached the
+// application, or "": hostile requests must not be among them.
+func (l *ledger) passed(reached int) string {
+	if reached < l.admitted || reached > l.admitted+l.unknown {
+		return fmt.Sprintf("%d requests reached the application; want the %d that were admitted, and at most %d without an answer", reached, l.admitted, l.unknown)
+	}
+	return ""
 }
 
 // table formats a number per status.

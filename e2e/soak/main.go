@@ -22,7 +22,7 @@ import (
 func main() {
 	minutes := flag.Float64("minutes", 60, "the duration")
 	report := flag.String("o", "docs/soak.md", "write the report to this `FILE`")
-	binary := flag.String("binary", "bin/koalagate", "the `FILE` of the service")
+	binary := flag.String("binary", "bin/koalagate", "the `FILE` of the service, below the module")
 	commit := flag.String("commit", "", "the commit, for the report")
 	flag.Parse()
 	ok, err := run(time.Duration(*minutes*float64(time.Minute)), *binary, *commit, *report)

@@ -23,6 +23,8 @@ const (
 	clockEvery   = 2 * time.Minute
 	hostileEvery = 5 * time.Second
 	sampleEvery  = 15 * time.Second
+	// attackTime bounds one attack, so that quiet times remain between them.
+	attackTime = 2 * time.Second
 )
 
 // play lets everything happen until ctx is done.
@@ -128,8 +130,17 @@ func (s *scene) stepClock(n int) {
 }
 
 // attack sends what hostile clients send, to koalagate's own addresses and to the
-// gateways. Nothing of it may pass, and the samples show whether anything stays.
-func (s *scene) attack(int) {
+// gateways, and attacks an instance in one of the ways of package e2e. Nothing of it may
+// reach the application, and the samples show whether anything stays.
+func (s *scene) attack(n int) {
+	attacks := e2e.Attacks(s.instances[n%len(s.instances)])
+	one := attacks[n/len(s.instances)%len(attacks)]
+	ctx, cancel := context.WithTimeout(context.Background(), attackTime)
+	defer cancel()
+	var senders sync.WaitGroup
+	for range one.Peers {
+		senders.Go(func() { _ = one.Attempt(ctx) }) // no connection, or no answer: the service may end both
+	}
 	targets := []string{strings.TrimPrefix(s.gateway(0), "http://"), strings.TrimPrefix(s.gateway(1), "http://")}
 	for _, k := range s.instances {
 		targets = append(targets, k.HTTP, k.GRPC)
@@ -144,16 +155,16 @@ func (s *scene) attack(int) {
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\x00\x00\x00\x04\x00\x00\x00\x00\x00", 500),
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff",
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"POST /rule/update HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nact=",
+		"POST /rule/update HTTP/1.1\r\nHost: blocked.example\r\nContent-Length: 1000000\r\n\r\nact=",
 	}
-	var senders sync.WaitGroup
 	for _, target := range targets {
 		for _, request := range requests {
 			senders.Go(func() { send(target, request) })
 		}
 	}
 	senders.Wait()
-	s.event("hostile requests", nil)
+	s.event("attacks: "+one.Name, nil)
+	s.event("rounds of hostile requests", nil)
 }
 
 // send sends a request over a connection of its own, and reads what comes back for at
@@ -190,6 +201,8 @@ func (s *scene) call(ctx context.Context, caller int) {
 		senders.Wait()
 		if ctx.Err() == nil {
 			s.ledger.judge(begin, name, counts)
+		} else {
+			s.ledger.abandon(counts)
 		}
 		select { // a steady load that leaves the machine time
 		case <-ctx.Done():

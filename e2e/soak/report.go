@@ -84,7 +84,11 @@ func (s *scene) report(commit string, took time.Duration) (text string, ok bool)
 		}
 		faults = append(faults, u.text)
 	}
-	fmt.Fprintf(&b, "# Soak\n\nWritten by `make soak` at commit %s, %s, %v on %s.\n\n", commit, time.Now().UTC().Format(time.DateOnly), took.Round(time.Second), machine())
+	reached := int(s.app.Reached())
+	if fault := l.passed(reached); fault != "" {
+		faults = append(faults, fault)
+	}
+	fmt.Fprintf(&b, "# Soak\n\nWritten by `make soak` at commit %s, %s, %v on %s, load average\n%s at the end.\n\n", commit, time.Now().UTC().Format(time.DateOnly), took.Round(time.Second), machine(), loadAverage())
 	fmt.Fprintf(&b, `Two instances with one Redis behind Envoy and nginx. Each of %d users sent 12 requests
 at once through both gateways; a rule admits %d per hour. While Redis was restarted, which
 loses all counters, instances decided on their own, and users are not judged. Nor are
@@ -94,11 +98,11 @@ little CPU: several instances may then exceed a limit by what others have not ch
 | what | number |
 | --- | --- |
 | requests | %d |
-| admitted | %d |
+| admitted, and reached the application | %d, %d |
 | users, of which overlapped a restart of Redis | %d, %d |
 | users above or below the limit while an instance was short of CPU | %d |
 | answers | %s |
-`, l.users, limit, l.requests, l.admitted, l.users, l.within, excused, table(l.statuses))
+`, l.users, limit, l.requests, l.admitted, reached, l.users, l.within, excused, table(l.statuses))
 	for _, name := range slices.Sorted(maps.Keys(s.events)) {
 		fmt.Fprintf(&b, "| %s | %d |\n", name, s.events[name])
 	}
@@ -121,7 +125,7 @@ little CPU: several instances may then exceed a limit by what others have not ch
 		}
 	}
 	if len(faults) == 0 {
-		b.WriteString("\nNo other user was admitted more or fewer than the limit, every request was answered,\nand nothing grew.\n")
+		b.WriteString("\nNo other user was admitted more or fewer than the limit, every request was answered,\nno hostile request reached the application, and nothing grew.\n")
 		return b.String(), true
 	}
 	fmt.Fprintf(&b, "\n%d faults:\n\n", len(faults))
@@ -144,6 +148,15 @@ func quarters(samples []sample, of func(sample) float64) (medians [4]float64, hi
 		highest = max(highest, values[len(values)-1])
 	}
 	return medians, highest
+}
+
+// loadAverage returns the load of the machine over the last 15 minutes, for the report.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 2 {
+		return fields[2]
+	}
+	return "unknown"
 }
 
 // machine returns the number of processors, for the report.
