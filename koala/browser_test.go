@@ -36,8 +36,8 @@ func TestWebPagesAreRefused(t *testing.T) {
 		{"localhost:9981", "Sec-Fetch-Site", "same-origin", 200},
 	} {
 		for _, target := range []string{
-			"/rule/take?uid=web", "/rule/browse?uid=web", "/rule/update?uid=web", "/rule/refund?uid=web", "/rule/feedback?uid=web",
-			"/rule/browse_complete?uid=web", "/rule/value?rule_no=201", "/multi/browse?argsJson=[]", "/admin/allrules", "//rule/browse/?uid=web",
+			"/rule/take?uid=web", "/rule/browse?uid=web", "/rule/update?act=post&uid=web", "/rule/refund?act=post&uid=web", "/rule/feedback?uid=web",
+			"/rule/browse_complete?uid=web", "/rule/value?rule_no=201&act=post&uid=web", "/rule/reset?rule_no=201&uid=web", "/multi/browse?argsJson=[]", "/admin/allrules", "//rule/browse/?uid=web",
 		} {
 			for _, method := range []string{"GET", "POST"} {
 				if got := from(h, method, target, c.host, c.header, c.value); got != c.want {

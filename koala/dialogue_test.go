@@ -6,6 +6,9 @@ import (
 	"testing"
 )
 
+// nothingMet is the reply to changes that meet no rule.
+const nothingMet = `{"err_no":-1, "err_msg":"the parameters meet no rule, so that nothing was counted; koalagate explain --door koala NAME=VALUE… lists the conditions that fail"}`
+
 // dialogues lists requests of applications and the exact replies. Each dialogue has one
 // store.
 var dialogues = map[string][]exchange{
@@ -66,6 +69,33 @@ var dialogues = map[string][]exchange{
 		{ask: "GET /rule/value?act=post&uid=1&rule_no=999", reply: `{"err_no":-2, "err_msg":"unknown rule_no!"}`, status: 400},
 		{ask: "GET /rule/value?act=post&uid=1&rule_no=x", reply: `{"err_no":-1, "err_msg":"rule_no must be a number"}`, status: 400},
 		{ask: "GET /rule/value?act=post&uid=1", reply: `{"err_no":-1, "err_msg":"rule_no must be a number"}`, status: 400},
+	},
+	"missing parameters are named": {
+		{ask: "GET /rule/value?uid=1&rule_no=201", reply: `{"err_no":-1, "err_msg":"rule 201 needs the missing parameters: act"}`, status: 400},
+		{ask: "GET /rule/value?act=post&uid=+&rule_no=201", reply: `{"err_no":-1, "err_msg":"rule 201 needs the missing parameters: uid"}`, status: 400},
+		{ask: "GET /rule/value?rule_no=103", reply: `{"err_no":-1, "err_msg":"rule 103 needs the missing parameters: uid"}`, status: 400},
+		{ask: "GET /rule/update?uid=1", reply: nothingMet, status: 400},
+		{ask: "GET /rule/refund?act=post", reply: nothingMet, status: 400},
+		{ask: "GET /rule/update?uid=666", reply: done},
+	},
+	"reset forgets one counter": {
+		{ask: "GET /rule/update?act=post&uid=1&_hits=2", reply: done},
+		{ask: "GET /rule/update?act=post&uid=2&_hits=2", reply: done},
+		{ask: "GET /rule/take?act=post&uid=1", reply: by201},
+		{ask: "GET /rule/reset?act=post&uid=1&ip=10.0.0.1&rule_no=201", reply: done},
+		{ask: "GET /rule/value?act=post&uid=1&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":0}`},
+		{ask: "GET /rule/value?act=post&uid=1&rule_no=202", reply: `{"err_no":0, "err_msg":"", "cache_val":2}`},
+		{ask: "GET /rule/value?act=post&uid=2&rule_no=201", reply: `{"err_no":0, "err_msg":"", "cache_val":2}`},
+		{ask: "GET /rule/take?act=post&uid=1", reply: allowed},
+		{ask: "GET /rule/reset?uid=2&rule_no=201", reply: done}, // act can have one value only
+		{ask: "GET /rule/take?act=post&uid=2", reply: allowed},
+	},
+	"resets that name no counter": {
+		{ask: "GET /rule/reset?act=post&rule_no=201", reply: `{"err_no":-1, "err_msg":"rule 201 counts by act, uid; missing parameters: uid"}`, status: 400},
+		{ask: "GET /rule/reset?act=read&uid=1&rule_no=201", reply: `{"err_no":-1, "err_msg":"rule 201 counts by act, uid; its condition act=post does not hold"}`, status: 400},
+		{ask: "GET /rule/reset?uid=666&rule_no=103", reply: `{"err_no":-1, "err_msg":"invalid call: the rule has no counter"}`, status: 400},
+		{ask: "GET /rule/reset?act=post&uid=1&rule_no=999", reply: `{"err_no":-2, "err_msg":"unknown rule_no!"}`, status: 400},
+		{ask: "GET /rule/reset?act=post&uid=1", reply: `{"err_no":-1, "err_msg":"rule_no must be a number"}`, status: 400},
 	},
 	"multi asks one question after the other": {
 		{ask: "GET /rule/update?act=post&uid=1&_hits=2", reply: done},

@@ -1,11 +1,14 @@
 package koala
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // browse decides without counting, and with _writeThrough=yes also counts.
@@ -48,9 +51,22 @@ func (c *call) browseComplete() {
 	}
 }
 
-func (c *call) update() { c.change(engine.Call{Op: engine.Update}) }
+func (c *call) update() { c.changeMet(engine.Update) }
 
-func (c *call) refund() { c.change(engine.Call{Op: engine.Refund}) }
+func (c *call) refund() { c.changeMet(engine.Refund) }
+
+// changeMet carries out an operation. It fails if the parameters meet no rule, because
+// nothing was counted: probably one is missing or misspelt.
+func (c *call) changeMet(op engine.Op) {
+	d, ok := c.decide(engine.Call{Op: op})
+	switch {
+	case !ok:
+	case !d.Answers[0].Matched && d.Answers[0].Mode != engine.ModeOff:
+		c.fail(http.StatusBadRequest, "the parameters meet no rule, so that nothing was counted; koalagate explain --door koala NAME=VALUE… lists the conditions that fail")
+	default:
+		c.reply(http.StatusOK, done)
+	}
+}
 
 // feedback gives back the hits that the matching leak rules name for this type of
 // feedback.
@@ -73,17 +89,65 @@ func (c *call) change(what engine.Call) {
 
 // value reports the hits that one rule has counted for these parameters.
 func (c *call) value() {
-	number, ok := c.ruleNumber()
+	rule, params, ok := c.namedRule()
 	if !ok {
 		return
 	}
-	if c.question.Rules().Rule(number) == nil {
-		c.reply(http.StatusBadRequest, unknownRule)
+	if missing := rule.Missing(params); len(missing) > 0 {
+		c.fail(http.StatusBadRequest, "rule "+rule.Label()+" needs the missing parameters: "+strings.Join(missing, ", "))
 		return
 	}
-	if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: number}); ok {
+	if d, ok := c.decide(engine.Call{Op: engine.Peek, Rule: rule.Return}); ok {
 		c.reply(http.StatusOK, cacheValue(d.Answers[0].Hits))
 	}
+}
+
+// reset forgets what one rule has counted for these parameters, and lifts a ban. Of the
+// parameters it uses those that the rule counts by, so that callers can send those of
+// their other calls.
+func (c *call) reset() {
+	rule, params, ok := c.namedRule()
+	if !ok {
+		return
+	}
+	var named rules.Params
+	for _, name := range rule.CountsBy() {
+		if value, set := params.Get(name); set {
+			named.SetNamed(params.FullName(name), value)
+		}
+	}
+	match, err := rule.Identify(&named)
+	if err == nil {
+		_, err = c.server.gate.Engine.ResetCounter(c.http.Context(), match)
+	}
+	var incomplete *rules.IdentityError
+	switch {
+	case err == nil:
+		c.reply(http.StatusOK, done)
+	case errors.As(err, &incomplete), engine.IsInvalid(err):
+		c.fail(http.StatusBadRequest, err.Error())
+	default:
+		c.explain(door.FaultOf(err))
+	}
+}
+
+// namedRule returns the rule that the call names, and its parameters. If it cannot, it
+// replies with the reason and returns false.
+func (c *call) namedRule() (*rules.Rule, *rules.Params, bool) {
+	number, ok := c.ruleNumber()
+	if !ok {
+		return nil, nil, false
+	}
+	rule := c.question.Rules().Rule(number)
+	if rule == nil {
+		c.reply(http.StatusBadRequest, unknownRule)
+		return nil, nil, false
+	}
+	if err := c.server.gate.Map(&c.question, 0); err != nil {
+		c.fail(http.StatusBadRequest, err.Error())
+		return nil, nil, false
+	}
+	return rule, c.question.Inputs()[0].Params, true
 }
 
 // multiBrowse browses several parameter sets, with one decision each.

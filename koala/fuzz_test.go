@@ -15,7 +15,7 @@ import (
 // FuzzCall sends arbitrary queries and forms to every path. Every status must be a known
 // one and every reply JSON.
 func FuzzCall(f *testing.F) {
-	paths := []string{"/rule/browse", "/rule/take", "/rule/browse_complete", "/rule/update", "/rule/refund", "/rule/feedback", "/rule/value", "/multi/browse", "/monitor/alive"}
+	paths := []string{"/rule/browse", "/rule/take", "/rule/browse_complete", "/rule/update", "/rule/refund", "/rule/feedback", "/rule/value", "/rule/reset", "/multi/browse", "/monitor/alive"}
 	for i := range paths {
 		f.Add(uint8(i), "act=post&uid=1&_hits=2", "")
 		f.Add(uint8(i), "&x&%zz=%&=&_writeThrough=yes&rule_no=201", "uid=%ff&_feedbackType=erase2")

@@ -103,6 +103,7 @@ func New(o Options) http.Handler {
 			"rule/refund":          {answer: (*call).refund, writes: true},
 			"rule/feedback":        {answer: (*call).feedback, writes: true},
 			"rule/value":           {answer: (*call).value},
+			"rule/reset":           {answer: (*call).reset, writes: true},
 			"multi/browse":         {answer: (*call).multiBrowse},
 			"monitor/alive":        {answer: (*call).alive, probe: true},
 			"admin/allrules":       {answer: (*call).allRules},
