@@ -31,12 +31,12 @@ type Decision struct {
 	Degraded bool
 	// StoreTime is the time that the store took, if it measures that.
 	StoreTime time.Duration
-	// Unavailable is true if no store could answer, or if Redis is unavailable
-	// and a rule with fail=gateway matches. The gateway then decides what happens
+	// Unavailable is true if no store could answer, if the engine has no rules, or if
+	// Redis is unavailable and a rule with fail=gateway matches. The gateway then decides what happens
 	// to the request. Answers is empty and Verdict is deny.
 	Unavailable bool
-	// Cause is the error of the store behind Unavailable, for logs. It is nil if
-	// fail=gateway is the reason.
+	// Cause is the error behind Unavailable, for logs: that of the store, or
+	// ErrNoRules. It is nil if fail=gateway is the reason.
 	Cause error
 
 	origin   Origin // of the call

@@ -72,8 +72,8 @@ func WithMaxRules(n int, exceeded func()) Option {
 	return setting(func(s *settings) { s.maxRules, s.tooMany = n, exceeded })
 }
 
-// New returns an engine that decides by rs and counts in process. A nil rs refuses
-// every call until Swap.
+// New returns an engine that decides by rs and counts in process. With a nil rs every
+// decision is Unavailable until Swap, and its Cause is ErrNoRules.
 func New(rs *rules.Set, opts ...Option) *Engine {
 	e := new(Engine)
 	o := options{Engine: &e.settings}
@@ -103,13 +103,15 @@ func complete(rs *rules.Set) bool {
 	return rs.Zone != nil && rs.Results[0] != nil && rs.Results[1] != nil
 }
 
-// noRules returns the rule set of an engine without rules: it refuses everything
-// with 503.
+// ErrNoRules is the Cause of the decisions of an engine without rules.
+var ErrNoRules = errors.New("engine: no rules are loaded")
+
+// noRules returns the rule set of an engine without rules, by which it decides nothing.
 var noRules = sync.OnceValue(func() *rules.Set {
 	const text = `[rules]
 [result]
-0 : {"Err_no":503, "Err_msg":"no rules are loaded", "Str_reason":"Deny", "Http_status":503}
-1 : {"Err_no":503, "Err_msg":"no rules are loaded", "Str_reason":"Deny", "Http_status":503}
+0 : {"Err_no":503}
+1 : {"Err_no":503}
 `
 	none, findings := rules.Parse([]rules.Source{{Name: "no rules", Text: []byte(text)}}, rules.Options{AllowEmpty: true})
 	if findings.HasErrors() {
@@ -131,7 +133,7 @@ func (e *Engine) Rules() *rules.Set {
 }
 
 // Swap makes rs the current generation of rules. Calls that have begun keep the
-// generation that they began with. A nil rs refuses every call.
+// generation that they began with. A nil rs acts as in New.
 func (e *Engine) Swap(rs *rules.Set) {
 	if rs == nil {
 		rs = noRules()
@@ -189,6 +191,9 @@ func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) 
 	rs := c.Rules
 	if rs == nil {
 		rs = e.Rules()
+	}
+	if rs == noRules() {
+		return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: ErrNoRules}, nil
 	}
 	if v.rules != rs {
 		if !complete(rs) {

@@ -116,8 +116,8 @@ func TestEngineWithoutRulesRefuses(t *testing.T) {
 	swapped.Swap(nil)
 	for name, e := range map[string]*engine.Engine{"nil rules": engine.New(nil, nil), "nil rules in Swap": swapped} {
 		d, err := e.Decide(context.Background(), call)
-		if err != nil || d.Allowed() || d.Refusal().Status != 503 {
-			t.Errorf("%s: %+v, %v; want a 503", name, d, err)
+		if err != nil || d.Allowed() || !d.Unavailable || !errors.Is(d.Cause, engine.ErrNoRules) || d.Refusal().Status != 503 {
+			t.Errorf("%s: %+v, %v; want it unavailable for lack of rules", name, d, err)
 		}
 		if e.Rules() == nil {
 			t.Errorf("%s: Rules is nil", name)

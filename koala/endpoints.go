@@ -198,7 +198,7 @@ func (c *call) decide(what engine.Call) (*engine.Decision, bool) {
 	case err != nil:
 		c.explain(door.FaultOf(err))
 	case d.Unavailable:
-		c.fail(http.StatusServiceUnavailable, "no store answers")
+		c.fail(http.StatusServiceUnavailable, door.Unavailability(d, "no store answers"))
 	default:
 		return d, true
 	}

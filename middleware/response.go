@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -13,11 +14,13 @@ import (
 // handler. Otherwise it responds to the client.
 func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decision) bool {
 	if d.Unavailable {
-		s.Logger.Debug("no store answered", "door", Door, "cause", d.Cause, "passes", s.FailOpen)
-		if !s.FailOpen {
+		// Without rules, nobody has decided that the requests may pass.
+		passes := s.FailOpen && !errors.Is(d.Cause, engine.ErrNoRules)
+		s.Logger.Debug("a request has no decision", "door", Door, "cause", d.Cause, "passes", passes)
+		if !passes {
 			refuse(w, r, engine.Problem(http.StatusServiceUnavailable, ""))
 		}
-		return s.FailOpen
+		return passes
 	}
 	var buffer [16]rules.Header
 	setHeaders(w.Header(), engine.Sendable(d.ClientHeaders(buffer[:0], s.Presentation)))

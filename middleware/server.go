@@ -87,7 +87,8 @@ type Options struct {
 	// status, headers and body of the entry of [result].
 	Refuse func(http.ResponseWriter, *http.Request, *engine.Decision)
 	// FailOpen lets requests through while no store can answer. Otherwise they
-	// are refused with 503. An engine that counts in process always answers.
+	// are refused with 503. An engine that counts in process always answers. An
+	// engine without rules refuses them in either case.
 	FailOpen bool
 	// Logger receives an error for each request that could not be decided, and
 	// warnings about requests without an address. Nil for slog.Default.

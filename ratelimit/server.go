@@ -108,7 +108,7 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 		return nil, s.explain(err)
 	}
 	if d.Unavailable {
-		return nil, status.Error(codes.Unavailable, "no store can answer, and the rules leave the decision to the gateway")
+		return nil, status.Error(codes.Unavailable, door.Unavailability(d, "no store can answer, and the rules leave the decision to the gateway"))
 	}
 	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil

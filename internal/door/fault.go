@@ -52,6 +52,15 @@ func (f Fault) IsCanceled() bool { return errors.Is(f.Err, context.Canceled) }
 // Refusal returns the problem document for the client.
 func (f Fault) Refusal() engine.Refusal { return engine.ProblemOf(f.Status, f.Detail, f.RequestID) }
 
+// Unavailability returns why a decision is Unavailable, for the caller of a door. It is
+// store unless the engine has no rules.
+func Unavailability(d *engine.Decision, store string) string {
+	if errors.Is(d.Cause, engine.ErrNoRules) {
+		return "no rules are loaded"
+	}
+	return store
+}
+
 // RefusalStatus returns the status that a door sends for a refusal: 403 instead of a
 // status that rule files may name but that servers and gateways cannot send.
 func RefusalStatus(status int) int {
