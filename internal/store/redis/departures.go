@@ -1,0 +1,101 @@
+package redis
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// sendAll sends batches until no call waits.
+func (b *Batcher) sendAll() {
+	defer b.running.Done()
+	var batch []*Call
+	var bundles []*bundle
+	var left departure
+	for {
+		if batch, left = b.next(batch[:0]); len(batch) == 0 {
+			return
+		}
+		bundles = b.bundle(bundles[:0], batch)
+		ctx, cancel := context.WithDeadline(b.ctx, b.deadline(batch))
+		b.send(ctx, bundles)
+		cancel()
+		clear(batch)
+		if slices.ContainsFunc(bundles, func(one *bundle) bool { return one.replied }) {
+			b.arrived(left)
+		}
+		for _, one := range bundles {
+			one.empty()
+		}
+	}
+}
+
+// deadline returns when a batch that leaves now must end: when its last caller's
+// time ends, but within the budget. It has batchTime in any case.
+func (b *Batcher) deadline(batch []*Call) time.Time {
+	now := b.now()
+	longest, end := now.Add(b.budget), now.Add(batchTime)
+	for _, c := range batch {
+		if c.until.IsZero() {
+			return longest
+		}
+		if c.until.After(end) {
+			end = c.until
+		}
+	}
+	if end.After(longest) {
+		return longest
+	}
+	return end
+}
+
+// next takes the calls of the next batch from the queue, in order of arrival.
+// Without any it ends the sender under the same lock: a call that arrives
+// afterwards starts a new sender.
+func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rules, taken := 0, 0
+	for _, c := range b.waiting {
+		if n := len(c.keys); len(batch) > 0 && (len(batch) == maxBatch || rules+n > maxBatchRules) {
+			break
+		} else if c.state.CompareAndSwap(callWaits, callIsSent) {
+			batch, rules = append(batch, c), rules+n
+		}
+		taken++
+	}
+	b.queued.Add(-int64(taken))
+	left := copy(b.waiting, b.waiting[taken:])
+	clear(b.waiting[left:])
+	b.waiting = b.waiting[:left]
+	if len(batch) == 0 {
+		b.flying--
+		return batch, departure{}
+	}
+	b.depart()
+	for _, c := range batch {
+		c.Trip, c.left = b.trips, b.left
+	}
+	return batch, b.left
+}
+
+// bundle puts the calls of a batch into as few bundles as possible, in order. It
+// reuses the bundles beyond the length of the slice.
+func (b *Batcher) bundle(bundles []*bundle, batch []*Call) []*bundle {
+	for _, c := range batch {
+		at := len(bundles)
+		if b.batching == BatchScript {
+			for at = 0; at < len(bundles) && !bundles[at].fits(c); at++ {
+			}
+		}
+		if at == len(bundles) {
+			if bundles = bundles[:at]; at < cap(bundles) && bundles[:at+1][at] != nil {
+				bundles = bundles[:at+1]
+			} else {
+				bundles = append(bundles, new(bundle))
+			}
+		}
+		bundles[at].add(c)
+	}
+	return bundles
+}
