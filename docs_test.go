@@ -1,0 +1,118 @@
+package koalagate_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// pages returns the Markdown files of the tree, by path with slashes, without reports of
+// `make verify`.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "verify" || entry.Name() == "bin"):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".md"):
+			all[filepath.ToSlash(name)] = readText(t, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var (
+	fence       = regexp.MustCompile("(?ms)^[ \t]*(```|~~~).*?^[ \t]*(```|~~~)$")
+	codeSpan    = regexp.MustCompile("`[^`\n]*`")
+	inlineLink  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	namedLink   = regexp.MustCompile(`(?m)^\[[^\]]+\]: (\S+)$`)
+	headingLine = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	linkedText  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(text string) map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range headingLine.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		title := linkedText.ReplaceAllString(m[1], "$1")
+		all[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, title)] = true
+	}
+	return all
+}
+
+// Every link to a file leads to a file of the tree, and every anchor to a heading.
+func TestLinksAndAnchors(t *testing.T) {
+	all := pages(t)
+	links := 0
+	for name, text := range all {
+		prose := codeSpan.ReplaceAllString(fence.ReplaceAllString(text, ""), "")
+		for _, m := range append(inlineLink.FindAllStringSubmatch(prose, -1), namedLink.FindAllStringSubmatch(prose, -1)...) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := name
+			if file != "" {
+				target = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.FromSlash(target)); err != nil {
+				t.Errorf("%s links to %s: %v", name, m[1], err)
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s links to %s, but %s has no such heading", name, m[1], target)
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("only %d links in %d pages", links, len(all))
+	}
+}
+
+// The index leads to every page below docs, except those of its sections that have an
+// index of their own, and the figures behind other pages.
+func TestIndexLeadsToEveryPage(t *testing.T) {
+	index := readText(t, "docs/index.md")
+	for name := range pages(t) {
+		page, below := strings.CutPrefix(name, "docs/")
+		switch {
+		case !below, page == "index.md", strings.HasPrefix(page, "runbooks/") && page != "runbooks/README.md",
+			page == "bench-load.md", page == "bench-rules.md", page == "fuzz.md", page == "soak.md":
+		case !strings.Contains(index, "("+page+")"):
+			t.Errorf("docs/index.md does not link to %s", name)
+		}
+	}
+}
+
+// The README is short enough to be read before the first try.
+func TestREADMEIsShort(t *testing.T) {
+	if n := strings.Count(readText(t, "README.md"), "\n"); n > 150 {
+		t.Errorf("README.md has %d lines; want at most 150: move details to docs", n)
+	}
+}
+
+// The page of the first limit shows the rule file that it uses.
+func TestFirstLimitShowsItsRules(t *testing.T) {
+	if !strings.Contains(readText(t, "docs/first-limit.md"), "```koala\n"+readText(t, "examples/first-limit/rules.conf")+"```") {
+		t.Error("docs/first-limit.md does not show examples/first-limit/rules.conf as it is")
+	}
+}
