@@ -43,6 +43,7 @@ type message struct {
 // descriptor is one descriptor of a request.
 type descriptor struct {
 	from, to   int // its part of message.entries
+	operation  operation
 	isNegative bool
 	hasHits    bool
 	hits       uint64

@@ -21,31 +21,38 @@ const (
 
 // call is one call of the door with the memory that it needs, which is reused.
 type call struct {
-	server   *Server
-	message  message
-	question door.Question
-	metadata envoyapi.Metadata
-	single   engine.Decision // about one descriptor
-	answer   [1]engine.Answer
-	reply    []byte // in wire form
+	server     *Server
+	message    message
+	operations int // the number of descriptors that are operations
+	question   door.Question
+	metadata   envoyapi.Metadata
+	single     engine.Decision // about one descriptor
+	answer     [1]engine.Answer
+	reply      []byte // in wire form
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.
 func (c *call) UnmarshalBinary(request []byte) error { return c.message.read(request) }
 
-// begin starts the question with one parameter set per descriptor. A door that lets
-// faulty requests pass answers each descriptor too, so the number is at least 1 and
-// bounded even for requests that are refused.
+// sets returns the number of parameter sets that the call is decided by, one per
+// descriptor that is no operation. A door that lets faulty requests pass answers each
+// descriptor too, so the number is at least 1 and bounded even for requests that are
+// refused.
+func (c *call) sets() int {
+	return min(max(c.message.count, 1), c.server.maxDescriptors) - c.operations
+}
+
+// begin starts the question.
 func (c *call) begin() {
-	c.server.gate.Begin(&c.question, min(max(c.message.count, 1), c.server.maxDescriptors))
+	c.server.gate.Begin(&c.question, c.sets())
 	c.question.Request.Door = doorname.RateLimit
 	c.question.Patience = engine.MaxWait // Envoy sends its deadline
 }
 
-// fill makes a parameter set of each descriptor. It does not use the generated
+// check checks the request and finds its operations. It does not use the generated
 // validation: descriptors without entries, empty values and duplicates occur, and
 // have a meaning.
-func (c *call) fill() error {
+func (c *call) check() (err error) {
 	m := &c.message
 	switch {
 	case m.domain == "":
@@ -56,23 +63,41 @@ func (c *call) fill() error {
 		c.server.tooManyDescriptors()
 		return door.Invalid("%d descriptors; want at most %d", m.count, c.server.maxDescriptors)
 	}
-	for i := range m.descriptors {
-		if err := c.fillInput(i); err != nil {
+	c.operations, err = m.readOperations()
+	return err
+}
+
+// fill makes a parameter set of each descriptor that is no operation.
+func (c *call) fill() error {
+	set := 0
+	for i := range c.message.descriptors {
+		if c.message.descriptors[i].operation != decide {
+			continue
+		}
+		if err := c.fillSet(set, i); err != nil {
 			return err
 		}
-		c.question.Request = mapping.Request{Door: doorname.RateLimit, Domain: m.domain, Entries: m.entriesOf(i)}
-		if err := c.server.gate.Map(&c.question, i); err != nil {
-			return door.Invalid("descriptors[%d]: %v", i, err)
-		}
+		set++
 	}
 	return nil
 }
 
-// fillInput sets the weight of a descriptor and the limit that it carries.
-func (c *call) fillInput(i int) error {
+// fillSet makes a parameter set of descriptor i.
+func (c *call) fillSet(set, i int) error {
+	if err := c.fillInput(&c.question.Inputs()[set], i); err != nil {
+		return err
+	}
+	c.question.Request = mapping.Request{Door: doorname.RateLimit, Domain: c.message.domain, Entries: c.message.entriesOf(i)}
+	if err := c.server.gate.Map(&c.question, set); err != nil {
+		return door.Invalid("descriptors[%d]: %v", i, err)
+	}
+	return nil
+}
+
+// fillInput sets the weight of descriptor i and the limit that it carries.
+func (c *call) fillInput(in *engine.Input, i int) error {
 	d := &c.message.descriptors[i]
-	in := &c.question.Inputs()[i]
-	in.Hits, in.Refund = c.message.hitsOf(d), d.isNegative
+	in.Hits, in.Refund = c.message.hitsOf(d), d.isNegative && d.operation == decide
 	in.NoHits = in.Hits == 0
 	if d.hasLimit {
 		seconds := d.limit.seconds()
@@ -149,6 +174,6 @@ func (c *call) reset() {
 		*c = call{}
 		return
 	}
-	c.server, c.metadata = nil, envoyapi.Metadata{}
+	c.server, c.metadata, c.operations = nil, envoyapi.Metadata{}, 0
 	c.message.reset()
 }

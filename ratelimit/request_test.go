@@ -35,8 +35,12 @@ func readCall(t testing.TB, c *call, json string) error {
 	if err := c.UnmarshalBinary(wiretest.Marshal(t, request(t, json))); err != nil {
 		t.Fatal(err)
 	}
+	err := c.check()
 	c.begin()
-	if err := c.fill(); err != nil {
+	if err == nil {
+		err = c.fill()
+	}
+	if err != nil {
 		return c.server.explain(err)
 	}
 	return nil
@@ -90,6 +94,10 @@ func TestEachDescriptorBecomesAParameterSet(t *testing.T) {
 			`[{"entries": [{"key": "k", "value": "a"}, {"key": "k", "value": "b"}]}]`,
 			[]map[string]string{{"k": "a"}},
 		},
+		"entries for the service are no parameters": {
+			`[{"entries": [{"key": "koala.hits", "value": "3"}, {"key": "k", "value": "a"}, {"key": "koala.other", "value": "b"}]}, {"entries": [{"key": "k", "value": "c"}]}]`,
+			[]map[string]string{{"k": "a"}, {"k": "c"}},
+		},
 		"door and domain are not an entry's to say": {
 			`[{"entries": [{"key": "door", "value": "koala"}, {"key": "domain", "value": "other"}]}]`,
 			[]map[string]string{{}},
@@ -122,6 +130,11 @@ func TestHitsAddend(t *testing.T) {
 		"the request's":                {`"hits_addend": 5,`, ``, 5, false},
 		"the descriptor's own":         {`"hits_addend": 5,`, `"hits_addend": "7"`, 7, false},
 		"0 on the descriptor looks":    {`"hits_addend": 5,`, `"hits_addend": "0"`, 0, false},
+		"those of an entry":            {`"hits_addend": 5,`, `"entries": [{"key": "koala.hits", "value": "2e+09"}]`, 2_000_000_000, false},
+		"its own before an entry's":    {``, `"hits_addend": "7", "entries": [{"key": "koala.hits", "value": "2e+09"}]`, 7, false},
+		"an entry that is no number":   {`"hits_addend": 5,`, `"entries": [{"key": "koala.hits", "value": "junk"}]`, 5, false},
+		"an entry that is negative":    {``, `"entries": [{"key": "koala.hits", "value": "-5"}]`, 1, false},
+		"an entry of nothing looks":    {``, `"entries": [{"key": "koala.hits", "value": "0"}]`, 0, false},
 		"the most that can be counted": {``, `"hits_addend": ` + most, engine.MaxHits, false},
 		"the most on the request":      {`"hits_addend": 4294967295,`, ``, 1<<32 - 1, false},
 		"hits beyond all weights":      {``, `"hits_addend": "18446744073709551615"`, math.MaxUint64, false},
@@ -202,8 +215,7 @@ func TestMaximumOfDescriptorsIsAnOption(t *testing.T) {
 		if err := c.UnmarshalBinary(wiretest.Marshal(t, request(t, `{"domain": "lab", "descriptors": [`+descriptors+`]}`))); err != nil {
 			t.Fatal(err)
 		}
-		c.begin()
-		if err := c.fill(); (err != nil) != (want > 0) || exceeded != want {
+		if err := c.check(); (err != nil) != (want > 0) || exceeded != want {
 			t.Errorf("%s of at most two: %v, reported %d times; want %d", descriptors, err, exceeded, want)
 		}
 	}

@@ -41,16 +41,54 @@ const (
 // descriptor, in their order, and the overall code, which alone decides at Envoy.
 func (s *Server) appendAnswer(b []byte, c *call, d *engine.Decision) []byte {
 	b = wire.AppendNumber(b, replyCode, uint64(code(d.Verdict)))
-	for i := range d.Answers {
-		b = appendStatus(b, &d.Answers[i])
-	}
+	b = c.appendStatuses(b, d)
 	if d.Verdict != rules.Allow {
 		b = s.appendRefusal(b, c.decisionOf(d, d.Refuser))
 	} else if s.sendHeaders {
 		var buffer [12]rules.Header
 		b = appendHeaders(b, c.decisionOf(d, reported(d)).ClientHeaders(buffer[:0], s.presentation))
 	}
-	return appendMetadata(b, d)
+	return c.appendMetadata(b, d)
+}
+
+// appendStatuses appends one status per descriptor. That of an operation is OK.
+func (c *call) appendStatuses(b []byte, d *engine.Decision) []byte {
+	if c.operations == 0 {
+		for i := range d.Answers {
+			b = appendStatus(b, &d.Answers[i])
+		}
+		return b
+	}
+	set := 0
+	for i := range c.message.descriptors {
+		if c.message.descriptors[i].operation != decide {
+			b = appendOK(b)
+			continue
+		}
+		b = appendStatus(b, &d.Answers[set])
+		set++
+	}
+	return b
+}
+
+// appendOK appends the status of an operation.
+func appendOK(b []byte) []byte {
+	b, from := wire.Begin(b, replyStatuses)
+	return wire.End(wire.AppendNumber(b, statusCode, uint64(rlsv3.RateLimitResponse_OK)), from)
+}
+
+// operated returns the RateLimitResponse to a call of operations alone.
+func (c *call) operated(err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	b := wire.AppendNumber(c.reply[:0], replyCode, uint64(rlsv3.RateLimitResponse_OK))
+	for range c.message.descriptors {
+		b = appendOK(b)
+	}
+	b, from := wire.Begin(b, replyMetadata)
+	c.reply = wire.End(wire.AppendTextFact(b, "verdict", "allow"), from)
+	return c.reply, nil
 }
 
 // code returns OVER_LIMIT for every verdict but allow. Envoy sets the status that the
@@ -185,8 +223,8 @@ func appendHeaders(b []byte, list []rules.Header) []byte {
 
 // appendMetadata appends the decision about the reported descriptor as dynamic
 // metadata.
-func appendMetadata(b []byte, d *engine.Decision) []byte {
-	descriptor := reported(d)
-	b, from := envoyapi.BeginDecision(b, replyMetadata, d, descriptor)
-	return wire.End(wire.AppendNumberFact(b, "descriptor", int64(descriptor)), from)
+func (c *call) appendMetadata(b []byte, d *engine.Decision) []byte {
+	set := reported(d)
+	b, from := envoyapi.BeginDecision(b, replyMetadata, d, set)
+	return wire.End(wire.AppendNumberFact(b, "descriptor", int64(c.decided(set))), from)
 }

@@ -4,7 +4,8 @@
 // A call takes these steps: server.go receives it from gRPC; read.go reads the
 // RateLimitRequest in wire form; request.go makes a parameter set of each descriptor,
 // with the weight and the limit that it carries; a door.Gate decides all of them in
-// one atomic step; response.go appends the RateLimitResponse in wire form. The
+// one atomic step; response.go appends the RateLimitResponse in wire form. Before that,
+// operation.go carries out the descriptors that charge or give back. The
 // generated messages are not used for calls: they would be a dozen for four
 // descriptors, and they reject text that is not UTF-8, which Envoy accepts from
 // clients.
@@ -98,20 +99,35 @@ func (s *Server) begin() wire.Call {
 // counted if one is refused, and returns a RateLimitResponse in wire form.
 func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	s := c.server
+	fault := c.check()
 	c.begin()
 	c.metadata.Context = ctx
 	c.question.Metadata = &c.metadata
-	fault := c.fill()
+	if c.operations > 0 {
+		err := c.operate(ctx)
+		if c.sets() == 0 {
+			return c.operated(err)
+		}
+		c.question.Resize(c.sets())
+	}
+	if fault == nil {
+		fault = c.fill()
+	}
 	// Envoy lets a request pass if its call fails, so what exceeds a bound is refused.
 	d, err := s.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Take, Fault: fault, RefuseExcess: true})
 	if err != nil {
 		return nil, s.explain(err)
 	}
 	if d.Unavailable {
-		return nil, status.Error(codes.Unavailable, door.Unavailability(d, "no store can answer, and the rules leave the decision to the gateway"))
+		return nil, unavailable(d)
 	}
 	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil
+}
+
+// unavailable returns the gRPC error of a call that no store can answer.
+func unavailable(d *engine.Decision) error {
+	return status.Error(codes.Unavailable, door.Unavailability(d, "no store can answer, and the rules leave the decision to the gateway"))
 }
 
 // explain returns the gRPC error of a call that has no decision.

@@ -100,6 +100,15 @@ func (q *Question) Reset() {
 	}
 }
 
+// Resize replaces the parameter sets by n empty ones of one hit, for calls that decide
+// several times by the same rules.
+func (q *Question) Resize(n int) {
+	for i := range q.inputs {
+		q.params[i].Reset()
+	}
+	q.resize(n)
+}
+
 // resize makes n inputs of one hit with empty parameters.
 func (q *Question) resize(n int) {
 	q.inputs = slices.Grow(q.inputs[:0], n)[:n]

@@ -40,8 +40,8 @@ func queryValue(query, name string) (invalid string) {
 	return invalid
 }
 
-// firstEntry returns the value of the first entry with this key.
-func firstEntry(entries []Entry, key string) string {
+// FirstEntry returns the value of the first entry with this key, "" without one.
+func FirstEntry(entries []Entry, key string) string {
 	for i := range entries {
 		if entries[i].Key == key {
 			return entries[i].Value

@@ -76,7 +76,7 @@ func (q *original) source(s *rules.ParamSource) string {
 		return cookieValue(q.header("cookie"), s.Name)
 	case rules.FromQuery:
 		if q.call.Door == doorname.Koala {
-			return firstEntry(q.call.Args, s.Name)
+			return FirstEntry(q.call.Args, s.Name)
 		}
 		return queryValue(q.query, s.Name)
 	case rules.FromMetadata:
@@ -85,7 +85,7 @@ func (q *original) source(s *rules.ParamSource) string {
 			return value
 		}
 	case rules.FromDescriptor:
-		return firstEntry(q.call.Entries, s.Name)
+		return FirstEntry(q.call.Entries, s.Name)
 	case rules.FromPrincipal:
 		return q.call.Principal
 	case rules.FromSNI:
