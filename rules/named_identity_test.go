@@ -52,9 +52,9 @@ rule : [direct] [uid=666] [] [result=0; return=6]
 			name, value, _ := strings.Cut(entry, "=")
 			p.SetNamed(name, value)
 		}
-		got := ""
 		match, err := set.Rule(c.rule).Identify(p)
-		if got = fmt.Sprint(match.Values()); err != nil {
+		got := fmt.Sprint(match.Values())
+		if err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

@@ -110,20 +110,7 @@ little CPU: several instances may then exceed a limit by what others have not ch
 	for _, message := range slices.Sorted(maps.Keys(warnings)) {
 		fmt.Fprintf(&b, "| %s | %d |\n", message, warnings[message])
 	}
-	b.WriteString("\nMedians of each quarter of the run:\n\n| instance | quantity | first | second | third | last | highest |\n| --- | --- | --- | --- | --- | --- | --- |\n")
-	for i, samples := range s.samples {
-		if len(samples) < 8 {
-			faults = append(faults, fmt.Sprintf("instance %d has only %d samples; run longer", i+1, len(samples)))
-			continue
-		}
-		for _, m := range measures {
-			quarters, highest := quarters(samples, m.of)
-			fmt.Fprintf(&b, "| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f |\n", i+1, m.name, quarters[0], quarters[1], quarters[2], quarters[3], highest)
-			if quarters[3] > quarters[1]*m.factor+m.slack {
-				faults = append(faults, fmt.Sprintf("instance %d: %s grew from %.0f to %.0f", i+1, m.name, quarters[1], quarters[3]))
-			}
-		}
-	}
+	faults = append(faults, s.writeQuarters(&b)...)
 	if len(faults) == 0 {
 		b.WriteString("\nNo other user was admitted more or fewer than the limit, every request was answered,\nno hostile request reached the application, and nothing grew.\n")
 		return b.String(), true
@@ -133,6 +120,25 @@ little CPU: several instances may then exceed a limit by what others have not ch
 		fmt.Fprintf(&b, "* %s\n", f)
 	}
 	return b.String(), false
+}
+
+// writeQuarters writes the table of the medians, and returns what grew.
+func (s *scene) writeQuarters(b *strings.Builder) (grown []string) {
+	b.WriteString("\nMedians of each quarter of the run:\n\n| instance | quantity | first | second | third | last | highest |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	for i, samples := range s.samples {
+		if len(samples) < 8 {
+			grown = append(grown, fmt.Sprintf("instance %d has only %d samples; run longer", i+1, len(samples)))
+			continue
+		}
+		for _, m := range measures {
+			quarters, highest := quarters(samples, m.of)
+			fmt.Fprintf(b, "| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f |\n", i+1, m.name, quarters[0], quarters[1], quarters[2], quarters[3], highest)
+			if quarters[3] > quarters[1]*m.factor+m.slack {
+				grown = append(grown, fmt.Sprintf("instance %d: %s grew from %.0f to %.0f", i+1, m.name, quarters[1], quarters[3]))
+			}
+		}
+	}
+	return grown
 }
 
 // quarters returns the medians of a quantity in the four quarters of a run, and its

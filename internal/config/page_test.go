@@ -51,7 +51,7 @@ func TestPageOfSettings(t *testing.T) {
 	}
 	want := pageOf(string(text))
 	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { //nolint:gosec // a page of the repository
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
