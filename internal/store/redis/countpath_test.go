@@ -205,5 +205,5 @@ func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 			}
 		}
 	}
-	return p
+	return machine.Unify(p)
 }

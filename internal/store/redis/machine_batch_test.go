@@ -81,7 +81,7 @@ func countPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 		set := store.Set{Allows: rapid.IntRange(0, 9).Draw(rt, "allows") > 0}
 		for range rapid.SampledFrom([]int{1, 1, 1, 2, 0}).Draw(rt, "rules") {
 			r := machine.Rule(rt)
-			r.Method, r.Time = store.Count, rapid.SampledFrom([]int64{1, 60, store.Day}).Draw(rt, "time")
+			r.Method, r.Unit, r.From, r.Time = store.Count, 0, 0, rapid.SampledFrom([]int64{1, 60, store.Day}).Draw(rt, "time")
 			r.Subject, r.Return = []byte{byte(rapid.IntRange(0, 5).Draw(rt, "subject"))}, 1
 			if other {
 				r.Return = 2
@@ -90,7 +90,7 @@ func countPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 		}
 		p.Sets = append(p.Sets, set)
 	}
-	return p
+	return machine.Unify(p)
 }
 
 // TestDamagedValueAffectsNoOtherCall mixes damaged and valid values in one script

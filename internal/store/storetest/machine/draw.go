@@ -46,6 +46,30 @@ func Plan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 		}
 		p.Sets = append(p.Sets, set)
 	}
+	return Unify(p)
+}
+
+// Unify gives the rules of one counter the definition of the first of them, as in a
+// plan of a rule set, where each rule has counters of its own. Their weights stay.
+func Unify(p *store.Plan) *store.Plan {
+	type counter struct {
+		subject string
+		number  int64
+	}
+	first := make(map[counter]store.Rule)
+	for i := range p.Sets {
+		rules := slices.Clone(p.Sets[i].Rules) // other plans of a dialogue may share them
+		p.Sets[i].Rules = rules
+		for k, r := range rules {
+			key := counter{string(r.Subject), r.Return}
+			if defined, ok := first[key]; ok {
+				defined.Weight = r.Weight
+				rules[k] = defined
+			} else {
+				first[key] = r
+			}
+		}
+	}
 	return p
 }
 
@@ -57,7 +81,7 @@ func elsewhere(rt *rapid.T, p *store.Plan, now int64) *store.Plan {
 		rules[at].Subject = []byte{1 - rules[at].Subject[0]}
 		p.Sets[0].Rules = rules
 	}
-	return p
+	return Unify(p)
 }
 
 // Rule draws a rule in few draws: many small draws would take most of the time of ten
