@@ -38,7 +38,7 @@ func atEveryDoor(method, target, host, peer string, headers http.Header) []*Requ
 }
 
 // FuzzDoorsAreAlike checks that all doors make the same parameters of the same request,
-// or all refuse it.
+// or all refuse it. The middleware also refuses paths that net/http reads differently.
 func FuzzDoorsAreAlike(f *testing.F) {
 	f.Add("GET", "/v/7?q=1&q=2", "Shop.Example:443", "198.51.100.7", "ann", "1; uid=x", "y; a=b")
 	f.Add("POST", "/f/%2e%2e//a%2Fb/?q=%zz&q=a+b", "[2001:db8::1]:80", "[2001:db8::7]:4711", "a,b", "garbage", `q`)
@@ -60,6 +60,9 @@ func FuzzDoorsAreAlike(f *testing.F) {
 		for i, call := range atEveryDoor(method, target, host, peer, headers) {
 			var p rules.Params
 			err := Params(set, call, &Options{}, &p)
+			if call.Door == doorname.Middleware && err != nil && strings.Contains(err.Error(), "encoded slash") {
+				continue // see original.checkProgram
+			}
 			got := asMap(&p)
 			delete(got, "door")
 			if err != nil {

@@ -17,7 +17,7 @@ func decodeArgument(pair string) (name, value string, valid bool) {
 	name, value, _ = strings.Cut(pair, "=")
 	name, isName := decodeEscapes(name, true)
 	value, isValue := decodeEscapes(value, true)
-	return name, value, isName && isValue && strings.IndexByte(pair, ';') < 0
+	return name, value, pair != "" && isName && isValue && strings.IndexByte(pair, ';') < 0
 }
 
 // queryValue returns the value of the first argument with this name. An argument with an
