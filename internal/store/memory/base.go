@@ -77,6 +77,9 @@ func (d *daily) banned(int64) bool { return false }
 
 func (d *daily) ban(int64) {}
 
+// amend does not concern base rules, which have no settle.
+func (d *daily) amend(*taken, int64, *moment) {}
+
 func (d *daily) giveBack(c *taken, t *moment) {
 	d.today.takeBack(&c.window, t.now)
 	d.second.takeBack(&c.second, t.now)

@@ -78,6 +78,17 @@ func (w *window) banned(now int64) bool { return w.hits < 0 && w.isOpen(now) }
 
 func (w *window) ban(end int64) { *w = window{hits: -1, end: end} }
 
+// amend changes the hits of the window if it is still the one of the take.
+func (w *window) amend(c *taken, n int64, t *moment) {
+	switch {
+	case w.opened != c.window.opened || w.end != c.window.end || w.hits < 0 || !w.isOpen(t.now):
+	case n > 0:
+		w.count(n)
+	default:
+		w.hits = max(w.hits+n, 0)
+	}
+}
+
 func (w *window) giveBack(c *taken, t *moment) { w.takeBack(&c.window, t.now) }
 
 // takeBack subtracts what a take counted if the window is still the same. A window

@@ -28,6 +28,8 @@ type counter interface {
 	ban(end int64)
 	// giveBack takes back what a take counted, as far as it is still there.
 	giveBack(c *taken, t *moment)
+	// amend changes what a take counted by n, if it is still there.
+	amend(c *taken, n int64, t *moment)
 	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
 	seed(r *store.Rule, a *store.Answer, t *moment)
@@ -44,6 +46,7 @@ type moment struct {
 	now      int64 // ms since the epoch
 	patience int64 // the longest wait that the caller can bear, in ms
 	update   bool  // the operation is Update: it stops at an empty bucket
+	full     bool  // no receipt can be kept: nothing is held
 	zone     *time.Location
 	calendar *store.Calendar
 }
@@ -73,10 +76,11 @@ func banReading(r *store.Rule, left int64) reading {
 	return reading{limit: r.Count, reset: left, retry: left, banned: true}
 }
 
-// needed returns the weight that must fit: a rule with overdraft admits a weight of 0
-// only if at least 1 fits.
+// needed returns the weight that must fit: a rule with an overdraft and one that settles
+// admit a weight of 0 only if at least 1 fits, and an outcome rule admits any weight
+// then.
 func needed(r *store.Rule) int64 {
-	if r.Overdraft && r.Weight == 0 {
+	if r.Outcome || r.Weight == 0 && (r.Overdraft || r.Settle > 0) {
 		return 1
 	}
 	return r.Weight
@@ -94,6 +98,8 @@ func newCounter(m store.Method) counter {
 		return new(slide)
 	case store.Token:
 		return new(bucket)
+	case store.Hold:
+		return new(holds)
 	}
 	return new(window)
 }
@@ -104,9 +110,11 @@ var unused = [...]counter{
 	store.Base:  new(daily),
 	store.Leak:  new(slide),
 	store.Token: new(bucket),
+	store.Hold:  new(holds),
 }
 
-// saved is a copy of a counter, with which changes of it are undone.
+// saved is a copy of a counter, with which changes of it are undone. It has no copy of
+// holds, which undo frees.
 type saved struct {
 	counter counter
 	window  window

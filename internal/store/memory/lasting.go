@@ -24,9 +24,9 @@ func (s *step) leave(i int, a *store.Answer) {
 			refuses, refusing = true, refusing[1:]
 		}
 		switch {
-		case refuses && r.Ban > 0 && r.Weight > 0 && r.Weight <= r.Count:
+		case refuses && opensBan(r):
 			s.ban(i, j)
-		case r.Overdraft && r.Weight > 0:
+		case r.Overdraft && r.Weight > 0 && !r.Outcome:
 			s.keep(lasting{rule: r, counter: s.add(i, j)})
 		}
 		s.places[s.first[i]+j].admits = !refuses && (r.Overdraft || r.Ban > 0)
@@ -34,6 +34,12 @@ func (s *step) leave(i int, a *store.Answer) {
 	if a.Decider >= 0 && (rules[a.Decider].Overdraft || rules[a.Decider].Ban > 0) {
 		decide(a, a.Decider, s.read(i, a.Decider))
 	}
+}
+
+// opensBan reports whether a refusal by the rule opens a ban: it has one, and the weight
+// is not 0 and could fit.
+func opensBan(r *store.Rule) bool {
+	return r.Ban > 0 && r.Weight > 0 && needed(r) <= r.Count
 }
 
 // ban opens the ban of rule j of set i. A shared counter bans nobody: most of the
@@ -44,7 +50,7 @@ func (s *step) ban(i, j int) {
 		return // further refusals do not extend it
 	}
 	if s.places[s.first[i]+j].counter == nil {
-		if r.Overdraft {
+		if r.Overdraft && !r.Outcome {
 			s.keep(lasting{rule: r, counter: s.add(i, j)})
 		}
 		return

@@ -200,25 +200,33 @@ func (s *slide) banned(now int64) bool { return s.before < 0 && now < s.gone }
 
 func (s *slide) ban(end int64) { *s = slide{before: -1, gone: end} }
 
-// giveBack subtracts what a take counted from the run of its instant, which may have
-// left or joined another one since.
-func (s *slide) giveBack(c *taken, t *moment) {
-	if s.before < 0 || s.prune(&c.rule, t.now) == 0 {
+func (s *slide) giveBack(c *taken, t *moment) { s.amend(c, -c.window.hits, t) }
+
+// amend adds n hits to the run of the take's instant, or subtracts them as far as they
+// are there. The run may have left since, or joined another one: then nothing changes.
+func (s *slide) amend(c *taken, change int64, t *moment) {
+	if s.before < 0 {
 		return
 	}
+	first, hits := s.live(&c.rule, t.now)
 	n := s.runs()
-	at := sort.Search(n, func(i int) bool { return s.run(i).at >= c.at })
+	if hits == 0 {
+		return
+	}
+	at := first + sort.Search(n-first, func(i int) bool { return s.run(first+i).at >= c.at })
 	if at == n || s.run(at).at != c.at {
 		return
 	}
-	hits := between(s.upTo(at), s.run(at).upTo)
-	less := min(c.window.hits, hits)
-	left := make([]run, 0, n) // elements are never changed
-	left = append(left, s.older[:at]...)
-	for i := at; i < n; i++ {
+	of := between(s.upTo(at), s.run(at).upTo)
+	change = max(min(change, store.MaxCounter-hits), -of)
+	s.before = s.upTo(first)
+	left := make([]run, 0, n-first) // elements are never changed
+	for i := first; i < n; i++ {
 		one := s.run(i)
-		one.upTo = back(one.upTo, less)
-		if i > at || less < hits {
+		if i >= at {
+			one.upTo = moved(one.upTo, change)
+		}
+		if i != at || of+change > 0 {
 			left = append(left, one)
 		}
 	}
@@ -229,6 +237,14 @@ func (s *slide) giveBack(c *taken, t *moment) {
 	last := len(left) - 1
 	s.older, s.newest = left[:last:last], left[last]
 	s.gone = s.newest.at + c.rule.Time*1000
+}
+
+// moved returns the number that follows from by n hits, or precedes it by -n hits.
+func moved(from, n int64) int64 {
+	if n < 0 {
+		return back(from, -n)
+	}
+	return forward(from, n)
 }
 
 func (s *slide) until() int64 { return s.gone }

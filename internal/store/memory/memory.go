@@ -2,12 +2,14 @@
 //
 // A plan is one atomic step (step.go, walk.go) under the locks of its counters, which
 // are spread over 64 shards. Each method has a type of counter: window for count
-// (count.go), daily for base, slide for leak, bucket for token; counter.go has what they
-// share. A refused take leaves overdrafts and bans (lasting.go), and Cancel gives back a
-// take that waits for its turn (undo.go). The number of identities is bounded:
-// identities beyond it share counters (spill.go), and counters that have ended are swept
-// as the store is used (sweep.go). Seed takes over what another store answered: refusals
-// and bans (seed.go) and other states (last.go).
+// (count.go), daily for base, slide for leak, bucket for token, holds for hold;
+// counter.go has what they share. A refused take leaves overdrafts and bans
+// (lasting.go). A take that waits for its turn or has a receipt leaves a record
+// (undo.go), which Cancel gives back and Settle amends (settle.go); receipts.go bounds
+// the records. The number of identities is bounded: identities beyond it share counters
+// (spill.go), and counters that have ended are swept as the store is used (sweep.go).
+// Seed takes over what another store answered: refusals and bans (seed.go) and other
+// states (last.go).
 package memory
 
 import (
@@ -47,6 +49,7 @@ type Store struct {
 	swept    atomic.Int64  // when a shard was last swept, by the clock of plans
 	turn     atomic.Uint32 // index of the shard that is swept next
 	last     atomic.Pointer[states]
+	receipts receipts
 }
 
 var (
@@ -66,7 +69,15 @@ type Options struct {
 	// OnFull is called, outside of all locks, after every plan that counted on a
 	// shared counter. It must return at once.
 	OnFull func()
+	// MaxReceipts bounds the receipts that are kept; 0 means DefaultMaxReceipts.
+	// Beyond it hold rules refuse, and other takes get no receipt: their estimates
+	// stand.
+	MaxReceipts int
 }
+
+// DefaultMaxReceipts is the default bound of receipts. With one rule each they take
+// about 50 MB.
+const DefaultMaxReceipts = 100_000
 
 // DefaultMaxIdentities is the default bound of identities. With one counter each
 // they take about 150 MB, with several or leak counters more.
@@ -85,6 +96,9 @@ func New(o Options) *Store {
 		m.shards[i].subjects = make(map[string][]cell)
 		m.shards[i].room = (o.MaxIdentities + shards - 1) / shards
 	}
+	if m.receipts.most = int64(o.MaxReceipts); o.MaxReceipts <= 0 {
+		m.receipts.most = DefaultMaxReceipts
+	}
 	m.steps.New = func() any { return &step{memory: m} }
 	return m
 }
@@ -101,6 +115,7 @@ func (m *Store) Clear() {
 		s.Unlock()
 	}
 	m.last.Store(nil)
+	m.receipts.clear()
 }
 
 // Evaluate carries out the plan as one atomic step and fills a.
@@ -110,9 +125,6 @@ func (m *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	}
 	if err := p.Validate(); err != nil {
 		return err
-	}
-	if p.Settles() {
-		return store.ErrNoReceipts
 	}
 	m.evaluate(p, a)
 	m.sweep(a.Now)

@@ -37,17 +37,36 @@ func partOf(hash uint64) uint8 { return uint8(hash / shards % parts) }
 // does not fit. A new counter starts with what the subject may have counted on a
 // shared one.
 func (s *step) make(i, j int) counter {
-	p, r := &s.places[s.first[i]+j], &s.plan.Sets[i].Rules[j]
-	shared := p.shard.spill(r, p.part, s.at.now)
+	c, shares := s.places[s.first[i]+j].make(&s.plan.Sets[i].Rules[j], s.at.now)
+	if shares {
+		s.shares++
+	}
+	return c
+}
+
+// make makes the counter of a rule, and reports whether it is a shared one.
+func (p *place) make(r *store.Rule, now int64) (c counter, shares bool) {
+	shared := p.shard.spill(r, p.part, now)
 	p.counter = p.shard.make(p.subject, r)
 	if p.counter == nil {
-		s.shares++
-		return p.shard.share(r, p.part, s.at.now)
+		return p.shard.share(r, p.part, now), true
 	}
 	if shared != nil {
 		replicate(p.counter, shared)
 	}
-	return p.counter
+	return p.counter, false
+}
+
+// current returns the counter that a rule reads: the subject's own, else the shared one;
+// nil if there is none.
+func (p *place) current(r *store.Rule, now int64) counter {
+	if p.counter != nil {
+		return p.counter
+	}
+	if c := p.shard.find(p.subject, r); c != nil {
+		return c
+	}
+	return p.shard.spill(r, p.part, now)
 }
 
 // spill returns the shared counter on which the rule's subject may have been
@@ -90,6 +109,10 @@ func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
 
 // replicate copies the state of from to c, which is new.
 func replicate(c, from counter) {
+	if h, ok := from.(*holds); ok {
+		*c.(*holds) = *h.clone()
+		return
+	}
 	var copied saved
 	copied.save(from)
 	copied.slide.older = copied.slide.older[:len(copied.slide.older):len(copied.slide.older)]

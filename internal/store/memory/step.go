@@ -22,7 +22,10 @@ type step struct {
 	shares  int     // number of rules counted on shared counters
 
 	lasts   bool   // a rule has an overdraft or a ban
-	waits   bool   // a rule has a wait, and the plan is a take
+	records bool   // the plan is a take, and a rule has a wait or settles
+	settles bool   // a rule settles
+	parts   int    // number of parts of the receipt
+	kept    bool   // the receipt is kept
 	again   bool   // sets are answered again after an undo
 	wait    int64  // the longest wait of a rule that admitted
 	waiter  [2]int // its set and rule
@@ -56,7 +59,7 @@ func (s *step) carryOut(p *store.Plan, a *store.Answers) (shares int) {
 // prevents deadlocks between steps.
 func (s *step) begin(p *store.Plan) {
 	s.plan, s.locked, s.shares = p, 0, 0
-	s.lasts, s.waits, s.again, s.wait = false, false, false, 0
+	s.lasts, s.records, s.settles, s.kept, s.again, s.wait, s.parts = false, false, false, false, false, 0, 0
 	s.lasting, s.taken = s.lasting[:0], s.taken[:0]
 	s.last = s.memory.last.Load()
 	s.places, s.first, s.journal, s.hashes = s.places[:0], s.first[:0], s.journal[:0], s.hashes[:0]
@@ -65,7 +68,8 @@ func (s *step) begin(p *store.Plan) {
 		for j := range p.Sets[i].Rules {
 			r := &p.Sets[i].Rules[j]
 			s.lasts = s.lasts || r.Overdraft || r.Ban > 0
-			s.waits = s.waits || r.Wait > 0
+			s.records = s.records || r.Wait > 0
+			s.settles = s.settles || r.Settle > 0 || r.Method == store.Hold
 			var subject []byte
 			subject, s.hashes = s.memory.keptUnder(r.Subject, s.hashes)
 			hash := maphash.Bytes(s.memory.seed, subject)
@@ -73,7 +77,7 @@ func (s *step) begin(p *store.Plan) {
 			s.places = append(s.places, place{subject: subject, hash: hash, shard: &s.memory.shards[hash%shards], part: partOf(hash)})
 		}
 	}
-	s.waits = s.waits && (p.Op == store.Take || p.Op == store.CompleteTake)
+	s.records = (s.records || s.settles) && (p.Op == store.Take || p.Op == store.CompleteTake)
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Lock()
 	}
@@ -84,6 +88,9 @@ func (s *step) begin(p *store.Plan) {
 func (s *step) readClock() {
 	p := s.plan
 	s.at = s.memory.moment(p)
+	if s.settles {
+		s.at.full = !s.memory.receipts.reserve(s.at.now)
+	}
 	for left := s.locked; left != 0; left &= left - 1 {
 		if shard := &s.memory.shards[bits.TrailingZeros64(left)]; shard.grown > 0 {
 			shard.sweep(s.at.now)
@@ -93,6 +100,9 @@ func (s *step) readClock() {
 
 // end releases the locks and the references to the plan.
 func (s *step) end() {
+	if s.settles && !s.at.full && !s.kept {
+		s.memory.receipts.release()
+	}
 	for left := s.locked; left != 0; left &= left - 1 {
 		s.memory.shards[bits.TrailingZeros64(left)].Unlock()
 	}
@@ -153,6 +163,11 @@ func (s *step) change(i, j int) counter {
 // undo undoes every change, the last first, and carries out those that last again:
 // alone, as if nothing else had been counted.
 func (s *step) undo() {
+	for i := range s.taken {
+		if h, ok := s.taken[i].counter.(*holds); ok {
+			h.giveBack(&s.taken[i], &s.at)
+		}
+	}
 	for i := len(s.journal) - 1; i >= 0; i-- {
 		s.journal[i].restore()
 	}

@@ -30,3 +30,11 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 		return m, m.Close
 	})
 }
+
+func TestReceipts(t *testing.T) {
+	storetest.RunReceipts(t, func(t *testing.T) store.Store {
+		m := memory.New(memory.Options{})
+		t.Cleanup(m.Close)
+		return m
+	})
+}

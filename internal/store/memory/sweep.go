@@ -34,6 +34,7 @@ func (m *Store) sweep(now int64) {
 	if now >= last && now < last+sweepEvery || !m.swept.CompareAndSwap(last, now) {
 		return
 	}
+	m.receipts.sweep(now)
 	s := &m.shards[m.turn.Add(1)%shards]
 	if !s.TryLock() {
 		return // the shard is in use, and is swept anyway when it grows

@@ -135,14 +135,28 @@ func (b *bucket) banned(int64) bool { return false }
 
 func (b *bucket) ban(int64) {}
 
-// giveBack gives back what a take took, less what would have overflowed since if
-// nobody else had taken: too strict for a while if somebody has, never too lax.
-func (b *bucket) giveBack(c *taken, t *moment) {
+func (b *bucket) giveBack(c *taken, t *moment) { b.restore(c, c.window.hits, t) }
+
+// amend takes n more tokens, below empty if need be, or gives -n back.
+func (b *bucket) amend(c *taken, n int64, t *moment) {
+	r, unit := c.rule, c.rule.Time*1000
+	switch {
+	case n > 0:
+		r.Weight = n
+		b.set(less(b.levelAt(&r, t.now), &r, sizeOf(&r)-mostBelow), &r, t.now)
+	case n < 0:
+		b.restore(c, min(-n, mostBelow/unit)*unit, t)
+	}
+}
+
+// restore gives back n units of what a take took, less what would have overflowed since
+// if nobody else had taken: too strict for a while if somebody has, never too lax.
+func (b *bucket) restore(c *taken, n int64, t *moment) {
 	r := &c.rule
-	level, size, n := b.levelAt(r, t.now), sizeOf(r), c.window.hits
+	level, size := b.levelAt(r, t.now), sizeOf(r)
 	if elapsed := t.now - c.at; elapsed > 0 {
-		missing := size - c.level
-		if elapsed >= ceilDiv(missing+n, refillOf(r)) {
+		missing := size - (c.level - c.window.hits + n) // had the take left n there
+		if elapsed >= ceilDiv(max(missing, 0)+n, refillOf(r)) {
 			return // all would have overflowed
 		}
 		n -= max(refillOf(r)*elapsed-missing, 0)

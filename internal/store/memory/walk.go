@@ -48,7 +48,10 @@ func (s *step) take(a *store.Answers) {
 	}
 	if !refused {
 		if s.wait > 0 {
-			a.Wait, a.Waiter, a.Undo = s.wait, s.waiter, s.taking()
+			a.Wait, a.Waiter = s.wait, s.waiter
+		}
+		if s.wait > 0 || s.parts > 0 {
+			s.remember(a)
 		}
 		return
 	}
@@ -82,6 +85,9 @@ func (s *step) takeSet(i int, a *store.Answer) bool {
 	}
 	if allows {
 		s.count(i, walked, a.Refusals)
+		if s.settles && !s.at.full {
+			s.addParts(i, walked, a)
+		}
 	}
 	s.report(i, a)
 	return allows
@@ -188,6 +194,9 @@ func (s *step) count(i, n int, refusing []int) {
 			refusing = refusing[1:]
 			continue
 		}
+		if rules[j].Outcome || s.at.update && rules[j].Method == store.Hold {
+			continue
+		}
 		if rules[j].Weight > 0 && (!rules[j].Overdraft || s.at.update) {
 			s.add(i, j)
 		}
@@ -197,8 +206,8 @@ func (s *step) count(i, n int, refusing []int) {
 // add counts the weight of rule j of set i.
 func (s *step) add(i, j int) counter {
 	c, r := s.change(i, j), &s.plan.Sets[i].Rules[j]
-	if s.waits {
-		s.record(r, c)
+	if s.records {
+		s.record(&s.places[s.first[i]+j], r, c)
 	} else {
 		c.add(r, &s.at)
 	}
@@ -209,6 +218,9 @@ func (s *step) add(i, j int) counter {
 func (s *step) refund(i int) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
+		if rules[j].Outcome || rules[j].Method == store.Hold {
+			continue
+		}
 		if rules[j].Weight > 0 && s.own(i, j) != nil {
 			s.change(i, j).refund(&rules[j], &s.at)
 		}

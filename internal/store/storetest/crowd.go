@@ -177,7 +177,7 @@ func checkInvalidPlans(t *testing.T, s store.Store) {
 		"a count below 0":        {Op: store.Take, Sets: one(count(60, -1))},
 		"a return beyond 2^31":   {Op: store.Take, Sets: one(numbered(1<<31, good))},
 		"no method":              {Op: store.Take, Sets: one(rule(0, 1, 60, 1))},
-		"method 5":               {Op: store.Take, Sets: one(rule(5, 1, 60, 1))},
+		"method 6":               {Op: store.Take, Sets: one(rule(6, 1, 60, 1))},
 		"a base of 0":            {Op: store.Take, Sets: one(base(0, 60, 1))},
 		"a burst below 0":        {Op: store.Take, Sets: one(token(60, 1, -1))},
 		"a count beyond 9·10^15": {Op: store.Take, Sets: one(count(60, 9e15+1))},

@@ -1,0 +1,76 @@
+package storetest
+
+import "github.com/koalagate/koalagate/internal/store"
+
+// holdCases are the cases of hold rules.
+var holdCases = []receiptCase{
+	{"hold: so many at once, a settlement frees", []receiptStep{
+		{0, store.Take, "a", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 60000 | receipt"},
+		{1000, store.Take, "b", one(hold(60, 2)), gone, "ok; rule 0: 0 of 2, reset 60000 | receipt"},
+		{2000, store.Take, "c", one(hold(60, 2)), gone, "rule 0 refuses; rule 0: 0 of 2, reset 59000, retry 58000"},
+		{2001, settle, "c", nil, unsaid, "unknown"},
+		{3000, settle, "b", nil, used(7), "ok"},
+		{3000, store.Browse, "", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 57000"},
+		{3000, store.Peek, "", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 57000; 1 hits"},
+		{3001, settle, "a", nil, unsaid, "ok"},
+		{3002, settle, "a", nil, unsaid, "unknown"},
+		{3003, store.Browse, "", one(hold(60, 2)), gone, "ok; rule 0: 2 of 2, reset 0"},
+	}},
+	{"hold: runs out at its instant, with its receipt", []receiptStep{
+		{0, store.Take, "a", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{59999, store.Take, "", one(hold(60, 1)), gone, "rule 0 refuses; rule 0: 0 of 1, reset 1, retry 1"},
+		{60000, settle, "a", nil, unsaid, "unknown"},
+		{60000, store.Take, "b", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{119999, settle, "b", nil, unsaid, "ok"},
+		{119999, store.Browse, "", one(hold(60, 1)), gone, "ok; rule 0: 1 of 1, reset 0"},
+	}},
+	{"hold: renewed it lasts, beyond its end it is not revived", []receiptStep{
+		{0, store.Take, "a", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{50000, renew, "a", nil, gone, "ok"},
+		{60000, store.Browse, "", one(hold(60, 1)), gone, "rule 0 refuses; rule 0: 0 of 1, reset 50000, retry 50000"},
+		{109999, renew, "a", nil, gone, "ok"},
+		{109999, renew, "a", nil, gone, "ok"},
+		{169999, renew, "a", nil, gone, "unknown"},
+		{170000, store.Take, "b", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{170001, settle, "a", nil, unsaid, "unknown"},
+		{170002, settle, "b", nil, unsaid, "ok"},
+		{170003, renew, "b", nil, gone, "unknown"},
+	}},
+	{"hold: weights, and when enough of them run out", []receiptStep{
+		{0, store.Take, "a", one(weighing(4, hold(60, 10))), gone, "ok; rule 0: 6 of 10, reset 60000 | receipt"},
+		{1000, store.Take, "b", one(weighing(3, hold(60, 10))), gone, "ok; rule 0: 3 of 10, reset 60000 | receipt"},
+		{2000, store.Take, "c", one(weighing(3, hold(60, 10))), gone, "ok; rule 0: 0 of 10, reset 60000 | receipt"},
+		{3000, store.Take, "", one(weighing(3, hold(60, 10))), gone, "rule 0 refuses; rule 0: 0 of 10, reset 59000, retry 57000"},
+		{3000, store.Take, "", one(weighing(8, hold(60, 10))), gone, "rule 0 refuses; rule 0: 0 of 10, reset 59000, retry 59000"},
+		{3000, store.Take, "", one(weighing(11, hold(60, 10))), gone, "rule 0 refuses; rule 0: 0 of 10, reset 59000"},
+		{3000, store.Take, "", one(weighing(0, hold(60, 10))), gone, "ok; rule 0: 0 of 10, reset 59000"},
+		{4000, settle, "b", nil, unsaid, "ok"},
+		{4001, store.Take, "", one(weighing(4, hold(60, 10))), gone, "rule 0 refuses; rule 0: 3 of 10, reset 57999, retry 55999"},
+		{5000, renew, "a", nil, gone, "ok"},
+		{5001, store.Browse, "", one(weighing(4, hold(60, 10))), gone, "rule 0 refuses; rule 0: 3 of 10, reset 59999, retry 56999"},
+	}},
+	{"hold: no concern of update and refund, ended by reset", []receiptStep{
+		{0, store.Update, "", one(weighing(5, hold(60, 2))), gone, "ok; rule 0: 2 of 2, reset 0"},
+		{1, store.Take, "a", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 60000 | receipt"},
+		{2, store.Refund, "", one(weighing(5, hold(60, 2))), gone, "ok; rule 0: 1 of 2, reset 59999"},
+		{3, store.Reset, "", one(hold(60, 2)), gone, "ok; rule 0: 2 of 2, reset 0"},
+		{4, store.Take, "b", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 60000 | receipt"},
+		{5, renew, "a", nil, gone, "ok"},
+		{6, settle, "a", nil, unsaid, "ok"},
+		{7, store.Browse, "", one(hold(60, 2)), gone, "ok; rule 0: 1 of 2, reset 59997"},
+	}},
+	{"hold: a clock that steps back ends none and shortens none", []receiptStep{
+		{100_000, store.Take, "a", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{90_000, store.Take, "", one(hold(60, 1)), gone, "rule 0 refuses; rule 0: 0 of 1, reset 70000, retry 70000"},
+		{80_000, renew, "a", nil, gone, "ok"},
+		{159_999, store.Take, "", one(hold(60, 1)), gone, "rule 0 refuses; rule 0: 0 of 1, reset 1, retry 1"},
+		{160_000, store.Take, "b", one(hold(60, 1)), gone, "ok; rule 0: 0 of 1, reset 60000 | receipt"},
+	}},
+	{"hold: of several sets, all or none", []receiptStep{
+		{0, store.Take, "a", []store.Set{of(hold(60, 3)), of(hold(60, 3)), of(about("v", hold(60, 1)))}, gone, "ok; rule 0: 2 of 3, reset 60000 | ok; rule 0: 1 of 3, reset 60000 | ok; rule 0: 0 of 1, reset 60000 | receipt"},
+		{1, store.Take, "", []store.Set{of(hold(60, 3)), of(about("v", hold(60, 1)))}, gone, "ok; rule 0: 1 of 3, reset 59999 | rule 0 refuses; rule 0: 0 of 1, reset 59999, retry 59999"},
+		{2, settle, "a", nil, unsaid, "ok"},
+		{3, store.Browse, "", one(hold(60, 3)), gone, "ok; rule 0: 3 of 3, reset 0"},
+		{3, store.Browse, "", one(about("v", hold(60, 1))), gone, "ok; rule 0: 1 of 1, reset 0"},
+	}},
+}
