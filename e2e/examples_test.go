@@ -153,6 +153,15 @@ var exampleTests = map[string]func(*scene){
 		wantStatus(s.T, 429, "GET", s.envoy.URL+"/")
 		wantStatus(s.T, 429, "GET", s.nginx.URL+"/")
 	},
+	"token-budget.conf": func(s *scene) {
+		const ann = "domain=llm&budget=tokens&user=ann"
+		s.take(ann+"&_hits=0", "0")
+		wantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/update?"+ann+"&_hits=100000")
+		s.take(ann+"&_hits=0", "10")
+		s.take("domain=llm&budget=tokens&user=bob&_hits=0", "0")
+		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&_hits=5001", "10")
+		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&_hits=0", "10") // what was refused is recorded
+	},
 	"black-and-white-lists.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			r := wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")

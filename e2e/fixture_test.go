@@ -58,6 +58,20 @@ func (h *fixture) file(name, text string) string {
 	return path
 }
 
+// sampleRules writes a rule file of the module into the test's folder. Each pair is a
+// text that occurs in it once, and its replacement.
+func (h *fixture) sampleRules(name string, pairs ...[2]string) string {
+	h.Helper()
+	text := string(must(os.ReadFile(h.stage.Path(name)))(h.T))
+	for _, p := range pairs {
+		if n := strings.Count(text, p[0]); n != 1 {
+			h.Fatalf("%s: %q occurs %d times; want once", name, p[0], n)
+		}
+		text = strings.Replace(text, p[0], p[1], 1)
+	}
+	return h.file(filepath.Base(name), text)
+}
+
 func (h *fixture) redis() *e2e.Redis {
 	h.Helper()
 	return must(h.stage.Redis())(h.T)

@@ -10,6 +10,7 @@ import (
 var droppedUser = map[string][2]string{
 	"envoy/envoy.yaml":           {"              - { remove: x-user-id }\n", ""},
 	"envoy/envoy-http.yaml":      {"              - { remove: x-user-id }\n", ""},
+	"envoy/envoy-llm.yaml":       {"              - { remove: x-user-id }\n", ""},
 	"nginx/nginx.conf":           {`$koala_user { default ""; }`, "$koala_user { default $http_x_user_id; }"},
 	"nginx/accel.conf":           {`$koala_user { default ""; }`, "$koala_user { default $http_x_user_id; }"},
 	"deploy/caddy/Caddyfile":     {"\t\trequest_header -X-User-Id\n", ""},
