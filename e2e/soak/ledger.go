@@ -89,12 +89,12 @@ func (l *ledger) abandon(counts map[int]int) {
 }
 
 // passed returns what is wrong with the number of requests that reached the
-// application, or "": hostile requests must not be among them.
-func (l *ledger) passed(reached int) string {
+// application: hostile requests must not be among them.
+func (l *ledger) passed(reached int) (faults []string) {
 	if reached < l.admitted || reached > l.admitted+l.unknown {
-		return fmt.Sprintf("%d requests reached the application; want the %d that were admitted, and at most %d without an answer", reached, l.admitted, l.unknown)
+		faults = append(faults, fmt.Sprintf("%d requests reached the application; want the %d that were admitted, and at most %d without an answer", reached, l.admitted, l.unknown))
 	}
-	return ""
+	return faults
 }
 
 // table formats a number per status.

@@ -85,9 +85,7 @@ func (s *scene) report(commit string, took time.Duration) (text string, ok bool)
 		faults = append(faults, u.text)
 	}
 	reached := int(s.app.Reached())
-	if fault := l.passed(reached); fault != "" {
-		faults = append(faults, fault)
-	}
+	faults = append(faults, l.passed(reached)...)
 	fmt.Fprintf(&b, "# Soak\n\nWritten by `make soak` at commit %s, %s, %v on %s, load average\n%s at the end.\n\n", commit, time.Now().UTC().Format(time.DateOnly), took.Round(time.Second), machine(), loadAverage())
 	fmt.Fprintf(&b, `Two instances with one Redis behind Envoy and nginx. Each of %d users sent 12 requests
 at once through both gateways; a rule admits %d per hour. While Redis was restarted, which

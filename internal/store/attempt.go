@@ -10,6 +10,17 @@ type Attempt struct {
 	// Unsent reports that the failed call was certainly not sent, and therefore
 	// not counted.
 	Unsent bool
+	// Late is the failed call if it was sent and is still under way; else nil.
+	Late Late
+}
+
+// Late is a call whose caller left before its answer.
+type Late interface {
+	// Result reports whether the call has ended. If it has an answer, Result fills a;
+	// p must equal the plan of the call. An error that wraps redisconn.ErrUnsent means
+	// that nothing was counted; after another one the call may have been counted.
+	// After Result has reported the end, it must not be called again.
+	Result(p *Plan, a *Answers) (ended bool, err error)
 }
 
 // Health is what one attempt shows about the shared store as a whole.

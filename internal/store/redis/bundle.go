@@ -28,6 +28,7 @@ type bundle struct {
 	again  bool // it is sent again, with the text of the script
 
 	replied bool // Redis replied to it, if only with an error
+	written bool // a connection took its command, if only a part of it
 }
 
 // form is a shape of the bundle, represented by the first call that has it.
@@ -55,7 +56,7 @@ func (b *bundle) empty() {
 	clear(b.shapes)
 	clear(b.args)
 	b.calls, b.names, b.shapes, b.args = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0]
-	b.rules, b.again, b.replied = 0, false, false
+	b.rules, b.again, b.replied, b.written = 0, false, false, false
 }
 
 // fail ends every call of the bundle with err.
@@ -204,6 +205,6 @@ func (b *bundle) command(name, script string) []any {
 	for _, n := range b.names {
 		b.args = append(b.args, n)
 	}
-	b.args = append(b.args, &b.blob)
+	b.args = append(b.args, (*argument)(b))
 	return b.args
 }

@@ -145,6 +145,9 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 		e.refusals.update(c, p, a, err, &e.calendar)
 	}
 	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip, Unsent: errors.Is(err, redisconn.ErrUnsent)}
+	if abandoned && !attempt.Unsent {
+		attempt.Late = c
+	}
 	if c.time.finish() && !abandoned {
 		e.Release(c)
 	}

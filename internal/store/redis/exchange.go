@@ -32,6 +32,7 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 	var one [1]*goredis.Cmd
 	commands, asking := one[:0], false
 	for _, b := range bundles {
+		b.written = false
 		name, text := "evalsha", e.script.Hash()
 		if b.again {
 			name, text = "eval", script
@@ -64,7 +65,7 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 			b.again = true
 			again = append(again, b)
 		case err != nil:
-			b.fail(err)
+			b.fail(b.unsent(err, len(commands) == 1))
 		case b.deliver(text, e.onDamage):
 			again = append(again, e.separate(b)...)
 		}

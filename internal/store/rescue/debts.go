@@ -14,18 +14,21 @@ import (
 
 // debts are hits of takes that the local store admitted although Redis is in use:
 // those of calls that were starved, or of a lost reply. A call that was sent is
-// counted by Redis all the same; others are charged to Redis in the background.
-// Until such a hit is certain to be in every answer of Redis, an admission by
-// Redis stands only if it leaves as many hits as are owed. So the admissions of
-// this instance do not exceed a limit while Redis is in use; other instances may
-// exceed it by what this one owes.
+// mostly counted by Redis all the same (flights.go); others are charged to Redis in
+// the background. Until such a hit is certain to be in every answer of Redis, an
+// admission by Redis stands only if it leaves as many hits as are owed. So the
+// admissions of this instance do not exceed a limit while Redis is in use; other
+// instances may exceed it by what this one owes.
 type debts struct {
-	size atomic.Int32 // entries, and calls that are about to add one
+	size    atomic.Int32 // entries, and calls that are about to add one
+	base    time.Time
+	dropped atomic.Int64 // when hits were last dropped, after base
 
 	mu      sync.Mutex
 	entries map[string]*debt // by the subject and the tag of a counter
-	key     []byte           // reused
-	wake    chan struct{}    // there are entries
+	flights []flight
+	key     []byte        // reused
+	wake    chan struct{} // there are entries
 }
 
 // debt is what is owed on one counter.
@@ -34,6 +37,7 @@ type debt struct {
 	zone  *time.Location
 	owed  int64 // hits to be charged
 	sent  int64 // hits of a charge under way
+	late  int64 // hits of flights
 	paid  int64 // hits charged, or sent by their calls, since turn
 	older int64 // the same within settleTime before that
 	turn  time.Time
@@ -47,15 +51,15 @@ const (
 	maxCharges = 64
 	// chargeEvery is the time between two charges.
 	chargeEvery = 10 * time.Millisecond
-	// settleTime is longer than an answer of Redis is on its way: after it, every
-	// answer that arrives contains an earlier charge.
+	// settleTime is longer than an answer of Redis is mostly on its way: after it,
+	// every answer that arrives contains an earlier charge. Later ones are not used.
 	settleTime = time.Second
 	// refusedFor is after which time a call may try again that was refused
 	// because of debts, in ms.
 	refusedFor = 1000
 )
 
-func (d *debt) total() int64 { return d.owed + d.sent + d.paid + d.older }
+func (d *debt) total() int64 { return d.owed + d.sent + d.late + d.paid + d.older }
 
 // lends reports whether the local store may admit the plan at the expense of
 // Redis.
@@ -72,27 +76,44 @@ func takes(p *store.Plan) bool { return p.Op == store.Take || p.Op == store.Comp
 
 // lend has the local store decide a take, and records what it admits as debts.
 // Calls that were not sent must be charged.
-func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, unsent bool) error {
+func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, attempt store.Attempt) error {
 	d := &s.debts
 	d.size.Add(1) // before the local store reads what Redis last reported: see Evaluate
 	defer d.size.Add(-1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := s.local.Evaluate(ctx, atOnce(s.inProcess(p)), a)
+	a.Degraded = true
 	if err != nil {
 		return err
 	}
 	allowed := p.Allowed(a)
 	for i := range p.Sets {
-		if len(d.entries)+len(p.Sets[i].Rules) > maxDebts {
+		if len(d.entries)+len(p.Sets[i].Rules) > maxDebts || len(d.flights) >= maxDebts {
 			refuse(&p.Sets[i], &a.Sets[i])
 			return nil
 		}
 	}
+	var list []lent
 	for i := range p.Sets {
-		d.add(p, i, &a.Sets[i], allowed, unsent)
+		list = d.add(list, p, i, &a.Sets[i], allowed)
 	}
+	if attempt.Late != nil && len(list) > 0 {
+		p = cloned(p) // the caller reuses its plan
+	}
+	d.book(list, attempt, p)
 	return nil
+}
+
+// lendLate is lend for a take that Redis admitted, but so long ago that debts which its
+// answer does not contain may have been dropped since.
+func (s *Store) lendLate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if !p.Allowed(a) {
+		return nil
+	}
+	attempt := store.Attempt{Health: store.Starved, Unsent: a.Undo != nil}
+	_ = s.Cancel(ctx, p, a) // as in leaveTurn
+	return s.lend(ctx, p, a, attempt)
 }
 
 // atOnce returns the plan of a caller that does not wait: turns are given by Redis.
@@ -119,8 +140,8 @@ func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 	return allowed && j != a.Decider && !slices.Contains(a.Refusals, j)
 }
 
-// add records what set i of a take counted.
-func (d *debts) add(p *store.Plan, i int, a *store.Answer, allowed, unsent bool) {
+// add appends what set i of a take counted to list.
+func (d *debts) add(list []lent, p *store.Plan, i int, a *store.Answer, allowed bool) []lent {
 	set := &p.Sets[i]
 	for j := range set.Rules {
 		r := &set.Rules[j]
@@ -137,16 +158,9 @@ func (d *debts) add(p *store.Plan, i int, a *store.Answer, allowed, unsent bool)
 		subject := one.rule.Subject
 		one.rule, one.zone = *r, p.Zone
 		one.rule.Subject = subject
-		if unsent {
-			one.owed += r.Weight
-		} else {
-			one.paid += r.Weight
-		}
+		list = append(list, lent{debt: one, set: i, rule: j, hits: r.Weight})
 	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	return list
 }
 
 // of returns the debt on a rule's counter; nil if there is none. It leaves the
@@ -196,102 +210,4 @@ func refuse(set *store.Set, a *store.Answer) {
 	}
 	a.Decider, a.Remaining = a.Reporter, 0
 	a.Retry = min(max(a.Reset, 1), refusedFor)
-}
-
-// charge charges debts to Redis until ctx ends.
-func (s *Store) charge(ctx context.Context) {
-	d := &s.debts
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.wake:
-		}
-		for d.sweep(time.Now()) {
-			if _, share := s.gate.load(); share == 0 {
-				d.forget()
-			} else {
-				s.chargeSome(ctx)
-			}
-			if !s.pause(time.After(chargeEvery)) {
-				return
-			}
-		}
-	}
-}
-
-// chargeSome charges some of the debts. A charge that was sent is not repeated,
-// even if it has no answer: no hit is counted twice.
-func (s *Store) chargeSome(ctx context.Context) {
-	d := &s.debts
-	plan, charged := d.next()
-	if len(charged) == 0 {
-		return
-	}
-	var a store.Answers
-	attempt, err := s.shared.Try(ctx, plan, &a)
-	if err == nil && attempt.Health == store.Answered {
-		s.local.Seed(plan, &a)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, one := range charged {
-		if err != nil && attempt.Unsent {
-			one.owed += one.sent
-		} else {
-			one.paid += one.sent
-		}
-		one.sent = 0
-	}
-}
-
-// next returns a plan that charges some of the debts, and those debts.
-func (d *debts) next() (*store.Plan, []*debt) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	plan := &store.Plan{Op: store.Update}
-	var charged []*debt
-	for _, one := range d.entries {
-		if one.owed == 0 || plan.Zone != nil && plan.Zone != one.zone {
-			continue
-		}
-		one.sent = min(one.owed, store.MaxWeight)
-		one.owed -= one.sent
-		rule := one.rule
-		rule.Weight = one.sent
-		rule.Overdraft = rule.Overdraft || rule.Wait > 0 // a take that waits may have emptied the bucket
-		plan.Zone = one.zone
-		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})
-		if charged = append(charged, one); len(charged) == maxCharges {
-			break
-		}
-	}
-	return plan, charged
-}
-
-// sweep drops the debts that every answer of Redis contains by now, and reports
-// whether any are left.
-func (d *debts) sweep(now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for key, one := range d.entries {
-		if now.Sub(one.turn) < settleTime {
-			continue
-		}
-		one.older, one.paid, one.turn = one.paid, 0, now
-		if one.total() == 0 {
-			delete(d.entries, key)
-			d.size.Add(-1)
-		}
-	}
-	return len(d.entries) > 0
-}
-
-// forget drops all debts: Redis is unreachable, and what is counted in rescue is
-// lost when it returns.
-func (d *debts) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.size.Add(-int32(len(d.entries)))
-	clear(d.entries)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // fakeRedis is a shared store whose answers to takes may be lost, or late.
@@ -22,13 +23,14 @@ type fakeRedis struct {
 	health store.Health // of the takes
 	counts bool         // takes that fail are counted
 	hold   time.Duration
+	flies  time.Duration // takes that fail end that much later, without their callers
 }
 
 var errFake = errors.New("no answer")
 
 func (f *fakeRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	f.mu.Lock()
-	health, counts, hold := f.health, f.counts, f.hold
+	health, counts, hold, flies := f.health, f.counts, f.hold, f.flies
 	f.mu.Unlock()
 	if p.Op != store.Take {
 		return store.Attempt{Health: store.Answered}, f.Evaluate(ctx, p, a)
@@ -37,6 +39,9 @@ func (f *fakeRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers) (s
 		err := f.Evaluate(ctx, p, a)
 		time.Sleep(hold)
 		return store.Attempt{Health: health}, err
+	}
+	if flies > 0 {
+		return store.Attempt{Health: health, Late: f.fly(context.WithoutCancel(ctx), cloned(p), counts, flies)}, errFake
 	}
 	if counts {
 		_ = f.Evaluate(ctx, p, a)
@@ -50,7 +55,44 @@ func (f *fakeRedis) Check(context.Context) error { return nil }
 func (f *fakeRedis) becomes(health store.Health, counts bool, hold time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.health, f.counts, f.hold = health, counts, hold
+	f.health, f.counts, f.hold, f.flies = health, counts, hold, 0
+}
+
+// delays makes takes fail, and end later.
+func (f *fakeRedis) delays(counts bool, by time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.health, f.counts, f.flies = store.Starved, counts, by
+}
+
+// lateTake is a take whose caller has left.
+type lateTake struct {
+	ended chan struct{}
+	a     store.Answers
+	err   error
+}
+
+func (f *fakeRedis) fly(ctx context.Context, p *store.Plan, counts bool, flies time.Duration) *lateTake {
+	l := &lateTake{ended: make(chan struct{}), err: redisconn.ErrUnsent}
+	go func() {
+		defer close(l.ended)
+		time.Sleep(flies)
+		if counts {
+			l.err = f.Evaluate(ctx, p, &l.a)
+		}
+	}()
+	return l
+}
+
+// Result implements store.Late.
+func (l *lateTake) Result(_ *store.Plan, a *store.Answers) (ended bool, err error) {
+	select {
+	case <-l.ended:
+		*a = l.a
+		return true, l.err
+	default:
+		return false, nil
+	}
 }
 
 // openFake opens a store over a fakeRedis.
@@ -164,11 +206,17 @@ func TestAdmissionsNeverExceedALimit(t *testing.T) {
 			admitted := make(map[string]int64)
 			var callers sync.WaitGroup
 			for range 1000 {
-				switch random.IntN(4) {
+				delay := time.Duration(random.IntN(100)) * time.Millisecond
+				if random.IntN(20) == 0 {
+					delay *= 50 // more than settleTime
+				}
+				switch random.IntN(5) {
 				case 0:
 					redis.becomes(store.Starved, random.IntN(2) == 0, 0)
 				case 1:
-					redis.becomes(store.Answered, false, time.Duration(random.IntN(100))*time.Millisecond)
+					redis.becomes(store.Answered, false, delay)
+				case 2:
+					redis.delays(random.IntN(2) == 0, delay+1)
 				default:
 					redis.becomes(store.Answered, false, 0)
 				}
@@ -181,7 +229,11 @@ func TestAdmissionsNeverExceedALimit(t *testing.T) {
 					}
 				})
 				synctest.Wait()
-				time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+				pause := time.Duration(random.IntN(3)) * time.Millisecond
+				if random.IntN(100) == 0 {
+					pause *= 500
+				}
+				time.Sleep(pause)
 			}
 			callers.Wait()
 			for subject, n := range admitted {
@@ -196,6 +248,66 @@ func TestAdmissionsNeverExceedALimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallsThatRedisDoesNotGetAreCharged checks that hits of calls whose callers left are
+// owed until the calls end, however late, and are charged if Redis did not get them.
+func TestCallsThatRedisDoesNotGetAreCharged(t *testing.T) {
+	for _, counts := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s, redis := openFake(t)
+			defer s.Close()
+			if got := takeMany(t, s, 10, 60); got != 10 {
+				t.Fatalf("%d calls were admitted of 60; want 10", got)
+			}
+			redis.delays(counts, time.Minute)
+			if got := takeMany(t, s, 20, 60); got != 20 {
+				t.Errorf("%d starved calls were admitted; want 20", got)
+			}
+			redis.becomes(store.Answered, false, 0)
+			time.Sleep(30 * time.Second)
+			if got := takeMany(t, s, 60, 60); got != 30 {
+				t.Errorf("%d calls were admitted while 20 of 60 hits are on their way and 10 are counted; want 30", got)
+			}
+			time.Sleep(2 * time.Minute)
+			var a store.Answers
+			if err := redis.Evaluate(context.Background(), peek("u"), &a); err != nil || a.Sets[0].Hits < 60 {
+				t.Errorf("counted %v: Redis has %d hits, %v; want the 60 that were admitted at least", counts, a.Sets[0].Hits, err)
+			}
+			if n := s.debts.size.Load(); n != 0 {
+				t.Errorf("%d debts are left", n)
+			}
+		})
+	}
+}
+
+// TestAnswersThatOutliveDebtsAreNotUsed checks that an admission by Redis that arrives
+// after later hits were charged and dropped is decided by what Redis reported since.
+func TestAnswersThatOutliveDebtsAreNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, redis := openFake(t)
+		defer s.Close()
+		var late atomic.Int64
+		var callers sync.WaitGroup
+		redis.becomes(store.Answered, false, 10*time.Second)
+		for range 30 {
+			callers.Go(func() { late.Add(takeMany(t, s, 1, 60)) })
+		}
+		synctest.Wait() // Redis has counted them, and reported nothing
+		redis.becomes(store.Starved, false, 0)
+		starved := takeMany(t, s, 60, 60)
+		callers.Wait()
+		if starved == 0 || starved+late.Load() > 60 {
+			t.Errorf("%d starved calls and %d late ones were admitted; want some starved ones, and 60 in all at most", starved, late.Load())
+		}
+	})
+}
+
+// peek is a plan that reads the counter of takes.
+func peek(subject string) *store.Plan {
+	return &store.Plan{Op: store.Peek, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{
+		{Subject: []byte(subject), Return: 1, Method: store.Count, Time: 3600, Count: 60},
+	}}}}
 }
 
 // TestDebtsAreBounded checks that starved calls of more identities than there

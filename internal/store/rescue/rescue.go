@@ -128,7 +128,7 @@ func New(shared Shared, local Local, o Options) *Store {
 	if err := s.firstCheck(); err != nil {
 		s.leave(err)
 	}
-	s.debts.entries, s.debts.wake = make(map[string]*debt), make(chan struct{}, 1)
+	s.debts.entries, s.debts.wake, s.debts.base = make(map[string]*debt), make(chan struct{}, 1), time.Now()
 	go s.probe()
 	s.paying.Go(func() { s.charge(s.ctx) })
 	return s
@@ -152,6 +152,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 		return err // an invalid plan shows nothing about Redis
 	}
 	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.turn.Add(1)%everyCall < share {
+		begun := time.Now()
 		attempt, err := s.shared.Try(ctx, p, a)
 		if err == nil {
 			if attempt.Health == store.Answered {
@@ -164,6 +165,9 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 				s.local.Seed(p, a)
 				s.leaveTurn(ctx, p, a)
 			}
+			if s.debts.outlived(begun) && lends(p, store.Attempt{Health: store.Starved}) {
+				return s.lendLate(ctx, p, a)
+			}
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -171,9 +175,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 		}
 		s.judge(err, attempt, absences)
 		if now, _ := s.gate.load(); now == absences && lends(p, attempt) {
-			err := s.lend(ctx, p, a, attempt.Unsent)
-			a.Degraded = true
-			return err
+			return s.lend(ctx, p, a, attempt)
 		}
 	}
 	err := s.local.Evaluate(ctx, s.inProcess(p), a)
