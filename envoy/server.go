@@ -32,6 +32,7 @@ import (
 type Server struct {
 	grpc      *grpc.Server
 	health    *health.Server
+	services  []string // registered with RegisterService
 	drainWait time.Duration
 	exceeded  func(Bound, net.Addr)
 	streaming map[string]bool // full names of methods whose calls may stay open
@@ -125,7 +126,21 @@ func (s *Server) countUnread(err error) {
 // It must be called before Serve.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.grpc.RegisterService(desc, service)
+	s.services = append(s.services, desc.ServiceName)
 	s.health.SetServingStatus(desc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+}
+
+// SetServing makes the health service report all services as SERVING or NOT_SERVING,
+// the server as a whole included. A drain reports NOT_SERVING in any case.
+func (s *Server) SetServing(isServing bool) {
+	status := healthv1.HealthCheckResponse_NOT_SERVING
+	if isServing {
+		status = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", status)
+	for _, name := range s.services {
+		s.health.SetServingStatus(name, status)
+	}
 }
 
 // RegisterWire registers a service that works on messages in wire form, like

@@ -45,6 +45,8 @@ type Status struct {
 	Rules      int       `json:"rules"`
 	LoadedAt   time.Time `json:"loaded_at"`
 	LastError  string    `json:"last_error"`
+	// The number, author, note and time of a published version; nil for rules of files.
+	*reload.Release
 	// Changes report what the last reload changed; nil for the rules at startup.
 	Changes *reload.Changes `json:"changes,omitempty"`
 	// RestoredFrom is the time when the rules were saved, if they come from

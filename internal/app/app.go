@@ -10,16 +10,20 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Options are the options of Open. Files is required.
+// Options are the options of Open. Files or Published is required.
 type Options struct {
 	// Files are the rule files.
 	Files reload.Files
+	// Published are the rules in Redis that replace Files; nil for none. Open sets
+	// Notify and Logger.
+	Published *fleet.MemberOptions
 	// WatchInterval is the time between two reads of the rule files; 0 for the
 	// default of package reload.
 	WatchInterval time.Duration
@@ -98,9 +102,17 @@ type Hooks struct {
 // App is an open engine with its rules and counters. Close it after use.
 type App struct {
 	engine   *engine.Engine
-	rules    *reload.Reloader
+	rules    source
+	member   *fleet.Member // nil without published rules
 	counters *counters
 	setHook  func(*rules.Set) // Hooks.Set
+}
+
+// source is where the rules come from.
+type source interface {
+	Run(ctx context.Context, apply func(*rules.Set))
+	Trigger()
+	State() reload.State
 }
 
 // RulesError reports rules that have errors.
@@ -120,31 +132,51 @@ func (e *RulesError) Error() string {
 
 // Open reads the rules and opens the counters. If the rules have errors, it returns a
 // RulesError, unless StateDir has rules of an earlier run. An unreachable Redis is
-// not an error: the counters are in process until it answers.
+// not an error: the counters are in process until it answers. Without published rules in
+// Redis, decisions are Unavailable until Watch finds some.
 func Open(o Options) (*App, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	a := &App{rules: reload.New(reload.Options{
-		Files: o.Files, Interval: o.WatchInterval, StateDir: o.StateDir, Notify: o.Hooks.Rules, Logger: o.Logger,
-	})}
-	set, findings, err := a.rules.First()
+	a := new(App)
+	set, err := a.openRules(&o)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the rules: %w", err)
-	}
-	if findings.HasErrors() {
-		return nil, &RulesError{findings}
+		return nil, err
 	}
 	if a.counters, err = openCounters(&o); err != nil {
 		return nil, err
 	}
-	if a.setHook = o.Hooks.Set; a.setHook != nil {
+	if a.setHook = o.Hooks.Set; a.setHook != nil && set != nil {
 		a.setHook(set)
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
 		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules),
 		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits))
 	return a, nil
+}
+
+// openRules opens the source of the rules and returns the first set: nil if none is
+// published yet.
+func (a *App) openRules(o *Options) (*rules.Set, error) {
+	if o.Published != nil {
+		p := *o.Published
+		p.Notify, p.Logger = o.Hooks.Rules, o.Logger
+		a.member = fleet.NewMember(p)
+		a.rules = a.member
+		return a.member.First(context.Background()), nil
+	}
+	files := reload.New(reload.Options{
+		Files: o.Files, Interval: o.WatchInterval, StateDir: o.StateDir, Notify: o.Hooks.Rules, Logger: o.Logger,
+	})
+	a.rules = files
+	set, findings, err := files.First()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the rules: %w", err)
+	}
+	if findings.HasErrors() {
+		return nil, &RulesError{findings}
+	}
+	return set, nil
 }
 
 // Watch reloads the rules when their files change, until ctx is done.
@@ -162,6 +194,9 @@ func (a *App) Reload() { a.rules.Trigger() }
 
 // Engine returns the engine.
 func (a *App) Engine() *engine.Engine { return a.engine }
+
+// Member returns the instance's part in published rules, nil with rules of files.
+func (a *App) Member() *fleet.Member { return a.member }
 
 // Rules returns the state of the rules.
 func (a *App) Rules() reload.State { return a.rules.State() }

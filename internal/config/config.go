@@ -12,7 +12,8 @@ import "time"
 // Durations have a unit, as in 1m30s; sizes are in bytes; lists in the
 // environment are separated by commas.
 type Config struct {
-	// Rules lists rule files, and folders in which every *.conf is a rule file.
+	// Rules lists rule files, and folders in which every *.conf is a rule file; or
+	// redis: alone, for the rules that `koalagate publish` keeps in Redis.
 	Rules []string `koanf:"rules" validate:"dive,required"`
 	// DictRoot is the folder to which paths of word lists are relative. Empty: the
 	// folder of the rule file that names them.
@@ -30,8 +31,18 @@ type Config struct {
 	WatchInterval time.Duration `koanf:"watch_interval" validate:"min=100ms,max=1h"`
 
 	// StateDir is a folder for this instance alone that keeps the last active
-	// rules, which are used at startup if the rule files are invalid. Empty: none.
+	// rules, which are used at startup if the rule files are invalid or published rules
+	// cannot be read. Empty: none.
 	StateDir string `koanf:"state_dir"`
+
+	// MaxVersionBytes is the maximum size of a published version, in bytes: rule files,
+	// word lists and tables. A larger one is refused before it is read.
+	MaxVersionBytes int `koanf:"max_version_bytes" validate:"min=1024,max=536870912"`
+	// KeepVersions is the number of published versions that stay in Redis.
+	KeepVersions int `koanf:"keep_versions" validate:"min=2,max=1000"`
+	// PublishPublicKey is the PEM file with the Ed25519 key that must have signed
+	// published versions. Empty: versions need no signature.
+	PublishPublicKey string `koanf:"publish_public_key"`
 
 	// GRPCAddr is the listen address for Envoy: host:port, or unix:/path.
 	GRPCAddr string `koanf:"grpc_addr" validate:"listen"`

@@ -236,6 +236,22 @@ func TestDumpCanBeLoaded(t *testing.T) {
 	}
 }
 
+// Published rules need a Redis, and are not mixed with files.
+func TestPublishedRules(t *testing.T) {
+	for environ, want := range map[string]string{
+		"KOALAGATE_RULES=redis:":        "set redis too",
+		"KOALAGATE_RULES=redis:,x.conf": "want one of them",
+	} {
+		if _, err := config.Load(config.Input{Environ: []string{environ}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", environ, err, want)
+		}
+	}
+	loaded := load(t, config.Input{Environ: []string{"KOALAGATE_RULES=redis:", "KOALAGATE_REDIS=redis://127.0.0.1"}})
+	if !loaded.IsPublished() {
+		t.Error("redis: is not taken for published rules")
+	}
+}
+
 func TestNamesOfFlagsAndVariables(t *testing.T) {
 	if got := config.FlagName("grpc_addr") + " " + config.EnvName("grpc_addr"); got != "--grpc-addr KOALAGATE_GRPC_ADDR" {
 		t.Error(got)
@@ -251,7 +267,7 @@ func TestNamesOfFlagsAndVariables(t *testing.T) {
 
 // acceptsAnyText reports whether "x" is a valid value of key.
 func acceptsAnyText(key string) bool {
-	return slices.Contains([]string{"rules", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "decision_log", "decision_log_params"}, key)
+	return slices.Contains([]string{"rules", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "publish_public_key", "decision_log", "decision_log_params"}, key)
 }
 
 func FuzzFile(f *testing.F) {

@@ -12,6 +12,10 @@ func Default() Config {
 		// A fallback for missed notifications of the operating system; cheap
 		// enough to run often.
 		WatchInterval: 2 * time.Second,
+		// Ten million words. Redis holds it in addition to the counters.
+		MaxVersionBytes: 256 << 20,
+		// Weeks of daily changes.
+		KeepVersions: 50,
 
 		MalformedPaths: "refuse",
 		MissingAddress: "refuse",

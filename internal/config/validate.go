@@ -79,12 +79,32 @@ func (l *Loaded) validate() error {
 	if err != nil && !errors.As(err, &list) {
 		return err
 	}
-	problems := []error{l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
+	problems := []error{l.rejectMixedRules(), l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
 	for _, fault := range list {
 		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
 		problems = append(problems, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], describeInvalid(fault), describeAccepted(fault)))
 	}
 	return errors.Join(problems...)
+}
+
+// PublishedRules is the entry of rules that stands for the published rules in Redis.
+const PublishedRules = "redis:"
+
+// IsPublished reports whether the rules are the published ones in Redis.
+func (c *Config) IsPublished() bool { return slices.Contains(c.Rules, PublishedRules) }
+
+// rejectMixedRules returns an error if published rules are mixed with files, or no Redis
+// holds them.
+func (l *Loaded) rejectMixedRules() error {
+	switch {
+	case !l.IsPublished():
+		return nil
+	case len(l.Rules) > 1:
+		return fmt.Errorf("rules (%s): redis: and files; want one of them", l.Sources["rules"])
+	case l.Redis == "":
+		return fmt.Errorf("rules (%s): redis: without a Redis; set redis too", l.Sources["rules"])
+	}
+	return nil
 }
 
 // rejectDuplicateDoor returns an error if the list contains a door twice.

@@ -1,6 +1,9 @@
 package metrics
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Loaded records that a generation with this content hash and number of rules
 // became active.
@@ -12,6 +15,12 @@ func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time
 	m.loadedAt.Set(seconds(at))
 	m.reloadOK.Set(1)
 	m.reloads.WithLabelValues(outcomeOK).Inc()
+}
+
+// Published records which published version is active.
+func (m *Metrics) Published(version uint64, author, note string) {
+	m.published.Reset()
+	m.published.WithLabelValues(strconv.FormatUint(version, 10), author, note).Set(1)
 }
 
 // Reloaded counts what a reload changed: rules that were added, removed or changed, and

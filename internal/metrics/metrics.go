@@ -48,6 +48,7 @@ type Metrics struct {
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
+	published  *prometheus.GaugeVec
 	active     prometheus.Gauge
 	loadedAt   prometheus.Gauge
 	reloadOK   prometheus.Gauge
@@ -105,6 +106,7 @@ func New(b Build) *Metrics {
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
 		hash:       prometheus.NewGaugeVec(gauge("rules_info", "1 for the active rules, by the SHA-256 of their files and word lists: instances with the same hash decide alike."), []string{"hash"}),
+		published:  prometheus.NewGaugeVec(gauge("published_rules_info", "1 for the published version of the rules that is active, by its number, author and note. The number is 0 for rules of files."), []string{"version", "author", "note"}),
 		active:     prometheus.NewGauge(gauge("rules", "Number of active rules.")),
 		loadedAt:   prometheus.NewGauge(gauge("rules_loaded_timestamp_seconds", "Time when the active rules were loaded.")),
 		reloadOK:   prometheus.NewGauge(gauge("rules_last_load_ok", "1 if the current rule files are active, 0 if they are invalid and older rules stay active.")),
@@ -116,11 +118,12 @@ func New(b Build) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.modes, m.bounds,
-		m.generation, m.hash, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
+		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.servers = newServers(m.registry)
 	m.Reloaded(0, 0, 0, 0, 0)
+	m.Published(0, "", "")
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
 		m.reloads.WithLabelValues(outcome) // export both from the start
 	}

@@ -69,8 +69,8 @@ type ChangedList struct {
 	Removed int    `json:"removed"` // entries
 }
 
-// changesOf reports the changes between two rule sets.
-func changesOf(all *rules.Changes) *Changes {
+// ChangesOf reports the changes between two rule sets.
+func ChangesOf(all *rules.Changes) *Changes {
 	c := &Changes{Added: len(all.Added), Removed: len(all.Removed), Changed: len(all.Changed)}
 	for _, r := range first(all.Added) {
 		c.AddedRules = append(c.AddedRules, ChangedRule{Rule: r.Return, Name: r.Name})

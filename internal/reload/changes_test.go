@@ -29,7 +29,7 @@ func TestChangesInOneLine(t *testing.T) {
 		{line(1, 5) + line(2, 5), line(1, 6) + line(3, 5), "added 3; removed 2; changed 1 (count 5 → 6)"},
 		{line(1, 5) + line(2, 5), line(2, 5) + line(1, 5), "order"},
 	} {
-		if got := changesOf(rules.Compare(parsedRules(t, c.before), parsedRules(t, c.now))).String(); got != c.want {
+		if got := ChangesOf(rules.Compare(parsedRules(t, c.before), parsedRules(t, c.now))).String(); got != c.want {
 			t.Errorf("got %q; want %q", got, c.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestChangesAreBounded(t *testing.T) {
 		before.WriteString(line(n+1, 5))
 		now.WriteString(strings.Replace(line(n+101, 6), "n=", "n="+strings.Repeat("ö", 300)+",", 1))
 	}
-	c := changesOf(rules.Compare(parsedRules(t, before.String()), parsedRules(t, now.String())))
+	c := ChangesOf(rules.Compare(parsedRules(t, before.String()), parsedRules(t, now.String())))
 	if c.Added != 100 || c.Removed != 100 || c.Changed != 400 {
 		t.Errorf("%d added, %d removed, %d changed; want 100, 100, 400", c.Added, c.Removed, c.Changed)
 	}

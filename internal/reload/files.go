@@ -37,8 +37,8 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 		return nil, nil, err
 	}
 	o := f.Rules
-	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(f.listPath(source, path)) }
-	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(f.listPath(source, path)) }
+	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(f.ListPath(source, path)) }
+	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(f.ListPath(source, path)) }
 	set, findings := rules.Parse(sources, o)
 	return set, findings, nil
 }
@@ -107,8 +107,8 @@ func readStream(name string, from io.Reader, limit int64) (rules.Source, error) 
 	return rules.Source{Name: name, Text: text}, err
 }
 
-// listPath returns the location of a word list or a table named in the rule file source.
-func (f Files) listPath(source, path string) string {
+// ListPath returns the location of a word list or a table named in the rule file source.
+func (f Files) ListPath(source, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

@@ -251,10 +251,10 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	}
 	o := files.Rules
 	o.OpenDict = func(source, path string) (*rules.Dict, error) {
-		return restored(m, dir, files.listPath(source, path), rules.ParseDict)
+		return restored(m, dir, files.ListPath(source, path), rules.ParseDict)
 	}
 	o.OpenTable = func(source, path string) (*rules.Table, error) {
-		return restored(m, dir, files.listPath(source, path), rules.ParseTable)
+		return restored(m, dir, files.ListPath(source, path), rules.ParseTable)
 	}
 	set, findings := rules.Parse(sources, o)
 	switch {

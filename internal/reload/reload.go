@@ -225,7 +225,7 @@ func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
 	findings = append(findings, rules.Renumbered(r.active, set)...)
 	var changes *Changes
 	if r.active != nil {
-		changes = changesOf(rules.Compare(r.active, set))
+		changes = ChangesOf(rules.Compare(r.active, set))
 	}
 	r.active = set
 	state := r.change(func(s *State) {

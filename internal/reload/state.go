@@ -22,10 +22,23 @@ type State struct {
 	// are.
 	LastError   string
 	LastErrorAt time.Time // of the last rejection, even if it has been fixed
+	// Release describes a published version; nil for rules of files.
+	Release *Release
+	// Unready is the reason why the service cannot serve by the active rules although
+	// it has some, or why it has none yet; "" if it can.
+	Unready string
 	// Restored reports that the active rules come from StateDir, because the
 	// files were invalid when the service started.
 	Restored bool
 	SavedAt  time.Time // when restored rules were saved; zero if none were restored
+}
+
+// Release describes a published version of the rules.
+type Release struct {
+	Version uint64    `json:"version"`
+	Author  string    `json:"author"`
+	Note    string    `json:"note"`
+	At      time.Time `json:"published_at"`
 }
 
 // State returns the current state. It is safe for concurrent use.

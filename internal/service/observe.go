@@ -56,11 +56,18 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	}
 }
 
-// observeRules returns a function that records the state of the rules in metrics. It
-// must be called by one goroutine at a time.
-func observeRules(m *metrics.Metrics) func(reload.State) {
+// observeRules returns a function that records the state of the rules in metrics, and
+// passes readiness on to gRPC health. It must be called by one goroutine at a time.
+func (s *Service) observeRules() func(reload.State) {
 	var before reload.State
+	m := s.metrics
 	return func(now reload.State) {
+		if s.front != nil {
+			s.front.SetServing(isReady(&now))
+		}
+		if r := now.Release; r != nil {
+			m.Published(r.Version, r.Author, r.Note)
+		}
 		m.Restoring(now.Restored)
 		switch {
 		case now.Generation != before.Generation:

@@ -107,6 +107,8 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	s.listeners.http = secure(watchingListener{s.listeners.http, s.bounds.exceeded}, secured.http)
 	s.listeners.admin = secure(s.listeners.admin, secured.admin)
 	s.front = s.grpcDoors(secured.grpc) //nolint:contextcheck // the server ends with its Drain
+	rules := s.app.Rules()
+	s.front.SetServing(isReady(&rules))
 	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
 	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)
 	return nil
@@ -123,7 +125,7 @@ func (s *Service) openApp() error {
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
-			Rules:        observeRules(m),
+			Rules:        s.observeRules(),
 			Set:          counts.load,
 			Matches:      counts.observe,
 			Decision:     observeDecisions(m, newObservedLog(s.logger), s.decisions),
@@ -140,6 +142,9 @@ func (s *Service) openApp() error {
 		m.WatchTrips(redisstore.TripFaults)
 		o.Redis, o.Hooks.RoundTrip, o.Hooks.Script = &redis, m.RoundTrip, m.Script
 		redisconn.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
+	}
+	if err := s.openPublished(&o); err != nil {
+		return err
 	}
 	opened, err := app.Open(o)
 	if err != nil {
@@ -249,7 +254,7 @@ func (s *Service) adminPages() http.Handler {
 // status returns the contents of /readyz.
 func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
 	now := admin.Status{
-		Ready: r.Generation > 0 && !isDraining, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
+		Ready: isReady(&r) && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
 		LoadedAt: r.LoadedAt, Changes: r.Changes, LastError: r.LastError, Store: store, StoreError: storeFault,
 	}
 	if r.Restored {
@@ -258,8 +263,13 @@ func status(r reload.State, store, storeFault string, isDraining bool) admin.Sta
 	switch {
 	case isDraining:
 		now.Reason = "draining"
+	case r.Unready != "":
+		now.Reason = r.Unready
 	case r.Generation == 0:
 		now.Reason = "the rules are not loaded"
 	}
 	return now
 }
+
+// isReady reports whether the service can serve by its rules.
+func isReady(r *reload.State) bool { return r.Generation > 0 && r.Unready == "" }

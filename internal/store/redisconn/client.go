@@ -73,3 +73,18 @@ type clientLog func(message string)
 func (l clientLog) Printf(_ context.Context, format string, v ...any) {
 	l(fmt.Sprintf(format, v...))
 }
+
+// ConnectAny returns a client of the deployment, a Cluster included. It may repeat a
+// command at another node of a Cluster, so it must not count.
+func (a *Address) ConnectAny() goredis.UniversalClient {
+	if a.Kind != Cluster {
+		return a.Connect()
+	}
+	c := a.clientOptions("")
+	return goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: a.Hosts, Username: c.Username, Password: c.Password, Dialer: c.Dialer,
+		MaxRetries: c.MaxRetries, DialerRetries: c.DialerRetries, ContextTimeoutEnabled: true,
+		DialTimeout: c.DialTimeout, ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, PoolTimeout: c.PoolTimeout,
+		PoolSize: c.PoolSize, DisableIdentity: true, MaintNotificationsConfig: c.MaintNotificationsConfig,
+	})
+}

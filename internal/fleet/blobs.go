@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrBlob reports a content in Redis that is cut, damaged or missing.
+var ErrBlob = errors.New("its content in Redis is cut, damaged or missing")
+
+// ReadBlob reads a content in pieces and checks it. It never reads more than the
+// size of the blob.
+func (r *Records) ReadBlob(ctx context.Context, b Blob) ([]byte, error) {
+	if b.Size > r.o.MaxVersionBytes {
+		return nil, fmt.Errorf("%d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
+	}
+	key := r.keys.blob(b.Sum)
+	size, err := r.lengthOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if size != b.Size {
+		return nil, fmt.Errorf("%w: blob %.12s has %d bytes; want %d", ErrBlob, b.Sum, size, b.Size)
+	}
+	content := make([]byte, 0, b.Size)
+	for int64(len(content)) < b.Size {
+		piece, err := r.piece(ctx, key, int64(len(content)))
+		if err != nil {
+			return nil, err
+		}
+		if piece == "" || int64(len(content)+len(piece)) > b.Size {
+			return nil, fmt.Errorf("%w: blob %.12s changed while it was read", ErrBlob, b.Sum)
+		}
+		content = append(content, piece...)
+	}
+	if BlobOf(content) != b {
+		return nil, fmt.Errorf("%w: blob %.12s has another hash", ErrBlob, b.Sum)
+	}
+	return content, nil
+}
+
+func (r *Records) lengthOf(ctx context.Context, key string) (int64, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	size, err := r.client.StrLen(ctx, key).Result()
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	return size, nil
+}
+
+func (r *Records) piece(ctx context.Context, key string, from int64) (string, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	piece, err := r.client.GetRange(ctx, key, from, from+pieceSize-1).Result()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	return piece, nil
+}
+
+// HasBlob reports whether Redis has the content, which it reads and checks: an equal
+// content is not sent again, and a damaged one is replaced.
+func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
+	content, err := r.ReadBlob(ctx, b)
+	if errors.Is(err, ErrBlob) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	// It expires if no version uses it soon; blobs of versions never expire.
+	key := r.keys.blob(b.Sum)
+	ttl, err := r.client.PTTL(ctx, key).Result()
+	if err == nil && ttl > 0 {
+		err = r.client.PExpire(ctx, key, spareTime).Err()
+	}
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return content != nil, nil
+}
+
+// WriteBlob writes a content in pieces. Until it is complete and checked it has another
+// key, so that nobody reads a part of it. Without a version that uses it, it expires.
+func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
+	if !isSum(b.Sum) || b.Size < 0 || b.Size > r.o.MaxVersionBytes {
+		return fmt.Errorf("a file of %d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	upload := r.keys.begin + "upload:" + hex.EncodeToString(id[:])
+	sum, size := sha256.New(), int64(0)
+	buffer := make([]byte, pieceSize)
+	for {
+		n, err := io.ReadFull(from, buffer)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("reading a file to publish: %w", err)
+		}
+		if size += int64(n); size > b.Size {
+			return fmt.Errorf("a file to publish has more than %d bytes", b.Size)
+		}
+		sum.Write(buffer[:n])
+		if sent := r.appendPiece(ctx, upload, buffer[:n]); sent != nil {
+			return sent
+		}
+		if err != nil {
+			break
+		}
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != b.Sum || size != b.Size {
+		return errors.New("a file to publish has another hash than its manifest states: it changed while it was sent")
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	// A blob of a version in use is replaced by the same content without an expiry.
+	if err := completeBlob.Run(ctx, r.client, []string{upload, r.keys.blob(b.Sum)}, spareTime.Milliseconds()).Err(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// appendPiece appends a piece to an upload, which expires if it does not go on.
+func (r *Records) appendPiece(ctx context.Context, key string, piece []byte) error {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	pipe := r.client.TxPipeline()
+	pipe.Append(ctx, key, string(piece))
+	pipe.PExpire(ctx, key, spareTime)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Contents are the blobs of a version, by their hashes.
+type Contents map[string][]byte
+
+// add adds a content and returns its blob.
+func (c Contents) add(content []byte) Blob {
+	b := BlobOf(content)
+	c[b.Sum] = content
+	return b
+}
+
+// Read reads rule files with their word lists and tables, as at most limit bytes, and
+// parses them. The manifest has the files, the hash and the number of rules. The set and
+// the manifest are nil if there is an error or a finding with severity error.
+func Read(files reload.Files, limit int64) (*rules.Set, *Manifest, Contents, rules.Findings, error) {
+	sources, err := files.Sources()
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	m, contents, total := &Manifest{}, make(Contents), int64(0)
+	for i := range sources {
+		// Instances look up nothing by this name; findings mention it.
+		sources[i].Name = filepath.ToSlash(sources[i].Name)
+		total += int64(len(sources[i].Text))
+		m.Files = append(m.Files, File{sources[i].Name, contents.add(sources[i].Text)})
+	}
+	o := files.Rules
+	open := func(source, path string) ([]byte, error) {
+		content, err := readList(files.ListPath(source, path), limit-total)
+		if err != nil {
+			return nil, err
+		}
+		total += int64(len(content))
+		m.Lists = append(m.Lists, ListFile{source, path, contents.add(content)})
+		return content, nil
+	}
+	o.OpenDict, o.OpenTable = openers(open)
+	set, findings := rules.Parse(sources, o)
+	switch {
+	case findings.HasErrors():
+		return nil, nil, nil, findings, nil
+	case total > limit:
+		return nil, nil, nil, nil, fmt.Errorf("the rules are larger than max_version_bytes, %d bytes", limit)
+	}
+	m.Hash, m.Rules = set.Hash, len(set.Rules)
+	return set, m, contents, findings, nil
+}
+
+// readList reads a regular file of at most limit bytes.
+func readList(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s: with it the rules are larger than max_version_bytes", path)
+	}
+	f, err := os.Open(path) //nolint:gosec // the publisher names the file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s: with it the rules are larger than max_version_bytes", path)
+	}
+	return content, err
+}
+
+// openers returns the functions of rules.Options that open word lists and tables.
+func openers(open func(source, path string) ([]byte, error)) (func(source, path string) (*rules.Dict, error), func(source, path string) (*rules.Table, error)) {
+	return func(source, path string) (*rules.Dict, error) { return opened(open, source, path, rules.ParseDict) },
+		func(source, path string) (*rules.Table, error) { return opened(open, source, path, rules.ParseTable) }
+}
+
+func opened[T any](open func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
+	content, err := open(source, path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, bytes.NewReader(content))
+}
+
+// Parse parses a version with the options of an instance. It reads nothing but the
+// contents. The error joins nothing: it is the first finding and the number of others.
+func Parse(m *Manifest, contents Contents, o rules.Options) (*rules.Set, rules.Findings, error) {
+	sources := make([]rules.Source, len(m.Files))
+	for i, f := range m.Files {
+		sources[i] = rules.Source{Name: f.Name, Text: contents[f.Sum]}
+	}
+	o.OpenDict, o.OpenTable = openers(func(source, path string) ([]byte, error) {
+		for i := range m.Lists {
+			if l := &m.Lists[i]; l.Source == source && l.Path == path {
+				return contents[l.Sum], nil
+			}
+		}
+		return nil, fmt.Errorf("%s: the version does not contain it", path)
+	})
+	set, findings := rules.Parse(sources, o)
+	if findings.HasErrors() {
+		return nil, findings, &reload.FindingsError{Findings: findings}
+	}
+	return set, findings, nil
+}

@@ -1,0 +1,116 @@
+// Package fleet keeps published rules in Redis for all instances that share it.
+//
+// A version is a whole rule set: rule files, word lists and tables, by content. A
+// Manifest names their blobs and carries number, author, note and signature. Records
+// reads and writes versions, proposals, heartbeats and trials in Redis. A Member is
+// an instance: it sends heartbeats, loads proposed versions, answers whether it can
+// apply them, and switches at the instant that Redis's clock gives.
+//
+// A version is first proposed. The scripts in lua bring it into force when all live
+// instances have loaded it, or let it lapse at its deadline, so that a publisher or an
+// instance that ends at any step leaves no half state. Whatever Redis returns is
+// checked: sizes before they are read, content by its hash, and numbers against the
+// highest that was seen.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+)
+
+const (
+	// liveTime is the age up to which a heartbeat is that of a live instance.
+	liveTime = 3 * time.Second
+	// switchDelay is the time from the commit of a version to the instant at which it
+	// comes into force.
+	switchDelay = 500 * time.Millisecond
+	// callTimeout bounds one call of Redis.
+	callTimeout = 2 * time.Second
+	// pieceSize is the largest piece of a blob in one command, in bytes, so that
+	// decisions wait for no more than that.
+	pieceSize = 256 << 10
+	// maxNumber is the largest number that Redis's Lua holds exactly.
+	maxNumber = 1<<53 - 1
+	// spareTime is the time for which blobs and versions outlive their use.
+	spareTime = 10 * time.Minute
+)
+
+// Options configure Records. Redis and Prefix are required.
+type Options struct {
+	// Redis is the Redis of the counters. Its Timeout is not used.
+	Redis redisconn.Options
+	// Prefix is the prefix of all keys.
+	Prefix string
+	// MaxVersionBytes is the maximum size of a version, in bytes. A larger one is
+	// refused before it is read.
+	MaxVersionBytes int64
+	// Keep is the number of versions that stay in Redis, in addition to the one in force
+	// and its predecessor.
+	Keep int
+	// PublicKey verifies signatures; nil accepts versions with and without one.
+	PublicKey PublicKey
+}
+
+// Records are the published rules in Redis. It is safe for concurrent use.
+type Records struct {
+	client goredis.UniversalClient
+	o      Options
+	keys   keys
+}
+
+// Open returns the records. It does not connect; the error is that of the options.
+func Open(o Options) (*Records, error) {
+	o.Redis.Timeout = callTimeout
+	address, err := redisconn.NewAddress(o.Redis)
+	if err != nil {
+		return nil, err
+	}
+	return &Records{client: address.ConnectAny(), o: o, keys: keysOf(o.Prefix)}, nil
+}
+
+// Options returns the options.
+func (r *Records) Options() Options { return r.o }
+
+// Close closes the connections.
+func (r *Records) Close() error { return r.client.Close() }
+
+// keys are the names of the keys. They share a hash tag, so that a Cluster keeps them
+// in one slot and scripts can use them together.
+type keys struct {
+	begin                                                     string
+	head, proposal, answers, instances, beats, history, trial string
+}
+
+func keysOf(prefix string) keys {
+	b := prefix + ":{fleet}:"
+	return keys{
+		begin: b, head: b + "head", proposal: b + "proposal", answers: b + "answers", instances: b + "instances",
+		beats: b + "beats", history: b + "history", trial: b + "trial",
+	}
+}
+
+func (k *keys) version(number uint64) string { return fmt.Sprintf("%sversion:%d", k.begin, number) }
+func (k *keys) outcome(number uint64) string { return fmt.Sprintf("%soutcome:%d", k.begin, number) }
+func (k *keys) blob(sum string) string       { return k.begin + "blob:" + sum }
+
+// call returns a context with the deadline of one call of Redis.
+func call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// unavailable explains an error of Redis.
+func unavailable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if remedy := redisconn.Remedy(err); remedy != "" {
+		return fmt.Errorf("Redis does not answer: %w: %s", err, remedy)
+	}
+	return fmt.Errorf("Redis does not answer: %w", err)
+}

@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"context"
+	"os"
+
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Held returns a content of the active version, or nil.
+func (m *Member) Held(b Blob) []byte {
+	m.mu.Lock()
+	v := m.current
+	var contents Contents
+	if v != nil {
+		contents = v.contents
+	}
+	m.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	if contents != nil {
+		return contents[b.Sum]
+	}
+	if m.folder == "" || !isSum(b.Sum) {
+		return nil
+	}
+	content, err := os.ReadFile(m.folder.path(b.Sum))
+	if err != nil || BlobOf(content) != b {
+		return nil
+	}
+	return content
+}
+
+// Active returns the manifest of the active version, nil without one. It must not be
+// changed.
+func (m *Member) Active() *Manifest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.current == nil {
+		return nil
+	}
+	return m.current.manifest
+}
+
+// Known returns the highest number that the instance has seen.
+func (m *Member) Known() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known
+}
+
+// Changes reports what the change from one version to another changes. A version that is
+// not active here is read from Redis.
+func (m *Member) Changes(ctx context.Context, from, to uint64) (*reload.Changes, error) {
+	before, err := m.set(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	now, err := m.set(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	return reload.ChangesOf(rules.Compare(before, now)), nil
+}
+
+func (m *Member) set(ctx context.Context, number uint64) (*rules.Set, error) {
+	if v := m.version(number); v != nil {
+		return v.set, nil
+	}
+	v, err := m.load(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	return v.set, nil
+}

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// folder is the folder in which an instance keeps the version that it decides by, for a
+// start without Redis, and the highest number that it has seen. "" keeps nothing.
+type folder string
+
+const (
+	highestFile  = "highest"
+	versionFile  = "version"
+	folderName   = "published"
+	fileMode     = 0o600
+	folderMode   = 0o700
+	temporaryEnd = "~"
+)
+
+// folderIn returns the folder below state_dir.
+func folderIn(stateDir string) folder {
+	if stateDir == "" {
+		return ""
+	}
+	return folder(filepath.Join(stateDir, folderName))
+}
+
+func (f folder) path(name string) string { return filepath.Join(string(f), name) }
+
+// write replaces a file at once.
+func (f folder) write(name string, content []byte) error {
+	next := f.path(name + temporaryEnd)
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the folder belongs to the operator
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next, f.path(name))
+}
+
+// highest returns the highest number that was saved, 0 for none.
+func (f folder) highest() uint64 {
+	if f == "" {
+		return 0
+	}
+	text, err := os.ReadFile(f.path(highestFile))
+	if err != nil {
+		return 0
+	}
+	return numberOf(strings.TrimSpace(string(text)))
+}
+
+func (f folder) saveHighest(number uint64) error {
+	if f == "" {
+		return nil
+	}
+	if err := os.MkdirAll(string(f), folderMode); err != nil {
+		return err
+	}
+	return f.write(highestFile, []byte(strconv.FormatUint(number, 10)+"\n"))
+}
+
+// save keeps a version. The blobs are written first, so that a crash leaves the former
+// version or this one.
+func (f folder) save(value []byte, contents Contents) error {
+	if f == "" {
+		return nil
+	}
+	if err := os.MkdirAll(string(f), folderMode); err != nil {
+		return err
+	}
+	for sum, content := range contents {
+		if info, err := os.Stat(f.path(sum)); err == nil && info.Size() == int64(len(content)) {
+			continue
+		}
+		if err := f.write(sum, content); err != nil {
+			return err
+		}
+	}
+	if err := f.write(versionFile, value); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(string(f))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := strings.TrimSuffix(e.Name(), temporaryEnd); isSum(name) && (contents[name] == nil || name != e.Name()) {
+			_ = os.Remove(f.path(e.Name())) // a remaining file does no harm
+		}
+	}
+	return nil
+}
+
+// load returns the version that was saved and the time of that. open checks its record.
+func (f folder) load(open func(value []byte) (*Manifest, error)) (*Manifest, []byte, Contents, time.Time, error) {
+	var none time.Time
+	if f == "" {
+		return nil, nil, nil, none, fs.ErrNotExist
+	}
+	value, err := os.ReadFile(f.path(versionFile))
+	if err != nil {
+		return nil, nil, nil, none, err
+	}
+	info, err := os.Stat(f.path(versionFile))
+	if err != nil {
+		return nil, nil, nil, none, err
+	}
+	m, err := open(value)
+	if err != nil {
+		return nil, nil, nil, none, err
+	}
+	contents := make(Contents)
+	for _, b := range m.Blobs() {
+		content, err := os.ReadFile(f.path(b.Sum)) // a checked hash: no path of the host
+		switch {
+		case err != nil:
+			return nil, nil, nil, none, err
+		case BlobOf(content) != b:
+			return nil, nil, nil, none, fmt.Errorf("%s was modified", f.path(b.Sum))
+		}
+		contents[b.Sum] = content
+	}
+	return m, value, contents, info.ModTime(), nil
+}

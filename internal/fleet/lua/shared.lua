@@ -1,0 +1,60 @@
+-- shared.lua: what the scripts of published rules have in common. It precedes each.
+-- KEYS are those of `keys` in Go, in this order; all have one hash tag.
+local head, proposal, answers, instances, beats, history, trial =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local begin, spare = ARGV[1], tonumber(ARGV[2])
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+
+-- text returns a value of a key, at most 4096 bytes of it: what is stored may be hostile.
+local function text(value)
+  if not value then
+    return ''
+  end
+  return string.sub(tostring(value), 1, 4096)
+end
+
+-- number returns a whole number 0 ... 2^53 - 1, or 0 for anything else.
+local function number(value)
+  local n = tonumber(value or '0') or 0
+  if n ~= n or n < 0 or n > 9007199254740991 then
+    return 0
+  end
+  return math.floor(n)
+end
+
+local function whole(n)
+  return string.format('%.0f', n)
+end
+
+-- live returns the ids of the instances that wrote a heartbeat within three seconds.
+local function live()
+  return redis.call('ZRANGEBYSCORE', instances, whole(now - 3000), '+inf')
+end
+
+-- blobs calls f with the key and the size of each blob in a text such as sum:12,sum:7.
+local function blobs(list, f)
+  for sum, size in string.gmatch(list, '(%x+):(%d+)') do
+    local problem = f(begin .. 'blob:' .. sum, tonumber(size))
+    if problem then
+      return sum
+    end
+  end
+  return nil
+end
+
+-- missing returns the hash of a blob that is not there in its size, or nil.
+local function missing(list)
+  return blobs(list, function(key, size)
+    return redis.call('STRLEN', key) ~= size
+  end)
+end
+
+-- finish ends the proposal with an outcome that its publisher reads.
+local function finish(n, state, detail, at)
+  local key = begin .. 'outcome:' .. whole(n)
+  redis.call('HSET', key, 'state', state, 'detail', string.sub(detail, 1, 4096), 'at', whole(at or 0))
+  redis.call('PEXPIRE', key, 3600000)
+  redis.call('DEL', proposal, answers)
+end

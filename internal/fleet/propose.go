@@ -1,0 +1,63 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Records returns the records of the instance.
+func (m *Member) Records() *Records { return m.o.Records }
+
+// Propose proposes a version as Records.Propose does, and reports what it changes here.
+// It sends contents that Redis has lost and this instance holds. The report is nil if
+// this instance has no rules or cannot read the version.
+func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.Changes, error) {
+	manifest, err := m.o.Records.Propose(ctx, p)
+	var wrong *missingError
+	if errors.As(err, &wrong) {
+		if err := m.sendHeld(ctx, p.Manifest); err != nil {
+			return nil, nil, err
+		}
+		manifest, err = m.o.Records.Propose(ctx, p)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Trigger()
+	m.mu.Lock()
+	current := m.current
+	m.mu.Unlock()
+	if current == nil {
+		return manifest, nil, nil
+	}
+	// An instance that cannot read the version says so in its answer.
+	set, err := m.set(ctx, manifest.Number)
+	if err != nil {
+		return manifest, nil, nil //nolint:nilerr // see above
+	}
+	return manifest, reload.ChangesOf(rules.Compare(current.set, set)), nil
+}
+
+// sendHeld writes the contents of a manifest that this instance holds and Redis lacks.
+func (m *Member) sendHeld(ctx context.Context, text []byte) error {
+	manifest, err := ParseManifest(text, m.o.Records.o.MaxVersionBytes)
+	if err != nil {
+		return refused("the version is refused: %v", err)
+	}
+	for _, b := range manifest.Blobs() {
+		has, err := m.o.Records.HasBlob(ctx, b)
+		if err != nil {
+			return err
+		}
+		if content := m.Held(b); !has && content != nil {
+			if err := m.o.Records.WriteBlob(ctx, b, strings.NewReader(string(content))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package fleet
+
+import (
+	_ "embed"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/shared.lua
+	sharedText string
+	//go:embed lua/propose.lua
+	proposeText string
+	//go:embed lua/beat.lua
+	beatText string
+	//go:embed lua/complete.lua
+	completeText string
+	//go:embed lua/instances.lua
+	instancesText string
+)
+
+// The scripts, each one atomic step. See their texts for arguments and replies.
+var (
+	propose       = goredis.NewScript(sharedText + proposeText)
+	beat          = goredis.NewScript(sharedText + beatText)
+	listInstances = goredis.NewScript(sharedText + instancesText)
+	completeBlob  = goredis.NewScript(completeText)
+)
+
+// all returns the keys in the order of shared.lua.
+func (k *keys) all() []string {
+	return []string{k.head, k.proposal, k.answers, k.instances, k.beats, k.history, k.trial}
+}
+
+// arguments returns the arguments of a script, after those of shared.lua.
+func (k *keys) arguments(more ...any) []any {
+	return append([]any{k.begin, spareTime.Milliseconds()}, more...)
+}

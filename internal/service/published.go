@@ -1,0 +1,62 @@
+package service
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+)
+
+// openPublished connects the app to the published rules, if they are configured.
+func (s *Service) openPublished(o *app.Options) error {
+	c := s.config
+	if !c.IsPublished() {
+		return nil
+	}
+	var key fleet.PublicKey
+	if c.PublishPublicKey != "" {
+		var err error
+		if key, err = fleet.ReadPublicKey(c.PublishPublicKey); err != nil {
+			return fmt.Errorf("publish_public_key: %w", err)
+		}
+	}
+	r := redisOptions(c)
+	records, err := fleet.Open(fleet.Options{
+		Redis: redisconn.Options{
+			URL: r.URL, Username: r.Username, Password: r.Password,
+			SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, TLS: r.TLS,
+		},
+		Prefix: c.RedisPrefix, MaxVersionBytes: int64(c.MaxVersionBytes), Keep: c.KeepVersions, PublicKey: key,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(func() {
+		if err := records.Close(); err != nil {
+			s.logger.Debug("closing the connections for published rules", "error", err)
+		}
+	})
+	o.Published = &fleet.MemberOptions{
+		Records: records, Rules: ruleFiles(c).Rules, StateDir: c.StateDir, Describe: s.describe(c),
+	}
+	return nil
+}
+
+// describe returns a function that describes the instance for the fleet.
+func (s *Service) describe(c *config.Config) func() fleet.Instance {
+	host, _ := os.Hostname() // "" is shown as such
+	return func() fleet.Instance {
+		one := fleet.Instance{Host: host, PID: os.Getpid(), Program: s.version.Version, Store: storeOf(c), Modes: make(map[string]string)}
+		if s.app != nil {
+			one.Store = s.app.StoreKind()
+		}
+		for _, door := range doorname.Served() {
+			one.Modes[door] = string(s.modes.Of(door))
+		}
+		return one
+	}
+}
