@@ -26,6 +26,10 @@ type Decision struct {
 	Wait time.Duration
 	// Waiter is the rule behind Wait, nil if that is 0.
 	Waiter *rules.Rule
+	// Receipt settles the request when it has ended, see Settle. It is "" for a call
+	// that is refused or that no rule wants to be settled, and for operations other
+	// than Take and CompleteTake. It is a secret of the gateway and the application.
+	Receipt string
 	// Degraded is true if the counters are those of this instance because Redis
 	// is unavailable.
 	Degraded bool
@@ -40,6 +44,7 @@ type Decision struct {
 	Cause error
 
 	origin   Origin // of the call
+	engine   *Engine
 	document []byte // memory of the last Refusal
 }
 

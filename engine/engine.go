@@ -31,6 +31,8 @@ type settings struct {
 	maxWaiting int
 	limitWaits func(context.Context) WaitLimit
 	observe    func(*Call, *Decision, error)
+	settled    func(*Settlement, Settled, error)
+	renewed    func(*Settlement, Settled, error)
 	matched    func(*rules.Set, []rules.Match, *Answer)
 	// maxRules is the maximum number of counting rules of a call, and tooMany is
 	// called above it.
@@ -239,5 +241,24 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 	} else {
 		v.answerUncounted()
 	}
-	return v.decision(c), nil
+	d := v.decision(c)
+	if v.answers.Receipt != "" {
+		return e.handOver(ctx, v, d)
+	}
+	return d, nil
+}
+
+// handOver gives the decision its receipt. Nobody settles that of a caller that left, or
+// of a call that is refused after all: what it took is given back.
+func (e *Engine) handOver(ctx context.Context, v *evaluation, d *Decision) (*Decision, error) {
+	if err := ctx.Err(); err != nil {
+		e.giveBack(ctx, v)
+		return nil, err
+	}
+	if !d.Allowed() {
+		e.giveBack(ctx, v)
+		return d, nil
+	}
+	d.Receipt, d.engine = v.answers.Receipt, e
+	return d, nil
 }

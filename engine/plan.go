@@ -175,7 +175,7 @@ var storeUnits = [...]store.Unit{
 }
 
 // storeMethods maps the counting methods to those of plans.
-var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token}
+var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token, rules.Hold: store.Hold}
 
 func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.Match, weight int64, o *Override) {
 	r := store.Rule{
@@ -194,6 +194,8 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		Overdraft: match.Rule.Overdraft,
 		Ban:       match.Rule.Ban,
 		Wait:      match.Rule.Wait,
+		Settle:    match.Rule.Settle,
+		Outcome:   match.Rule.IsOutcome(),
 
 		Allows: match.Rule.Result.Verdict() == rules.Allow,
 	}
@@ -201,6 +203,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
 		r.Unit, r.From, r.Overdraft, r.Ban, r.Wait = store.Seconds, 0, false, 0, 0
+		r.Settle, r.Outcome = 0, false
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	v.waits = v.waits || r.Wait > 0
@@ -280,6 +283,7 @@ func (v *evaluation) counts() bool {
 func (v *evaluation) answerUncounted() {
 	v.answers.Sets = resize(v.answers.Sets, len(v.plan.Sets))
 	v.answers.Degraded, v.answers.Now, v.answers.Wait, v.answers.Took = false, v.plan.Now, 0, 0
+	v.answers.Receipt, v.answers.Undo = "", nil
 	for i := range v.answers.Sets {
 		a := &v.answers.Sets[i]
 		*a = store.Answer{Decider: -1, Reporter: -1, Retry: -1, Refusals: a.Refusals[:0]}

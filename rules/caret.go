@@ -17,7 +17,7 @@ const (
 // Text returns the finding for terminals: the line of Error, the line of the file,
 // and a caret under the position.
 //
-//	rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak or token
+//	rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak, token or hold
 //	  rule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]
 //	          ^ did you mean "count"?
 func (f Finding) Text() string {

@@ -124,7 +124,7 @@ func TestConditions(t *testing.T) {
 // matches. It does not use the index.
 func (r *Rule) failed(p *Params) *Condition {
 	for _, c := range r.Conditions {
-		if !c.Holds(p) {
+		if !c.OfResponse() && !c.Holds(p) {
 			return c
 		}
 	}

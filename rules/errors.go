@@ -136,6 +136,12 @@ var (
 	errCalendar     = define("E081", "a window has no such beginning")
 )
 
+// Errors in rules that learn how a request ended.
+var (
+	errResponse = define("E091", "a parameter of the response where none is known")
+	errHeld     = define("E092", "a hold rule has a threshold of other methods")
+)
+
 // errMore is followed by the number of errors that are not shown.
 var errMore = define("E099", "more errors than are shown")
 
@@ -176,5 +182,9 @@ var (
 	warnLongWait    = define("W062", "gateways do not wait that long by default")
 	warnLockOut     = define("W063", "refused requests lock an identity out")
 	warnClientLimit = define("W064", "clients can set the limit")
+	warnNoReport    = define("W070", "no gateway reports how a request ended")
+	warnShortHold   = define("W071", "holds end before usual requests do")
+	warnNoHold      = define("W072", "requests under way are not counted by their outcome yet")
+	warnSameUse     = define("W073", "two estimates become the same number of hits")
 	warnMore        = define("W099", "more warnings than are shown")
 )

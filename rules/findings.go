@@ -58,7 +58,7 @@ type Finding struct {
 
 // Error returns the finding in one line:
 //
-//	rules.conf:12:9: error E012: unknown method "cuont"; want direct, count, base, leak or token
+//	rules.conf:12:9: error E012: unknown method "cuont"; want direct, count, base, leak, token or hold
 func (f Finding) Error() string {
 	var b strings.Builder
 	if at := f.Position.String(); at != "" {

@@ -134,7 +134,7 @@ func TestFindingErrorAndText(t *testing.T) {
 	if len(findings) != 1 {
 		t.Fatalf("want one finding, got %v", findings)
 	}
-	want := `rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak or token`
+	want := `rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak, token or hold`
 	if got := findings[0].Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

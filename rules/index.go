@@ -119,6 +119,9 @@ func (x *index) add(r *Rule, arena []test) (indexed, []test) {
 	in := indexed{rule: r, cost: -1}
 	start := len(arena)
 	for _, c := range r.Conditions {
+		if c.OfResponse() {
+			continue // what a request says of its response is ignored
+		}
 		slot := x.slot(c.Name)
 		x.reads[slot].integers = x.reads[slot].integers || c.comparesIntegers()
 		x.reads[slot].addresses = x.reads[slot].addresses || c.comparesAddresses()

@@ -15,9 +15,10 @@ const (
 	Base                 // free hits per day, then a window
 	Leak                 // exact sliding window
 	Token                // token bucket
+	Hold                 // weight that is held at the same time
 )
 
-var methodNames = [...]string{"direct", "count", "base", "leak", "token"}
+var methodNames = [...]string{"direct", "count", "base", "leak", "token", "hold"}
 
 // String returns the word for the method in rule files.
 func (m Method) String() string {
@@ -78,6 +79,8 @@ type Rule struct {
 	Overdraft  bool         // a take records its weight whatever the verdict; count, leak and token only
 	Ban        int64        // seconds for which a refusal bans an identity, 0 for none; count and leak only
 	Wait       int64        // the longest wait for a turn, in ms, 0 for none; token only
+	Settle     int64        // seconds for which an estimate or an outcome waits for a settlement, 0 for neither; count, leak and token only
+	Used       string       // the parameter of the response with the used hits, "" for the hits of the settlement
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // the same for erase2
 	Cost       string       // the parameter that multiplies the hits; "" for none
@@ -92,6 +95,7 @@ type Rule struct {
 	Pos        Position // of the rule
 
 	statesBurst bool // the file states the burst; token only
+	outcome     bool // it has a condition on the response
 }
 
 // hasBucket reports whether the rules of a method have a bucket, whose burst may depend on

@@ -23,6 +23,7 @@ func (p *parser) warn(set *Set) {
 	p.warnDays()
 	p.warnUncounted()
 	p.warnQueues()
+	p.warnSettling()
 	p.warnOver()
 	p.warnRefusals()
 	p.warnUnreachable()

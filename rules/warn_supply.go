@@ -24,7 +24,9 @@ func (p *parser) warnSupply(s *supply) {
 			continue
 		}
 		for i, c := range d.Conditions {
-			check(d, c.Name, d.places[i])
+			if !c.OfResponse() {
+				check(d, c.Name, d.places[i])
+			}
 		}
 		if d.Cost != "" {
 			check(d, d.Cost, d.cost)

@@ -19,6 +19,8 @@ type ruleWord struct {
 	parse func(p *parser, d *ruleDecl, w word, used bool)
 	// ignored are the methods that do not use the word and may have it.
 	ignored []Method
+	// refused are the methods in whose rules the word is an error.
+	refused []Method
 }
 
 // missingWord is the finding about a required word that a rule lacks.
@@ -28,7 +30,10 @@ type missingWord struct {
 }
 
 // The methods that have counters.
-var counting = []Method{Count, Base, Leak, Token}
+var counting = []Method{Count, Base, Leak, Token, Hold}
+
+// The methods that can learn from a response what to count.
+var settling = []Method{Count, Leak, Token}
 
 // thresholds are the words of the third bracket. Koala's manual writes
 // `time=1; count=0;` in direct rules.
@@ -38,12 +43,14 @@ var thresholds = []ruleWord{
 	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: countLimit.parse},
 	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
 	{name: "burst", methods: []Method{Token}, parse: burstLimit.parse},
-	{name: "overdraft", methods: []Method{Count, Leak, Token}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+	{name: "overdraft", methods: settling, refused: []Method{Hold}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
 		d.Overdraft = p.choice(w, offOn) == 1 && used
 		d.overdraft = w.name
 	}},
-	{name: "ban", methods: []Method{Count, Leak}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })},
-	{name: "wait", methods: []Method{Token}, parse: parseWait},
+	{name: "ban", methods: []Method{Count, Leak}, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })},
+	{name: "wait", methods: []Method{Token}, refused: []Method{Hold}, parse: parseWait},
+	{name: "settle", methods: settling, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxSettle, func(r *Rule) *int64 { return &r.Settle })},
+	{name: "used", methods: settling, parse: parseUsed},
 	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
 	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},
@@ -94,6 +101,7 @@ var (
 const (
 	maxTime   = 31_622_400 // 366 days in seconds
 	maxWait   = 60_000     // milliseconds
+	maxSettle = 7 * Day    // seconds
 	maxCount  = 9_000_000_000_000_000
 	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
 	maxExact  = 1 << 53   // a double is exact up to this integer
@@ -126,6 +134,10 @@ func (p *parser) parseWords(d *ruleDecl, table []ruleWord, ws words, end span, m
 		switch {
 		case given:
 			rw.parse(p, d, w, used)
+			if methodKnown && slices.Contains(rw.refused, d.Method) {
+				p.reportf(w.name, errHeld, "remove it", "%s in a %s rule", w.name.text(), d.Method)
+				continue
+			}
 			if methodKnown && !used && !w.name.empty() && !slices.Contains(rw.ignored, d.Method) {
 				p.reportf(w.name, warnNoUse, "remove it", "%s has no effect in a %s rule", w.name.text(), d.Method)
 			}

@@ -156,6 +156,7 @@ func (e *explainer) inactive(r *rules.Rule) string {
 func (e *explainer) explainConditions(x *Rule, r *rules.Rule) {
 	for _, c := range r.Conditions {
 		switch {
+		case c.OfResponse(): // known at the settlement
 		case !c.Holds(e.params):
 			value, _ := e.params.Get(c.Name)
 			x.Failed = append(x.Failed, Condition{c.String(), c.Name, strings.TrimSpace(value)})
@@ -252,6 +253,12 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 	if r.Overdraft {
 		text += ", counting what it refuses"
 	}
+	switch {
+	case r.IsOutcome():
+		text += fmt.Sprintf(", counted by the response within %d s", r.Settle)
+	case r.Settle > 0:
+		text += fmt.Sprintf(", settled within %d s", r.Settle)
+	}
 	return text
 }
 
@@ -266,6 +273,8 @@ func countText(r *rules.Rule, l *rules.Limits, window string) string {
 		return fmt.Sprintf("at most %d in any %d s", l.Count, l.Time)
 	case rules.Token:
 		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", l.Burst, l.Count, l.Time)
+	case rules.Hold:
+		return fmt.Sprintf("at most %d at the same time, for %d s", l.Count, l.Time)
 	default:
 		return r.Method.String()
 	}

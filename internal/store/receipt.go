@@ -56,6 +56,12 @@ type Judge interface {
 	Judge(number int64, m Method) Use
 }
 
+// JudgeFunc is a function as a Judge.
+type JudgeFunc func(number int64, m Method) Use
+
+// Judge calls f.
+func (f JudgeFunc) Judge(number int64, m Method) Use { return f(number, m) }
+
 // Use is what became of a rule's part of a request. The zero value passes over the part
 // because its rule is gone or has another method: its estimate stands, its hold lasts
 // until it runs out, and no outcome is charged.

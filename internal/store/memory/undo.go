@@ -94,14 +94,14 @@ func (s *step) part(i, j int, part store.Part) {
 		}
 		return // a banned counter recorded nothing
 	}
-	t := taken{rule: *r, part: part, shard: p.shard, counter: p.current(r, s.at.now), at: s.at.now, later: true}
+	t := taken{rule: *r, part: part, shard: p.shard, counter: p.current(r, s.at.now), at: s.at.now, level: sizeOf(r), later: r.Method != store.Token}
 	t.rule.Subject = p.subject
 	switch c := t.counter.(type) {
 	case *window:
 		t.later = !c.isOpen(s.at.now)
 		t.window.opened, t.window.end = c.opened, c.end
 	case *bucket:
-		t.later, t.level, t.at = false, c.levelAt(r, s.at.now), max(s.at.now, c.at)
+		t.level, t.at = c.levelAt(r, s.at.now), max(s.at.now, c.at)
 	}
 	s.taken = append(s.taken, t)
 }

@@ -125,7 +125,7 @@ var bucketEstimates = []receiptCase{
 	}},
 	{"settle: more than reserved of a bucket that was never used", []receiptStep{
 		{0, store.Take, "a", one(weighing(0, numbered(2, settling(token(1, 10, 10))))), gone, "ok; rule 0: 10 of 10, reset 0 | receipt"},
-		{30_000, settle, "a", nil, used(10), "ok"},
-		{30_000, store.Browse, "", one(numbered(2, token(1, 10, 10))), gone, "rule 0 refuses; rule 0: 0 of 10, reset 1000, retry 100"},
+		{30_000, settle, "a", nil, used(25), "ok"},
+		{30_000, store.Browse, "", one(numbered(2, token(1, 10, 10))), gone, "rule 0 refuses; rule 0: 0 of 10, reset 2500, retry 1600"},
 	}},
 }

@@ -1,0 +1,82 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/koalagate/koalagate/internal/doorname"
+)
+
+// usualStream is the time in seconds that streams of language models and downloads
+// usually take.
+const usualStream = 30
+
+// warnSettling reports rules that settle, and will probably not do so as intended.
+func (p *parser) warnSettling() {
+	var estimates []*ruleDecl
+	holds := p.heldIdentities()
+	for _, d := range p.rules {
+		if !d.Settles() {
+			continue
+		}
+		if doors, selects := d.doors(); selects && len(doors) == 1 && doors[0] == doorname.ForwardAuth {
+			p.reportf(d.at, warnNoReport, "have the application call /v1/settle, or limit the rule to another door",
+				"no gateway at the door %s reports how a request ended", doors[0])
+		}
+		switch {
+		case d.Method == Hold && d.Time < usualStream:
+			p.reportf(d.at, warnShortHold, "state the longest time that a request takes, or renew the receipt meanwhile",
+				"a hold ends after %d s, and streams usually take longer", d.Time)
+		case d.Method != Hold && d.IsOutcome():
+			if !holds[identityNames(d.Rule)] {
+				p.reportf(d.at, warnNoHold, "add a [hold] rule that counts by the same parameters",
+					"requests that run at the same time are admitted before any of them is counted")
+			}
+		case d.Method != Hold && d.Used == "":
+			p.warnSameUse(estimates, d)
+			estimates = append(estimates, d)
+		}
+	}
+}
+
+// heldIdentities returns the identities of the hold rules, as identityNames returns them.
+func (p *parser) heldIdentities() map[string]bool {
+	list := make(map[string]bool)
+	for _, d := range p.rules {
+		if d.Method == Hold && !d.Shadow {
+			list[identityNames(d.Rule)] = true
+		}
+	}
+	return list
+}
+
+func identityNames(r *Rule) string { return strings.Join(r.CountsBy(), ",") }
+
+// maxCompared is the number of rules that a rule with an estimate is compared with.
+const maxCompared = 32
+
+// warnSameUse reports a rule with an estimate that becomes the same number of hits as
+// that of a rule above.
+func (p *parser) warnSameUse(above []*ruleDecl, d *ruleDecl) {
+	for _, other := range above[max(0, len(above)-maxCompared):] {
+		if !exclude(other.Rule, d.Rule) {
+			p.reportf(d.at, warnSameUse, "add used=response.NAME to the rules, unless both count the same",
+				"a request that also matches rule %d is settled with the same hits on both", other.Return)
+			return
+		}
+	}
+}
+
+// exclude reports whether no request matches both rules, as far as their lists of values
+// show.
+func exclude(a, b *Rule) bool {
+	for _, ca := range a.Conditions {
+		for _, cb := range b.Conditions {
+			if ca.Name == cb.Name && !ca.OfResponse() && ca.textKeys() != nil && cb.textKeys() != nil &&
+				!slices.ContainsFunc(ca.texts, func(text string) bool { return slices.Contains(cb.texts, text) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
