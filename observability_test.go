@@ -51,7 +51,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		}
 		pages[path] = true
 		page := readText(t, path)
-		for _, part := range []string{"`" + a.Alert + "`, severity " + a.Labels["severity"], "\n## Symptom\n", "\n## What it means\n", "\n## What to look at\n\n```sh\n", "\n## What to do\n"} {
+		for _, part := range []string{"`" + a.Alert + "`, severity " + a.Labels["severity"], "\n## Symptom\n", "\n## What it means\n", "\n## What to look at\n\n```sh", "\n## What to do\n"} {
 			if !strings.Contains(page, part) {
 				t.Errorf("%s has no %q", path, part)
 			}

@@ -52,6 +52,22 @@ type Decision struct {
 // an error, allows nothing.
 func (d *Decision) Allowed() bool { return d != nil && d.Verdict == rules.Allow }
 
+// Single makes one the decision about input i alone, for doors that answer inputs
+// separately. It keeps the request's identifier, and reuses the memory of one, including
+// the document of its last Refusal. Without an input i, one allows nothing.
+func (d *Decision) Single(i int, one *Decision) {
+	*one = Decision{
+		Refuser: -1, Answers: one.Answers[:0], Degraded: d.Degraded, origin: d.origin, document: one.document,
+	}
+	if i < 0 || i >= len(d.Answers) {
+		return
+	}
+	one.Verdict, one.Answers = d.Answers[i].Verdict, append(one.Answers, d.Answers[i])
+	if one.Verdict != rules.Allow {
+		one.Refuser = 0
+	}
+}
+
 // Answer is the decision about one input. The zero value does not allow.
 type Answer struct {
 	// Verdict is the verdict about this input.

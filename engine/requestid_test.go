@@ -42,6 +42,32 @@ func TestRefusalNamesTheRequest(t *testing.T) {
 	}
 }
 
+// A decision about one of several inputs names the request, too.
+func TestSingleDecisionNamesTheRequest(t *testing.T) {
+	e := inMode(t, nil, engine.ModeEnforce)
+	inputs := make([]engine.Input, 2)
+	for i, uid := range []string{"ann", "bob"} {
+		inputs[i].Params, inputs[i].Hits = rules.MakeParams(map[string]string{"act": "post", "uid": uid}), uint64(1+i)
+	}
+	d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Origin: origin("a-1"), Inputs: inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one engine.Decision
+	for _, c := range []struct {
+		input, refuser, answers int
+		verdict                 rules.Verdict
+	}{{0, -1, 1, rules.Allow}, {1, 0, 1, rules.Deny}, {2, -1, 0, rules.VerdictUnset}, {-1, -1, 0, rules.VerdictUnset}} {
+		d.Single(c.input, &one)
+		if one.Verdict != c.verdict || one.Refuser != c.refuser || len(one.Answers) != c.answers {
+			t.Errorf("input %d: %v, refuser %d, %d answers; want %v", c.input, one.Verdict, one.Refuser, len(one.Answers), c)
+		}
+		if body := string(one.Refusal().Body); c.refuser == 0 && !strings.HasSuffix(body, `,"request_id":"a-1"}`) {
+			t.Errorf("input %d: %s", c.input, body)
+		}
+	}
+}
+
 func TestValidRequestID(t *testing.T) {
 	for id, want := range map[string]bool{
 		"":                       false,

@@ -27,8 +27,7 @@ type call struct {
 	question   door.Question
 	metadata   envoyapi.Metadata
 	single     engine.Decision // about one descriptor
-	answer     [1]engine.Answer
-	reply      []byte // in wire form
+	reply      []byte          // in wire form
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.

@@ -129,12 +129,7 @@ func (s *Server) appendRefusal(b []byte, d *engine.Decision) []byte {
 // valid until the next call of decisionOf. Its memory is reused, including the
 // document of its Refusal.
 func (c *call) decisionOf(d *engine.Decision, descriptor int) *engine.Decision {
-	c.answer = [1]engine.Answer{d.Answers[descriptor]}
-	c.single.Verdict, c.single.Refuser = d.Answers[descriptor].Verdict, -1
-	c.single.Answers, c.single.Degraded = c.answer[:], d.Degraded
-	if c.single.Verdict != rules.Allow {
-		c.single.Refuser = 0
-	}
+	d.Single(descriptor, &c.single)
 	return &c.single
 }
 

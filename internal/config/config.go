@@ -297,6 +297,9 @@ type Config struct {
 	// LogMaxLines is the maximum number of log lines per second, on average over ten
 	// seconds. Further lines are dropped. 0 is no maximum.
 	LogMaxLines int `koanf:"log_max_lines" validate:"min=0,max=1000000"`
+	// LogRefusals logs, for each rule at each door, one refusal in ten seconds. Values are
+	// masked as in the decision log.
+	LogRefusals bool `koanf:"log_refusals"`
 
 	// DecisionLog is the file for decisions, one JSON object per line, which
 	// `koalagate replay` reads. Empty: none. SIGHUP reopens it.

@@ -22,6 +22,7 @@ import (
 type decisionLog struct {
 	log    *trace.Log // nil without one
 	logger *slog.Logger
+	mask   *trace.Mask
 }
 
 // open opens the configured log. It must be called before the first decision.
@@ -33,7 +34,7 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	log, err := trace.NewLog(trace.LogOptions{
 		Open:  func() (io.WriteCloser, error) { return openRotated(c) },
 		Every: c.DecisionLogEvery, Instance: instanceName(),
-		Mask: trace.NewMask(c.DecisionLogParams),
+		Mask: l.mask,
 		OnDropped: func(lines int64, fault error) {
 			m.DecisionsDropped(lines)
 			dropped.Warn("decisions are missing in the decision log", "lines", lines, "path", c.DecisionLog, "error", fault)

@@ -60,14 +60,20 @@ func (l *observedLog) log(c *engine.Call, d *engine.Decision) {
 		if !a.Overruled() {
 			continue
 		}
-		kind := observedKind{door: c.Door, decision: a.DecisionWord()}
-		if a.Decider != nil {
-			kind.rule, kind.name = a.Decider.Return, a.Decider.Name
-		}
+		kind := kindOf(c, a)
 		if skipped, due := l.kinds.Due(kind); due {
 			l.logger.Info("a refusal was observed and not enforced", attributes(kind, c, skipped)...)
 		}
 	}
+}
+
+// kindOf returns the kind of the line about an answer.
+func kindOf(c *engine.Call, a *engine.Answer) observedKind {
+	kind := observedKind{door: c.Door, decision: a.DecisionWord()}
+	if a.Decider != nil {
+		kind.rule, kind.name = a.Decider.Return, a.Decider.Name
+	}
+	return kind
 }
 
 func attributes(kind observedKind, c *engine.Call, skipped int64) []any {

@@ -18,8 +18,8 @@ func outcome(d *engine.Decision) string {
 }
 
 // observeDecisions returns a function that counts decisions, writes them to the
-// decision log, and logs those that were overruled.
-func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *decisionLog) func(*engine.Call, *engine.Decision, error) {
+// decision log, and logs those that were overruled and a sample of the refusals.
+func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusalLog, decisions *decisionLog) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
 		decisions.observe(c, d, err)
 		switch {
@@ -34,6 +34,7 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, decisions *deci
 		}
 		m.Decided(c.Door, outcome(d))
 		observed.log(c, d)
+		refused.log(c, d)
 		if d.Degraded {
 			m.Rescued()
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/ratelimit"
 )
 
@@ -56,7 +57,8 @@ type Service struct {
 	web       *http.Server
 	admin     *http.Server
 	decisions *decisionLog
-	closers   []func() // called in reverse order
+	refusals  *refusalLog // nil unless the settings ask for it
+	closers   []func()    // called in reverse order
 }
 
 // Open reads the rules, opens the counters and the logs, and listens at the
@@ -67,7 +69,11 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{config: c, version: o.Version, environ: o.Environ}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
 	s.logger = newLogger(o.Log, c, s.metrics)
-	s.decisions = &decisionLog{logger: s.logger}
+	mask := trace.NewMask(c.DecisionLogParams)
+	s.decisions = &decisionLog{logger: s.logger, mask: mask}
+	if c.LogRefusals {
+		s.refusals = newRefusalLog(s.logger, mask)
+	}
 	s.bounds = newBoundLog(s.metrics, s.logger)
 	s.watch = watchDoors(s.metrics)
 	s.metrics.Configured(metrics.Config{Hash: c.Hash(), Store: storeOf(c)})
@@ -128,7 +134,7 @@ func (s *Service) openApp() error {
 			Rules:        s.observeRules(),
 			Set:          counts.load,
 			Matches:      counts.observe,
-			Decision:     observeDecisions(m, newObservedLog(s.logger), s.decisions),
+			Decision:     observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions),
 			Evaluated:    m.Evaluated,
 			Degraded:     m.Degraded,
 			Damaged:      m.Damaged,

@@ -100,18 +100,30 @@ func isPlain(door, name string) bool {
 	return name == "method" || name == "scheme" || name == "path"
 }
 
+// Value returns the value of a parameter at a door, or its pseudonym.
+func (m *Mask) Value(door, name, value string) string {
+	if !m.hides(door, name, value) {
+		return value
+	}
+	return string(m.appendPseudonym(nil, value))
+}
+
 // appendTo appends the value of a parameter at a door, or its pseudonym, as a JSON
 // string.
 func (m *Mask) appendTo(b []byte, door, name, value string) []byte {
 	if !m.hides(door, name, value) {
 		return jsontext.AppendString(b, value)
 	}
+	return append(m.appendPseudonym(append(b, '"'), value), '"')
+}
+
+// appendPseudonym appends the pseudonym of a value.
+func (m *Mask) appendPseudonym(b []byte, value string) []byte {
 	h := m.hashers.Get().(*hasher)
 	h.Reset()
 	h.in = append(h.in[:0], value...)
 	h.Write(h.in)
-	b = append(b, `"#`...)
-	b = hex.AppendEncode(b, h.Sum(h.sum[:0])[:pseudonymBytes])
+	b = hex.AppendEncode(append(b, '#'), h.Sum(h.sum[:0])[:pseudonymBytes])
 	m.hashers.Put(h)
-	return append(b, '"')
+	return b
 }
