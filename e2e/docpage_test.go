@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,9 @@ func docBlocks(t *testing.T, name, text string) []docBlock {
 // The ports that the pages and the samples use. A page is run with free ones.
 var docPorts = []string{"9191", "9981", "9982", "9980", "10000", "9901", "8000", "8080"}
 
+// redisOfPages is the address of Redis in the pages.
+const redisOfPages = "127.0.0.1:6379"
+
 // docTree is a copy of the folders that commands of pages use, with free ports.
 type docTree struct {
 	dir   string
@@ -61,7 +65,8 @@ type docTree struct {
 	port  map[string]string // by the port of the page
 }
 
-func newDocTree(t *testing.T, stage *e2e.Stage) *docTree {
+// newDocTree returns a new copy. It starts a Redis if the commands use one.
+func newDocTree(t *testing.T, stage *e2e.Stage, blocks []docBlock) *docTree {
 	t.Helper()
 	tree := &docTree{dir: t.TempDir(), port: make(map[string]string)}
 	pairs := []string{
@@ -79,6 +84,9 @@ func newDocTree(t *testing.T, stage *e2e.Stage) *docTree {
 		for _, before := range []string{"127.0.0.1:", "port_value: ", "http://:"} {
 			pairs = append(pairs, before+port, before+free)
 		}
+	}
+	if slices.ContainsFunc(blocks, func(b docBlock) bool { return b.untested == "" && strings.Contains(b.commands, redisOfPages) }) {
+		pairs = append(pairs, redisOfPages, must(stage.Redis())(t).Address)
 	}
 	tree.ports = strings.NewReplacer(pairs...)
 	for _, name := range []string{"examples", "envoy", "nginx", "deploy", "koalagate.example.yaml"} {

@@ -60,7 +60,12 @@ func TestCommandsOfThePages(t *testing.T) {
 
 func runPage(t *testing.T, name string, blocks []docBlock) {
 	stage := must(e2e.NewStage(t.TempDir()))(t)
-	tree := newDocTree(t, stage)
+	t.Cleanup(func() {
+		if err := stage.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tree := newDocTree(t, stage, blocks)
 	ctx, cancel := context.WithTimeout(t.Context(), docTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", tree.ports.Replace(script(tree, blocks)))
@@ -158,6 +163,9 @@ func script(tree *docTree, blocks []docBlock) string {
 		for line := range strings.Lines(commands) {
 			line = strings.TrimSuffix(line, "\n")
 			if m := docServer.FindStringSubmatch(line); m != nil {
+				if m[2] == "envoy" {
+					m[1] += " --disable-hot-restart" // its sockets are those of every Envoy of the machine
+				}
 				fmt.Fprintf(&b, "serve '%s' %s %s\n", m[2], tree.port[serverPorts[m[2]]], quote(m[1]))
 				continue
 			}
