@@ -21,7 +21,7 @@ const (
 // other package may import.
 var programs = []string{"cmd", "e2e", "bench", "examples"}
 
-// redisUsers are the folders, including those of tests and measurements, whose
+// redisUsers are the folders, including folders of tests and measurements, whose
 // packages may import the Redis client. The root takes the client of a program.
 var redisUsers = []string{".", "internal/store", "internal/fleet", "e2e", "bench"}
 

@@ -88,7 +88,7 @@ func TestLinksAndAnchors(t *testing.T) {
 	}
 }
 
-// The index leads to every page below docs, except those of its sections that have an
+// The index leads to every page below docs, except pages of its sections that have an
 // index of their own, and the figures behind other pages.
 func TestIndexLeadsToEveryPage(t *testing.T) {
 	index := readText(t, "docs/index.md")

@@ -39,7 +39,7 @@ func TestExtensionListsAreComplete(t *testing.T) {
 	}
 }
 
-// checkExtensionList checks one list: that of the example sample, among files.
+// checkExtensionList checks the list of the example sample among files.
 func checkExtensionList(t *testing.T, sample, list string, files []string) {
 	t.Helper()
 	var listed []string

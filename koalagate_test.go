@@ -156,7 +156,7 @@ func TestOpenReturnsErrors(t *testing.T) {
 		{"a password without a URL", koalagate.Options{Rules: []string{good}, RedisOptions: koalagate.RedisOptions{Password: "secret"}}, "redis URL: want redis://"},
 		{"files for TLS without TLS", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "ca.pem"}}}, "redis TLS: the URL does not use TLS"},
 		{"a missing authority", koalagate.Options{Rules: []string{good}, Redis: "rediss://127.0.0.1", RedisOptions: koalagate.RedisOptions{TLS: koalagate.RedisTLS{CA: "/nonexistent/ca.pem"}}}, "redis TLS.CA: open /nonexistent/ca.pem"},
-		{"a URL that is not that of a Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
+		{"a URL that names no Redis", koalagate.Options{Rules: []string{good}, Redis: "http://127.0.0.1"}, "redis URL: want redis://"},
 	} {
 		g, err := koalagate.Open(c.o)
 		if err == nil {

@@ -62,7 +62,7 @@ type RedisOptions struct {
 // RedisTLS names PEM files for connections with TLS. They are read for each new
 // connection, so that a renewed certificate needs no restart.
 type RedisTLS struct {
-	// CA contains the certificates of the authorities for Redis; "" for those of the
+	// CA contains the certificates of the authorities for Redis; "" for the authorities of the
 	// system.
 	CA string
 	// Cert and Key contain the client certificate and its key; "" for none.

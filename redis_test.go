@@ -30,7 +30,7 @@ func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
 		}
 	}
 	if b := []Batching{BatchScript, BatchPipeline, BatchOff}; redis.Batching(b[0]) != redis.BatchScript || redis.Batching(b[1]) != redis.BatchPipeline || redis.Batching(b[2]) != redis.BatchOff {
-		t.Errorf("the ways of batching are %q; want those of the store", b)
+		t.Errorf("the ways of batching are %q; want the store's", b)
 	}
 }
 

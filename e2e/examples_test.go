@@ -110,14 +110,14 @@ var exampleTests = map[string]func(*scene){
 		}
 		r := wantStatus(s.T, 429, "POST", s.nginx.URL+"/login", "X-Account: ann")
 		if r.header.Get("X-Koala-Rule") != "201" {
-			s.Errorf("rule %s refused, want that of the account", r.header.Get("X-Koala-Rule"))
+			s.Errorf("rule %s refused, want the account's", r.header.Get("X-Koala-Rule"))
 		}
 		for i := range 15 {
 			wantStatus(s.T, 200, "POST", s.nginx.URL+"/login", "X-Account: guess"+string(rune('a'+i)))
 		}
 		r = wantStatus(s.T, 429, "POST", s.nginx.URL+"/login", "X-Account: another")
 		if r.header.Get("X-Koala-Rule") != "202" {
-			s.Errorf("rule %s refused, want that of the address", r.header.Get("X-Koala-Rule"))
+			s.Errorf("rule %s refused, want the address's", r.header.Get("X-Koala-Rule"))
 		}
 		// An office's address has no limit; Koala's API gets it as a parameter.
 		for i := range 30 {
@@ -166,7 +166,7 @@ var exampleTests = map[string]func(*scene){
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			r := wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")
 			if r.header.Get("X-Koala-Rule") != "102" {
-				s.Errorf("rule %s refused, want that of the users", r.header.Get("X-Koala-Rule"))
+				s.Errorf("rule %s refused, want the users'", r.header.Get("X-Koala-Rule"))
 			}
 			wantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: 4711")
 		}

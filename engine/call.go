@@ -168,7 +168,7 @@ func (c *Call) check() error {
 	case !c.Op.known():
 		return invalid("unknown operation %d; set Op to Take or another operation of this package", uint8(c.Op))
 	case c.Fault != nil:
-		return nil //nolint:nilerr // the fault is that of the request; it leaves no parameters to check
+		return nil //nolint:nilerr // the request is at fault; it leaves no parameters to check
 	case len(c.Inputs) == 0:
 		return invalid("no inputs; want at least one")
 	case c.Erase < 0 || c.Erase > 2:

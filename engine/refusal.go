@@ -77,7 +77,7 @@ func (a *Answer) refusal(b []byte, requestID string) Refusal {
 	return doc.refusal(b)
 }
 
-// status returns the HTTP status for the client: that of the entry, else 429 if a
+// status returns the HTTP status for the client: the entry's status, else 429 if a
 // counting rule refused and 403 otherwise.
 func (a *Answer) status() int {
 	switch {

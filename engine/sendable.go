@@ -32,7 +32,7 @@ func framesMessage(name string) bool {
 	return rules.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
 }
 
-// isSame reports whether two names are those of one header. Valid names are ASCII,
+// isSame reports whether two names mean one header. Valid names are ASCII,
 // so their lengths are equal, and are quicker to compare than letters.
 func isSame(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
 

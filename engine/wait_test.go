@@ -136,7 +136,7 @@ func TestCallThatLeavesGivesItsTurnBack(t *testing.T) {
 		var leaver sync.WaitGroup
 		leaver.Go(func() {
 			if _, err := e.Decide(ctx, turn("a")); !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v; want that of the context", err)
+				t.Errorf("error %v; want the context's", err)
 			}
 		})
 		synctest.Wait()

@@ -108,7 +108,7 @@ rule : [count] [k=+] [time=60; count=9;] [result=2; return=2]`), rules.Options{}
 	}
 	for _, n := range []int{-1, 0, store.MaxRules + 1} {
 		if d := decide(t, engine.New(set, engine.WithMaxRules(n, nil)), engine.Take, call.Inputs...); !d.Allowed() {
-			t.Errorf("a maximum of %d: %+v; want that of the store", n, d)
+			t.Errorf("a maximum of %d: %+v; want the store's", n, d)
 		}
 	}
 }
@@ -142,7 +142,7 @@ rule : [count] [k=a,b,free] [time=60; count=9; cost=c;] [result=2; return=7]`)
 			t.Errorf("%s in a browse: %v; want an InvalidError", name, err)
 		}
 	}
-	// One call was carried out: that of the direct rule.
+	// One call was carried out: the direct rule's.
 	if a := decide(t, e, engine.Browse, input(1, "k", "b")).Answers[0]; a.Quota.Remaining != 8 {
 		t.Errorf("%d remain; want 8: refused calls count nothing", a.Quota.Remaining)
 	}

@@ -64,7 +64,7 @@ const (
 )
 
 // refusal returns the bound whose refusal a sent frame is, or "". payload begins with
-// that of the frame. If a write splits the frame, the refusal is not noticed.
+// the frame's own. If a write splits the frame, the refusal is not noticed.
 func refusal(f frame, payload []byte) Bound {
 	var code []byte
 	switch {

@@ -36,7 +36,7 @@ type Server struct {
 	drainWait time.Duration
 	exceeded  func(Bound, net.Addr)
 	streaming map[string]bool // full names of methods whose calls may stay open
-	// endStreams ends all streams, including those that begin later.
+	// endStreams ends all streams, including streams that begin later.
 	endStreams context.CancelFunc
 }
 

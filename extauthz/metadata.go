@@ -25,7 +25,7 @@ const (
 )
 
 // lookup returns the value at a dotted path in the gateway's metadata. The metadata
-// of the request takes precedence over that of the route.
+// of the request takes precedence over metadata of the route.
 func (m *message) lookup(namespace, path string) (string, bool) {
 	if v, ok := find(entry(m.metadata, namespace), path); ok {
 		return v, true

@@ -38,7 +38,7 @@ serv : sni
 }
 
 // The memory of a check is reused. Whatever the previous check contained, and wherever
-// it was corrupt, the reply must equal that of a new door.
+// it was corrupt, the reply must equal a new door's.
 func TestReplyContainsNothingOfEarlierChecks(t *testing.T) {
 	const rich = `{"attributes": {
 		"source": {"address": {"socket_address": {"address": "192.0.2.1"}}, "principal": "p"}, "tls_session": {"sni": "s"},

@@ -207,7 +207,7 @@ func (m *message) readContext(f wire.Fields) error {
 }
 
 // Header returns the value of the header with this lower-case name. Several values
-// are joined by a comma, and those of Cookie by "; ".
+// are joined by a comma, and values of Cookie by "; ".
 func (m *message) Header(name string) (string, bool) {
 	if m.isRaw {
 		return rawHeader(m.raw, name)

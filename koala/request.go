@@ -57,7 +57,7 @@ func (c *call) read() bool {
 	return false
 }
 
-// setArguments replaces the arguments of the call by those of a query.
+// setArguments replaces the arguments of the call by the arguments of a query.
 func (c *call) setArguments(query string) {
 	c.question.Request.Args = appendArguments(c.question.Request.Args[:0], query)
 }

@@ -64,7 +64,7 @@ func TestRulesReadTheCookieOfTheProgram(t *testing.T) {
 	}
 }
 
-// The same for arguments of the query: net/url skips those that it cannot parse.
+// The same for arguments of the query: net/url skips arguments that it cannot parse.
 func TestRulesReadTheArgumentOfTheProgram(t *testing.T) {
 	o := options(t, nil, engine.ModeEnforce)
 	var key string

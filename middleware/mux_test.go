@@ -104,7 +104,7 @@ func decodedRoute(r *http.Request) string {
 	return "8"
 }
 
-// checkRoutes compares the routes of the rules with those of the handler: whatever
+// checkRoutes compares the routes of the rules with the handler's: whatever
 // reaches a route's handler must have been decided as that route.
 func checkRoutes(t *testing.T, mode middleware.EncodedSlashes, handler http.Handler) {
 	t.Helper()

@@ -69,7 +69,7 @@ type Options struct {
 	// stand for themselves. Otherwise such requests are refused with 400.
 	KeepMalformed bool
 	// KeepMissingAddress decides requests without an address of the client, such as
-	// those of a unix socket, if rules use a parameter that comes from the address and
+	// peers of a unix socket, if rules use a parameter that comes from the address and
 	// has no other value: these rules then do not match. Otherwise such requests are
 	// refused with 400.
 	KeepMissingAddress bool
@@ -79,7 +79,7 @@ type Options struct {
 	// Presentation selects the headers of responses. The zero value sends all.
 	Presentation engine.Presentation
 	// Params returns additional parameters of a request, such as the user of its
-	// session. They override those of [params] and [routes] in the rule files. Nil
+	// session. They override the parameters of [params] and [routes] in the rule files. Nil
 	// for none.
 	Params func(*http.Request) map[string]string
 	// Refuse responds to a request that a rule refuses. The headers of the quota

@@ -139,7 +139,7 @@ func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Heade
 	headers = slices.DeleteFunc(engine.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
 		return strings.EqualFold(h.Name, headerAccelRedirect) // it would allow the request
 	})
-	// Content-Type was appended last, so that it overrides that of the entry. It moves
+	// Content-Type was appended last, so that it overrides the entry's. It moves
 	// to the front, because send omits the last headers if not all fit.
 	last := len(headers) - 1
 	headers = slices.Insert(headers[:last], 0, headers[last])

@@ -203,7 +203,7 @@ func (s *server) warnMissing(r *http.Request, name string, fault error) {
 
 // warnQuery logs a gateway that seems to append the client's query to the URL of its
 // checks, as Caddy does if the URL has no question mark: clients can then choose
-// parameters. It only logs, because the query of a request may equal that of the check
+// parameters. It only logs, because the query of a request may equal the query of the check
 // by chance.
 func (s *server) warnQuery(r *http.Request, name, target string) {
 	_, query, _ := strings.Cut(target, "?")

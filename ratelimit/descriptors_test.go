@@ -44,7 +44,7 @@ func TestReplyReportsTheDecidingDescriptor(t *testing.T) {
 		t.Errorf("the metadata is of descriptor %v; want the first that is refused, 2", got)
 	}
 	if !strings.Contains(string(reply.RawBody), "slow down") {
-		t.Errorf("the body is %s; want that of the first that is refused", reply.RawBody)
+		t.Errorf("the body is %s; want the body of the first descriptor that is refused", reply.RawBody)
 	}
 	reply = d.ask(one("other", "x"), one("uid", "ann"), one("day", "x"))
 	if got := reply.DynamicMetadata.Fields["descriptor"].GetNumberValue(); got != 2 {

@@ -11,7 +11,7 @@ import (
 )
 
 // The memory of a call is reused. Whatever the previous call contained, and wherever it
-// was corrupt, the reply must equal that of a new door.
+// was corrupt, the reply must equal a new door's.
 func TestReplyContainsNothingOfEarlierCalls(t *testing.T) {
 	// No hits, because counters would make the replies differ.
 	const look = `"hits_addend": "0"`

@@ -80,7 +80,7 @@ func (d *descriptor) readOperation(entries []mapping.Entry) error {
 
 // operate carries out the operations of the call, in their order. Each is a step of its
 // own, so that none depends on another, or on the decision about the other descriptors.
-// The error is that of the first operation that failed.
+// The error belongs to the first operation that failed.
 func (c *call) operate(ctx context.Context) error {
 	if c.operations == len(c.message.descriptors) {
 		// Nobody decides by the answer, which Envoy does not wait for. A charge is

@@ -99,7 +99,7 @@ func TestRefundsBalanceTheOverdraftsOfRefusedRequests(t *testing.T) {
 		{[]string{back}, "O"}, // the end of the refused one
 		{[]string{one("running", "a")}, "V"},
 		{[]string{back}, "O"}, // that of this one
-		{[]string{back}, "O"}, // and that of the first
+		{[]string{back}, "O"}, // and the first's
 		{[]string{one("running", "a")}, "O"},
 		{[]string{one("running", "a")}, "V"},
 

@@ -51,7 +51,7 @@ func (p *parser) checkSections() {
 	}
 }
 
-// zone returns the zone of the set's days: that of the files, or else that of the
+// zone returns the zone of the set's days: the zone of the files, or else the zone of the
 // service.
 func (p *parser) zone() *time.Location {
 	name := p.timezone

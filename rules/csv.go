@@ -39,7 +39,7 @@ func newCSVReader(from io.Reader) *csvReader {
 }
 
 // next returns the cells of the next record, which are valid until the next call. The
-// error is io.EOF at the end, a csvFault, or that of the file.
+// error is io.EOF at the end, a csvFault, or the file's error.
 func (r *csvReader) next() ([]string, error) {
 	for {
 		record, err := r.records.Read()

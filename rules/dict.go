@@ -34,7 +34,7 @@ type Dict struct {
 
 // ParseDict reads a word list with one entry per line. It trims entries and skips
 // blank lines and lines that begin with #. Errors name the list and the line, and
-// wrap those of r.
+// wrap the errors of r.
 func ParseDict(name string, r io.Reader) (*Dict, error) {
 	d := &Dict{name: name}
 	sum := sha256.New()

@@ -59,7 +59,7 @@ func checkFormat(t *testing.T, text []byte) {
 		t.Fatalf("the layout of %q is %q, which means something else (-before +after):\n%s", text, laid, diff)
 	}
 	if slices.ContainsFunc(had, func(f Finding) bool { return f.Code == warnMore.ID }) {
-		return // those that are shown may be others
+		return // other findings may be shown
 	}
 	if diff := cmp.Diff(lasting(had), lasting(has)); diff != "" {
 		t.Fatalf("the layout of %q is %q, with other findings (-before +after):\n%s", text, laid, diff)

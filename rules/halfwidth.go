@@ -6,7 +6,7 @@ import (
 )
 
 // halfWidthOf maps the characters that Chinese and Japanese keyboards produce to
-// those of the language. The full-width forms of ASCII are computed.
+// the language's. The full-width forms of ASCII are computed.
 var halfWidthOf = map[rune]rune{'【': '[', '】': ']', '“': '"', '”': '"', '‘': '"', '’': '"', '、': ',', '。': '.', '\u3000': ' '}
 
 // halfWidth returns the character of the language that r is a full-width form of, 0 if

@@ -62,8 +62,8 @@ func FuzzIndexAgreesWithLinearSearch(f *testing.F) {
 	})
 }
 
-// TestIndexTestsFewRules checks that of a thousand rules only those are tested
-// to which a value of the request leads.
+// TestIndexTestsFewRules checks that, of a thousand rules, only the rules to which a
+// value of the request leads are tested.
 func TestIndexTestsFewRules(t *testing.T) {
 	list := func(i int) string { return fmt.Sprintf("list%d", i%10) }
 	for _, c := range []struct {

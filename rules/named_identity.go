@@ -15,7 +15,7 @@ type IdentityError struct {
 	Unmet   []*Condition // the conditions that do not hold for their values
 }
 
-// Error lists the parameters, and those that the rule counts by.
+// Error lists the parameters, and the parameters that the rule counts by.
 func (e *IdentityError) Error() string {
 	var faults []string
 	if len(e.Missing) > 0 {

@@ -113,11 +113,11 @@ type ParamDecl struct {
 	Pos           Position
 }
 
-// IsLate reports whether the source is read after those of all other kinds, because its
+// IsLate reports whether the source is read after the sources of all other kinds, because its
 // value depends on another parameter.
 func (s *ParamSource) IsLate() bool { return s.Kind == FromTable }
 
-// IsLate reports whether a source of the parameter is read after those of all others.
+// IsLate reports whether a source of the parameter is read after the sources of all others.
 func (d *ParamDecl) IsLate() bool {
 	return slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.IsLate() })
 }

@@ -281,7 +281,7 @@ func (p *fileParser) enter(s section, name span) {
 	if s == unknownSection {
 		p.unknown(name, errSection, "section", sectionNames[dictsSection:])
 		p.lost = true
-		// The lines are read as those of the section that was probably meant, so
+		// The lines are read as lines of the section that was probably meant, so
 		// that one run finds their mistakes, too.
 		if s = sectionNamed(suggest(name.text(), sectionNames[dictsSection:])); s != unknownSection {
 			p.section, p.parser.seen[s] = s, true

@@ -199,6 +199,6 @@ func (p *parser) parseHeaders(d *resultDecl, m member) {
 		size += len(h.name) + len(h.text) + len(": \r\n")
 	}
 	if size > maxQuietHeaders {
-		p.reportf(m.at, warnHeaderSize, "shorten them: nginx fails on responses with more than 2 kB of headers, including those that koalagate adds", "the headers of entry %d have %d bytes", d.Number, size)
+		p.reportf(m.at, warnHeaderSize, "shorten them: nginx fails on responses with more than 2 kB of headers, including the headers that koalagate adds", "the headers of entry %d have %d bytes", d.Number, size)
 	}
 }

@@ -96,7 +96,7 @@ func (p *parser) parseVarying(d *ruleDecl, lw *limitWord, w word, used bool) {
 	}
 }
 
-// splitColumn sets the table and the column of a threshold to those of TABLE.COLUMN, or
+// splitColumn sets the table and the column of a threshold to TABLE.COLUMN, or
 // to none if there is no such span.
 func (p *parser) splitColumn(s span, t *Threshold) bool {
 	if s.line == nil {

@@ -12,7 +12,7 @@ type word struct {
 	meant       string // the name that was probably meant, if name is unknown
 }
 
-// words are those of a bracket.
+// words are the words of a bracket.
 type words []word
 
 func (ws words) find(name string) (word, bool) {
@@ -25,7 +25,7 @@ func (ws words) find(name string) (word, bool) {
 }
 
 // words cuts a bracket into words and appends them to ws. Known are the names of the
-// bracket's words, and others those of the other bracket.
+// bracket's words, and others the words of the other bracket.
 func (p *parser) words(ws words, s span, known, others []string) words {
 	var pieces pieceBuffer
 	for _, piece := range s.statements(pieces[:0]) {

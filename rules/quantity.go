@@ -13,7 +13,7 @@ type unit struct {
 	means  string // for hints; "" if the name is clear
 }
 
-// units are those of one kind of number.
+// units are the units of one kind of number.
 type units struct {
 	list []unit
 	// others are spellings that rule files do not accept, in lower case, with their
@@ -36,7 +36,7 @@ var (
 )
 
 // quantity reads a whole number that may have one of the units and underscores between
-// its digits, such as 90, 24h, 10k or 5_000. The name is that of the number in
+// its digits, such as 90, 24h, 10k or 5_000. The name names the number in
 // findings. It returns 0 for a value that it reports, and for an empty one.
 func (p *parser) quantity(name string, value span, units *units, least, most int64) int64 {
 	text := value.text()

@@ -18,7 +18,7 @@ func routes(t testing.TB, lines ...string) *Routes {
 	return set.Routes
 }
 
-// segments are those of a path that holds no escapes.
+// segments belong to a path without escapes.
 func segments(path string) []string { return strings.Split(path, "/")[1:] }
 
 func TestRoutes(t *testing.T) {

@@ -32,7 +32,7 @@ func (m Method) String() string {
 // through.
 type Verdict uint8
 
-// The verdicts. The zero value is that of a decision that was not made, and
+// The verdicts. The zero value belongs to a decision that was not made, and
 // refuses.
 const (
 	VerdictUnset Verdict = iota

@@ -23,7 +23,8 @@ type Table struct {
 }
 
 // ParseTable reads a CSV file as in RFC 4180 with a header. It skips a byte order mark,
-// blank lines and blanks around cells. Errors name the table, and wrap those of r. Parse reports each mistake in a table as a finding of its own.
+// blank lines and blanks around cells. Errors name the table, and wrap the errors of r.
+// Parse reports each mistake in a table as a finding of its own.
 func ParseTable(name string, r io.Reader) (*Table, error) {
 	p := tableParser{
 		table: &Table{name: name, places: make(map[string]int)},

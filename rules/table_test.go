@@ -113,7 +113,7 @@ func TestTableKeepsTheErrorOfItsReader(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := ParseTable("t.csv", io.MultiReader(strings.NewReader("k,a\nx,1\n"), failing{broken}))
 	if !errors.Is(err, broken) {
-		t.Errorf("got %v, want an error that wraps that of the reader", err)
+		t.Errorf("got %v, want an error that wraps the reader's", err)
 	}
 }
 

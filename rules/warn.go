@@ -67,7 +67,7 @@ func (p *parser) warnDays() {
 }
 
 // The times for which Envoy waits for an answer unless it is configured otherwise, in
-// ms: those of the rate limit filter and of ext_authz.
+// ms, of the rate limit filter and of ext_authz.
 const (
 	rateLimitTimeout = 20
 	extAuthzTimeout  = 200

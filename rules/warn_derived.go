@@ -106,7 +106,7 @@ func misfitDoor(text string) Finding {
 	return Finding{Message: fmt.Sprintf("unknown door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: meant}
 }
 
-// gatewayDoors are the doors for gateways whose names may be taken for those of doors.
+// gatewayDoors are the doors for gateways whose names may be taken for names of doors.
 var gatewayDoors = map[string]string{
 	"apisix": doorname.ForwardAuth, "caddy": doorname.ForwardAuth, "envoy": doorname.ExtAuthz, "haproxy": doorname.ForwardAuth,
 	"ingress-nginx": doorname.AuthRequest, "istio": doorname.ExtAuthz, "nginx": doorname.AuthRequest, "traefik": doorname.ForwardAuth,

@@ -25,7 +25,7 @@ func TestEveryDurationHasAClass(t *testing.T) {
 	for _, d := range []time.Duration{-1, 0, 1, 63, 64, 127, 128, 1000, time.Second, time.Hour, math.MaxInt64} {
 		class := classOf(uint64(max(d, 0)))
 		if class < last {
-			t.Errorf("%d has class %d, below that of a shorter duration", d, class)
+			t.Errorf("%d has class %d, below the class of a shorter duration", d, class)
 		}
 		last = class
 		if got := valueOf(class); d > 0 && math.Abs(float64(got)-float64(d)) > float64(d)/64 {

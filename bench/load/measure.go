@@ -30,7 +30,7 @@ type section struct {
 type sample struct {
 	rate                 float64 // calls per second
 	p50, p90, p99, p999  float64 // µs
-	service, redis, ours float64 // CPU µs per call; ours is that of the callers
+	service, redis, ours float64 // CPU µs per call; ours is used by the callers
 	in, out              float64 // bytes on Redis's network per call
 	scripts              float64 // script calls per call
 }

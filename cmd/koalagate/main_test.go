@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestStories runs the command as users do, with one story per file. story_test.go
-// adds commands to those of testscript.
+// adds commands to testscript.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",

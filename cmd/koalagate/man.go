@@ -25,7 +25,7 @@ func (p *program) manCommand() *cobra.Command {
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
 				return failed("%s is not a folder; create it", args[0])
 			}
-			// Equal builds write equal pages: the date is that of the build.
+			// Equal builds write equal pages: they have the date of the build.
 			b := thisBuild()
 			date, err := time.Parse(time.RFC3339, b.date)
 			if err != nil {

@@ -29,8 +29,8 @@ func (p *program) probeCommand() *cobra.Command {
 		Long: "Send requests to a URL behind a gateway, one after the other, until one is refused. Report\n" +
 			"whether any is refused, with which status, headers and body, whether connections are kept,\n" +
 			"and whether a client gets past the limit that forges headers, or that varies or leaves out a\n" +
-			"header, a cookie or an argument of the query. With --rules these are not only those of the\n" +
-			"request, but all that [params] reads.\n" +
+			"header, a cookie or an argument of the query. With --rules, probe varies every\n" +
+			"source that [params] reads.\n" +
 			"grpc://HOST:PORT, grpcs://HOST:PORT (with TLS) and unix:/PATH call koalagate itself: its health\n" +
 			"checks and ext_authz, or with --domain the rate limit service. The requests are real and count\n" +
 			"against the limit that they reach.\n\n" +

@@ -96,7 +96,7 @@ func (p *program) run() int {
 }
 
 // usageError returns an error of the command line in plain words. The errors of
-// pflag quote those of strconv.
+// pflag quote the errors of strconv.
 func usageError(ran *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {

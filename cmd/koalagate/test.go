@@ -33,8 +33,8 @@ func (p *program) testCommand() *cobra.Command {
 			"      steps:\n" +
 			"        - {request: POST /api/comments, headers: {X-User-Id: ann}, times: 4, expect: allow}\n" +
 			"        - {request: POST /api/comments, headers: {X-User-Id: ann}, after: 30s, expect: {verdict: deny, rule: 201, retry: 60s}}\n\n" +
-			"Counters are in process and empty at the beginning of each case, and the clock is that of the\n" +
-			"steps: nothing waits. docs/rule-tests.md describes the format. The exit code is 0 if all cases\n" +
+			"Counters are in process and empty at the beginning of each case, and the steps move the\n" +
+			"clock: nothing waits. docs/rule-tests.md describes the format. The exit code is 0 if all cases\n" +
 			"pass, 1 if a case fails or the rules cannot be loaded, and 2 if the command line or a case file\n" +
 			"is invalid; nothing is run then.",
 		Example: "  koalagate test rules/\n  koalagate test --junit report.xml rules/gateway_test.yaml",

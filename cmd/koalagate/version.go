@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/internal/admin"
 )
 
-// The linker sets these in builds by deploy/build.sh. The date is that of the commit,
+// The linker sets these in builds by deploy/build.sh. The date is the commit's,
 // in RFC 3339.
 var version, revision, date string
 

@@ -12,8 +12,8 @@ local timeout = 3000
 -- its table if a check has more than that: the process crashes.
 local max_lines = 80
 
--- Headers of the client that are not sent to koalagate: those that HAProxy sets
--- itself, and those that concern the client's connection or body.
+-- Headers of the client that are not sent to koalagate: headers that HAProxy sets
+-- itself, and headers that concern the client's connection or body.
 local excluded = {
 	["connection"] = true, ["content-length"] = true, ["expect"] = true, ["forwarded"] = true, ["host"] = true,
 	["keep-alive"] = true, ["proxy-connection"] = true, ["te"] = true, ["trailer"] = true,

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/reload"
 )
 
-// The settings and rules in the manifests are those that serve accepts, and no
+// serve accepts the settings and rules in the manifests, and no
 // container runs with more rights than it needs.
 func TestManifests(t *testing.T) {
 	checkManifests(t, read(t, "deploy/kubernetes/koalagate.yaml"))

@@ -56,7 +56,7 @@ func scrape(url string) (map[string]float64, error) {
 }
 
 // measures are the quantities that must stay flat. A quantity has grown if its median
-// in the last quarter of the run exceeds that of the second by the factor and the slack
+// in the last quarter of the run exceeds the median of the second by the factor and the slack
 // together.
 var measures = []struct {
 	name   string

@@ -270,7 +270,7 @@ func settles(t *testing.T, o observed, before int) {
 	t.Helper()
 	for begin := time.Now(); o.goroutines() > before+10; time.Sleep(10 * time.Millisecond) {
 		if time.Since(begin) > patience {
-			t.Fatalf("%d goroutines, %d before; those of this process are\n%s", o.goroutines(), before, stacks())
+			t.Fatalf("%d goroutines, %d before; the goroutines of this process are\n%s", o.goroutines(), before, stacks())
 		}
 	}
 	t.Logf("%d goroutines, %d before", o.goroutines(), before)

@@ -146,7 +146,7 @@ type Config struct {
 	// it, although these rules do not match.
 	MissingAddress string `koanf:"missing_address" validate:"oneof=refuse keep"`
 	// MaxParams is the maximum number of parameters of a request. Those that no rule
-	// names are dropped first; those that rules name are always kept.
+	// names are dropped first; parameters that rules name are always kept.
 	MaxParams int `koanf:"max_params" validate:"min=16,max=1024"`
 	// MaxValue is the maximum length of a parameter's value, in bytes. The rest of a
 	// longer value is replaced by a digest.
@@ -236,7 +236,7 @@ type Config struct {
 	// RedisSentinelPasswordFile is a file that contains RedisSentinelPassword.
 	RedisSentinelPasswordFile string `koanf:"redis_sentinel_password_file"`
 	// RedisTLSCA is the PEM file with the authorities for Redis's certificate.
-	// Empty: those of the system. This file and the next two are read for each new
+	// Empty: the system's. This file and the next two are read for each new
 	// connection.
 	RedisTLSCA string `koanf:"redis_tls_ca" validate:"excluded_without=Redis"`
 	// RedisTLSCert is the PEM file with the client certificate for Redis.

@@ -15,7 +15,7 @@ import (
 )
 
 // page lists all settings. It is generated from the example, whose keys and defaults are
-// those of the code, and from the ranges that Config validates.
+// the code, and from the ranges that Config validates.
 const page = "../../docs/configuration.md"
 
 var update = flag.Bool("update", false, "write docs/configuration.md")

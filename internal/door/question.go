@@ -30,7 +30,7 @@ type Question struct {
 	// Patience is the longest time that the caller can wait for its turn, in addition
 	// to the deadline of its context, as engine.Call.Patience. The door sets it.
 	Patience time.Duration
-	// Metadata is that of the gateway's own call, such as gRPC metadata; nil for none.
+	// Metadata belongs to the gateway's own call, such as gRPC metadata; nil for none.
 	Metadata mapping.Headers
 
 	watch *Watch    // nil if nothing watches the call
@@ -38,7 +38,7 @@ type Question struct {
 
 	rules   *rules.Set
 	inputs  []engine.Input
-	params  []rules.Params // of the inputs, and those of earlier calls with more inputs
+	params  []rules.Params // of the inputs, and of earlier calls with more inputs
 	call    engine.Call
 	scratch engine.Scratch
 }

@@ -10,7 +10,7 @@ import (
 // Metadata is the gRPC metadata of a call, which the gateway sets. The zero value is
 // empty.
 type Metadata struct {
-	// Context is that of the call.
+	// Context is the context of the call.
 	Context context.Context //nolint:containedctx // the metadata is part of it
 }
 

@@ -28,10 +28,10 @@ type MetadataKey struct{ Namespace, Path string }
 // Options describes what to explain: a request at a door, or rule parameters if
 // Target and Door are empty.
 type Options struct {
-	// Method and Target are those of the client's request. Target is a path or
+	// Method and Target belong to the client's request. Target is a path or
 	// a URL.
 	Method, Target string
-	// Headers are those of the client's request. New copies them.
+	// Headers belong to the client's request. New copies them.
 	Headers http.Header
 	// Door is one of doorname.All; "" with a Target means doorname.ExtAuthz.
 	Door string

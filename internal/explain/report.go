@@ -63,7 +63,7 @@ type Rule struct {
 	Method     string      `json:"method"`
 	Limit      string      `json:"limit"` // in words
 	Outcome    string      `json:"outcome"`
-	Thresholds []Threshold `json:"thresholds,omitempty"`  // those that depend on the request
+	Thresholds []Threshold `json:"thresholds,omitempty"`  // thresholds that depend on the request
 	Failed     []Condition `json:"failed,omitempty"`      // the conditions that fail
 	Inactive   string      `json:"inactive,omitempty"`    // when the rule is active, if it is not at the time of the request
 	CountedFor []Param     `json:"counted_for,omitempty"` // the identity that it counts; none if all requests share one counter

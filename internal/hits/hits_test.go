@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse compares numbers with those of math/big, which reads decimal fractions
+// FuzzParse compares numbers with math/big, which reads decimal fractions
 // exactly.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"600", "2e+09", "1.5", "0.99999999999999999999", "1e15", "-5", "1e-400", "1500e-2", "."} {

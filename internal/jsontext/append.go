@@ -11,7 +11,7 @@ import "unicode/utf8"
 func AppendString(b []byte, s string) []byte { return appendString(b, s, true) }
 
 // AppendStringRawHTML is AppendString without the escapes of <, > and &: the
-// bytes are those of a json.Encoder with SetEscapeHTML(false).
+// bytes equal the output of a json.Encoder with SetEscapeHTML(false).
 func AppendStringRawHTML(b []byte, s string) []byte { return appendString(b, s, false) }
 
 const hexDigits = "0123456789abcdef"

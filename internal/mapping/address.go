@@ -92,7 +92,7 @@ func forwardedElement(list string, hops int) string {
 }
 
 // lastElement returns the last element of a header that several gateways may append to:
-// that of the nearest gateway.
+// the entry of the nearest gateway.
 func lastElement(list string) string {
 	return forwardedElement(list, 0)
 }
@@ -104,8 +104,8 @@ func lower(s string) string { return changeCase(s, 'A', 'a') }
 // upper changes ASCII letters only. strings.ToUpper turns the long s into an S.
 func upper(s string) string { return changeCase(s, 'a', 'A') }
 
-// changeCase replaces the 26 letters that begin with from by those that begin with to.
-// It returns s itself if there is none.
+// changeCase replaces the letters of the alphabet that begins with from by letters of
+// the alphabet that begins with to. It returns s itself if there is none.
 func changeCase(s string, from, to byte) string {
 	for i := range len(s) {
 		if s[i]-from < 26 {

@@ -34,7 +34,7 @@ func cookieValue(header, name string) (invalid string) {
 	return invalid
 }
 
-// isCookieValue reports whether net/http accepts a value as that of a cookie. Many
+// isCookieValue reports whether net/http accepts a cookie's value. Many
 // values contain blanks and commas, contrary to the standard.
 func isCookieValue(value string) bool {
 	for i := range len(value) {

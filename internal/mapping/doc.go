@@ -31,7 +31,7 @@
 // A list with too few elements counts as a missing header. Empty elements are counted,
 // because skipping an element that a gateway left empty would select one that the
 // client wrote. If the address is the peer of a connection (extauthz, middleware) and
-// cannot be parsed, such as that of a unix socket, the parameter ip is absent, and the
+// cannot be parsed, such as the address of a unix socket, the parameter ip is absent, and the
 // request is refused if rules use ip or a parameter from client-ip that nothing else
 // supplies.
 //

@@ -17,7 +17,7 @@ type HTTPHeaders http.Header
 var _ Headers = HTTPHeaders(nil)
 
 // Header returns the value of the header with this lower-case name. Several values are
-// joined by a comma, as Envoy does, and those of Cookie by "; ", as HTTP/2 requires,
+// joined by a comma, as Envoy does, and values of Cookie by "; ", as HTTP/2 requires,
 // because a comma does not end a cookie.
 func (h HTTPHeaders) Header(name string) (string, bool) {
 	// A map lookup by converted bytes does not allocate. http.Header.Get allocates

@@ -22,7 +22,7 @@ func (q *original) readForwardedHost() {
 	if q.call.Door == doorname.ForwardAuth && isPlaceholder(written) {
 		written = ""
 	}
-	written = written[strings.LastIndexByte(written, ',')+1:] // that of the nearest gateway
+	written = written[strings.LastIndexByte(written, ',')+1:] // the nearest gateway's
 	if trimBlanks(written) == "" {
 		written, q.ownHost = q.call.Host, true
 	}
@@ -38,7 +38,7 @@ func (q *original) checkHost(o *Options) error {
 	return nil
 }
 
-// checkAuthority compares the host in a target with that of the request, and uses it if
+// checkAuthority compares the host in a target with the request's host, and uses it if
 // the request has none. HTTP gives precedence to the target, and many programs to the
 // header, so that two different hosts are malformed.
 func (q *original) checkAuthority(authority string, o *Options) error {

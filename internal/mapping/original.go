@@ -36,7 +36,7 @@ type original struct {
 	target  string
 	host    string
 	oddHost bool // whether the host is malformed
-	ownHost bool // whether the host is that of the check, because the gateway sent none
+	ownHost bool // whether the host is the check's, because the gateway sent none
 	scheme  string
 	address netip.Addr
 	ip      string // the canonical text of address

@@ -64,7 +64,7 @@ func (q *original) source(s *rules.ParamSource) string {
 	switch s.Kind {
 	case rules.FromHeader:
 		if s.Name == "host" {
-			return q.host // net/http keeps Host out of the headers, and that of a check is the gateway's
+			return q.host // net/http keeps Host out of the headers, and the Host of a check is the gateway's
 		}
 		return q.header(s.Name)
 	case rules.FromCookie:

@@ -83,7 +83,7 @@ func (h *httpProbe) checkHeaders(passed, refusal *response) {
 	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "RateLimit-Limit", "Content-Type"} {
 		if values := refusal.header.Values(name); len(values) > 1 {
 			h.fault("headers", name+" occurs "+plural(len(values), "time"), "Two settings of the gateway add it: keep one.\n"+
-				"Envoy's rate limit filter adds headers of its own to those of ratelimit_headers: choose one of them.")
+				"Envoy's rate limit filter adds headers of its own to the headers of ratelimit_headers: choose one of the two.")
 		}
 	}
 	switch quota := refusal.quota(); {

@@ -40,12 +40,12 @@ type Options struct {
 	Requests int
 	// Timeout limits each request; it must be positive.
 	Timeout time.Duration
-	// Method and Header are those of the requests. "" means GET.
+	// Method and Header belong to the requests. "" means GET.
 	Method string
 	Header http.Header
 	// Params are rule parameters that clients must not be able to set.
 	Params []string
-	// Sources are the sources to vary besides those of the requests themselves: all
+	// Sources are the sources to vary besides the sources of the requests themselves: all
 	// that rules read.
 	Sources []Source
 	// TLS configures https and grpcs, see TLSFiles; nil uses the defaults.

@@ -27,7 +27,7 @@ type Files struct {
 }
 
 // Load reads and parses the files. The error names every file that cannot be
-// read; the findings are those of the parser. The set is nil if there is an error
+// read; the findings come from the parser. The set is nil if there is an error
 // or a finding with severity error.
 func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader(nil)) }
 

@@ -11,7 +11,7 @@ import (
 const maxLinks = 40
 
 // folders returns the folders in which a change can give path other content: the
-// folder of each symbolic link on the way (a ConfigMap swaps one), that of the
+// folder of each symbolic link on the way (a ConfigMap swaps one), the folder of the
 // file itself, and path itself if it is a folder. If path does not exist, the last
 // one is the folder in which it would have to appear.
 func folders(path string) []string {

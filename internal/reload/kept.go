@@ -47,7 +47,7 @@ type manifest struct {
 }
 
 // keptFile is the copy of a file: its original path, and its name in the set's
-// folder. Size and ModTime are those of a word list when it was copied.
+// folder. Size and ModTime describe a word list when it was copied.
 type keptFile struct {
 	Path    string    `json:"path"`
 	File    string    `json:"file"`

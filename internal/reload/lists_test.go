@@ -133,7 +133,7 @@ func TestListIsReadOnceForAllItsNames(t *testing.T) {
 	r := newReader(before)
 	first, err := r.list(path)
 	if err != nil || first == former {
-		t.Fatalf("the changed list: %v, or that of the previous set", err)
+		t.Fatalf("the changed list: %v, or the list of the previous set", err)
 	}
 	if err := os.Rename(aside, path); err != nil {
 		t.Fatal(err)

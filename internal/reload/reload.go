@@ -100,7 +100,7 @@ func (r *Reloader) Trigger() {
 	}
 }
 
-// First loads the initial rules: those of the files or, if the files are invalid,
+// First loads the initial rules: the rules of the files or, if the files are invalid,
 // the copy in StateDir. It must return a set that is not nil before Run is
 // called.
 func (r *Reloader) First() (*rules.Set, rules.Findings, error) {
@@ -172,7 +172,7 @@ func (r *Reloader) pollInterval(took time.Duration) time.Duration {
 	return interval
 }
 
-// watched returns all paths that the rule set depends on, including those that
+// watched returns all paths that the rule set depends on, including paths that
 // do not exist yet.
 func (r *Reloader) watched() []string {
 	return append(r.last.paths(), r.options.Files.Paths...)

@@ -203,7 +203,7 @@ func TestFileIsReadOnceItIsStable(t *testing.T) {
 	}
 	b.reload()
 	if len(b.applied) != 1 || len(b.applied[0].Rules) != 4 {
-		t.Errorf("%d generations; want only that of the complete file", len(b.applied))
+		t.Errorf("%d generations; want only the complete file's", len(b.applied))
 	}
 }
 

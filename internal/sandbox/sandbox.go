@@ -1,5 +1,5 @@
-// Package sandbox decides calls with its own counters, separate from those of any
-// service: for explanations, replays and trials of rules.
+// Package sandbox decides calls with its own counters, separate from any service's:
+// for explanations, replays and trials of rules.
 package sandbox
 
 import (

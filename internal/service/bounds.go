@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/internal/metrics"
 )
 
-// The bounds of the service, in addition to those of the packages envoy and mapping.
+// The bounds of the service, in addition to the bounds of the packages envoy and mapping.
 const (
 	boundGRPCConnections  = "grpc_connections"
 	boundHTTPConnections  = "http_connections"
@@ -41,7 +41,7 @@ var boundRemedies = map[string]string{
 	string(envoy.BoundPings):           "it pinged more often than grpc_ping_interval: raise the interval of connection_keepalive in the gateway, or lower the setting",
 	string(envoy.BoundStreams):         "it made more concurrent calls than grpc_max_streams, and did not delay them: find the peer",
 	string(envoy.BoundHeaderSize):      "the header of a call was larger than grpc_max_header: find the peer, or raise it",
-	string(mapping.BoundParams):        "a request had more parameters than max_params; those that no rule names were dropped: raise it if rules will name them",
+	string(mapping.BoundParams):        "a request had more parameters than max_params; parameters that no rule names were dropped: raise it if rules will name them",
 	string(mapping.BoundValueSize):     "a value was longer than max_value and ends in a digest: raise it if rules compare longer values",
 	boundDescriptors:                   "a call had more descriptors than max_descriptors and was refused: raise it, or have Envoy send fewer",
 	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",

@@ -36,7 +36,7 @@ func loadCertificates(c *config.Config, logger *slog.Logger) (loaded addressCert
 }
 
 // secure returns a listener whose connections use TLS, or the listener itself without
-// certificates. It offers HTTP/1.1 only: the bounds of the HTTP server are those of
+// certificates. It offers HTTP/1.1 only: the bounds of the HTTP server are meant for
 // HTTP/1.1, and gateways use nothing else for their checks.
 func secure(l net.Listener, own *certificates.Certificates) net.Listener {
 	if own == nil {

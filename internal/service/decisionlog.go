@@ -47,7 +47,7 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 	return nil
 }
 
-// instanceName returns the name of this instance: that of the machine, and the process.
+// instanceName returns the name of this instance: the machine's name, and the process.
 func instanceName() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -56,7 +56,7 @@ func scraped(t *testing.T, s *Service) map[string]family {
 var metricRow = regexp.MustCompile("(?m)^\\| `(koalagate_[a-z0-9_]+)` \\| (counter|gauge|histogram) \\| (—|`[a-z` ]+`) \\| (.+) \\|$")
 
 // docs/metrics.md has a row for each family of metrics, with its type and labels, and
-// marks those that exist only with a setting.
+// marks families that exist only with a setting.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

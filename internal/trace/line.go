@@ -41,7 +41,7 @@ type Line struct {
 	T    int64  `json:"t"` // ms since the epoch
 	Op   string `json:"op"`
 	Door string `json:"door"`
-	// Hash is that of the rule set that decided, Instance the name of the instance, and
+	// Hash belongs to the rule set that decided, Instance the name of the instance, and
 	// RequestID the identifier of the request. A replay ignores them.
 	Hash      string `json:"hash"`
 	Instance  string `json:"instance"`
@@ -157,7 +157,7 @@ func (l *Line) setsFault() error {
 }
 
 // The upper bounds of numbers on a line: of t, the latest time that a store
-// accepts; of limits, those of the rate limit service.
+// accepts; of limits, the units of the rate limit service.
 const (
 	maxT       = 1 << 46
 	maxCount   = 1<<32 - 1

@@ -33,7 +33,7 @@ func (l *Log) run() {
 	}
 }
 
-// write writes the pending lines and counts those that it could not write.
+// write writes the pending lines and counts the lines that it could not write.
 func (l *Log) write() {
 	l.mu.Lock()
 	text, lines := l.pending, l.lines
@@ -54,7 +54,7 @@ func (l *Log) write() {
 
 var newline = []byte{'\n'}
 
-// writeLines writes whole lines and returns those that it did not write. It
+// writeLines writes whole lines and returns the lines that it did not write. It
 // limits the size of a write, because a file that rotates by size does not
 // accept more at once. If the disk becomes full within a line, the rest of that
 // line is written first once there is space again, so that no line is truncated.

@@ -53,7 +53,7 @@ func TestContentHasNoSpareCapacity(t *testing.T) {
 	}
 }
 
-// FuzzFields compares the fields of arbitrary input with those of protowire.
+// FuzzFields compares the fields of arbitrary input with the fields that protowire reads.
 func FuzzFields(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x08\x01", "\x0a\x01x", "\x09\x01\x02\x03\x04\x05\x06\x07\x08", "\x0d\x01\x02\x03\x04", "\x33\x08\x01\x34", "\x33\x08", "\x34",

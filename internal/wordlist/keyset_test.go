@@ -98,7 +98,7 @@ func TestSimilarLongWordsHaveDistinctKeys(t *testing.T) {
 		k := wordKey(word)
 		highs[k.high], lows[k.low] = true, true
 		if k.low>>56 != 0xff {
-			t.Fatalf("the key of %q could be that of a short word", word)
+			t.Fatalf("the key of %q could be the key of a short word", word)
 		}
 	}
 	if len(highs) != len(words) || len(lows) != len(words) {

@@ -12,8 +12,8 @@ const hugeFrom = 16 << 20
 
 // adviseHugePages asks Linux to keep a new table in pages of 2 MB. In pages of 4 kB a
 // look-up among millions of entries waits for memory twice: the processor caches
-// the addresses of a few thousand pages and reads those of others from the page
-// tables, in a virtual machine from those of the host, too. The kernel may ignore
+// the addresses of a few thousand pages and reads the other addresses from the page
+// tables, in a virtual machine from the tables of the host, too. The kernel may ignore
 // the advice, so the result of the call does not matter.
 func adviseHugePages[T any](table []T) {
 	var one T
