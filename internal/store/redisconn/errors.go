@@ -23,7 +23,7 @@ var ErrQueueFull = errors.New("redis: too many calls are waiting")
 var ErrStarved = errors.New("redis: this instance is short of CPU")
 
 // ErrUnsent is wrapped by the error of a call that was certainly not sent.
-var ErrUnsent = errors.New("redis: the call was not sent")
+var ErrUnsent = errors.New("the call was not sent")
 
 // TimedOut reports whether a call failed because its time ended.
 func TimedOut(err error) bool {
