@@ -30,7 +30,7 @@ type Decision struct {
 	// that is refused or that no rule wants to be settled, and for operations other
 	// than Take and CompleteTake. It is a secret of the gateway and the application.
 	Receipt string
-	// Degraded is true if the counters are those of this instance because Redis
+	// Degraded is true if this instance's own counters decided because Redis
 	// is unavailable.
 	Degraded bool
 	// StoreTime is the time that the store took, if it measures that.
@@ -39,7 +39,7 @@ type Decision struct {
 	// Redis is unavailable and a rule with fail=gateway matches. The gateway then decides what happens
 	// to the request. Answers is empty and Verdict is deny.
 	Unavailable bool
-	// Cause is the error behind Unavailable, for logs: that of the store, or
+	// Cause is the error behind Unavailable, for logs: the store's error, or
 	// ErrNoRules. It is nil if fail=gateway is the reason.
 	Cause error
 
@@ -97,7 +97,7 @@ type Answer struct {
 	// Shadow lists the rules with shadow=1 that would have decided: counting
 	// rules that refused the weight, and direct rules that matched.
 	Shadow []Shadow
-	// Hits is the number of hits counted now; of a base rule, those of the day.
+	// Hits is the number of hits counted now; of a base rule, the hits of the day.
 	// Only Peek sets it.
 	Hits int64
 	// Refusing lists the rules that would decide. Only Complete and CompleteTake

@@ -82,7 +82,7 @@ func (v *evaluation) build(c *Call, maxRules int) error {
 	return nil
 }
 
-// storeOps maps the operations to those of plans.
+// storeOps maps the operations of calls to operations of plans.
 var storeOps = [...]store.Op{
 	Take:         store.Take,
 	Browse:       store.Browse,
@@ -168,13 +168,13 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 	return int64(weight), nil
 }
 
-// storeUnits maps the units of count rules to those of plans.
+// storeUnits maps the units of count rules to units of plans.
 var storeUnits = [...]store.Unit{
 	rules.Seconds: store.Seconds, rules.Epoch: store.Epoch, rules.Minute: store.Minute, rules.Hour: store.Hour,
 	rules.Week: store.Week, rules.Month: store.Month, rules.Year: store.Year,
 }
 
-// storeMethods maps the counting methods to those of plans.
+// storeMethods maps the counting methods of rules to methods of plans.
 var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token, rules.Hold: store.Hold}
 
 func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.Match, weight int64, o *Override) {
@@ -232,7 +232,7 @@ func (v *evaluation) addAdHoc(plan *store.Set, in *Input) {
 }
 
 // overrideIdentity returns the subject of the counter of an override. Another limit
-// has another counter, and none is that of a rule.
+// has another counter, and none is a rule's.
 func (v *evaluation) overrideIdentity(kind byte, o *Override, identity []byte) []byte {
 	start := len(v.subject)
 	v.subject = append(v.subject, kind)
