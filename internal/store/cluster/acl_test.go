@@ -18,7 +18,7 @@ import (
 
 // grants are the permissions that a user needs to count, as docs/redis.md lists
 // them; clusterGrants are those that it needs in addition for a Cluster.
-var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire"}
+var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire", "+hget", "+hset", "+hdel"}
 
 var clusterGrants = []string{"+cluster|slots", "+asking"}
 

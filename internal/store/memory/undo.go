@@ -83,12 +83,12 @@ func (s *step) record(p *place, r *store.Rule, c counter) {
 // to nothing.
 func (s *step) part(i, j int, part store.Part) {
 	r, p := &s.plan.Sets[i].Rules[j], &s.places[s.first[i]+j]
-	s.parts++
 	if part != store.Charge && r.Weight > 0 {
 		for k := len(s.taken) - 1; k >= 0; k-- {
 			t := &s.taken[k]
 			if t.part == store.NoPart && t.rule.Tag() == r.Tag() && bytes.Equal(t.rule.Subject, p.subject) {
 				t.part = part
+				s.parts++
 				return
 			}
 		}
@@ -104,6 +104,7 @@ func (s *step) part(i, j int, part store.Part) {
 		t.level, t.at = c.levelAt(r, s.at.now), max(s.at.now, c.at)
 	}
 	s.taken = append(s.taken, t)
+	s.parts++
 }
 
 // addParts adds the parts of a set that its answer allows: of the first rules, which
@@ -119,7 +120,7 @@ func (s *step) addParts(i, walked int, a *store.Answer) {
 			s.part(i, j, part)
 		}
 	}
-	if walked < len(rules) && rules[walked].Overdraft && rules[walked].Weight > 0 && rules[walked].Part() == store.Estimate {
+	if walked < len(rules) && !a.Banned && rules[walked].Overdraft && rules[walked].Weight > 0 && rules[walked].Part() == store.Estimate {
 		s.part(i, walked, store.Estimate)
 	}
 }

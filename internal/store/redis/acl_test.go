@@ -18,7 +18,7 @@ import (
 )
 
 // grants are the permissions that counting needs, as docs/redis.md lists them.
-var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire"}
+var grants = []string{"+evalsha", "+eval", "+time", "+mget", "+set", "+setrange", "+getrange", "+strlen", "+del", "+pexpire", "+hget", "+hset", "+hdel"}
 
 // TestCountingNeedsExactlyTheDocumentedGrants counts as a user that has only the
 // grants in docs/redis.md, and checks for each grant that counting fails without it.
@@ -61,7 +61,8 @@ func TestCountingNeedsExactlyTheDocumentedGrants(t *testing.T) {
 	}
 }
 
-// countAll uses every method and operation, and a leak counter that needs a log.
+// countAll uses every method and operation, a leak counter that needs a log, and a hold
+// counter that needs leaves.
 func countAll(node *storetest.Node) error {
 	ctx := context.Background()
 	r, err := redis.Open(redis.Options{URL: "redis://koalagate:secret@" + node.Address, Budget: time.Minute})
@@ -89,6 +90,13 @@ func countAll(node *storetest.Node) error {
 			if err := r.Evaluate(ctx, p, &a); err != nil {
 				return err
 			}
+		}
+	}
+	for i := range int64(202) { // holds that need leaves; half of them run out before the last
+		held := store.Rule{Subject: []byte("bob"), Return: 9, Method: store.Hold, Time: 60, Count: 1000, Weight: 1}
+		p := &store.Plan{Op: store.Take, Now: 1_793_505_600_000 + i + i/201*59_900, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{held}}}}
+		if err := r.Evaluate(ctx, p, &a); err != nil {
+			return err
 		}
 	}
 	for _, op := range []store.Op{store.Refund, store.Reset} {

@@ -23,6 +23,7 @@ type bundle struct {
 	spans  []store.Span
 	uses   []int   // the numbers of the spans of the forms, in turn
 	body   numbers // the requests
+	texts  []any   // the descriptions of receipts
 	blob   numbers // the argument
 	args   []any
 	again  bool // it is sent again, with the text of the script
@@ -55,7 +56,8 @@ func (b *bundle) empty() {
 	clear(b.names)
 	clear(b.shapes)
 	clear(b.args)
-	b.calls, b.names, b.shapes, b.args = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0]
+	clear(b.texts)
+	b.calls, b.names, b.shapes, b.args, b.texts = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0], b.texts[:0]
 	b.rules, b.again, b.replied, b.written = 0, false, false, false
 }
 
@@ -72,7 +74,7 @@ func (b *bundle) fail(err error) {
 func (b *bundle) pack(shortcut bool, linger int64, spanOf func(*time.Location, store.Period, int64) store.Span) {
 	b.counts = shortcut
 	b.index()
-	b.spans, b.uses, b.shapes = b.spans[:0], b.uses[:0], b.shapes[:0]
+	b.spans, b.uses, b.shapes, b.texts = b.spans[:0], b.uses[:0], b.shapes[:0], b.texts[:0]
 	b.body.reset()
 	for _, c := range b.calls {
 		b.request(c, spanOf)
@@ -117,6 +119,13 @@ func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int6
 	if c.waits {
 		b.body.add(c.patience)
 	}
+	if c.kept {
+		b.body.add(int64(c.names[c.key].number))
+		if c.takes() {
+			b.texts = append(b.texts, &c.description)
+			b.body.add(int64(1 + len(b.texts)))
+		}
+	}
 	for i := range c.keys {
 		k := &c.keys[i]
 		b.body.add(int64(c.names[k.subject].number))
@@ -128,6 +137,9 @@ func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int6
 		}
 		if c.op == giveBack {
 			c.undo[i].pack(&b.body)
+		}
+		if len(c.uses) > 0 {
+			c.uses[i].pack(&b.body, c.op)
 		}
 	}
 }
@@ -205,6 +217,6 @@ func (b *bundle) command(name, script string) []any {
 	for _, n := range b.names {
 		b.args = append(b.args, n)
 	}
-	b.args = append(b.args, (*argument)(b))
+	b.args = append(append(b.args, (*argument)(b)), b.texts...)
 	return b.args
 }

@@ -7,13 +7,16 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// turn is what Cancel needs to know of a take that waits: its undo records.
-type turn struct{ undo []Undo }
+// turn is what Cancel needs to know of a take that waits or has a receipt.
+type turn struct {
+	undo    string // its encoded undo records
+	receipt string
+}
 
 var _ store.Canceler = (*Store)(nil)
 
-// Cancel gives back what a take counted that waits for its turn, in one call that is
-// not repeated. The budget bounds it, and ctx does.
+// Cancel gives back what a take counted that waits for its turn or has a receipt, in one
+// call that is not repeated. The budget bounds it, and ctx does.
 func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	c := s.evaluator.Cancel(p, a)
 	if c == nil {
@@ -22,16 +25,17 @@ func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) err
 	return s.evaluator.FinishCancel(ctx, s.batcher, c, p)
 }
 
-// Cancel returns a call that gives back the take of p whose answers a are; nil if it
-// does not wait. FinishCancel ends it.
+// Cancel returns a call that gives back the take of p whose answers a are; nil if they
+// have no Undo. FinishCancel ends it.
 func (e *Evaluator) Cancel(p *store.Plan, a *store.Answers) *Call {
 	t, ok := a.Undo.(*turn)
-	if !ok || t.undo == nil {
+	if !ok {
 		return nil
 	}
 	a.Undo = nil // it gives back once
 	c := e.Acquire(p)
-	c.GiveBack(t.undo)
+	r := reader{rest: t.undo}
+	c.GiveBack(r.undos(len(c.keys)), t.receipt)
 	return c
 }
 

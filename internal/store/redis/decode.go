@@ -92,6 +92,9 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 			}
 		}
 		r.skipTurn(c)
+		if c.op == readReceipt {
+			r.skip(int(r.uint(4)))
+		}
 		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
 	}
 	for len(r.rest) > 0 && !r.bad {
@@ -113,8 +116,19 @@ func (c *Call) Read(p *store.Plan, a *store.Answers) error {
 	for i := range p.Sets {
 		r.answer(&a.Sets[i], p.Sets[i].Rules)
 	}
-	if c.waits && r.wait(a) && c.takes() {
-		a.Undo = &turn{r.undos(len(c.keys))}
+	undone := c.waits && r.wait(a) && c.takes()
+	undo := r.rest
+	if undone {
+		r.skipUndos(len(c.keys))
+	}
+	if c.kept && c.takes() && r.uint(1) == 1 {
+		if a.Receipt = c.receipt; !undone {
+			undo = r.rest
+			r.skipUndos(len(c.keys))
+		}
+	}
+	if undone || a.Receipt != "" {
+		a.Undo = &turn{undo, a.Receipt}
 	}
 	return r.err()
 }
@@ -128,13 +142,18 @@ func (r *reader) wait(a *store.Answers) bool {
 	return !r.bad
 }
 
-// skipTurn skips the wait behind the answers to a call, and the undo records.
+// skipTurn skips the wait behind the answers to a call, the undo records, and whether a
+// receipt was made or was valid.
 func (r *reader) skipTurn(c *Call) {
 	waits := c.waits && r.uint(4) > 0
 	if waits {
 		r.skip(2 + 2)
 	}
-	if c.wants || waits && c.takes() {
+	undone := c.wants || waits && c.takes()
+	if undone {
+		r.skipUndos(len(c.keys))
+	}
+	if c.kept && c.op != giveBack && c.op != readReceipt && r.uint(1) == 1 && c.takes() && !undone {
 		r.skipUndos(len(c.keys))
 	}
 }

@@ -46,6 +46,9 @@ type Call struct {
 	waits    bool     // a rule may wait, and the operation decides
 	lasts    bool     // a refused take may write: a rule has an overdraft or a ban
 	patience int64    // of the caller, in ms
+	settles  bool     // a rule may have a part in a receipt
+	frees    bool     // a settlement may make a rule admit more
+	receipting
 
 	start, end time.Time // of the time that the caller has
 	time       allowance // not used by the parts of a split plan
@@ -92,15 +95,19 @@ const (
 	ruleOverdraft = 4
 	ruleBans      = 8
 	ruleWaits     = 16
+	ruleSettles   = 32
+	ruleOutcome   = 64
 )
 
 // nameSeed makes hash collisions of identities unpredictable for clients.
 var nameSeed = maphash.MakeSeed()
 
-// pack fills c for the plan, whose keys begin with begin.
-func (c *Call) pack(begin string, p *store.Plan) {
+// pack fills c for the plan, whose keys begin with begin. Takes make receipts in the
+// slot of tag; none if that is empty.
+func (c *Call) pack(begin, tag string, p *store.Plan) {
 	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
 	c.Slot, c.Asking = 0, false
+	c.receipting.clear(tag)
 	c.fill()
 }
 
@@ -114,9 +121,10 @@ func (c *Call) WantUndo() {
 func (c *Call) WantsUndo() bool { return c.wants }
 
 // GiveBack turns a take into a call that gives back by its undo records, one
-// per rule.
-func (c *Call) GiveBack(list []Undo) {
-	c.op, c.undo = giveBack, list
+// per rule. If the take made a receipt, the call spends it, and gives nothing back if
+// that is spent.
+func (c *Call) GiveBack(list []Undo, receipt string) {
+	c.op, c.undo, c.receipt = giveBack, list, receipt
 	c.fill()
 }
 
@@ -146,11 +154,12 @@ func (c *Call) NameLogs() bool {
 func (c *Call) fill() {
 	p := c.plan
 	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
-	c.logs, c.counts = false, c.op == store.Take && !c.wants
+	c.logs, c.counts, c.settles, c.frees = false, c.op == store.Take && !c.wants, false, false
 	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
 	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
-	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait))
+	c.beginReceipt()
+	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait) | flag(c.kept, hasReceipt))
 	c.shape.add(int64(len(p.Sets)))
 	var before *store.Rule
 	for i := range p.Sets {
@@ -165,6 +174,7 @@ func (c *Call) fill() {
 			before = r
 		}
 	}
+	c.nameReceipt()
 	from := 0
 	for i := range c.names { // texts does not move any more
 		n := &c.names[i]
@@ -202,12 +212,17 @@ func (c *Call) rule(r *store.Rule) {
 		c.shape.add(r.Burst)
 	}
 	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows) |
-		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits))
+		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits) |
+		flag(r.Settle > 0 || r.Method == store.Hold, ruleSettles) | flag(r.Outcome, ruleOutcome))
 	if r.Ban > 0 {
 		c.shape.add(r.Ban * 1000)
 	}
 	if r.Wait > 0 {
 		c.shape.add(r.Wait)
+	}
+	if r.Settle > 0 || r.Method == store.Hold {
+		c.shape.add(r.ReceiptSpan())
+		c.settles, c.frees, c.counts = true, c.frees || !r.Outcome, false
 	}
 	c.lasts = c.lasts || r.Overdraft || r.Ban > 0
 }
@@ -251,16 +266,17 @@ func (c *Call) name(r, before *store.Rule) {
 		c.counts = c.counts && before.Tag() == r.Tag() // a value on the short path holds one counter
 	} else {
 		k.subject = len(c.names)
-		c.texts = appendKey(c.texts, c.begin, r.Subject)
+		c.appendKey(r.Subject)
 		c.names = append(c.names, name{end: len(c.texts)})
 	}
-	c.logs = c.logs || r.Method == store.Leak
+	logs := r.Method == store.Leak || r.Method == store.Hold
+	c.logs = c.logs || logs
 	switch {
-	case r.Method == store.Leak && c.bare:
+	case logs && c.bare:
 		k.log = -1
-	case r.Method == store.Leak:
+	case logs:
 		k.log = len(c.names)
-		c.texts = appendKey(c.texts, c.begin, r.Subject)
+		c.appendKey(r.Subject)
 		c.texts = strconv.AppendInt(append(c.texts, ':'), r.Tag(), 10)
 		c.names = append(c.names, name{end: len(c.texts), log: true})
 	}

@@ -45,6 +45,7 @@ type Evaluator struct {
 	script   *goredis.Script
 	prefix   string
 	begin    string // of every key, up to the subject's braces
+	tag      string // of the keys of receipts; empty if their slots differ
 	budget   time.Duration
 	batching Batching
 	calendar store.Calendar
@@ -76,7 +77,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	if e.prefix == "" {
 		e.prefix = DefaultPrefix
 	}
-	e.begin = keyBegin(e.prefix, o.FixedTag)
+	e.begin, e.tag = keyBegin(e.prefix, o.FixedTag), receiptTag
 	if e.batching == "" {
 		e.batching = BatchScript
 	}
@@ -111,9 +112,6 @@ func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
 func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) (*Call, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
-	}
-	if p.Settles() {
-		return nil, store.ErrNoReceipts
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: no time left for a call: %w", redisconn.ErrUnsent, err)
@@ -196,7 +194,7 @@ func (e *Evaluator) Hurried(given time.Duration) bool { return given < min(fairT
 // Acquire returns a pooled call of the plan.
 func (e *Evaluator) Acquire(p *store.Plan) *Call {
 	c := e.calls.Get().(*Call)
-	c.pack(e.begin, p)
+	c.pack(e.begin, e.tag, p)
 	return c
 }
 
@@ -206,7 +204,7 @@ func (e *Evaluator) Release(c *Call) { e.calls.Put(c) }
 // NewCall returns a call of the plan that is not pooled.
 func (e *Evaluator) NewCall(p *store.Plan) *Call {
 	c := new(Call)
-	c.pack(e.begin, p)
+	c.pack(e.begin, e.tag, p)
 	return c
 }
 

@@ -55,8 +55,21 @@ func keyBegin(prefix string, fixed bool) string {
 func appendKey(b []byte, begin string, subject []byte) []byte {
 	b = append(b, begin...)
 	b = append(b, '{')
-	b = appendSubject(b, subject, min(maxSubject, MaxKey-aroundSubject-len(begin)))
+	b = appendSubject(b, subject, subjectRoom(begin))
 	return append(b, '}')
+}
+
+// subjectRoom returns the largest length of S in keys that begin with begin.
+func subjectRoom(begin string) int { return min(maxSubject, MaxKey-aroundSubject-len(begin)) }
+
+// literalSubject reports whether a text is an S.
+func literalSubject(text []byte) bool {
+	for _, c := range text {
+		if !plain(c) && c != '%' && c != '#' {
+			return false
+		}
+	}
+	return len(text) > 0
 }
 
 // appendSubject appends S: the subject with special bytes as %XX if that has at

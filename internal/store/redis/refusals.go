@@ -86,7 +86,7 @@ type remembering struct {
 // the other sets of a refused take may change at any time.
 func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	m := &c.memory
-	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
+	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !c.frees && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
 	if !m.applies {
 		return false
 	}

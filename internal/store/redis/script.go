@@ -18,6 +18,10 @@ var (
 	luaLeak string
 	//go:embed lua/token.lua
 	luaToken string
+	//go:embed lua/hold.lua
+	luaHold string
+	//go:embed lua/receipts.lua
+	luaReceipts string
 	//go:embed lua/decide.lua
 	luaDecide string
 	//go:embed lua/lasting.lua
@@ -30,7 +34,8 @@ var (
 
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
-var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaDecide + luaLasting + luaCarry + luaWrite
+var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
+	luaDecide + luaLasting + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
 // leak counter which has one.

@@ -15,6 +15,7 @@ import "github.com/koalagate/koalagate/internal/store"
 //	                                    window
 //	leak    instant of the run
 //	token   instant of the bucket's use  missing before
+//	hold    when the run runs out
 //
 // Tokens that were refilled since the take are not given back: without the take
 // the bucket might have been full, and the refill lost. The level at the take
@@ -28,9 +29,15 @@ type Undo struct {
 const (
 	// giveBack is the operation that gives back by undo records.
 	giveBack store.Op = 9
+	// The operations on receipts.
+	settleReceipt store.Op = 10
+	renewReceipt  store.Op = 11
+	readReceipt   store.Op = 12
 	// mayWait, added to an operation, sends the caller's patience, and requests the
 	// wait behind the answers.
 	mayWait = 32
+	// hasReceipt, added to an operation, sends the key of a receipt.
+	hasReceipt = 64
 	// undoStays is the flag of an overdraft, which stays if another slot refuses.
 	undoStays = 8
 	// wantsUndo, added to a take's operation, requests undo records, and the
@@ -70,7 +77,7 @@ func (r *reader) skipUndos(n int) {
 
 // ReadTake fills before and after with the answers to the call's sets as they
 // were before the take counted and after it, and returns an undo record per
-// rule; nil if it counted nothing.
+// rule; nil if it counted nothing. It sets the receipt of after if the take made one.
 func (c *Call) ReadTake(before, after *store.Answers) ([]Undo, error) {
 	r := reader{rest: c.answer.sets}
 	for _, answers := range []*store.Answers{before, after} {
@@ -83,6 +90,9 @@ func (c *Call) ReadTake(before, after *store.Answers) ([]Undo, error) {
 		r.wait(after)
 	}
 	list := r.undos(len(c.keys))
+	if c.kept && r.uint(1) == 1 {
+		after.Receipt = c.receipt
+	}
 	after.Now = c.answer.now
 	return list, r.err()
 }

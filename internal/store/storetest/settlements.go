@@ -64,6 +64,12 @@ var estimates = []receiptCase{
 		{4, store.Take, "d", one(shadow(overdraft(settling(count(60, 5))))), gone, "ok; refusing [0]"},
 		{5, settle, "d", nil, used(0), "unknown"},
 	}},
+	{"settle: no receipt for an overdraft that a ban does not record", []receiptStep{
+		{0, store.Take, "", one(weighing(5, banning(10, count(60, 5)))), gone, "ok; rule 0: 0 of 5, reset 60000"},
+		{1, store.Take, "", one(banning(10, count(60, 5))), gone, "rule 0 refuses; rule 0: 0 of 5 banned, reset 10000, retry 10000"},
+		{2, store.Take, "a", one(weighing(9, allowing(banning(10, overdraft(settling(count(60, 5))))))), gone, "rule 0 refuses; rule 0: 0 of 5 banned, reset 9999, retry 9999"},
+		{3, settle, "a", nil, used(0), "unknown"},
+	}},
 }
 
 // leakEstimates are the cases of leak rules that settle.

@@ -41,18 +41,35 @@ if used.lasting or used.waits then
   local function leave(r, c, refuses, now)
     if r.weight == 0 then return end
     local s = c.state or c.method.unused
-    if refuses and r.ban and r.weight <= r.count then
-      c.state = c.method.ban(s, r, now)
-    elseif r.overdraft then
+    if refuses and r.ban and (r.outcome and 1 or r.weight) <= r.count then
+      local banned = c.method.ban(s, r, now)
+      if banned ~= s and c.resets then renumber(c, now) end
+      c.state = banned
+    elseif r.overdraft and not r.outcome then
       local after = c.method.add(s, r, now)
       if after ~= s then c.state = after end
       return after ~= s and s or nil
     end
   end
 
+  -- Adds to the parts of a receipt those of an allowed set.
+  local function join_set(parts, set, decider, refusals, counters, from, now)
+    local skip = 1
+    for j = 1, decider or #set do
+      local r, admits = set[j], j ~= decider
+      if refusals and refusals[skip] == j - 1 then admits, skip = false, skip + 1 end
+      if j == decider then
+        local s = counters[from + j].state -- a ban records no overdraft
+        admits = r.overdraft and r.weight > 0 and not (r.outcome or s.banned or s.hits and s.hits > 9007199254740991)
+      end
+      if r.span and admits and (r.weight > 0 or not r.outcome and r.tag % 8 ~= HOLD) then join(parts, r, counters[from + j], now) end
+    end
+  end
+
   -- Decides and counts set i of a take. Appends to lasting what stays whatever the
-  -- verdict of the others. Returns the answer, and whether the set is allowed.
-  local function take_set(set, counters, from, now, complete, turn, lasting, undos, waits)
+  -- verdict of the others, and to parts what a receipt of the take concerns. Returns the
+  -- answer, and whether the set is allowed.
+  local function take_set(set, counters, from, now, complete, turn, lasting, undos, waits, parts)
     local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete, turn)
     local allows, skip = set.allows, 1
     if decider then allows = not complete and set[decider].allows end
@@ -74,7 +91,7 @@ if used.lasting or used.waits then
       local r, c = set[j], counters[from + j]
       if refusals and refusals[skip] == j - 1 then
         skip = skip + 1
-      elseif r.weight > 0 and not r.overdraft then
+      elseif r.weight > 0 and not (r.overdraft or r.outcome) then
         local s = c.state or c.method.unused
         local after = c.method.add(s, r, now)
         if after ~= s then
@@ -83,6 +100,7 @@ if used.lasting or used.waits then
         end
       end
     end
+    if allows and parts then join_set(parts, set, decider, refusals, counters, from, now) end
     if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals), allows end
     return report(set, counters, from, now, refusals), allows
   end
@@ -102,7 +120,7 @@ if used.lasting or used.waits then
     return report(set, counters, from, now, refusals)
   end
 
-  take = function(shape, counters, from, upto, now, complete, answers, turn, undos)
+  take = function(shape, counters, from, upto, now, complete, answers, turn, undos, parts)
     local before, begin, n = {}, from, #answers
     for i = from + 1, upto do before[i] = counters[i].state or false end
     local allowed, lasting, refused = {}, {}, false
@@ -112,7 +130,7 @@ if used.lasting or used.waits then
         refund(set, counters, from, now)
         answers[n + i], allowed[i] = report(set, counters, from, now), true
       else
-        answers[n + i], allowed[i] = take_set(set, counters, from, now, complete, turn, lasting, undos, shape.waits)
+        answers[n + i], allowed[i] = take_set(set, counters, from, now, complete, turn, lasting, undos, shape.waits or parts, parts)
       end
       refused = refused or not allowed[i]
       from = from + #set
@@ -136,13 +154,13 @@ if used.lasting or used.waits then
 
   -- As in carry.lua. The answers of a browse are those after a refusal by another
   -- slot: what lasts shows in their figures.
-  take_part = function(shape, counters, from, upto, now, complete, answers, turn)
+  take_part = function(shape, counters, from, upto, now, complete, answers, turn, parts)
     local before, after, begin, n = {}, {}, from, #answers
     for i = from + 1, upto do before[i] = counters[i].state or false end
     local undos, lasting, refused = {}, {}, false
     for i = 1, #shape do
       local set, allows = shape[i], nil
-      answers[n + #shape + i], allows = take_set(set, counters, from, now, complete, turn, lasting, undos, shape.waits)
+      answers[n + #shape + i], allows = take_set(set, counters, from, now, complete, turn, lasting, undos, shape.waits or parts, parts)
       refused = refused or not allows
       from = from + #set
     end

@@ -11,6 +11,7 @@ if used[LEAK] then
   local MOVE = 256     -- runs of a longer log that one step moves
   local MAX = 16777216 -- most runs of any counter
   local LATE = 256     -- most runs from the one that is given back to the newest
+  local SETTLED = 2048 -- the same for one that is settled
   local BARE = 4096    -- most runs in a value whose log is not in KEYS
 
   -- Returns the number of runs.
@@ -150,6 +151,43 @@ if used[LEAK] then
     end
   end
 
+  -- Returns the state with n more hits, or fewer if n is negative, in exactly the run of
+  -- an instant: the newest may be another caller's. All numbers from there on change, so
+  -- those runs are read out of the log. If there are more than far of them, none are taken,
+  -- and more hits join the first of those.
+  local function shift(s, r, now, instant, n, far)
+    if s.banned or n == 0 then return s end
+    local p, hits = pruned(s, r, now)
+    local all = length(p)
+    local i = after(p, 0, all, instant - 1)
+    if hits == 0 or i >= all or run(p, i) ~= instant then return s end
+    if all - i > far then
+      if n < 0 then return s end
+      i = all - far
+    end
+    local _, upto = run(p, i)
+    local of_run = between(up_to(p, i), upto)
+    n = math.min(math.max(n, -of_run), 9007199254740991 - hits)
+    local runs, kept, logged = p.runs, {}, p.tail - p.head
+    if i < logged then
+      runs = redis.call('GETRANGE', p.log, (p.head + i) * RUN, p.tail * RUN - 1) .. runs
+      p.tail = p.head + i
+    else
+      kept[1] = string.sub(runs, 1, (i - logged) * RUN)
+      runs = string.sub(runs, (i - logged) * RUN + 1)
+    end
+    for from = n == -of_run and RUN + 1 or 1, #runs, RUN do
+      local at, number = struct.unpack('>I6I7', runs, from)
+      kept[#kept + 1] = struct.pack('>I6I7', at, n < 0 and (number + n) % 9007199254740992 or forward(number, n))
+    end
+    p.runs, p.oldest = table.concat(kept), nil
+    all = length(p)
+    if all > 0 then
+      p.gone = run(p, all - 1) + r.time
+      return p
+    end
+  end
+
   methods[LEAK] = {
     unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
 
@@ -213,36 +251,15 @@ if used[LEAK] then
       return 1, at, 0, 0
     end,
 
-    -- Takes the hits from exactly that run: the newest may be another caller's. All
-    -- numbers from there on decrease, so those runs are read out of the log.
-    give_back = function(s, r, now, _, _, instant)
-      if s.banned then return s end
-      local p, hits = pruned(s, r, now)
-      local n = length(p)
-      local i = after(p, 0, n, instant - 1)
-      if hits == 0 or i >= n or n - i > LATE or run(p, i) ~= instant then return s end
-      local _, upto = run(p, i)
-      local of_run = between(up_to(p, i), upto)
-      local less = math.min(r.weight, of_run)
-      local runs, kept, logged = p.runs, {}, p.tail - p.head
-      if i < logged then
-        runs = redis.call('GETRANGE', p.log, (p.head + i) * RUN, p.tail * RUN - 1) .. runs
-        p.tail = p.head + i
-      else
-        kept[1] = string.sub(runs, 1, (i - logged) * RUN)
-        runs = string.sub(runs, (i - logged) * RUN + 1)
-      end
-      for from = less == of_run and RUN + 1 or 1, #runs, RUN do
-        local at, number = struct.unpack('>I6I7', runs, from)
-        kept[#kept + 1] = struct.pack('>I6I7', at, (number - less) % 9007199254740992)
-      end
-      p.runs, p.oldest = table.concat(kept), nil
-      n = length(p)
-      if n > 0 then
-        p.gone = run(p, n - 1) + r.time
-        return p
-      end
+    give_back = function(s, r, now, _, _, instant) return shift(s, r, now, instant, -r.weight, LATE) end,
+
+    mark = function(s, r)
+      if r.weight == 0 then return 0, 0 end
+      local at = run(s, length(s) - 1)
+      return at, 0
     end,
+
+    settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, SETTLED) end,
 
     decode = function(body, till, log, far)
       if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end

@@ -4,8 +4,9 @@
 -- memory/step.go walks sets in the same way, and count.go, base.go, leak.go and
 -- token.go are the methods.
 --
--- KEYS     The keys of the subjects, each once; then the keys of the leak
---          counters' logs, each once.
+-- KEYS     The keys of the subjects and of the receipts that are read, each once;
+--          then those of the logs of leak and hold counters and of the receipts that
+--          are made, each once.
 --
 -- ARGV[1]  A msgpack array of integers:
 --            now          ms since the epoch; 0 means the clock of Redis
@@ -18,14 +19,18 @@
 --            for each shape, which is a request without its keys:
 --              spans      how many spans its rules use, then the number of each,
 --                         from 1
---              operation  as in store.go; 9 gives back by undo records; a take
---                         plus 16 requests undo records; plus 32, a rule may wait
+--              operation  as in store.go; 9 gives back by undo records, 10 settles a
+--                         receipt, 11 renews it, 12 reads it; a take plus 16 requests
+--                         undo records; plus 32, a rule may wait; plus 64, it makes or
+--                         spends a receipt
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
 --                rules    the number of rules, then for each rule:
 --                  tag, time in ms, weight, count, base or burst, flags (1
 --                  shadow, 2 allows, 4 overdraft), then the length of the ban in
---                  ms if the flag 8 is set, and the longest wait in ms if 16 is. What time exceeds whole seconds by is the
+--                  ms if the flag 8 is set, the longest wait in ms if 16 is, and how
+--                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule.
+--                  What time exceeds whole seconds by is the
 --                  position, from 1, of the rule's calendar unit among the spans
 --                  of the shape; 999 if windows begin at multiples of the time
 --                  since the epoch. A count rule with a calendar unit has no time
@@ -33,10 +38,14 @@
 --              shape      the shape's number, from 1
 --              patience   the longest wait of the caller, in ms; only if a rule of
 --                         the shape may wait
+--              receipt    the number of its key in KEYS; only for receipts. For a
+--                         take, then that of the description in ARGV (receipts.lua)
 --              for each rule, set by set: the number of the subject's key in KEYS;
---                         for a leak rule the number of the log's key, 0 if KEYS
---                         does not contain it; and if the operation is 9, the four
---                         numbers of the undo record
+--                         for a leak or hold rule the number of the log's key, 0 if
+--                         KEYS does not contain it; if the operation is 9, the four
+--                         numbers of the undo record; if it is 10 or 11, the position
+--                         of the rule's part in the receipt, and for 10 what becomes
+--                         of the part (receipts.lua) and the hits
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
 --          Status 0: a span that was sent does not contain the instant; nothing
@@ -59,6 +68,10 @@
 --          If a rule of the request may wait, the wait follows the answers in four
 --          bytes, 0 for none; else also the indices of the set and of the rule that
 --          waits, two bytes each. A take that waits is followed by undo records.
+--          A take that may make a receipt is followed by a byte, 1 if it has made one;
+--          then by undo records, unless they precede. The reply to the operations 10
+--          and 11 is a byte, 1 if the receipt was valid; that to 12 the length of the
+--          receipt's value in four bytes, 0 for none, and the value.
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
@@ -83,8 +96,9 @@
 -- the method.
 
 local LAYOUT = 1
-local COUNT, BASE, LEAK, TOKEN = 1, 2, 3, 4
+local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5
 local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SETTLE, RENEW, READ = 10, 11, 12
 
 local plan = cmsgpack.unpack(ARGV[1])
 
@@ -107,6 +121,11 @@ for i = 1, plan[5] do
   at = at + 4
 end
 
+-- Neither updates nor refunds change outcome rules and holds.
+local function unchanged(r)
+  if r.outcome or r.tag % 8 == HOLD then r.weight = 0 end
+end
+
 -- Adds the words of a rule that few rules have. need is the weight that must fit, deep
 -- lets a token bucket go below empty. Returns the position of the next rule.
 local function words(r, marks, plan, at, operation, used)
@@ -118,10 +137,17 @@ local function words(r, marks, plan, at, operation, used)
     r.ban, at = plan[at], at + 1
     used.lasting = true
   end
-  if marks >= 16 then
+  if marks % 32 >= 16 then
     r.wait, at = plan[at], at + 1
     r.deep = r.deep or operation ~= UPDATE
     used.waits = true
+  end
+  if marks >= 32 then
+    r.span, at = plan[at], at + 1
+    r.outcome = marks >= 64
+    if r.tag % 8 ~= HOLD then r.need = r.outcome and 1 or math.max(r.weight, 1) end
+    used.lasting, used.receipts = true, true
+    if operation == UPDATE or operation == REFUND then unchanged(r) end
   end
   return at
 end
@@ -131,8 +157,9 @@ for i = 1, plan[6] do
   local spans = at -- the number of a span follows at its position
   at = at + 1 + plan[at]
   local operation, sets = plan[at], plan[at + 1]
-  local shape = {operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation >= 32}
+  local shape = {operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation % 64 >= 32, receipt = operation >= 64}
   at = at + 2
+  used.receipts = used.receipts or shape.receipt
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
     local set = {refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
@@ -154,7 +181,14 @@ for i = 1, plan[6] do
         shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = plan[at + 2],
       }
       at = at + 6
-      if marks >= 4 then at = words(set[j], marks, plan, at, shape.operation, used) end
+      if marks >= 4 then
+        at = words(set[j], marks, plan, at, shape.operation, used)
+        if marks >= 32 then
+          shape.kept = (shape.kept or 0) + 1
+          set[j].part = shape.kept
+          if set.refund then unchanged(set[j]) end
+        end
+      end
     end
     shape[s] = set
   end

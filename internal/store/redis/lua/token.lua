@@ -94,8 +94,8 @@ if used[TOKEN] then
     -- Tokens that were refilled since the take are not given back: without the take
     -- the bucket might have been full, and the refill lost. A take that waits gives
     -- back more, because it waits while that refill comes: only what would have
-    -- overflowed if no other call had used the bucket since is lost. missing is what
-    -- was missing before the take.
+    -- overflowed if no other call had used the bucket since is lost; so does one with a
+    -- receipt. missing is what was missing before the take.
     give_back = function(s, r, now, waited, _, at, missing)
       local level, size = level_at(s, r, now)
       if level == size then return s end
@@ -104,6 +104,27 @@ if used[TOKEN] then
       if not waited then missing = 0 end
       if elapsed >= div_up(tokens + missing, r.count) then return s end
       local back = math.min(tokens, tokens + missing - r.count * elapsed)
+      return state(s, r, now, back < size - level and level + back or size, size)
+    end,
+
+    mark = function(s, r, now)
+      local level, size = level_at(s, r, now)
+      return math.max(s.at, now), size - level
+    end,
+
+    -- What would have overflowed if nobody else had used the bucket since is not given
+    -- back: after the take, missing was missing.
+    settle = function(s, r, now, hits, at, missing)
+      local level, size = level_at(s, r, now)
+      if hits > r.weight then
+        local least, more = size - 9007199254740992, hits - r.weight
+        if more > div_down(level - least, r.time) then return state(s, r, now, least, size) end
+        return state(s, r, now, level - more * r.time, size)
+      end
+      local back, elapsed = 9007199254740992, math.max(now - at, 0)
+      if r.weight - hits <= div_down(back, r.time) then back = (r.weight - hits) * r.time end
+      if level == size or elapsed >= div_up(missing, r.count) then return s end
+      back = math.min(back, missing - r.count * elapsed)
       return state(s, r, now, back < size - level and level + back or size, size)
     end,
 

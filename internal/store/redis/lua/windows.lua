@@ -14,6 +14,10 @@
 --              described in undo.go
 -- give_back    returns the state without the hits of an undo record, nil if none
 --              remain
+-- mark         returns where the weight of a take was recorded, as described in
+--              receipts.lua
+-- settle       returns the state with hits in place of the rule's weight, which was
+--              recorded there
 -- decode       returns the state in the body of an entry, nil if it is damaged
 -- encode       returns the entry of a state, and the instant from which the counter
 --              is unused again
@@ -79,6 +83,14 @@ if used[COUNT] then
       if now >= s.closes or s.closes ~= closes or s.hits > 9007199254740991 then return s end
       local hits = math.max(s.hits - r.weight, 0)
       if hits > 0 or not opened then return {hits = hits, closes = closes} end
+    end,
+
+    mark = function(s, _, now) return now < s.closes and s.closes or 0, 0 end,
+
+    settle = function(s, r, now, hits, closes)
+      if now >= s.closes or s.closes ~= closes or s.hits > 9007199254740991 then return s end
+      if hits <= r.weight then return {hits = math.max(s.hits - (r.weight - hits), 0), closes = closes} end
+      return {hits = s.hits + math.min(hits - r.weight, 9007199254740991 - s.hits), closes = closes}
     end,
 
     decode = function(body, till)

@@ -51,9 +51,18 @@ end
 local damaged = {}
 for i = 1, plan[4] do
   local subject, changed = subjects[i], false
-  for _, c in pairs(subject.counters) do changed = changed or c.state ~= c.stored end
-  if changed and write(subject, KEYS[i], now, linger, far, LAYOUT) or subject.damaged then
-    damaged[#damaged + 1] = struct.pack('>I2', i)
+  if subject then -- else the key of a receipt
+    for _, c in pairs(subject.counters) do changed = changed or c.state ~= c.stored end
+    if changed and write(subject, KEYS[i], now, linger, far, LAYOUT) or subject.damaged then
+      damaged[#damaged + 1] = struct.pack('>I2', i)
+    end
+  end
+end
+for key, receipt in pairs(receipts) do
+  if receipt then
+    redis.call('SET', key, receipt[1], 'PX', string.format('%.0f', receipt[2] - now + linger))
+  else
+    redis.call('DEL', key)
   end
 end
 return table.concat(answers) .. table.concat(damaged)

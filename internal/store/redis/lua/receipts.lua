@@ -1,0 +1,122 @@
+-- Receipts ---------------------------------------------------------------------
+--
+-- The value of a receipt is a byte that identifies the layout, the instants of the take
+-- and of the receipt's end, the number of its parts in two bytes, the parts, and the
+-- description that the take brought, which this script does not read. A part is the
+-- number of its rule in the description, from 1; its weight; an instant and a number,
+-- which say where the weight was recorded; and how often the counter was reset:
+--
+--   method  instant                        number
+--   count   end of the window, 0 if none was open
+--   leak    of the run, 0 if there is none
+--   token   of the bucket's use            missing after the take
+--   hold    when the run runs out
+--
+-- A counter that is reset or banned while receipts may concern it, remembers the instant
+-- until what was counted before would have ended. That entry has the tag return × 8 + 6.
+
+local RESETS = 6
+local renumber, join, receipt_of, settle, renew
+
+if used.receipts then
+  methods[RESETS] = {
+    decode = function(body, till)
+      if #body == 6 then return {at = struct.unpack('>I6', body), till = till} end
+    end,
+    encode = function(s, tag) return struct.pack('>I5I6I2I6', tag, s.till, 6, s.at), s.till end,
+  }
+
+  -- Returns the instant at which a counter was reset, 0 if it was not.
+  local function reset_of(c, now)
+    local s = c.resets.state
+    return s and now < s.till and s.at or 0
+  end
+
+  -- Remembers that a counter is reset, or banned, if anything is counted.
+  renumber = function(c, now)
+    local s, before = c.state, c.resets and c.resets.state
+    local till = s and (s.closes or s.gone or s.full or s.newest) or 0
+    if not c.resets or till <= now then return end
+    till = math.min(math.max(till, before and before.till or 0), now + 63158400000) -- a day before far
+    c.resets.state = {at = math.max(now, before and before.at + 1 or 0), till = till}
+  end
+
+  -- Adds the weight of a rule to its counter's part of a receipt.
+  join = function(parts, r, c, now)
+    local p = parts[c]
+    if not p then
+      p = {rule = r, counter = c, weight = 0, at = 0, number = 0, resets = reset_of(c, now), span = 0}
+      parts[c], parts[#parts + 1] = p, p
+    end
+    p.weight, p.span = math.min(p.weight + r.weight, 9007199254740991), math.max(p.span, r.span)
+    if not r.outcome and (r.weight > 0 or r.tag % 8 == COUNT) then
+      p.at = c.method.mark(c.state or c.method.unused, r, now)
+    end
+  end
+
+  -- Returns the value of a receipt, and its end.
+  receipt_of = function(parts, now, description)
+    local texts, span = {}, 0
+    for i = 1, #parts do
+      local p = parts[i]
+      if p.rule.tag % 8 == TOKEN and not p.rule.outcome then
+        p.at, p.number = p.counter.method.mark(p.counter.state or p.counter.method.unused, p.rule, now)
+      end
+      span = math.max(span, p.span)
+      texts[i] = struct.pack('>I2I7I6I7I6', p.rule.part, p.weight, p.at, p.number, p.resets)
+    end
+    return struct.pack('>BI6I6I2', LAYOUT, now, now + span, #parts) .. table.concat(texts) .. description, now + span
+  end
+
+  -- Returns the end of a valid receipt; nil for any other value.
+  local function valid(value, now)
+    if not value or #value < 15 or string.byte(value) ~= LAYOUT then return nil end
+    local till, parts = struct.unpack('>I6I2', value, 8)
+    if #value < 15 + parts * 28 or now >= till then return nil end
+    return till
+  end
+
+  -- Applies to a counter what became of a rule's part: what is 1 if hits replace the
+  -- estimate, 2 if a hold ends, 3 if the weight is recorded.
+  local function apply(value, use, r, c, now)
+    local _, weight, at, number, resets = struct.unpack('>I2I7I6I7I6', value, 16 + (use[1] - 1) * 28)
+    local what, hits, s = use[2], use[3], c.state or c.method.unused
+    local late = what == 1 and at == 0 and r.tag % 8 ~= TOKEN
+    local after = s
+    if what == 3 or late then
+      r.weight = what == 3 and weight or hits
+      if r.weight > 0 then after = c.method.add(s, r, now) end
+    elseif reset_of(c, now) <= resets or r.tag % 8 == TOKEN and hits > weight then -- a bucket owes what was used beyond
+      r.weight = weight
+      if what == 1 then after = c.method.settle(s, r, now, hits, at, number)
+      elseif c.state then after = c.method.give_back(s, r, now, nil, nil, at) end
+    end
+    if after ~= s then c.state = after end
+  end
+
+  -- Settles a receipt, whose value is given. Reports whether it was valid.
+  settle = function(counters, uses, from, upto, now, value)
+    if not valid(value, now) then return false end
+    for i = from + 1, upto do apply(value, uses[i], uses[i].rule, counters[i], now) end
+    return true
+  end
+
+  -- Renews the holds of a receipt. Returns its value and its end, nil if it is not valid.
+  renew = function(counters, uses, from, upto, now, value)
+    local till = valid(value, now)
+    if not till then return nil end
+    for i = from + 1, upto do
+      local r, c, first = uses[i].rule, counters[i], 16 + (uses[i][1] - 1) * 28
+      local _, weight, at, _, resets = struct.unpack('>I2I7I6I7I6', value, first)
+      if c.state and reset_of(c, now) <= resets then
+        r.weight = weight
+        local after, ends = c.method.renew(c.state, r, now, at)
+        if ends > at then
+          c.state, till = after, math.max(till, ends)
+          value = string.sub(value, 1, first + 8) .. struct.pack('>I6', ends) .. string.sub(value, first + 15)
+        end
+      end
+    end
+    return string.sub(value, 1, 7) .. struct.pack('>I6', till) .. string.sub(value, 14), till
+  end
+end

@@ -1,0 +1,226 @@
+package redis
+
+import (
+	"encoding/binary"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// A receipt is a key with what a settlement must know: when the take was, which weights
+// it recorded where, and by which rules. Its name is PREFIX:1:{TAG}ID, where ID is that
+// of the receipt's text. The script writes the first (lua/receipts.lua), for the rules
+// that take part; the rules come with the take, as a description that the script does
+// not read. A description has for each rule of the take that may take part:
+//
+//	part       one byte: store.Part, 16 for an overdraft, 32 if the subject is that of the rule before
+//	counter    as varints: number, method + 8 × unit, from
+//	thresholds as varints: time in s, count, base or burst
+//	subject    its length as a varint and its text, as in the names of keys
+const (
+	// receiptTag is the hash tag of the receipts of a store that keeps all counters in
+	// one slot, or has none. No subject has this text.
+	receiptTag = "#r"
+	// receiptHead and receiptPart are the sizes of the head of a receipt and of a part.
+	receiptHead = 1 + 6 + 6 + 2
+	receiptPart = 2 + 7 + 6 + 7 + 6
+
+	overdrawn   = 16
+	sameSubject = 32
+)
+
+// receipting is the part of a call that concerns a receipt.
+type receipting struct {
+	kept        bool   // the call makes, reads or spends a receipt
+	tag         string // of the receipt's key
+	receipt     string
+	key         int // of the receipt, among the names
+	description text
+	uses        []use // of an operation on a receipt, one per rule
+	literal     bool  // the subjects are texts of names
+}
+
+// text is an argument for the client library, which would copy a string.
+type text []byte
+
+// MarshalBinary returns the text for the client library.
+func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
+
+// clear prepares r for another call and keeps its memory.
+func (r *receipting) clear(tag string) {
+	*r = receipting{tag: tag, description: r.description[:0], uses: r.uses[:0]}
+}
+
+// MakeReceipt makes a take keep its receipt in the slot of a tag. Parts of a take have
+// one receipt.
+func (c *Call) MakeReceipt(tag, receipt string) {
+	c.tag, c.receipt = tag, receipt
+	c.fill()
+}
+
+// Settles reports whether a rule of the call may have a part in a receipt.
+func (c *Call) Settles() bool { return c.settles }
+
+// beginReceipt decides whether the call has a receipt.
+func (c *Call) beginReceipt() {
+	switch {
+	case c.takes():
+		if c.kept = c.tag != "" && c.plan.Settles(); !c.kept {
+			return
+		}
+		if c.receipt == "" {
+			c.receipt = store.NewReceipt(store.KeptInRedis)
+		}
+		c.describe()
+	default:
+		c.kept = c.receipt != "" && c.tag != ""
+	}
+}
+
+// nameReceipt appends the name of the receipt's key. Only what exists already is read.
+func (c *Call) nameReceipt() {
+	if !c.kept {
+		return
+	}
+	c.texts = append(append(append(append(c.texts, c.begin...), '{'), c.tag...), '}')
+	c.texts = append(c.texts, idOf(c.receipt)...)
+	c.key = len(c.names)
+	c.names = append(c.names, name{end: len(c.texts), log: c.takes()})
+}
+
+// idOf returns the part of a receipt that names its key.
+func idOf(receipt string) string { return receipt[1:min(len(receipt), receiptLength)] }
+
+// receiptLength is the length of a receipt's text without what a Cluster appends.
+var receiptLength = len(store.NewReceipt(store.KeptInRedis))
+
+// appendKey appends the key of a subject.
+func (c *Call) appendKey(subject []byte) {
+	if c.literal {
+		c.texts = append(append(append(append(c.texts, c.begin...), '{'), subject...), '}')
+		return
+	}
+	c.texts = appendKey(c.texts, c.begin, subject)
+}
+
+// describe sets the description of the rules that may take part.
+func (c *Call) describe() {
+	d := c.description[:0]
+	var before *store.Rule
+	for i := range c.plan.Sets {
+		for j := range c.plan.Sets[i].Rules {
+			r := &c.plan.Sets[i].Rules[j]
+			if r.Settle > 0 || r.Method == store.Hold {
+				d = appendRule(d, c.begin, r, before)
+				before = r
+			}
+		}
+	}
+	c.description = d
+}
+
+// appendRule appends the description of a rule, which follows another one or nil.
+func appendRule(d []byte, begin string, r, before *store.Rule) []byte {
+	kind, size := byte(store.Estimate), r.Burst
+	switch {
+	case r.Outcome:
+		kind = byte(store.Charge)
+	case r.Method == store.Hold:
+		kind = byte(store.Held)
+	}
+	same := before != nil && string(before.Subject) == string(r.Subject)
+	kind |= byte(flag(r.Overdraft, overdrawn) | flag(same, sameSubject))
+	d = append(d, kind)
+	for _, n := range [...]int64{r.Return, int64(r.Method) + 8*int64(r.Unit), int64(r.From), r.Time, r.Count, size} {
+		d = binary.AppendUvarint(d, uint64(n))
+	}
+	if same {
+		return d
+	}
+	at := len(d)
+	d = append(d, 0)
+	d = appendSubject(d, r.Subject, subjectRoom(begin))
+	d[at] = byte(len(d) - at - 1)
+	return d
+}
+
+// record is the content of a receipt.
+type record struct {
+	taken, till int64
+	parts       []part
+}
+
+// part is what a rule takes part in a receipt with.
+type part struct {
+	kind   store.Part
+	number int        // in the receipt, from 1
+	rule   store.Rule // with the weight; the subject is the text of a name
+}
+
+// parseReceipt returns the content of a receipt; ok is false for any other value.
+func parseReceipt(value string) (c record, ok bool) {
+	r := reader{rest: value}
+	layout, taken, till, n := r.uint(1), r.uint(6), r.uint(6), int(r.uint(2))
+	if r.bad || layout != 1 || len(r.rest) < n*receiptPart {
+		return c, false
+	}
+	parts := reader{rest: r.rest[:n*receiptPart]}
+	rules, ok := parseRules(r.rest[n*receiptPart:])
+	if !ok {
+		return c, false
+	}
+	c.taken, c.till = int64(taken), int64(till)
+	for i := range n {
+		number, weight := int(parts.uint(2)), int64(parts.uint(7))
+		parts.skip(receiptPart - 2 - 7)
+		if number < 1 || number > len(rules) {
+			return c, false
+		}
+		one := rules[number-1]
+		one.number, one.rule.Weight = i+1, weight
+		c.parts = append(c.parts, one)
+	}
+	return c, true
+}
+
+// parseRules returns the rules of a description.
+func parseRules(d string) (list []part, ok bool) {
+	rest := []byte(d)
+	for len(rest) > 0 {
+		kind := rest[0]
+		var numbers [6]int64
+		rest = rest[1:]
+		for i := range numbers {
+			n, size := binary.Uvarint(rest)
+			if size <= 0 || n > store.MaxCounter {
+				return nil, false
+			}
+			numbers[i], rest = int64(n), rest[size:]
+		}
+		one := part{kind: store.Part(kind % overdrawn), rule: store.Rule{
+			Return: numbers[0], Method: store.Method(numbers[1] % 8), Unit: store.Unit(min(numbers[1]/8, 255)), From: uint8(min(numbers[2], 255)),
+			Time: numbers[3], Count: numbers[4], Burst: numbers[5], Overdraft: kind&overdrawn != 0,
+		}}
+		switch one.kind {
+		case store.Charge:
+			one.rule.Settle, one.rule.Outcome = 1, true
+		case store.Estimate:
+			one.rule.Settle = 1
+		case store.Held:
+		default:
+			return nil, false
+		}
+		switch {
+		case kind&sameSubject != 0 && len(list) > 0:
+			one.rule.Subject = list[len(list)-1].rule.Subject
+		case kind&sameSubject != 0, len(rest) == 0, len(rest) <= int(rest[0]), !literalSubject(rest[1 : 1+int(rest[0])]):
+			return nil, false
+		default:
+			one.rule.Subject, rest = rest[1:1+int(rest[0])], rest[1+int(rest[0]):]
+		}
+		if one.kind == store.Held != (one.rule.Method == store.Hold) {
+			return nil, false
+		}
+		list = append(list, one)
+	}
+	return list, true
+}

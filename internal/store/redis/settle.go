@@ -1,0 +1,152 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+var _ store.Settler = (*Store)(nil)
+
+// use is what becomes of a part of a receipt.
+type use struct {
+	part int   // its number in the receipt, from 1
+	what int64 // useHits, useEnd or useCharge
+	hits int64
+}
+
+// What becomes of a part. The numbers are those of lua/receipts.lua.
+const (
+	useHits   = 1 // hits replace the estimate
+	useEnd    = 2 // the hold ends
+	useCharge = 3 // the weight is recorded
+)
+
+func (u *use) pack(n *numbers, op store.Op) {
+	n.add(int64(u.part))
+	if op == settleReceipt {
+		n.add(u.what)
+		n.add(u.hits)
+	}
+}
+
+// Settle carries out a settlement. A first call reads the receipt, whose rules are judged
+// then; a second one spends it and settles in one atomic step. Both are carried out
+// though the caller has gone; the budget bounds each.
+func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled, error) {
+	if len(t.Receipt) != receiptLength {
+		return store.Settled{}, nil
+	}
+	return s.evaluator.Settle(ctx, s.batcher, 0, receiptTag, t)
+}
+
+// Renew makes the holds of a receipt last, in two calls as Settle.
+func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
+	if len(r.Receipt) != receiptLength {
+		return store.Settled{}, nil
+	}
+	return s.evaluator.Renew(ctx, s.batcher, 0, receiptTag, r)
+}
+
+// Settle carries out what of a settlement concerns the slot of a tag.
+func (e *Evaluator) Settle(ctx context.Context, sender Sender, slot uint16, tag string, t *store.Settlement) (store.Settled, error) {
+	p := &store.Plan{Now: t.Now, Zone: t.Zone}
+	return e.onReceipt(ctx, sender, slot, tag, t.Receipt, p, settleReceipt, func(one *part) (u use, applies bool) {
+		judged := t.Judge.Judge(one.rule.Return, one.rule.Method)
+		switch {
+		case !judged.Concerns:
+			return u, false
+		case one.kind == store.Held:
+			return use{one.number, useEnd, 0}, true
+		case one.kind == store.Charge:
+			return use{one.number, useCharge, 0}, judged.Charge
+		}
+		return use{one.number, useHits, judged.Hits}, judged.Given
+	})
+}
+
+// Renew carries out what of a renewal concerns the slot of a tag.
+func (e *Evaluator) Renew(ctx context.Context, sender Sender, slot uint16, tag string, r *store.Renewal) (store.Settled, error) {
+	p := &store.Plan{Now: r.Now}
+	return e.onReceipt(ctx, sender, slot, tag, r.Receipt, p, renewReceipt, func(one *part) (use, bool) {
+		return use{part: one.number}, one.kind == store.Held
+	})
+}
+
+// onReceipt reads a receipt and carries out an operation on those of its parts that
+// applies selects.
+func (e *Evaluator) onReceipt(ctx context.Context, sender Sender, slot uint16, tag, receipt string, p *store.Plan, op store.Op, applies func(*part) (use, bool)) (store.Settled, error) {
+	if !store.ValidReceipt(receipt) || receipt[0] != store.KeptInRedis {
+		return store.Settled{}, nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	p.Op = readReceipt
+	value, _, err := e.exchangeReceipt(ctx, sender, slot, tag, receipt, p, nil)
+	if err != nil || value == "" {
+		return store.Settled{}, err
+	}
+	content, ok := parseReceipt(value)
+	if !ok {
+		if e.onDamage != nil {
+			e.onDamage(e.receiptKey(tag, receipt))
+		}
+		return store.Settled{}, nil
+	}
+	p.Op, p.Sets = op, make([]store.Set, 1)
+	var uses []use
+	for i := range content.parts {
+		if u, ok := applies(&content.parts[i]); ok {
+			uses = append(uses, u)
+			r := content.parts[i].rule
+			r.Weight = 0 // the script has it; calls that differ in weights have one shape
+			p.Sets[0].Rules = append(p.Sets[0].Rules, r)
+		}
+	}
+	value, now, err := e.exchangeReceipt(ctx, sender, slot, tag, receipt, p, uses)
+	if err != nil || value != "\x01" {
+		return store.Settled{}, err
+	}
+	return store.Settled{Known: true, Age: max(now-content.taken, 0)}, nil
+}
+
+// exchangeReceipt carries out one operation on a receipt, and returns the reply and the
+// clock of Redis. The reply to a read is the value of the receipt, "" if there is none.
+func (e *Evaluator) exchangeReceipt(ctx context.Context, sender Sender, slot uint16, tag, receipt string, p *store.Plan, uses []use) (string, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Budget())
+	defer cancel()
+	c := e.calls.Get().(*Call)
+	c.packReceipt(e.begin, tag, receipt, p, uses)
+	c.Slot = slot
+	abandoned, err := e.Run(ctx, sender, c)
+	e.Changed(c, p)
+	if err != nil {
+		if !abandoned {
+			e.Release(c)
+		}
+		return "", 0, fmt.Errorf("redis: receipt: %w", err)
+	}
+	r, now := reader{rest: c.answer.sets}, c.answer.now
+	if p.Op == readReceipt {
+		r.skip(4)
+	}
+	e.Release(c)
+	return r.rest, now, nil
+}
+
+// packReceipt fills c for an operation on a receipt. The subjects of the plan are texts
+// of names.
+func (c *Call) packReceipt(begin, tag, receipt string, p *store.Plan, uses []use) {
+	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
+	c.Slot, c.Asking = 0, false
+	c.clear(tag)
+	c.receipt, c.literal = receipt, true
+	c.uses = append(c.uses, uses...)
+	c.fill()
+	c.sets = 0 // no answers
+}
+
+// receiptKey returns the key of a receipt.
+func (e *Evaluator) receiptKey(tag, receipt string) string {
+	return e.begin + "{" + tag + "}" + idOf(receipt)
+}
