@@ -16,7 +16,7 @@ import (
 // TestReloadsUnderLoad swaps generations during decisions: each answer belongs to one
 // generation, and none is older than the previous answer.
 func TestReloadsUnderLoad(t *testing.T) {
-	const generations = 100
+	const generations = 1000
 	b := newBench(t, ruleText(1))
 	first, _, err := b.options.Files.Load()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 
 	var stop atomic.Bool
 	var callers sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		callers.Go(func() {
 			newest := int64(0)
 			for !stop.Load() {
