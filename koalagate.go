@@ -57,6 +57,10 @@ type Options struct {
 	// MaxIdentities is the maximum number of identities with their own counters in
 	// this process; additional identities share counters. 0 means 1 000 000.
 	MaxIdentities int
+	// MaxReceipts is the maximum number of requests whose end this process waits for, by
+	// rules with settle=SECONDS, hold rules and conditions on the response. Beyond it
+	// hold rules refuse, and estimates stand. 0 means 100 000.
+	MaxReceipts int
 	// RescueShare is the share of each limit that this process admits while Redis is
 	// unavailable, above 0 and up to 1. 0 means 1. With 1/N, N instances together
 	// admit as much as with Redis.
@@ -93,7 +97,7 @@ func Open(o Options) (*Gate, error) {
 	}
 	opened, err := app.Open(app.Options{
 		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot},
-		Redis: o.redis(), MaxIdentities: o.MaxIdentities, RescueShare: o.RescueShare,
+		Redis: o.redis(), MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, RescueShare: o.RescueShare,
 		Policies: o.FailPolicies, Modes: o.Modes,
 		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe},
 	})
@@ -132,7 +136,8 @@ func (o *Options) hasRedis() bool {
 // Allow decides one hit with these parameters, and counts it if it is allowed. It
 // calls Engine with engine.Take at the door Door. If a rule with wait=SECONDS makes the
 // hit wait for its turn, Allow returns at the turn; a turn after the deadline of ctx is
-// refused at once. Allow returns an error if ctx is
+// refused at once. If the decision has a receipt, the program settles it with
+// Decision.Settle when the work is done. Allow returns an error if ctx is
 // done, if the parameters are invalid, or if g was not returned by Open; the Decision
 // then does not allow the request.
 func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {

@@ -132,3 +132,41 @@ func ExampleObserve() {
 	fmt.Println(verdicts["allow"], verdicts["deny"])
 	// Output: 2 3
 }
+
+// A request to a language model estimates its tokens, and settles what it used.
+func ExampleDecision_Settle() {
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(`
+[rules]
+rule : [count] [key=+] [time=60; count=1000; settle=600] [result=2; return=201]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`)}}, rules.Options{Timezone: "UTC"})
+	if findings.HasErrors() {
+		fmt.Println(findings)
+		return
+	}
+	e, ctx := engine.New(set), context.Background()
+	ask := func(tokens uint64) *engine.Decision {
+		d, err := e.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{{
+			Params: rules.MakeParams(map[string]string{"key": "ann"}), Hits: tokens,
+		}}})
+		if err != nil {
+			return nil
+		}
+		fmt.Println(d.Verdict, d.Answers[0].Quota.Remaining)
+		return d
+	}
+
+	d := ask(800)
+	ask(300) // refused while the estimate stands
+	if err := d.Settle(ctx, 120); err != nil {
+		fmt.Println(err)
+	}
+	ask(300)
+	// Output:
+	// allow 200
+	// deny 200
+	// allow 580
+}

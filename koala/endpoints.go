@@ -1,6 +1,7 @@
 package koala
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -30,7 +31,7 @@ func (c *call) answerEntry(op engine.Op) {
 	// The caller holds its request itself, for the Wait_ms of the reply.
 	c.question.Patience = engine.MaxWait
 	if d, ok := c.decide(engine.Call{Op: op, TellWait: true}); ok {
-		c.body = appendWait(appendEntry(c.body[:0], &d.Answers[0]), d.Wait)
+		c.body = appendReceipt(appendWait(appendEntry(c.body[:0], &d.Answers[0]), d.Wait), d.Receipt)
 		c.reply(http.StatusOK, c.body)
 	}
 }
@@ -47,7 +48,11 @@ func (c *call) browseComplete() {
 		return
 	}
 	if d, ok := c.decide(engine.Call{Op: op}); ok {
-		c.reply(http.StatusOK, entriesOf(&d.Answers[0]))
+		list := entriesOf(&d.Answers[0])
+		if d.Receipt != "" { // the list is the entry that allows
+			list = append(appendReceipt(list[:len(list)-1], d.Receipt), ']')
+		}
+		c.reply(http.StatusOK, list)
 	}
 }
 
@@ -213,4 +218,46 @@ func (c *call) explain(f door.Fault) {
 	}
 	c.server.logger.Debug("call not decided", "door", doorname.Koala, "error", f.Err)
 	c.fail(f.Status, "the call ended before it was decided")
+}
+
+// settle settles the receipt _receipt with _hits, if stated, and the arguments whose names
+// begin with response.
+func (c *call) settle() {
+	s := &engine.Settlement{Receipt: c.own("_receipt"), Door: doorname.Koala, Response: new(rules.Params)}
+	if c.own("_hits") != "" {
+		var ok bool
+		if s.Hits, ok = c.hits(); !ok {
+			return
+		}
+		s.HasHits = true
+	}
+	for _, a := range c.question.Request.Args {
+		if _, stated := s.Response.Get(a.Key); strings.HasPrefix(a.Key, rules.ResponsePrefix) && !stated {
+			s.Response.Set(a.Key, a.Value)
+		}
+	}
+	c.replySettled(s, c.server.gate.Engine.Settle)
+}
+
+// renew renews the receipt _receipt.
+func (c *call) renew() {
+	c.replySettled(&engine.Settlement{Receipt: c.own("_receipt"), Door: doorname.Koala}, c.server.gate.Engine.Renew)
+}
+
+// replySettled carries out an operation on a receipt and replies.
+func (c *call) replySettled(s *engine.Settlement, do func(context.Context, *engine.Settlement) (engine.Settled, error)) {
+	if !engine.ValidReceipt(s.Receipt) {
+		c.fail(http.StatusBadRequest, "_receipt must be the Receipt of a reply")
+		return
+	}
+	got, err := do(c.http.Context(), s)
+	switch {
+	case err != nil:
+		c.server.logger.Warn("a receipt was not settled", "door", doorname.Koala, "error", err)
+		c.fail(http.StatusServiceUnavailable, "no store answered; repeat the call")
+	case !got.Known:
+		c.reply(http.StatusOK, unknownReceipt)
+	default:
+		c.reply(http.StatusOK, done)
+	}
 }

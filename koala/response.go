@@ -14,10 +14,11 @@ import (
 // The constant replies are byte for byte those of Koala, because some of its clients
 // compare text.
 var (
-	done        = []byte(`{"err_no":0, "err_msg":"OK"}`)
-	unknownRule = []byte(`{"err_no":-2, "err_msg":"unknown rule_no!"}`)
-	alive       = []byte(`{"errno": 0, "errmsg": "OK!"}`)
-	redisError  = []byte(`{"errno": -1, "errmsg": "redis-error!"}`)
+	done           = []byte(`{"err_no":0, "err_msg":"OK"}`)
+	unknownReceipt = []byte(`{"err_no":-3, "err_msg":"unknown receipt: settled before, or expired"}`)
+	unknownRule    = []byte(`{"err_no":-2, "err_msg":"unknown rule_no!"}`)
+	alive          = []byte(`{"errno": 0, "errmsg": "OK!"}`)
+	redisError     = []byte(`{"errno": -1, "errmsg": "redis-error!"}`)
 )
 
 // The header values of replies. All replies share them, and net/http does not modify
@@ -47,6 +48,15 @@ func appendWait(entry []byte, wait time.Duration) []byte {
 	}
 	entry = append(entry[:len(entry)-1], `,"Wait_ms":`...)
 	return append(strconv.AppendInt(entry, wait.Milliseconds(), 10), '}')
+}
+
+// appendReceipt adds the receipt of the call to an entry.
+func appendReceipt(entry []byte, receipt string) []byte {
+	if receipt == "" {
+		return entry
+	}
+	entry = append(entry[:len(entry)-1], `,"Receipt":"`...)
+	return append(append(entry, receipt...), `"}`...)
 }
 
 // entriesOf returns the list of the entries of all rules that would refuse, or of the

@@ -104,6 +104,8 @@ func New(o Options) http.Handler {
 			"rule/feedback":        {answer: (*call).feedback, writes: true},
 			"rule/value":           {answer: (*call).value},
 			"rule/reset":           {answer: (*call).reset, writes: true},
+			"rule/settle":          {answer: (*call).settle, writes: true},
+			"rule/renew":           {answer: (*call).renew, writes: true},
 			"multi/browse":         {answer: (*call).multiBrowse},
 			"monitor/alive":        {answer: (*call).alive, probe: true},
 			"admin/allrules":       {answer: (*call).allRules},

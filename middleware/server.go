@@ -9,6 +9,11 @@
 //	http.ListenAndServe("127.0.0.1:8000", limit(mux))
 //
 // A request that cannot be decided does not reach the handlers.
+//
+// Rules with settle=SECONDS, hold rules and rules with conditions on the response learn how
+// a request ended: the middleware settles the receipt of the request when its handler
+// ends, also by a panic, and that of a hijacked connection when it is closed. Rules see
+// the status as response.status; SetHits and SetResponse state more.
 package middleware
 
 import (
@@ -120,21 +125,26 @@ func New(o Options) func(http.Handler) http.Handler {
 			next = http.NotFoundHandler()
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if s.admit(w, r) {
+			receipt, admitted := s.admit(w, r)
+			switch {
+			case !admitted:
+			case receipt != "":
+				s.serve(w, r, next, receipt)
+			default:
 				next.ServeHTTP(w, r)
 			}
 		})
 	}
 }
 
-// admit reports whether a request may go to its handler. Otherwise it responds
-// itself.
-func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
+// admit reports whether a request may go to its handler, and returns its receipt, "" for
+// none. Otherwise it responds itself.
+func (s *server) admit(w http.ResponseWriter, r *http.Request) (receipt string, admitted bool) {
 	q := s.questions.Get()
 	defer s.release(q)
 	d, err := s.decide(r, q)
 	if err == nil {
-		return s.apply(w, r, d)
+		return d.Receipt, s.apply(w, r, d)
 	}
 	fault := door.FaultOf(err)
 	// A client that disconnected reads no response and is not an error. But if a
@@ -145,7 +155,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	fault.RequestID = q.RequestID()
 	refuse(w, r, fault.Refusal())
-	return false
+	return "", false
 }
 
 // decide passes a request to the engine. The decision is valid until q is

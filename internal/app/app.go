@@ -40,6 +40,9 @@ type Options struct {
 	// MaxIdentities is the maximum number of identities with their own counters in
 	// process; 0 for the default of the store.
 	MaxIdentities int
+	// MaxReceipts is the maximum number of receipts that are kept in process; 0 for the
+	// default of the store.
+	MaxReceipts int
 	// RescueShare is the share of each limit that this process admits while
 	// Redis is unavailable, above 0 and up to 1; 0 means 1.
 	RescueShare float64
@@ -77,6 +80,9 @@ type Hooks struct {
 	Matches func(*rules.Set, []rules.Match, *engine.Answer)
 	// Decision is called after each decision; see engine.Observe.
 	Decision func(*engine.Call, *engine.Decision, error)
+	// Settled is called after each settlement, and Renewed after each renewal; see
+	// engine.ObserveSettlements.
+	Settled, Renewed func(*engine.Settlement, engine.Settled, error)
 	// Evaluated is called with the time that the counters took for a decision.
 	Evaluated func(time.Duration)
 	// Degraded is called when Redis becomes unavailable (true) or available.
@@ -151,7 +157,8 @@ func Open(o Options) (*App, error) {
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
 		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules),
-		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits))
+		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits),
+		engine.ObserveSettlements(o.Hooks.Settled, o.Hooks.Renewed))
 	return a, nil
 }
 

@@ -31,7 +31,7 @@ type counters struct {
 func openCounters(o *Options) (*counters, error) {
 	c := &counters{evaluated: o.Hooks.Evaluated}
 	full := &loglimit.Warner{Logger: o.Logger}
-	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, OnFull: func() {
+	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, OnFull: func() {
 		full.Warn("the in-process store is full; additional identities share counters, and one may be refused because of another; raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
 	}})
 	c.store = c.memory
@@ -176,6 +176,36 @@ func (c *counters) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) 
 	}
 	return nil
 }
+
+// Settle settles a receipt in the store that keeps it.
+func (c *counters) Settle(ctx context.Context, s *store.Settlement) (store.Settled, error) {
+	if to := c.keeper(s.Receipt); to != nil {
+		return to.Settle(ctx, s)
+	}
+	return store.Settled{}, nil
+}
+
+// Renew renews a receipt in the store that keeps it.
+func (c *counters) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
+	if to := c.keeper(r.Receipt); to != nil {
+		return to.Renew(ctx, r)
+	}
+	return store.Settled{}, nil
+}
+
+// keeper returns the store that keeps a receipt, nil if none does. Those of calls that
+// were decided in process while Redis was unavailable stay in process.
+func (c *counters) keeper(receipt string) store.Settler {
+	if store.ValidReceipt(receipt) && receipt[0] == store.KeptInProcess {
+		return c.memory
+	}
+	to, _ := c.store.(store.Settler)
+	return to
+}
+
+// Receipts returns the number of receipts that are kept in process, and of those that
+// expired before they were settled.
+func (a *App) Receipts() (open int, expired uint64) { return a.counters.memory.Receipts() }
 
 // Degraded reports whether the counters are in process because Redis is
 // unavailable.
