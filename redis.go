@@ -92,7 +92,7 @@ func (o *Options) redis() *redis.Options {
 		URL: o.Redis, Prefix: o.RedisPrefix,
 		Username: r.Username, Password: r.Password,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
-		TLS:      redisconn.TLSFiles(r.TLS),
+		TLS:      redisconn.TLSFiles{CA: r.TLS.CA, Cert: r.TLS.Cert, Key: r.TLS.Key, ServerName: r.TLS.ServerName},
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
 		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
 		OnDamage: r.OnDamage, OnLag: r.OnLag, OnRoundTrip: r.OnRoundTrip, OnScript: r.OnScript, Linger: r.Linger,

@@ -143,6 +143,13 @@ func (s *Server) SetServing(isServing bool) {
 	}
 }
 
+// Announce reports a further name as SERVING in the health service, until a drain. It
+// must be called before Serve.
+func (s *Server) Announce(service string) {
+	s.services = append(s.services, service)
+	s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)
+}
+
 // RegisterWire registers a service that works on messages in wire form, like
 // RegisterService. Only this server's codec supports such services.
 func (s *Server) RegisterWire(service *wire.Service) {

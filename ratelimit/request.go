@@ -28,6 +28,7 @@ type call struct {
 	metadata   envoyapi.Metadata
 	single     engine.Decision // about one descriptor
 	reply      []byte          // in wire form
+	allowed    bool            // by the decision
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.
@@ -173,6 +174,6 @@ func (c *call) reset() {
 		*c = call{}
 		return
 	}
-	c.server, c.metadata, c.operations = nil, envoyapi.Metadata{}, 0
+	c.server, c.metadata, c.operations, c.allowed = nil, envoyapi.Metadata{}, 0, false
 	c.message.reset()
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/wire"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // Options configure the door. Only Engine is required.
@@ -85,10 +86,10 @@ func New(o Options) *Server {
 
 // Register registers the door on a front, which is an envoy.Server.
 func (s *Server) Register(front wire.Front) {
-	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, s.begin))
+	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, func() wire.Call { return s.begin() }))
 }
 
-func (s *Server) begin() wire.Call {
+func (s *Server) begin() *call {
 	c := s.calls.Get()
 	c.server = s
 	s.gate.Arrive(&c.question)
@@ -121,6 +122,7 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	if d.Unavailable {
 		return nil, unavailable(d)
 	}
+	c.allowed = d.Verdict == rules.Allow
 	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil
 }

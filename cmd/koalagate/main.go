@@ -7,5 +7,8 @@ import "os"
 
 func main() {
 	p := program{args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	if isRateLimit(os.Args[0]) {
+		p.args = []string{rateLimitName}
+	}
 	os.Exit(p.run())
 }

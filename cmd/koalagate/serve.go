@@ -52,13 +52,8 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	s, err := service.Open(ctx, service.Options{Config: loaded, Log: p.stderr, Version: thisBuild().page(), Environ: p.environ})
-	var faulty *app.RulesError
-	switch {
-	case errors.As(err, &faulty):
-		findings.WriteText(p.stderr, faulty.Findings)
-		return failed("the rules have errors; fix them and start again")
-	case err != nil:
-		return failure{err}
+	if err != nil {
+		return p.rulesFailure(err)
 	}
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(stop)
@@ -66,4 +61,15 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 		return failure{err}
 	}
 	return nil
+}
+
+// rulesFailure returns the failure of a service that did not open, and prints the
+// findings if rules are the reason.
+func (p *program) rulesFailure(err error) error {
+	var faulty *app.RulesError
+	if errors.As(err, &faulty) {
+		findings.WriteText(p.stderr, faulty.Findings)
+		return failed("the rules have errors; fix them and start again")
+	}
+	return failure{err}
 }

@@ -24,6 +24,8 @@ type Files struct {
 	// ClientCA holds the authorities that must have signed the certificates of
 	// callers. "" requires no certificate of callers.
 	ClientCA string
+	// ClientName is a DNS name that the certificates of callers must have; "" for any.
+	ClientName string
 }
 
 // Certificates are the certificates and keys of Files. The files are read at
@@ -158,6 +160,9 @@ func (f *Files) config(c *content) (*tls.Config, error) {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(c.clientCA) {
 			return nil, fmt.Errorf("authorities of callers: %s contains no certificate in PEM", f.ClientCA)
+		}
+		if f.ClientName != "" {
+			config.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(f.ClientName) }
 		}
 	}
 	return config, nil

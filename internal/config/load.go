@@ -14,12 +14,23 @@ import (
 
 // Input contains the sources of a configuration, lowest precedence first.
 type Input struct {
+	// Base replaces defaults, by key.
+	Base map[string]Based
 	// File is the path of a YAML file; "" for none.
 	File string
 	// Environ is the environment, each entry as NAME=value.
 	Environ []string
 	// Flags are the flags on the command line, by their keys.
 	Flags map[string]any
+}
+
+// Based is a value of Input.Base.
+type Based struct {
+	Value  any
+	Source string
+	// IsSet reports that the value was chosen, so that another source must not contain
+	// another one.
+	IsSet bool
 }
 
 // Loaded is a configuration with the source of each value.
@@ -49,7 +60,7 @@ func Load(in Input) (*Loaded, error) {
 		l.Sources[key] = "default"
 	}
 	merged := koanf.New(".")
-	for _, layer := range []layer{file, environ, readFlags(in.Flags)} {
+	for _, layer := range []layer{readBase(in.Base), file, environ, readFlags(in.Flags)} {
 		if err := merged.Load(confmap.Provider(layer.values, ""), nil); err != nil {
 			return nil, fmt.Errorf("merging the configuration: %w", err)
 		}
@@ -57,13 +68,35 @@ func Load(in Input) (*Loaded, error) {
 			l.Sources[key] = source
 		}
 	}
-	if err := l.decode(merged); err != nil {
+	if err := errors.Join(l.rejectContradictions(in.Base, merged), l.decode(merged)); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(l.readSecrets(), l.validate()); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+func readBase(base map[string]Based) layer {
+	l := layer{values: make(map[string]any), sources: make(map[string]string)}
+	for key, b := range base {
+		l.values[key], l.sources[key] = b.Value, b.Source
+	}
+	return l
+}
+
+// rejectContradictions returns an error that names each value of base that was chosen,
+// and that another source contradicts.
+func (l *Loaded) rejectContradictions(base map[string]Based, merged *koanf.Koanf) error {
+	var problems []error
+	for _, key := range Keys() {
+		b, exists := base[key]
+		if !exists || !b.IsSet || l.Sources[key] == b.Source || fmt.Sprint(merged.Get(key)) == fmt.Sprint(b.Value) {
+			continue
+		}
+		problems = append(problems, fmt.Errorf("%s: %s and %s contain different values; remove one of them", key, b.Source, l.Sources[key]))
+	}
+	return errors.Join(problems...)
 }
 
 func readFlags(flags map[string]any) layer {

@@ -15,6 +15,8 @@ type Files struct {
 	// Paths are rule files, and folders in which every *.conf is a rule file,
 	// in order of name.
 	Paths []string
+	// Own are rules of the program itself, which precede those of the files.
+	Own []rules.Source
 	// Stdin is read for the path "-", so that a command can read from a pipe. If
 	// it is nil, "-" is a file name.
 	Stdin io.Reader
@@ -49,7 +51,7 @@ func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(ni
 
 // sources reads all rule files.
 func (f Files) sources(r *reader) ([]rules.Source, error) {
-	var sources []rules.Source
+	sources := append([]rules.Source(nil), f.Own...)
 	var problems []error
 	seen := make(map[string]bool)
 	for _, path := range f.Paths {
@@ -82,7 +84,7 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 			sources = append(sources, source)
 		}
 	}
-	if len(f.Paths) == 0 {
+	if len(f.Paths) == 0 && len(f.Own) == 0 {
 		problems = append(problems, errors.New("no rule files"))
 	}
 	return sources, errors.Join(problems...)

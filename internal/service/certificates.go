@@ -15,13 +15,17 @@ type addressCertificates struct{ grpc, http, admin *certificates.Certificates }
 
 // loadCertificates loads the certificates of all addresses. Its error names the
 // setting of the address.
-func loadCertificates(c *config.Config, logger *slog.Logger) (loaded addressCertificates, err error) {
+func loadCertificates(c *config.Config, imported *Imported, logger *slog.Logger) (loaded addressCertificates, err error) {
+	clientName := ""
+	if imported != nil {
+		clientName = imported.ClientName
+	}
 	for _, one := range []struct {
 		key    string
 		files  certificates.Files
 		target **certificates.Certificates
 	}{
-		{"grpc_addr", certificates.Files{Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, ClientCA: c.GRPCTLSClientCA}, &loaded.grpc},
+		{"grpc_addr", certificates.Files{Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, ClientCA: c.GRPCTLSClientCA, ClientName: clientName}, &loaded.grpc},
 		{"http_addr", certificates.Files{Cert: c.HTTPTLSCert, Key: c.HTTPTLSKey, ClientCA: c.HTTPTLSClientCA}, &loaded.http},
 		{"admin_addr", certificates.Files{Cert: c.AdminTLSCert, Key: c.AdminTLSKey, ClientCA: c.AdminTLSClientCA}, &loaded.admin},
 	} {

@@ -18,14 +18,15 @@ import (
 // listeners are the listeners of the three addresses.
 type listeners struct{ grpc, http, admin net.Listener }
 
-// listenAll opens all addresses, or none and returns an error.
-func listenAll(ctx context.Context, c *config.Config) (*listeners, error) {
+// listenAll opens all addresses, or none and returns an error. If shared is true, other
+// processes may listen at the same ports.
+func listenAll(ctx context.Context, c *config.Config, shared bool) (*listeners, error) {
 	l := &listeners{}
 	for _, one := range []struct {
 		key, address string
 		listener     *net.Listener
 	}{{"grpc_addr", c.GRPCAddr, &l.grpc}, {"http_addr", c.HTTPAddr, &l.http}, {"admin_addr", c.AdminAddr, &l.admin}} {
-		opened, err := listen(ctx, one.address)
+		opened, err := listen(ctx, one.address, shared)
 		*one.listener = opened
 		if err == nil {
 			err = permit(opened, c.UnixSocketMode)
@@ -60,13 +61,18 @@ func (l *listeners) close() {
 	}
 }
 
-// listen opens host:port, or unix:/path.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+// listen opens host:port, whose port other processes may share if shared is true, or
+// unix:/path.
+func listen(ctx context.Context, address string, shared bool) (net.Listener, error) {
 	var open net.ListenConfig
+	if shared {
+		open.Control = sharePort
+	}
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !isUnix {
 		return open.Listen(ctx, "tcp", address)
 	}
+	open.Control = nil // sockets in the file system have no port
 	l, err := open.Listen(ctx, "unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(ctx, path) {
 		if err := os.Remove(path); err != nil {

@@ -22,7 +22,7 @@ func TestListenErrorsNameTheRemedy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := config.Default()
 			c.GRPCAddr, c.HTTPAddr = "127.0.0.1:0", test.address
-			l, err := listenAll(t.Context(), &c)
+			l, err := listenAll(t.Context(), &c, false)
 			if err == nil {
 				l.close()
 				t.Fatal("no error")

@@ -30,12 +30,13 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 		"store", s.app.StoreKind(), "redis", s.config.Redis.String(), "generation", s.app.Rules().Generation, "version", s.version.Version)
 
 	var parts sync.WaitGroup
-	ended := make(chan error, 4) // buffered for all parts, so that none blocks
+	ended := make(chan error, 6) // buffered for all parts, so that none blocks
 	start := func(part func() error) { parts.Go(func() { ended <- part() }) }
 	start(func() error { return s.front.Serve(s.listeners.grpc) })
 	start(func() error { return serveHTTP(s.web, s.listeners.http) })
 	start(func() error { return serveHTTP(s.admin, s.listeners.admin) })
 	start(func() error { s.app.Watch(running); return nil })
+	s.startImported(running, start)
 	s.notify(systemd.Ready)
 
 	fault := s.wait(stop, hangup, ended)
@@ -131,6 +132,7 @@ func (s *Service) drain(ctx context.Context) {
 		s.shut(ctx, s.web, "HTTP calls were cut off")
 	})
 	doors.Wait()
+	s.endImported()
 	// Last, so that the drain is visible until now. Profiles in progress may be
 	// lost.
 	if err := s.admin.Close(); err != nil {

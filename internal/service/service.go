@@ -37,6 +37,8 @@ type Options struct {
 	// Environ is the environment of the process. If it has GOGC or GOMEMLIMIT,
 	// the garbage collector is left alone. NOTIFY_SOCKET names systemd's socket.
 	Environ []string
+	// Imported makes the service answer as envoyproxy/ratelimit; nil for none.
+	Imported *Imported
 }
 
 // Service is an open service: its addresses accept connections, which Run serves.
@@ -59,6 +61,10 @@ type Service struct {
 	decisions *decisionLog
 	refusals  *refusalLog // nil unless the settings ask for it
 	closers   []func()    // called in reverse order
+
+	imported           *Imported // nil for none
+	prometheus         *http.Server
+	prometheusListener net.Listener
 }
 
 // Open reads the rules, opens the counters and the logs, and listens at the
@@ -66,9 +72,9 @@ type Service struct {
 // setting and its source. The caller must call Run, or Close if it does not.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	c := &o.Config.Config
-	s := &Service{config: c, version: o.Version, environ: o.Environ}
+	s := &Service{config: c, version: o.Version, environ: o.Environ, imported: o.Imported}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
-	s.logger = newLogger(o.Log, c, s.metrics)
+	s.logger = newLogger(o.Log, c, s.metrics, o.Imported != nil)
 	mask := trace.NewMask(c.DecisionLogParams)
 	s.decisions = &decisionLog{logger: s.logger, mask: mask}
 	if c.LogRefusals {
@@ -100,14 +106,17 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	if err := s.openTraces(ctx, o.Environ); err != nil {
 		return err
 	}
-	secured, err := loadCertificates(c, s.logger)
+	secured, err := loadCertificates(c, s.imported, s.logger)
 	if err != nil {
 		return err
 	}
-	if s.listeners, err = listenAll(ctx, c); err != nil {
+	if s.listeners, err = listenAll(ctx, c, s.imported != nil); err != nil {
 		return err
 	}
 	s.onClose(s.listeners.close)
+	if err := s.listenPrometheus(ctx); err != nil {
+		return err
+	}
 	s.limitListeners()
 	s.watchConnections(secured)
 	s.listeners.http = secure(watchingListener{s.listeners.http, s.bounds.exceeded}, secured.http)
@@ -126,7 +135,7 @@ func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
 	counts := newRuleCounts(m, c.NearLimitRatio)
 	o := app.Options{
-		Files: ruleFiles(c), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
+		Files: s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
@@ -145,6 +154,7 @@ func (s *Service) openApp() error {
 	}
 	if c.Redis != "" {
 		redis := redisOptions(c)
+		redis.TLS.AnyName = s.imported != nil && s.imported.AnyRedisName
 		m.WatchTrips(redisstore.TripFaults)
 		o.Redis, o.Hooks.RoundTrip, o.Hooks.Script = &redis, m.RoundTrip, m.Script
 		redisconn.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
@@ -230,10 +240,15 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 	extauthz.New(extauthz.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), Watch: s.watch, Logger: s.logger,
 	}).Register(front)
-	ratelimit.New(ratelimit.Options{
+	limits := ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
 		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
-	}).Register(front)
+	})
+	if s.imported != nil {
+		s.importedDoor(front, limits)
+		return front
+	}
+	limits.Register(front)
 	return front
 }
 
@@ -247,7 +262,7 @@ func waitLimit(ctx context.Context) engine.WaitLimit {
 
 // adminPages returns the handler of the admin address.
 func (s *Service) adminPages() http.Handler {
-	return admin.New(admin.Options{
+	pages := admin.New(admin.Options{
 		Status: func() admin.Status {
 			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
 		},
@@ -255,6 +270,10 @@ func (s *Service) adminPages() http.Handler {
 		Hosts: s.config.AdminHosts, Token: s.config.AdminToken.Reveal(), Exposed: !isLocal(s.listeners.admin),
 		Refused: refusedPeers(s.metrics, metrics.Admin, "host", "token"),
 	})
+	if s.imported != nil {
+		return s.imported.Pages.Debug(pages)
+	}
+	return pages
 }
 
 // status returns the contents of /readyz.

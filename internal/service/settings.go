@@ -17,11 +17,15 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// newLogger returns a logger with the configured format, level and number of lines.
-func newLogger(w io.Writer, c *config.Config, m *metrics.Metrics) *slog.Logger {
+// newLogger returns a logger with the configured format, level and number of lines. With
+// imported limits, the keys of JSON are those of envoyproxy/ratelimit.
+func newLogger(w io.Writer, c *config.Config, m *metrics.Metrics, isImported bool) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // package config has checked it
 	o := &slog.HandlerOptions{Level: level}
+	if isImported && c.LogFormat == "json" {
+		o.ReplaceAttr = renameKeys
+	}
 	var h slog.Handler = slog.NewJSONHandler(w, o)
 	if c.LogFormat == "text" {
 		h = slog.NewTextHandler(w, o)
@@ -31,6 +35,24 @@ func newLogger(w io.Writer, c *config.Config, m *metrics.Metrics) *slog.Logger {
 		h = loglimit.NewHandler(h, c.LogMaxLines, func() { m.Bounded(boundLogLines) })
 	}
 	return slog.New(h)
+}
+
+// NewLogger returns the logger of a service with imported limits, for what precedes Open.
+func NewLogger(w io.Writer, c *config.Config) *slog.Logger {
+	return newLogger(w, c, metrics.New(metrics.Build{}), true)
+}
+
+// renameKeys gives the time and the message the keys of envoyproxy/ratelimit.
+func renameKeys(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 {
+		switch a.Key {
+		case slog.TimeKey:
+			a.Key = "@timestamp"
+		case slog.MessageKey:
+			a.Key = "@message"
+		}
+	}
+	return a
 }
 
 // storeOf returns the word for the configured store: redis or memory.

@@ -38,6 +38,9 @@ const gatewayPaths = "/v1/"
 // httpDoors returns the handler of the HTTP address. It does not use http.ServeMux,
 // which would redirect some of the paths that gateways send.
 func (s *Service) httpDoors() http.Handler {
+	if s.imported != nil && len(s.config.Rules) == 0 {
+		return s.imported.Pages.HTTP(http.NotFoundHandler())
+	}
 	c, e := s.config, s.app.Engine()
 	refused := refusedPeers(s.metrics, metrics.HTTP, "untrusted", "unknown_path", "token", "host", "web_page")
 	gateways := nginx.New(nginx.Options{
@@ -50,13 +53,17 @@ func (s *Service) httpDoors() http.Handler {
 		Token: c.KoalaToken.Reveal(), Hosts: c.KoalaHosts, RedisAway: s.app.Degraded,
 		Watch: s.watch, Refused: refused, Logger: s.logger,
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	doors := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, gatewayPaths) {
 			gateways.ServeHTTP(w, r)
 			return
 		}
 		api.ServeHTTP(w, r)
 	})
+	if s.imported != nil {
+		return s.imported.Pages.HTTP(doors)
+	}
+	return doors
 }
 
 // closing makes callers close their connections once isDraining is set. If this end

@@ -91,7 +91,7 @@ func TestListenReportsLocalAddresses(t *testing.T) {
 		"unix:" + filepath.Join(t.TempDir(), "s"): true,
 		"0.0.0.0:0": false, ":0": false,
 	} {
-		l, err := listen(t.Context(), address)
+		l, err := listen(t.Context(), address, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestSocketsHaveTheConfiguredPermissions(t *testing.T) {
 	c := config.Default()
 	c.GRPCAddr, c.HTTPAddr, c.AdminAddr = "unix:"+filepath.Join(dir, "g"), "unix:"+filepath.Join(dir, "h"), "unix:"+filepath.Join(dir, "a")
 	c.UnixSocketMode = "0620"
-	l, err := listenAll(t.Context(), &c)
+	l, err := listenAll(t.Context(), &c, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,11 +127,11 @@ func TestSocketsHaveTheConfiguredPermissions(t *testing.T) {
 
 func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	first, err := listen(t.Context(), "unix:"+path)
+	first, err := listen(t.Context(), "unix:"+path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := listen(t.Context(), "unix:"+path); err == nil {
+	if l, err := listen(t.Context(), "unix:"+path, false); err == nil {
 		l.Close()
 		t.Fatal("took the socket of a live process")
 	}
@@ -139,7 +139,7 @@ func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := listen(t.Context(), "unix:"+path)
+	again, err := listen(t.Context(), "unix:"+path, false)
 	if err != nil {
 		t.Fatalf("did not take the socket of a killed process: %v", err)
 	}

@@ -1,0 +1,140 @@
+package dropin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxBody is the largest body of a request to /json, in bytes.
+const maxBody = 1 << 20
+
+// Pages are the pages of envoyproxy/ratelimit at its HTTP and debug addresses.
+type Pages struct {
+	Keeper *Keeper
+	// Decide answers a RateLimitRequest in wire form; see ratelimit.Limits.
+	Decide func(ctx context.Context, request []byte) ([]byte, error)
+	// Statistics writes the page /stats.
+	Statistics func(io.Writer) error
+	// Draining reports whether the service ends.
+	Draining func() bool
+	// HealthyWithOne makes the service unhealthy while no domain is loaded.
+	HealthyWithOne bool
+	// Profiles leaves the pages under /debug/pprof/ to next.
+	Profiles bool
+}
+
+// HTTP returns the handler of the HTTP address, which leaves unknown paths to next.
+func (p *Pages) HTTP(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthcheck":
+			p.health(w)
+		case "/json":
+			p.json(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// health reports whether the service can be called.
+func (p *Pages) health(w http.ResponseWriter) {
+	set := p.Keeper.Current()
+	if p.Draining() || p.HealthyWithOne && (set == nil || set.Domains() == 0) {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	_, _ = io.WriteString(w, "OK") // an error means that the caller has left
+}
+
+// json answers a RateLimitRequest in JSON.
+func (p *Pages) json(w http.ResponseWriter, r *http.Request) {
+	refuse := func() { http.Error(w, "Bad Request", http.StatusBadRequest) }
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		refuse()
+		return
+	}
+	in, out := new(rlsv3.RateLimitRequest), new(rlsv3.RateLimitResponse)
+	if err := protojson.Unmarshal(body, in); err != nil {
+		refuse()
+		return
+	}
+	request, err := proto.Marshal(in)
+	if err != nil {
+		refuse()
+		return
+	}
+	reply, err := p.Decide(r.Context(), request)
+	if err == nil {
+		err = proto.Unmarshal(reply, out)
+	}
+	if err != nil {
+		refuse()
+		return
+	}
+	text, err := protojson.Marshal(out)
+	if err != nil {
+		refuse()
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if out.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(text)
+}
+
+// index lists the pages of the debug address.
+const index = "/debug/pprof/: profiles, if KOALAGATE_RATELIMIT_PROFILES allows them\n" +
+	"/rlconfig: the current limits\n" +
+	"/stats: the statistics\n" +
+	"/metrics, /readyz, /version, /modes: the pages of koalagate, with admin_token\n"
+
+// Debug returns the handler of the debug address, which leaves other paths to next.
+func (p *Pages) Debug(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case path == "/rlconfig":
+			p.limits(w)
+		case path == "/stats":
+			_ = p.Statistics(w)
+		case path == "/":
+			_, _ = io.WriteString(w, index)
+		case strings.HasPrefix(path, "/debug/") && !p.Profiles:
+			http.NotFound(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// limits writes a line for each limit.
+func (p *Pages) limits(w io.Writer) {
+	set := p.Keeper.Current()
+	if set == nil {
+		return
+	}
+	for _, l := range set.Limits() {
+		if _, err := io.WriteString(w, l.String()+"\n"); err != nil {
+			return // the caller has left
+		}
+	}
+}
+
+// At returns a handler that serves h at one path.
+func At(path string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

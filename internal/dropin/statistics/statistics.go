@@ -1,0 +1,146 @@
+// Package statistics counts under the names of envoyproxy/ratelimit, and exports the
+// counts as text for /stats, to statsd and to Prometheus.
+//
+// statistics.go counts; names.go spells the names; export.go writes text and statsd;
+// prometheus.go and mapper.go turn the names into metrics with labels.
+package statistics
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/envoylimits"
+)
+
+// MaxPaths is the largest number of limits that are counted each for itself. Clients can
+// choose names, if a configuration has detailed_metric or value_to_metric; further ones
+// are counted under the limit's own path.
+const MaxPaths = 100_000
+
+// Statistics are the counts since the start. They implement ratelimit.Statistics and
+// dropin.Loads. Use New; they are safe for concurrent use.
+type Statistics struct {
+	nearRatio float32
+	paths     sync.Map // path → *limit
+	size      atomic.Int64
+	unknown   sync.Map // domain → *atomic.Uint64
+	unknowns  atomic.Int64
+
+	calls                      atomic.Uint64
+	storeErrors, requestErrors atomic.Uint64
+	overruled                  atomic.Uint64
+	loads, loadErrors          atomic.Uint64
+	tookSum                    atomic.Uint64 // in µs
+	took                       [len(bounds) + 1]atomic.Uint64
+}
+
+// limit are the counts of one limit.
+type limit struct {
+	total, over, near, within, shadow, negative atomic.Uint64
+}
+
+// New returns counts that are all 0. A hit is near the limit if the count after it exceeds
+// nearRatio of the limit.
+func New(nearRatio float64) *Statistics { return &Statistics{nearRatio: float32(nearRatio)} }
+
+// bounds are the upper bounds of the histogram of response times, in seconds.
+var bounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+
+// Called counts a call.
+func (s *Statistics) Called(took time.Duration) {
+	s.calls.Add(1)
+	s.tookSum.Add(uint64(max(took, 0).Microseconds()))
+	i := 0
+	for i < len(bounds) && took.Seconds() > bounds[i] {
+		i++
+	}
+	s.took[i].Add(1)
+}
+
+// UnknownDomain counts a descriptor of a domain without limits.
+func (s *Statistics) UnknownDomain(domain string) {
+	const most = 1000 // clients choose no domains, but a mistaken gateway may
+	v, exists := s.unknown.Load(domain)
+	if !exists {
+		if s.unknowns.Add(1) > most {
+			s.unknowns.Add(-1)
+			return
+		}
+		v, _ = s.unknown.LoadOrStore(domain, new(atomic.Uint64))
+	}
+	v.(*atomic.Uint64).Add(1)
+}
+
+// of returns the counts of a path, or of the limit's own path if there are too many.
+func (s *Statistics) of(path, own string) *limit {
+	if l, exists := s.paths.Load(path); exists {
+		return l.(*limit)
+	}
+	if path != own && s.size.Load() >= MaxPaths {
+		return s.of(own, own)
+	}
+	l, exists := s.paths.LoadOrStore(path, new(limit))
+	if !exists {
+		s.size.Add(1)
+	}
+	return l.(*limit)
+}
+
+// Counted counts the hits of a descriptor: those above the limit, those near it, and all
+// of them as within the limit if the limit holds after them.
+func (s *Statistics) Counted(path string, l *envoylimits.Limit, hits, before, after uint64) {
+	c := s.of(path, l.Path)
+	c.total.Add(hits)
+	most := uint64(l.Requests)
+	near := uint64(math.Floor(float64(float32(most) * s.nearRatio)))
+	if after <= most {
+		c.within.Add(hits)
+		c.near.Add(beyond(near, hits, before, after))
+		return
+	}
+	over := beyond(most, hits, before, after)
+	c.over.Add(over)
+	if before < most {
+		c.near.Add(most - max(near, before))
+	}
+	if l.Shadow {
+		c.shadow.Add(over)
+	}
+}
+
+// beyond returns the number of hits that are above a threshold.
+func beyond(threshold, hits, before, after uint64) uint64 {
+	switch {
+	case after <= threshold:
+		return 0
+	case before >= threshold:
+		return hits
+	}
+	return after - threshold
+}
+
+// Subtracted counts hits that a descriptor gave back.
+func (s *Statistics) Subtracted(path string, hits uint64) { s.of(path, path).negative.Add(hits) }
+
+// Overruled counts a refusal that SHADOW_MODE let through.
+func (s *Statistics) Overruled() { s.overruled.Add(1) }
+
+// Failed counts a call that ended with an error.
+func (s *Statistics) Failed(isStore bool) {
+	if isStore {
+		s.storeErrors.Add(1)
+	} else {
+		s.requestErrors.Add(1)
+	}
+}
+
+// Loaded counts an attempt to load limits.
+func (s *Statistics) Loaded(ok bool) {
+	if ok {
+		s.loads.Add(1)
+	} else {
+		s.loadErrors.Add(1)
+	}
+}

@@ -1,0 +1,156 @@
+package statistics_test
+
+import (
+	"bufio"
+	"context"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/envoylimits"
+)
+
+// counted returns statistics of some calls.
+func counted() *statistics.Statistics {
+	s := statistics.New(0.8)
+	ten := &envoylimits.Limit{Path: "d.route_r1.user.more", Requests: 10}
+	s.Counted("d.route_r1.user.more", ten, 7, 0, 7)
+	s.Counted("d.route_r1.user.more", ten, 5, 7, 12)
+	s.Counted("d.route_r1.user.other", ten, 1, 12, 13)
+	s.Counted("d.ip_192.0.2.1", &envoylimits.Limit{Path: "d.ip_192.0.2.1", Requests: 1, Shadow: true}, 2, 0, 2)
+	s.UnknownDomain("nobody")
+	s.Failed(true)
+	s.Loaded(true)
+	s.Called(20 * time.Millisecond)
+	return s
+}
+
+func TestHitsAreDividedByTheLimit(t *testing.T) {
+	var b strings.Builder
+	if err := counted().WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"ratelimit.service.rate_limit.d.route_r1.user.more.total_hits: 12", "ratelimit.service.rate_limit.d.route_r1.user.more.within_limit: 7",
+		"ratelimit.service.rate_limit.d.route_r1.user.more.over_limit: 2", "ratelimit.service.rate_limit.d.route_r1.user.more.near_limit: 2",
+		"ratelimit.service.rate_limit.d.ip_192_0_2_1.shadow_mode: 1", "ratelimit.service.rate_limit.nobody.domain_not_found: 1",
+		"ratelimit.service.call.should_rate_limit.redis_error: 1", "ratelimit.service.config_load_success: 1",
+	} {
+		if !strings.Contains(b.String(), line+"\n") {
+			t.Errorf("%q is missing in\n%s", line, b.String())
+		}
+	}
+}
+
+// scrape returns a page of Prometheus.
+func scrape(t *testing.T, m *statistics.Mapper) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	counted().Handler(m).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestMetricsHaveTheNamesOfEnvoyGateway(t *testing.T) {
+	m, err := statistics.LoadMapper("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := scrape(t, m)
+	for _, line := range []string{
+		`ratelimit_service_rate_limit_total_hits{domain="d",key1="route_r1",key2="user"} 13`,
+		`ratelimit_service_rate_limit_over_limit{domain="d",key1="route_r1",key2="user"} 3`,
+		`ratelimit_service_rate_limit_shadow_mode{domain="d",key1="ip_192_0_2_1",key2=""} 1`,
+		`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 1`,
+		`ratelimit_service_should_rate_limit_error{err_type="redis_error"} 1`,
+		`ratelimit_service_config_load_success 1`,
+		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.025"} 1`,
+		`ratelimit_service_response_time_seconds_sum{grpc_method="ShouldRateLimit"} 0.02`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("%q is missing in\n%s", line, page)
+		}
+	}
+}
+
+func TestMapperFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mapper.yaml")
+	text := `mappings:
+  - match: "ratelimit.service.rate_limit.*.*.*.*.total_hits"
+    name: "hits"
+    timer_type: histogram
+    labels: { deep: "$4", domain: "${1}" }
+  - match: "ratelimit\\.service\\.(config_load_.*)"
+    match_type: regex
+    match_metric_type: counter
+    name: "own_$1"
+  - match: "."
+    match_type: regex
+    action: drop
+  - match: "ratelimit_server.*.response_time"
+    name: "took"
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := statistics.LoadMapper(file, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := scrape(t, m)
+	for _, line := range []string{`hits{deep="more",domain="d"} 12`, `own_config_load_success 1`, `took_sum 20`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("%q is missing in\n%s", line, page)
+		}
+	}
+	for _, faulty := range []string{"mappings: 1", `mappings: [{match: "(", match_type: regex, name: n}]`, `mappings: [{match: a}]`, `mappings: [{match: a, name: n, match_type: like}]`} {
+		if err := os.WriteFile(file, []byte(faulty), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := statistics.LoadMapper(file, false); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: got %v; want an error that names the file", faulty, err)
+		}
+	}
+}
+
+func TestStatsdReceivesDifferences(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := counted()
+	d := &statistics.Statsd{Statistics: s, Address: l.Addr().String(), Interval: 10 * time.Millisecond, Tags: map[string]string{"zone": "a"}, Logger: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	lines := bufio.NewScanner(conn)
+	const name = "ratelimit.service.rate_limit.d.route_r1.user.more.total_hits.__zone=a:"
+	await := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if got, found := strings.CutPrefix(lines.Text(), name); found {
+				if got != want {
+					t.Errorf("got %s; want %s", got, want)
+				}
+				return
+			}
+		}
+		t.Fatalf("no line, %v", lines.Err())
+	}
+	await("12|c")
+	s.Counted("d.route_r1.user.more", &envoylimits.Limit{Requests: 10}, 3, 12, 15)
+	await("3|c")
+}

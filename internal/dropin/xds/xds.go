@@ -1,0 +1,200 @@
+// Package xds receives limits from a control plane, with the state of the world variant
+// of xDS: a response always has all limits.
+//
+// The client subscribes on one stream, applies each response as a whole, and answers with
+// an ACK or a NACK (stream.go). A lost stream is opened again after a pause that grows
+// (backoff.go). The limits that were received last stay until others arrive.
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/koalagate/koalagate/internal/envoylimits"
+)
+
+// Options configure a Client. Server is required.
+type Options struct {
+	// Server is the address of the control plane, host:port.
+	Server string
+	// NodeID and NodeMetadata, as k=v,k2=v2, identify this client.
+	NodeID, NodeMetadata string
+	// Headers are sent with each stream.
+	Headers map[string]string
+	// MaxMessage is the largest size of a response in bytes; 0 for 64 MiB.
+	MaxMessage int
+	TLS        TLS
+	// ConnectRetry is the longest pause between attempts to connect.
+	ConnectRetry time.Duration
+	Backoff      Backoff
+	// Logger is slog.Default if it is nil.
+	Logger *slog.Logger
+}
+
+// TLS are the files for a connection with TLS.
+type TLS struct {
+	Enabled bool
+	// Cert and Key are the client's own certificate; "" for none. They are read for each
+	// connection.
+	Cert, Key string
+	// CA is added to the authorities of the system; "" for none.
+	CA string
+	// ServerName is the name in the server's certificate; "" for the host of the address.
+	ServerName string
+}
+
+// Backoff is the pause between two streams: Initial, and then each time Factor times as
+// long, up to Max. With Jitter it is a random part of that, from Initial.
+type Backoff struct {
+	Initial, Max time.Duration
+	Factor       float64
+	Jitter       bool
+}
+
+// Applier receives what the control plane sends.
+type Applier interface {
+	// Apply makes configurations the current limits, or returns an error that the
+	// control plane receives.
+	Apply([]*envoylimits.Config) error
+	// Reject reports a response that contains no configurations.
+	Reject(error)
+}
+
+// Client is a client of a control plane.
+type Client struct {
+	Options
+	node        *corev3.Node
+	credentials credentials.TransportCredentials
+}
+
+// defaultMessage is the largest size of a response without another setting: 100,000
+// domains fit.
+const defaultMessage = 64 << 20
+
+// New returns a client, which has not connected yet. Its error names a TLS file that
+// cannot be used.
+func New(o Options) (*Client, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxMessage <= 0 || o.MaxMessage > math.MaxInt32 {
+		o.MaxMessage = defaultMessage
+	}
+	c := &Client{Options: o, node: nodeOf(&o), credentials: insecure.NewCredentials()}
+	if o.TLS.Enabled {
+		t, err := o.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		c.credentials = credentials.NewTLS(t)
+	}
+	return c, nil
+}
+
+// nodeOf returns the node of the first request of a stream.
+func nodeOf(o *Options) *corev3.Node {
+	metadata := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	for item := range strings.SplitSeq(o.NodeMetadata, ",") {
+		if name, value, ok := strings.Cut(item, "="); ok {
+			metadata.Fields[name] = structpb.NewStringValue(value)
+		}
+	}
+	return &corev3.Node{Id: o.NodeID, Metadata: metadata}
+}
+
+// config reads the files.
+func (t *TLS) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CA != "" {
+		text, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
+			c.RootCAs = x509.NewCertPool()
+		}
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s contains no certificate; want PEM", t.CA)
+		}
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		return nil, errors.New("CONFIG_GRPC_XDS_CLIENT_TLS_CERT and CONFIG_GRPC_XDS_CLIENT_TLS_KEY require each other")
+	}
+	if t.Cert == "" {
+		return c, nil
+	}
+	read := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		return &pair, err
+	}
+	if _, err := read(); err != nil {
+		return nil, err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
+	return c, nil
+}
+
+// Run receives limits until ctx is done.
+func (c *Client) Run(ctx context.Context, to Applier) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		received, err := c.session(ctx, to)
+		if ctx.Err() != nil {
+			return
+		}
+		if received {
+			attempt = 0
+		}
+		pause := c.Backoff.pause(attempt)
+		c.Logger.Error("the control plane is lost; the limits stay", "server", c.Server, "error", err, "again_in", pause.String())
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// session connects and follows one stream. It reports whether a response arrived.
+func (c *Client) session(ctx context.Context, to Applier) (received bool, err error) {
+	conn, err := c.connect()
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	return c.follow(ctx, conn, to)
+}
+
+func (c *Client) connect() (*grpc.ClientConn, error) {
+	pauses := backoff.DefaultConfig
+	pauses.MaxDelay = max(c.ConnectRetry, pauses.BaseDelay)
+	return grpc.NewClient(c.Server,
+		grpc.WithTransportCredentials(c.credentials),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage), grpc.WaitForReady(true)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: connectTimeout}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: deadServerAfter, Timeout: pingTimeout}))
+}
+
+const (
+	connectTimeout = 10 * time.Second
+	// deadServerAfter is the silence after which the server is pinged; gRPC servers
+	// refuse more frequent pings by default.
+	deadServerAfter = 5 * time.Minute
+	pingTimeout     = 20 * time.Second
+)

@@ -1,0 +1,190 @@
+package envoylimits
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Limit is a compiled limit. It is immutable.
+type Limit struct {
+	// Path is the domain and the keys of all levels, as in domain.key_value.key: the
+	// name of the limit's statistics.
+	Path      string
+	Requests  uint32
+	Unit      Unit
+	Unlimited bool
+	Shadow    bool
+	Quota     bool
+	// Name is the name that answers show and that others replace; "" for none.
+	Name     string
+	Replaces []string
+	// Metadata is nil for none.
+	Metadata *structpb.Struct
+
+	detailed bool
+}
+
+// String returns the line of the limit on the page /rlconfig of envoyproxy/ratelimit.
+func (l *Limit) String() string {
+	return fmt.Sprintf("%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t", l.Path, l.Unit, l.Requests, l.Shadow, l.Quota)
+}
+
+// Set is a compiled configuration. The zero value has no domain. It is immutable and
+// safe for concurrent use.
+type Set struct {
+	domains map[string]*node
+	limits  []*Limit
+}
+
+// node is one descriptor of a level; its children are the next level.
+type node struct {
+	limit    *Limit
+	children map[string]*node // by key, or key_value
+	patterns []pattern        // those of the children with *, in the order of the configuration
+	source   *Descriptor      // nil for a domain
+	// shared is the part of the pattern behind the key, by which all values count
+	// together; "" if each counts for itself.
+	shared        string
+	valueToMetric bool
+}
+
+// pattern is a child whose key has a *.
+type pattern struct {
+	parts []string // between the stars
+	text  string
+	child *node
+}
+
+// Domains returns the number of domains.
+func (s *Set) Domains() int { return len(s.domains) }
+
+// Limits returns all limits in the order of the configuration. The caller must not
+// change the list.
+func (s *Set) Limits() []*Limit { return s.limits }
+
+// Compile compiles configurations, of which several may concern one domain if merge is
+// true. Its error is the first fault, in the words of envoyproxy/ratelimit.
+func Compile(configs []*Config, merge bool) (*Set, error) {
+	s := &Set{domains: make(map[string]*node, len(configs))}
+	for _, c := range configs {
+		if err := s.add(c, merge); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) add(c *Config, merge bool) error {
+	if c.Domain == "" {
+		return errors.New("config file cannot have empty domain")
+	}
+	domain, exists := s.domains[c.Domain]
+	switch {
+	case exists && !merge:
+		return fmt.Errorf("duplicate domain '%s' in config file", c.Domain)
+	case !exists:
+		domain = &node{}
+		s.domains[c.Domain] = domain
+	}
+	return s.addLevel(domain, c.Domain+".", c.Descriptors, 0)
+}
+
+// addLevel adds descriptors below a node, whose path with a dot is parent.
+func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("descriptors are nested more than %d levels deep", maxDepth)
+	}
+	if to.children == nil && len(descriptors) > 0 {
+		to.children = make(map[string]*node, len(descriptors))
+	}
+	for i := range descriptors {
+		d := &descriptors[i]
+		if d.Key == "" {
+			return errors.New("descriptor has empty key")
+		}
+		key := d.Key
+		if d.Value != "" {
+			key += "_" + d.Value
+		}
+		path := parent + key
+		if _, exists := to.children[key]; exists {
+			return fmt.Errorf("duplicate descriptor composite key '%s'", path)
+		}
+		child, err := compile(d, key, path)
+		if err != nil {
+			return err
+		}
+		if child.limit != nil {
+			s.limits = append(s.limits, child.limit)
+		}
+		if strings.Contains(key, "*") {
+			to.patterns = append(to.patterns, pattern{parts: strings.Split(key, "*"), text: key, child: child})
+		}
+		if err := s.addLevel(child, path+".", d.Descriptors, depth+1); err != nil {
+			return err
+		}
+		to.children[key] = child
+	}
+	return nil
+}
+
+// compile returns the node of a descriptor, without the levels below it.
+func compile(d *Descriptor, key, path string) (*node, error) {
+	n := &node{source: d, valueToMetric: d.ValueToMetric}
+	if d.Policy != nil {
+		limit, err := compilePolicy(d, path)
+		if err != nil {
+			return nil, err
+		}
+		n.limit = limit
+	}
+	if d.Share {
+		if !strings.Contains(key, "*") {
+			return nil, fmt.Errorf("share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", key)
+		}
+		n.shared = key
+	}
+	if len(d.Metadata) > 0 {
+		metadata, err := structpb.NewStruct(d.Metadata)
+		if err != nil {
+			return nil, fmt.Errorf("error parsing metadata: %w", err)
+		}
+		if n.limit != nil {
+			n.limit.Metadata = metadata
+		}
+	}
+	return n, nil
+}
+
+func compilePolicy(d *Descriptor, path string) (*Limit, error) {
+	p := d.Policy
+	unit := unitOf(p.Unit)
+	switch {
+	case p.Unlimited && unit != Unknown:
+		return nil, errors.New("should not specify rate limit unit when unlimited")
+	case !p.Unlimited && unit == Unknown:
+		return nil, fmt.Errorf("invalid rate limit unit '%s'", p.Unit)
+	case slices.Contains(p.Replaces, ""):
+		return nil, errors.New("should not have an empty replaces entry")
+	case slices.Contains(p.Replaces, p.Name):
+		return nil, errors.New("replaces should not contain name of same descriptor")
+	}
+	return &Limit{
+		Path: path, Requests: p.Requests, Unit: unit, Unlimited: p.Unlimited, Shadow: d.Shadow, Quota: d.Quota,
+		Name: p.Name, Replaces: p.Replaces, detailed: d.Detailed,
+	}, nil
+}
+
+// unitOf returns the unit of a name in any case, Unknown for other names.
+func unitOf(name string) Unit {
+	for u := Second; u <= Week; u++ {
+		if strings.EqualFold(name, units[u].name) {
+			return u
+		}
+	}
+	return Unknown
+}

@@ -1,0 +1,109 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/koalagate/koalagate/envoy"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/dropin"
+	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Imported makes a service answer as envoyproxy/ratelimit: with limits of its
+// configuration, its pages and its statistics.
+type Imported struct {
+	Keeper *dropin.Keeper
+	// Limits are the options of the door. The service sets the store, the rules, and the
+	// policies of its own settings.
+	Limits ratelimit.LimitOptions
+	Pages  dropin.Pages
+	// ClientName is the DNS name that the certificates of gRPC callers must have; "" for
+	// any.
+	ClientName string
+	// AnyRedisName accepts certificates of Redis for other hosts.
+	AnyRedisName bool
+	// Prometheus serves the statistics at PrometheusAddr; nil for none.
+	Prometheus     http.Handler
+	PrometheusAddr string
+	// Statsd receives the statistics; nil for none.
+	Statsd *statistics.Statsd
+}
+
+// allowAll are the rules of a service that has imported limits only.
+const allowAll = `[rules]
+[result]
+0 : {"Err_no":0, "Err_msg":"", "Str_reason":"Allow"}
+1 : {"Err_no":0, "Err_msg":"", "Str_reason":"Allow"}
+`
+
+// files returns the configured rule files. With imported limits there may be none, which
+// allows everything.
+func (s *Service) files() reload.Files {
+	if s.imported != nil && len(s.config.Rules) == 0 {
+		return reload.Files{Own: []rules.Source{{Name: "no rules", Text: []byte(allowAll)}}, Rules: rules.Options{AllowEmpty: true}}
+	}
+	return ruleFiles(s.config)
+}
+
+// importedDoor registers the door of imported limits in place of that of the rules.
+func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) {
+	o := s.imported.Limits
+	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare
+	o.Outage = failPolicies(s.config)[doorname.RateLimit]
+	o.MaxDescriptors, o.TooManyDescriptors = s.config.MaxDescriptors, func() { s.bounds.exceeded(boundDescriptors, nil) }
+	if len(s.config.Rules) > 0 {
+		o.Rules = own
+	}
+	if o.Outage == rules.FailUnset {
+		o.Outage = rules.FailRescue
+	}
+	limits := ratelimit.NewLimits(o)
+	limits.Register(front)
+	front.Announce("ratelimit")
+	s.imported.Pages.Decide, s.imported.Pages.Draining = limits.Decide, s.draining.Load
+}
+
+// listenPrometheus opens the address of the statistics for Prometheus.
+func (s *Service) listenPrometheus(ctx context.Context) error {
+	if s.imported == nil || s.imported.Prometheus == nil {
+		return nil
+	}
+	l, err := listen(ctx, s.imported.PrometheusAddr, true)
+	if err != nil {
+		return fmt.Errorf("PROMETHEUS_ADDR: %w%s", err, listenRemedy(err))
+	}
+	s.prometheusListener = l
+	s.prometheus = newHTTPServer(countAnswers(s.imported.Prometheus, metrics.Admin, s.metrics), s.config, s.config.HTTPSendTimeout, s.logger)
+	s.onClose(func() { _ = l.Close() })
+	return nil
+}
+
+// startImported starts the parts of imported limits that run beside the doors.
+func (s *Service) startImported(ctx context.Context, start func(func() error)) {
+	if s.imported == nil {
+		return
+	}
+	if s.prometheus != nil {
+		start(func() error { return serveHTTP(s.prometheus, s.prometheusListener) })
+	}
+	if s.imported.Statsd != nil {
+		start(func() error { s.imported.Statsd.Run(ctx); return nil })
+	}
+}
+
+// endImported ends the server of the statistics.
+func (s *Service) endImported() {
+	if s.prometheus != nil {
+		if err := s.prometheus.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.logger.Debug("closing the address of the statistics", "error", err)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/koalagate/koalagate/internal/door"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wire"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Windows is how the windows of imported limits begin and end.
+type Windows string
+
+// The windows of imported limits. The zero value is FixedWindows.
+const (
+	FixedWindows   Windows = "fixed"   // at whole multiples of the unit since 1970 UTC, as in envoyproxy/ratelimit
+	OpeningWindows Windows = "opening" // from their first hit; a day is the calendar day in UTC
+	SlidingWindows Windows = "sliding" // the last unit of time, exactly
+)
+
+// LimitHeaders are the names of the fields that describe the strictest limit of a call to
+// the client.
+type LimitHeaders struct{ Limit, Remaining, Reset string }
+
+// Statistics receives the events of a Limits door. Its methods are called concurrently
+// and must return at once.
+type Statistics interface {
+	// Called reports the end of a call and the time that it took.
+	Called(took time.Duration)
+	// UnknownDomain reports a descriptor of a domain without limits.
+	UnknownDomain(domain string)
+	// Counted reports the hits of a descriptor, and the count before and after them.
+	Counted(path string, limit *envoylimits.Limit, hits, before, after uint64)
+	// Subtracted reports hits that a descriptor gave back.
+	Subtracted(path string, hits uint64)
+	// Overruled reports a refusal that LimitOptions.Shadow let through.
+	Overruled()
+	// Failed reports a call that ended with an error. isStore is true if the store is the
+	// reason, false for a faulty request.
+	Failed(isStore bool)
+}
+
+// LimitOptions configure a Limits door. Current, Store and Statistics are required.
+type LimitOptions struct {
+	// Current returns the current limits, nil if none are loaded yet.
+	Current    func() *envoylimits.Set
+	Store      store.Store
+	Statistics Statistics
+	// Rules decides calls that the limits allow; both must allow. Nil for none.
+	Rules *Server
+	// Windows are the windows of all limits.
+	Windows Windows
+	// FreeRefusals makes a refused call count nowhere. Hits that a descriptor carries
+	// itself are counted nevertheless: gateways send costs in them after the response.
+	FreeRefusals bool
+	// StopWhenOver makes a refused call count only where it exceeds a limit.
+	StopWhenOver bool
+	// Shadow lets every call pass. The statuses of descriptors remain.
+	Shadow bool
+	// Quota treats every descriptor as a quota: a call is refused if all are exceeded.
+	Quota bool
+	// Metadata adds the request and the metadata of limits to answers.
+	Metadata bool
+	// Headers are the fields for clients; nil for none.
+	Headers *LimitHeaders
+	// RescueShare is the share of each limit while Redis is unavailable, above 0 and up
+	// to 1; 0 means 1.
+	RescueShare float64
+	// Outage is the policy while Redis is unavailable.
+	Outage rules.FailPolicy
+	// MaxDescriptors and TooManyDescriptors are those of Options.
+	MaxDescriptors     int
+	TooManyDescriptors func()
+	// Logger receives calls that cannot be decided, at debug level; nil for slog.Default.
+	Logger *slog.Logger
+}
+
+// Limits is the door of limits that were imported from envoyproxy/ratelimit. It answers
+// as that does. It is safe for concurrent use.
+type Limits struct {
+	LimitOptions
+	calls door.Pool[limitCall]
+}
+
+// NewLimits returns a door of imported limits.
+func NewLimits(o LimitOptions) *Limits {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxDescriptors < 1 || o.MaxDescriptors > maxDescriptors {
+		o.MaxDescriptors = maxDescriptors
+	}
+	if o.TooManyDescriptors == nil {
+		o.TooManyDescriptors = func() {}
+	}
+	if o.RescueShare <= 0 || o.RescueShare > 1 {
+		o.RescueShare = 1
+	}
+	return &Limits{LimitOptions: o}
+}
+
+// Register registers the door on a front, which is an envoy.Server.
+func (s *Limits) Register(front wire.Front) {
+	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, func() wire.Call { return s.begin() }))
+}
+
+// Decide answers a RateLimitRequest in wire form with a RateLimitResponse in wire form.
+// The error is a gRPC status.
+func (s *Limits) Decide(ctx context.Context, request []byte) ([]byte, error) {
+	c := s.begin()
+	defer c.End()
+	if err := c.UnmarshalBinary(request); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	reply, err := c.Answer(ctx)
+	return append([]byte(nil), reply...), err
+}
+
+func (s *Limits) begin() *limitCall {
+	c := s.calls.Get()
+	c.limits, c.begun = s, time.Now()
+	return c
+}
+
+// limitCall is one call with the memory that it needs, which is reused.
+type limitCall struct {
+	limits  *Limits
+	begun   time.Time
+	message message
+	match   envoylimits.Match
+	applied []applied // one per descriptor
+	plan    store.Plan
+	answers store.Answers
+	subject []byte
+	reply   []byte
+}
+
+// UnmarshalBinary reads a RateLimitRequest in wire form.
+func (c *limitCall) UnmarshalBinary(request []byte) error { return c.message.read(request) }
+
+// Answer counts all descriptors of the call in one atomic step, and returns a
+// RateLimitResponse in wire form.
+func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
+	s := c.limits
+	if err := c.check(); err != nil {
+		return nil, c.fail(false, err)
+	}
+	set := s.Current()
+	if set == nil {
+		return nil, c.fail(false, errors.New("no rate limit configuration loaded"))
+	}
+	if err := c.apply(set); err != nil {
+		return nil, c.fail(false, err)
+	}
+	if err := c.count(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		return nil, c.fail(true, err)
+	}
+	over := c.isOver()
+	if over && s.Shadow {
+		over = false
+		s.Statistics.Overruled()
+	}
+	if !over && s.Rules != nil {
+		if reply, err := c.askRules(ctx); reply != nil || err != nil {
+			return reply, err
+		}
+	}
+	c.reply = c.appendResponse(c.reply[:0], over)
+	return c.reply, nil
+}
+
+// check returns an error for a request that envoyproxy/ratelimit does not answer either.
+func (c *limitCall) check() error {
+	switch {
+	case c.message.domain == "":
+		return errors.New("rate limit domain must not be empty")
+	case c.message.count == 0:
+		return errors.New("rate limit descriptor list must not be empty")
+	case c.message.count > c.limits.MaxDescriptors:
+		c.limits.TooManyDescriptors()
+		return door.Invalid("%d descriptors; want at most %d", c.message.count, c.limits.MaxDescriptors)
+	}
+	return nil
+}
+
+// fail reports an error and returns it as a gRPC status with the code that
+// envoyproxy/ratelimit uses.
+func (c *limitCall) fail(isStore bool, err error) error {
+	c.limits.Statistics.Failed(isStore)
+	c.limits.Logger.Debug("call refused", "door", doorname.RateLimit, "reason", err)
+	return status.Error(codes.Unknown, err.Error())
+}
+
+// askRules returns the answer of the rules if they refuse, nil if they allow.
+func (c *limitCall) askRules(ctx context.Context) ([]byte, error) {
+	own := c.limits.Rules.begin()
+	defer own.End()
+	if err := own.UnmarshalBinary([]byte(c.message.text)); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	reply, err := own.Answer(ctx)
+	if err != nil || own.allowed {
+		return nil, err
+	}
+	c.reply = append(c.reply[:0], reply...)
+	return c.reply, nil
+}
+
+// End returns the call to the pool.
+func (c *limitCall) End() {
+	const keptEntries, keptReply = 64, 64 << 10
+	s := c.limits
+	s.Statistics.Called(time.Since(c.begun))
+	if cap(c.message.entries) > keptEntries || cap(c.reply) > keptReply {
+		*c = limitCall{}
+	} else {
+		c.message.reset()
+		clear(c.applied)
+		c.limits, c.match.Limit = nil, nil
+	}
+	s.calls.Put(c)
+}

@@ -1,0 +1,116 @@
+package ratelimit
+
+import (
+	"math"
+	"strconv"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/koalagate/koalagate/internal/envoyapi"
+	"github.com/koalagate/koalagate/internal/wire"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// isOver reports whether the call is refused: a limit is exceeded that is no quota, or
+// all quotas are.
+func (c *limitCall) isOver() bool {
+	limits, quotas, exceeded := 0, 0, 0
+	for i := range c.applied {
+		a := &c.applied[i]
+		if a.unlimited {
+			continue
+		}
+		over := c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT
+		if c.isQuota(a) {
+			quotas++
+		}
+		switch {
+		case over && c.isQuota(a):
+			exceeded++
+		case over:
+			limits++
+		}
+	}
+	return limits > 0 || quotas > 0 && exceeded == quotas
+}
+
+func (c *limitCall) isQuota(a *applied) bool {
+	return c.limits.Quota || a.limit != nil && a.limit.Quota
+}
+
+// code returns the code of a descriptor's status.
+func (c *limitCall) code(a *applied) rlsv3.RateLimitResponse_Code {
+	if a.limit != nil && a.over && !a.limit.Shadow {
+		return rlsv3.RateLimitResponse_OVER_LIMIT
+	}
+	return rlsv3.RateLimitResponse_OK
+}
+
+// appendResponse appends the RateLimitResponse.
+func (c *limitCall) appendResponse(b []byte, over bool) []byte {
+	overall := rlsv3.RateLimitResponse_OK
+	if over {
+		overall = rlsv3.RateLimitResponse_OVER_LIMIT
+	}
+	b = wire.AppendNumber(b, replyCode, uint64(overall))
+	for i := range c.applied {
+		b = c.appendStatus(b, &c.applied[i])
+	}
+	if c.limits.Headers != nil {
+		b = c.appendHeaders(b)
+	}
+	if c.limits.Metadata {
+		b = c.appendMetadata(b)
+	}
+	return b
+}
+
+// appendStatus appends the status of a descriptor.
+func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
+	b, from := wire.Begin(b, replyStatuses)
+	b = wire.AppendNumber(b, statusCode, uint64(c.code(a)))
+	switch {
+	case a.unlimited:
+		b = wire.AppendNumber(b, statusRemaining, math.MaxUint32)
+	case a.limit != nil:
+		inner := 0
+		b, inner = wire.Begin(b, statusLimit)
+		b = wire.AppendNumber(b, limitRequests, uint64(a.limit.Requests))
+		b = wire.AppendNumber(b, limitUnit, uint64(a.limit.Unit))
+		b = wire.End(wire.AppendText(b, limitName, a.limit.Name), inner)
+		b = wire.AppendNumber(b, statusRemaining, uint64(a.remaining))
+		b = appendWrapped(b, statusReset, uint64(a.reset))
+	}
+	return wire.End(b, from)
+}
+
+// appendHeaders appends the fields of the limit with the least remaining, the first of
+// several; of the last exceeded limit that is no quota, if there is one.
+func (c *limitCall) appendHeaders(b []byte) []byte {
+	var strictest *applied
+	least := uint32(math.MaxUint32)
+	for i := range c.applied {
+		a := &c.applied[i]
+		if a.limit == nil {
+			continue
+		}
+		if a.remaining < least {
+			strictest, least = a, a.remaining
+		}
+		if c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT && !c.isQuota(a) {
+			strictest, least = a, 0
+		}
+	}
+	if strictest == nil {
+		return b
+	}
+	names := c.limits.Headers
+	for _, h := range []rules.Header{
+		{Name: names.Limit, Value: strconv.FormatUint(uint64(strictest.limit.Requests), 10)},
+		{Name: names.Remaining, Value: strconv.FormatUint(uint64(strictest.remaining), 10)},
+		{Name: names.Reset, Value: strconv.FormatInt(strictest.reset, 10)},
+	} {
+		b = envoyapi.AppendHeader(b, replyHeaders, h)
+	}
+	return b
+}
