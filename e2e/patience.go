@@ -18,6 +18,7 @@ var patient = map[string][][2]string{
 	"envoy/envoy.yaml":           retryTimes,
 	"envoy/envoy-tcp.yaml":       retryTimes,
 	"envoy/envoy-llm.yaml":       retryTimes,
+	"envoy/envoy-queue.yaml":     retryTimes,
 	"envoy/envoy-http.yaml":      envoyTimes,
 	"nginx/nginx.conf":           nginxTimes,
 	"nginx/accel.conf":           nginxTimes,
