@@ -57,6 +57,7 @@ func parse(text []byte) (*rules.Set, error) {
 		OpenDict: func(_, path string) (*rules.Dict, error) {
 			return rules.ParseDict(path, strings.NewReader("1000\n1001\n1002\n"))
 		},
+		OpenTable: plans,
 	})
 	if set == nil {
 		return nil, findings

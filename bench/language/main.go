@@ -1,6 +1,7 @@
 // Command language measures the promises of the rule language: a decision takes no
-// longer with many rules, many rules load quickly, long word lists are small and fast,
-// and a reload does not slow decisions. It writes a report of the figures and goals.
+// longer with many rules or calendar windows, queues keep their turns, many rules load
+// quickly, long word lists and tables are small and fast, and a reload does not slow
+// decisions. It writes a report of the figures and goals.
 //
 //	go run ./bench/language [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
 //
@@ -47,6 +48,7 @@ func run(ctx context.Context, output string, entries int, only string) error {
 	report := newReport(ctx)
 	for _, s := range []section{
 		{"Decisions", decisions},
+		{"Thresholds", thresholds},
 		{"Loading", loading},
 		{"Word lists", func(ctx context.Context) ([]figure, error) { return wordLists(ctx, entries) }},
 		{"Tables", tables},
