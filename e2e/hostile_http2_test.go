@@ -86,8 +86,8 @@ func TestHostileHTTP2ReachesNothingUndecided(t *testing.T) {
 			sendFields(t, g, append(some[i], field{"x-trace", traceOf(name, i)}))
 		})
 	}
-	entries := ledger.Entries()
-	decisions := decidedIn(t, file, entries)
+	entries := ledger.Take()
+	decisions := (&decisionLog{file: file}).of(t, entries)
 	for name := range gateways {
 		for i, request := range requests {
 			trace := traceOf(name, i)

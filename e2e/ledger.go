@@ -48,14 +48,12 @@ func (l *Ledger) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Entries returns all requests so far, by trace; "" is the trace of requests without
-// one.
-func (l *Ledger) Entries() map[string][]Entry {
+// Take returns the requests since its last call, by trace; "" is the trace of requests
+// without one.
+func (l *Ledger) Take() map[string][]Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entries := make(map[string][]Entry, len(l.entries))
-	for trace, list := range l.entries {
-		entries[trace] = append([]Entry(nil), list...)
-	}
+	entries := l.entries
+	l.entries = make(map[string][]Entry)
 	return entries
 }

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"bufio"
+	"flag"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -51,6 +52,9 @@ var oddTargets = []string{
 	"http://shop.example/api/comments", "http://shop.example/search/%2e%2e", "http://shop.example//api/comments", "http://shop.example/api%2Fcomments\"",
 	"http://shop.example", "http://shop.example?x", "http:api/comments", "http:/api/comments", "*", "shop.example:80", "shop.example:80/api/comments",
 }
+
+// long selects the long form of the tests, as in `make verify`.
+var long = flag.Bool("long", false, "run the long form of the tests")
 
 func TestRulesSeeTheRouteOfServeMux(t *testing.T) {
 	for name, mode := range map[string]middleware.EncodedSlashes{
@@ -113,7 +117,11 @@ func checkRoutes(t *testing.T, mode middleware.EncodedSlashes, handler http.Hand
 		t.Fatal(findings)
 	}
 	limited := middleware.New(middleware.Options{Engine: engine.New(set), EncodedSlashes: mode})(handler)
-	targets := append(oddTargets, randomTargets(20_000)...)
+	count := 20_000
+	if *long {
+		count = 1_000_000
+	}
+	targets := append(oddTargets, randomTargets(count)...)
 	handled := 0
 	for i, target := range targets {
 		methods := []string{"GET", "POST", "HEAD", "OPTIONS", "CONNECT"}
