@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,12 +24,8 @@ import (
 // the instance stays below 300 MB.
 func TestHostilePeersKeepNoLimitOff(t *testing.T) {
 	h := newFixture(t)
-	plain := filepath.Join(h.dir, "koalagate")
-	if err := h.stage.Build(plain, false); err != nil { // the race detector multiplies memory
-		t.Fatal(err)
-	}
 	const limit = 50
-	k := must(h.stage.Koalagate(plain, append(raceSettings, "KOALAGATE_HTTP_HEADER_TIMEOUT=1s"), "--redis", h.redis().URL(), "--rules", h.file("rules.conf", fmt.Sprintf(`
+	k := must(h.stage.Koalagate(h.released(), append(raceSettings, "KOALAGATE_HTTP_HEADER_TIMEOUT=1s"), "--redis", h.redis().URL(), "--rules", h.file("rules.conf", fmt.Sprintf(`
 [params]
 uid : header X-User-Id
 [rules]

@@ -66,10 +66,7 @@ func TestHostileRequestsReachNothingUndecided(t *testing.T) {
 	file := filepath.Join(h.dir, "decisions.log")
 	program, count := binary, hostileCount
 	if *long { // the race detector, which is several times slower, covers the short form
-		program, count = filepath.Join(h.dir, "koalagate"), hostileCountLong
-		if err := h.stage.Build(program, false); err != nil {
-			t.Fatal(err)
-		}
+		program, count = h.released(), hostileCountLong
 	}
 	k := must(h.stage.Koalagate(program, append(raceSettings, "KOALAGATE_DECISION_LOG="+file, "KOALAGATE_DECISION_LOG_PARAMS=all"),
 		"--rules", h.file("rules.conf", hostileRules)))(t)

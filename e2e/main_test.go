@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
@@ -44,6 +45,22 @@ func withBinary(run func() int) int {
 	}
 	return run()
 }
+
+// released returns the path of the service without the race detector, which multiplies
+// time and memory. It is built once.
+func (h *fixture) released() string {
+	h.Helper()
+	return must(buildReleased())(h.T)
+}
+
+var buildReleased = sync.OnceValues(func() (string, error) {
+	s, err := e2e.NewStage(filepath.Dir(binary))
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(binary), "released")
+	return path, s.Build(path, false)
+})
 
 // openSources opens every file from which the service is built. The go command caches
 // test results until a file changes that the test has opened, and does not track

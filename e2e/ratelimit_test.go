@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,10 +70,7 @@ func TestFourHundredCallsAtOnce(t *testing.T) {
 	}
 	t.Run("as released", func(t *testing.T) {
 		h := newFixture(t)
-		released := filepath.Join(h.dir, "released")
-		if err := h.stage.Build(released, false); err != nil {
-			t.Fatal(err)
-		}
+		released := h.released()
 		args := []string{"--rules", h.file("rules.conf", ratelimitRules), "--redis", h.redis().URL()}
 		fourHundred(t, []*e2e.Koalagate{must(h.stage.Koalagate(released, nil, args...))(t), must(h.stage.Koalagate(released, nil, args...))(t)})
 	})
