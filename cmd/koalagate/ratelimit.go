@@ -44,18 +44,19 @@ func (p *program) rateLimitCommand() *cobra.Command {
 
 // rateLimit runs the service in the place of envoyproxy/ratelimit until a signal ends it.
 func (p *program) rateLimit(ctx context.Context) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	set, loaded, err := p.rateLimitSettings()
-	if err != nil {
-		return failure{err}
-	}
 	signal.Ignore(syscall.SIGPIPE) // a log whose reader has ended must not end the process
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
 	defer signal.Stop(stop)
+	return p.rateLimitUntil(ctx, stop)
+}
 
+// rateLimitUntil runs the service until a signal arrives on stop.
+func (p *program) rateLimitUntil(ctx context.Context, stop <-chan os.Signal) error {
+	set, loaded, err := p.rateLimitSettings()
+	if err != nil {
+		return failure{err}
+	}
 	logger := service.NewLogger(p.stderr, &loaded.Config)
 	for _, note := range set.Ignored(p.environ) {
 		logger.Warn("a variable has no effect", "variable", note)

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	configv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// replaced is a running program in the place of envoyproxy/ratelimit.
+type replaced struct {
+	t     *testing.T
+	http  string
+	debug string
+	uds   string
+	stop  chan os.Signal
+	ended chan error
+}
+
+// replace starts the program with further variables, and waits until it serves.
+func replace(t *testing.T, variables ...string) *replaced {
+	t.Helper()
+	logs, log := io.Pipe()
+	r := &replaced{t: t, uds: filepath.Join(t.TempDir(), "rl.sock"), stop: make(chan os.Signal, 1), ended: make(chan error, 1)}
+	p := &program{stdout: io.Discard, stderr: log, environ: append([]string{
+		"HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0", "GRPC_UDS=" + r.uds, "LOG_LEVEL=info", "LOG_FORMAT=json",
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:1", "USE_STATSD=false", "KOALAGATE_DRAIN_WAIT=0s",
+	}, variables...)}
+	go func() {
+		err := p.rateLimitUntil(context.Background(), r.stop)
+		log.Close()
+		r.ended <- err
+	}()
+	serving := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(logs)
+		for lines.Scan() {
+			var line struct {
+				Message string `json:"@message"`
+				HTTP    string `json:"http"`
+				Admin   string `json:"admin"`
+			}
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "serving" {
+				r.http, r.debug = line.HTTP, line.Admin
+				close(serving)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		r.stop <- syscall.SIGTERM
+		if err := <-r.ended; err != nil {
+			t.Errorf("the program ended with %v", err)
+		}
+	})
+	select {
+	case <-serving:
+	case err := <-r.ended:
+		r.ended <- err
+		t.Fatalf("the program ended with %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the program does not serve after a minute")
+	}
+	return r
+}
+
+// get returns the body of a page.
+func (r *replaced) get(address, path string) string {
+	r.t.Helper()
+	answer, err := http.Get("http://" + address + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// call returns the status of a call by /json with one entry.
+func (r *replaced) call(domain, key, value string) int {
+	r.t.Helper()
+	body := `{"domain":"` + domain + `","descriptors":[{"entries":[{"key":"` + key + `","value":"` + value + `"}]}]}`
+	answer, err := http.Post("http://"+r.http+"/json", "application/json", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+// calls checks the statuses of several calls.
+func (r *replaced) calls(domain, key, value string, want ...int) {
+	r.t.Helper()
+	for i, status := range want {
+		if got := r.call(domain, key, value); got != status {
+			r.t.Errorf("call %d of %s=%s: %d; want %d", i, key, value, got, status)
+		}
+	}
+}
+
+func TestReplacesRateLimitWithFiles(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "config", "a.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 2}}]")
+	r := replace(t, "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false")
+	if got := r.get(r.http, "/healthcheck"); got != "OK" {
+		t.Errorf("/healthcheck: %q", got)
+	}
+	r.calls("d", "k", "a", 200, 200, 429, 429)
+	write("domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 5}}]")
+	for range 600 {
+		if strings.Contains(r.get(r.debug, "/rlconfig"), "requests_per_unit=5") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.calls("d", "k", "a", 200, 429) // all four were counted
+	if got := r.get(r.debug, "/stats"); !strings.Contains(got, "ratelimit.service.rate_limit.d.k.over_limit: 3\n") {
+		t.Errorf("/stats:\n%s", got)
+	}
+	r.health("", healthv1.HealthCheckResponse_SERVING)
+	r.health("ratelimit", healthv1.HealthCheckResponse_SERVING)
+}
+
+// health checks a service of the gRPC health service.
+func (r *replaced) health(name string, want healthv1.HealthCheckResponse_ServingStatus) {
+	r.t.Helper()
+	conn, err := grpc.NewClient("unix:"+r.uds, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := healthv1.NewHealthClient(conn).Check(r.t.Context(), &healthv1.HealthCheckRequest{Service: name})
+	if err != nil || got.GetStatus() != want {
+		r.t.Errorf("the health of %q is %v, %v; want %v", name, got.GetStatus(), err, want)
+	}
+}
+
+// controlPlane sends one version to each stream.
+type controlPlane struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	resources []*anypb.Any
+}
+
+// StreamAggregatedResources sends the version, and follows the stream to its end.
+func (c *controlPlane) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	if err := s.Send(&discoveryv3.DiscoveryResponse{VersionInfo: "1", Nonce: "1", Resources: c.resources}); err != nil {
+		return err
+	}
+	for {
+		if _, err := s.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
+func TestReplacesRateLimitWithAControlPlane(t *testing.T) {
+	packed, err := anypb.New(&configv3.RateLimitConfig{Name: "n", Domain: "d", Descriptors: []*configv3.RateLimitDescriptor{
+		{Key: "k", Value: "v", RateLimit: &configv3.RateLimitPolicy{Unit: configv3.RateLimitUnit_YEAR, RequestsPerUnit: 1}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, &controlPlane{resources: []*anypb.Any{packed}})
+	go func() { _ = g.Serve(l) }()
+	defer g.Stop()
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+l.Addr().String())
+	r.calls("d", "k", "v", 200, 429)
+	r.calls("d", "k", "w", 200, 200)
+}
+
+func TestInvalidVariableEndsTheProgram(t *testing.T) {
+	p := &program{stdout: io.Discard, stderr: io.Discard, environ: []string{"GRPC_PORT=many"}}
+	if err := p.rateLimit(t.Context()); err == nil || !strings.Contains(err.Error(), `GRPC_PORT is "many"`) {
+		t.Errorf("got %v", err)
+	}
+}
