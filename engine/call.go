@@ -99,6 +99,9 @@ type Call struct {
 	// TellWait makes Decide return at once. The caller must then hold the request for
 	// Decision.Wait.
 	TellWait bool
+	// Unobserved keeps the call from the functions of Observe and ObserveMatches, for
+	// questions of operators that are no requests.
+	Unobserved bool
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.
 	Scratch *Scratch

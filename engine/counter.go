@@ -2,10 +2,96 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
+
+// Counter is the state of the counter of a rule for one identity.
+type Counter struct {
+	Limit     int64
+	Used      int64 // hits counted now; of a base rule, those of the day
+	Remaining int64
+	Reset     time.Duration // until the counter is as new; 0 for a counter without hits
+	// Retry is the time after which another hit fits, 0 if one fits now. It is negative
+	// if none ever fits.
+	Retry time.Duration
+	// Banned is the time until the ban of the identity ends, 0 without one.
+	Banned time.Duration
+}
+
+// Now returns the time by which rules begin and end, in ms since the epoch: that of the
+// last answer of the counters, carried on by the clock of this process.
+func (e *Engine) Now() int64 { return e.clock.now() }
+
+// Counters returns the states of the counters of matches, which rules.Set.Match and
+// rules.Rule.Identify return, index for index. Rules without a counter have the zero
+// value. The second result reports that Redis is unavailable and the states are those of
+// this process. Nothing is counted or observed. It is an error if the matches have more
+// than 2048 counters, or if no store answered.
+func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Counter, degraded bool, err error) {
+	if e == nil || e.store == nil {
+		return nil, false, errNotBuilt
+	}
+	browse, peek := e.plansOf(matches)
+	list = make([]Counter, len(matches))
+	if len(browse.Sets) == 0 {
+		return list, false, nil
+	}
+	if len(browse.Sets) > store.MaxRules {
+		return nil, false, invalid("%d counters; want at most %d", len(browse.Sets), store.MaxRules)
+	}
+	var states, hits store.Answers
+	if err := e.store.Evaluate(ctx, &browse, &states); err != nil {
+		return nil, false, err
+	}
+	if err := e.store.Evaluate(ctx, &peek, &hits); err != nil {
+		return nil, false, err
+	}
+	at := 0
+	for i := range matches {
+		if matches[i].Rule.Counts() {
+			list[i] = counterOf(&states.Sets[at], &hits.Sets[at])
+			at++
+		}
+	}
+	return list, states.Degraded || hits.Degraded, nil
+}
+
+// plansOf returns the plans that read the counters of matches: one decides a hit of each
+// counter alone, the other reads the hits.
+func (e *Engine) plansOf(matches []rules.Match) (browse, peek store.Plan) {
+	v := evaluation{rules: e.Rules()}
+	browse = store.Plan{Op: store.Browse, Zone: v.rules.Zone}
+	peek = store.Plan{Op: store.Peek, Zone: v.rules.Zone}
+	for i := range matches {
+		if !matches[i].Rule.Counts() {
+			continue
+		}
+		set := store.Set{Allows: true}
+		v.addCounter(&set, new(matchedInput), &matches[i], 1, nil)
+		r := &set.Rules[0]
+		r.Shadow, r.Allows, r.Wait, r.Lenient, r.Strict = false, false, 0, false, false
+		r.Settle, r.Outcome = 0, false
+		browse.Sets = append(browse.Sets, set)
+		peek.Sets = append(peek.Sets, store.Set{Allows: true, Rules: []store.Rule{*r}})
+	}
+	return browse, peek
+}
+
+func counterOf(state, hits *store.Answer) Counter {
+	c := Counter{Limit: state.Limit, Used: hits.Hits, Remaining: state.Remaining, Reset: milliseconds(state.Reset)}
+	if state.Decider >= 0 {
+		if c.Retry = -1; state.Retry >= 0 {
+			c.Retry = milliseconds(state.Retry)
+		}
+	}
+	if state.Banned {
+		c.Banned = milliseconds(state.Reset)
+	}
+	return c
+}
 
 // ResetCounter forgets the counter of an identity, which rules.Rule.Identify returns,
 // and lifts its ban. Unlike the operation Reset it needs no request that the rule

@@ -33,7 +33,7 @@ type settings struct {
 	observe    func(*Call, *Decision, error)
 	settled    func(*Settlement, Settled, error)
 	renewed    func(*Settlement, Settled, error)
-	matched    func(*rules.Set, []rules.Match, *Answer)
+	matched    func(*Call, *rules.Set, []rules.Match, *Answer)
 	// maxRules is the maximum number of counting rules of a call, and tooMany is
 	// called above it.
 	maxRules int
@@ -58,11 +58,11 @@ func Observe(f func(*Call, *Decision, error)) Option {
 }
 
 // ObserveMatches calls f after each decision of an operation that has a verdict, once
-// per input that is not a refund: with the rules of the decision, those that match the
-// input, and its answer. The call is in the goroutine of the caller of Decide and
+// per input that is not a refund: with the call, the rules of the decision, those that
+// match the input, and its answer. The call is in the goroutine of the caller of Decide and
 // precedes that of Observe. f must not retain its arguments. It is not called for
 // inputs that no store decided.
-func ObserveMatches(f func(*rules.Set, []rules.Match, *Answer)) Option {
+func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
 }
 
@@ -159,7 +159,7 @@ func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 		return nil, err
 	}
 	d, err := e.decideIn(ctx, e.modes.Of(c.Door), c)
-	if e.observe != nil {
+	if e.observe != nil && !c.Unobserved {
 		e.observe(c, d, err)
 	}
 	return d, err
@@ -176,10 +176,10 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	if mode == ModeObserve && c.Op.decides() {
 		d, err = observed(c, d, err)
 	}
-	if decided && e.matched != nil {
+	if decided && e.matched != nil && !c.Unobserved {
 		for i := range d.Answers {
 			if !c.Inputs[i].Refund {
-				e.matched(v.rules, v.inputs[i].matches.List, &d.Answers[i])
+				e.matched(c, v.rules, v.inputs[i].matches.List, &d.Answers[i])
 			}
 		}
 	}

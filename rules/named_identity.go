@@ -17,6 +17,15 @@ type IdentityError struct {
 
 // Error lists the parameters, and the parameters that the rule counts by.
 func (e *IdentityError) Error() string {
+	names := "no parameter"
+	if list := e.Rule.CountsBy(); len(list) > 0 {
+		names = strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("rule %s counts by %s; %s", e.Rule.Label(), names, e.Reason())
+}
+
+// Reason lists the parameters.
+func (e *IdentityError) Reason() string {
 	var faults []string
 	if len(e.Missing) > 0 {
 		faults = append(faults, "missing parameters: "+strings.Join(e.Missing, ", "))
@@ -27,11 +36,7 @@ func (e *IdentityError) Error() string {
 	for _, c := range e.Unmet {
 		faults = append(faults, "its condition "+c.String()+" does not hold")
 	}
-	names := "no parameter"
-	if list := e.Rule.CountsBy(); len(list) > 0 {
-		names = strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("rule %s counts by %s; %s", e.Rule.Label(), names, strings.Join(faults, "; "))
+	return strings.Join(faults, "; ")
 }
 
 // CountsBy returns the names of the parameters of the rule's identity, in their order.
@@ -128,4 +133,18 @@ func (c *Condition) onlyValue() string {
 		return c.addresses[0].low.String()
 	}
 	return ""
+}
+
+// LimitsFor returns the thresholds of the rule for a request, and reports whether they
+// limit it: with an Unlimited one the rule does not match.
+func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
+	l := r.Limits
+	for i := range r.Thresholds {
+		t := &r.Thresholds[i]
+		raw, _ := p.Get(t.Param)
+		var v value
+		v.read(raw, true, false)
+		*l.of(t.Word), _ = t.value(&v)
+	}
+	return l, r.complete(&l)
 }

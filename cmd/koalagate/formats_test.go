@@ -5,9 +5,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/trace"
 )
 
@@ -21,6 +23,8 @@ func TestFormatsAreDescribed(t *testing.T) {
 	for title, v := range map[string]any{
 		"`koalagate check --format json`":   findings.Document{},
 		"`koalagate explain --format json`": explain.Report{},
+		"`koalagate why --format json`":     operations.Why{},
+		"`koalagate reset --format json`":   operations.ResetDone{},
 		"A line of a trace":                 trace.Line{},
 	} {
 		_, section, found := strings.Cut(string(page), "\n## "+title+"\n")
@@ -75,7 +79,7 @@ func fieldsOf(t reflect.Type, prefix string) []string {
 			}
 			inner = inner.Elem()
 		}
-		if inner.Kind() == reflect.Struct {
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() {
 			list = append(list, fieldsOf(inner, prefix+name+separator)...)
 		}
 	}

@@ -25,6 +25,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // the command failed or found problems
 	exitUsage  = 2 // the command line is invalid
+
+	exitConflict = 3 // a change contradicts an earlier one, and nothing changed
 )
 
 // failure is an error other than an invalid command line; it ends the program
@@ -44,6 +46,13 @@ type trouble struct{ error }
 
 // Unwrap returns the error itself.
 func (t trouble) Unwrap() error { return t.error }
+
+// conflict is a change that contradicts an earlier one; it ends the program with
+// exitConflict.
+type conflict struct{ error }
+
+// Unwrap returns the error itself.
+func (c conflict) Unwrap() error { return c.error }
 
 // errReported is a failure whose cause has been printed.
 var errReported = failure{errors.New("")}
@@ -86,6 +95,11 @@ func (p *program) run() int {
 			fmt.Fprintf(p.stderr, "koalagate: %s\n", text)
 		}
 		return exitFailed
+	}
+	var c conflict
+	if errors.As(err, &c) {
+		fmt.Fprintf(p.stderr, "koalagate: %v\n", err)
+		return exitConflict
 	}
 	if errors.As(err, &t) {
 		fmt.Fprintf(p.stderr, "koalagate: %v\n", err)
@@ -140,7 +154,7 @@ func (p *program) root() *cobra.Command {
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
 	}
-	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.checkCommand(), p.fmtCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.manCommand(), p.versionCommand(), p.whyCommand())
 	root.SetVersionTemplate("koalagate {{.Version}}\n")
 	return root
 }

@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
-	"strings"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/browser"
 )
 
@@ -23,29 +21,22 @@ func hosts(next http.Handler, names []string, refused func(reason string)) http.
 	})
 }
 
-// authorized requires the token. If there is no token, it rejects all requests to
-// an exposed address.
-func authorized(next http.Handler, token string, exposed bool, refused func(reason string)) http.Handler {
-	want := sha256.Sum256([]byte(token))
+// authorized requires the token for reading, and for changes that for changes if one is
+// configured. If there is no token, it rejects all requests to an exposed address.
+func authorized(next http.Handler, tokens *access.Tokens, refused func(reason string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		level := tokens.Of(r)
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
-		case token == "" && exposed:
+		case level == access.Change, level == access.Read && (isRead || !tokens.Configured()):
+			next.ServeHTTP(w, r)
+		case !tokens.Configured():
 			refused("token")
 			http.Error(w, "not available beyond loopback without a token; set admin_token, and send it as a bearer token", http.StatusForbidden)
-		case token != "" && !hasToken(r, want):
+		default:
 			refused("token")
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "missing or wrong token; send admin_token as a bearer token", http.StatusUnauthorized)
-		default:
-			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// hasToken compares hashes in constant time, so that neither the content nor the
-// length of the token can be measured.
-func hasToken(r *http.Request, want [sha256.Size]byte) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }

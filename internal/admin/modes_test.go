@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/admin"
 )
 
@@ -50,11 +51,16 @@ func TestModes(t *testing.T) {
 
 func TestModesRequireTheToken(t *testing.T) {
 	o := options()
-	o.Token = "s3cret-token"
+	o.Tokens = &access.Tokens{Change: "s3cret-token", Read: "read-token"}
 	h := admin.New(o)
 	for _, method := range []string{"GET", "POST"} {
 		if w := request(h, method, "/modes", "localhost:9982"); w.Code != 401 {
 			t.Errorf("%s: %d; want 401", method, w.Code)
+		}
+	}
+	for method, want := range map[string]int{"GET": 200, "POST": 401} {
+		if w := request(h, method, "/modes", "localhost:9982", "Authorization", "Bearer read-token"); w.Code != want {
+			t.Errorf("%s with the token for reading: %d; want %d", method, w.Code, want)
 		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/reload"
 )
 
@@ -25,12 +27,11 @@ type Options struct {
 	// Hosts lists the accepted host names, in addition to localhost and IP
 	// addresses.
 	Hosts []string
-	// Token is the bearer token required for everything except health and
-	// readiness; "" for none.
-	Token string
-	// Exposed reports that other machines can reach the pages: without a Token,
-	// only health and readiness are served.
-	Exposed bool
+	// Tokens are the bearer tokens required for everything except health and
+	// readiness. Nil is that of an address on this machine without a token.
+	Tokens *access.Tokens
+	// API serves the paths below /api/v1/, and checks the tokens itself; nil for none.
+	API http.Handler
 	// Refused is called for each request that is refused because of its peer, with the
 	// reason: host or token. It may be nil.
 	Refused func(reason string)
@@ -69,6 +70,9 @@ func New(o Options) http.Handler {
 	if o.Refused == nil {
 		o.Refused = func(string) {}
 	}
+	if o.Tokens == nil {
+		o.Tokens = new(access.Tokens)
+	}
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", o.Metrics)
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
@@ -83,12 +87,27 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Status()) })
-	guard := authorized(guarded, o.Token, o.Exposed, o.Refused)
+	guard := authorized(guarded, o.Tokens, o.Refused)
 	mux.Handle("GET /", guard)
 	mux.Handle("POST /modes", guard)
 	// Other web pages in an operator's browser may link here, but not change
 	// anything.
-	return hosts(http.NewCrossOriginProtection().Handler(mux), o.Hosts, o.Refused)
+	return hosts(http.NewCrossOriginProtection().Handler(routed(o.API, mux)), o.Hosts, o.Refused)
+}
+
+// routed returns a handler that passes the paths below /api/v1/ to api, if there is one,
+// and all others to pages. A ServeMux does not accept both patterns.
+func routed(api, pages http.Handler) http.Handler {
+	if api == nil {
+		return pages
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // healthz reports that the process is alive, whatever else is wrong: restarting it

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/admin"
 )
 
@@ -128,10 +129,14 @@ func TestTokens(t *testing.T) {
 		{"correct", "good-token", true, "Bearer good-token", 200},
 		{"lower-case scheme", "good-token", true, "bearer good-token", 200},
 		{"required on loopback too", "good-token", false, "", 401},
+		{"that for reading", "good-token", true, "Bearer read-token", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := options()
-			o.Token, o.Exposed = c.token, c.exposed
+			o.Tokens = &access.Tokens{Change: c.token, Exposed: c.exposed}
+			if c.token != "" {
+				o.Tokens.Read = "read-token"
+			}
 			h := admin.New(o)
 			for _, path := range []string{"/metrics", "/version", "/debug/pprof/", "/debug/pprof/heap"} {
 				if w := request(h, "GET", path, "localhost", "Authorization", c.header); w.Code != c.code {

@@ -78,7 +78,7 @@ type Hooks struct {
 	Set func(*rules.Set)
 	// Matches is called before Decision with the rules that matched; see
 	// engine.ObserveMatches.
-	Matches func(*rules.Set, []rules.Match, *engine.Answer)
+	Matches func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)
 	// Decision is called after each decision; see engine.Observe.
 	Decision func(*engine.Call, *engine.Decision, error)
 	// Settled is called after each settlement, and Renewed after each renewal; see

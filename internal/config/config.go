@@ -213,11 +213,18 @@ type Config struct {
 	// connection that has been silent longest is closed.
 	AdminMaxConnections int `koanf:"admin_max_connections" validate:"min=1,max=1000000"`
 	// AdminToken is the bearer token for everything except health and readiness.
-	// Empty: a loopback address or Unix socket serves everything without a token,
-	// and any other address only those two.
+	// Empty: a loopback address or Unix socket serves everything but changes by the API
+	// of operators without a token, and any other address only those two. The instance
+	// then makes a token for these changes in a file in StateDir or, without one, in the
+	// runtime folder of its user.
 	AdminToken Secret `koanf:"admin_token" validate:"omitempty,min=8,printascii"`
 	// AdminTokenFile is a file that contains AdminToken.
 	AdminTokenFile string `koanf:"admin_token_file"`
+	// AdminReadToken is the bearer token for everything that changes nothing, for
+	// monitoring and for operators who may look only. Empty: none.
+	AdminReadToken Secret `koanf:"admin_read_token" validate:"omitempty,min=8,printascii"`
+	// AdminReadTokenFile is a file that contains AdminReadToken.
+	AdminReadTokenFile string `koanf:"admin_read_token_file"`
 
 	// Redis is the URL of the Redis that instances share: redis://, unix://,
 	// redis-sentinel:// or redis-cluster://, with rediss for TLS. Empty: each

@@ -16,6 +16,9 @@ const envPrefix = "KOALAGATE_"
 // a key.
 const envConfig = "KOALAGATE_CONFIG"
 
+// envAdmin is the variable with the admin address for commands; it is not a key.
+const envAdmin = "KOALAGATE_ADMIN"
+
 // serviceLink matches the variables that Kubernetes and Docker set in every
 // container for a service named koalagate. They are not settings.
 var serviceLink = regexp.MustCompile(`^KOALAGATE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)$`)
@@ -26,7 +29,7 @@ func readEnviron(environ []string) (layer, error) {
 	var problems []error
 	for _, entry := range environ {
 		name, text, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || name == envConfig {
+		if !strings.HasPrefix(name, envPrefix) || name == envConfig || name == envAdmin {
 			continue
 		}
 		key := strings.ToLower(strings.TrimPrefix(name, envPrefix))

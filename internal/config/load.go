@@ -182,6 +182,7 @@ func (l *Loaded) readSecrets() error {
 		l.readSecret("redis_sentinel_password_file", l.RedisSentinelPasswordFile, l.setSecret("redis_sentinel_password", &l.RedisSentinelPassword)),
 		l.readSecret("koala_token_file", l.KoalaTokenFile, l.setSecret("koala_token", &l.KoalaToken)),
 		l.readSecret("admin_token_file", l.AdminTokenFile, l.setSecret("admin_token", &l.AdminToken)),
+		l.readSecret("admin_read_token_file", l.AdminReadTokenFile, l.setSecret("admin_read_token", &l.AdminReadToken)),
 	)
 }
 

@@ -42,6 +42,13 @@ func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, err
 	return t.params, t.origins, t.trace(set, q)
 }
 
+// Params returns the rule parameters of the question by the [params] and [routes] of a
+// rule set. The error may be a *mapping.Refusal: the request is refused before any rule.
+func (q *Question) Params(set *rules.Set) (*rules.Params, error) {
+	params, _, err := q.params(set)
+	return params, err
+}
+
 // originTracer finds the origins of parameters by mapping a request repeatedly,
 // each time with one more source: the parameters that change have the origin
 // that was added.

@@ -43,7 +43,7 @@ func (r *ruleCounts) load(set *rules.Set) {
 }
 
 // observe counts the answer to an input; see engine.ObserveMatches.
-func (r *ruleCounts) observe(set *rules.Set, matches []rules.Match, a *engine.Answer) {
+func (r *ruleCounts) observe(_ *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
 	of := r.active.Load()
 	if of.set != set {
 		if of = of.before; of == nil || of.set != set {

@@ -168,7 +168,7 @@ func TestCountingRulesDoesNotAllocate(t *testing.T) {
 	var matches rules.Matches
 	set.Match(rules.MakeParams(map[string]string{"uid": "ann"}), &matches)
 	answer := &engine.Answer{Verdict: rules.Allow, Limited: true, Quota: engine.Quota{Rule: set.Rules[0], Limit: 5, Remaining: 1}}
-	if n := testing.AllocsPerRun(100, func() { counts.observe(set, matches.List, answer) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { counts.observe(nil, set, matches.List, answer) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/admin"
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
@@ -48,6 +50,7 @@ type Service struct {
 	environ  []string
 	logger   *slog.Logger
 	app      *app.App
+	desk     *operations.Desk
 	modes    *engine.Modes
 	metrics  *metrics.Metrics
 	bounds   *boundLog
@@ -133,7 +136,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 // logs.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
-	counts := newRuleCounts(m, c.NearLimitRatio)
+	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
 	o := app.Options{
 		Files: s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
@@ -142,7 +145,7 @@ func (s *Service) openApp() error {
 		Hooks: app.Hooks{
 			Rules:        s.observeRules(),
 			Set:          counts.load,
-			Matches:      counts.observe,
+			Matches:      observeMatches(counts.observe, refusals.Observe),
 			Decision:     observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions),
 			Evaluated:    m.Evaluated,
 			Degraded:     m.Degraded,
@@ -167,6 +170,7 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
+	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)
@@ -262,13 +266,15 @@ func waitLimit(ctx context.Context) engine.WaitLimit {
 
 // adminPages returns the handler of the admin address.
 func (s *Service) adminPages() http.Handler {
+	tokens, file := s.adminTokens()
+	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token")
 	pages := admin.New(admin.Options{
 		Status: func() admin.Status {
 			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
-		Hosts: s.config.AdminHosts, Token: s.config.AdminToken.Reveal(), Exposed: !isLocal(s.listeners.admin),
-		Refused: refusedPeers(s.metrics, metrics.Admin, "host", "token"),
+		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
+		API: adminapi.New(adminapi.Options{Desk: s.desk, Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger}),
 	})
 	if s.imported != nil {
 		return s.imported.Pages.Debug(pages)

@@ -1,4 +1,4 @@
-package admin_test
+package apiclient_test
 
 import (
 	"context"
@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/admin"
+	"github.com/koalagate/koalagate/internal/apiclient"
 )
 
 // pages serves the pages of an instance with this status.
 func pages(status admin.Status) http.Handler {
-	return admin.New(admin.Options{Status: func() admin.Status { return status }, Metrics: http.NotFoundHandler(), Exposed: true})
+	return admin.New(admin.Options{Status: func() admin.Status { return status }, Metrics: http.NotFoundHandler(), Tokens: &access.Tokens{Exposed: true}})
 }
 
 func TestCheck(t *testing.T) {
@@ -50,28 +52,28 @@ func TestCheck(t *testing.T) {
 	accepting := &tls.Config{InsecureSkipVerify: true}
 	for _, c := range []struct {
 		name   string
-		target admin.Target
+		target apiclient.Target
 		want   string // a text of the error; "" for none
 	}{
-		{"ready", admin.Target{Address: ready.Listener.Addr().String()}, ""},
-		{"no host", admin.Target{Address: ":" + port}, ""},
-		{"all addresses", admin.Target{Address: "0.0.0.0:" + port}, ""},
-		{"a socket", admin.Target{Address: "unix:" + socket}, ""},
-		{"TLS", admin.Target{Address: secure.Listener.Addr().String(), TLS: accepting}, ""},
-		{"draining", admin.Target{Address: draining.Listener.Addr().String()}, "not ready: draining"},
-		{"alive", admin.Target{Address: draining.Listener.Addr().String(), Path: "/healthz"}, ""},
-		{"another program", admin.Target{Address: other.Listener.Addr().String()}, "404 Not Found"},
-		{"nothing listens", admin.Target{Address: "127.0.0.1:1"}, "connection refused; is koalagate running"},
-		{"no socket", admin.Target{Address: "unix:/nonexistent/socket"}, "no such file or directory; is koalagate running"},
-		{"plain text for TLS", admin.Target{Address: secure.Listener.Addr().String()}, "HTTP request to an HTTPS server"},
-		{"TLS for plain text", admin.Target{Address: ready.Listener.Addr().String(), TLS: accepting}, "it does not use TLS"},
-		{"no certificate", admin.Target{Address: mutual.Listener.Addr().String(), TLS: accepting}, "requires --cert and --key"},
+		{"ready", apiclient.Target{Address: ready.Listener.Addr().String()}, ""},
+		{"no host", apiclient.Target{Address: ":" + port}, ""},
+		{"all addresses", apiclient.Target{Address: "0.0.0.0:" + port}, ""},
+		{"a socket", apiclient.Target{Address: "unix:" + socket}, ""},
+		{"TLS", apiclient.Target{Address: secure.Listener.Addr().String(), TLS: accepting}, ""},
+		{"draining", apiclient.Target{Address: draining.Listener.Addr().String()}, "not ready: draining"},
+		{"alive", apiclient.Target{Address: draining.Listener.Addr().String(), Path: "/healthz"}, ""},
+		{"another program", apiclient.Target{Address: other.Listener.Addr().String()}, "404 Not Found"},
+		{"nothing listens", apiclient.Target{Address: "127.0.0.1:1"}, "connection refused; is koalagate running"},
+		{"no socket", apiclient.Target{Address: "unix:/nonexistent/socket"}, "no such file or directory; is koalagate running"},
+		{"plain text for TLS", apiclient.Target{Address: secure.Listener.Addr().String()}, "HTTP request to an HTTPS server"},
+		{"TLS for plain text", apiclient.Target{Address: ready.Listener.Addr().String(), TLS: accepting}, "it does not use TLS"},
+		{"no certificate", apiclient.Target{Address: mutual.Listener.Addr().String(), TLS: accepting}, "requires --cert and --key"},
 	} {
 		if c.target.Path == "" {
 			c.target.Path = "/readyz"
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		err := admin.Check(ctx, c.target)
+		err := apiclient.Check(ctx, c.target)
 		cancel()
 		switch {
 		case c.want == "" && err != nil:
@@ -91,7 +93,7 @@ func TestCheckEndsAtItsDeadline(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err = admin.Check(ctx, admin.Target{Address: silent.Addr().String(), Path: "/readyz"})
+	err = apiclient.Check(ctx, apiclient.Target{Address: silent.Addr().String(), Path: "/readyz"})
 	if err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
 		t.Errorf("%v, want the deadline", err)
 	}

@@ -1,4 +1,4 @@
-package admin
+package apiclient
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+
+	"github.com/koalagate/koalagate/internal/admin"
 )
 
 // Target is a page of the admin address of a running instance.
@@ -31,28 +33,9 @@ const maxPage = 64 << 10
 // contains the reason from /readyz, or what to do. The deadline of ctx applies to the
 // whole check.
 func Check(ctx context.Context, t Target) error {
-	transport := &http.Transport{
-		TLSClientConfig: t.TLS, DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			if path, isUnix := strings.CutPrefix(t.Address, "unix:"); isUnix {
-				return d.DialContext(ctx, "unix", path)
-			}
-			return d.DialContext(ctx, "tcp", t.Address)
-		},
-	}
-	scheme := "http"
-	if t.TLS != nil {
-		scheme = "https"
-	}
-	// The admin pages accept localhost as a host name at every address.
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost"+t.Path, http.NoBody)
+	resp, err := t.send(ctx, http.MethodGet, t.Path, http.NoBody, func(http.Header) {})
 	if err != nil {
 		return err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return fmt.Errorf("no answer from %s: %w%s", t.Address, cause(err), checkRemedy(err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
@@ -62,7 +45,7 @@ func Check(ctx context.Context, t Target) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	var status Status
+	var status admin.Status
 	if json.Unmarshal(body, &status) == nil && status.Reason != "" {
 		return fmt.Errorf("not ready: %s", status.Reason)
 	}

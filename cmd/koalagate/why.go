@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+// whyFlags are the flags of `koalagate why`.
+type whyFlags struct {
+	instance instance
+	request  requestFlag
+	headers  http.Header
+	peer     addressFlag
+	door     choice
+	format   choice
+}
+
+func (p *program) whyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "why [--request 'METHOD /path'] [NAME=VALUE…]",
+		Short: "Ask a running instance why a client is limited",
+		Long: "Ask a running instance which rules limit an identity or a request: each counter as it stands, the ban,\n" +
+			"the rule that would decide now, and the last refusals at this instance. Nothing is counted.\n\n" +
+			"NAME=VALUE names an identity: the rules that count by one of the parameters are shown, with the\n" +
+			"parameters that are missing. With --request or --door it is a parameter that the gateway's\n" +
+			"configuration adds, and the rules that the request meets are shown.",
+		Example: "  koalagate why uid=ann\n" +
+			"  koalagate why uid@client-ip=203.0.113.7\n" +
+			"  koalagate why --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7",
+	}
+	o := &whyFlags{headers: http.Header{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
+	o.instance.add(c)
+	f := c.Flags()
+	f.Var(&o.request, "request", "request of the client as `'METHOD TARGET'`; the target is a path or a URL")
+	f.VarP(headerFlag{o.headers}, "header", "H", "`'NAME: VALUE'` of a request header; repeatable")
+	f.Var(&o.door, "door", "`DOOR` that receives the gateway's call: "+strings.Join(doorname.All(), ", ")+" (default extauthz)")
+	f.Var(&o.peer, "peer", "client `ADDRESS` as the gateway sees it")
+	f.Var(&o.format, "format", "`FORMAT` of the answer: text or json (docs/formats.md)")
+	c.RunE = func(c *cobra.Command, args []string) error { return p.why(c.Context(), o, args) }
+	return c
+}
+
+// why carries out `koalagate why`.
+func (p *program) why(ctx context.Context, o *whyFlags, args []string) error {
+	identity, err := parseIdentity(args)
+	if err != nil {
+		return err
+	}
+	q := operations.Question{Params: identity}
+	switch {
+	case o.request.target != "" || o.door.value != "":
+		q.Request = &operations.Request{Door: o.door.value, Method: o.request.method, Target: o.request.target, Headers: o.headers, Peer: o.peer.String()}
+	case len(o.headers) > 0 || o.peer != "":
+		return errors.New("headers and a peer need a request; set --request 'METHOD /path' or --door")
+	case len(identity) == 0:
+		return errors.New("no question; set --request 'METHOD /path', or parameters such as uid=ann")
+	}
+	var w operations.Why
+	if err := o.instance.call(ctx, p.environ, http.MethodPost, "why", &q, &w); err != nil {
+		return err
+	}
+	if o.format.value == "json" {
+		return display.JSON(p.stdout, &w)
+	}
+	p.writeWhy(&w)
+	return nil
+}
+
+// writeWhy writes an answer as text.
+func (p *program) writeWhy(w *operations.Why) {
+	out := p.stdout
+	switch {
+	case w.Refused != "":
+		fmt.Fprintf(out, "%s before any rule: %s\n", w.Verdict, w.Refused)
+		return
+	case w.Decider != 0:
+		fmt.Fprintf(out, "%s by rule %d\n", w.Verdict, w.Decider)
+	default:
+		fmt.Fprintf(out, "%s: no rule refuses\n", w.Verdict)
+	}
+	if w.Degraded {
+		fmt.Fprintln(out, "Redis is unavailable: the counters are those of this instance")
+	}
+	if len(w.Rules) == 0 {
+		fmt.Fprintln(out, "no rule counts by these parameters")
+	}
+	for i := range w.Rules {
+		r := &w.Rules[i]
+		label := fmt.Sprint(r.Rule)
+		if r.Name != "" {
+			label += " (" + r.Name + ")"
+		}
+		fmt.Fprintf(out, "\nrule %s\n", label)
+		if r.Identity != nil {
+			fmt.Fprintf(out, "  identity   %s\n", r.Identity)
+		}
+		if r.Counted {
+			fmt.Fprintf(out, "  counter    %s\n", counterText(r))
+		}
+		fmt.Fprintf(out, "  why        %s\n", whyText(r))
+	}
+	if len(w.Refusals) > 0 {
+		fmt.Fprintf(out, "\nlast refusals at this instance\n")
+	}
+	for _, r := range w.Refusals {
+		fmt.Fprintf(out, "  %s  rule %d at %s\n", r.At.Format(time.RFC3339), r.Rule, r.Door)
+	}
+}
+
+// whyText returns why the requests of a question meet a rule or not.
+func whyText(r *operations.WhyRule) string {
+	if r.Matched {
+		return "met: " + r.Why
+	}
+	return "not met: " + r.Why
+}
+
+// counterText returns the state of a counter in words.
+func counterText(r *operations.WhyRule) string {
+	text := fmt.Sprintf("%d used of %d, %d remaining", r.Used, r.Limit, r.Remaining)
+	if r.ResetMS > 0 && r.BannedMS == 0 {
+		text += ", empty again in " + spanText(r.ResetMS)
+	}
+	switch {
+	case r.BannedMS > 0:
+		text += "; banned for another " + spanText(r.BannedMS)
+	case r.RetryMS > 0:
+		text += "; refuses for another " + spanText(r.RetryMS)
+	case r.RetryMS < 0:
+		text += "; refuses always"
+	}
+	return text
+}
+
+// spanText returns a number of milliseconds in words.
+func spanText(ms int64) string {
+	d := time.Duration(min(ms, int64(1<<62)/int64(time.Millisecond))) * time.Millisecond
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

@@ -1,0 +1,65 @@
+// Package access decides who may read and who may change anything at the admin address:
+// by bearer tokens, one for reading and one for changing. Reading needs no token on a
+// loopback address or Unix socket if none is configured; changing always needs one. An
+// instance without a configured token for changes makes one in a file that only its user
+// can read, so that this user's commands on this host find it.
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+)
+
+// Level is what a caller may do.
+type Level uint8
+
+// The levels, each with the rights of those before it.
+const (
+	None Level = iota
+	Read
+	Change
+)
+
+// Tokens are the tokens of an address. The zero value lets callers read, not change.
+type Tokens struct {
+	// Change is the token for everything; "" for none.
+	Change string
+	// Read is the token for reading; "" for none.
+	Read string
+	// Made reports that Change was not configured but made by this instance, so that it
+	// does not make reading need a token.
+	Made bool
+	// Exposed reports that other machines can reach the address: reading then needs a
+	// token.
+	Exposed bool
+}
+
+// Of returns the level of the caller of a request.
+func (t *Tokens) Of(r *http.Request) Level {
+	switch {
+	case hasToken(r, t.Change):
+		return Change
+	case t.isOpen(), hasToken(r, t.Read):
+		return Read
+	}
+	return None
+}
+
+// isOpen reports whether everyone may read.
+func (t *Tokens) isOpen() bool { return !t.Exposed && !t.Configured() }
+
+// Configured reports whether the settings have a token that lets callers read.
+func (t *Tokens) Configured() bool { return t.Read != "" || t.Change != "" && !t.Made }
+
+// hasToken compares hashes in constant time, so that neither the content nor the
+// length of the token can be measured.
+func hasToken(r *http.Request, token string) bool {
+	if token == "" {
+		return false
+	}
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(sent)))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}

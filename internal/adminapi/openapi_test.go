@@ -1,0 +1,170 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+// loadDescription returns the valid description.
+func loadDescription(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// The description has every path and method of the API, and no other.
+func TestDescriptionHasAllPaths(t *testing.T) {
+	described := make(map[string]bool)
+	for path, item := range loadDescription(t).Paths.Map() {
+		for method := range item.Operations() {
+			described[method+" "+strings.TrimPrefix(path, "/")] = true
+		}
+	}
+	for _, one := range routes {
+		name := one.method + " " + one.path
+		if !described[name] {
+			t.Errorf("openapi.yaml does not describe %s", name)
+		}
+		delete(described, name)
+	}
+	for name := range described {
+		t.Errorf("openapi.yaml describes %s, which the API does not have", name)
+	}
+}
+
+// documents are the types of all documents, by their names in the description.
+var documents = map[string]any{
+	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
+	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": Change{},
+}
+
+// The description has every field of every document with its type, and no other; fields
+// that are always written are required.
+func TestDescriptionHasAllFields(t *testing.T) {
+	schemas := loadDescription(t).Components.Schemas
+	for name := range schemas {
+		if _, known := documents[name]; !known && name != "Identity" {
+			t.Errorf("no type for schema %s", name)
+		}
+	}
+	for name, v := range documents {
+		ref := schemas[name]
+		if ref == nil {
+			t.Errorf("no schema %s", name)
+			continue
+		}
+		described := make(map[string]bool)
+		for field := range ref.Value.Properties {
+			described[field] = true
+		}
+		required := make(map[string]bool)
+		for _, field := range ref.Value.Required {
+			required[field] = true
+		}
+		for field, kind := range fieldsOf(reflect.TypeOf(v)) {
+			property := ref.Value.Properties[field]
+			if property == nil {
+				t.Errorf("%s: field %s is not described", name, field)
+				continue
+			}
+			if !property.Value.Type.Is(kind.name) {
+				t.Errorf("%s: field %s has type %v; want %s", name, field, property.Value.Type, kind.name)
+			}
+			if required[field] == kind.optional {
+				t.Errorf("%s: field %s is required: %v", name, field, required[field])
+			}
+			delete(described, field)
+		}
+		for field := range described {
+			t.Errorf("%s: the described field %s does not exist", name, field)
+		}
+	}
+}
+
+type fieldKind struct {
+	name     string // of the type in JSON schemas
+	optional bool
+}
+
+func fieldsOf(t reflect.Type) map[string]fieldKind {
+	fields := make(map[string]fieldKind)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			for name, kind := range fieldsOf(f.Type) {
+				fields[name] = kind
+			}
+			continue
+		}
+		if !f.IsExported() {
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		fields[name] = fieldKind{jsonType(inner), strings.Contains(options, "omitempty")}
+	}
+	return fields
+}
+
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "array"
+	case reflect.Map:
+		return "object"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Struct:
+		if t.String() == "time.Time" {
+			return "string"
+		}
+		return "object"
+	}
+	return "integer"
+}
+
+// validate compares an answer with the description of its path.
+func validate(t *testing.T, doc *openapi3.T, method, path string, status int, kind string, body []byte) {
+	t.Helper()
+	item := doc.Paths.Find("/" + path)
+	if item == nil || item.GetOperation(method) == nil {
+		t.Fatalf("%s /%s is not described", method, path)
+	}
+	responses := item.GetOperation(method).Responses
+	response := responses.Default()
+	if status == http.StatusOK {
+		response = responses.Status(status)
+	}
+	content := response.Value.Content.Get(kind)
+	if content == nil {
+		t.Fatalf("%s /%s: status %d with %s is not described: %s", method, path, status, kind, body)
+	}
+	if !strings.Contains(kind, "json") {
+		return
+	}
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		t.Fatalf("%s /%s: %v: %s", method, path, err, body)
+	}
+	if err := content.Schema.Value.VisitJSON(value, openapi3.EnableFormatValidation()); err != nil {
+		t.Errorf("%s /%s: %v: %s", method, path, err, body)
+	}
+}

@@ -1,0 +1,133 @@
+// Package adminapi serves the API of operators below /api/v1/ at the admin address:
+// questions about a running instance, and changes. openapi.yaml describes it, and the
+// tests hold every path and every field against it. All commands that ask a running
+// instance use this API alone.
+//
+// Each path is a row of the table in New: its operation, and whether it changes
+// something. Reading and changing need tokens as internal/access has it; every change is
+// in the log and in the audit trail with its author.
+package adminapi
+
+import (
+	_ "embed" // for the description
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+// Prefix is the prefix of all paths.
+const Prefix = "/api/v1/"
+
+// AuthorHeader names the header with the author of a change, as the caller states it.
+const AuthorHeader = "Koalagate-Author"
+
+//go:embed openapi.yaml
+var description []byte
+
+// Options are the options of New. Desk and Tokens are required.
+type Options struct {
+	Desk   *operations.Desk
+	Tokens *access.Tokens
+	// TokenFile is the file with the token for changes, if this instance made it; it is
+	// named in refusals on this machine.
+	TokenFile string
+	// Refused is called for each request without a token that it needs. It may be nil.
+	Refused func(reason string)
+	// Logger receives all changes. The default is slog.Default.
+	Logger *slog.Logger
+}
+
+// server answers the requests of the API.
+type server struct {
+	Options
+	trail trail
+}
+
+// route is one path and method of the API.
+type route struct {
+	method, path string
+	changes      bool
+	answer       func(*server, http.ResponseWriter, *http.Request) error
+}
+
+// routes are all of them.
+var routes = []route{
+	{http.MethodGet, "openapi.yaml", false, (*server).describe},
+	{http.MethodPost, "why", false, (*server).why},
+	{http.MethodPost, "reset", true, (*server).reset},
+	{http.MethodGet, "audit", false, (*server).audit},
+}
+
+// New returns the handler of the paths below Prefix.
+func New(o Options) http.Handler {
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &server{Options: o, trail: trail{now: time.Now}}
+	mux := http.NewServeMux()
+	for _, one := range routes {
+		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))
+	}
+	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, problem(http.StatusNotFound, "%s has no %s %.100s; see %sopenapi.yaml", Prefix, r.Method, r.URL.Path, Prefix))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// guard requires the token that a route needs.
+func (s *server) guard(one route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		level := s.Tokens.Of(r)
+		if level == access.None || one.changes && level != access.Change {
+			s.Refused("token")
+			s.fail(w, s.refusal(w, one.changes, level))
+			return
+		}
+		if err := one.answer(s, w, r); err != nil {
+			s.fail(w, problemOf(err))
+		}
+	})
+}
+
+// refusal returns the answer to a request without the token that it needs.
+func (s *server) refusal(w http.ResponseWriter, changes bool, level access.Level) *Problem {
+	if changes && level == access.Read && s.Tokens.Change == "" {
+		return problem(http.StatusForbidden, "changes need a token, and this instance has none; set admin_token_file, or state_dir, in which it makes one")
+	}
+	if !changes && s.Tokens.Exposed && !s.Tokens.Configured() {
+		return problem(http.StatusForbidden, "not available beyond loopback without a token; set admin_token or admin_read_token, and send it as a bearer token")
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	switch {
+	case changes && s.Tokens.Made && s.TokenFile != "" && !s.Tokens.Exposed:
+		return problem(http.StatusUnauthorized, "changes need the token in %s as a bearer token; --token-file names it for commands", s.TokenFile)
+	case changes:
+		return problem(http.StatusUnauthorized, "changes need admin_token as a bearer token; --token-file names its file for commands")
+	}
+	return problem(http.StatusUnauthorized, "missing or wrong token; send admin_token or admin_read_token as a bearer token; --token-file names its file for commands")
+}
+
+func (s *server) fail(w http.ResponseWriter, p *Problem) {
+	reply(w, p.Status, "application/problem+json", p)
+}
+
+func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(description) // fails only if the caller has disconnected
+	return nil
+}
+
+func done(w http.ResponseWriter, body any) error {
+	reply(w, http.StatusOK, "application/json", body)
+	return nil
+}

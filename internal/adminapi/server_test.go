@@ -1,0 +1,205 @@
+package adminapi
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/rules"
+)
+
+const ruleFile = `[rules]
+rule : [count] [act=post; uid=+] [time=3600; count=2] [result=2; return=201; name=posts]
+rule : [leak] [act=post; ip=+; mobile=1{~}] [time=60; count=9; ban=300] [result=2; return=202]
+rule : [direct] [uid=666] [] [result=2; return=301]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// stage is an API over an engine.
+type stage struct {
+	t       *testing.T
+	engine  *engine.Engine
+	handler http.Handler
+	log     *bytes.Buffer
+}
+
+const changeToken = "token-for-changes"
+
+func newStage(t *testing.T, change func(*Options)) *stage {
+	t.Helper()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(ruleFile)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	s := &stage{t: t, log: new(bytes.Buffer)}
+	refusals := operations.NewRefusals()
+	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe))
+	o := Options{
+		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
+		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	}
+	if change != nil {
+		change(&o)
+	}
+	s.handler = New(o)
+	return s
+}
+
+// take takes hits of a request with these parameters.
+func (s *stage) take(hits uint64, params ...string) *engine.Decision {
+	s.t.Helper()
+	p := new(rules.Params)
+	for i := 0; i < len(params); i += 2 {
+		p.Set(params[i], params[i+1])
+	}
+	d, err := s.engine.Decide(s.t.Context(), &engine.Call{Op: engine.Take, Door: "extauthz", Inputs: []engine.Input{{Params: p, Hits: hits}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// ask sends `METHOD path` with a body and headers as alternating names and values.
+func (s *stage) ask(line, body string, headers ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	method, path, _ := strings.Cut(line, " ")
+	r := httptest.NewRequestWithContext(s.t.Context(), method, Prefix+path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// Every path answers as it is described, to valid and to invalid requests.
+func TestAnswersAreDescribed(t *testing.T) {
+	doc := loadDescription(t)
+	s := newStage(t, nil)
+	s.take(2, "act", "post", "uid", "ann")
+	s.take(1, "act", "post", "uid", "ann") // refused
+	answered := make(map[string]bool)
+	for _, c := range []struct {
+		line, body string
+		status     int
+		want       []string // texts of the answer
+	}{
+		{"GET openapi.yaml", "", 200, []string{"openapi: 3"}},
+		{"POST why", `{"params":{"uid":"ann"}}`, 200, []string{
+			`"verdict": "deny"`, `"rule": 201`, `"name": "posts"`, `"act": "post"`, `"used": 2`, `"remaining": 0`, `"door": "extauthz"`,
+		}},
+		{"POST why", `{"params":{"uid":"ann","act":"post"}}`, 200, []string{`"verdict": "deny"`, `"decider": 201`, `missing parameters: ip`}},
+		{"POST why", `{"params":{"uid":"bob","act":"post"}}`, 200, []string{`"verdict": "allow"`, `"used": 0`, `"refusals": []`}},
+		{"POST why", `{"params":{"uid":"666"}}`, 200, []string{`"verdict": "deny"`, `"decider": 301`}},
+		{"POST why", `{"params":{"ip":"192.0.2.1"}}`, 200, []string{`"verdict": "allow"`, `must also meet mobile=1`}},
+		{"POST why", `{"request":{"door":"koala"},"params":{"uid":"ann","act":"post"}}`, 200, []string{`"verdict": "deny"`, `"decider": 201`, `"matched": true`}},
+		{"POST why", `{"request":{"target":"/a%zz","method":"GET","peer":"192.0.2.1"}}`, 200, []string{`"refused": "`}},
+		{"POST why", `{"request":{"door":"back"}}`, 400, []string{`unknown door`}},
+		{"POST why", `{}`, 400, []string{"no question"}},
+		{"POST why", `{"parms":{}}`, 400, []string{"parms"}},
+		{"POST why", `{"params":{"uid":"ann"}} more`, 400, []string{"unexpected text"}},
+		{"POST why", `{"params":{"uid":"` + strings.Repeat("x", maxBody) + `"}}`, 413, []string{"longer than"}},
+		{"POST reset", `{"rule":201,"identity":{"uid":"ann"}}`, 200, []string{`"act": "post"`, `"degraded": false`}},
+		{"POST reset", `{"rule":201,"identity":{"act":"post"}}`, 400, []string{"missing parameters: uid"}},
+		{"POST reset", `{"rule":201,"identity":{"uid":"ann","ip":"192.0.2.1"}}`, 400, []string{"does not count by: ip"}},
+		{"POST reset", `{"rule":7,"identity":{}}`, 400, []string{"there is no rule 7"}},
+		{"POST reset", `{"rule":301,"identity":{"uid":"666"}}`, 400, []string{"rule 301 has no counter"}},
+		{"GET audit", "", 200, []string{`"action": "reset"`, `"author": "eve@desk"`, "rule 201, act=post uid=ann"}},
+	} {
+		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken, AuthorHeader, "eve@desk")
+		method, path, _ := strings.Cut(c.line, " ")
+		validate(t, doc, method, path, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
+		if w.Code != c.status {
+			t.Errorf("%s %.200s: %d; want %d: %s", c.line, c.body, w.Code, c.status, w.Body)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s %.200s: no %s in\n%s", c.line, c.body, want, w.Body)
+			}
+		}
+		answered[c.line] = answered[c.line] || w.Code == http.StatusOK
+	}
+	for _, one := range routes {
+		if !answered[one.method+" "+one.path] {
+			t.Errorf("%s %s was not answered with 200", one.method, one.path)
+		}
+	}
+	if d := s.take(1, "act", "post", "uid", "ann"); d.Verdict != rules.Allow {
+		t.Error("the counter was not reset")
+	}
+	if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "eve@desk") {
+		t.Errorf("the log does not have one change:\n%s", log)
+	}
+}
+
+// Reading needs a token where one is configured or other machines can reach the address,
+// and changes always need one.
+func TestTokens(t *testing.T) {
+	const readToken = "token-for-reading"
+	for _, c := range []struct {
+		name   string
+		tokens access.Tokens
+		sent   string
+		read   int
+		change int
+		detail string // of the refusal of the change
+	}{
+		{"made", access.Tokens{Change: changeToken, Made: true}, "", 200, 401, "/run/token"},
+		{"made, sent", access.Tokens{Change: changeToken, Made: true}, changeToken, 200, 200, ""},
+		{"made, wrong", access.Tokens{Change: changeToken, Made: true}, "wrong", 200, 401, "/run/token"},
+		{"none could be made", access.Tokens{}, "", 200, 403, "set admin_token_file"},
+		{"none could be made, empty", access.Tokens{}, " ", 200, 403, "set admin_token_file"},
+		{"configured", access.Tokens{Change: changeToken}, "", 401, 401, "admin_token"},
+		{"configured, sent", access.Tokens{Change: changeToken}, changeToken, 200, 200, ""},
+		{"for reading", access.Tokens{Change: changeToken, Read: readToken}, readToken, 200, 401, "admin_token"},
+		{"for reading alone", access.Tokens{Change: changeToken, Made: true, Read: readToken}, "", 401, 401, "/run/token"},
+		{"exposed", access.Tokens{Change: changeToken, Made: true, Exposed: true}, "", 403, 401, "admin_token"},
+		{"exposed, for reading", access.Tokens{Change: changeToken, Made: true, Exposed: true, Read: readToken}, readToken, 200, 401, "admin_token"},
+	} {
+		s := newStage(t, func(o *Options) { o.Tokens = &c.tokens })
+		var headers []string
+		if c.sent != "" {
+			headers = []string{"Authorization", "Bearer " + c.sent}
+		}
+		if w := s.ask("GET audit", "", headers...); w.Code != c.read {
+			t.Errorf("%s: reading: %d; want %d: %s", c.name, w.Code, c.read, w.Body)
+		}
+		w := s.ask("POST reset", `{"rule":201,"identity":{"uid":"ann"}}`, headers...)
+		if w.Code != c.change || !strings.Contains(w.Body.String(), c.detail) {
+			t.Errorf("%s: changing: %d; want %d and %q: %s", c.name, w.Code, c.change, c.detail, w.Body)
+		}
+		if c.tokens.Exposed && strings.Contains(w.Body.String(), "/run/token") {
+			t.Errorf("%s: an address that other machines can reach names a file: %s", c.name, w.Body)
+		}
+	}
+}
+
+// Other paths and methods get a problem document, too.
+func TestUnknownPaths(t *testing.T) {
+	s := newStage(t, nil)
+	for _, line := range []string{"GET nothing", "GET why", "DELETE reset", "GET "} {
+		if w := s.ask(line, ""); w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", line, w.Code, w.Body)
+		}
+	}
+}
+
+// The trail forgets the oldest changes.
+func TestTrailIsBounded(t *testing.T) {
+	s := newStage(t, nil)
+	for range maxTrail + 1 {
+		s.ask("POST reset", `{"rule":201,"identity":{"uid":"ann"}}`, "Authorization", "Bearer "+changeToken)
+	}
+	if n := strings.Count(s.ask("GET audit", "").Body.String(), `"action"`); n <= maxTrail/2 || n > maxTrail {
+		t.Errorf("%d changes", n)
+	}
+}

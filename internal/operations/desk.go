@@ -1,0 +1,129 @@
+// Package operations answers the questions of operators about a running engine, and
+// carries out their changes: why an identity is limited, which identities are, and the
+// reset of a counter. It knows no protocol: internal/adminapi serves it at the admin
+// address.
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Options are the options of New. Engine is required.
+type Options struct {
+	Engine *engine.Engine
+	// Mapping are the options by which the doors map requests.
+	Mapping mapping.Options
+	// Refusals remembers the refusals of identities; nil remembers none.
+	Refusals *Refusals
+}
+
+// Desk answers questions and carries out changes. It is safe for concurrent use.
+type Desk struct {
+	engine   *engine.Engine
+	mapping  mapping.Options
+	refusals *Refusals
+}
+
+// New returns a desk.
+func New(o Options) *Desk {
+	if o.Refusals == nil {
+		o.Refusals = NewRefusals()
+	}
+	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals}
+}
+
+// InputError reports a question or change that cannot be carried out because of its own
+// contents. Nothing was done.
+type InputError struct{ error }
+
+// Unwrap returns the error itself.
+func (e InputError) Unwrap() error { return e.error }
+
+func invalid(format string, args ...any) error { return InputError{fmt.Errorf(format, args...)} }
+
+// Identity is a set of parameters that select a counter, by name. A value from a later
+// source of its parameter has the name NAME@KIND, such as uid@client-ip.
+type Identity map[string]string
+
+// String returns the parameters as commands write them: act=comment uid=ann.
+func (i Identity) String() string {
+	list := make([]rules.Param, 0, len(i))
+	for _, name := range namesOf(i) {
+		list = append(list, rules.Param{Name: name, Value: i[name]})
+	}
+	return display.Identity(list)
+}
+
+// identityOf returns the identity of a match.
+func identityOf(m *rules.Match) Identity {
+	identity := make(Identity)
+	for _, p := range m.Values() {
+		identity[p.Name] = p.Value
+	}
+	return identity
+}
+
+// Named is a rule and an identity of it.
+type Named struct {
+	Rule     int64    `json:"rule"`
+	Name     string   `json:"name,omitempty"`
+	Identity Identity `json:"identity"`
+}
+
+// Identify returns the match of a rule and an identity. The error is an InputError.
+func Identify(set *rules.Set, rule int64, identity Identity) (rules.Match, error) {
+	r := set.Rule(rule)
+	if r == nil {
+		return rules.Match{}, invalid("there is no rule %d; want a number after return= in the rule files", rule)
+	}
+	m, err := r.Identify(rules.MakeParams(identity))
+	if err != nil {
+		return m, InputError{err}
+	}
+	return m, nil
+}
+
+// ResetDone is the outcome of Reset.
+type ResetDone struct {
+	Named
+	// Degraded reports that Redis is unavailable, so that only the counter of this
+	// instance was forgotten.
+	Degraded bool `json:"degraded"`
+}
+
+// Reset forgets the counter of a rule for an identity, and lifts its ban.
+func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*ResetDone, error) {
+	m, err := Identify(d.engine.Rules(), rule, identity)
+	if err != nil {
+		return nil, err
+	}
+	degraded, err := d.engine.ResetCounter(ctx, m)
+	switch {
+	case engine.IsInvalid(err):
+		return nil, invalid("rule %s has no counter", m.Rule.Label())
+	case err != nil:
+		return nil, errors.Join(errors.New("no store answered"), err)
+	}
+	return &ResetDone{Named{rule, m.Rule.Name, identityOf(&m)}, degraded}, nil
+}
+
+// namesOf returns the names of an identity in order.
+func namesOf(identity Identity) []string {
+	names := make([]string, 0, len(identity))
+	for name := range identity {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func milliseconds(d time.Duration) int64 { return d.Milliseconds() }

@@ -1,0 +1,113 @@
+package operations
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Refusals remembers the last refusals of identities. Its memory is bounded: identities
+// share 8192 places, and a new one replaces the identity that was there. So a crowd of
+// refused identities takes places at random, but a single one, however often it is
+// refused, takes only its own.
+type Refusals struct {
+	seed   maphash.Seed
+	now    func() time.Time
+	shards [refusalShards]refusalShard
+}
+
+const (
+	refusalShards = 32
+	refusalPlaces = 256 // in a shard
+	refusalsKept  = 5   // of an identity
+)
+
+type refusalShard struct {
+	sync.Mutex
+	places [refusalPlaces]refusalPlace
+}
+
+// refusalPlace holds the last refusals of one identity, as a ring.
+type refusalPlace struct {
+	key  uint64 // hash of rule and identity; 0 for an empty place
+	next int
+	list [refusalsKept]refusal
+}
+
+type refusal struct {
+	at   int64 // ms since the epoch
+	door string
+}
+
+// Refusal is a refusal of an identity.
+type Refusal struct {
+	At   time.Time `json:"at"`
+	Door string    `json:"door"`
+	Rule int64     `json:"rule"`
+}
+
+// NewRefusals returns an empty memory.
+func NewRefusals() *Refusals {
+	return &Refusals{seed: maphash.MakeSeed(), now: time.Now}
+}
+
+// Observe remembers the refusal of an input by a counting rule. It is a function for
+// engine.ObserveMatches.
+func (r *Refusals) Observe(c *engine.Call, _ *rules.Set, matches []rules.Match, a *engine.Answer) {
+	if a.Decider == nil || a.Verdict == rules.Allow && !a.Overruled() || !a.Decider.Counts() {
+		return
+	}
+	for i := range matches {
+		if matches[i].Rule == a.Decider {
+			r.add(c.Door, &matches[i])
+		}
+	}
+}
+
+func (r *Refusals) add(door string, m *rules.Match) {
+	key := r.key(m)
+	shard, place := r.place(key)
+	shard.Lock()
+	defer shard.Unlock()
+	if place.key != key {
+		*place = refusalPlace{key: key}
+	}
+	place.list[place.next] = refusal{r.now().UnixMilli(), door}
+	place.next = (place.next + 1) % refusalsKept
+}
+
+// Of returns the last refusals of the identity of a match by its rule, the latest
+// first.
+func (r *Refusals) Of(m *rules.Match) []Refusal {
+	key := r.key(m)
+	shard, place := r.place(key)
+	shard.Lock()
+	defer shard.Unlock()
+	if place.key != key {
+		return nil
+	}
+	var list []Refusal
+	for i := range refusalsKept {
+		one := place.list[(place.next+i)%refusalsKept]
+		if one.at != 0 {
+			list = append(list, Refusal{time.UnixMilli(one.at).UTC(), one.door, m.Rule.Return})
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// key returns the hash of a rule and an identity, never 0.
+func (r *Refusals) key(m *rules.Match) uint64 {
+	const golden = 0x9e3779b97f4a7c15
+	return (maphash.Bytes(r.seed, m.Identity) ^ uint64(m.Rule.Return)*golden) | 1
+}
+
+func (r *Refusals) place(key uint64) (*refusalShard, *refusalPlace) {
+	shard := &r.shards[key>>1%refusalShards]
+	return shard, &shard.places[key>>8%refusalPlaces]
+}
