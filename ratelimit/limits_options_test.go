@@ -1,0 +1,236 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
+	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// imported is a door of imported limits with a clock of its own.
+type imported struct {
+	t      *testing.T
+	clock  *clock
+	limits *ratelimit.Limits
+}
+
+// importLimits returns a door of limits in domain d, given as key and limit per hour.
+func importLimits(t *testing.T, change func(*ratelimit.LimitOptions, *clock)) *imported {
+	t.Helper()
+	config := &envoylimits.Config{Name: "c", Domain: "d"}
+	for key, requests := range map[string]uint32{"two": 2, "ten": 10} {
+		config.Descriptors = append(config.Descriptors, envoylimits.Descriptor{Key: key, Policy: &envoylimits.Policy{Unit: "hour", Requests: requests}})
+	}
+	set, err := envoylimits.Compile([]*envoylimits.Config{config}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &imported{t: t, clock: newClock()}
+	o := ratelimit.LimitOptions{Current: func() *envoylimits.Set { return set }, Store: i.clock.store(), Statistics: statistics.New(0.8)}
+	if change != nil {
+		change(&o, i.clock)
+	}
+	i.limits = ratelimit.NewLimits(o)
+	return i
+}
+
+// descriptor returns a descriptor of one entry.
+func oneEntry(key string) *extv3.RateLimitDescriptor {
+	return &extv3.RateLimitDescriptor{Entries: []*extv3.RateLimitDescriptor_Entry{{Key: key, Value: "x"}}}
+}
+
+// weighing returns a descriptor that carries its hits.
+func weighing(key string, hits uint64) *extv3.RateLimitDescriptor {
+	d := oneEntry(key)
+	d.HitsAddend = wrapperspb.UInt64(hits)
+	return d
+}
+
+// try calls the door.
+func (i *imported) try(d ...*extv3.RateLimitDescriptor) (*rlsv3.RateLimitResponse, error) {
+	i.t.Helper()
+	request, err := proto.Marshal(&rlsv3.RateLimitRequest{Domain: "d", Descriptors: d})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	reply, err := i.limits.Decide(i.t.Context(), request)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(rlsv3.RateLimitResponse)
+	if err := proto.Unmarshal(reply, answer); err != nil {
+		i.t.Fatal(err)
+	}
+	return answer, nil
+}
+
+// want calls the door and checks the overall code, and what remains of each limit.
+func (i *imported) want(code rlsv3.RateLimitResponse_Code, remaining []uint32, d ...*extv3.RateLimitDescriptor) {
+	i.t.Helper()
+	answer, err := i.try(d...)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	if answer.GetOverallCode() != code {
+		i.t.Errorf("the code is %v; want %v", answer.GetOverallCode(), code)
+	}
+	for j, want := range remaining {
+		if got := answer.GetStatuses()[j].GetLimitRemaining(); got != want {
+			i.t.Errorf("%d remain of limit %d; want %d", got, j, want)
+		}
+	}
+}
+
+func TestFreeRefusalsCountNowhere(t *testing.T) {
+	i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.FreeRefusals = true })
+	i.want(ok, []uint32{1, 9}, oneEntry("two"), oneEntry("ten"))
+	i.want(ok, []uint32{0, 8}, oneEntry("two"), oneEntry("ten"))
+	i.want(overLimit, []uint32{0, 8}, oneEntry("two"), oneEntry("ten"))
+	i.want(ok, []uint32{7}, oneEntry("ten"))
+	// A cost after the response counts, although it exceeds the limit.
+	i.want(overLimit, []uint32{0}, weighing("ten", 20))
+	i.want(overLimit, []uint32{0}, weighing("ten", 1))
+	i.want(overLimit, []uint32{0}, oneEntry("ten"))
+}
+
+func TestWindows(t *testing.T) {
+	const half = 30 * time.Minute
+	for _, test := range []struct {
+		windows ratelimit.Windows
+		// What remains at :00, :30, 1:00 + 1 s and 1:30 + 1 s, with a hit each.
+		remaining []uint32
+	}{
+		{ratelimit.FixedWindows, []uint32{9, 8, 9, 8}},
+		{ratelimit.OpeningWindows, []uint32{9, 8, 9, 8}},
+		{ratelimit.SlidingWindows, []uint32{9, 8, 8, 8}},
+	} {
+		t.Run(string(test.windows), func(t *testing.T) {
+			i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Windows = test.windows })
+			for j, remaining := range test.remaining {
+				i.want(ok, []uint32{remaining}, oneEntry("ten"))
+				if i.clock.pass(half); j == 1 {
+					i.clock.pass(time.Second)
+				}
+			}
+		})
+	}
+	t.Run("opening in the middle of an hour", func(t *testing.T) {
+		for windows, remaining := range map[ratelimit.Windows]uint32{ratelimit.FixedWindows: 9, ratelimit.OpeningWindows: 8} {
+			i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Windows = windows })
+			i.clock.pass(45 * time.Minute)
+			i.want(ok, []uint32{9}, oneEntry("ten"))
+			i.clock.pass(half)
+			i.want(ok, []uint32{remaining}, oneEntry("ten"))
+		}
+	})
+}
+
+func TestNegativeHitsAreGivenBack(t *testing.T) {
+	i := importLimits(t, nil)
+	i.want(ok, []uint32{4}, weighing("ten", 6))
+	back := weighing("ten", 4)
+	back.IsNegativeHits = true
+	i.want(ok, []uint32{8}, back)
+	back.HitsAddend = wrapperspb.UInt64(100)
+	i.want(ok, []uint32{10}, back)
+	i.want(ok, []uint32{9}, oneEntry("ten"))
+}
+
+func TestCallsThatCannotBeDecided(t *testing.T) {
+	override := oneEntry("ten")
+	override.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1}
+	for _, test := range []struct {
+		name   string
+		change func(*ratelimit.LimitOptions, *clock)
+		call   *extv3.RateLimitDescriptor
+		want   string
+	}{
+		{"without limits", func(o *ratelimit.LimitOptions, _ *clock) { o.Current = func() *envoylimits.Set { return nil } }, oneEntry("ten"), "no rate limit configuration loaded"},
+		{"an override without a unit", nil, override, "has no unit"},
+		{"a store that fails", func(o *ratelimit.LimitOptions, _ *clock) { o.Store = failing{} }, oneEntry("ten"), "out of order"},
+		{"no Redis, and the gateway decides", func(o *ratelimit.LimitOptions, c *clock) {
+			o.Store, o.Outage = degraded{c.store()}, rules.FailGateway
+		}, oneEntry("ten"), "Redis is unavailable"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := importLimits(t, test.change).try(test.call)
+			if status.Code(err) != codes.Unknown || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v; want the code Unknown and %q", err, test.want)
+			}
+		})
+	}
+}
+
+// failing is a store that answers nothing.
+type failing struct{}
+
+func (failing) Evaluate(context.Context, *store.Plan, *store.Answers) error {
+	return errors.New("out of order")
+}
+
+// degraded is a store that answers in place of Redis.
+type degraded struct{ store.Store }
+
+func (d degraded) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	err := d.Store.Evaluate(ctx, p, a)
+	a.Degraded = true
+	return err
+}
+
+func TestPoliciesWithoutRedis(t *testing.T) {
+	for _, test := range []struct {
+		outage rules.FailPolicy
+		share  float64
+		codes  []rlsv3.RateLimitResponse_Code // of three calls with a limit of 2
+	}{
+		{rules.FailRescue, 1, []rlsv3.RateLimitResponse_Code{ok, ok, overLimit}},
+		{rules.FailRescue, 0.5, []rlsv3.RateLimitResponse_Code{ok, overLimit, overLimit}},
+		{rules.FailAllow, 1, []rlsv3.RateLimitResponse_Code{ok, ok, ok}},
+		{rules.FailDeny, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}},
+	} {
+		i := importLimits(t, func(o *ratelimit.LimitOptions, c *clock) {
+			o.Store, o.Outage, o.RescueShare = degraded{c.store()}, test.outage, test.share
+		})
+		for _, code := range test.codes {
+			i.want(code, nil, oneEntry("two"))
+		}
+	}
+}
+
+func TestRulesBesideImportedLimitsMustAllowToo(t *testing.T) {
+	const text = `[rules]
+rule : [count] [domain=d; ten=+] [time=60; count=1] [result=2; return=201]
+[result]
+0 : {"Err_no":0, "Str_reason":"Allow"}
+1 : {"Err_no":0, "Str_reason":"Allow"}
+2 : {"Err_no":10, "Str_reason":"Deny"}
+`
+	i := importLimits(t, func(o *ratelimit.LimitOptions, c *clock) {
+		o.Rules = ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, text), wiring.CountIn(c.store()))})
+	})
+	i.want(ok, []uint32{9}, oneEntry("ten"))
+	i.want(overLimit, nil, oneEntry("ten"))
+	i.want(ok, []uint32{1}, oneEntry("two"))
+	i.clock.pass(time.Minute)
+	i.want(ok, []uint32{7}, oneEntry("ten")) // the limits counted what the rules refused
+	unit := oneEntry("ten")
+	unit.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: typev3.RateLimitUnit_HOUR}
+	i.want(overLimit, nil, unit, oneEntry("two"))
+}
