@@ -73,7 +73,7 @@ func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
 	case a.unlimited:
 		b = wire.AppendNumber(b, statusRemaining, math.MaxUint32)
 	case a.limit != nil:
-		inner := 0
+		var inner int
 		b, inner = wire.Begin(b, statusLimit)
 		b = wire.AppendNumber(b, limitRequests, uint64(a.limit.Requests))
 		b = wire.AppendNumber(b, limitUnit, uint64(a.limit.Unit))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/envoylimits"
@@ -89,16 +90,13 @@ func (c *limitCall) override(d *descriptor, entries []mapping.Entry) (*envoylimi
 	if unit.Seconds() == 0 {
 		return nil, errors.New("the limit of a descriptor has no unit; want SECOND to YEAR")
 	}
-	path := c.message.domain + "."
+	keys := make([]string, len(entries))
 	for i, e := range entries {
-		if i > 0 {
-			path += "."
-		}
-		path += e.Key
-		if e.Value != "" {
-			path += "_" + e.Value
+		if keys[i] = e.Key; e.Value != "" {
+			keys[i] = e.Key + "_" + e.Value
 		}
 	}
+	path := c.message.domain + "." + strings.Join(keys, ".")
 	return &envoylimits.Limit{Path: path, Requests: d.limit.requests, Unit: unit}, nil
 }
 
@@ -120,7 +118,8 @@ func (c *limitCall) replace() {
 // appendSubject appends the identity of a descriptor's counter: the unit, the domain and
 // the entries, each as key_value, with patterns for values that share a counter.
 func (c *limitCall) appendSubject(a *applied, entries []mapping.Entry, shared []string) {
-	b := append(c.subject, importedSubject, byte(a.limit.Unit))
+	b := c.subject
+	b = append(b, importedSubject, byte(a.limit.Unit))
 	b = append(binary.AppendUvarint(b, uint64(len(c.message.domain))), c.message.domain...)
 	for i, e := range entries {
 		value := e.Value

@@ -122,7 +122,7 @@ func (f *Folder) folder() string {
 
 // changed reports whether the folder may have changed since the last call.
 func (f *Folder) changed() bool {
-	state := ""
+	var state string
 	if f.WatchRoot {
 		target, err := os.Readlink(filepath.Clean(f.Root))
 		state = fmt.Sprint(target, err != nil)
