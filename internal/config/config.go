@@ -275,6 +275,9 @@ type Config struct {
 	// MaxIdentities is the maximum number of identities with their own counters in
 	// process; additional identities share counters.
 	MaxIdentities int `koanf:"max_identities" validate:"min=1000,max=1000000000"`
+	// MaxReceipts is the maximum number of receipts that are kept in process: of
+	// requests that are not settled yet.
+	MaxReceipts int `koanf:"max_receipts" validate:"min=1,max=100000000"`
 	// RescueShare is the share of each limit that an instance admits on its own
 	// while Redis is unavailable.
 	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`

@@ -169,6 +169,8 @@ func (c *Config) setStoreDefaults() {
 	// About 150 MB with one counter each: more identities than most
 	// gateways see in a window, less memory than a small machine has.
 	c.MaxIdentities = 1_000_000
+	// About 50 MB with one rule each.
+	c.MaxReceipts = 100_000
 	// The whole limit for each instance: only the operator knows the number
 	// of instances and how evenly callers are spread.
 	c.RescueShare = 1

@@ -45,6 +45,7 @@ type Metrics struct {
 	servers   *servers
 	trips     *trips
 	waits     *prometheus.HistogramVec
+	receipts  *receipts
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
@@ -121,7 +122,7 @@ func New(b Build) *Metrics {
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.servers = newServers(m.registry)
+	m.servers, m.receipts = newServers(m.registry), newReceipts(m.registry)
 	m.Reloaded(0, 0, 0, 0, 0)
 	m.Published(0, "", "")
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {

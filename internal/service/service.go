@@ -139,7 +139,7 @@ func (s *Service) openApp() error {
 	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
 	o := app.Options{
 		Files: s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
-		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, RescueShare: c.RescueShare,
+		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts, RescueShare: c.RescueShare,
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
@@ -155,6 +155,7 @@ func (s *Service) openApp() error {
 			TooManyRules: func() { s.bounds.exceeded(boundRules, nil) },
 		},
 	}
+	o.Hooks.Settled, o.Hooks.Renewed = observeSettlements(m)
 	if c.Redis != "" {
 		redis := redisOptions(c)
 		redis.TLS.AnyName = s.imported != nil && s.imported.AnyRedisName
@@ -177,6 +178,7 @@ func (s *Service) openApp() error {
 		}
 	})
 	m.WatchMemory(opened.Identities, opened.Shared)
+	m.WatchReceipts(opened.Receipts)
 	m.WatchWaiting(opened.Engine().Waiting)
 	if c.Redis != "" {
 		watchRedis(m, opened)
