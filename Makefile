@@ -58,6 +58,7 @@ test: tools ## vet, and run every test against the real programs, with the race 
 	$(GOTEST) -run '$(DIALOGUES)' $(STORES) || status=1; \
 	$(GOTEST) -p 1 -parallel 4 $(ALONE) || status=1; \
 	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \
+	go -C examples/gin test -vet=all -timeout 10m . || status=1; \
 	exit $$status
 
 .PHONY: verify

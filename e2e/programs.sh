@@ -208,7 +208,10 @@ fetch() {
 
 # modules downloads the Go modules of the packages and their tests.
 modules() {
-  retry go list -deps -test ./... >/dev/null && retry go -C e2e/toxic list -deps -test ./... >/dev/null
+  local module
+  for module in . e2e/toxic examples/gin; do
+    retry go -C "$module" list -deps -test ./... >/dev/null || return 1
+  done
 }
 
 # lock waits until no other run of this script downloads in this clone.

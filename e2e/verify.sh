@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long form of the tests: everything in `make test`, every package with a long
-# form in that form, the example module, and every fuzz target for some time. If one
+# form in that form, and every fuzz target for some time. If one
 # fails, the others still run. Commands, durations and output are kept in docs/verify
 # by date and commit, and the exit status is 0 if all passed.
 #
@@ -35,10 +35,9 @@ GOFLAGS="$GOFLAGS -count=1" show make --no-print-directory test
 # A package has a long form if its tests define the flag -long. The race detector
 # covers the short forms, and the services started by long forms, too.
 while read -r package; do
-  show go test -count=1 -timeout 40m -v "$package" -long
+  show go test -count=1 -timeout 60m -v "$package" -long
 done < <(grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -vE '^\./(\.tools|e2e/toxic)/' | xargs -n 1 dirname | sort -u)
 show go -C e2e/toxic test -count=1 -timeout 40m -v . -long
-show go -C examples/gin vet .
 FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)} show e2e/fuzz.sh "${FUZZTIME:-30s}"
 
 mkdir -p docs/verify
