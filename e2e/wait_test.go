@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,9 @@ rule : [token] [path=/queue; uid=+] [time=1; count=5; burst=1; wait=3] [result=2
 1 : {"Err_no":0}
 2 : {"Err_no":10}
 `
+
+// slowQueueRules admit a request in ten seconds.
+var slowQueueRules = strings.Replace(queueRules, "time=1; count=5; burst=1; wait=3", "time=600; count=60; burst=1; wait=60", 1)
 
 // arrivals is an application that records when requests reach it.
 type arrivals struct {
@@ -76,33 +81,47 @@ func TestRequestsWaitForTheirTurnsAtTwoGateways(t *testing.T) {
 	}
 }
 
-// A client that disconnects while it waits gives its turn back.
+// Clients that disconnect while they wait give their turns back. Turns are ten seconds
+// apart, so that the queue becomes shorter by this alone.
 func TestClientThatLeavesGivesItsTurnBack(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	k := h.pair(h.file("rules.conf", queueRules))[0]
+	k := h.pair(h.file("rules.conf", slowQueueRules))[0]
 	app := h.app()
-	g := waitingNginx(h, app.Address, k)
+	g := must(h.stage.NginxSample("nginx/nginx.conf", app.Address, []string{k.HTTP}, [2]string{"/v1/auth-request;", "/v1/auth-request?_wait=60;"}))(t)
 	wantStatus(t, http.StatusOK, "GET", g.URL+"/queue", "X-User-Id: bob")
-	impatient := &http.Client{Timeout: 300 * time.Millisecond}
-	for range 12 { // their turns come after 0.2 … 2.4 s
-		go func() {
-			r, err := http.NewRequest(http.MethodGet, g.URL+"/queue", http.NoBody)
+	ctx, leave := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL+"/queue", http.NoBody)
 			if err != nil {
+				t.Error(err)
 				return
 			}
 			r.Header.Set("X-User-Id", "bob")
-			if resp, err := impatient.Do(r); err == nil {
+			if resp, err := client.Do(r); err == nil {
 				resp.Body.Close()
 			}
-		}()
+		})
 	}
-	time.Sleep(time.Second)
-	begin := time.Now()
-	wantStatus(t, http.StatusOK, "GET", g.URL+"/queue", "X-User-Id: bob")
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("the next request waited for %v; want a turn that was given back", took)
+	waitUntil(t, "four clients wait", func() bool { return nextTurn(t, k, "bob") > 40*time.Second })
+	leave()
+	clients.Wait()
+	waitUntil(t, "their turns are given back", func() bool { return nextTurn(t, k, "bob") <= 10*time.Second })
+}
+
+// nextTurn returns how long the next request of a user would wait.
+func nextTurn(t *testing.T, k *e2e.Koalagate, user string) time.Duration {
+	t.Helper()
+	r := wantStatus(t, http.StatusOK, "GET", fmt.Sprintf("http://%s/rule/browse?uid=%s&path=/queue", k.HTTP, user))
+	var answer struct {
+		Wait int `json:"Wait_ms"`
 	}
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return time.Duration(answer.Wait) * time.Millisecond
 }
 
 // A check without _wait does not wait: its gateway might let the request through when it
@@ -110,15 +129,14 @@ func TestClientThatLeavesGivesItsTurnBack(t *testing.T) {
 func TestCheckWithoutAWaitIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	k := h.koalagate("--rules", h.file("rules.conf", queueRules))
+	k := h.koalagate("--rules", h.file("rules.conf", slowQueueRules))
 	g := h.nginx(h.app(), k)
 	wantStatus(t, http.StatusOK, "GET", g.URL+"/queue", "X-User-Id: eve")
 	wantStatus(t, http.StatusTooManyRequests, "GET", g.URL+"/queue", "X-User-Id: eve")
 	if !strings.Contains(k.Log(), "does not wait for its turn") {
 		t.Error("the log does not say that the check has no _wait")
 	}
-	r := wantStatus(t, http.StatusOK, "GET", fmt.Sprintf("http://%s/rule/browse?uid=eve&path=/queue", k.HTTP))
-	if !strings.Contains(r.body, `"Wait_ms":`) {
-		t.Errorf("Koala's API answers %s; want the wait", r.body)
+	if nextTurn(t, k, "eve") == 0 {
+		t.Error("Koala's API reports no wait")
 	}
 }
