@@ -34,6 +34,7 @@ const (
 	HeaderRule     = "X-Koala-Rule"     // the number of the rule that decided
 	HeaderResult   = "X-Koala-Result"   // the number of the entry of [result]
 	HeaderDegraded = "X-Koala-Degraded" // 1 if Redis is unavailable
+	HeaderReceipt  = "X-Koala-Receipt"  // the receipt of the request, never for clients
 )
 
 const headerRetryAfter = "Retry-After"

@@ -33,7 +33,7 @@ func appendHeaders(b []byte, field protowire.Number, list []rules.Header) []byte
 const ownPrefix = "x-koala-"
 
 // optional lists our headers that a decision need not have.
-var optional = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult}
+var optional = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult, engine.HeaderReceipt}
 
 // appendForged appends the names of headers for Envoy to remove from the request:
 // those with our prefix that the client may have sent and that this answer does not

@@ -62,6 +62,9 @@ func (s *Server) appendAnswer(b []byte, m *message, d *engine.Decision) []byte {
 func (s *Server) appendAllowed(b []byte, m *message, d *engine.Decision) []byte {
 	var up, down [12]rules.Header
 	upstream := d.DecisionHeaders(up[:0])
+	if d.Receipt != "" {
+		upstream = append(upstream, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
+	}
 	b = appendStatus(b, replyStatus, int(codes.OK))
 	b, from := wire.Begin(b, replyOK)
 	b = appendHeaders(b, okHeaders, upstream)

@@ -60,12 +60,12 @@ func TestCompleteReplies(t *testing.T) {
 	}{
 		"no rule matched": {"other", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `},
 			"dynamic_metadata": {"verdict": "none", "result": 0}}`},
 		"admitted by a counter": {"vote", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1"),
 			header("RateLimit-Policy", `"r201";q=1;w=90`), header("RateLimit", `"r201";r=0;t=90`)) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
@@ -84,7 +84,7 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "rule": 10, "result": 2}}`},
 		"on the white list": {"white", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Degraded"],
+			"headers_to_remove": ["X-Koala-Degraded", "X-Koala-Receipt"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "rule": 11, "result": 1}}`},
 		"challenged": {"robot", 1, `{"status": {"code": 7}, "denied_response": {
@@ -101,12 +101,12 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "rule": 13, "result": 4}}`},
 		"a quiet rule's limits stay at the gateway": {"quiet", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
 		"a shadow rule is reported to the gateway only": {"trial", 2, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "shadow": [203]}}`},
 	} {
@@ -148,7 +148,7 @@ func TestForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 	for _, name := range reply.GetHeadersToRemove() {
 		removed[strings.ToLower(name)] = true
 	}
-	for _, name := range []string{"x-koala-decision", "x-koala-rule", "x-koala-result", "x-koala-degraded", "x-koala-param-act", "x_koala_rule", "x-koala_result"} {
+	for _, name := range []string{"x-koala-decision", "x-koala-rule", "x-koala-result", "x-koala-degraded", "x-koala-receipt", "x-koala-param-act", "x_koala_rule", "x-koala_result"} {
 		_, isSet := set[name]
 		if isSet == removed[name] {
 			t.Errorf("%s: overwritten %v, removed %v; want one of them", name, isSet, removed[name])
@@ -159,7 +159,7 @@ func TestForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 			t.Errorf("%s is removed; it is not ours", name)
 		}
 	}
-	if got := len(reply.GetHeadersToRemove()); got != 5 {
+	if got := len(reply.GetHeadersToRemove()); got != 6 {
 		t.Errorf("%d headers to remove: %q; want each once", got, reply.GetHeadersToRemove())
 	}
 }

@@ -92,7 +92,7 @@ func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 // allow allows the request. The reply includes the decision even if clients must not
 // see it, because gateways pass it to the application.
 func (a *answer) allow(d *engine.Decision) {
-	var buffer [14]rules.Header
+	var buffer [15]rules.Header
 	headers := buffer[:0]
 	if a.door == doorname.Accel {
 		target, ok := a.accelTarget()
@@ -105,6 +105,9 @@ func (a *answer) allow(d *engine.Decision) {
 		// Not at accel, where nginx copies it to the application's response, which
 		// then would not be cached either.
 		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
+	}
+	if d.Receipt != "" {
+		headers = append(headers, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
 	}
 	shown := a.server.presentation
 	shown.HideDecision = false

@@ -6,7 +6,8 @@
 // peer is trusted and finds the door of its path; request.go reads it; a door.Gate
 // decides it; response.go writes the answer in the form that the gateway expects. A
 // fault never allows a request: a check that cannot be decided is denied, and an
-// internal failure is a 503. complaints.go logs gateways that are misconfigured.
+// internal failure is a 503. settle.go takes the reports of how requests ended.
+// complaints.go logs gateways that are misconfigured.
 package nginx
 
 import (
@@ -73,8 +74,8 @@ type route struct {
 	door    string
 }
 
-// New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel and
-// /v1/ext-authz/*. It must not be behind an http.ServeMux, which would redirect paths
+// New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel,
+// /v1/ext-authz/*, /v1/settle and /v1/renew. It must not be behind an http.ServeMux, which would redirect paths
 // with double slashes or dot segments, as Envoy sends them.
 func New(o Options) http.Handler {
 	s := &server{
@@ -118,6 +119,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refused("untrusted")
 		s.complaints.warn("refused a check from a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if the peer is a gateway of yours, add its address to trusted_proxies")
 		a.problem(http.StatusForbidden, "")
+	case receiptPaths[target] != nil:
+		a.settle(receiptPaths[target])
 	case a.door == "":
 		s.refused("unknown_path")
 		s.complaints.warn("refused a check at a path without a door", "path", r.URL.Path[:min(len(r.URL.Path), 100)], "peer", r.RemoteAddr,

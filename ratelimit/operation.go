@@ -7,10 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/hits"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // Entries whose keys begin with ownPrefix are for the service itself, and no parameters.
@@ -18,6 +23,7 @@ const (
 	ownPrefix    = "koala."
 	operationKey = "koala.op"
 	hitsKey      = "koala.hits"
+	receiptKey   = "koala.receipt"
 )
 
 // operation is what a descriptor asks for.
@@ -28,6 +34,8 @@ const (
 	decide operation = iota // whether the request may pass: a descriptor without koala.op
 	charge                  // record the hits whatever the limits
 	refund                  // give the hits back
+	settle                  // settle a receipt
+	renew                   // renew a receipt
 )
 
 // operationTimeout bounds the operations of a call without other descriptors.
@@ -56,14 +64,23 @@ func (m *message) readOperations() (operations int, err error) {
 
 func isOwn(e mapping.Entry) bool { return strings.HasPrefix(e.Key, ownPrefix) }
 
-var errOperation = errors.New("unknown " + operationKey + "; want charge or refund")
+var errOperation = errors.New("unknown " + operationKey + "; want charge or refund, and with " + receiptKey + " renew or none")
 
+// readOperation reads what the descriptor asks for. One with a receipt is a settlement,
+// also if the receipt is empty: nobody must take it for a request.
 func (d *descriptor) readOperation(entries []mapping.Entry) error {
-	switch mapping.FirstEntry(entries, operationKey) {
-	case "":
-	case "charge":
+	name := mapping.FirstEntry(entries, operationKey)
+	switch at := slices.IndexFunc(entries, func(e mapping.Entry) bool { return e.Key == receiptKey }); {
+	case at >= 0 && name == "":
+		d.operation, d.receipt = settle, entries[at].Value
+	case at >= 0 && name == "renew":
+		d.operation, d.receipt = renew, entries[at].Value
+	case at >= 0:
+		return errOperation
+	case name == "":
+	case name == "charge":
 		d.operation = charge
-	case "refund":
+	case name == "refund":
 		d.operation = refund
 	default:
 		return errOperation
@@ -104,6 +121,13 @@ func (c *call) operate(ctx context.Context) error {
 // operateOn carries out the operation of descriptor i. The error is that of gRPC.
 func (c *call) operateOn(ctx context.Context, i int) error {
 	s := c.server
+	switch d := &c.message.descriptors[i]; d.operation {
+	case settle:
+		return c.settle(ctx, i)
+	case renew:
+		_, err := s.gate.Engine.Renew(ctx, &engine.Settlement{Receipt: d.receipt, Door: doorname.RateLimit})
+		return s.explainReceipt(err)
+	}
 	c.question.Resize(1)
 	if err := c.fillSet(0, i); err != nil {
 		return s.explain(err)
@@ -120,6 +144,43 @@ func (c *call) operateOn(ctx context.Context, i int) error {
 		return unavailable(d)
 	}
 	return nil
+}
+
+// settle settles the receipt of descriptor i. All settlements of the call with this receipt
+// are one, which the first of them carries out: with the first hits that are stated, and all
+// parameters of the response.
+func (c *call) settle(ctx context.Context, i int) error {
+	receipt := c.message.descriptors[i].receipt
+	s := &engine.Settlement{Receipt: receipt, Door: doorname.RateLimit, Response: new(rules.Params)}
+	for j := range c.message.descriptors {
+		d := &c.message.descriptors[j]
+		if d.operation != settle || d.receipt != receipt {
+			continue
+		}
+		if j < i {
+			return nil
+		}
+		if d.hasHits && !s.HasHits && d.hits <= engine.MaxHits {
+			s.Hits, s.HasHits = d.hits, true
+		}
+		for _, e := range c.message.entriesOf(j) {
+			if _, stated := s.Response.Get(e.Key); strings.HasPrefix(e.Key, rules.ResponsePrefix) && !stated {
+				s.Response.Set(e.Key, e.Value)
+			}
+		}
+	}
+	_, err := c.server.gate.Engine.Settle(ctx, s)
+	return c.server.explainReceipt(err)
+}
+
+// explainReceipt returns the gRPC error of a settlement or a renewal. A receipt that is
+// unknown is none: the gateway could do nothing about it.
+func (s *Server) explainReceipt(err error) error {
+	if err == nil {
+		return nil
+	}
+	s.logger.Debug("a receipt was not settled", "door", doorname.RateLimit, "error", err)
+	return status.Error(codes.Unavailable, "no store answered")
 }
 
 // decided returns the index of the n-th descriptor that the decision is about.

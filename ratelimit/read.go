@@ -44,6 +44,7 @@ type message struct {
 type descriptor struct {
 	from, to   int // its part of message.entries
 	operation  operation
+	receipt    string // of settle and renew
 	isNegative bool
 	hasHits    bool
 	hits       uint64

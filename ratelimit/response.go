@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -221,5 +222,8 @@ func appendHeaders(b []byte, list []rules.Header) []byte {
 func (c *call) appendMetadata(b []byte, d *engine.Decision) []byte {
 	set := reported(d)
 	b, from := envoyapi.BeginDecision(b, replyMetadata, d, set)
+	if d.Receipt != "" { // two filters share one namespace, and have two domains
+		b = wire.AppendTextFact(b, "receipt."+strings.ToValidUTF8(c.message.domain, "\uFFFD"), d.Receipt)
+	}
 	return wire.End(wire.AppendNumberFact(b, "descriptor", int64(c.decided(set))), from)
 }

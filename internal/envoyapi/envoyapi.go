@@ -82,5 +82,8 @@ func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int
 	if d.Degraded {
 		b = wire.AppendTrueFact(b, "degraded")
 	}
+	if d.Receipt != "" {
+		b = wire.AppendTextFact(b, "receipt", d.Receipt)
+	}
 	return b, from
 }
