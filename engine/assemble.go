@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -49,6 +50,9 @@ func (v *evaluation) decision(c *Call) *Decision {
 func (v *evaluation) answer(c *Call, i int, a *Answer) {
 	m, plan, from := &v.inputs[i], &v.plan.Sets[i], &v.answers.Sets[i]
 	a.Verdict, a.Matched, a.Retry, a.Hits = rules.Allow, m.matched, -1, from.Hits
+	if len(m.exceptions) > 0 {
+		a.Exceptions = slices.Clone(m.exceptions)
+	}
 	switch c.Op {
 	case Take, Browse:
 		if m.excess != nil {

@@ -19,6 +19,8 @@ type Counter struct {
 	Retry time.Duration
 	// Banned is the time until the ban of the identity ends, 0 without one.
 	Banned time.Duration
+	// Exception is the exception that applies to the rule for the identity, nil for none.
+	Exception *Exception
 }
 
 // Now returns the time by which rules begin and end, in ms since the epoch: that of the
@@ -34,8 +36,8 @@ func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Co
 	if e == nil || e.store == nil {
 		return nil, false, errNotBuilt
 	}
-	browse, peek := e.plansOf(matches)
 	list = make([]Counter, len(matches))
+	browse, peek := e.plansOf(matches, list)
 	if len(browse.Sets) == 0 {
 		return list, false, nil
 	}
@@ -52,7 +54,7 @@ func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Co
 	at := 0
 	for i := range matches {
 		if matches[i].Rule.Counts() {
-			list[i] = counterOf(&states.Sets[at], &hits.Sets[at])
+			counterOf(&states.Sets[at], &hits.Sets[at], &list[i])
 			at++
 		}
 	}
@@ -60,17 +62,21 @@ func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Co
 }
 
 // plansOf returns the plans that read the counters of matches: one decides a hit of each
-// counter alone, the other reads the hits.
-func (e *Engine) plansOf(matches []rules.Match) (browse, peek store.Plan) {
-	v := evaluation{rules: e.Rules()}
+// counter alone, the other reads the hits. It sets the exceptions in list.
+func (e *Engine) plansOf(matches []rules.Match, list []Counter) (browse, peek store.Plan) {
+	v := evaluation{rules: e.Rules(), book: e.exceptions.load(), exceptions: e.exceptions, clock: &e.clock}
 	browse = store.Plan{Op: store.Browse, Zone: v.rules.Zone}
 	peek = store.Plan{Op: store.Peek, Zone: v.rules.Zone}
 	for i := range matches {
+		m := matchedInput{matches: rules.Matches{List: []rules.Match{matches[i]}}}
+		if v.book != nil && matches[i].Identity != nil {
+			list[i].Exception = v.except(&m, 0)
+		}
 		if !matches[i].Rule.Counts() {
 			continue
 		}
 		set := store.Set{Allows: true}
-		v.addCounter(&set, new(matchedInput), &matches[i], 1, nil)
+		v.addCounter(&set, &m, &m.matches.List[0], 1, nil)
 		r := &set.Rules[0]
 		r.Shadow, r.Allows, r.Wait, r.Lenient, r.Strict = false, false, 0, false, false
 		r.Settle, r.Outcome = 0, false
@@ -80,8 +86,9 @@ func (e *Engine) plansOf(matches []rules.Match) (browse, peek store.Plan) {
 	return browse, peek
 }
 
-func counterOf(state, hits *store.Answer) Counter {
-	c := Counter{Limit: state.Limit, Used: hits.Hits, Remaining: state.Remaining, Reset: milliseconds(state.Reset)}
+// counterOf sets the state of a counter.
+func counterOf(state, hits *store.Answer, c *Counter) {
+	c.Limit, c.Used, c.Remaining, c.Reset = state.Limit, hits.Hits, state.Remaining, milliseconds(state.Reset)
 	if state.Decider >= 0 {
 		if c.Retry = -1; state.Retry >= 0 {
 			c.Retry = milliseconds(state.Retry)
@@ -90,7 +97,6 @@ func counterOf(state, hits *store.Answer) Counter {
 	if state.Banned {
 		c.Banned = milliseconds(state.Reset)
 	}
-	return c
 }
 
 // ResetCounter forgets the counter of an identity, which rules.Rule.Identify returns,

@@ -103,6 +103,9 @@ type Answer struct {
 	// Refusing lists the rules that would decide. Only Complete and CompleteTake
 	// set it.
 	Refusing []*rules.Rule
+	// Exceptions are those that applied to rules that match the input, in the order of
+	// the rules; nil for none.
+	Exceptions []*Exception
 
 	retry int64 // ms; 0 if Retry is exact
 }

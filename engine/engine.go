@@ -30,6 +30,7 @@ type settings struct {
 	// maxWaiting is the argument of MaxWaiting; 0 is the default.
 	maxWaiting int
 	limitWaits func(context.Context) WaitLimit
+	exceptions *Exceptions
 	observe    func(*Call, *Decision, error)
 	settled    func(*Settlement, Settled, error)
 	renewed    func(*Settlement, Settled, error)
@@ -219,6 +220,9 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 	timed := v.rules.Timed() && c.Now == 0
 	if v.now = c.Now; timed {
 		v.now = e.clock.now() // one reading for all inputs
+	}
+	if v.book = e.exceptions.load(); v.book != nil {
+		v.exceptions, v.clock = e.exceptions, &e.clock
 	}
 	err := v.build(c, e.maxRules)
 	if v.tooMany {

@@ -21,6 +21,10 @@ type evaluation struct {
 	tooMany bool             // the inputs match too many counting rules
 	waits   bool             // a rule of the plan has a wait
 	place   place            // in which the call may wait
+
+	book       *exceptionBook // nil without exceptions
+	exceptions *Exceptions    // those of book
+	clock      *clock         // of the engine; set with book
 }
 
 // matchedInput is one input with the rules that match it.
@@ -29,11 +33,14 @@ type matchedInput struct {
 	// counting are the rules of the plan's set, index for index. Nil is the
 	// ad-hoc rule of an override.
 	counting []*rules.Rule
-	// direct is the rule without a counter that decides, or nil.
+	// direct is the rule that decides without its counter, or nil: a direct rule, or one
+	// with ExceptDeny.
 	direct *rules.Rule
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
+	// exceptions are those that apply.
+	exceptions []*Exception
 	// excess is the answer to an input that exceeds a bound of a call that refuses
 	// such inputs, or nil.
 	excess *rules.Result
@@ -98,7 +105,7 @@ var storeOps = [...]store.Op{
 func (v *evaluation) match(c *Call, i int) error {
 	in, m, plan := &c.Inputs[i], &v.inputs[i], &v.plan.Sets[i]
 	m.counting, m.passed, m.direct = m.counting[:0], m.passed[:0], nil
-	m.excess = nil
+	m.excess, m.exceptions = nil, m.exceptions[:0]
 	if in.Hits > MaxHits {
 		m.excess = overweightResult
 	}
@@ -110,7 +117,16 @@ func (v *evaluation) match(c *Call, i int) error {
 	endsAtDirect := c.Op == Take && !in.Refund || c.Op == Browse
 	for j := range m.matches.List {
 		match := &m.matches.List[j]
-		if match.Rule.Counts() {
+		var kind ExceptionKind
+		if v.book != nil && in.Override == nil && c.Op != Peek && c.Op != Reset {
+			if x := v.except(m, j); x != nil {
+				kind = x.Kind
+			}
+		}
+		if kind == ExceptAllow {
+			continue
+		}
+		if match.Rule.Counts() && kind != ExceptDeny {
 			if err := v.addMatch(c, in, m, plan, match); err != nil {
 				return err
 			}

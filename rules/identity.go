@@ -21,6 +21,16 @@ func (m *Matches) identify(r *indexed) []byte {
 	return m.arena[start:len(m.arena):len(m.arena)]
 }
 
+// Identify returns the identity of match i of the last request, also of a rule without a
+// counter, which has none otherwise. It is valid until the next request.
+func (m *Matches) Identify(i int) []byte {
+	match := &m.List[i]
+	if match.Identity == nil && m.of != nil {
+		return m.identify(&m.of.rules[match.Place])
+	}
+	return match.Identity
+}
+
 // Values decodes the identity. It returns the parameters that the rule counts by,
 // ordered by name, with their values in canonical form, and nil for a direct rule. The
 // name of a parameter from a later source is NAME@KIND, as in Params.SetNamed.

@@ -128,15 +128,13 @@ func (x *index) add(r *Rule, arena []test) (indexed, []test) {
 		arena = append(arena, test{c, slot})
 	}
 	in.tests = slices.Clip(arena[start:])
-	if r.Counts() {
-		for _, t := range in.tests {
-			if t.condition.identifies() {
-				arena = append(arena, t)
-			}
+	for _, t := range in.tests { // of direct rules, too: see Matches.Identify
+		if t.condition.identifies() {
+			arena = append(arena, t)
 		}
-		in.identity = slices.Clip(arena[start+len(in.tests):])
-		slices.SortFunc(in.identity, func(a, b test) int { return cmp.Compare(a.condition.Name, b.condition.Name) })
 	}
+	in.identity = slices.Clip(arena[start+len(in.tests):])
+	slices.SortFunc(in.identity, func(a, b test) int { return cmp.Compare(a.condition.Name, b.condition.Name) })
 	if r.Cost != "" {
 		in.cost = x.slot(r.Cost)
 		x.reads[in.cost].integers = true

@@ -148,3 +148,13 @@ func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
 	}
 	return l, r.complete(&l)
 }
+
+// WithCount returns limits with another count, and with another burst if the rule states
+// none. It reports whether they limit a request and can be counted exactly.
+func (r *Rule) WithCount(l Limits, count int64) (Limits, bool) {
+	l.Count = count
+	if r.Method.hasBucket() && !r.statesBurst {
+		l.Burst = count
+	}
+	return l, count >= 0 && count <= maxCount && !l.isUnlimited() && (!r.Method.hasBucket() || r.isExact(&l))
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -21,11 +22,12 @@ func TestFormatsAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, v := range map[string]any{
-		"`koalagate check --format json`":   findings.Document{},
-		"`koalagate explain --format json`": explain.Report{},
-		"`koalagate why --format json`":     operations.Why{},
-		"`koalagate reset --format json`":   operations.ResetDone{},
-		"A line of a trace":                 trace.Line{},
+		"`koalagate check --format json`":          findings.Document{},
+		"`koalagate explain --format json`":        explain.Report{},
+		"`koalagate why --format json`":            operations.Why{},
+		"`koalagate reset --format json`":          operations.ResetDone{},
+		"`koalagate exception list --format json`": exceptions.Exception{},
+		"A line of a trace":                        trace.Line{},
 	} {
 		_, section, found := strings.Cut(string(page), "\n## "+title+"\n")
 		if !found {

@@ -107,6 +107,9 @@ func (p *program) writeWhy(w *operations.Why) {
 		if r.Counted {
 			fmt.Fprintf(out, "  counter    %s\n", counterText(r))
 		}
+		if r.Exception != "" {
+			fmt.Fprintf(out, "  exception  %s\n", r.Exception)
+		}
 		fmt.Fprintf(out, "  why        %s\n", whyText(r))
 	}
 	if len(w.Refusals) > 0 {

@@ -43,7 +43,12 @@ const maxBody = 1 << 20
 
 // read decodes the JSON body of a request.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	return readUpTo(maxBody, w, r, into)
+}
+
+// readUpTo is read with another maximum size, in bytes.
+func readUpTo(most int64, w http.ResponseWriter, r *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil {
@@ -55,7 +60,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	switch {
 	case errors.As(err, &tooLong):
 		w.Header().Set("Connection", "close")
-		return problem(http.StatusRequestEntityTooLarge, "the request is longer than %d bytes", maxBody)
+		return problem(http.StatusRequestEntityTooLarge, "the request is longer than %d bytes", most)
 	case err != nil:
 		return problem(http.StatusBadRequest, "the request is not the JSON document of this path: %v; see /api/v1/openapi.yaml", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -27,10 +28,12 @@ const AuthorHeader = "Koalagate-Author"
 //go:embed openapi.yaml
 var description []byte
 
-// Options are the options of New. Desk and Tokens are required.
+// Options are the options of New. Desk, Exceptions and Tokens are required.
 type Options struct {
-	Desk   *operations.Desk
-	Tokens *access.Tokens
+	Desk *operations.Desk
+	// Exceptions are those of the engine of Desk.
+	Exceptions *exceptions.Keeper
+	Tokens     *access.Tokens
 	// TokenFile is the file with the token for changes, if this instance made it; it is
 	// named in refusals on this machine.
 	TokenFile string
@@ -59,6 +62,9 @@ var routes = []route{
 	{http.MethodPost, "why", false, (*server).why},
 	{http.MethodPost, "reset", true, (*server).reset},
 	{http.MethodGet, "audit", false, (*server).audit},
+	{http.MethodGet, "exceptions", false, (*server).exceptions},
+	{http.MethodPost, "exceptions", true, (*server).addExceptions},
+	{http.MethodDelete, "exceptions/{id}", true, (*server).removeException},
 }
 
 // New returns the handler of the paths below Prefix.

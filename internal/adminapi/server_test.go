@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -30,6 +32,7 @@ type stage struct {
 	engine  *engine.Engine
 	handler http.Handler
 	log     *bytes.Buffer
+	keeper  *exceptions.Keeper
 }
 
 const changeToken = "token-for-changes"
@@ -42,10 +45,14 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	}
 	s := &stage{t: t, log: new(bytes.Buffer)}
 	refusals := operations.NewRefusals()
-	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe))
+	keeper := exceptions.New(exceptions.Options{Max: 2})
+	keeper.Use(set)
+	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
+	s.keeper = keeper
 	o := Options{
-		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
-		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Exceptions: keeper,
+		Desk:       operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
+		Tokens:     &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	if change != nil {
 		change(&o)
@@ -88,6 +95,13 @@ func TestAnswersAreDescribed(t *testing.T) {
 	s.take(2, "act", "post", "uid", "ann")
 	s.take(1, "act", "post", "uid", "ann") // refused
 	answered := make(map[string]bool)
+	kept, err := s.keeper.Add(t.Context(), []exceptions.Exception{{
+		Rule: 202, Identity: map[string]string{"ip": "192.0.2.9"}, What: exceptions.Allow, Until: time.Now().Add(time.Hour),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for _, c := range []struct {
 		line, body string
 		status     int
@@ -113,6 +127,15 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"POST reset", `{"rule":201,"identity":{"uid":"ann","ip":"192.0.2.1"}}`, 400, []string{"does not count by: ip"}},
 		{"POST reset", `{"rule":7,"identity":{}}`, 400, []string{"there is no rule 7"}},
 		{"POST reset", `{"rule":301,"identity":{"uid":"666"}}`, 400, []string{"rule 301 has no counter"}},
+		{"GET exceptions", "", 200, []string{`"what": "allow"`, `"192.0.2.9"`}},
+		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{"uid":"eve"},"what":"count","count":5,"until":"` + until + `"}]}`, 200, []string{`"count": 5`, `"author": "eve@desk"`}},
+		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{"uid":"eve"},"what":"deny","until":"` + until + `"}]}`, 409, []string{"has exception"}},
+		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{"uid":"ian"},"what":"deny","until":"` + until + `"}]}`, 507, []string{"max_exceptions"}},
+		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{},"what":"deny","until":"` + until + `"}]}`, 400, []string{"missing parameters: uid"}},
+		{"POST exceptions", `{"exceptions":{}}`, 400, []string{"JSON document"}},
+		{"POST why", `{"params":{"uid":"eve"}}`, 200, []string{`"exception": "`, `"limit": 5`}},
+		{"DELETE exceptions/NONE", "", 404, []string{"no exception with this ID"}},
+		{"DELETE exceptions/" + kept[0].ID, "", 200, []string{`"what": "allow"`}},
 		{"GET audit", "", 200, []string{`"action": "reset"`, `"author": "eve@desk"`, "rule 201, act=post uid=ann"}},
 	} {
 		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken, AuthorHeader, "eve@desk")
@@ -126,6 +149,9 @@ func TestAnswersAreDescribed(t *testing.T) {
 				t.Errorf("%s %.200s: no %s in\n%s", c.line, c.body, want, w.Body)
 			}
 		}
+		if method == http.MethodDelete {
+			c.line = "DELETE exceptions/{id}"
+		}
 		answered[c.line] = answered[c.line] || w.Code == http.StatusOK
 	}
 	for _, one := range routes {
@@ -136,8 +162,8 @@ func TestAnswersAreDescribed(t *testing.T) {
 	if d := s.take(1, "act", "post", "uid", "ann"); d.Verdict != rules.Allow {
 		t.Error("the counter was not reset")
 	}
-	if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "eve@desk") {
-		t.Errorf("the log does not have one change:\n%s", log)
+	if log := s.log.String(); strings.Count(log, "\n") != 3 || !strings.Contains(log, "eve@desk") {
+		t.Errorf("the log does not have three changes:\n%s", log)
 	}
 }
 

@@ -62,6 +62,9 @@ type Options struct {
 	// Modes are the modes of doors. If it is nil, every door enforces.
 	Modes *engine.Modes
 
+	// Exceptions are the exceptions of single identities; nil for none.
+	Exceptions *engine.Exceptions
+
 	// Logger receives all messages; nil for slog.Default.
 	Logger *slog.Logger
 	// Hooks are called while the app runs.
@@ -157,7 +160,7 @@ func Open(o Options) (*App, error) {
 		a.setHook(set)
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
-		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules),
+		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules), engine.WithExceptions(o.Exceptions),
 		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits),
 		engine.ObserveSettlements(o.Hooks.Settled, o.Hooks.Renewed))
 	return a, nil

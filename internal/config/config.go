@@ -161,6 +161,10 @@ type Config struct {
 	// first is the default, if the gateway names none.
 	AccelTargets []string `koanf:"accel_targets" validate:"min=1,dive,required,printascii"`
 
+	// MaxExceptions is the maximum number of exceptions that operators make for single
+	// identities.
+	MaxExceptions int `koanf:"max_exceptions" validate:"min=1,max=1000000"`
+
 	// MaxWaiting is the maximum number of calls that wait for their turns at the same
 	// time, which rules with wait= grant; further calls are refused. One rule gets at
 	// most half of it.

@@ -32,6 +32,8 @@ func Default() Config {
 
 		// About 100 MB of calls and their goroutines.
 		MaxWaiting: 10_000,
+		// Some 40 MB, and far more than operators make by hand.
+		MaxExceptions: 100_000,
 
 		Modes: []string{}, // every door enforces
 

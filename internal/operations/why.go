@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -62,10 +63,24 @@ type WhyRule struct {
 	ResetMS   int64    `json:"reset_ms"`
 	RetryMS   int64    `json:"retry_ms"` // 0 if another hit fits now, negative if none ever does
 	BannedMS  int64    `json:"banned_ms"`
+	// Exception is the ID of the exception that applies, "" for none.
+	Exception string `json:"exception,omitempty"`
 	// Counted reports that the counter was read; otherwise the numbers are 0.
 	Counted bool `json:"counted"`
 
 	match *rules.Match
+	kind  engine.ExceptionKind // of the exception
+}
+
+// decides reports whether the rule decides about another hit.
+func (w *WhyRule) decides() bool {
+	switch {
+	case !w.Matched || w.match.Rule.Shadow || w.kind == engine.ExceptAllow:
+		return false
+	case w.kind == engine.ExceptDeny || !w.match.Rule.Counts():
+		return true
+	}
+	return w.RetryMS != 0
 }
 
 // Why answers a question. The error is an InputError, or that of the counters.
@@ -84,7 +99,7 @@ func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 	}
 	for i := range w.Rules {
 		r := &w.Rules[i]
-		if r.Matched && !r.match.Rule.Shadow && (r.RetryMS != 0 || !r.match.Rule.Counts()) {
+		if r.decides() {
 			w.Verdict, w.Decider = r.match.Rule.Result.Verdict().String(), r.Rule
 			break
 		}
@@ -155,7 +170,7 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 	var matches []rules.Match
 	var of []*WhyRule
 	for i := range w.Rules {
-		if r := &w.Rules[i]; r.match != nil && r.match.Rule.Counts() {
+		if r := &w.Rules[i]; r.match != nil {
 			matches, of = append(matches, *r.match), append(of, r)
 		}
 	}
@@ -166,6 +181,13 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 	w.Degraded = degraded
 	for i, r := range of {
 		c := &counters[i]
+		if x := c.Exception; x != nil {
+			r.Exception, r.kind = x.ID, x.Kind
+			r.Why = exceptionWhy(x)
+		}
+		if !r.match.Rule.Counts() {
+			continue
+		}
 		r.Counted, r.Limit, r.Used, r.Remaining = true, c.Limit, c.Used, c.Remaining
 		r.ResetMS, r.RetryMS, r.BannedMS = milliseconds(c.Reset), milliseconds(c.Retry), milliseconds(c.Banned)
 		if c.Retry < 0 {
@@ -286,11 +308,23 @@ func effect(r *rules.Rule) string {
 	return "it answers " + r.Result.Verdict().String() + " to every request that meets it"
 }
 
+// exceptionWhy returns what an exception does.
+func exceptionWhy(x *engine.Exception) string {
+	until := time.UnixMilli(x.Until).UTC().Format(time.RFC3339)
+	switch x.Kind {
+	case engine.ExceptAllow:
+		return "an exception lets it pass until " + until
+	case engine.ExceptDeny:
+		return "an exception refuses it until " + until
+	}
+	return fmt.Sprintf("an exception sets its count to %d until %s", x.Count, until)
+}
+
 // failing returns the conditions that do not hold.
 func failing(r *rules.Rule, params *rules.Params) []*rules.Condition {
 	var list []*rules.Condition
 	for _, c := range r.Conditions {
-		if !c.Holds(params) {
+		if !c.OfResponse() && !c.Holds(params) {
 			list = append(list, c)
 		}
 	}

@@ -1,8 +1,14 @@
 package service
 
 import (
+	"context"
+	"time"
+
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -37,11 +43,51 @@ func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
 	return tokens, made.Path
 }
 
+// openExceptions opens the exceptions: in Redis for all instances, or in this process.
+func (s *Service) openExceptions() error {
+	c := s.config
+	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, Logger: s.logger}
+	if c.Redis != "" {
+		address, err := redisconn.NewAddress(connection(c, exceptionsTimeout))
+		if err != nil {
+			return err
+		}
+		client := address.ConnectAny()
+		o.Redis = client
+		s.onClose(func() {
+			if err := client.Close(); err != nil {
+				s.logger.Debug("closing the connections for exceptions", "error", err)
+			}
+		})
+	}
+	s.exceptions = exceptions.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.exceptions.Run(ctx)
+	}()
+	s.onClose(func() { cancel(); <-ended })
+	return nil
+}
+
+// exceptionsTimeout bounds each dial, read and write of the connections for exceptions.
+const exceptionsTimeout = 2 * time.Second
+
 // observeMatches returns a function that calls all of list; see engine.ObserveMatches.
 func observeMatches(list ...func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)) func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer) {
 	return func(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
 		for _, f := range list {
 			f(c, set, matches, a)
 		}
+	}
+}
+
+// connection returns the options of connections to Redis beside those of the counters.
+func connection(c *config.Config, timeout time.Duration) redisconn.Options {
+	r := redisOptions(c)
+	return redisconn.Options{
+		URL: r.URL, Username: r.Username, Password: r.Password,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, TLS: r.TLS, Timeout: timeout,
 	}
 }

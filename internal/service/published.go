@@ -8,7 +8,6 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/fleet"
-	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // openPublished connects the app to the published rules, if they are configured.
@@ -24,12 +23,8 @@ func (s *Service) openPublished(o *app.Options) error {
 			return fmt.Errorf("publish_public_key: %w", err)
 		}
 	}
-	r := redisOptions(c)
 	records, err := fleet.Open(fleet.Options{
-		Redis: redisconn.Options{
-			URL: r.URL, Username: r.Username, Password: r.Password,
-			SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, TLS: r.TLS,
-		},
+		Redis:  connection(c, 0), // it has a timeout of its own
 		Prefix: c.RedisPrefix, MaxVersionBytes: int64(c.MaxVersionBytes), Keep: c.KeepVersions, PublicKey: key,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/door"
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -27,6 +28,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // Options are the options of Open. Config and Log are required.
@@ -45,17 +47,18 @@ type Options struct {
 
 // Service is an open service: its addresses accept connections, which Run serves.
 type Service struct {
-	config   *config.Config
-	version  admin.Version
-	environ  []string
-	logger   *slog.Logger
-	app      *app.App
-	desk     *operations.Desk
-	modes    *engine.Modes
-	metrics  *metrics.Metrics
-	bounds   *boundLog
-	watch    *door.Watch
-	draining atomic.Bool
+	config     *config.Config
+	version    admin.Version
+	environ    []string
+	logger     *slog.Logger
+	app        *app.App
+	desk       *operations.Desk
+	exceptions *exceptions.Keeper
+	modes      *engine.Modes
+	metrics    *metrics.Metrics
+	bounds     *boundLog
+	watch      *door.Watch
+	draining   atomic.Bool
 
 	listeners *listeners
 	front     *envoy.Server
@@ -137,14 +140,18 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
 	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
+	if err := s.openExceptions(); err != nil {
+		return err
+	}
 	o := app.Options{
-		Files: s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
+		Exceptions: s.exceptions.Engine(),
+		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
 		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts, RescueShare: c.RescueShare,
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
 			Rules:        s.observeRules(),
-			Set:          counts.load,
+			Set:          func(set *rules.Set) { counts.load(set); s.exceptions.Use(set) },
 			Matches:      observeMatches(counts.observe, refusals.Observe),
 			Decision:     observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions),
 			Evaluated:    m.Evaluated,
@@ -276,7 +283,9 @@ func (s *Service) adminPages() http.Handler {
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
-		API: adminapi.New(adminapi.Options{Desk: s.desk, Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger}),
+		API: adminapi.New(adminapi.Options{
+			Desk: s.desk, Exceptions: s.exceptions, Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+		}),
 	})
 	if s.imported != nil {
 		return s.imported.Pages.Debug(pages)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/jsontext"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -59,6 +60,17 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 	}
 	if a.Retry >= 0 {
 		b = appendNumber(b, "retry_ms", a.RetryMS())
+	}
+	for i, x := range a.Exceptions {
+		if i == 0 {
+			b = append(b, `,"exceptions":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = jsontext.AppendString(b, x.ID)
+		if i == len(a.Exceptions)-1 {
+			b = append(b, ']')
+		}
 	}
 	if len(a.Shadow) == 0 {
 		return b

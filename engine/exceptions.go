@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// ExceptionKind is what an Exception does. The zero value does nothing.
+type ExceptionKind uint8
+
+// The kinds.
+const (
+	ExceptCount ExceptionKind = iota + 1 // another count, and burst if the rule states none
+	ExceptAllow                          // the rule matches, counts nothing and never decides
+	ExceptDeny                           // the rule decides
+)
+
+// Exception replaces what a rule does for one identity until an instant. It applies to
+// all operations but Peek and Reset, and not to inputs with an Override.
+type Exception struct {
+	// ID names the exception in answers and logs.
+	ID string
+	// Match names the rule and the identity; see rules.Rule.Identify.
+	Match rules.Match
+	Kind  ExceptionKind
+	// Count is the count of ExceptCount.
+	Count int64
+	// Until is the instant at which the exception ends, in ms since the epoch.
+	Until int64
+}
+
+// applies reports whether the exception can apply to its rule: base and direct rules
+// have no count to replace, and ExceptDeny needs a result that refuses.
+func (x *Exception) applies() bool {
+	r := x.Match.Rule
+	switch x.Kind {
+	case ExceptCount:
+		return r.Method != rules.Base && r.Counts()
+	case ExceptDeny:
+		return r.Result.Verdict() != rules.Allow
+	}
+	return x.Kind == ExceptAllow
+}
+
+// Exceptions are the exceptions of an engine. They are safe for concurrent use; the zero
+// value has none.
+type Exceptions struct {
+	book atomic.Pointer[exceptionBook]
+	now  func() int64
+}
+
+// Clock sets the clock by which exceptions end, in ms since the epoch. It must be called
+// before the first decision; without it they end by the clock of the engine.
+func (e *Exceptions) Clock(now func() int64) { e.now = now }
+
+// Set replaces all exceptions. The rules of the matches must be those of the rule sets
+// that decide; exceptions that cannot apply to their rules have no effect.
+func (e *Exceptions) Set(list []Exception) {
+	if len(list) == 0 {
+		e.book.Store(nil)
+		return
+	}
+	e.book.Store(newExceptionBook(list))
+}
+
+// WithExceptions sets the exceptions of an engine; nil for none.
+func WithExceptions(e *Exceptions) Option {
+	return setting(func(s *settings) { s.exceptions = e })
+}
+
+// load returns the book, nil without exceptions.
+func (e *Exceptions) load() *exceptionBook {
+	if e == nil {
+		return nil
+	}
+	return e.book.Load()
+}
+
+// exceptionBook finds exceptions by rule and identity. Nearly all look-ups find none: a
+// filter of 16 bits per exception, which fits into the caches, rejects 98 % of them
+// without a look at the map.
+type exceptionBook struct {
+	seed   maphash.Seed
+	filter []uint64
+	mask   uint64 // of bit numbers
+	all    map[exceptionKey]*Exception
+	direct bool // some are for direct rules
+}
+
+type exceptionKey struct {
+	rule     int64
+	identity string
+}
+
+const (
+	bitsPerException = 16
+	wordBits         = 64
+)
+
+func newExceptionBook(list []Exception) *exceptionBook {
+	bits := uint64(wordBits)
+	for bits < uint64(len(list))*bitsPerException {
+		bits *= 2
+	}
+	b := &exceptionBook{
+		seed: maphash.MakeSeed(), filter: make([]uint64, bits/wordBits), mask: bits - 1,
+		all: make(map[exceptionKey]*Exception, len(list)),
+	}
+	for i := range list {
+		x := &list[i]
+		if !x.applies() {
+			continue
+		}
+		first, second := b.bits(x.Match.Rule.Return, x.Match.Identity)
+		b.filter[first/wordBits] |= 1 << (first % wordBits)
+		b.filter[second/wordBits] |= 1 << (second % wordBits)
+		b.all[exceptionKey{x.Match.Rule.Return, string(x.Match.Identity)}] = x
+		b.direct = b.direct || !x.Match.Rule.Counts()
+	}
+	return b
+}
+
+// bits returns the two bits of the filter that an exception sets.
+func (b *exceptionBook) bits(rule int64, identity []byte) (first, second uint64) {
+	const golden = 0x9e3779b97f4a7c15 // spreads consecutive numbers
+	hash := maphash.Bytes(b.seed, identity) ^ uint64(rule)*golden
+	return hash & b.mask, hash >> (wordBits / 2) & b.mask
+}
+
+// find returns the exception of a rule and an identity, nil if there is none.
+func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
+	first, second := b.bits(rule, identity)
+	if b.filter[first/wordBits]&(1<<(first%wordBits)) == 0 || b.filter[second/wordBits]&(1<<(second%wordBits)) == 0 {
+		return nil
+	}
+	return b.all[exceptionKey{rule, string(identity)}]
+}
+
+// except returns the exception that applies to match i of an input, nil if none does.
+func (v *evaluation) except(m *matchedInput, i int) *Exception {
+	match := &m.matches.List[i]
+	identity := match.Identity
+	if !match.Rule.Counts() {
+		if !v.book.direct {
+			return nil
+		}
+		identity = m.matches.Identify(i)
+	}
+	x := v.book.find(match.Rule.Return, identity)
+	if x == nil || x.Until <= v.exceptionTime() {
+		return nil
+	}
+	if x.Kind == ExceptCount {
+		limits, possible := match.Rule.WithCount(match.Limits, x.Count)
+		if !possible {
+			return nil
+		}
+		match.Limits = limits
+	}
+	m.exceptions = append(m.exceptions, x)
+	return x
+}
+
+// exceptionTime returns the time by which exceptions end, in ms since the epoch.
+func (v *evaluation) exceptionTime() int64 {
+	switch {
+	case v.plan.Now != 0:
+		return v.plan.Now
+	case v.exceptions.now != nil:
+		return v.exceptions.now()
+	}
+	return v.clock.now()
+}

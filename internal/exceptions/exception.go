@@ -1,0 +1,161 @@
+// Package exceptions keeps the exceptions that operators make for single identities:
+// another count, a pass or a refusal, until an instant. With Redis they are those of all
+// instances, without it those of this process. A Keeper checks and stores them, follows
+// the changes of other instances, and resolves them by the current rules for the engine,
+// so that they survive reloads.
+package exceptions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Exception is an exception as operators see it. docs/formats.md describes its JSON
+// document.
+type Exception struct {
+	ID       string            `json:"id"`
+	Rule     int64             `json:"rule"`
+	Identity map[string]string `json:"identity"` // by name; NAME@KIND for later sources
+	What     string            `json:"what"`     // count, allow or deny
+	Count    int64             `json:"count"`    // of count; 0 otherwise
+	Until    time.Time         `json:"until"`
+	Author   string            `json:"author"`
+	Note     string            `json:"note"`
+}
+
+// The values of Exception.What.
+const (
+	Count = "count" // another count, and burst if the rule states none
+	Allow = "allow" // the rule counts nothing and never decides
+	Deny  = "deny"  // the rule decides
+)
+
+var kinds = map[string]engine.ExceptionKind{Count: engine.ExceptCount, Allow: engine.ExceptAllow, Deny: engine.ExceptDeny}
+
+const (
+	// MaxSpan is the longest time for which an exception can last.
+	MaxSpan = 31 * 24 * time.Hour
+	// maxNote is the maximum length of a note and of an author, in bytes.
+	maxNote = 500
+	// maxRecord is the maximum length of an exception in Redis, in bytes.
+	maxRecord = 64 << 10
+)
+
+// InvalidError reports an exception that the rules do not allow. Nothing was changed.
+type InvalidError struct{ error }
+
+// Unwrap returns the error itself.
+func (e InvalidError) Unwrap() error { return e.error }
+
+func invalid(format string, args ...any) error { return InvalidError{fmt.Errorf(format, args...)} }
+
+// ConflictError reports that the rule and identity have an exception already. Nothing was
+// changed.
+type ConflictError struct{ Other Exception }
+
+// Error names the other exception, and what to do.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("rule %d has exception %s (%s) for this identity until %s; remove it first", e.Other.Rule, e.Other.ID, e.Other.What, e.Other.Until.Format(time.RFC3339))
+}
+
+// ErrFull reports that max_exceptions are in force. Nothing was changed.
+var ErrFull = errors.New("there are max_exceptions exceptions; remove some, or raise max_exceptions")
+
+// ErrUnknown reports that there is no exception with an ID.
+var ErrUnknown = errors.New("there is no exception with this ID; it may have ended")
+
+// resolve returns the exception for the engine by a rule set. The error is an
+// InvalidError.
+func (x *Exception) resolve(set *rules.Set) (engine.Exception, error) {
+	r := set.Rule(x.Rule)
+	if r == nil {
+		return engine.Exception{}, invalid("there is no rule %d; want a number after return= in the rule files", x.Rule)
+	}
+	match, err := r.Identify(rules.MakeParams(x.Identity))
+	if err != nil {
+		return engine.Exception{}, InvalidError{err}
+	}
+	return engine.Exception{ID: x.ID, Match: match, Kind: kinds[x.What], Count: x.Count, Until: x.Until.UnixMilli()}, nil
+}
+
+// check checks a new exception and gives it its canonical identity.
+func (x *Exception) check(set *rules.Set, now time.Time) error {
+	resolved, err := x.resolve(set)
+	if err != nil {
+		return err
+	}
+	r := resolved.Match.Rule
+	switch {
+	case kinds[x.What] == 0:
+		return invalid("what is %q; want count, allow or deny", x.What)
+	case x.What != Count && x.Count != 0:
+		return invalid("a count is set for %s; want it with count only", x.What)
+	case !x.Until.After(now):
+		return invalid("it ends at %s, which has passed", x.Until.Format(time.RFC3339))
+	case x.Until.After(now.Add(MaxSpan)):
+		return invalid("it ends at %s; want 31 days from now at most", x.Until.Format(time.RFC3339))
+	case len(x.Note) > maxNote || len(x.Author) > maxNote:
+		return invalid("the note or the author is longer than %d bytes", maxNote)
+	case x.What == Deny && r.Result.Verdict() == rules.Allow:
+		return invalid("rule %s cannot deny: its result allows", r.Label())
+	case x.What == Count && (!r.Counts() || r.Method == rules.Base):
+		return invalid("rule %s has no count that an exception can replace: it is %s", r.Label(), r.Method)
+	case x.What == Count && x.Count < 1:
+		return invalid("the count is %d; want 1 or more", x.Count)
+	}
+	if x.What == Count {
+		limits := r.Limits
+		for _, threshold := range []*int64{&limits.Time, &limits.Burst, &limits.Base} {
+			*threshold = max(*threshold, 1) // those that depend on the request may be unlimited
+		}
+		if _, possible := r.WithCount(limits, x.Count); !possible {
+			return invalid("rule %s cannot count %d exactly", r.Label(), x.Count)
+		}
+	}
+	x.Identity = make(map[string]string)
+	for _, p := range resolved.Match.Values() {
+		x.Identity[p.Name] = p.Value
+	}
+	if len(x.encode()) > maxRecord {
+		return invalid("it is longer than %d bytes", maxRecord)
+	}
+	return nil
+}
+
+// place identifies what an exception is for: a rule and a canonical identity.
+func (x *Exception) place() string {
+	text, _ := json.Marshal(x.Identity) // sorted by name; it cannot fail
+	return fmt.Sprintf("%d %s", x.Rule, text)
+}
+
+func (x *Exception) encode() []byte {
+	text, _ := json.Marshal(x) // it cannot fail
+	return text
+}
+
+// parse reads an exception from Redis, which may hold anything.
+func parse(place, text string) (Exception, error) {
+	var x Exception
+	if len(text) > maxRecord {
+		return x, errors.New("it is too long")
+	}
+	if err := json.Unmarshal([]byte(text), &x); err != nil {
+		return x, err
+	}
+	switch {
+	case x.ID == "" || len(x.ID) > maxNote || !engine.ValidRequestID(x.ID):
+		return x, errors.New("it has no valid ID")
+	case kinds[x.What] == 0:
+		return x, errors.New("it is neither count, allow nor deny")
+	case x.What == Count && x.Count < 1:
+		return x, errors.New("its count is out of range")
+	case x.place() != place:
+		return x, errors.New("it is at the place of another rule or identity")
+	}
+	return x, nil
+}

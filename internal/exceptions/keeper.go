@@ -1,0 +1,273 @@
+package exceptions
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Options are the options of New.
+type Options struct {
+	// Max is the maximum number of exceptions; 0 means 100,000.
+	Max int
+	// Redis holds the exceptions of all instances, below Prefix; nil for those of this
+	// process. The keeper does not close it.
+	Redis  goredis.UniversalClient
+	Prefix string
+	// Now is the clock of this process; nil for time.Now.
+	Now func() time.Time
+	// Logger receives faults of Redis. The default is slog.Default.
+	Logger *slog.Logger
+}
+
+// Keeper keeps the exceptions. It is safe for concurrent use.
+type Keeper struct {
+	engine  engine.Exceptions
+	max     int
+	records *records // nil without Redis
+	now     func() time.Time
+	warner  loglimit.Warner
+
+	mu       sync.Mutex
+	set      *rules.Set                  // by which resolved was made
+	all      map[string]Exception        // by place
+	resolved map[string]engine.Exception // by ID; without those that the rules do not allow
+	version  string                      // of all in Redis
+	ahead    time.Duration               // the clock of Redis, ahead of now
+}
+
+const defaultMax = 100_000
+
+// New returns a keeper without exceptions.
+func New(o Options) *Keeper {
+	k := &Keeper{max: cmp.Or(o.Max, defaultMax), now: o.Now, all: make(map[string]Exception), resolved: make(map[string]engine.Exception)}
+	if k.now == nil {
+		k.now = time.Now
+	}
+	if k.warner.Logger = o.Logger; o.Logger == nil {
+		k.warner.Logger = slog.Default()
+	}
+	if o.Redis != nil {
+		k.records = newRecords(o.Redis, o.Prefix, k.max)
+	}
+	k.engine.Clock(func() int64 { return k.time().UnixMilli() })
+	return k
+}
+
+// Engine returns the exceptions for engine.WithExceptions.
+func (k *Keeper) Engine() *engine.Exceptions { return &k.engine }
+
+// time returns the time by the clock of Redis, as its last answer told it, or by that of
+// this process without Redis.
+func (k *Keeper) time() time.Time {
+	if k.records == nil {
+		return k.now()
+	}
+	return k.now().Add(time.Duration(k.records.ahead.Load()))
+}
+
+// Use resolves the exceptions by a rule set. It must be called before the set decides.
+func (k *Keeper) Use(set *rules.Set) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.set = set
+	clear(k.resolved)
+	k.apply()
+}
+
+// apply passes the exceptions to the engine. k.mu is held.
+func (k *Keeper) apply() {
+	if k.set == nil {
+		return
+	}
+	now := k.time()
+	list := make([]engine.Exception, 0, len(k.all))
+	kept := make(map[string]engine.Exception, len(k.all))
+	for _, x := range k.all {
+		if !x.Until.After(now) {
+			continue
+		}
+		resolved, known := k.resolved[x.ID]
+		if !known {
+			var err error
+			if resolved, err = x.resolve(k.set); err != nil {
+				continue // the rules changed; another change may bring the rule back
+			}
+		}
+		kept[x.ID] = resolved
+		list = append(list, resolved)
+	}
+	k.resolved = kept
+	k.engine.Set(list)
+}
+
+// List returns the exceptions in force, the one that ends next first.
+func (k *Keeper) List() []Exception {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.time()
+	list := make([]Exception, 0, len(k.all))
+	for _, x := range k.all {
+		if x.Until.After(now) {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, func(a, b Exception) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// Add adds exceptions, which need no ID, all of them or none, and returns them as they
+// are in force. The error is an InvalidError, a *ConflictError, ErrFull, or that of
+// Redis. If Redis fails, some may be in force: repeat what List does not have.
+func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.set == nil {
+		return nil, invalid("no rules are loaded")
+	}
+	now := k.time()
+	added := make(map[string]Exception, len(list))
+	list = slices.Clone(list)
+	for i := range list {
+		x := &list[i]
+		x.Until = x.Until.UTC().Truncate(time.Millisecond)
+		if err := x.check(k.set, now); err != nil {
+			return nil, err
+		}
+		x.ID = rand.Text()[:12]
+		place := x.place()
+		if other, twice := added[place]; twice {
+			return nil, &ConflictError{other}
+		}
+		if other, exists := k.all[place]; exists && other.Until.After(now) {
+			return nil, &ConflictError{other}
+		}
+		added[place] = *x
+	}
+	k.drop(now)
+	if len(k.all)+len(added) > k.max {
+		return nil, ErrFull
+	}
+	if k.records != nil {
+		version, err := k.records.add(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		k.version = version
+	}
+	maps.Copy(k.all, added)
+	k.apply()
+	return list, nil
+}
+
+// Remove removes an exception and returns it. The error is ErrUnknown, or that of Redis.
+func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for place, x := range k.all {
+		if x.ID != id {
+			continue
+		}
+		if k.records != nil {
+			version, err := k.records.remove(ctx, place)
+			if err != nil {
+				return nil, err
+			}
+			k.version = version
+		}
+		delete(k.all, place)
+		k.apply()
+		return &x, nil
+	}
+	return nil, ErrUnknown
+}
+
+// drop forgets exceptions that have ended, and returns them. k.mu is held.
+func (k *Keeper) drop(now time.Time) []Exception {
+	var ended []Exception
+	maps.DeleteFunc(k.all, func(_ string, x Exception) bool {
+		if x.Until.After(now) {
+			return false
+		}
+		ended = append(ended, x)
+		return true
+	})
+	return ended
+}
+
+const (
+	// followEvery is the time between two looks for changes by other instances.
+	followEvery = 250 * time.Millisecond
+	// dropEvery is the time between two searches for exceptions that have ended.
+	dropEvery = time.Minute
+)
+
+// Run follows the changes of other instances, and forgets exceptions that have ended,
+// until ctx is done.
+func (k *Keeper) Run(ctx context.Context) {
+	every := dropEvery
+	if k.records != nil {
+		every = followEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	next := k.now().Add(dropEvery)
+	for {
+		if k.records != nil {
+			k.follow(ctx)
+		}
+		if now := k.now(); now.After(next) {
+			next = now.Add(dropEvery)
+			k.prune(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// prune forgets exceptions that have ended, also in Redis.
+func (k *Keeper) prune(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ended := k.drop(k.time())
+	k.apply()
+	if k.records == nil || len(ended) == 0 {
+		return
+	}
+	if err := k.records.prune(ctx, ended); err != nil && ctx.Err() == nil {
+		k.warner.Warn("exceptions that have ended stay in Redis", "error", err)
+	}
+}
+
+// follow reads the exceptions in Redis if another instance has changed them.
+func (k *Keeper) follow(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	version, err := k.records.look(ctx, k.now)
+	if err == nil && version != k.version {
+		var all map[string]Exception
+		if all, err = k.records.read(ctx, func(fault error) {
+			k.warner.Warn("an exception in Redis is not valid; it is ignored", "error", fault)
+		}); err == nil {
+			k.all, k.version = all, version
+			k.apply()
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		k.warner.Warn("the exceptions in Redis cannot be read; those known stay in force", "error", err)
+	}
+}

@@ -1,0 +1,223 @@
+package exceptions_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/rules"
+)
+
+func parseRules(t *testing.T, text string) *rules.Set {
+	t.Helper()
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	return set
+}
+
+const ruleText = `[rules]
+rule : [count] [act=post; uid=+] [time=60; count=2] [result=2; return=1]
+rule : [token] [uid=+] [time=31622400; count=2] [result=2; return=2]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+func exception(rule int64, uid, what string) exceptions.Exception {
+	x := exceptions.Exception{Rule: rule, Identity: map[string]string{"uid": uid}, What: what, Until: time.Now().Add(time.Hour)}
+	if what == exceptions.Count {
+		x.Count = 9
+	}
+	return x
+}
+
+// What contradicts the rules or another exception changes nothing.
+func TestAddRefuses(t *testing.T) {
+	k := exceptions.New(exceptions.Options{Max: 3, Logger: slog.New(slog.DiscardHandler)})
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Allow)}); err == nil {
+		t.Error("added without rules")
+	}
+	k.Use(parseRules(t, ruleText))
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Allow)}); err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*exceptions.Exception)) []exceptions.Exception {
+		x := exception(1, "bob", exceptions.Count)
+		change(&x)
+		return []exceptions.Exception{exception(1, "cid", exceptions.Deny), x}
+	}
+	for want, list := range map[string][]exceptions.Exception{
+		"has exception":      with(func(x *exceptions.Exception) { x.Identity = map[string]string{"uid": " ann ", "act": "post"} }),
+		"want count, allow":  with(func(x *exceptions.Exception) { x.What = "pass" }),
+		"has passed":         with(func(x *exceptions.Exception) { x.Until = time.Now() }),
+		"31 days":            with(func(x *exceptions.Exception) { x.Until = time.Now().Add(32 * 24 * time.Hour) }),
+		"no rule 7":          with(func(x *exceptions.Exception) { x.Rule = 7 }),
+		"missing parameters": with(func(x *exceptions.Exception) { x.Identity = nil }),
+		"1 or more":          with(func(x *exceptions.Exception) { x.Count = 0 }),
+		"with count only":    with(func(x *exceptions.Exception) { x.What = exceptions.Deny }),
+		"500 bytes":          with(func(x *exceptions.Exception) { x.Note = strings.Repeat("x", 501) }),
+		"exactly":            with(func(x *exceptions.Exception) { x.Rule, x.Count = 2, 1<<32-1 }),
+		"for this identity":  {exception(1, "cid", exceptions.Allow), exception(1, "cid", exceptions.Deny)},
+		"max_exceptions":     {exception(1, "b", exceptions.Allow), exception(1, "c", exceptions.Allow), exception(1, "d", exceptions.Allow)},
+	} {
+		if _, err := k.Add(t.Context(), list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if list := k.List(); len(list) != 1 || list[0].Identity["uid"] != "ann" {
+		t.Errorf("%v", list)
+	}
+	var conflict *exceptions.ConflictError
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)}); !errors.As(err, &conflict) || conflict.Other.ID != k.List()[0].ID {
+		t.Errorf("%v", err)
+	}
+}
+
+// Exceptions end by the clock, and make room for others.
+func TestExceptionsEnd(t *testing.T) {
+	now := time.Now()
+	k := exceptions.New(exceptions.Options{Max: 1, Now: func() time.Time { return now }})
+	k.Use(parseRules(t, ruleText))
+	for range 3 {
+		x := exception(1, "ann", exceptions.Allow)
+		x.Until = now.Add(time.Minute)
+		if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+			t.Fatal(err)
+		}
+		if now = now.Add(time.Minute); len(k.List()) != 0 {
+			t.Error("it did not end")
+		}
+	}
+}
+
+// share starts keepers that share a Redis.
+func share(t *testing.T, server *storetest.Server, n int) []*exceptions.Keeper {
+	t.Helper()
+	set := parseRules(t, ruleText)
+	keepers := make([]*exceptions.Keeper, n)
+	for i := range keepers {
+		client := server.Client()
+		k := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+		k.Use(set)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); k.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-ended; _ = client.Close() })
+		keepers[i] = k
+	}
+	return keepers
+}
+
+// await waits until a keeper has n exceptions.
+func await(t *testing.T, k *exceptions.Keeper, n int) []exceptions.Exception {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if list := k.List(); len(list) == n {
+			return list
+		}
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%d exceptions; want %d", len(k.List()), n)
+		}
+	}
+}
+
+// Instances that share a Redis share their exceptions; of two that contradict each other,
+// one wins.
+func TestInstancesShareExceptions(t *testing.T) {
+	server := storetest.StartServer(t)
+	keepers := share(t, server, 3)
+	if _, err := keepers[0].Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keepers {
+		if list := await(t, k, 2); list[0].Count+list[1].Count != 9 {
+			t.Errorf("%v", list)
+		}
+	}
+	removed := keepers[2].List()[0]
+	if x, err := keepers[2].Remove(t.Context(), removed.ID); err != nil || x.ID != removed.ID {
+		t.Errorf("%v, %v", x, err)
+	}
+	if _, err := keepers[2].Remove(t.Context(), removed.ID); !errors.Is(err, exceptions.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	for _, k := range keepers {
+		await(t, k, 1)
+	}
+	outcomes := make(chan error)
+	for _, k := range keepers {
+		go func() {
+			_, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "eve", exceptions.Deny)})
+			outcomes <- err
+		}()
+	}
+	won := 0
+	for range keepers {
+		var conflict *exceptions.ConflictError
+		switch err := <-outcomes; {
+		case err == nil:
+			won++
+		case !errors.As(err, &conflict):
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of three contradicting exceptions are in force", won)
+	}
+}
+
+// Whatever Redis holds, valid exceptions stay in force, and every key expires.
+func TestHostileRedis(t *testing.T) {
+	server := storetest.StartServer(t)
+	k := share(t, server, 1)[0]
+	added, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client()
+	defer client.Close()
+	for _, key := range []string{"koala:{exceptions}:book", "koala:{exceptions}:version"} {
+		if left, err := client.PTTL(t.Context(), key).Result(); err != nil || left <= 0 || left > 2*time.Hour {
+			t.Errorf("%s expires in %v, %v", key, left, err)
+		}
+	}
+	moved := exception(1, "bob", exceptions.Allow)
+	moved.ID = "MOVED"
+	text, err := json.Marshal(moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range []string{"", "{}", "null", `{"id":"x","what":"all"}`, string(text), strings.Repeat("x", 100_000), `{"id":"` + strings.Repeat("x", 1000) + `"}`} {
+		if err := client.HSet(t.Context(), "koala:{exceptions}:book", fmt.Sprint(i), value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Set(t.Context(), "koala:{exceptions}:version", "another", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "cid", exceptions.Deny)}); err != nil {
+		t.Fatal(err)
+	}
+	fresh := share(t, server, 1)[0]
+	if list := await(t, fresh, 2); list[0].ID != added[0].ID && list[1].ID != added[0].ID {
+		t.Errorf("%v", list)
+	}
+	// Without Redis, what is known stays in force, and nothing can be added.
+	server.Kill()
+	if _, err := fresh.Add(t.Context(), []exceptions.Exception{exception(1, "dan", exceptions.Deny)}); err == nil {
+		t.Error("added without Redis")
+	}
+	if list := fresh.List(); len(list) != 2 {
+		t.Errorf("%v", list)
+	}
+}
