@@ -30,6 +30,7 @@ import (
 type Store struct {
 	evaluator *redis.Evaluator
 	nodes     *nodes
+	fixed     bool         // all keys are in one slot
 	undoing   atomic.Int64 // parts that are being given back
 	stranded  atomic.Int64 // parts that were not given back
 }
@@ -55,7 +56,10 @@ func Open(o redis.Options) (*Store, error) {
 	if address.Kind != redisconn.Cluster {
 		return nil, &redisconn.OptionError{Option: "URL", Err: errNotCluster}
 	}
-	s := &Store{evaluator: e}
+	s := &Store{evaluator: e, fixed: o.FixedTag}
+	if !s.fixed {
+		e.SplitReceipts()
+	}
 	s.nodes = &nodes{seeds: address.Hosts, evaluator: e, connect: address.ConnectNode, check: s.checkNode}
 	s.nodes.start()
 	return s, nil
@@ -78,7 +82,9 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 		return store.Attempt{Health: store.Starved, Unsent: true}, err
 	}
 	if slot, one := slotOfCall(c); one {
-		c.Slot = slot
+		if c.Slot = slot; !s.fixed && c.MakesReceipt() {
+			c.MakeReceipt(tagOf(slot), appendSlot(newReceipt(), slot))
+		}
 		attempt, err := s.evaluator.Finish(ctx, s.nodes, c, p, a)
 		return judge(attempt, err), err
 	}

@@ -16,12 +16,12 @@ import (
 type settled struct{ *cluster.Store }
 
 func (s settled) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	defer s.Settle()
+	defer s.AwaitUndone()
 	return s.Store.Evaluate(ctx, p, a)
 }
 
 func (s settled) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	defer s.Settle()
+	defer s.AwaitUndone()
 	return s.Store.Cancel(ctx, p, a)
 }
 
@@ -34,6 +34,10 @@ func TestBehavior(t *testing.T) {
 		for name, fixed := range map[string]bool{"one slot per subject": false, "one slot": true} {
 			t.Run(name, func(t *testing.T) {
 				storetest.Run(t, func(t *testing.T) store.Store {
+					opened++
+					return settled{c.Open(t, redis.Options{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)}
+				})
+				storetest.RunReceipts(t, func(t *testing.T) store.Store {
 					opened++
 					return settled{c.Open(t, redis.Options{FixedTag: fixed, Prefix: fmt.Sprintf("t%d", opened)}, way)}
 				})

@@ -20,8 +20,8 @@ func Key(prefix, subject string) string {
 	return string(e.AppendKey(nil, []byte(subject)))
 }
 
-// Settle waits until everything is given back.
-func (s *Store) Settle() { s.nodes.undoing.Wait() }
+// AwaitUndone waits until everything is given back.
+func (s *Store) AwaitUndone() { s.nodes.undoing.Wait() }
 
 // TakePart takes in one slot like a part of a larger take, and returns the part.
 func (s *Store) TakePart(ctx context.Context, p *store.Plan) (*part, error) {

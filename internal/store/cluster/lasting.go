@@ -75,7 +75,7 @@ func (p *part) undone(a *store.Answers) []redis.Undo {
 	return list
 }
 
-// turns are the parts of a take that waits for its turn, for Cancel.
+// turns are the parts of a take that waits for its turn or has a receipt, for Cancel.
 type turns []*part
 
 // setTurn reports the longest wait of the parts.
@@ -88,9 +88,12 @@ func setTurn(a *store.Answers, parts []*part) {
 	}
 }
 
-// waitFor makes it possible to cancel a take whose parts wait.
+// waitFor sets the turn and the receipt of an allowed take, and makes it possible to
+// cancel it if it has one of them.
 func waitFor(a *store.Answers, parts []*part) {
-	if setTurn(a, parts); a.Wait == 0 {
+	setTurn(a, parts)
+	setReceipt(a, parts)
+	if a.Wait == 0 && a.Receipt == "" {
 		return
 	}
 	for _, p := range parts {
@@ -101,7 +104,7 @@ func waitFor(a *store.Answers, parts []*part) {
 
 var _ store.Canceler = (*Store)(nil)
 
-// Cancel gives back what a take counted that waits for its turn. Each slot gives back
+// Cancel gives back what a take counted that waits for its turn or has a receipt. Each slot gives back
 // once, in the background, as parts of refused takes do. Only a take in one slot is
 // given back before Cancel returns.
 func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {

@@ -14,7 +14,7 @@ import (
 // hitsOf returns the hits of a rule, once everything is given back.
 func hitsOf(t *testing.T, r *cluster.Store, rule store.Rule) int64 {
 	t.Helper()
-	r.Settle()
+	r.AwaitUndone()
 	return answer(t, r, store.Peek, allows(rule)).Sets[0].Hits
 }
 

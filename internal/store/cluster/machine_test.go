@@ -52,7 +52,7 @@ func compareOverSlots(rt *rapid.T, r *cluster.Store, dialogue int, zone *time.Lo
 		if err := r.Evaluate(context.Background(), p, &got); err != nil {
 			rt.Fatalf("step %d: %s: %v", i, machine.Describe(p), err)
 		}
-		r.Settle()
+		r.AwaitUndone()
 		before := model.Clone()
 		want := model.Evaluate(p)
 		takes := p.Op == store.Take || p.Op == store.CompleteTake

@@ -53,7 +53,7 @@ func slotsMove(t *testing.T, way storetest.Way) {
 	}
 	close(stop)
 	callers.Wait()
-	r.Settle()
+	r.AwaitUndone()
 	t.Logf("%d takes while %d slots moved %d times: %d refused, %d failed", b.takes, movers, rounds, b.refused, len(b.faults))
 	for fault, n := range b.faults {
 		t.Errorf("%d times: %s", n, fault)

@@ -19,7 +19,9 @@ type part struct {
 	before store.Answers // of a take: the answers of a browse before it
 	undo   []redis.Undo  // of a take: what it counted; nil if nothing
 	err    error
-	final  bool // a take that is never given back
+	final  bool // a take that is never given back, and makes no receipt
+	// receipt is that of the whole take; the part makes its own under that name.
+	receipt string
 }
 
 // selection reports whether a rule of a plan is selected.
@@ -113,6 +115,9 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 	c.Slot = p.slot
 	if !p.final && (p.plan.Op == store.Take || p.plan.Op == store.CompleteTake) {
 		c.WantUndo()
+		if p.receipt != "" {
+			c.MakeReceipt(tagOf(p.slot), p.receipt)
+		}
 	}
 	var abandoned bool
 	abandoned, p.err = s.evaluator.Run(ctx, s.nodes, c)

@@ -112,6 +112,12 @@ func mayAllow(p *store.Plan, parts []*part, i, d int) bool {
 // refused too, but could not have admitted it. again reports that only rules
 // refused that allow their sets, and that everything was given back.
 func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, parts []*part) (again bool, err error) {
+	if p.Settles() {
+		receipt := newReceipt()
+		for _, one := range parts {
+			one.receipt = receipt
+		}
+	}
 	err = s.runParts(ctx, parts)
 	answered, _ := answeredOf(parts)
 	refused := slices.ContainsFunc(answered, func(one *part) bool { return one.undo == nil })

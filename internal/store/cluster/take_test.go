@@ -60,7 +60,7 @@ func TestGiveBackKeepsItsSubjects(t *testing.T) {
 		for j := range rules {
 			copy(set.Rules[j].Subject, others)
 		}
-		r.Settle()
+		r.AwaitUndone()
 		for _, rule := range rules {
 			for subject, want := range map[string]int64{mine: 0, others: 1} {
 				if got := answer(t, r, store.Peek, allows(about(subject, rule))).Sets[0].Hits; got != want {
@@ -80,7 +80,7 @@ func TestFailedGiveBacksAreCounted(t *testing.T) {
 	full, other := about("full", rule), about("other", rule)
 	want := func(n int64) {
 		t.Helper()
-		r.Settle()
+		r.AwaitUndone()
 		if got := r.Calls().Stranded; got != n {
 			t.Fatalf("%d parts are stranded; want %d", got, n)
 		}

@@ -47,7 +47,7 @@ func (s *Store) giveBackPart(p *part) {
 	defer cancel()
 	c := s.evaluator.Acquire(&p.plan)
 	c.Slot = p.slot
-	c.GiveBack(p.undo, "")
+	c.GiveBack(p.undo, tagOf(p.slot), p.after.Receipt)
 	// It is not repeated: a call without an answer may have given back.
 	abandoned, err := s.evaluator.Run(ctx, s.nodes, c)
 	if err != nil {

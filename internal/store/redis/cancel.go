@@ -9,8 +9,8 @@ import (
 
 // turn is what Cancel needs to know of a take that waits or has a receipt.
 type turn struct {
-	undo    string // its encoded undo records
-	receipt string
+	undo         string // its encoded undo records
+	tag, receipt string
 }
 
 var _ store.Canceler = (*Store)(nil)
@@ -35,7 +35,7 @@ func (e *Evaluator) Cancel(p *store.Plan, a *store.Answers) *Call {
 	a.Undo = nil // it gives back once
 	c := e.Acquire(p)
 	r := reader{rest: t.undo}
-	c.GiveBack(r.undos(len(c.keys)), t.receipt)
+	c.GiveBack(r.undos(len(c.keys)), t.tag, t.receipt)
 	return c
 }
 

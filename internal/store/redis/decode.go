@@ -128,7 +128,7 @@ func (c *Call) Read(p *store.Plan, a *store.Answers) error {
 		}
 	}
 	if undone || a.Receipt != "" {
-		a.Undo = &turn{undo, a.Receipt}
+		a.Undo = &turn{undo, c.tag, a.Receipt}
 	}
 	return r.err()
 }

@@ -121,10 +121,10 @@ func (c *Call) WantUndo() {
 func (c *Call) WantsUndo() bool { return c.wants }
 
 // GiveBack turns a take into a call that gives back by its undo records, one
-// per rule. If the take made a receipt, the call spends it, and gives nothing back if
-// that is spent.
-func (c *Call) GiveBack(list []Undo, receipt string) {
-	c.op, c.undo, c.receipt = giveBack, list, receipt
+// per rule. If the take made a receipt, under a tag, the call spends it, and gives nothing
+// back if that is spent.
+func (c *Call) GiveBack(list []Undo, tag, receipt string) {
+	c.op, c.undo, c.tag, c.receipt = giveBack, list, tag, receipt
 	c.fill()
 }
 

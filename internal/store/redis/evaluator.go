@@ -77,7 +77,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	if e.prefix == "" {
 		e.prefix = DefaultPrefix
 	}
-	e.begin, e.tag = keyBegin(e.prefix, o.FixedTag), receiptTag
+	e.begin, e.tag = keyBegin(e.prefix, o.FixedTag), ReceiptTag
 	if e.batching == "" {
 		e.batching = BatchScript
 	}
@@ -94,6 +94,9 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	e.lag = lag.New(o.OnLag)
 	return e, nil
 }
+
+// SplitReceipts leaves it to the sender's store where takes keep their receipts.
+func (e *Evaluator) SplitReceipts() { e.tag = "" }
 
 // Close ends the measurement of this process's lateness. It must be called once.
 func (e *Evaluator) Close() { e.lag.Close() }

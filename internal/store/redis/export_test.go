@@ -101,7 +101,7 @@ func (s *Store) GiveBack(ctx context.Context, taken *Taken, now int64) error {
 	p := taken.plan
 	p.Now = now
 	c := s.evaluator.NewCall(&p)
-	c.GiveBack(taken.undo, "")
+	c.GiveBack(taken.undo, "", "")
 	_, err := s.evaluator.Run(ctx, s.batcher, c)
 	return err
 }
@@ -123,7 +123,7 @@ func (t *Taken) Window(m store.Method) (end, hits int64) {
 // on its count path; instead of its general path it replies with a text.
 func CountPath(prefix string, p *store.Plan, general string) []any {
 	b, c := new(bundle), new(Call)
-	c.pack(keyBegin(prefix, false), receiptTag, p)
+	c.pack(keyBegin(prefix, false), ReceiptTag, p)
 	b.add(c)
 	b.pack(true, 1000, func(*time.Location, store.Period, int64) store.Span { return store.Span{} })
 	return b.command("eval", luaPlan+luaCounts+"return '"+general+"'")

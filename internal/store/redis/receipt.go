@@ -6,6 +6,10 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
+// ReceiptTag is the hash tag of the receipts of a store that keeps all counters in one
+// slot, or has none. No subject has this text.
+const ReceiptTag = "#r"
+
 // A receipt is a key with what a settlement must know: when the take was, which weights
 // it recorded where, and by which rules. Its name is PREFIX:1:{TAG}ID, where ID is that
 // of the receipt's text. The script writes the first (lua/receipts.lua), for the rules
@@ -17,9 +21,6 @@ import (
 //	thresholds as varints: time in s, count, base or burst
 //	subject    its length as a varint and its text, as in the names of keys
 const (
-	// receiptTag is the hash tag of the receipts of a store that keeps all counters in
-	// one slot, or has none. No subject has this text.
-	receiptTag = "#r"
 	// receiptHead and receiptPart are the sizes of the head of a receipt and of a part.
 	receiptHead = 1 + 6 + 6 + 2
 	receiptPart = 2 + 7 + 6 + 7 + 6
@@ -57,8 +58,9 @@ func (c *Call) MakeReceipt(tag, receipt string) {
 	c.fill()
 }
 
-// Settles reports whether a rule of the call may have a part in a receipt.
-func (c *Call) Settles() bool { return c.settles }
+// MakesReceipt reports whether the call is a take on rules that may have a part in a
+// receipt.
+func (c *Call) MakesReceipt() bool { return c.settles && c.takes() }
 
 // beginReceipt decides whether the call has a receipt.
 func (c *Call) beginReceipt() {
@@ -91,7 +93,7 @@ func (c *Call) nameReceipt() {
 func idOf(receipt string) string { return receipt[1:min(len(receipt), receiptLength)] }
 
 // receiptLength is the length of a receipt's text without what a Cluster appends.
-var receiptLength = len(store.NewReceipt(store.KeptInRedis))
+const receiptLength = 23
 
 // appendKey appends the key of a subject.
 func (c *Call) appendKey(subject []byte) {

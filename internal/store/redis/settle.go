@@ -38,7 +38,7 @@ func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled,
 	if len(t.Receipt) != receiptLength {
 		return store.Settled{}, nil
 	}
-	return s.evaluator.Settle(ctx, s.batcher, 0, receiptTag, t)
+	return s.evaluator.Settle(ctx, s.batcher, 0, ReceiptTag, t)
 }
 
 // Renew makes the holds of a receipt last, in two calls as Settle.
@@ -46,7 +46,7 @@ func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, err
 	if len(r.Receipt) != receiptLength {
 		return store.Settled{}, nil
 	}
-	return s.evaluator.Renew(ctx, s.batcher, 0, receiptTag, r)
+	return s.evaluator.Renew(ctx, s.batcher, 0, ReceiptTag, r)
 }
 
 // Settle carries out what of a settlement concerns the slot of a tag.
