@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -64,7 +65,7 @@ func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 		j.response = new(rules.Params)
 	}
 	got, err := e.onReceipt(ctx, s.Receipt, func(ctx context.Context, to store.Settler) (store.Settled, error) {
-		return to.Settle(ctx, &store.Settlement{Receipt: s.Receipt, Now: s.Now, Zone: j.rules.Zone, Judge: store.JudgeFunc(j.use)})
+		return to.Settle(ctx, &store.Settlement{Receipt: s.Receipt, Now: s.Now, Zone: j.rules.Zone, Judge: store.JudgeFuncs{Use: j.use, Kept: j.kept}})
 	})
 	if e.settled != nil {
 		e.settled(s, got, err)
@@ -112,6 +113,15 @@ type judge struct {
 	rules      *rules.Set
 	settlement *Settlement
 	response   *rules.Params
+}
+
+// kept returns use of a judge that does not refer to the settlement of the caller.
+func (j *judge) kept() func(int64, store.Method) store.Use {
+	settlement, response := *j.settlement, new(rules.Params)
+	for _, p := range j.response.List() {
+		response.Set(strings.Clone(p.Name), strings.Clone(p.Value))
+	}
+	return (&judge{rules: j.rules, settlement: &settlement, response: response}).use
 }
 
 // use returns the use of the rule with a number and a method.

@@ -56,11 +56,25 @@ type Judge interface {
 	Judge(number int64, m Method) Use
 }
 
-// JudgeFunc is a function as a Judge.
-type JudgeFunc func(number int64, m Method) Use
+// Keeper is a Judge that refers to its caller's memory. A store that judges after it has
+// returned uses the copy.
+type Keeper interface {
+	Judge
+	// Keep returns a judge with a copy of what it refers to.
+	Keep() Judge
+}
 
-// Judge calls f.
-func (f JudgeFunc) Judge(number int64, m Method) Use { return f(number, m) }
+// JudgeFuncs is a Keeper made of functions.
+type JudgeFuncs struct {
+	Use  func(number int64, m Method) Use
+	Kept func() func(number int64, m Method) Use // the same without the caller's memory
+}
+
+// Judge calls Use.
+func (j JudgeFuncs) Judge(number int64, m Method) Use { return j.Use(number, m) }
+
+// Keep returns a judge that calls the result of Kept.
+func (j JudgeFuncs) Keep() Judge { return JudgeFuncs{Use: j.Kept(), Kept: j.Kept} }
 
 // Use is what became of a rule's part of a request. The zero value passes over the part
 // because its rule is gone or has another method: its estimate stands, its hold lasts

@@ -132,7 +132,7 @@ func atOnce(p *store.Plan) *store.Plan {
 func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 	r := &set.Rules[j]
 	switch {
-	case set.Refund, r.Weight == 0, a.Decider >= 0 && j > a.Decider:
+	case set.Refund, r.Weight == 0, r.Outcome, r.Method == store.Hold, a.Decider >= 0 && j > a.Decider:
 		return false
 	case r.Overdraft:
 		return true

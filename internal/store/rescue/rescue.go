@@ -58,6 +58,8 @@ type Store struct {
 	breaker breaker.Breaker
 	debts   debts
 
+	settlements settlements
+
 	mu       sync.Mutex // guards the rest of the state, and the order of changes
 	state    State
 	reported map[string]bool // the remedies reported in this absence
@@ -67,7 +69,7 @@ type Store struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{}
-	paying sync.WaitGroup // the charges of debts
+	paying sync.WaitGroup // the charges of debts, and the settlements that wait
 }
 
 var _ store.Store = (*Store)(nil)
@@ -98,6 +100,11 @@ type Options struct {
 	// one Redis would. Other values mean 1. Shares are rounded down, but admit
 	// the weight of the request if the whole limit does.
 	Share float64
+	// MaxSettlements is the number of settlements that may wait while Redis is
+	// unreachable; 0 means DefaultMaxSettlements. OnDrop is called for each one beyond
+	// it, concurrently. It must return at once.
+	MaxSettlements int
+	OnDrop         func()
 }
 
 // forgetAfter is how long Redis must be back before what was counted in rescue
@@ -119,9 +126,14 @@ func New(shared Shared, local Local, o Options) *Store {
 		stage:    func() <-chan time.Time { return time.After(stageTime) },
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
+
+		settlements: settlements{most: o.MaxSettlements, onDrop: o.OnDrop, wake: make(chan struct{}, 1)},
 	}
 	if s.share <= 0 || s.share > 1 {
 		s.share = 1
+	}
+	if s.settlements.most <= 0 {
+		s.settlements.most = DefaultMaxSettlements
 	}
 	s.gate.open()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -131,6 +143,7 @@ func New(shared Shared, local Local, o Options) *Store {
 	s.debts.entries, s.debts.wake, s.debts.base = make(map[string]*debt), make(chan struct{}, 1), time.Now()
 	go s.probe()
 	s.paying.Go(func() { s.charge(s.ctx) })
+	s.paying.Go(func() { s.settleLater(s.ctx) })
 	return s
 }
 

@@ -1,0 +1,170 @@
+package rescue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// settlements wait in memory while Redis is unreachable. Until they are carried out,
+// reservations stand, and holds run out by their time.
+type settlements struct {
+	most    int
+	onDrop  func()
+	mu      sync.Mutex
+	waiting []store.Settlement
+	wake    chan struct{} // some wait
+}
+
+const (
+	// DefaultMaxSettlements is the default bound of the settlements that wait.
+	DefaultMaxSettlements = 10_000
+	// settleEvery is the time between two attempts while Redis does not answer.
+	settleEvery = 100 * time.Millisecond
+	// settleAtOnce is the number of settlements that are carried out at a time.
+	settleAtOnce = 16
+)
+
+// ErrSettlementDropped is the error of a settlement for which there is no room while
+// Redis is unreachable: its estimates stand, and its holds run out.
+var ErrSettlementDropped = errors.New("redis is unreachable, and too many settlements wait for it already")
+
+var (
+	errNoSettler               = errors.New("the store does not settle receipts")
+	errUnrenewed               = errors.New("redis is unreachable; the holds run out by their time")
+	_            store.Settler = (*Store)(nil)
+)
+
+// Settle settles a receipt in the store that keeps it. While Redis is unreachable, or if
+// it does not answer, the settlement waits, and is carried out as soon as Redis answers
+// if the receipt is then still valid.
+func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled, error) {
+	to, local := s.settlerOf(t.Receipt)
+	if to == nil {
+		return store.Settled{}, errNoSettler
+	}
+	if local {
+		return to.Settle(ctx, t)
+	}
+	if _, share := s.gate.load(); share > 0 {
+		if got, err := to.Settle(ctx, t); err == nil {
+			return got, nil
+		}
+	}
+	return s.settlements.add(t)
+}
+
+// Renew makes the holds of a receipt last, in the store that keeps it. A renewal does not
+// wait for Redis.
+func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
+	to, local := s.settlerOf(r.Receipt)
+	if to == nil {
+		return store.Settled{}, errNoSettler
+	}
+	if _, share := s.gate.load(); !local && share == 0 {
+		return store.Settled{}, errUnrenewed
+	}
+	return to.Renew(ctx, r)
+}
+
+// settlerOf returns the store that keeps a receipt, nil if that keeps none, and whether
+// it is the local one.
+func (s *Store) settlerOf(receipt string) (to store.Settler, local bool) {
+	var of any = s.shared
+	if local = receipt != "" && receipt[0] == store.KeptInProcess; local {
+		of = s.local
+	}
+	to, _ = of.(store.Settler)
+	return to, local
+}
+
+// add lets a settlement wait.
+func (q *settlements) add(t *store.Settlement) (store.Settled, error) {
+	kept := *t
+	if j, ok := t.Judge.(store.Keeper); ok {
+		kept.Judge = j.Keep()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= q.most {
+		if q.onDrop != nil {
+			q.onDrop()
+		}
+		return store.Settled{}, ErrSettlementDropped
+	}
+	q.waiting = append(q.waiting, kept)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return store.Settled{Deferred: true}, nil
+}
+
+// take returns the settlements that have waited longest.
+func (q *settlements) take() []store.Settlement {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), settleAtOnce)
+	some := append([]store.Settlement(nil), q.waiting[:n]...)
+	rest := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+	return some
+}
+
+// putBack lets settlements wait again. They may be more than the bound for a while.
+func (q *settlements) putBack(some []store.Settlement) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, some...)
+}
+
+// Settlements returns the number of settlements that wait for Redis.
+func (s *Store) Settlements() int {
+	s.settlements.mu.Lock()
+	defer s.settlements.mu.Unlock()
+	return len(s.settlements.waiting)
+}
+
+// settleLater carries out settlements that wait, until ctx ends.
+func (s *Store) settleLater(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.settlements.wake:
+		}
+		for s.Settlements() > 0 {
+			if _, share := s.gate.load(); share == everyCall && s.settleSome(ctx) {
+				continue
+			}
+			if !s.pause(time.After(settleEvery)) {
+				return
+			}
+		}
+	}
+}
+
+// settleSome carries out some of the settlements that wait. It reports whether Redis
+// answered them all; the others wait again.
+func (s *Store) settleSome(ctx context.Context) bool {
+	to, _ := s.settlerOf("")
+	some := s.settlements.take()
+	errs := make([]error, len(some))
+	var rest sync.WaitGroup
+	for i := range some {
+		rest.Go(func() { _, errs[i] = to.Settle(ctx, &some[i]) })
+	}
+	rest.Wait()
+	var failed []store.Settlement
+	for i := range some {
+		if errs[i] != nil {
+			failed = append(failed, some[i])
+		}
+	}
+	s.settlements.putBack(failed)
+	return len(failed) == 0
+}
