@@ -157,3 +157,51 @@ func TestExpiredCertificateIsLoggedAsWarning(t *testing.T) {
 		t.Errorf("the log says %s; want a warning that it has expired", text)
 	}
 }
+
+func TestClientNameIsRequired(t *testing.T) {
+	v := newVault(t)
+	ca := v.authority("ca")
+	v.serve(v.sign(ca, "server"))
+	v.files.ClientCA, v.files.ClientName = v.path("ca.crt"), "gateway"
+	v.write(v.files.ClientCA, ca.Cert)
+	loaded, err := certificates.Load(v.files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	for name, want := range map[string]string{"gateway": "", "other": "not gateway"} {
+		p := v.sign(ca, name)
+		pair, err := tls.X509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Not a pipe without a buffer, in which both ends could wait for the other.
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := make(chan error, 1)
+		go func() {
+			server, err := l.Accept()
+			if err == nil {
+				err = tls.Server(server, loaded.ServerConfig()).HandshakeContext(t.Context())
+				_ = server.Close()
+			}
+			accepted <- err
+		}()
+		client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := tls.Client(client, &tls.Config{RootCAs: roots, ServerName: "server", Certificates: []tls.Certificate{pair}})
+		if err := conn.HandshakeContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		err = <-accepted
+		_, _ = client.Close(), l.Close()
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", name, err, want)
+		}
+	}
+}
