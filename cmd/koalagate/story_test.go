@@ -96,9 +96,10 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 		_ = c.Wait()
 		s.code = c.ProcessState.ExitCode()
 	}()
+	process, done := s.process, s.done // a story may start another one
 	ts.Defer(func() {
-		_ = s.process.Kill() // it may have ended already
-		<-s.done
+		_ = process.Kill() // it may have ended already
+		<-done
 	})
 	var addresses struct{ GRPC, HTTP, Admin string }
 	wait(ts, "serving", func() bool {
