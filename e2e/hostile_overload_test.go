@@ -32,6 +32,10 @@ rule : [count] [door=ratelimit; uid=+] [time=3600; count=%d] [result=2; return=2
 		[2]string{"failure_mode_deny: false", "failure_mode_deny: true"}))(t) // a call that Envoy gives up must not pass
 	crowd := &http.Client{Timeout: client.Timeout, Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	for round := range rounds {
+		waitUntil(t, "Redis is in use", func() bool {
+			r, err := k.Readyz()
+			return err == nil && r.Store == "redis"
+		})
 		before, left := app.Reached(), strings.Count(k.Log(), "Redis is unreachable")
 		var unanswered atomic.Int64
 		concurrently(callers, func(int) {
@@ -47,10 +51,6 @@ rule : [count] [door=ratelimit; uid=+] [time=3600; count=%d] [result=2; return=2
 		isAway := strings.Count(k.Log(), "Redis is unreachable") > left
 		t.Logf("round %d: %d passed of a limit of %d, %d of %d calls took longer than 20 ms; Redis was left: %v", round, passed, limit, unanswered.Load(), callers*each, isAway)
 		if isAway {
-			waitUntil(t, "Redis is in use again", func() bool {
-				r, err := k.Readyz()
-				return err == nil && r.Store == "redis"
-			})
 			continue
 		}
 		if passed > limit {
