@@ -120,7 +120,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.complaints.warn("refused a check from a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if the peer is a gateway of yours, add its address to trusted_proxies")
 		a.problem(http.StatusForbidden, "")
 	case receiptPaths[target] != nil:
-		a.settle(receiptPaths[target])
+		a.settle(r.Context(), receiptPaths[target])
 	case a.door == "":
 		s.refused("unknown_path")
 		s.complaints.warn("refused a check at a path without a door", "path", r.URL.Path[:min(len(r.URL.Path), 100)], "peer", r.RemoteAddr,

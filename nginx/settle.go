@@ -43,7 +43,7 @@ var (
 
 // settle carries out an operation on a receipt, and answers 204, or 404 for a receipt that
 // is unknown.
-func (a *answer) settle(do onReceipt) {
+func (a *answer) settle(ctx context.Context, do onReceipt) {
 	if a.check.Method != http.MethodPost {
 		a.w.Header().Set("Allow", http.MethodPost)
 		a.reject(http.StatusMethodNotAllowed, "want POST")
@@ -55,7 +55,7 @@ func (a *answer) settle(do onReceipt) {
 		return
 	}
 	s.Door = strings.TrimPrefix(a.target, "/v1/")
-	got, err := do(a.server.gate.Engine, a.check.Context(), s)
+	got, err := do(a.server.gate.Engine, ctx, s)
 	switch {
 	case err != nil:
 		a.server.complaints.warn("a receipt was not settled", "error", err)

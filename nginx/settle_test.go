@@ -49,6 +49,11 @@ func (d reserving) send(method, path, body string, headers ...string) *httptest.
 	return w
 }
 
+// headerOf returns the value of a header in the spelling that the door sends.
+func headerOf(w *httptest.ResponseRecorder, name string) string {
+	return strings.Join(w.Header()[name], ",")
+}
+
 // check returns the answer to the check of a request.
 func (d reserving) check(uri string) *httptest.ResponseRecorder {
 	return d.send("GET", "/v1/auth-request", "", "X-Original-Method: GET", "X-Original-URI: "+uri, "X-Real-IP: 198.51.100.7")
@@ -113,7 +118,7 @@ func TestSettlementsOverHTTP(t *testing.T) {
 			if w := test.settle(d, receipt); w.Code != test.status {
 				t.Errorf("%d, %s; want %d", w.Code, w.Body, test.status)
 			}
-			if got := strings.Join(d.check("/").Header()["RateLimit"], ""); !strings.Contains(got, ";r="+test.left+";") {
+			if got := headerOf(d.check("/"), "RateLimit"); !strings.Contains(got, ";r="+test.left+";") {
 				t.Errorf("one more check has %s; want %s left", got, test.left)
 			}
 		})

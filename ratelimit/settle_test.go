@@ -33,12 +33,12 @@ func (d *door) receipted(descriptor string) string {
 
 // settlement returns a descriptor that settles, with further entries `key=value`.
 func settlement(receipt string, entries ...string) string {
-	list := fmt.Sprintf(`{"key": "koala.receipt", "value": %q}`, receipt)
+	list := []string{fmt.Sprintf(`{"key": "koala.receipt", "value": %q}`, receipt)}
 	for _, e := range entries {
 		key, value, _ := strings.Cut(e, "=")
-		list += fmt.Sprintf(`, {"key": %q, "value": %q}`, key, value)
+		list = append(list, fmt.Sprintf(`{"key": %q, "value": %q}`, key, value))
 	}
-	return `{"entries": [` + list + `]}`
+	return `{"entries": [` + strings.Join(list, ", ") + `]}`
 }
 
 // left returns what is left of the budget.

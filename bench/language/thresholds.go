@@ -22,8 +22,8 @@ type form struct {
 }
 
 const (
-	plainCount = "[count] [uid=+] [time=60; count=1000000000]"
-	plainToken = "[token] [uid=+] [time=60; count=1000000; burst=1000000]"
+	plainCount  = "[count] [uid=+] [time=60; count=1000000000]"
+	plainBucket = "[token] [uid=+] [time=60; count=1000000; burst=1000000]"
 )
 
 var forms = []form{
@@ -33,7 +33,7 @@ var forms = []form{
 	{"a limit from a table of 1000 rows", "[count] [uid=+] [time=60; count=table plans.rate by uid else 5]", plainCount, 0},
 	{"a budget with overdraft", "[count] [uid=+] [time=60; count=1000000000; overdraft=1]", plainCount, 0},
 	{"a limit with a ban", "[count] [uid=+] [time=60; count=1000000000; ban=60]", plainCount, 0},
-	{"a bucket with a queue", "[token] [uid=+] [time=60; count=1000000; burst=1000000; wait=1]", plainToken, 0},
+	{"a bucket with a queue", "[token] [uid=+] [time=60; count=1000000; burst=1000000; wait=1]", plainBucket, 0},
 }
 
 // thresholds compares the forms of thresholds, and measures the turns of a queue.
