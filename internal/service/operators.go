@@ -61,6 +61,11 @@ func (s *Service) openExceptions() error {
 		})
 	}
 	s.exceptions = exceptions.New(o)
+	return nil
+}
+
+// followExceptions follows the changes of exceptions until the service closes.
+func (s *Service) followExceptions() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -68,7 +73,6 @@ func (s *Service) openExceptions() error {
 		s.exceptions.Run(ctx)
 	}()
 	s.onClose(func() { cancel(); <-ended })
-	return nil
 }
 
 // exceptionsTimeout bounds each dial, read and write of the connections for exceptions.

@@ -184,6 +184,7 @@ func (s *Service) openApp() error {
 			s.logger.Debug("closing Redis", "error", err)
 		}
 	})
+	s.followExceptions() // not earlier: the log of the Redis client is set by now
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
 	m.WatchWaiting(opened.Engine().Waiting)
