@@ -92,6 +92,25 @@ func TestReceiptsOfABrowseReserveNothing(t *testing.T) {
 	}
 }
 
+// TestResetHoldsAreNotRenewed checks that a renewal after a reset holds nothing, and keeps
+// the receipt no longer.
+func TestResetHoldsAreNotRenewed(t *testing.T) {
+	m := New(Options{})
+	defer m.Close()
+	held := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Hold, Time: 1, Count: 2, Weight: 1}
+	receipt := takeAt(t, m, 1000, held).Receipt
+	p := &store.Plan{Op: store.Reset, Now: 1001, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{held}}}}
+	if err := m.Evaluate(context.Background(), p, new(store.Answers)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Renew(context.Background(), &store.Renewal{Receipt: receipt, Now: 1500}); err != nil || !got.Known {
+		t.Errorf("renewed: %+v, %v; want it known", got, err)
+	}
+	if m.settleAt(t, 2000, receipt) {
+		t.Error("the renewal kept the receipt, although nothing was held")
+	}
+}
+
 // TestChargesMakeCounters settles an outcome whose counter does not exist, or is shared
 // by identities beyond the bound.
 func TestChargesMakeCounters(t *testing.T) {

@@ -38,3 +38,18 @@ func TestReceipts(t *testing.T) {
 		return m
 	})
 }
+
+// TestReceiptsAsInTheModel compares receipts that are settled late, twice, never and out
+// of order with those of the model.
+func TestReceiptsAsInTheModel(t *testing.T) {
+	dialogues := 100_000
+	if !*long {
+		dialogues = 3_000
+		machine.Seed(t, 1)
+	}
+	machine.Dialogues(t, dialogues)
+	machine.CompareReceipts(t, func() (store.Store, func()) {
+		m := memory.New(memory.Options{})
+		return m, m.Close
+	})
+}

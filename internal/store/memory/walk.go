@@ -31,6 +31,9 @@ func (s *step) answer(i int, a *store.Answer) {
 	case store.Reset:
 		for j := range set.Rules {
 			p := &s.places[s.first[i]+j]
+			if h, holds := s.own(i, j).(*holds); holds {
+				h.chunks, h.sum = nil, 0 // receipts may refer to it: they hold nothing any more
+			}
 			p.shard.forget(p.subject, &set.Rules[j])
 			p.counter = nil
 		}

@@ -43,9 +43,13 @@ func withoutNewest(list []hits, n int64) []hits {
 	return list
 }
 
-// needed returns the weight that must fit: on an overdraft rule at least 1.
+// needed returns the weight that must fit: on a rule with an overdraft or an estimate at
+// least 1, on an outcome rule 1.
 func needed(r *store.Rule) int64 {
-	if r.Overdraft {
+	switch {
+	case r.Outcome:
+		return 1
+	case r.Overdraft || r.Settle > 0:
 		return max(r.Weight, 1)
 	}
 	return r.Weight
@@ -59,6 +63,8 @@ func (t *tally) read(r *store.Rule, at instant) view {
 		return t.readBase(r, at)
 	case store.Leak:
 		return t.readLeak(r, at.now)
+	case store.Hold:
+		return t.readHold(r, at.now)
 	}
 	return t.readToken(r, at)
 }
@@ -82,6 +88,8 @@ func (t *tally) add(r *store.Rule, at instant) {
 		t.settle(r)
 	case store.Token:
 		t.addToken(r, at)
+	case store.Hold:
+		t.addHold(r, at.now)
 	}
 }
 

@@ -23,6 +23,8 @@ type Model struct {
 	Waiter [2]int
 	// Taken is what the last plan counted, for Cancel; nil if it does not wait.
 	Taken []Taken
+	// Receipt is that of the last plan, nil if it has none.
+	Receipt *Receipt
 
 	tallies map[tallyName]tally
 	made    int // tallies
@@ -47,7 +49,7 @@ func (m *Model) Clone() *Model {
 // Evaluate answers a plan.
 func (m *Model) Evaluate(p *store.Plan) []store.Answer {
 	e := evaluation{Model: m, p: p, admitted: map[[2]int]bool{}}
-	m.Wait, m.Waiter, m.Taken = 0, [2]int{}, nil
+	m.Wait, m.Waiter, m.Taken, m.Receipt = 0, [2]int{}, nil, nil
 	answers := make([]store.Answer, len(p.Sets))
 	if p.Op != store.Take && p.Op != store.CompleteTake {
 		for i := range p.Sets {
@@ -63,7 +65,8 @@ func (m *Model) Evaluate(p *store.Plan) []store.Answer {
 		answers[i], refused[i] = e.take(i)
 	}
 	if !slices.Contains(refused, true) {
-		if m.Wait, m.Waiter = e.wait, e.waiter; m.Wait > 0 { // which may have counted nothing
+		m.Receipt = e.receipt()
+		if m.Wait, m.Waiter = e.wait, e.waiter; m.Wait > 0 || m.Receipt != nil { // which may have counted nothing
 			m.Taken = append([]Taken{}, e.taken...)
 		}
 		return answers
@@ -88,6 +91,7 @@ type evaluation struct {
 	wait     int64 // the longest wait of a rule that admitted
 	waiter   [2]int
 	taken    []Taken
+	parts    []*part
 	lasting  []func()        // what a refusal does not undo
 	admitted map[[2]int]bool // the rules with such that admitted, by set and rule
 	again    bool            // the sets are seen again after a refusal
@@ -103,7 +107,9 @@ func (e *evaluation) carryOut(i int) store.Answer {
 		return e.report(i, e.all(i))
 	case store.Update:
 		for j := range s.Rules {
-			e.add(&s.Rules[j])
+			if !s.Rules[j].Outcome && s.Rules[j].Method != store.Hold {
+				e.add(&s.Rules[j])
+			}
 		}
 	case store.Refund:
 		e.giveBack(s)
@@ -133,9 +139,12 @@ func (e *evaluation) take(i int) (a store.Answer, refused bool) {
 	}
 	e.leave(i, &a)
 	for j := range s.Rules[:reached] {
-		if allows && !s.Rules[j].Overdraft && !slices.Contains(a.Refusals, j) {
+		if allows && !s.Rules[j].Overdraft && !s.Rules[j].Outcome && !slices.Contains(a.Refusals, j) {
 			e.add(&s.Rules[j])
 		}
+	}
+	if allows {
+		e.addParts(i, reached, &a)
 	}
 	return e.report(i, a), !allows
 }
@@ -153,9 +162,9 @@ func (e *evaluation) leave(i int, a *store.Answer) {
 		e.admitted[[2]int{i, j}] = !refuses && (r.Overdraft || r.Ban > 0)
 		do := func() {}
 		switch {
-		case refuses && r.Ban > 0 && r.Weight > 0 && r.Weight <= r.Count:
+		case refuses && r.Ban > 0 && r.Weight > 0 && needed(r) <= r.Count:
 			do = func() { e.ban(r) }
-		case r.Overdraft:
+		case r.Overdraft && !r.Outcome:
 			do = func() { e.add(r) }
 		}
 		do()

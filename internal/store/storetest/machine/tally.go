@@ -9,15 +9,16 @@ import (
 
 // tally holds what was counted for a rule and a subject.
 type tally struct {
-	number int    // of the tallies made
-	hits   []hits // count: of the window; base: of today; leak: of the sliding time
-	opened int64  // count, base: beginning of that window
-	closes int64  // count, base: end of that window; leak: when the newest hit leaves
-	second []hits // base: of the second window
-	begun  int64  // base: beginning of that one
-	until  int64  // base: end of that one
-	bucket level  // token
-	banned int64  // the end of the ban
+	number int        // of the tallies made
+	hits   []hits     // count: of the window; base: of today; leak: of the sliding time
+	opened int64      // count, base: beginning of that window
+	closes int64      // count, base: end of that window; leak: when the newest hit leaves
+	second []hits     // base: of the second window
+	begun  int64      // base: beginning of that one
+	until  int64      // base: end of that one
+	bucket level      // token
+	banned int64      // the end of the ban
+	held   []*holding // hold
 }
 
 // hits are n hits that were counted at the same instant.
@@ -70,6 +71,9 @@ func (e *evaluation) add(r *store.Rule) {
 
 func (e *evaluation) giveBack(s *store.Set) {
 	for j := range s.Rules {
+		if s.Rules[j].Outcome || s.Rules[j].Method == store.Hold {
+			continue
+		}
 		e.change(&s.Rules[j], func(t *tally) { t.refund(&s.Rules[j], e.instant()) })
 	}
 }
@@ -103,6 +107,8 @@ func (m *Model) Cancel(taken []Taken, now int64) {
 			t.cancelLeak(c, now)
 		case store.Token:
 			t.cancelToken(taken[:len(taken)-i], now)
+		case store.Hold:
+			t.held = slices.DeleteFunc(slices.Clone(t.held), func(h *holding) bool { return h == c.after.held[len(c.after.held)-1] })
 		}
 		m.tallies[nameOf(c.rule)] = t
 	}
@@ -129,8 +135,12 @@ func (t *tally) cancelLeak(c *Taken, now int64) {
 	if len(c.after.hits) == 0 || t.banned > 0 {
 		return // the take opened a ban, or another did later
 	}
+	last := c.after.hits[len(c.after.hits)-1]
+	if !slices.ContainsFunc(t.young(c.rule, now), func(h hits) bool { return h.at == last.at }) {
+		return
+	}
 	t.forget(c.rule, now)
-	last, before := c.after.hits[len(c.after.hits)-1], sum(t.hits)
+	before := sum(t.hits)
 	n := last.n
 	t.hits = slices.Clone(t.hits)
 	for i := len(t.hits) - 1; i >= 0; i-- {
