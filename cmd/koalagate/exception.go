@@ -20,10 +20,11 @@ import (
 
 func (p *program) exceptionCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "exception",
-		Short: "Except single identities from a rule for a stated time",
-		Args:  noArguments,
-		RunE:  func(*cobra.Command, []string) error { return errors.New("missing command; want add, list or remove") },
+		Use:     "exception",
+		Example: "  koalagate exception add --rule 201 uid=ann --count 1000 --for 2h --note migration",
+		Short:   "Except single identities from a rule for a stated time",
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return errors.New("missing command; want add, list or remove") },
 	}
 	c.AddCommand(p.exceptionAddCommand(), p.exceptionListCommand(), p.exceptionRemoveCommand())
 	return c

@@ -12,10 +12,11 @@ import (
 
 func (p *program) importCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "import",
-		Short: "Print the limits of another program as a rule file",
-		Args:  noArguments,
-		RunE:  func(*cobra.Command, []string) error { return errors.New("missing format; want envoyproxy-ratelimit") },
+		Use:     "import",
+		Short:   "Print the limits of another program as a rule file",
+		Example: "  koalagate import envoyproxy-ratelimit limits.yaml > rules.conf",
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return errors.New("missing format; want envoyproxy-ratelimit") },
 	}
 	c.AddCommand(p.importRateLimitCommand())
 	return c

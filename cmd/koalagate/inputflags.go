@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
@@ -46,6 +47,25 @@ func (c *choice) Set(word string) error {
 
 // Type returns the type name in usage messages.
 func (c *choice) Type() string { return "string" }
+
+// completeValues lets shells complete the words of every choice, and those of settings
+// with a few words.
+func completeValues(c *cobra.Command) {
+	settings := map[string][]string{"log-format": {"json", "text"}, "log-level": {"debug", "info", "warn", "error"}}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		words := settings[f.Name]
+		if of, ok := f.Value.(*choice); ok {
+			words = of.among
+		}
+		if words != nil {
+			// It fails for a flag that does not exist, or that already has completions.
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeValues(sub)
+	}
+}
 
 // headerFlag collects headers from a repeatable flag.
 type headerFlag struct{ http.Header }

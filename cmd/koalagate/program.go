@@ -78,6 +78,7 @@ func (p *program) run() int {
 	out := &output{Writer: p.stdout}
 	p.stdout = out
 	root := p.root()
+	completeValues(root)
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -145,6 +146,9 @@ func (p *program) root() *cobra.Command {
 		Use:   "koalagate",
 		Short: "Authorization and rate limits for gateways",
 		Long:  "koalagate decides for gateways whether requests may pass, by the rules in its rule files.",
+		Example: "  koalagate serve --rules rules.conf\n" +
+			"  koalagate check rules.conf\n" +
+			"  koalagate explain --rules rules.conf --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7",
 		// run prints errors, and an invalid flag does not print the help.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -164,7 +168,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if c.HasParent() {
+	if !c.HasSubCommands() {
 		return fmt.Errorf("unexpected argument %q", args[0])
 	}
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {

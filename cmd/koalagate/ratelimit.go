@@ -37,6 +37,8 @@ func (p *program) rateLimitCommand() *cobra.Command {
 		Long: "Run the service with the environment, the addresses and the limits of envoyproxy/ratelimit.\n" +
 			"A program file or link named ratelimit does so without this word, and ignores all arguments.\n" +
 			"docs/moving/from-envoyproxy-ratelimit.md lists the variables.",
+		Example: "  RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit REDIS_SOCKET_TYPE=tcp REDIS_URL=127.0.0.1:6379 koalagate ratelimit",
+
 		DisableFlagParsing: true, // envoyproxy/ratelimit ignores arguments
 		RunE:               func(c *cobra.Command, _ []string) error { return p.rateLimit(c.Context()) },
 	}

@@ -24,6 +24,10 @@ func (p *program) serveCommand() *cobra.Command {
 			"Rule files are reloaded when they change; SIGHUP reloads them now.\n" +
 			"Every flag has an environment variable: KOALAGATE_RULES for --rules. Most settings have no flag:\n" +
 			"set them in the environment or in the --config file; `koalagate config print` lists all.",
+		Example: "  koalagate serve --rules rules.conf\n" +
+			"  koalagate serve --rules rules.d/ --redis redis://127.0.0.1:6379\n" +
+			"  koalagate serve --config /etc/koalagate/koalagate.yaml\n" +
+			"  KOALAGATE_LOG_REFUSALS=true koalagate serve --rules rules.conf --log-format text",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unexpected argument %q; set rule files with --rules PATH", args[0])

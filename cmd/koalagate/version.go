@@ -45,9 +45,11 @@ func (b build) String() string {
 
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArguments,
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "Print the version, the revision and its date, the Go version and the platform, as --version does.",
+		Example: "  koalagate version",
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintf(p.stdout, "koalagate %s\n", thisBuild())
 			return nil

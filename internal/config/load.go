@@ -37,9 +37,12 @@ type Based struct {
 type Loaded struct {
 	Config
 	// Sources maps every key to a description of its source, such as
-	// "default" or "file k.yaml:2".
+	// SourceDefault or "file k.yaml:2".
 	Sources map[string]string
 }
+
+// SourceDefault is the source of a value that nobody has set.
+const SourceDefault = "default"
 
 // layer contains the settings of one source.
 type layer struct {
@@ -47,7 +50,7 @@ type layer struct {
 	sources map[string]string
 }
 
-// Load applies file, environment and flags to the deproblems; later ones take
+// Load applies file, environment and flags to the defaults; later ones take
 // precedence. Its error names every problem that it found.
 func Load(in Input) (*Loaded, error) {
 	file, fileErr := readFile(in.File)
@@ -57,7 +60,7 @@ func Load(in Input) (*Loaded, error) {
 	}
 	l := &Loaded{Config: Default(), Sources: make(map[string]string)}
 	for _, key := range Keys() {
-		l.Sources[key] = "default"
+		l.Sources[key] = SourceDefault
 	}
 	merged := koanf.New(".")
 	for _, layer := range []layer{readBase(in.Base), file, environ, readFlags(in.Flags)} {

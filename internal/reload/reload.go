@@ -66,12 +66,13 @@ type Reloader struct {
 	// The rest belongs to the goroutine that loads: the caller of First, then of
 	// Run.
 	sleep    func(context.Context, time.Duration) bool
-	noEvents bool              // do not use events of the operating system
-	last     *reader           // of the most recent attempt
-	active   *rules.Set        // nil before the first
-	rejected [sha256.Size]byte // the content that was rejected last
-	unstable bool              // the files were unstable when they were last read
-	slow     bool              // a check took so long that the interval is longer
+	noEvents bool                    // do not use events of the operating system
+	last     *reader                 // of the most recent attempt
+	active   *rules.Set              // nil before the first
+	rejected [sha256.Size]byte       // the content that was rejected last
+	reported map[reportedFinding]int // the findings about active, and how often each occurs
+	unstable bool                    // the files were unstable when they were last read
+	slow     bool                    // a check took so long that the interval is longer
 }
 
 // New returns a Reloader, without reading any file.
@@ -238,9 +239,7 @@ func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
 		line = append(line, "changes", changes.String())
 	}
 	r.options.Logger.Info("rules are active", line...)
-	for _, f := range findings {
-		r.options.Logger.Warn("finding in a rule file", "finding", f.Error())
-	}
+	r.report(findings)
 	r.save(set)
 }
 

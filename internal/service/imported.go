@@ -50,7 +50,7 @@ func (s *Service) files() reload.Files {
 	if s.imported != nil && len(s.config.Rules) == 0 {
 		return reload.Files{Own: []rules.Source{{Name: "no rules", Text: []byte(allowAll)}}, Rules: rules.Options{AllowEmpty: true}}
 	}
-	return ruleFiles(s.config)
+	return ruleFiles(s.config, s.zone)
 }
 
 // importedDoor registers the door of imported limits in place of that of the rules.

@@ -36,7 +36,7 @@ func (s *Service) openPublished(o *app.Options) error {
 		}
 	})
 	o.Published = &fleet.MemberOptions{
-		Records: records, Rules: ruleFiles(c).Rules, StateDir: c.StateDir, Describe: s.describe(c),
+		Records: records, Rules: o.Files.Rules, StateDir: c.StateDir, Describe: s.describe(c),
 	}
 	return nil
 }

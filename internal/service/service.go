@@ -48,6 +48,7 @@ type Options struct {
 // Service is an open service: its addresses accept connections, which Run serves.
 type Service struct {
 	config     *config.Config
+	zone       string // the time zone that the settings state; "" for none
 	version    admin.Version
 	environ    []string
 	logger     *slog.Logger
@@ -78,7 +79,7 @@ type Service struct {
 // setting and its source. The caller must call Run, or Close if it does not.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	c := &o.Config.Config
-	s := &Service{config: c, version: o.Version, environ: o.Environ, imported: o.Imported}
+	s := &Service{config: c, zone: statedZone(o.Config), version: o.Version, environ: o.Environ, imported: o.Imported}
 	s.metrics = metrics.New(metrics.Build{Version: o.Version.Version, Revision: o.Version.Revision})
 	s.logger = newLogger(o.Log, c, s.metrics, o.Imported != nil)
 	mask := trace.NewMask(c.DecisionLogParams)

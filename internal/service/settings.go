@@ -63,21 +63,21 @@ func storeOf(c *config.Config) string {
 	return "memory"
 }
 
-// ruleFiles returns the configured rule files.
-func ruleFiles(c *config.Config) reload.Files {
+// ruleFiles returns the configured rule files, with the time zone that the settings state.
+func ruleFiles(c *config.Config, zone string) reload.Files {
 	return reload.Files{
 		Paths: c.Rules, DictRoot: c.DictRoot,
-		Rules: rules.Options{Timezone: statedZone(c.Timezone), Now: time.Now, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
+		Rules: rules.Options{Timezone: zone, Now: time.Now, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
 	}
 }
 
-// statedZone returns the configured time zone. The default counts as none, so that rules
+// statedZone returns the configured time zone, "" if nobody configured one, so that rules
 // that depend on the zone and do not state it get a warning.
-func statedZone(zone string) string {
-	if zone == rules.DefaultTimezone {
+func statedZone(l *config.Loaded) string {
+	if l.Sources["timezone"] == config.SourceDefault {
 		return ""
 	}
-	return zone
+	return l.Timezone
 }
 
 // failPolicies returns the configured policies of doors while Redis is unavailable.
