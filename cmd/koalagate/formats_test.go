@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/trace"
 )
@@ -27,6 +29,9 @@ func TestFormatsAreDescribed(t *testing.T) {
 		"`koalagate why --format json`":            operations.Why{},
 		"`koalagate reset --format json`":          operations.ResetDone{},
 		"`koalagate exception list --format json`": exceptions.Exception{},
+		"`koalagate publish --format json`":        published{},
+		"`koalagate versions --format json`":       adminapi.Version{},
+		"`koalagate instances --format json`":      fleet.Instance{},
 		"A line of a trace":                        trace.Line{},
 	} {
 		_, section, found := strings.Cut(string(page), "\n## "+title+"\n")

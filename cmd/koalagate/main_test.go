@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -14,12 +16,15 @@ func TestMain(m *testing.M) {
 // TestStories runs the command as users do, with one story per file. story_test.go
 // adds commands to testscript.
 func TestStories(t *testing.T) {
+	// Stories that use Redis share one, each with a prefix of its own.
+	redis := storetest.StartServer(t).URL()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = new(server)
+			env.Setenv("REDIS", redis)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -29,6 +34,7 @@ func TestStories(t *testing.T) {
 			"post":    post,
 			"until":   until,
 			"appears": appears,
+			"becomes": becomes,
 			"put":     put,
 			"hold":    hold,
 			"signal":  signalServer,

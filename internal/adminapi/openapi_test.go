@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -51,6 +52,8 @@ var documents = map[string]any{
 	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
 	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": Change{},
 	"Additions": Additions{}, "Exception": exceptions.Exception{},
+	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
+	"NewVersion": NewVersion{}, "Proposed": Proposed{}, "Progress": Progress{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
 }
 
 // The description has every field of every document with its type, and no other; fields
@@ -111,7 +114,7 @@ func fieldsOf(t reflect.Type) map[string]fieldKind {
 			}
 			continue
 		}
-		if !f.IsExported() {
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -29,6 +29,9 @@ func problem(status int, format string, args ...any) *Problem {
 func problemOf(err error) *Problem {
 	var known *Problem
 	var input operations.InputError
+	if p := fleetProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case errors.As(err, &known):
 		return known

@@ -12,10 +12,12 @@ import (
 	_ "embed" // for the description
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -33,7 +35,9 @@ type Options struct {
 	Desk *operations.Desk
 	// Exceptions are those of the engine of Desk.
 	Exceptions *exceptions.Keeper
-	Tokens     *access.Tokens
+	// Member is the instance's part in published rules; nil with rules of files.
+	Member *fleet.Member
+	Tokens *access.Tokens
 	// TokenFile is the file with the token for changes, if this instance made it; it is
 	// named in refusals on this machine.
 	TokenFile string
@@ -57,7 +61,10 @@ type route struct {
 }
 
 // routes are all of them.
-var routes = []route{
+var routes = slices.Concat(questions, published)
+
+// questions are the routes of every instance.
+var questions = []route{
 	{http.MethodGet, "openapi.yaml", false, (*server).describe},
 	{http.MethodPost, "why", false, (*server).why},
 	{http.MethodPost, "reset", true, (*server).reset},

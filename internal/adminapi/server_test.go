@@ -154,7 +154,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 		}
 		answered[c.line] = answered[c.line] || w.Code == http.StatusOK
 	}
-	for _, one := range routes {
+	for _, one := range questions {
 		if !answered[one.method+" "+one.path] {
 			t.Errorf("%s %s was not answered with 200", one.method, one.path)
 		}

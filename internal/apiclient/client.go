@@ -34,24 +34,16 @@ type Client struct {
 // 200 is an *adminapi.Problem. The deadline of ctx applies to the whole call.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader = http.NoBody
+	kind := ""
 	if in != nil {
+		kind = "application/json"
 		text, err := json.Marshal(in)
 		if err != nil {
 			return err
 		}
 		body = bytes.NewReader(text)
 	}
-	resp, err := c.Target.send(ctx, method, adminapi.Prefix+path, body, func(h http.Header) {
-		if in != nil {
-			h.Set("Content-Type", "application/json")
-		}
-		if c.Token != "" {
-			h.Set("Authorization", "Bearer "+c.Token)
-		}
-		if c.Author != "" {
-			h.Set(adminapi.AuthorHeader, c.Author)
-		}
-	})
+	resp, err := c.Target.send(ctx, method, adminapi.Prefix+path, body, c.header(kind))
 	if err != nil {
 		return err
 	}
@@ -70,6 +62,39 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("the answer from %s is not that of this version of koalagate: %w", c.Target.Address, err)
 	}
 	return nil
+}
+
+// Upload stores a content at a path. The deadline of ctx applies to the whole call.
+func (c *Client) Upload(ctx context.Context, path string, content *bytes.Reader) error {
+	resp, err := c.Target.send(ctx, http.MethodPut, adminapi.Prefix+path, content, c.header("application/octet-stream"))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	if err != nil {
+		return fmt.Errorf("reading the answer from %s: %w", c.Target.Address, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return c.problem(resp, text)
+	}
+	return nil
+}
+
+// header returns a function that sets the headers of a request with a body of a type,
+// "" for none.
+func (c *Client) header(kind string) func(http.Header) {
+	return func(h http.Header) {
+		if kind != "" {
+			h.Set("Content-Type", kind)
+		}
+		if c.Token != "" {
+			h.Set("Authorization", "Bearer "+c.Token)
+		}
+		if c.Author != "" {
+			h.Set(adminapi.AuthorHeader, c.Author)
+		}
+	}
 }
 
 // problem returns the error of an answer.

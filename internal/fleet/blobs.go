@@ -92,7 +92,7 @@ func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
 // key, so that nobody reads a part of it. Without a version that uses it, it expires.
 func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 	if !isSum(b.Sum) || b.Size < 0 || b.Size > r.o.MaxVersionBytes {
-		return fmt.Errorf("a file of %d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
+		return refused("a file of %d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -105,7 +105,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 			return fmt.Errorf("reading a file to publish: %w", err)
 		}
 		if size += int64(n); size > b.Size {
-			return fmt.Errorf("a file to publish has more than %d bytes", b.Size)
+			return refused("a file to publish has more than %d bytes", b.Size)
 		}
 		sum.Write(buffer[:n])
 		if sent := r.appendPiece(ctx, upload, buffer[:n]); sent != nil {
@@ -116,7 +116,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 		}
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != b.Sum || size != b.Size {
-		return errors.New("a file to publish has another hash than its manifest states: it changed while it was sent")
+		return refused("a file to publish has another hash than its manifest states: it changed while it was sent")
 	}
 	ctx, cancel := call(ctx)
 	defer cancel()

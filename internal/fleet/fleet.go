@@ -27,9 +27,6 @@ import (
 const (
 	// liveTime is the age up to which a heartbeat is that of a live instance.
 	liveTime = 3 * time.Second
-	// switchDelay is the time from the commit of a version to the instant at which it
-	// comes into force.
-	switchDelay = 500 * time.Millisecond
 	// callTimeout bounds one call of Redis.
 	callTimeout = 2 * time.Second
 	// pieceSize is the largest piece of a blob in one command, in bytes, so that

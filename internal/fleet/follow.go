@@ -129,11 +129,12 @@ func (m *Member) followProposal(b *beaten) {
 	if b.Proposed == 0 || answered {
 		return
 	}
-	if b.Proposed <= m.accepted {
+	switch {
+	case b.Proposed <= m.accepted:
 		m.say(b.Proposed, fmt.Sprintf("its number is not above %d, which this instance has seen", m.accepted))
-	} else if m.version(b.Proposed) != nil {
+	case m.version(b.Proposed) != nil:
 		m.say(b.Proposed, ready)
-	} else {
+	default:
 		m.want(b.Proposed)
 	}
 }

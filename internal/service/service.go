@@ -286,7 +286,7 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 		}),
 	})
 	if s.imported != nil {

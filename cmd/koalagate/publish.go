@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/reload"
+)
+
+// publishing are the flags of the commands that publish a version.
+type publishing struct {
+	instance
+	author, note, signKey string
+	expect                int64
+	quorum                int
+	wait                  time.Duration
+	format                choice
+}
+
+// add adds the flags.
+func (b *publishing) add(c *cobra.Command) {
+	b.format = choice{value: "text", among: []string{"text", "json"}}
+	b.instance.add(c)
+	f := c.Flags()
+	f.StringVar(&b.note, "note", "", "`TEXT` that the history keeps: why")
+	f.StringVar(&b.author, "author", author(), "`NAME` that the history keeps")
+	f.Int64Var(&b.expect, "expect", -1, "`VERSION` that must be in force, 0 for none (default: the one that the changes are printed against)")
+	f.IntVar(&b.quorum, "quorum", 0, "`NUMBER` of instances that must be ready (default: all)")
+	f.DurationVar(&b.wait, "deadline", 30*time.Second, "time in which the instances must be ready")
+	f.StringVar(&b.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the version")
+	f.Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
+}
+
+func (p *program) publishCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "publish PATH…",
+		Short: "Publish rules to all instances that share a Redis",
+		Long: "Check rule files, print what they change, and publish them with their word lists and tables to all\n" +
+			"instances with --rules redis:. Each live instance loads the version and says whether it can apply it.\n" +
+			"When all are ready, it comes into force everywhere at one instant; if one refuses, nothing changes,\n" +
+			"and its findings are printed.\n\n" +
+			"The exit code is 0 when the version is in force, 1 if it was refused, 2 for a wrong command line, and\n" +
+			"3 if another version came into force meanwhile.",
+		Example: "  koalagate publish /etc/koalagate/rules --note 'limit comments'\n" +
+			"  koalagate publish --restore   # after Redis was flushed or replaced",
+	}
+	b := new(publishing)
+	var files reload.Files
+	restore := false
+	b.add(c)
+	addParserFlags(c, &files)
+	c.Flags().BoolVar(&restore, "restore", false, "publish the rules of the instance at the admin address again")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		switch {
+		case restore && len(args) > 0:
+			return errors.New("--restore takes no rule files")
+		case restore:
+			return p.publishAgain(ctx, b, "active", "restored")
+		case len(args) == 0:
+			return errors.New("no rule files; name them: koalagate publish PATH…")
+		}
+		files.Paths = args
+		return p.publish(ctx, b, files)
+	}
+	return c
+}
+
+func (p *program) rollbackCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rollback [VERSION]",
+		Short: "Publish the content of an earlier version again",
+		Long: "Publish the content of an earlier version as a new version; without VERSION that of the predecessor\n" +
+			"of the version in force. It comes into force as with `koalagate publish`.",
+		Example: "  koalagate rollback --note 'it refused everybody'",
+	}
+	b := new(publishing)
+	b.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if len(args) > 1 {
+			return fmt.Errorf("unexpected argument %q", args[1])
+		}
+		if len(args) == 1 {
+			if err := checkVersion(args[0]); err != nil {
+				return err
+			}
+			return p.publishAgain(ctx, b, args[0], "rollback to version "+args[0])
+		}
+		var state adminapi.Fleet
+		if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
+			return err
+		}
+		if state.InForce == 0 {
+			return failed("no version is in force")
+		}
+		var current adminapi.VersionDetail
+		if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("versions/%d", state.InForce), nil, &current); err != nil {
+			return err
+		}
+		if current.Before == 0 {
+			return failed("version %d has no predecessor", state.InForce)
+		}
+		b.expect = int64(state.InForce)
+		return p.publishAgain(ctx, b, strconv.FormatUint(current.Before, 10), fmt.Sprintf("rollback to version %d", current.Before))
+	}
+	return c
+}
+
+// publish reads rule files and publishes them.
+func (p *program) publish(ctx context.Context, b *publishing, files reload.Files) error {
+	var state adminapi.Fleet
+	if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
+		return err
+	}
+	_, manifest, contents, list, err := fleet.Read(files, state.MaxVersionBytes)
+	if err != nil {
+		return failure{err}
+	}
+	findings.WriteText(p.stderr, list)
+	if list.HasErrors() {
+		return errReported
+	}
+	if err := p.checkExpected(ctx, b, &state); err != nil {
+		return err
+	}
+	var missing adminapi.Missing
+	if err := b.call(ctx, p.environ, http.MethodPost, "contents/missing", adminapi.Missing{Contents: manifest.Blobs()}, &missing); err != nil {
+		return err
+	}
+	for _, blob := range missing.Contents {
+		if err := b.upload(ctx, p.environ, blob, contents[blob.Sum]); err != nil {
+			return err
+		}
+	}
+	return p.propose(ctx, b, manifest, &state)
+}
+
+// upload stores a content. It has the deadline of the publish, not of a short call.
+func (b *publishing) upload(ctx context.Context, environ []string, blob fleet.Blob, content []byte) error {
+	c, err := b.client(environ)
+	if err != nil {
+		return err
+	}
+	if err := c.Upload(ctx, "contents/"+blob.Sum, bytes.NewReader(content)); err != nil {
+		return failure{err}
+	}
+	return nil
+}
+
+// publishAgain publishes the content of a version of the instance.
+func (p *program) publishAgain(ctx context.Context, b *publishing, version, note string) error {
+	var state adminapi.Fleet
+	if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
+		return err
+	}
+	var detail adminapi.VersionDetail
+	if err := b.call(ctx, p.environ, http.MethodGet, "versions/"+version, nil, &detail); err != nil {
+		return err
+	}
+	if detail.Content == nil {
+		return failed("the instance did not send the content of version %s", version)
+	}
+	if err := p.checkExpected(ctx, b, &state); err != nil {
+		return err
+	}
+	if b.note == "" {
+		b.note = note
+	}
+	return p.propose(ctx, b, detail.Content, &state)
+}
+
+// checkExpected returns a conflict, and prints what changed, if another version is in
+// force than --expect says.
+func (p *program) checkExpected(ctx context.Context, b *publishing, state *adminapi.Fleet) error {
+	if b.expect < 0 || uint64(b.expect) == state.InForce {
+		return nil
+	}
+	if b.expect > 0 && state.InForce > 0 {
+		var d adminapi.Difference
+		if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("differences/%d/%d", b.expect, state.InForce), nil, &d); err == nil && d.Changes != nil {
+			fmt.Fprintf(p.stderr, "version %d → %d: %s\n", b.expect, state.InForce, d.Changes)
+		}
+	}
+	return conflict{fmt.Errorf("version %d is in force, not %d; nothing was published", state.InForce, b.expect)}
+}
+
+// propose signs and proposes a version, and waits until it is in force.
+func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest, state *adminapi.Fleet) error {
+	next := *m
+	next.Prefix, next.Number, next.Before, next.At = state.Prefix, state.Last+1, state.InForce, state.Now
+	next.Author, next.Note, next.Program = b.author, b.note, thisBuild().version
+	text, err := next.Encode()
+	if err != nil {
+		return failure{err}
+	}
+	proposal := adminapi.NewVersion{Manifest: string(text), TimeoutMS: b.wait.Milliseconds(), Quorum: b.quorum}
+	if b.signKey != "" {
+		key, err := fleet.ReadPrivateKey(b.signKey)
+		if err != nil {
+			return failure{fmt.Errorf("--sign-key: %w", err)}
+		}
+		proposal.Signature = fleet.Sign(key, text)
+	}
+	var proposed adminapi.Proposed
+	if err := b.call(ctx, p.environ, http.MethodPost, "versions", &proposal, &proposed); err != nil {
+		return err
+	}
+	if proposed.Changes != nil && b.format.value == "text" {
+		fmt.Fprintf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
+	}
+	return p.await(ctx, b, proposed.Version, next.Hash)
+}
+
+// published is the document of a publish.
+type published struct {
+	Version   uint64     `json:"version"`
+	Hash      string     `json:"hash"`
+	Ready     int        `json:"ready"` // instances
+	InForceAt *time.Time `json:"in_force_at,omitempty"`
+}
+
+// pollInterval is the time between two questions about a proposed version.
+const pollInterval = 100 * time.Millisecond
+
+// await waits for the end of a proposal and prints it.
+func (p *program) await(ctx context.Context, b *publishing, number uint64, hash string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.wait+b.timeout)
+	defer cancel()
+	ready := 0
+	for {
+		var now adminapi.Progress
+		if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("proposals/%d", number), nil, &now); err != nil {
+			return err
+		}
+		switch now.State {
+		case "pending":
+			ready = max(ready, len(now.Ready))
+		case "in_force":
+			if b.format.value == "json" {
+				return display.JSON(p.stdout, published{Version: number, Hash: hash, Ready: ready, InForceAt: now.At})
+			}
+			fmt.Fprintf(p.stdout, "version %d is in force\n", number)
+			return nil
+		case "conflict":
+			return conflict{fmt.Errorf("version %d: %s; nothing changed", number, now.Detail)}
+		default:
+			return failed("version %d is %s; nothing changed\n%s", number, now.State, now.Detail)
+		}
+		select {
+		case <-ctx.Done():
+			return failed("version %d: no answer in time; it lapses at its deadline", number)
+		case <-time.After(pollInterval):
+		}
+	}
+}

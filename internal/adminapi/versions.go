@@ -1,0 +1,334 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/reload"
+)
+
+// Fleet is the state of the published rules.
+type Fleet struct {
+	Prefix          string    `json:"prefix"`            // redis_prefix
+	InForce         uint64    `json:"in_force"`          // 0 before the first version
+	Last            uint64    `json:"last"`              // the highest number that was used
+	Now             time.Time `json:"now"`               // the clock of Redis
+	MaxVersionBytes int64     `json:"max_version_bytes"` // of this instance
+}
+
+// Version is a version in the history.
+type Version struct {
+	Version uint64    `json:"version"`
+	Hash    string    `json:"hash"`
+	Author  string    `json:"author"`
+	Note    string    `json:"note"`
+	At      time.Time `json:"at"`
+	InForce bool      `json:"in_force"`
+	Rules   int       `json:"rules"`
+	// Problem is the reason why the version cannot be used, "" if it can.
+	Problem string `json:"problem,omitempty"`
+}
+
+// VersionDetail is a version with its rule files.
+type VersionDetail struct {
+	Version
+	Before  uint64          `json:"before"` // its predecessor, 0 for none
+	Program string          `json:"program"`
+	Files   []VersionFile   `json:"files"`
+	Lists   []VersionList   `json:"lists"`
+	Content *fleet.Manifest `json:"content"` // to publish the same content again
+}
+
+// VersionFile is a rule file of a version.
+type VersionFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// VersionList is a word list or a table of a version, without its entries.
+type VersionList struct {
+	Source string `json:"source"` // the rule file that declares it
+	Path   string `json:"path"`
+	Hash   string `json:"sha256"`
+	Size   int64  `json:"size"` // bytes
+}
+
+// NewVersion is a version to publish. Its contents are stored before.
+type NewVersion struct {
+	Manifest  string `json:"manifest"`            // the text that Signature covers
+	Signature string `json:"signature,omitempty"` // base64
+	TimeoutMS int64  `json:"timeout_ms"`
+	Quorum    int    `json:"quorum,omitempty"` // instances that must be ready, 0 for all
+}
+
+// Proposed is a version that waits for the instances.
+type Proposed struct {
+	Version uint64          `json:"version"`
+	Changes *reload.Changes `json:"changes,omitempty"` // from the version in force
+}
+
+// Progress is what became of a proposed version.
+type Progress struct {
+	// State is pending, in_force, refused, conflict, lapsed or unknown.
+	State   string     `json:"state"`
+	Detail  string     `json:"detail"`
+	At      *time.Time `json:"at,omitempty"` // when it comes into force
+	Ready   []string   `json:"ready"`        // ids of instances
+	Waiting []string   `json:"waiting"`
+}
+
+// Difference is the change from one version to another.
+type Difference struct {
+	Changes *reload.Changes `json:"changes"`
+}
+
+// Missing are hashes of contents that Redis does not have.
+type Missing struct {
+	Contents []fleet.Blob `json:"contents"`
+}
+
+// published are the routes of instances with published rules.
+var published = []route{
+	{http.MethodGet, "fleet", false, (*server).fleet},
+	{http.MethodGet, "instances", false, (*server).instances},
+	{http.MethodGet, "versions", false, (*server).versions},
+	{http.MethodPost, "versions", true, (*server).publish},
+	{http.MethodGet, "versions/{number}", false, (*server).version},
+	{http.MethodGet, "differences/{from}/{to}", false, (*server).difference},
+	{http.MethodGet, "proposals/{number}", false, (*server).progress},
+	{http.MethodPost, "contents/missing", true, (*server).missing},
+	{http.MethodPut, "contents/{hash}", true, (*server).upload},
+}
+
+// member returns the part of the instance in published rules.
+func (s *server) member() (*fleet.Member, error) {
+	if s.Member == nil {
+		return nil, problem(http.StatusNotFound, "this instance takes its rules from files; published rules need --rules redis: and --redis URL")
+	}
+	return s.Member, nil
+}
+
+// fleetProblem returns the problem behind an error of package fleet, nil for another.
+func fleetProblem(err error) *Problem {
+	var conflict *fleet.ConflictError
+	var refused *fleet.RefusedError
+	switch {
+	case errors.As(err, &conflict):
+		return problem(http.StatusConflict, "%v", err)
+	case errors.As(err, &refused):
+		return problem(http.StatusUnprocessableEntity, "%v", err)
+	}
+	return nil
+}
+
+func (s *server) fleet(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	now, err := m.Records().State(r.Context())
+	if err != nil {
+		return err
+	}
+	o := m.Records().Options()
+	return done(w, &Fleet{Prefix: o.Prefix, InForce: now.InForce, Last: max(now.Last, m.Known()), Now: now.Now, MaxVersionBytes: o.MaxVersionBytes})
+}
+
+func (s *server) instances(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	list, err := m.Records().Instances(r.Context())
+	if err != nil {
+		return err
+	}
+	return done(w, list)
+}
+
+func (s *server) versions(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	listed, err := m.Records().Versions(r.Context())
+	if err != nil {
+		return err
+	}
+	list := make([]Version, len(listed))
+	for i := range listed {
+		list[i] = versionOf(listed[i].Manifest)
+		list[i].InForce, list[i].Problem = listed[i].InForce, listed[i].Problem
+	}
+	return done(w, list)
+}
+
+func versionOf(m *fleet.Manifest) Version {
+	return Version{Version: m.Number, Hash: m.Hash, Author: m.Author, Note: m.Note, At: m.At, Rules: m.Rules}
+}
+
+// numberIn returns a number in the path of a request.
+func numberIn(r *http.Request, name string) (uint64, error) {
+	n, err := strconv.ParseUint(r.PathValue(name), 10, 53)
+	if err != nil || n == 0 {
+		return 0, problem(http.StatusBadRequest, "%.40q is not the number of a version", r.PathValue(name))
+	}
+	return n, nil
+}
+
+// version answers with a version; the number active is that of the instance.
+func (s *server) version(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	var manifest *fleet.Manifest
+	if r.PathValue("number") == "active" {
+		if manifest = m.Active(); manifest == nil {
+			return problem(http.StatusUnprocessableEntity, "this instance has no rules yet")
+		}
+	} else {
+		number, err := numberIn(r, "number")
+		if err != nil {
+			return err
+		}
+		if manifest, err = m.Records().Version(r.Context(), number); err != nil {
+			return err
+		}
+	}
+	state, err := m.Records().State(r.Context())
+	if err != nil {
+		return err
+	}
+	d := &VersionDetail{Version: versionOf(manifest), Before: manifest.Before, Program: manifest.Program, Content: manifest, Files: []VersionFile{}, Lists: []VersionList{}}
+	d.InForce = manifest.Number == state.InForce
+	for _, f := range manifest.Files {
+		text := m.Held(f.Blob)
+		if text == nil {
+			if text, err = m.Records().ReadBlob(r.Context(), f.Blob); err != nil {
+				return err
+			}
+		}
+		d.Files = append(d.Files, VersionFile{f.Name, string(text)})
+	}
+	for _, l := range manifest.Lists {
+		d.Lists = append(d.Lists, VersionList{l.Source, l.Path, l.Sum, l.Size})
+	}
+	return done(w, d)
+}
+
+func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	from, err := numberIn(r, "from")
+	if err != nil {
+		return err
+	}
+	to, err := numberIn(r, "to")
+	if err != nil {
+		return err
+	}
+	changes, err := m.Changes(r.Context(), from, to)
+	if err != nil {
+		return err
+	}
+	return done(w, &Difference{changes})
+}
+
+// missing answers which of the contents Redis does not have.
+func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	var asked Missing
+	if err := read(w, r, &asked); err != nil {
+		return err
+	}
+	answer := Missing{Contents: []fleet.Blob{}}
+	for _, b := range asked.Contents {
+		has, err := m.Records().HasBlob(r.Context(), b)
+		if err != nil {
+			return err
+		}
+		if !has {
+			answer.Contents = append(answer.Contents, b)
+		}
+	}
+	return done(w, &answer)
+}
+
+// uploadTime is the time for which a caller may send a content.
+const uploadTime = 10 * time.Minute
+
+// upload stores a content, which is the body of the request.
+func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	if r.ContentLength < 0 {
+		return problem(http.StatusLengthRequired, "want Content-Length")
+	}
+	control := http.NewResponseController(w)
+	deadline := time.Now().Add(uploadTime)
+	for _, err := range []error{control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)} {
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
+	b := fleet.Blob{Sum: r.PathValue("hash"), Size: r.ContentLength}
+	if err := m.Records().WriteBlob(r.Context(), b, r.Body); err != nil {
+		w.Header().Set("Connection", "close") // the rest of the body may be large
+		return err
+	}
+	return done(w, &b)
+}
+
+// publish proposes a version, and answers with its number and its changes.
+func (s *server) publish(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	var n NewVersion
+	if err := read(w, r, &n); err != nil {
+		return err
+	}
+	p := &fleet.Proposal{
+		Manifest: []byte(n.Manifest), Signature: n.Signature, Timeout: time.Duration(n.TimeoutMS) * time.Millisecond, Quorum: n.Quorum,
+	}
+	manifest, changes, err := m.Propose(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	s.record(r, "publish", fmt.Sprintf("version %d, %s: %s", manifest.Number, manifest.Author, manifest.Note))
+	return done(w, &Proposed{manifest.Number, changes})
+}
+
+// progress answers what became of a proposed version.
+func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	number, err := numberIn(r, "number")
+	if err != nil {
+		return err
+	}
+	o, err := m.Records().Outcome(r.Context(), number)
+	if err != nil {
+		return err
+	}
+	p := &Progress{State: o.State, Detail: o.Detail, Ready: append([]string{}, o.Ready...), Waiting: append([]string{}, o.Waiting...)}
+	if !o.At.IsZero() {
+		p.At = &o.At
+	}
+	return done(w, p)
+}

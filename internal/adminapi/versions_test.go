@@ -1,0 +1,126 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// newMember starts an instance with published rules on a Redis of its own.
+func newMember(t *testing.T) *fleet.Member {
+	t.Helper()
+	records, err := fleet.Open(fleet.Options{
+		Redis: redisconn.Options{URL: storetest.StartServer(t).URL()}, Prefix: "api", MaxVersionBytes: 1 << 20, Keep: 50,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fleet.NewMember(fleet.MemberOptions{Records: records, Logger: slog.New(slog.DiscardHandler)})
+	m.First(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.Run(ctx, func(*rules.Set) {})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		_ = records.Close()
+	})
+	storetest.Eventually(t, func() error {
+		if list, err := records.Instances(t.Context()); err != nil || len(list) == 0 {
+			return fmt.Errorf("%d instances, %w", len(list), err)
+		}
+		return nil
+	})
+	return m
+}
+
+// All paths of published rules answer as they are described.
+func TestPublishedAnswersAreDescribed(t *testing.T) {
+	doc := loadDescription(t)
+	member := newMember(t)
+	s := newStage(t, func(o *Options) { o.Member = member })
+	blob := fleet.BlobOf([]byte(ruleFile))
+	manifest := func(number, before uint64) string {
+		m := &fleet.Manifest{Prefix: "api", Number: number, Before: before, Author: "ann", Hash: "h", Rules: 3, Files: []fleet.File{{Name: "rules.conf", Blob: blob}}}
+		text, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := json.Marshal(NewVersion{Manifest: string(text), TimeoutMS: 60_000})
+		return string(body)
+	}
+	answered := make(map[string]bool)
+	ask := func(route, line, body string, status int, want string) {
+		t.Helper()
+		w := s.ask(line, body, "Authorization", "Bearer "+changeToken, AuthorHeader, "eve@desk")
+		method, path, _ := strings.Cut(route, " ")
+		validate(t, doc, method, path, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
+		if w.Code != status || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s %.100s: %d %s; want %d and %q", line, body, w.Code, w.Body, status, want)
+		}
+		answered[route] = answered[route] || w.Code == http.StatusOK
+	}
+	contents, _ := json.Marshal(Missing{Contents: []fleet.Blob{blob}})
+	version := "GET versions/{number}"
+	ask("GET fleet", "GET fleet", "", 200, `"in_force": 0`)
+	ask("GET instances", "GET instances", "", 200, `"state": "not_ready"`)
+	ask(version, "GET versions/active", "", 422, "no rules yet")
+	ask("POST versions", "POST versions", manifest(1, 0), 422, "is not in Redis")
+	ask("POST contents/missing", "POST contents/missing", string(contents), 200, blob.Sum)
+	ask("PUT contents/{hash}", "PUT contents/"+strings.Repeat("0", 64), ruleFile, 422, "another hash")
+	ask("PUT contents/{hash}", "PUT contents/"+blob.Sum, ruleFile, 200, blob.Sum)
+	ask("POST contents/missing", "POST contents/missing", string(contents), 200, `"contents": []`)
+	ask("POST versions", "POST versions", `{"manifest":"{}","timeout_ms":60000}`, 422, "format")
+	ask("POST versions", "POST versions", manifest(2, 1), 409, "no version is in force")
+	ask("POST versions", "POST versions", manifest(1, 0), 200, `"version": 1`)
+	storetest.Eventually(t, func() error {
+		if a := member.Active(); a == nil || a.Number != 1 {
+			return errors.New("version 1 is not active")
+		}
+		return nil
+	})
+	ask("GET proposals/{number}", "GET proposals/1", "", 200, `"state": "in_force"`)
+	ask("GET proposals/{number}", "GET proposals/x", "", 400, "not the number")
+	ask("POST versions", "POST versions", manifest(2, 0), 409, "version 1 came into force meanwhile")
+	ask("GET versions", "GET versions", "", 200, `"in_force": true`)
+	ask(version, "GET versions/1", "", 200, "[count]")
+	ask(version, "GET versions/active", "", 200, `"before": 0`)
+	ask(version, "GET versions/7", "", 422, "is not in Redis")
+	ask("GET differences/{from}/{to}", "GET differences/1/1", "", 200, `"added": 0`)
+	ask("GET differences/{from}/{to}", "GET differences/1/7", "", 422, "is not in Redis")
+	for _, one := range published {
+		if name := one.method + " " + one.path; !answered[name] {
+			t.Errorf("%s was not answered with 200", name)
+		}
+	}
+	if w := s.ask("POST versions", manifest(3, 1)); w.Code != http.StatusUnauthorized {
+		t.Errorf("a change without a token: %d %s", w.Code, w.Body)
+	}
+	if log := s.log.String(); !strings.Contains(log, "publish") || !strings.Contains(log, "eve@desk") {
+		t.Errorf("the log does not have the change:\n%s", log)
+	}
+}
+
+// An instance with rules of files says so.
+func TestNoPublishedRules(t *testing.T) {
+	s := newStage(t, nil)
+	for _, one := range published {
+		path := strings.NewReplacer("{number}", "1", "{from}", "1", "{to}", "1", "{hash}", "x").Replace(one.path)
+		if w := s.ask(one.method+" "+path, "", "Authorization", "Bearer "+changeToken); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "from files") {
+			t.Errorf("%s %s: %d %s", one.method, path, w.Code, w.Body)
+		}
+	}
+}
