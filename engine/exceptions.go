@@ -138,6 +138,18 @@ func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
 	return b.all[exceptionKey{rule, string(identity)}]
 }
 
+// exceptionKind returns what the exception that applies to match i of an input does, 0 if
+// none applies.
+func (v *evaluation) exceptionKind(c *Call, in *Input, m *matchedInput, i int) ExceptionKind {
+	if v.book == nil || in.Override != nil || c.Op == Peek || c.Op == Reset {
+		return 0
+	}
+	if x := v.except(m, i); x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
 // except returns the exception that applies to match i of an input, nil if none does.
 func (v *evaluation) except(m *matchedInput, i int) *Exception {
 	match := &m.matches.List[i]

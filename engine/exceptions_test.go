@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,7 +110,7 @@ func TestExceptions(t *testing.T) {
 func takeAt(t testing.TB, e *engine.Engine, rule int64, uid string, o *engine.Override) *engine.Decision {
 	t.Helper()
 	p := new(rules.Params)
-	p.Set("a", fmt.Sprint(rule))
+	p.Set("a", strconv.FormatInt(rule, 10))
 	p.SetNamed(map[bool]string{true: "uid@client-ip", false: "uid"}[strings.Contains(uid, ".")], uid)
 	d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Now: now, Inputs: []engine.Input{{Params: p, Override: o}}})
 	if err != nil {
@@ -175,7 +176,7 @@ func TestManyExceptions(t *testing.T) {
 // difference of the two is the price of the look-up.
 func BenchmarkDecideWithExceptions(b *testing.B) {
 	for _, n := range []int{0, manyExceptions} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			set, list := exceptionSet(b), new(engine.Exceptions)
 			e := engine.New(set, engine.WithExceptions(list))
 			all := make([]engine.Exception, n)

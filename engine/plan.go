@@ -117,12 +117,7 @@ func (v *evaluation) match(c *Call, i int) error {
 	endsAtDirect := c.Op == Take && !in.Refund || c.Op == Browse
 	for j := range m.matches.List {
 		match := &m.matches.List[j]
-		var kind ExceptionKind
-		if v.book != nil && in.Override == nil && c.Op != Peek && c.Op != Reset {
-			if x := v.except(m, j); x != nil {
-				kind = x.Kind
-			}
-		}
+		kind := v.exceptionKind(c, in, m, j)
 		if kind == ExceptAllow {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (p *program) writeWhy(w *operations.Why) {
 	}
 	for i := range w.Rules {
 		r := &w.Rules[i]
-		label := fmt.Sprint(r.Rule)
+		label := strconv.FormatInt(r.Rule, 10)
 		if r.Name != "" {
 			label += " (" + r.Name + ")"
 		}

@@ -103,18 +103,9 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 		return invalid("the note or the author is longer than %d bytes", maxNote)
 	case x.What == Deny && r.Result.Verdict() == rules.Allow:
 		return invalid("rule %s cannot deny: its result allows", r.Label())
-	case x.What == Count && (!r.Counts() || r.Method == rules.Base):
-		return invalid("rule %s has no count that an exception can replace: it is %s", r.Label(), r.Method)
-	case x.What == Count && x.Count < 1:
-		return invalid("the count is %d; want 1 or more", x.Count)
-	}
-	if x.What == Count {
-		limits := r.Limits
-		for _, threshold := range []*int64{&limits.Time, &limits.Burst, &limits.Base} {
-			*threshold = max(*threshold, 1) // those that depend on the request may be unlimited
-		}
-		if _, possible := r.WithCount(limits, x.Count); !possible {
-			return invalid("rule %s cannot count %d exactly", r.Label(), x.Count)
+	case x.What == Count:
+		if err := x.checkCount(r); err != nil {
+			return err
 		}
 	}
 	x.Identity = make(map[string]string)
@@ -123,6 +114,24 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 	}
 	if len(x.encode()) > maxRecord {
 		return invalid("it is longer than %d bytes", maxRecord)
+	}
+	return nil
+}
+
+// checkCount checks the count of a new exception for a rule.
+func (x *Exception) checkCount(r *rules.Rule) error {
+	switch {
+	case !r.Counts() || r.Method == rules.Base:
+		return invalid("rule %s has no count that an exception can replace: it is %s", r.Label(), r.Method)
+	case x.Count < 1:
+		return invalid("the count is %d; want 1 or more", x.Count)
+	}
+	limits := r.Limits
+	for _, threshold := range []*int64{&limits.Time, &limits.Burst, &limits.Base} {
+		*threshold = max(*threshold, 1) // those that depend on the request may be unlimited
+	}
+	if _, possible := r.WithCount(limits, x.Count); !possible {
+		return invalid("rule %s cannot count %d exactly", r.Label(), x.Count)
 	}
 	return nil
 }

@@ -44,7 +44,6 @@ type Keeper struct {
 	all      map[string]Exception        // by place
 	resolved map[string]engine.Exception // by ID; without those that the rules do not allow
 	version  string                      // of all in Redis
-	ahead    time.Duration               // the clock of Redis, ahead of now
 }
 
 const defaultMax = 100_000

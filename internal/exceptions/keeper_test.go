@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -198,7 +198,7 @@ func TestHostileRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, value := range []string{"", "{}", "null", `{"id":"x","what":"all"}`, string(text), strings.Repeat("x", 100_000), `{"id":"` + strings.Repeat("x", 1000) + `"}`} {
-		if err := client.HSet(t.Context(), "koala:{exceptions}:book", fmt.Sprint(i), value).Err(); err != nil {
+		if err := client.HSet(t.Context(), "koala:{exceptions}:book", strconv.Itoa(i), value).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
