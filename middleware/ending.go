@@ -76,7 +76,8 @@ func SetResponse(ctx context.Context, name, value string) {
 // closed.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, next http.Handler, receipt string) {
 	e := &ending{ResponseWriter: w, server: s, settlement: engine.Settlement{Receipt: receipt, Door: Door, Response: new(rules.Params)}}
-	e.ctx = r.Context()
+	ctx := r.Context()
+	e.ctx = ctx
 	returned := false
 	defer func() {
 		if !returned && e.status == 0 {
@@ -84,7 +85,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		}
 		e.end(false)
 	}()
-	next.ServeHTTP(e, r.WithContext(context.WithValue(e.ctx, endingKey{}, e)))
+	next.ServeHTTP(e, r.WithContext(context.WithValue(ctx, endingKey{}, e)))
 	returned = true
 }
 

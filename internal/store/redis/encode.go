@@ -107,7 +107,7 @@ var nameSeed = maphash.MakeSeed()
 func (c *Call) pack(begin, tag string, p *store.Plan) {
 	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
 	c.Slot, c.Asking = 0, false
-	c.receipting.clear(tag)
+	c.clear(tag)
 	c.fill()
 }
 

@@ -98,6 +98,7 @@ func once(list []store.Rule) []store.Rule {
 // alike judges every part alike.
 type alike store.Use
 
+// Judge returns the use that all parts have.
 func (a alike) Judge(int64, store.Method) store.Use { return store.Use(a) }
 
 // settling draws a plan whose rules mostly settle.
