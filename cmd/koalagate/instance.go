@@ -46,8 +46,8 @@ func (i *instance) addAddress(c *cobra.Command, timeout time.Duration) {
 func (i *instance) add(c *cobra.Command) {
 	i.addAddress(c, 30*time.Second)
 	f := c.Flags()
-	f.StringVar(&i.tls.CA, "ca", "", "PEM `FILE` of the authorities for the certificate (default: those of the system)")
-	f.StringVar(&i.token, "token-file", "", "`FILE` with the token (default: the configured one, or that of this user's instance on this host)")
+	f.StringVar(&i.tls.CA, "ca", "", "PEM `FILE` of the authorities for the certificate (default: the system's)")
+	f.StringVar(&i.token, "token-file", "", "`FILE` with the token (default: the configured one, or the token of this user's instance on this host)")
 }
 
 // target returns the admin address. Without --admin and KOALAGATE_ADMIN it reads the

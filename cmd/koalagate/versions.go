@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"text/tabwriter"
@@ -23,74 +24,84 @@ func checkVersion(text string) error {
 	return nil
 }
 
-func (p *program) versionsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "versions",
-		Short: "List published versions of the rules, newest first",
-		Args:  noArguments,
-	}
+// query is a command that gets a document from an instance and prints it.
+type query[T any] struct {
+	program *program
+	noun    string // what the help calls the document
+	path    func(args []string) string
+	write   func(io.Writer, *T) error // prints it as text
+}
+
+// complete gives c its flags and its action, and returns it.
+func (q query[T]) complete(c *cobra.Command) *cobra.Command {
 	var i instance
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)
-	c.Flags().Var(&format, "format", "`FORMAT` of the list: text or json (docs/formats.md)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		var list []adminapi.Version
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "versions", nil, &list); err != nil {
+	c.Flags().Var(&format, "format", "`FORMAT` of the "+q.noun+": text or json (docs/formats.md)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		document := new(T)
+		if err := i.call(c.Context(), q.program.environ, http.MethodGet, q.path(args), nil, document); err != nil {
 			return err
 		}
 		if format.value == "json" {
-			return display.JSON(p.stdout, list)
+			return display.JSON(q.program.stdout, document)
 		}
-		t := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "version\tat\tauthor\trules\thash\tnote")
-		for _, v := range list {
-			mark := ""
-			if v.InForce {
-				mark = " *"
-			}
-			if v.Problem != "" {
-				fmt.Fprintf(t, "%d%s\t%s\n", v.Version, mark, v.Problem)
-				continue
-			}
-			fmt.Fprintf(t, "%d%s\t%s\t%s\t%d\t%.12s\t%s\n", v.Version, mark, v.At.Format(time.RFC3339), v.Author, v.Rules, v.Hash, v.Note)
-		}
-		return t.Flush()
+		return q.write(q.program.stdout, document)
 	}
+	return c
+}
+
+func (p *program) versionsCommand() *cobra.Command {
+	q := query[[]adminapi.Version]{p, "list", func([]string) string { return "versions" }, writeVersions}
+	c := q.complete(&cobra.Command{
+		Use:     "versions",
+		Short:   "List published versions of the rules, newest first",
+		Example: "  koalagate versions\n  koalagate versions --format json",
+		Args:    noArguments,
+	})
 	c.AddCommand(p.showCommand(), p.versionsDiffCommand())
 	return c
 }
 
+func writeVersions(w io.Writer, list *[]adminapi.Version) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "version\tat\tauthor\trules\thash\tnote")
+	for _, v := range *list {
+		mark := ""
+		if v.InForce {
+			mark = " *"
+		}
+		if v.Problem != "" {
+			fmt.Fprintf(t, "%d%s\t%s\n", v.Version, mark, v.Problem)
+			continue
+		}
+		fmt.Fprintf(t, "%d%s\t%s\t%s\t%d\t%.12s\t%s\n", v.Version, mark, v.At.Format(time.RFC3339), v.Author, v.Rules, v.Hash, v.Note)
+	}
+	return t.Flush()
+}
+
 func (p *program) showCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "show VERSION",
-		Short: "Print a published version with its rule files",
-		Args:  oneVersion,
+	path := func(args []string) string { return "versions/" + args[0] }
+	return query[adminapi.VersionDetail]{p, "version", path, writeVersion}.complete(&cobra.Command{
+		Use:     "show VERSION",
+		Short:   "Print a published version with its rule files",
+		Example: "  koalagate versions show 12",
+		Args:    oneVersion,
+	})
+}
+
+func writeVersion(w io.Writer, v *adminapi.VersionDetail) error {
+	fmt.Fprintf(w, "version %d of %s by %s, after version %d, %d rules, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, v.Rules, v.Hash)
+	if v.Note != "" {
+		fmt.Fprintln(w, v.Note)
 	}
-	var i instance
-	format := choice{value: "text", among: []string{"text", "json"}}
-	i.add(c)
-	c.Flags().Var(&format, "format", "`FORMAT` of the version: text or json (docs/formats.md)")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		var v adminapi.VersionDetail
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "versions/"+args[0], nil, &v); err != nil {
-			return err
-		}
-		if format.value == "json" {
-			return display.JSON(p.stdout, &v)
-		}
-		fmt.Fprintf(p.stdout, "version %d of %s by %s, after version %d, %d rules, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, v.Rules, v.Hash)
-		if v.Note != "" {
-			fmt.Fprintln(p.stdout, v.Note)
-		}
-		for _, l := range v.Lists {
-			fmt.Fprintf(p.stdout, "list %s of %s: %d bytes, sha256 %s\n", l.Path, l.Source, l.Size, l.Hash)
-		}
-		for _, f := range v.Files {
-			fmt.Fprintf(p.stdout, "\n-- %s --\n%s", f.Name, f.Text)
-		}
-		return nil
+	for _, l := range v.Lists {
+		fmt.Fprintf(w, "list %s of %s: %d bytes, sha256 %s\n", l.Path, l.Source, l.Size, l.Hash)
 	}
-	return c
+	for _, f := range v.Files {
+		fmt.Fprintf(w, "\n-- %s --\n%s", f.Name, f.Text)
+	}
+	return nil
 }
 
 // oneVersion rejects a command line without the number of one version.
@@ -102,65 +113,42 @@ func oneVersion(_ *cobra.Command, args []string) error {
 }
 
 func (p *program) versionsDiffCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "Print what changed from one published version to another",
+	path := func(args []string) string { return "differences/" + args[0] + "/" + args[1] }
+	return query[adminapi.Difference]{p, "changes", path, writeDifference}.complete(&cobra.Command{
+		Use:     "diff OLD NEW",
+		Short:   "Print what changed from one published version to another",
+		Example: "  koalagate versions diff 11 12",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return errors.New("want the numbers of two versions")
 			}
-			for _, arg := range args {
-				if err := checkVersion(arg); err != nil {
-					return err
-				}
-			}
-			return nil
+			return errors.Join(checkVersion(args[0]), checkVersion(args[1]))
 		},
+	})
+}
+
+func writeDifference(w io.Writer, d *adminapi.Difference) error {
+	if d.Changes != nil {
+		fmt.Fprintln(w, d.Changes)
 	}
-	var i instance
-	format := choice{value: "text", among: []string{"text", "json"}}
-	i.add(c)
-	c.Flags().Var(&format, "format", "`FORMAT` of the changes: text or json (docs/formats.md)")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		var d adminapi.Difference
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "differences/"+args[0]+"/"+args[1], nil, &d); err != nil {
-			return err
-		}
-		if format.value == "json" {
-			return display.JSON(p.stdout, &d)
-		}
-		if d.Changes != nil {
-			fmt.Fprintln(p.stdout, d.Changes)
-		}
-		return nil
-	}
-	return c
+	return nil
 }
 
 func (p *program) instancesCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "instances",
-		Short: "List the instances that share published rules",
-		Args:  noArguments,
+	q := query[[]fleet.Instance]{p, "list", func([]string) string { return "instances" }, writeInstances}
+	return q.complete(&cobra.Command{
+		Use:     "instances",
+		Short:   "List the instances that share published rules",
+		Example: "  koalagate instances\n  koalagate instances --admin 10.0.0.7:9982 --token-file admin.token",
+		Args:    noArguments,
+	})
+}
+
+func writeInstances(w io.Writer, list *[]fleet.Instance) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tlast error")
+	for _, one := range *list {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\n", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, one.LastError)
 	}
-	var i instance
-	format := choice{value: "text", among: []string{"text", "json"}}
-	i.add(c)
-	c.Flags().Var(&format, "format", "`FORMAT` of the list: text or json (docs/formats.md)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		var list []fleet.Instance
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "instances", nil, &list); err != nil {
-			return err
-		}
-		if format.value == "json" {
-			return display.JSON(p.stdout, list)
-		}
-		t := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tlast error")
-		for _, one := range list {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\n", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, one.LastError)
-		}
-		return t.Flush()
-	}
-	return c
+	return t.Flush()
 }

@@ -43,42 +43,37 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		}
 		body = bytes.NewReader(text)
 	}
-	resp, err := c.Target.send(ctx, method, adminapi.Prefix+path, body, c.header(kind))
-	if err != nil {
+	text, err := c.exchange(ctx, method, path, kind, body)
+	if err != nil || out == nil {
 		return err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
-	if err != nil {
-		return fmt.Errorf("reading the answer from %s: %w", c.Target.Address, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return c.problem(resp, text)
-	}
-	if out == nil {
-		return nil
-	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("the answer from %s is not that of this version of koalagate: %w", c.Target.Address, err)
+		return fmt.Errorf("the answer from %s does not fit this version of koalagate: %w", c.Target.Address, err)
 	}
 	return nil
 }
 
 // Upload stores a content at a path. The deadline of ctx applies to the whole call.
 func (c *Client) Upload(ctx context.Context, path string, content *bytes.Reader) error {
-	resp, err := c.Target.send(ctx, http.MethodPut, adminapi.Prefix+path, content, c.header("application/octet-stream"))
+	_, err := c.exchange(ctx, http.MethodPut, path, "application/octet-stream", content)
+	return err
+}
+
+// exchange sends a request with a body of a type, and returns the document of the answer.
+func (c *Client) exchange(ctx context.Context, method, path, kind string, body io.Reader) ([]byte, error) {
+	resp, err := c.Target.send(ctx, method, adminapi.Prefix+path, body, c.header(kind))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
 	if err != nil {
-		return fmt.Errorf("reading the answer from %s: %w", c.Target.Address, err)
+		return nil, fmt.Errorf("reading the answer from %s: %w", c.Target.Address, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.problem(resp, text)
+		return nil, c.problem(resp, text)
 	}
-	return nil
+	return text, nil
 }
 
 // header returns a function that sets the headers of a request with a body of a type,
