@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// State is what a heartbeat reads.
+type State struct {
+	Now     time.Time // Redis's clock
+	InForce uint64    // 0 before the first version
+	At      time.Time // the instant at which InForce came or comes into force
+	Last    uint64    // the highest number that was used
+	// Proposed is the version that waits for the instances, 0 for none.
+	Proposed uint64
+	// Trial is the version of the last trial, and TrialState its state: running, ended
+	// or aborted.
+	Trial      uint64
+	TrialState string
+}
+
+// Heartbeat is what an instance says of itself.
+type Heartbeat struct {
+	ID      string
+	Text    []byte // description in JSON, see Instance
+	Highest uint64 // the highest number that it has seen
+	// About is the proposed version that Answer answers for: ready, or why not. 0: none.
+	About  uint64
+	Answer string
+	Leaves bool // the instance ends
+}
+
+// ready is the answer of an instance that can apply a proposed version.
+const ready = "ready"
+
+// Beat writes a heartbeat, and brings the proposed version into force if all instances
+// are ready.
+func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	leaves := 0
+	if h.Leaves {
+		leaves = 1
+	}
+	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.Highest, h.About, h.Answer, leaves)...).StringSlice()
+	if err != nil {
+		return State{}, unavailable(err)
+	}
+	if len(reply) != 7 {
+		return State{}, fmt.Errorf("a heartbeat has a reply of %d parts; want 7", len(reply))
+	}
+	return State{
+		Now: millis(reply[0]), InForce: numberOf(reply[1]), At: millis(reply[2]), Last: numberOf(reply[3]),
+		Proposed: numberOf(reply[4]), Trial: numberOf(reply[5]), TrialState: reply[6],
+	}, nil
+}
+
+// State reads the state without a heartbeat.
+func (r *Records) State(ctx context.Context) (State, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	pipe := r.client.Pipeline()
+	now, head := pipe.Time(ctx), pipe.HMGet(ctx, r.keys.head, "in_force", "at", "last")
+	proposal, trial := pipe.HMGet(ctx, r.keys.proposal, "number"), pipe.HMGet(ctx, r.keys.trial, "number", "state")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return State{}, unavailable(err)
+	}
+	h, t := words(head.Val(), 3), words(trial.Val(), 2)
+	return State{
+		Now: now.Val(), InForce: numberOf(h[0]), At: millis(h[1]), Last: numberOf(h[2]),
+		Proposed: numberOf(words(proposal.Val(), 1)[0]), Trial: numberOf(t[0]), TrialState: t[1],
+	}, nil
+}
+
+// words returns the values of n fields, "" for those that do not exist.
+func words(values []any, n int) []string {
+	list := make([]string, n)
+	for i := range min(n, len(values)) {
+		list[i], _ = values[i].(string)
+	}
+	return list
+}
+
+// numberOf reads the number of a version, 0 for anything else.
+func numberOf(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n > maxNumber {
+		return 0
+	}
+	return n
+}
+
+// millis reads a time in ms since the epoch; zero for 0.
+func millis(text string) time.Time {
+	n := numberOf(text)
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(n)).UTC()
+}
