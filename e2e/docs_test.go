@@ -231,7 +231,9 @@ func checkFlags(t *testing.T, page, command string, help map[string]string) {
 	}
 	key := strings.Join(sub, " ")
 	if help[key] == "" {
-		out, err := exec.Command(binary, append(slices.Clone(sub), "--help")...).CombinedOutput()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		out, err := exec.CommandContext(ctx, binary, append(slices.Clone(sub), "--help")...).CombinedOutput()
+		cancel()
 		help[key] = string(out)
 		if err != nil || !strings.Contains(help[key], "koalagate "+strings.TrimPrefix(key, "help ")) {
 			t.Errorf("%s: koalagate has no command %s: %v", page, key, err)

@@ -39,8 +39,8 @@ func (p *program) rateLimitCommand() *cobra.Command {
 			"docs/moving/from-envoyproxy-ratelimit.md lists the variables.",
 		Example: "  RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit REDIS_SOCKET_TYPE=tcp REDIS_URL=127.0.0.1:6379 koalagate ratelimit",
 
-		DisableFlagParsing: true, // envoyproxy/ratelimit ignores arguments
-		RunE:               func(c *cobra.Command, _ []string) error { return p.rateLimit(c.Context()) },
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return p.rateLimit(c.Context()) },
 	}
 }
 
