@@ -207,7 +207,7 @@ func TestBoundsOfTheLibraryAreReported(t *testing.T) {
 				return h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true})
 			})
 		}},
-		"a header without end": {envoy.BoundHeaderSize, envoy.Options{}, func(h *hostile) {
+		"a header without end": {envoy.BoundHeaderSize, envoy.Options{MaxHeaderBytes: 4096}, func(h *hostile) {
 			h.send(func() error {
 				return h.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: callHeader()})
 			})
