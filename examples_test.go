@@ -15,7 +15,7 @@ import (
 )
 
 // accepted maps examples to the warning that their comments explain: gateways wait for
-// turns only if their configuration says so, as that of the sample does.
+// turns only if their configuration says so, as the sample's does.
 var accepted = map[string]string{"examples/partner-queue.conf": "W062"}
 
 // Users copy the examples, so they have no other findings, not even warnings, and have

@@ -55,7 +55,7 @@ type RedisOptions struct {
 	OnScript func(decisions int)
 	// Linger is the time for which Redis keeps a counter after its end; 0 means one
 	// second. Only calls that set engine.Call.Now to a time before the clock of
-	// Redis, such as those of a replay, need more.
+	// Redis, such as the calls of a replay, need more.
 	Linger time.Duration
 }
 

@@ -11,7 +11,7 @@ import (
 // Counter is the state of the counter of a rule for one identity.
 type Counter struct {
 	Limit     int64
-	Used      int64 // hits counted now; of a base rule, those of the day
+	Used      int64 // hits counted now; for a base rule, the hits of the day
 	Remaining int64
 	Reset     time.Duration // until the counter is as new; 0 for a counter without hits
 	// Retry is the time after which another hit fits, 0 if one fits now. It is negative
@@ -23,8 +23,8 @@ type Counter struct {
 	Exception *Exception
 }
 
-// Now returns the time by which rules begin and end, in ms since the epoch: that of the
-// last answer of the counters, carried on by the clock of this process.
+// Now returns the time by which rules begin and end, in ms since the epoch: the
+// time of the counters' last answer, carried on by the clock of this process.
 func (e *Engine) Now() int64 { return e.clock.now() }
 
 // Counters returns the states of the counters of matches, which rules.Set.Match and

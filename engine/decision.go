@@ -103,7 +103,7 @@ type Answer struct {
 	// Refusing lists the rules that would decide. Only Complete and CompleteTake
 	// set it.
 	Refusing []*rules.Rule
-	// Exceptions are those that applied to rules that match the input, in the order of
+	// Exceptions are the exceptions that applied to matching rules, in the order of
 	// the rules; nil for none.
 	Exceptions []*Exception
 

@@ -59,8 +59,8 @@ func Observe(f func(*Call, *Decision, error)) Option {
 }
 
 // ObserveMatches calls f after each decision of an operation that has a verdict, once
-// per input that is not a refund: with the call, the rules of the decision, those that
-// match the input, and its answer. The call is in the goroutine of the caller of Decide and
+// per input that is not a refund: with the call, the rules of the decision, the rules
+// that match the input, and its answer. The call is in the goroutine of the caller of Decide and
 // precedes that of Observe. f must not retain its arguments. It is not called for
 // inputs that no store decided.
 func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
@@ -252,8 +252,8 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 	return d, nil
 }
 
-// handOver gives the decision its receipt. Nobody settles that of a caller that left, or
-// of a call that is refused after all: what it took is given back.
+// handOver gives the decision its receipt. If the caller left, or the call is refused after
+// all, nobody would settle the receipt: handOver gives back the hits that the call took.
 func (e *Engine) handOver(ctx context.Context, v *evaluation, d *Decision) (*Decision, error) {
 	if err := ctx.Err(); err != nil {
 		e.giveBack(ctx, v)

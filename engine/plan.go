@@ -39,7 +39,7 @@ type matchedInput struct {
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
-	// exceptions are those that apply.
+	// exceptions are the exceptions that apply.
 	exceptions []*Exception
 	// excess is the answer to an input that exceeds a bound of a call that refuses
 	// such inputs, or nil.

@@ -52,7 +52,7 @@ var ErrUnknownReceipt = errors.New("engine: the receipt is settled already, or h
 // end, and rules that count by the response are charged if its parameters meet their
 // conditions, by the rules in force. The receipt is spent. An unknown receipt is no
 // error. The settlement is carried out although ctx has ended. The error is an
-// InvalidError or that of the store.
+// InvalidError or an error of the store.
 func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 	if e == nil || e.store == nil {
 		return Settled{}, errNotBuilt

@@ -69,8 +69,8 @@ func (e *Engine) Waiting() int {
 	return e.turns.waiting
 }
 
-// Drain refuses, from now on, calls whose turns come after end: those that wait
-// already give back what they took, and are refused at once. Only the first call has
+// Drain refuses, from now on, calls whose turns come after end. Calls that
+// already wait give back what they took, and are refused at once. Only the first call has
 // an effect.
 func (e *Engine) Drain(end time.Time) {
 	if e == nil || e.turns == nil {

@@ -107,9 +107,9 @@ func (c *call) value() {
 	}
 }
 
-// reset forgets what one rule has counted for these parameters, and lifts a ban. Of the
-// parameters it uses those that the rule counts by, so that callers can send those of
-// their other calls.
+// reset forgets what one rule has counted for these parameters, and lifts a ban. It
+// uses only the parameters that the rule counts by, so that callers can send the
+// parameters of their other calls.
 func (c *call) reset() {
 	rule, params, ok := c.namedRule()
 	if !ok {

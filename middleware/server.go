@@ -12,7 +12,7 @@
 //
 // Rules with settle=SECONDS, hold rules and rules with conditions on the response learn how
 // a request ended: the middleware settles the receipt of the request when its handler
-// ends, also by a panic, and that of a hijacked connection when it is closed. Rules see
+// ends, also by a panic, and the receipt of a hijacked connection when it is closed. Rules see
 // the status as response.status; SetHits and SetResponse state more.
 package middleware
 

@@ -39,7 +39,7 @@ type answer struct {
 	begun  bool   // whether the reply has been sent
 }
 
-// write writes the answer of a decision, or that of an error.
+// write writes the answer of a decision, or the answer of an error.
 func (a *answer) write(d *engine.Decision, err error) {
 	switch {
 	case err != nil:

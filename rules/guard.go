@@ -5,7 +5,7 @@ import "slices"
 // guard is a rule that may limit or refuse requests that another rule misses.
 type guard struct {
 	*Rule
-	needs   []*Condition // its conditions, without those that hold for every request
+	needs   []*Condition // its conditions, without conditions that hold for every request
 	refuses bool         // it refuses, and not only for one invented value at a time
 }
 

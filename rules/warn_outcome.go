@@ -56,7 +56,7 @@ func identityNames(r *Rule) string { return strings.Join(r.CountsBy(), ",") }
 const maxCompared = 32
 
 // warnSameUse reports a rule with an estimate that becomes the same number of hits as
-// that of a rule above.
+// the estimate of a rule above.
 func (p *parser) warnSameUse(above []*ruleDecl, d *ruleDecl) {
 	for _, other := range above[max(0, len(above)-maxCompared):] {
 		if !exclude(other.Rule, d.Rule) {

@@ -18,8 +18,8 @@ type limit struct {
 
 const never = 1_000_000_000
 
-// limits contains all rules, in order. Each of those whose names start with size- is
-// met by one kind of request, to measure the memory of a method.
+// limits contains all rules, in order. One kind of request meets each rule whose name
+// starts with size-, to measure the memory of a method.
 var limits = []limit{
 	{name: "one", method: store.Count, time: 60, count: never},
 	{name: "uid", method: store.Count, time: 60, count: never},

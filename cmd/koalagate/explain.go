@@ -32,7 +32,7 @@ func (p *program) explainCommand() *cobra.Command {
 		Use:   "explain --rules PATH… [--request 'METHOD /path'] [NAME=VALUE…]",
 		Short: "Explain which rules a request meets",
 		Long: "Explain which rules a request meets, in evaluation order: what each rule counts, which\n" +
-			"conditions fail, and the verdict. The verdict is that of a first request; no counter is\n" +
+			"conditions fail, and the verdict. The verdict is for a first request; no counter is\n" +
 			"read or changed.\n\n" +
 			"NAME=VALUE sets a rule parameter. With --request or --door, the parameters are those that\n" +
 			"the door derives from the request, and NAME=VALUE is what the gateway's configuration\n" +

@@ -85,8 +85,8 @@ func (p *program) rollbackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Publish the content of an earlier version again",
-		Long: "Publish the content of an earlier version as a new version; without VERSION that of the predecessor\n" +
-			"of the version in force. It comes into force as with `koalagate publish`.",
+		Long: "Publish the content of an earlier version as a new version. Without VERSION, publish the predecessor\n" +
+			"of the version in force. The new version comes into force as with `koalagate publish`.",
 		Example: "  koalagate rollback --note 'it refused everybody'",
 	}
 	b := new(publishing)

@@ -83,7 +83,7 @@ func Find(dirs []string, address string) (string, bool) {
 	return "", false
 }
 
-// fileNames returns the names of the file of an address: its own, and those of an
+// fileNames returns the names of the file of an address: its own name, and the names for an
 // instance that listens at all addresses of the machine.
 func fileNames(address string) []string {
 	name := func(text string) string {

@@ -28,7 +28,7 @@ type Options struct {
 	// addresses.
 	Hosts []string
 	// Tokens are the bearer tokens required for everything except health and
-	// readiness. Nil is that of an address on this machine without a token.
+	// readiness. Nil is for an address on this machine without a token.
 	Tokens *access.Tokens
 	// API serves the paths below /api/v1/, and checks the tokens itself; nil for none.
 	API http.Handler

@@ -33,7 +33,7 @@ var description []byte
 // Options are the options of New. Desk, Exceptions and Tokens are required.
 type Options struct {
 	Desk *operations.Desk
-	// Exceptions are those of the engine of Desk.
+	// Exceptions belongs to the engine of Desk.
 	Exceptions *exceptions.Keeper
 	// Member is the instance's part in published rules; nil with rules of files.
 	Member *fleet.Member

@@ -203,8 +203,8 @@ func (c *counters) keeper(receipt string) store.Settler {
 	return to
 }
 
-// Receipts returns the number of receipts that are kept in process, and of those that
-// expired before they were settled.
+// Receipts returns the number of receipts that are kept in process, and the number of
+// receipts that expired before they were settled.
 func (a *App) Receipts() (open int, expired uint64) { return a.counters.memory.Receipts() }
 
 // Degraded reports whether the counters are in process because Redis is

@@ -63,8 +63,8 @@ func Load(files Files, logger *slog.Logger) (*Certificates, error) {
 func (c *Certificates) NotAfter() time.Time { return c.current().Certificates[0].Leaf.NotAfter }
 
 // ServerConfig returns the configuration of a server that reloads the files at every
-// handshake. The protocols are those that the server offers by ALPN, such as http/1.1;
-// without them it offers none.
+// handshake. The server offers the protocols by ALPN, such as http/1.1;
+// without any it does not use ALPN.
 func (c *Certificates) ServerConfig(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

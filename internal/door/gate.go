@@ -49,7 +49,7 @@ func (g *Gate) Begin(q *Question, n int) {
 	q.resize(n)
 }
 
-// Map replaces the parameters of input i by those of the question's request. The
+// Map replaces the parameters of input i by the parameters of the question's request. The
 // error is a *mapping.Refusal.
 func (g *Gate) Map(q *Question, i int) error {
 	err := mapping.Params(q.rules, &q.Request, &g.Mapping, q.inputs[i].Params)

@@ -44,7 +44,7 @@ type Set struct {
 type node struct {
 	limit    *Limit
 	children map[string]*node // by key, or key_value
-	patterns []pattern        // those of the children with *, in the order of the configuration
+	patterns []pattern        // for the children with *, in the order of the configuration
 	source   *Descriptor      // nil for a domain
 	// shared is the part of the pattern behind the key, by which all values count
 	// together; "" if each counts for itself.

@@ -49,8 +49,8 @@ type Policy struct {
 	Replaces  []string
 }
 
-// Unit is the length of a window. The numbers are those of the unit in Envoy's rate limit
-// service, envoy/service/ratelimit/v3/rls.proto.
+// Unit is the length of a window. The numbers are from Envoy's rate limit service,
+// envoy/service/ratelimit/v3/rls.proto.
 type Unit uint8
 
 // The units. Unknown is the unit of unlimited limits.

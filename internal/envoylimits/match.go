@@ -10,7 +10,7 @@ import (
 type Match struct {
 	// Limit is nil if no limit applies.
 	Limit *Limit
-	// Path is the name of the statistics; that of the limit, unless the configuration
+	// Path is the name of the statistics: the limit's, unless the configuration
 	// asks for the values of the request.
 	Path string
 	// Shared has for each entry the pattern that takes the place of its value in the

@@ -101,7 +101,7 @@ func (w *ruleWriter) limit(l *Limit, path []part) {
 		l.Path, method, w.conditions(path), thresholds, firstNumber+w.number, words.String())
 }
 
-// firstNumber is the number before that of the first rule.
+// firstNumber is the number before the first rule's.
 const firstNumber = 1000
 
 var (

@@ -128,7 +128,7 @@ func (x *Exception) checkCount(r *rules.Rule) error {
 	}
 	limits := r.Limits
 	for _, threshold := range []*int64{&limits.Time, &limits.Burst, &limits.Base} {
-		*threshold = max(*threshold, 1) // those that depend on the request may be unlimited
+		*threshold = max(*threshold, 1) // a threshold that depends on the request may be unlimited
 	}
 	if _, possible := r.WithCount(limits, x.Count); !possible {
 		return invalid("rule %s cannot count %d exactly", r.Label(), x.Count)

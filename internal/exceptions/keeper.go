@@ -42,7 +42,7 @@ type Keeper struct {
 	mu       sync.Mutex
 	set      *rules.Set                  // by which resolved was made
 	all      map[string]Exception        // by place
-	resolved map[string]engine.Exception // by ID; without those that the rules do not allow
+	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
 	version  string                      // of all in Redis
 }
 

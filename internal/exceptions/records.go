@@ -70,7 +70,7 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 	return version.Val(), nil
 }
 
-// read reads all exceptions in pieces. It passes those that are not valid to faulty and
+// read reads all exceptions in pieces. It passes invalid exceptions to faulty and
 // leaves them out.
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exception, error) {
 	all := make(map[string]Exception)

@@ -71,8 +71,8 @@ type Rule struct {
 	Result     int         `json:"result"`
 	Would      string      `json:"would,omitempty"` // the verdict of a shadow rule that would decide
 
-	// For a rule that is not met: the number of conditions that hold, and of
-	// those that hold for few requests only.
+	// For a rule that is not met: the number of conditions that hold, and
+	// how many of them hold for few requests only.
 	holding, selecting int
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// liveTime is the age up to which a heartbeat is that of a live instance.
+	// liveTime is the age up to which a heartbeat shows a live instance.
 	liveTime = 3 * time.Second
 	// callTimeout bounds one call of Redis.
 	callTimeout = 2 * time.Second
@@ -61,7 +61,7 @@ type Records struct {
 	keys   keys
 }
 
-// Open returns the records. It does not connect; the error is that of the options.
+// Open returns the records. It does not connect; the error concerns the options.
 func Open(o Options) (*Records, error) {
 	o.Redis.Timeout = callTimeout
 	address, err := redisconn.NewAddress(o.Redis)

@@ -74,7 +74,7 @@ func (r *Records) State(ctx context.Context) (State, error) {
 	}, nil
 }
 
-// words returns the values of n fields, "" for those that do not exist.
+// words returns the values of n fields, "" for fields that do not exist.
 func words(values []any, n int) []string {
 	list := make([]string, n)
 	for i := range min(n, len(values)) {

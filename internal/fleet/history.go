@@ -114,7 +114,7 @@ func dropsKeys(info string) (policy string, drops bool) {
 	return policy, limit != "0" && strings.HasPrefix(policy, "allkeys-")
 }
 
-// Prune removes the versions beyond those that are kept. Blobs that no kept version
+// Prune removes the versions beyond the history that is kept. Blobs that no kept version
 // uses expire, so that a publish that has just found one can still use it.
 func (r *Records) Prune(ctx context.Context) error {
 	state, err := r.State(ctx)

@@ -25,13 +25,13 @@ const (
 )
 
 // Manifest describes a version. Files are found by the hashes of their contents;
-// their names are those that findings mention, and never paths of a host.
+// findings mention their names, which are never paths of a host.
 type Manifest struct {
 	Format int `json:"format"`
 	// Prefix is the prefix of the keys in Redis, so that a signed version is valid for
 	// one fleet only.
 	Prefix string `json:"prefix"`
-	// Number is that of the version, and Before that of its predecessor, 0 without one.
+	// Number is the version's number, and Before its predecessor's, 0 without one.
 	Number uint64 `json:"number"`
 	Before uint64 `json:"before"`
 	// Hash is the hash of the rule set, as in /readyz.

@@ -60,8 +60,8 @@ type Member struct {
 	mu      sync.Mutex
 	state   reload.State
 	current *version
-	// versions are the loaded versions by their numbers: the current one, and those that
-	// are proposed or on trial.
+	// versions are the loaded versions by their numbers: the current one, and the versions
+	// that are proposed or on trial.
 	versions map[uint64]*version
 	answer   Heartbeat // About and Answer only
 	accepted uint64    // the highest version that was in force here

@@ -45,7 +45,7 @@ func (q *original) checkAuthority(authority string, o *Options) error {
 	host := canonicalHost(authority)
 	switch {
 	case !o.KeepMalformed && (host == "" || !isHost(authority)):
-		return malformedHost("that of the target is neither a name nor an address, with or without a port")
+		return malformedHost("the target's is neither a name nor an address, with or without a port")
 	case q.host == "":
 		q.host = host
 	case q.ownHost: // that of koalagate, which says nothing about the request

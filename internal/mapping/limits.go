@@ -27,7 +27,7 @@ const (
 func Bounds() []Bound { return []Bound{BoundParams, BoundValueSize} }
 
 // limit applies the bounds to p. It removes blank values, shortens long ones and, if
-// there are too many parameters, drops those that no rule names, which do not affect
+// there are too many parameters, drops parameters that no rule names, which do not affect
 // the decision. It keeps all parameters that rules name: without one of them its rules
 // would not match, and a client could evade a limit. Their number is bounded by the
 // rule files, which the operator writes.

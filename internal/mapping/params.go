@@ -124,8 +124,8 @@ func (q *original) addContext(p *rules.Params) {
 	}
 }
 
-// addArguments adds the arguments of the check itself: those that the gateway's
-// configuration has in the URL of its checks, and arguments of Koala's API. At ext-authz
+// addArguments adds the arguments of the check itself: the arguments that the
+// gateway's configuration puts into the URL of its checks, and arguments of Koala's API. At ext-authz
 // the query is the client's and is not used.
 func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 	seen := once{set: set, most: q.maxParams}

@@ -51,7 +51,7 @@ func (m *Metrics) Settled(result string, age time.Duration) {
 // Renewed counts a renewal.
 func (m *Metrics) Renewed(result string) { m.receipts.renewals.WithLabelValues(result).Inc() }
 
-// WatchReceipts registers the receipts in process: those that are open, and those that
+// WatchReceipts registers the receipts in process: the open ones, and the ones that
 // expired before they were settled. The function is called at every scrape.
 func (m *Metrics) WatchReceipts(kept func() (open int, expired uint64)) {
 	m.registry.MustRegister(

@@ -20,7 +20,7 @@ import (
 // Question is a question why a request or an identity is limited. Without Request,
 // Params name an identity.
 type Question struct {
-	// Params are the parameters of an identity or, with Request, those that the
+	// Params are the parameters of an identity or, with Request, the parameters that the
 	// gateway's configuration adds.
 	Params Identity `json:"params,omitempty"`
 	// Request is the request of a client as its gateway describes it; nil for none.
@@ -83,7 +83,7 @@ func (w *WhyRule) decides() bool {
 	return w.RetryMS != 0
 }
 
-// Why answers a question. The error is an InputError, or that of the counters.
+// Why answers a question. The error is an InputError, or an error of the counters.
 func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 	set := d.engine.Rules()
 	if q.Request != nil {
@@ -199,8 +199,8 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 	return nil
 }
 
-// whyMatches returns the rules that a request meets, and those that only one condition
-// keeps from it.
+// whyMatches returns the rules that a request meets, and the rules that only one
+// condition keeps from it.
 func whyMatches(set *rules.Set, params *rules.Params, now int64) []WhyRule {
 	matches := rules.Matches{Now: now}
 	set.Match(params, &matches)

@@ -72,8 +72,8 @@ func setHeader(h http.Header, name, value string) {
 	}
 }
 
-// replace returns pairs NAME=VALUE, joined by separator, without those whose name, as
-// nameOf reads it, is that of name. A value other than "" is added.
+// replace returns pairs NAME=VALUE, joined by separator, without the pairs that have
+// the given name, as nameOf reads names. A value other than "" is added.
 func replace(pairs, separator, name, value string, nameOf func(string) string) string {
 	list := slices.DeleteFunc(split(pairs, separator), func(pair string) bool { return nameOf(pair) == nameOf(name) })
 	if value != "" {

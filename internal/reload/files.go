@@ -15,7 +15,7 @@ type Files struct {
 	// Paths are rule files, and folders in which every *.conf is a rule file,
 	// in order of name.
 	Paths []string
-	// Own are rules of the program itself, which precede those of the files.
+	// Own are rules of the program itself, which precede the rules of the files.
 	Own []rules.Source
 	// Stdin is read for the path "-", so that a command can read from a pipe. If
 	// it is nil, "-" is a file name.

@@ -5,7 +5,7 @@ import "github.com/koalagate/koalagate/rules"
 // reportedFinding identifies a finding, wherever its line has moved.
 type reportedFinding struct{ code, file, message string }
 
-// report logs findings, apart from those that were logged for the previous generation.
+// report logs findings, apart from findings that were logged for the previous generation.
 func (r *Reloader) report(findings rules.Findings) {
 	before, unchanged := r.reported, 0
 	r.reported = make(map[reportedFinding]int, len(findings))

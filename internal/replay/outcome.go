@@ -95,7 +95,7 @@ func (r *recordedAnswer) outcome() Outcome {
 }
 
 // applySets replaces a verdict that a door in observe mode turned into allow by
-// that of the first parameter set that is not allowed.
+// the verdict of the first parameter set that is not allowed.
 func (o *Outcome) applySets() {
 	if o.Verdict != "allow" {
 		return

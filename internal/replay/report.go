@@ -16,7 +16,7 @@ import (
 type Report struct {
 	// Calls is the number of calls.
 	Calls int
-	// Recorded reports that the totals are those of the recorded answers. Matched then
+	// Recorded reports that the totals count the recorded answers. Matched then
 	// counts the answers that a rule decided.
 	Recorded bool
 	// From and To are the earliest and the latest time of a call in ms since the

@@ -1,6 +1,6 @@
 // Package ruletest runs unit tests of rule files: case files in YAML state requests,
 // times and the answers that are expected. The counters of a case begin empty and are in
-// process, and its clock is that of its steps.
+// process, and its clock is set by its steps.
 package ruletest
 
 import (

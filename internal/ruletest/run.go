@@ -126,7 +126,7 @@ func (s *Step) time(before time.Time, set *rules.Set) (time.Time, error) {
 }
 
 // run makes the calls of a step. It returns the first that fails, nil if all succeed.
-// All expectations are those of the last call; the verdict is that of every call.
+// All expectations hold for the last call; the verdict holds for every call.
 func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, now time.Time) *Failure {
 	question, err := explain.New(s.Ask)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *Service) files() reload.Files {
 	return ruleFiles(s.config, s.zone)
 }
 
-// importedDoor registers the door of imported limits in place of that of the rules.
+// importedDoor registers the door of imported limits in place of the door of the rules.
 func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) {
 	o := s.imported.Limits
 	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare

@@ -18,7 +18,7 @@ func outcome(d *engine.Decision) string {
 }
 
 // observeDecisions returns a function that counts decisions, writes them to the
-// decision log, and logs those that were overruled and a sample of the refusals.
+// decision log, and logs overruled decisions and a sample of the refusals.
 func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusalLog, decisions *decisionLog) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
 		decisions.observe(c, d, err)

@@ -87,7 +87,7 @@ func observeMatches(list ...func(*engine.Call, *rules.Set, []rules.Match, *engin
 	}
 }
 
-// connection returns the options of connections to Redis beside those of the counters.
+// connection returns the options of the connections to Redis that do not serve the counters.
 func connection(c *config.Config, timeout time.Duration) redisconn.Options {
 	r := redisOptions(c)
 	return redisconn.Options{

@@ -106,7 +106,7 @@ func TestObservedRefusalsAreCountedByRule(t *testing.T) {
 }
 
 // After a reload, rules that stay keep their counts, new ones begin at 0, and the series
-// of those that are gone end. Calls that began before it still count.
+// of rules that are gone end. Calls that began before it still count.
 func TestReloadKeepsTheCountsOfRules(t *testing.T) {
 	before, after := parseRules(t, lineOfFive+"\n"+lineOfOther), parseRules(t, lineOfSix+"\n"+lineOfFive)
 	m := metrics.New(metrics.Build{})

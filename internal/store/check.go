@@ -98,7 +98,7 @@ var lastFrom = [...]uint8{Week: 7, Month: 31, Year: 0}
 func (r *Rule) faultOfUnit() string {
 	switch {
 	case r.Unit > Year || r.Unit != Seconds && r.Method != Count:
-		return "unit is unknown, or not that of a count rule"
+		return "unit is unknown, or not allowed for the method"
 	case r.From > lastFrom[r.Unit]:
 		return "from is out of range"
 	}
@@ -112,11 +112,11 @@ func (r *Rule) faultOfWords() string {
 	case r.Overdraft && !settles:
 		return "a base or hold rule has no overdraft"
 	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && r.Method != Count && r.Method != Leak:
-		return "ban is out of range, or not that of a count or leak rule"
+		return "ban is out of range, or not on a count or leak rule"
 	case !within(r.Wait, 0, maxWait) || r.Wait > 0 && r.Method != Token:
-		return "wait is out of range, or not that of a token rule"
+		return "wait is out of range, or not on a token rule"
 	case !within(r.Settle, 0, maxSettle) || r.Settle > 0 && !settles:
-		return "settle is out of range, or not that of a count, leak or token rule"
+		return "settle is out of range, or not on a count, leak or token rule"
 	case r.Outcome && (r.Settle == 0 || r.Wait > 0):
 		return "an outcome rule has no settle, or a wait"
 	}

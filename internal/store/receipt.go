@@ -25,8 +25,8 @@ type Settler interface {
 type Settlement struct {
 	Receipt string
 	Now     int64 // ms since the epoch; 0: the store's own clock
-	// Zone is that of the calendar windows that the settlement opens; never nil. Other
-	// thresholds are those of the take.
+	// Zone is the zone of the calendar windows that the settlement opens; never nil. Other
+	// thresholds are the take's.
 	Zone *time.Location
 	// Judge must be quick and must not call the store, which may hold locks, and may
 	// ask several times for one rule.

@@ -61,7 +61,7 @@ const Day = 86400
 // encoding of plans and never change.
 type Unit uint8
 
-// The units. The calendar units are those of the plan's zone.
+// The units. The calendar units follow the plan's zone.
 const (
 	Seconds Unit = 0 // windows of Time seconds that their first hit opens; Time Day: the calendar day
 	Epoch   Unit = 1 // windows of Time seconds that begin at whole multiples of Time since 1970 UTC
@@ -91,7 +91,7 @@ const Never = -1
 // saw, and every other set reports what a Browse would report after the undo,
 // in which rules with an overdraft or a ban admit what they have admitted.
 //
-// Overdrafts and bans of a CompleteTake are those of the Take with the same
+// A CompleteTake records the overdrafts and bans of the Take with the same
 // decider: rules below it record and ban nothing.
 type Plan struct {
 	Op   Op

@@ -10,8 +10,8 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 )
 
-// Own returns the variables of koalagate's settings among environ, without those that
-// only this package reads.
+// Own returns the variables of koalagate's settings among environ, without the
+// variables that only this package reads.
 func Own(environ []string) []string {
 	var own []string
 	for _, entry := range environ {

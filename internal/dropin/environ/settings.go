@@ -2,7 +2,7 @@
 //
 // Settings (settings.go) has a field for each variable with an effect here, with the
 // variable's name and default in its tags; Read (read.go) fills it. Settings.Base
-// (base.go) turns those that koalagate has settings for into values of these.
+// (base.go) turns the variables that koalagate has settings for into values of these settings.
 // bounds.go lists the variables without an effect, for the log.
 package environ
 

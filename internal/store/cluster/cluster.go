@@ -222,7 +222,7 @@ func (s *Store) Inspect(ctx context.Context) ([]redisconn.Finding, error) {
 }
 
 // Clocks reads the clocks of the reachable masters, by which they count. Each
-// has the budget of a call. An error names those that did not answer; the other
+// has the budget of a call. An error names the masters that did not answer; the other
 // clocks are returned with it.
 func (s *Store) Clocks(ctx context.Context) ([]redisconn.Clock, error) {
 	if s.nodes.masters() == nil {

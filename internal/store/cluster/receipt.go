@@ -11,8 +11,8 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
-// A receipt of a take over several slots is one text: that of a store in Redis, and
-// behind it the slots in which rules have a part, in ascending order. Each of these slots
+// A receipt of a take over several slots is one text: the receipt of a store in
+// Redis, and behind it the slots in which rules have a part, in ascending order. Each of these slots
 // keeps a receipt of its own under that name, beside the counters, which is settled there,
 // once. A text has room for maxReceiptSlots; parts in further slots are not settled: their
 // estimates stand, and their holds run out.
@@ -54,7 +54,7 @@ func slotsOf(receipt string) (list []uint16) {
 	return list
 }
 
-// setReceipt sets the receipt of an allowed take from those of its parts.
+// setReceipt sets the receipt of an allowed take from the receipts of its parts.
 func setReceipt(a *store.Answers, parts []*part) {
 	var list []uint16
 	for _, p := range parts {

@@ -5,8 +5,8 @@ import "bytes"
 // slots is the number of slots of a Cluster.
 const slots = 1 << 14
 
-// slotOf returns the slot of a key of ours: that of the content of its first
-// braces.
+// slotOf returns the slot of a key of ours, which the content of its first braces
+// determines.
 func slotOf(key []byte) uint16 {
 	tag := key
 	if begin := bytes.IndexByte(key, '{'); begin >= 0 {

@@ -20,7 +20,7 @@ type part struct {
 	undo   []redis.Undo  // of a take: what it counted; nil if nothing
 	err    error
 	final  bool // a take that is never given back, and makes no receipt
-	// receipt is that of the whole take; the part makes its own under that name.
+	// receipt is the receipt of the whole take; the part makes its own under that name.
 	receipt string
 }
 
@@ -163,7 +163,7 @@ func merge(a *store.Answers, i int, parts []*part, op store.Op, answers func(*pa
 }
 
 // join adds the answer of a part of the set to a. rules maps the part's indices
-// of rules to those of the set.
+// of rules to the set's indices.
 func join(a, part *store.Answer, rules []int) {
 	for _, j := range part.Refusals {
 		a.Refusals = append(a.Refusals, rules[j])

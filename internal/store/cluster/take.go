@@ -86,7 +86,7 @@ func (s *Store) browse(ctx context.Context, p *store.Plan, a *store.Answers) (re
 	return false, err
 }
 
-// answeredOf separates the parts that answered from those that failed.
+// answeredOf separates the parts that answered from the parts that failed.
 func answeredOf(parts []*part) (answered, failed []*part) {
 	for _, p := range parts {
 		if p.err == nil {

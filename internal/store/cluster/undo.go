@@ -60,7 +60,7 @@ func (s *Store) giveBackPart(p *part) {
 }
 
 // wait waits until every part was received from done. If the caller's time ends
-// first, the error is that of the node that has not given back.
+// first, the error names the node that has not given back.
 func wait(ctx context.Context, done <-chan *part, parts []*part) error {
 	rest := slices.Clone(parts)
 	for len(rest) > 0 {

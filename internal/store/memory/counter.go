@@ -61,14 +61,14 @@ func (t *moment) dayEnd() int64 { return t.calendar.DayEnd(t.zone, t.now) }
 // reading is the state of a counter as it answers a weight.
 type reading struct {
 	admits    bool // the weight fits
-	daily     bool // the numbers are those of a base rule's free hits
+	daily     bool // the numbers describe a base rule's free hits
 	limit     int64
 	remaining int64
 	reset     int64 // ms until remaining equals limit again
 	retry     int64 // ms until the weight fits, or never; meaningless if admits
-	hits      int64 // the hits that count now; for a base rule those of the day
+	hits      int64 // the hits that count now; for a base rule the hits of the day
 	wait      int64 // ms until the turn of a weight that is admitted, but not there yet
-	banned    bool  // reset and retry are those of the ban
+	banned    bool  // reset and retry describe the ban
 }
 
 // banReading is the reading of a counter whose ban ends in left ms.

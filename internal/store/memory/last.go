@@ -171,7 +171,7 @@ func (s *state) scale(r *store.Rule) {
 	}
 }
 
-// raise raises the hits to those of the state, and extends the window to its.
+// raise raises the hits to the state's, and extends the window to its end.
 func (w *window) raise(_ *store.Rule, s *state, t *moment) {
 	switch {
 	case w.banned(t.now):

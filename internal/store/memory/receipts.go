@@ -156,8 +156,8 @@ func (t *receipts) clear() {
 	}
 }
 
-// Receipts returns the number of receipts that are kept, and of those that expired
-// before they were settled.
+// Receipts returns the number of receipts that are kept, and the number of receipts
+// that expired before they were settled.
 func (m *Store) Receipts() (open int, expired uint64) {
 	return int(m.receipts.open.Load()), m.receipts.expired.Load()
 }

@@ -89,7 +89,7 @@ func (s *shard) counted(subject []byte, r *store.Rule) {
 	}
 }
 
-// ForgetCounted forgets all counters except those that hold only what Seed has
+// ForgetCounted forgets all counters except counters that hold only states that Seed
 // set: the other store refuses what they refuse.
 func (m *Store) ForgetCounted() {
 	for i := range m.shards {

@@ -112,8 +112,8 @@ func (r *record) spend(i int, used int64, t *moment) {
 	recorded.changed()
 }
 
-// count records a weight now, whatever the limit: that of an outcome, or what was used
-// where the estimate was 0.
+// count records a weight now, whatever the limit: the weight of an outcome, or the used
+// hits where the estimate was 0.
 func (r *record) count(c *taken, weight int64, t *moment) {
 	rule := c.rule
 	r.add(&rule, weight, c, t)

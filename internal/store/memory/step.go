@@ -84,7 +84,7 @@ func (s *step) begin(p *store.Plan) {
 }
 
 // readClock reads the clock while the locks are held: a step never counts at an
-// instant before that of an earlier step on its counters.
+// earlier instant than a previous step on its counters.
 func (s *step) readClock() {
 	p := s.plan
 	s.at = s.memory.moment(p)
@@ -160,7 +160,7 @@ func (s *step) change(i, j int) counter {
 	return c
 }
 
-// undo undoes every change, the last first, and carries out those that last again:
+// undo undoes every change, the last first, and carries out the lasting ones again:
 // alone, as if nothing else had been counted.
 func (s *step) undo() {
 	for i := range s.taken {

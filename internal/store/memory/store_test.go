@@ -17,7 +17,7 @@ func TestBehavior(t *testing.T) {
 	})
 }
 
-// TestMemoryAnswersAsTheModel compares the answers to random plans with those of the
+// TestMemoryAnswersAsTheModel compares the answers to random plans with the answers of the
 // model.
 func TestMemoryAnswersAsTheModel(t *testing.T) {
 	dialogues := 10_000

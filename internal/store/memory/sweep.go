@@ -51,7 +51,7 @@ func (m *Store) sweep(now int64) {
 }
 
 // sweep checks subjects in proportion to the number that the shard has grown by
-// since the last sweep, and drops those that have ended. So active counters bound
+// since the last sweep, and drops the subjects that have ended. So active counters bound
 // the memory, and no sweep holds the lock for long.
 func (s *shard) sweep(now int64) {
 	checks := min(s.grown, sweepFrom) * checksPerNew
@@ -62,7 +62,7 @@ func (s *shard) sweep(now int64) {
 }
 
 // dropEnded checks up to n subjects and up to n shared counters, chosen at random,
-// and drops those that have ended.
+// and drops the ones that have ended.
 func (s *shard) dropEnded(now int64, n int) {
 	left := n
 	for subject, cells := range s.subjects { // starts at a random element

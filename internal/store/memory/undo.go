@@ -34,7 +34,7 @@ type taken struct {
 	later   bool      // an estimate of 0 that is recorded when it is settled
 	window  takenHits // token: hits is the number of units
 	second  takenHits // base: of the second window
-	at      int64     // leak: the instant of the run; token: that of the level; hold: that of the end
+	at      int64     // instant of the run (leak), of the level (token) or of the end (hold)
 	level   int64     // token: before the take
 	shard   *shard
 }

@@ -56,7 +56,7 @@ func (a *allowance) Err() error {
 }
 
 // Departed returns a channel that is closed when the caller of ctx no longer
-// waits. For contexts other than that of a call it is nil; they end by themselves.
+// waits. It is nil unless ctx belongs to a call; other contexts end by themselves.
 func Departed(ctx context.Context) <-chan struct{} {
 	if a, ok := ctx.(*allowance); ok {
 		return a.Context.Done()

@@ -165,7 +165,7 @@ func (b *bundle) shape(c *Call, spans []int) (number int, known bool) {
 	return len(b.shapes), false
 }
 
-// index numbers the keys, those of the subjects first. Equal keys get one number.
+// index numbers the keys, the subjects' first. Equal keys get one number.
 func (b *bundle) index() {
 	total := 0
 	for _, c := range b.calls {

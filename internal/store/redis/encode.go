@@ -18,7 +18,7 @@ import (
 // The call copies what a bundle needs of the plan, because a caller that times
 // out may reuse its plan while the bundle still refers to the call.
 type Call struct {
-	// Slot is that of the call's keys in a Redis Cluster, 0 on a single server.
+	// Slot is the slot of the call's keys in a Redis Cluster, 0 on a single server.
 	// Calls of different slots never share a script call.
 	Slot uint16
 	// Asking sends ASKING before the call, for a node that is importing the slot.

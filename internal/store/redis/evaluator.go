@@ -155,8 +155,8 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 	return attempt, err
 }
 
-// Run has the script carry out c, again with other spans if those that were sent
-// do not fit the clock of Redis. abandoned is that of Send.
+// Run sends c to the script, and again with other spans if the first spans do not fit
+// the clock of Redis. For abandoned see Send.
 func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned bool, err error) {
 	for range maxAttempts {
 		if abandoned, err = sender.Send(ctx, c); err != nil {

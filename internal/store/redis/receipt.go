@@ -16,7 +16,7 @@ const ReceiptTag = "#r"
 // that take part; the rules come with the take, as a description that the script does
 // not read. A description has for each rule of the take that may take part:
 //
-//	part       one byte: store.Part, 16 for an overdraft, 32 if the subject is that of the rule before
+//	part       one byte: store.Part, 16 for an overdraft, 32 if the subject is the previous rule's
 //	counter    as varints: number, method + 8 × unit, from
 //	thresholds as varints: time in s, count, base or burst
 //	subject    its length as a varint and its text, as in the names of keys

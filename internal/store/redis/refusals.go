@@ -252,7 +252,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 }
 
 // closedBefore reports whether the window was closed at the later of two
-// refusals of a weight that exceeds the limit, such as that of a ban. A window
+// refusals of a weight that exceeds the limit, as every weight does under a ban. A window
 // that opens at that instant has as long left as one that is closed.
 func (r *refusal) closedBefore(later *refusal) bool {
 	return r.closed && r.name == later.name && r.zone == later.zone && r.own == later.own &&

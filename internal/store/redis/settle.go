@@ -74,7 +74,7 @@ func (e *Evaluator) Renew(ctx context.Context, sender Sender, slot uint16, tag s
 	})
 }
 
-// onReceipt reads a receipt and carries out an operation on those of its parts that
+// onReceipt reads a receipt and carries out an operation on the parts that
 // applies selects.
 func (e *Evaluator) onReceipt(ctx context.Context, sender Sender, slot uint16, tag, receipt string, p *store.Plan, op store.Op, applies func(*part) (use, bool)) (store.Settled, error) {
 	if !store.ValidReceipt(receipt) || receipt[0] != store.KeptInRedis {

@@ -41,7 +41,7 @@ const (
 	// undoStays is the flag of an overdraft, which stays if another slot refuses.
 	undoStays = 8
 	// wantsUndo, added to a take's operation, requests undo records, and the
-	// answers of a browse before those of the take.
+	// answers of a browse before the answers of the take.
 	wantsUndo = 16
 	// undoSize is the size of an undo record in a reply: the flags, which
 	// lua/plan.lua describes, and the numbers.
@@ -97,6 +97,6 @@ func (c *Call) ReadTake(before, after *store.Answers) ([]Undo, error) {
 	return list, r.err()
 }
 
-// Stays reports whether the record is that of an overdraft, which stays if another
+// Stays reports whether the record belongs to an overdraft, which stays if another
 // slot refuses.
 func (u *Undo) Stays() bool { return u.flags&undoStays != 0 }

@@ -21,7 +21,7 @@ func (a *argument) MarshalBinary() ([]byte, error) {
 
 // unsent marks the error of a round trip in which the script certainly did not run: no
 // connection took the command, or only a part of it. alone reports that the round trip
-// had no other command; of several, Redis may carry out those that it got.
+// had no other command; of several, Redis may carry out the commands that it got.
 func (b *bundle) unsent(err error, alone bool) error {
 	if isReply(err) {
 		return err

@@ -33,7 +33,7 @@ type Options struct {
 	URL string
 	// Username and Password are those of Redis if the URL contains none.
 	Username, Password string
-	// SentinelUsername and SentinelPassword are those of the Sentinels.
+	// SentinelUsername and SentinelPassword log in to the Sentinels.
 	SentinelUsername, SentinelPassword string
 	// TLS are the files for a URL with rediss.
 	TLS TLSFiles

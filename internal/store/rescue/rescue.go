@@ -40,7 +40,7 @@ type Local interface {
 	// Seed makes the counters of rules that refused in the shared store refuse
 	// here too, and other counters start from what the shared store reported.
 	Seed(p *store.Plan, a *store.Answers)
-	// ForgetCounted forgets all counters except those that only Seed has set.
+	// ForgetCounted forgets all counters except counters that only Seed has set.
 	ForgetCounted()
 }
 
@@ -159,7 +159,7 @@ func (s *Store) firstCheck() error {
 }
 
 // Evaluate carries out the plan in the shared store, or in process and reports
-// that in a.Degraded. The error is that of the caller's context or of the plan.
+// that in a.Degraded. The error comes from the caller's context or the plan.
 func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if err := p.Validate(); err != nil {
 		return err // an invalid plan shows nothing about Redis

@@ -29,7 +29,7 @@ func Plain(o *redis.Options) {
 }
 
 // Ways returns the Ways for a test of exactness: On and Off and, if every is true,
-// those that lack one optimization each.
+// the Ways that lack one optimization each.
 func Ways(every bool) []Way {
 	if !every {
 		return []Way{On, Off}

@@ -49,8 +49,8 @@ end
 
 -- Deciding --------------------------------------------------------------------
 
--- The functions below receive the counters of all requests; those of a set begin
--- at from + 1.
+-- The functions below receive the counters of all requests; the counters of a set
+-- begin at from + 1.
 
 local function read(r, c, now)
   return c.method.read(c.state or c.method.unused, r, now)

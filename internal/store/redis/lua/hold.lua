@@ -3,8 +3,8 @@
 -- value. More are in leaves of some hundred runs each, the fields of a hash: the value
 -- then has for each leaf the instant of its first run, which names it, the sum of its
 -- weights and the number of its runs. So a step reads and writes one or two leaves, however
--- many runs there are. leaves has the runs of those leaves that were read or changed, false
--- for one that is gone; of a counter in the value that of its only one.
+-- many runs there are. leaves has the runs of the leaves that were read or changed, false
+-- for a leaf that is gone. A counter whose value holds its runs has one leaf.
 if used[HOLD] then
   local FEW, LEAF, MOST = 64, 256, 4000 -- MOST leaves fit into an entry; LEAF is what an appended leaf has at most
 

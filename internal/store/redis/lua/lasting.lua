@@ -4,7 +4,7 @@
 -- decide.lua.
 
 if used.lasting or used.waits then
-  -- Records the undo record of the step from the state before to that of the counter.
+  -- Records the undo record of the step from the state before to the counter's state.
   -- stays is 8 if the step stays even if another slot refuses, else 0.
   local function note(undos, at, before, c, r, now, waits, stays)
     local flags, a, b, d = c.method.undo_record(before, c.state, now, r)
@@ -52,7 +52,7 @@ if used.lasting or used.waits then
     end
   end
 
-  -- Adds to the parts of a receipt those of an allowed set.
+  -- Adds the parts of an allowed set to the parts of a receipt.
   local function join_set(parts, set, decider, refusals, counters, from, now)
     local skip = 1
     for j = 1, decider or #set do

@@ -5,7 +5,7 @@
 -- token.go are the methods.
 --
 -- KEYS     The keys of the subjects and of the receipts that are read, each once;
---          then those of the logs of leak and hold counters and of the receipts that
+--          then the keys of the logs of leak and hold counters and of the receipts that
 --          are made, each once.
 --
 -- ARGV[1]  A msgpack array of integers:
@@ -39,7 +39,7 @@
 --              patience   the longest wait of the caller, in ms; only if a rule of
 --                         the shape may wait
 --              receipt    the number of its key in KEYS; only for receipts. For a
---                         take, then that of the description in ARGV (receipts.lua)
+--                         take, then the number of the description in ARGV (receipts.lua)
 --              for each rule, set by set: the number of the subject's key in KEYS;
 --                         for a leak or hold rule the number of the log's key, 0 if
 --                         KEYS does not contain it; if the operation is 9, the four

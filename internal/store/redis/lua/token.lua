@@ -29,7 +29,7 @@ if used[TOKEN] then
     return tokens * r.time
   end
 
-  -- Returns the level now, and that of a full bucket.
+  -- Returns the level now, and the level of a full bucket.
   local function level_at(s, r, now)
     local size, count, level = r.size * r.time, r.count, s.level
     if now >= s.full then return size, size end
@@ -128,7 +128,7 @@ if used[TOKEN] then
       return state(s, r, now, back < size - level and level + back or size, size)
     end,
 
-    -- The entry of the burst follows that of the bucket; parse joins the two. It is
+    -- The entry of the burst follows the entry of the bucket; parse joins the two. It is
     -- valid if its end is the instant of the bucket: older versions of this program
     -- keep it, but write buckets without it. Below empty, it has also the amount below
     -- and its instant. The bucket then is empty at the instant at which the level will

@@ -2,8 +2,8 @@
 --
 -- unused       the state of a counter on which nothing was counted
 -- read         returns the answer to a rule's weight: admits, limit, remaining,
---              reset, retry (-1 is never), hits (for base those of the day), then 2
---              if limit, remaining and reset are those of a base rule's day, or 32
+--              reset, retry (-1 is never), hits (for base the hits of the day), then 2
+--              if limit, remaining and reset describe a base rule's day, or 32
 --              if the rule is banned; at last the wait of a weight that is admitted
 --              for a later instant
 -- add          returns the state with the rule's weight counted, regardless of

@@ -18,12 +18,12 @@ import (
 // all its state, counts the hits of a base rule one by one, and computes token buckets
 // in fractions.
 type Model struct {
-	// Wait and Waiter are those of the last answers.
+	// Wait and Waiter are from the last answers.
 	Wait   int64
 	Waiter [2]int
 	// Taken is what the last plan counted, for Cancel; nil if it does not wait.
 	Taken []Taken
-	// Receipt is that of the last plan, nil if it has none.
+	// Receipt is the receipt of the last plan, nil if it has none.
 	Receipt *Receipt
 
 	tallies map[tallyName]tally

@@ -114,8 +114,8 @@ func (m *Model) Cancel(taken []Taken, now int64) {
 	}
 }
 
-// cancelWindow returns the hits and the end of a window without those that changed
-// the window from before to after.
+// cancelWindow returns the hits and the end of a window without the hits that
+// changed it from before to after.
 func cancelWindow(list []hits, opened, closes int64, before []hits, openedBefore, closesBefore int64, after []hits, openedAfter, closesAfter, now int64) ([]hits, int64) {
 	if opened != openedAfter || closes != closesAfter || now >= closes {
 		return list, closes
