@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/traffic"
 )
 
 // Change is a change by an operator, as the audit trail has it.
@@ -49,6 +51,7 @@ func (t *trail) changes() []Change {
 func (s *server) record(r *http.Request, action, detail string) {
 	c := Change{At: s.trail.now().UTC(), Author: authorOf(r), Peer: r.RemoteAddr, Action: action, Detail: detail}
 	s.trail.add(c)
+	s.Traffic.Send(traffic.EventChange, &c)
 	s.Logger.Info("an operator made a change", "action", c.Action, "detail", c.Detail, "author", c.Author, "peer", c.Peer)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/traffic"
 )
 
 // loadDescription returns the valid description.
@@ -52,6 +53,7 @@ var documents = map[string]any{
 	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
 	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": Change{},
 	"Additions": Additions{}, "Exception": exceptions.Exception{},
+	"Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
 	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
 	"NewVersion": NewVersion{}, "Proposed": Proposed{}, "Progress": Progress{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/traffic"
 )
 
 // Prefix is the prefix of all paths.
@@ -30,11 +31,13 @@ const AuthorHeader = "Koalagate-Author"
 //go:embed openapi.yaml
 var description []byte
 
-// Options are the options of New. Desk, Exceptions and Tokens are required.
+// Options are the options of New. Desk, Exceptions, Traffic and Tokens are required.
 type Options struct {
 	Desk *operations.Desk
 	// Exceptions belongs to the engine of Desk.
 	Exceptions *exceptions.Keeper
+	// Traffic has the traffic of the last hour, and sends events.
+	Traffic *traffic.Recorder
 	// Member is the instance's part in published rules; nil with rules of files.
 	Member *fleet.Member
 	Tokens *access.Tokens
@@ -61,7 +64,7 @@ type route struct {
 }
 
 // routes are all of them.
-var routes = slices.Concat(questions, published)
+var routes = slices.Concat(questions, live, published)
 
 // questions are the routes of every instance.
 var questions = []route{

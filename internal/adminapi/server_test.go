@@ -13,6 +13,7 @@ import (
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -33,6 +34,7 @@ type stage struct {
 	handler http.Handler
 	log     *bytes.Buffer
 	keeper  *exceptions.Keeper
+	totals  traffic.Totals
 }
 
 const changeToken = "token-for-changes"
@@ -50,9 +52,9 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
 	s.keeper = keeper
 	o := Options{
-		Exceptions: keeper,
-		Desk:       operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
-		Tokens:     &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Exceptions: keeper, Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
+		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
+		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	if change != nil {
 		change(&o)

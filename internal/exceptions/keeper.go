@@ -67,6 +67,10 @@ func New(o Options) *Keeper {
 // Engine returns the exceptions for engine.WithExceptions.
 func (k *Keeper) Engine() *engine.Exceptions { return &k.engine }
 
+// Now returns the time by the clock of Redis, as its last answers told it, carried on by
+// that of this process, or the time of this process without Redis.
+func (k *Keeper) Now() time.Time { return k.time() }
+
 // time returns the time by the clock of Redis, as its last answer told it, or by that of
 // this process without Redis.
 func (k *Keeper) time() time.Time {

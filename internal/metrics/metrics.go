@@ -190,6 +190,13 @@ func (m *Metrics) Decided(door, verdict string) {
 	}
 }
 
+// DecisionTotals returns the number of decisions by verdict.
+func (m *Metrics) DecisionTotals() map[string]int64 {
+	totals := make(map[string]int64)
+	m.decisions.each(func(k decisionKey, count float64) { totals[k.verdict] += int64(count) })
+	return totals
+}
+
 // Rescued counts a decision of the in-process store instead of Redis.
 func (m *Metrics) Rescued() { m.rescued.Inc() }
 

@@ -97,6 +97,36 @@ func (m *Metrics) LoadRules(list []RuleLabels) []*Rule {
 	return rows
 }
 
+// RuleTotals are the counts of a rule since it became active.
+type RuleTotals struct {
+	RuleLabels // number 0 for the rules after the first thousand
+
+	Admitted, Refused, Near, Shadow uint64
+}
+
+// RuleTotals returns the counts of the active rules.
+func (m *Metrics) RuleTotals() []RuleTotals {
+	active, other := m.perRule.rows()
+	list := make([]RuleTotals, 0, len(active)+1)
+	add := func(labels RuleLabels, r *Rule) {
+		list = append(list, RuleTotals{labels, r.admitted.Load(), r.refused.Load(), r.near.Load(), r.shadow.Load()})
+	}
+	for labels, r := range active {
+		add(labels, r)
+	}
+	if other != nil {
+		add(RuleLabels{}, other)
+	}
+	return list
+}
+
+// rows returns the counts of the active rules. LoadRules replaces the map.
+func (c *ruleCollector) rows() (active map[RuleLabels]*Rule, other *Rule) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active, c.other
+}
+
 // Describe implements prometheus.Collector.
 func (c *ruleCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.matched, c.admitted, c.refused, c.near, c.shadow} {
@@ -106,9 +136,7 @@ func (c *ruleCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *ruleCollector) Collect(to chan<- prometheus.Metric) {
-	c.mu.Lock()
-	active, other := c.active, c.other // LoadRules replaces the map
-	c.mu.Unlock()
+	active, other := c.rows()
 	for labels, r := range active {
 		c.collect(to, r, strconv.FormatInt(labels.Number, 10), labels.Name)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // series contains the counters of one metric by key. A lookup neither locks nor
@@ -55,4 +56,14 @@ func (s *series[K]) add(k K) prometheus.Counter {
 	larger[k] = c
 	s.known.Store(&larger)
 	return c
+}
+
+// each calls f with all keys and their counts.
+func (s *series[K]) each(f func(key K, count float64)) {
+	for key, counter := range *s.known.Load() {
+		var now dto.Metric
+		if counter.Write(&now) == nil {
+			f(key, now.GetCounter().GetValue())
+		}
+	}
 }

@@ -2,8 +2,10 @@ package service
 
 import (
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/traffic"
 )
 
 // outcome returns the label of a decision in metrics: its verdict, or the DecisionWord
@@ -58,7 +60,7 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 }
 
 // observeRules returns a function that records the state of the rules in metrics, and
-// passes readiness on to gRPC health. It must be called by one goroutine at a time.
+// passes it on to gRPC health and to the subscribers of events. It must be called by one goroutine at a time.
 func (s *Service) observeRules() func(reload.State) {
 	var before reload.State
 	m := s.metrics
@@ -66,6 +68,7 @@ func (s *Service) observeRules() func(reload.State) {
 		if s.front != nil {
 			s.front.SetServing(isReady(&now))
 		}
+		s.traffic.SendState(traffic.EventRules, adminapi.RulesEventOf(&now))
 		if r := now.Release; r != nil {
 			m.Published(r.Version, r.Author, r.Note)
 		}

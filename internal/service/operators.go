@@ -8,7 +8,10 @@ import (
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -54,6 +57,7 @@ func (s *Service) openExceptions() error {
 		}
 		client := address.ConnectAny()
 		o.Redis = client
+		s.minutes = minutes.New(client, c.RedisPrefix)
 		s.onClose(func() {
 			if err := client.Close(); err != nil {
 				s.logger.Debug("closing the connections for exceptions", "error", err)
@@ -64,15 +68,50 @@ func (s *Service) openExceptions() error {
 	return nil
 }
 
-// followExceptions follows the changes of exceptions until the service closes.
-func (s *Service) followExceptions() {
+// work calls run in a goroutine until the service closes.
+func (s *Service) work(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.exceptions.Run(ctx)
+		run(ctx)
 	}()
 	s.onClose(func() { cancel(); <-ended })
+}
+
+// openTraffic opens the recorder of the traffic.
+func (s *Service) openTraffic() {
+	s.traffic = traffic.New(traffic.Options{
+		Totals: func() traffic.Totals { return trafficTotals(s.metrics) }, Shared: s.minutes, Now: s.exceptions.Now, Logger: s.logger,
+	})
+}
+
+// trafficTotals returns the counts of the metrics as the recorder of the traffic takes
+// them.
+func trafficTotals(m *metrics.Metrics) traffic.Totals {
+	by := m.DecisionTotals()
+	t := traffic.Totals{Rules: make(map[traffic.Rule]traffic.Counts)}
+	v := &t.Verdicts
+	for verdict, n := range by {
+		switch verdict {
+		case rules.Deny.String(), rules.Challenge.String():
+			v.Refused += n
+		case metrics.Unavailable:
+			v.Unavailable += n
+		case metrics.Invalid:
+			v.Invalid += n
+		case rules.Allow.String(), string(engine.ModeOff):
+			v.Allowed += n
+		default: // observed-deny and observed-challenge
+			v.Observed += n
+		}
+	}
+	for _, r := range m.RuleTotals() {
+		t.Rules[traffic.Rule{Number: r.Number, Name: r.Name}] = traffic.Counts{
+			Admitted: int64(r.Admitted), Refused: int64(r.Refused), Near: int64(r.Near), Shadow: int64(r.Shadow),
+		}
+	}
+	return t
 }
 
 // exceptionsTimeout bounds each dial, read and write of the connections for exceptions.

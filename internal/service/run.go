@@ -112,6 +112,7 @@ const drainMargin = 200 * time.Millisecond
 // calls in progress and cuts off the rest.
 func (s *Service) drain(ctx context.Context) {
 	s.draining.Store(true)
+	s.traffic.Close()
 	s.notify(systemd.Stopping)
 	// Answers to calls that wait until the end would come too late.
 	s.app.Engine().Drain(time.Now().Add(s.config.DrainTimeout - drainMargin))

@@ -21,12 +21,14 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/fleet/minutes"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -55,6 +57,8 @@ type Service struct {
 	app        *app.App
 	desk       *operations.Desk
 	exceptions *exceptions.Keeper
+	minutes    *minutes.Records // nil without Redis
+	traffic    *traffic.Recorder
 	modes      *engine.Modes
 	metrics    *metrics.Metrics
 	bounds     *boundLog
@@ -144,6 +148,7 @@ func (s *Service) openApp() error {
 	if err := s.openExceptions(); err != nil {
 		return err
 	}
+	s.openTraffic()
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
 		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
@@ -185,7 +190,8 @@ func (s *Service) openApp() error {
 			s.logger.Debug("closing Redis", "error", err)
 		}
 	})
-	s.followExceptions() // not earlier: the log of the Redis client is set by now
+	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
+	s.work(s.traffic.Run)
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
 	m.WatchWaiting(opened.Engine().Waiting)
@@ -286,7 +292,7 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 		}),
 	})
 	if s.imported != nil {

@@ -1,0 +1,107 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/traffic"
+)
+
+// live are the routes about the traffic.
+var live = []route{
+	{http.MethodGet, "events", false, (*server).events},
+	{http.MethodGet, "traffic", false, (*server).traffic},
+}
+
+// traffic answers with the traffic of the last hour.
+func (s *server) traffic(w http.ResponseWriter, r *http.Request) error {
+	switch scope := r.URL.Query().Get("scope"); scope {
+	case "", traffic.ScopeFleet:
+		return done(w, s.Traffic.Hour(r.Context()))
+	case traffic.ScopeInstance:
+		return done(w, s.Traffic.Own())
+	default:
+		return problem(http.StatusBadRequest, "scope is %.40q; want fleet or instance", scope)
+	}
+}
+
+const (
+	// eventTimeout bounds the writing of one event, so that a reader that does not read
+	// loses its connection.
+	eventTimeout = 10 * time.Second
+	// eventRetry tells browsers when to connect again.
+	eventRetry = "retry: 2000\n\n"
+)
+
+// events sends events until the caller leaves or the instance ends, as server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+func (s *server) events(w http.ResponseWriter, r *http.Request) error {
+	subscription, err := s.Traffic.Subscribe()
+	switch {
+	case errors.Is(err, traffic.ErrFull), errors.Is(err, traffic.ErrClosed):
+		w.Header().Set("Retry-After", "5")
+		return problem(http.StatusServiceUnavailable, "%v", err)
+	case err != nil:
+		return err
+	}
+	defer subscription.Close()
+	control := http.NewResponseController(w)
+	// The server's deadlines are those of a request that is answered once.
+	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect events
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout)) // without it, the server's deadline ends the stream
+		if _, err := w.Write([]byte(text)); err != nil {
+			return false
+		}
+		return control.Flush() == nil
+	}
+	for text := eventRetry; send(text); {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case e, open := <-subscription.Events:
+			if !open {
+				return nil
+			}
+			text = fmt.Sprintf("event: %s\ndata: %s\n\n", e.Name, e.Data)
+		}
+	}
+	return nil
+}
+
+// RulesEvent is the event about the rules in force.
+type RulesEvent struct {
+	At         time.Time `json:"at"`
+	Ready      bool      `json:"ready"`
+	Reason     string    `json:"reason,omitempty"` // why the instance is not ready
+	Generation uint64    `json:"generation"`
+	Hash       string    `json:"hash"`
+	Rules      int       `json:"rules"`
+	LastError  string    `json:"last_error"` // why newer rules are not in force
+	// The published version; all are empty for rules of files.
+	Version     uint64          `json:"version,omitempty"`
+	Author      string          `json:"author,omitempty"`
+	Note        string          `json:"note,omitempty"`
+	PublishedAt *time.Time      `json:"published_at,omitempty"`
+	Changes     *reload.Changes `json:"changes,omitempty"` // by the last reload
+}
+
+// RulesEventOf returns the event about a state of the rules.
+func RulesEventOf(s *reload.State) *RulesEvent {
+	e := &RulesEvent{
+		At: time.Now().UTC(), Ready: s.Generation > 0 && s.Unready == "", Reason: s.Unready,
+		Generation: s.Generation, Hash: s.Hash, Rules: s.Rules, LastError: s.LastError, Changes: s.Changes,
+	}
+	if r := s.Release; r != nil {
+		at := r.At.UTC()
+		e.Version, e.Author, e.Note, e.PublishedAt = r.Version, r.Author, r.Note, &at
+	}
+	return e
+}

@@ -1,0 +1,113 @@
+// Package minutes shares what each instance sums up of a minute with the other instances,
+// through Redis: one document of each kind, minute and instance. Documents expire after
+// an hour and are overwritten while their minute lasts, so that writing one again never
+// counts anything twice. Whatever Redis returns is bounded; the readers check it.
+package minutes
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	// Kept is the number of minutes that are kept, the current one included.
+	Kept = 60
+	// expiry is the time for which a minute is kept in Redis.
+	expiry = (Kept + 5) * time.Minute
+	// callTimeout bounds one call of Redis.
+	callTimeout = 2 * time.Second
+	// MaxDocument is the maximum length of a document, in bytes. Longer ones are not
+	// written, and ignored where they are read.
+	MaxDocument = 64 << 10
+	// piece is the number of documents in one reply.
+	piece = 16
+	// maxInstances is the number of documents of a minute that are read.
+	maxInstances = 1000
+	// maxRead is the number of bytes that one Read keeps.
+	maxRead = 64 << 20
+)
+
+// Records are the documents in Redis. They are safe for concurrent use.
+type Records struct {
+	client   goredis.UniversalClient
+	begin    string // of all keys
+	instance string
+}
+
+// New returns the records below a prefix of keys, for an instance that has a random name.
+// It does not close the client.
+func New(client goredis.UniversalClient, prefix string) *Records {
+	return &Records{client: client, begin: prefix + ":{minutes}:", instance: rand.Text()[:12]}
+}
+
+func (r *Records) key(kind string, minute int64) string {
+	return r.begin + kind + ":" + strconv.FormatInt(minute, 10)
+}
+
+// Write writes the document of this instance about a minute, which is counted from the
+// epoch.
+func (r *Records) Write(ctx context.Context, kind string, minute int64, document []byte) error {
+	if len(document) > MaxDocument {
+		return fmt.Errorf("a document of %d bytes; want at most %d", len(document), MaxDocument)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	key := r.key(kind, minute)
+	pipe := r.client.TxPipeline()
+	pipe.HSet(ctx, key, r.instance, document)
+	pipe.PExpire(ctx, key, expiry)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// Document is what another instance wrote about a minute.
+type Document struct {
+	Instance string
+	Minute   int64
+	Text     string
+}
+
+// Read returns the documents of the other instances about the minutes from first to last.
+func (r *Records) Read(ctx context.Context, kind string, first, last int64) ([]Document, error) {
+	var list []Document
+	size := 0
+	for minute := max(first, last-Kept+1); minute <= last; minute++ {
+		found, err := r.minute(ctx, kind, minute)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if size += len(found[i].Text); size > maxRead {
+				return list, nil
+			}
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
+// minute reads one minute in pieces.
+func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var list []Document
+	for cursor := uint64(0); ; {
+		pairs, next, err := r.client.HScan(ctx, r.key(kind, minute), cursor, "", piece).Result()
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+1 < len(pairs) && len(list) < maxInstances; i += 2 {
+			if pairs[i] != r.instance && len(pairs[i+1]) <= MaxDocument {
+				list = append(list, Document{Instance: pairs[i], Minute: minute, Text: pairs[i+1]})
+			}
+		}
+		if cursor = next; cursor == 0 || len(list) >= maxInstances {
+			return list, nil
+		}
+	}
+}

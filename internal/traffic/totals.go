@@ -1,0 +1,86 @@
+package traffic
+
+import "math"
+
+// Verdicts count decisions by what became of their calls.
+type Verdicts struct {
+	Allowed     int64 `json:"allowed"`     // also at doors that are off
+	Refused     int64 `json:"refused"`     // denied or challenged
+	Observed    int64 `json:"observed"`    // would have been refused if the door enforced
+	Unavailable int64 `json:"unavailable"` // no store answered
+	Invalid     int64 `json:"invalid"`     // the call could not be decided
+}
+
+func (v *Verdicts) fields() []*int64 {
+	return []*int64{&v.Allowed, &v.Refused, &v.Observed, &v.Unavailable, &v.Invalid}
+}
+
+// Counts count what a rule did with the requests that met it.
+type Counts struct {
+	Admitted int64
+	Refused  int64
+	Near     int64 // admitted, with more of the limit used than near_limit_ratio
+	Shadow   int64 // a rule with shadow=1 would have refused
+}
+
+func (c *Counts) fields() []*int64 {
+	return []*int64{&c.Admitted, &c.Refused, &c.Near, &c.Shadow}
+}
+
+// Rule identifies a rule. Number 0 are the rules after the first thousand, together.
+type Rule struct {
+	Number int64
+	Name   string // "" for a rule without a name
+}
+
+// Totals are counts since the process started. A rule that left the rules and returned
+// may begin again at 0.
+type Totals struct {
+	Verdicts Verdicts
+	Rules    map[Rule]Counts
+}
+
+// since returns what was counted after before.
+func (t *Totals) since(before *Totals) Totals {
+	difference := Totals{Rules: make(map[Rule]Counts)}
+	subtract(difference.Verdicts.fields(), t.Verdicts.fields(), before.Verdicts.fields())
+	for rule, now := range t.Rules {
+		then := before.Rules[rule]
+		var d Counts
+		subtract(d.fields(), now.fields(), then.fields())
+		if d != (Counts{}) {
+			difference.Rules[rule] = d
+		}
+	}
+	return difference
+}
+
+// add adds counts, which may come from another instance.
+func (t *Totals) add(other *Totals) {
+	sum(t.Verdicts.fields(), other.Verdicts.fields())
+	for rule, c := range other.Rules {
+		total := t.Rules[rule]
+		sum(total.fields(), c.fields())
+		t.Rules[rule] = total
+	}
+}
+
+// subtract sets each of to to now less then or, if its count began again, to now.
+func subtract(to, now, then []*int64) {
+	for i := range to {
+		if *to[i] = *now[i]; *now[i] >= *then[i] {
+			*to[i] -= *then[i]
+		}
+	}
+}
+
+// sum adds each of counts to to. Sums stay at the largest number instead of overflowing.
+func sum(to, counts []*int64) {
+	for i := range to {
+		if *to[i] > math.MaxInt64-*counts[i] {
+			*to[i] = math.MaxInt64
+			continue
+		}
+		*to[i] += *counts[i]
+	}
+}
