@@ -63,8 +63,11 @@ func (k *Koalagate) ready() error {
 
 func (k *Koalagate) readAddresses() bool {
 	for line := range strings.Lines(k.Log()) {
-		var entry struct{ Msg, GRPC, HTTP, Admin string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "serving" {
+		var entry struct {
+			Msg, GRPC, HTTP, Admin string
+			Message                string `json:"@message"` // under the name ratelimit
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Msg == "serving" || entry.Message == "serving") {
 			k.GRPC, k.HTTP, k.Admin = entry.GRPC, entry.HTTP, entry.Admin
 			return true
 		}

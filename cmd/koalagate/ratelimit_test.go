@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	configv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
 )
 
 // replaced is a running program in the place of envoyproxy/ratelimit.
@@ -161,43 +159,10 @@ func (r *replaced) health(name string, want healthv1.HealthCheckResponse_Serving
 	}
 }
 
-// controlPlane sends one version to each stream.
-type controlPlane struct {
-	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	resources []*anypb.Any
-}
-
-// StreamAggregatedResources sends the version, and follows the stream to its end.
-func (c *controlPlane) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	if _, err := s.Recv(); err != nil {
-		return err
-	}
-	if err := s.Send(&discoveryv3.DiscoveryResponse{VersionInfo: "1", Nonce: "1", Resources: c.resources}); err != nil {
-		return err
-	}
-	for {
-		if _, err := s.Recv(); err != nil {
-			return err
-		}
-	}
-}
-
 func TestReplacesRateLimitWithAControlPlane(t *testing.T) {
-	packed, err := anypb.New(&configv3.RateLimitConfig{Name: "n", Domain: "d", Descriptors: []*configv3.RateLimitDescriptor{
-		{Key: "k", Value: "v", RateLimit: &configv3.RateLimitPolicy{Unit: configv3.RateLimitUnit_YEAR, RequestsPerUnit: 1}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, &controlPlane{resources: []*anypb.Any{packed}})
-	go func() { _ = g.Serve(l) }()
-	defer g.Stop()
-	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+l.Addr().String())
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", "domain: d\ndescriptors: [{key: k, value: v, rate_limit: {unit: year, requests_per_unit: 1}}]"))
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address)
 	r.calls("d", "k", "v", 200, 429)
 	r.calls("d", "k", "w", 200, 200)
 }
