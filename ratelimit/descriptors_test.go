@@ -102,6 +102,7 @@ func TestTooLargeWeightsAreOverLimitAndCountNothing(t *testing.T) {
 		`[` + ann + `, ` + one("uid", "bob", `"hits_addend": "`+beyond+`"`, `"is_negative_hits": true`) + `]`:                               "OV",
 		`[` + ann + `, ` + one("none", "x", `"hits_addend": "`+beyond+`"`, `"limit": {"requests_per_unit": 1, "unit": "HOUR"}`) + `]`:       "OV",
 		`[` + one("uid", "ann", `"hits_addend": "`+beyond+`"`) + `, ` + one("uid", "bob", `"hits_addend": "`+beyond+`"`) + `, ` + ann + `]`: "VVO",
+		`[` + ann + `, {"entries": [{"key": "koala.hits", "value": "2e+15"}]}]`:                                                             "OV",
 		`[` + ann + `, ` + one("act", "black") + `, {"hits_addend": "` + beyond + `"}]`:                                                     "OVV",
 	} {
 		reply := d.askFor(`{"domain": "lab", "descriptors": ` + json + `}`)

@@ -88,10 +88,14 @@ func (d *descriptor) readOperation(entries []mapping.Entry) error {
 	if d.operation == charge && d.isNegative {
 		d.operation = refund
 	}
-	if !d.hasHits {
-		n, ok := hits.Parse(mapping.FirstEntry(entries, hitsKey))
-		d.hasHits, d.hits = ok, uint64(n)
+	if d.hasHits {
+		return nil
 	}
+	n, ok := hits.ParseAny(mapping.FirstEntry(entries, hitsKey))
+	if n > hits.Max && (d.operation != decide || d.isNegative) {
+		return nil // an operation counts it as none given; a decision refuses it
+	}
+	d.hasHits, d.hits = ok, uint64(n)
 	return nil
 }
 

@@ -134,6 +134,7 @@ func TestHitsAddend(t *testing.T) {
 		"its own before an entry's":    {``, `"hits_addend": "7", "entries": [{"key": "koala.hits", "value": "2e+09"}]`, 7, false},
 		"an entry that is no number":   {`"hits_addend": 5,`, `"entries": [{"key": "koala.hits", "value": "junk"}]`, 5, false},
 		"an entry that is negative":    {``, `"entries": [{"key": "koala.hits", "value": "-5"}]`, 1, false},
+		"an entry beyond all weights":  {``, `"entries": [{"key": "koala.hits", "value": "1e300"}]`, engine.MaxHits + 1, false},
 		"an entry of nothing looks":    {``, `"entries": [{"key": "koala.hits", "value": "0"}]`, 0, false},
 		"the most that can be counted": {``, `"hits_addend": ` + most, engine.MaxHits, false},
 		"the most on the request":      {`"hits_addend": 4294967295,`, ``, 1<<32 - 1, false},

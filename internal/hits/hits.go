@@ -5,6 +5,7 @@
 package hits
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -20,11 +21,21 @@ const maxDigits = 16
 // false for other texts, including 1.5, -5 and numbers above Max. Blanks around the
 // number are ignored.
 func Parse(text string) (int64, bool) {
+	n, ok := ParseAny(text)
+	if n > Max {
+		return 0, false
+	}
+	return n, ok
+}
+
+// ParseAny is Parse for callers that must distinguish a number above Max from no number:
+// it returns Max+1 for every whole number above Max.
+func ParseAny(text string) (int64, bool) {
 	text = strings.TrimPrefix(strings.TrimSpace(text), "+")
 	exponent := 0
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		var err error
-		if exponent, err = strconv.Atoi(text[i+1:]); err != nil {
+		var err error // beyond the range of int, exponent is the largest or the smallest one
+		if exponent, err = strconv.Atoi(text[i+1:]); err != nil && !errors.Is(err, strconv.ErrRange) {
 			return 0, false
 		}
 		text = text[:i]
@@ -42,9 +53,12 @@ func Parse(text string) (int64, bool) {
 	}
 	const farthest = 1 << 30 // an exponent beyond it exceeds the length of any text
 	length := len(whole) - leading + min(max(exponent, -farthest), farthest)
-	if length < len(significant) || length > maxDigits {
+	if length < len(significant) {
 		return 0, false
 	}
+	if length > maxDigits {
+		return Max + 1, true
+	}
 	n, err := strconv.ParseInt(significant+strings.Repeat("0", length-len(significant)), 10, 64)
-	return n, err == nil && n <= Max
+	return min(n, Max+1), err == nil
 }

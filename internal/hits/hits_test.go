@@ -29,6 +29,23 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A number above Max differs from a text that is no number.
+func TestParseAny(t *testing.T) {
+	for text, want := range map[string]int64{
+		"600": 600, "1e15": Max, "1000000000000001": Max + 1, "9e15": Max + 1, "1e300": Max + 1, "18446744073709551617": Max + 1,
+		"1e99999999999999999999": Max + 1, "1e9223372036854775807": Max + 1, "0e99999999999999999999": 0,
+	} {
+		if got, ok := ParseAny(text); !ok || got != want {
+			t.Errorf("%q: %d, %t; want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "-5", "-1e300", "junk", "1.5", "1e-99999999999999999999", "Inf", "1000000000000000.1"} {
+		if got, ok := ParseAny(text); ok {
+			t.Errorf("%q: %d; want no number", text, got)
+		}
+	}
+}
+
 // FuzzParse compares numbers with math/big, which reads decimal fractions
 // exactly.
 func FuzzParse(f *testing.F) {
