@@ -13,6 +13,7 @@ import (
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -49,10 +50,14 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	refusals := operations.NewRefusals()
 	keeper := exceptions.New(exceptions.Options{Max: 2})
 	keeper.Use(set)
-	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
+	modes := new(engine.Modes)
+	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
 	s.keeper = keeper
 	o := Options{
-		Exceptions: keeper, Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
+		Exceptions: keeper, Modes: modes, Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
+		State: func() *State {
+			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
+		},
 		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}

@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
@@ -112,6 +114,18 @@ func trafficTotals(m *metrics.Metrics) traffic.Totals {
 		}
 	}
 	return t
+}
+
+// operatorState returns the state of the instance for operators.
+func (s *Service) operatorState() *adminapi.State {
+	r := s.app.Rules()
+	now := status(r, s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+	host, _ := os.Hostname() // "" is shown as such
+	return &adminapi.State{
+		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
+		LastError: r.LastError, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
+		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", Now: time.Now().UTC(),
+	}
 }
 
 // exceptionsTimeout bounds each dial, read and write of the connections for exceptions.

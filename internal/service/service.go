@@ -184,7 +184,7 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
-	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals})
+	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)
@@ -293,6 +293,7 @@ func (s *Service) adminPages() http.Handler {
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
 			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			State: s.operatorState, Modes: s.modes,
 		}),
 	})
 	if s.imported != nil {
