@@ -17,8 +17,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Question is a question why a request or an identity is limited. Without Request,
-// Params name an identity.
+// Question asks why a request or an identity is limited. Without Request, Params name an
+// identity.
 type Question struct {
 	// Params are the parameters of an identity or, with Request, the parameters that the
 	// gateway's configuration adds.

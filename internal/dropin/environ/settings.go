@@ -67,7 +67,7 @@ type Settings struct {
 	LogLevel  string `env:"LOG_LEVEL" default:"WARN"`
 	LogFormat string `env:"LOG_FORMAT" default:"text"`
 
-	// The settings of koalagate that only this name has.
+	// Settings that only the drop-in has.
 	Windows  string `env:"KOALAGATE_RATELIMIT_WINDOWS" default:"fixed"`
 	Refused  string `env:"KOALAGATE_RATELIMIT_REFUSED" default:"counted"`
 	Profiles bool   `env:"KOALAGATE_RATELIMIT_PROFILES"`
