@@ -264,6 +264,7 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 	limits := ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
 		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
+		PlainEntries: s.imported != nil && !s.imported.Limits.Settle,
 	})
 	if s.imported != nil {
 		s.importedDoor(front, limits)
