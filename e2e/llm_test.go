@@ -11,11 +11,11 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// usage answers as a language model does that used 600 tokens: with a JSON document, or by
+// completion answers as a language model does that used 600 tokens: with a JSON document, or by
 // the query ?stream with an event stream. By ?silent it does not say what it used, by
 // ?leave it is silent and waits after the first event until the client has left, and by
 // ?reset it closes the connection instead.
-func usage(w http.ResponseWriter, r *http.Request) {
+func completion(w http.ResponseWriter, r *http.Request) {
 	const used = `"usage":{"prompt_tokens":100,"completion_tokens":500,"total_tokens":600}`
 	query := r.URL.Query()
 	switch {
@@ -63,7 +63,7 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	avoidMidnight(t)
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", "count=1000;"}))
 	g := llmEnvoy(h, m, instances...)
 	const counter = "rule_no=202&domain=llm&budget=tokens&user="
@@ -132,7 +132,7 @@ func spent(t *testing.T, k *e2e.Koalagate, query string, want int) {
 func TestRefundsAtTheEndLimitConcurrency(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	rules := h.file("rules.conf", `
 [rules]
 rule : [count] [domain=facts; key=+] [time=3600; count=2; overdraft=1] [result=2; return=201]

@@ -56,7 +56,7 @@ func TestStreamsSpendWhatTheyUsed(t *testing.T) {
 		{"?error", 900, 0},           // an error
 		{"?stream", limit + 1, -1},   // more than the budget: refused
 	}
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", fmt.Sprintf("count=%d;", limit)}, [2]string{"count=4]", "count=100]"}))
 	g := llmEnvoy(h, m, instances...)
 	const counter = "rule_no=202&domain=llm&budget=tokens&user=ann"
@@ -132,7 +132,7 @@ func (s *stream) send(ctx context.Context, url string) (status int, err error) {
 func TestHoldsAreSharedAndEndWithTheirTime(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=4]", "count=2]"}))
 	gateways := []*e2e.Gateway{llmEnvoy(h, m, instances[0]), llmEnvoy(h, m, instances[1])}
 	const held, requests = "rule_no=201&domain=llm&budget=tokens&user=", 50
@@ -174,7 +174,7 @@ func overlap(t *testing.T, m *backend, requests, most int, send func(i int) (rep
 func TestHoldsOfAKilledEnvoyEnd(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"[time=600; count=4]", "[time=2; count=2]"}))
 	first, second := llmEnvoy(h, m, instances...), llmEnvoy(h, m, instances...)
 	release := m.hold()
@@ -202,7 +202,7 @@ func TestHoldsOfAKilledEnvoyEnd(t *testing.T) {
 func TestTheRateLimitFilterSettlesWhatExtAuthzDecided(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	m := startBackend(t, usage)
+	m := startBackend(t, completion)
 	instances := h.pair(h.file("rules.conf", `
 [params]
 uid : header X-User-Id
