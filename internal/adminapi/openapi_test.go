@@ -13,6 +13,7 @@ import (
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -58,7 +59,7 @@ var documents = map[string]any{
 	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "Finding": findings.Finding{}, "Words": Words{}, "Word": Word{}, "Code": Code{},
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},
 	"Additions": Additions{}, "Exception": exceptions.Exception{},
-	"Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
+	"Top": heavy.Row{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
 	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
 	"NewVersion": NewVersion{}, "Proposed": Proposed{}, "Progress": Progress{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -32,14 +33,16 @@ const AuthorHeader = "Koalagate-Author"
 //go:embed openapi.yaml
 var description []byte
 
-// Options are the options of New. Desk, Exceptions, Traffic, Tokens, State and Modes are
-// required.
+// Options are the options of New. Desk, Exceptions, Traffic, Heavy, Tokens, State and
+// Modes are required.
 type Options struct {
 	Desk *operations.Desk
 	// Exceptions belongs to the engine of Desk.
 	Exceptions *exceptions.Keeper
 	// Traffic has the traffic of the last hour, and sends events.
 	Traffic *traffic.Recorder
+	// Heavy finds the heaviest identities.
+	Heavy *heavy.Recorder
 	// Member is the instance's part in published rules; nil with rules of files.
 	Member *fleet.Member
 	Tokens *access.Tokens

@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -58,6 +59,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		State: func() *State {
 			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
 		},
+		Heavy:  heavy.New(heavy.Options{}),
 		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -81,10 +82,14 @@ func (s *Service) work(run func(context.Context)) {
 	s.onClose(func() { cancel(); <-ended })
 }
 
-// openTraffic opens the recorder of the traffic.
+// openTraffic opens the recorders of the traffic and of the heaviest identities.
 func (s *Service) openTraffic() {
 	s.traffic = traffic.New(traffic.Options{
 		Totals: func() traffic.Totals { return trafficTotals(s.metrics) }, Shared: s.minutes, Now: s.exceptions.Now, Logger: s.logger,
+	})
+	s.heavy = heavy.New(heavy.Options{
+		Shared: s.minutes, Mask: s.decisions.mask.Value, Now: s.exceptions.Now, Logger: s.logger,
+		Rule: func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -59,6 +60,7 @@ type Service struct {
 	exceptions *exceptions.Keeper
 	minutes    *minutes.Records // nil without Redis
 	traffic    *traffic.Recorder
+	heavy      *heavy.Recorder
 	modes      *engine.Modes
 	metrics    *metrics.Metrics
 	bounds     *boundLog
@@ -144,11 +146,11 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 // logs.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
-	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
 	if err := s.openExceptions(); err != nil {
 		return err
 	}
 	s.openTraffic()
+	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
 		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
@@ -192,6 +194,7 @@ func (s *Service) openApp() error {
 	})
 	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
 	s.work(s.traffic.Run)
+	s.work(s.heavy.Run)
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
 	m.WatchWaiting(opened.Engine().Waiting)
@@ -293,7 +296,7 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Heavy: s.heavy, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 			State: s.operatorState, Modes: s.modes,
 		}),
 	})
