@@ -2,18 +2,20 @@ package koalagate
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
-// RedisOptions has every option of the store in Redis but the URL and the prefix,
-// which are options of their own.
+// RedisOptions has every option of the store in Redis but the URL and the prefix, which
+// are options of their own, and those of the service's trials of rules.
 func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
+	notPublic, notPassed := []string{"URL", "Prefix", "Space", "Until"}, []string{"Client", "Space", "Until"}
 	public, internal := reflect.TypeFor[RedisOptions](), reflect.TypeFor[redis.Options]()
 	for _, f := range reflect.VisibleFields(internal) {
-		if _, ok := public.FieldByName(f.Name); !ok && f.Name != "URL" && f.Name != "Prefix" {
+		if _, ok := public.FieldByName(f.Name); !ok && !slices.Contains(notPublic, f.Name) {
 			t.Errorf("RedisOptions has no %s", f.Name)
 		}
 	}
@@ -25,7 +27,7 @@ func TestRedisOptionsAreThoseOfTheStore(t *testing.T) {
 	o.Redis, o.RedisPrefix = "redis://127.0.0.1", "prefix"
 	passed := reflect.ValueOf(*o.redis())
 	for _, f := range reflect.VisibleFields(internal) {
-		if v := passed.FieldByIndex(f.Index); f.Name != "Client" && v.IsZero() {
+		if v := passed.FieldByIndex(f.Index); !slices.Contains(notPassed, f.Name) && v.IsZero() {
 			t.Errorf("%s is not passed on", f.Name)
 		}
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -13,9 +12,9 @@ import (
 // settleTimeout bounds a settlement, which is carried out although its caller has left.
 const settleTimeout = time.Second
 
-// Settlement describes how a request with a receipt ended. Receipt is required.
+// Settlement is how a request ended whose decision has a receipt. Receipt is required.
 type Settlement struct {
-	// Receipt is the Decision.Receipt of the request. It is a secret: its holder can
+	// Receipt is the Decision.Receipt of the request. It is a secret: who has it can
 	// give back what the request reserved.
 	Receipt string
 	// Hits is the number of hits that the request used, 0 … 10^15, if HasHits is set.
@@ -73,9 +72,9 @@ func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 	return got, err
 }
 
-// Renew extends the holds of a receipt, and the receipt, to their full time from now. It
-// does not shorten them or revive expired holds. An unknown receipt is no error. Only
-// Receipt, Door and Now of the settlement are used.
+// Renew makes the holds of a receipt last for their time from now, and the receipt as
+// long. It shortens nothing, and holds that have run out stay so. An unknown receipt is
+// no error. Only Receipt, Door and Now of the settlement have a meaning.
 func (e *Engine) Renew(ctx context.Context, s *Settlement) (Settled, error) {
 	if e == nil || e.store == nil {
 		return Settled{}, errNotBuilt
@@ -117,11 +116,8 @@ type judge struct {
 
 // kept returns use of a judge that does not refer to the settlement of the caller.
 func (j *judge) kept() func(int64, store.Method) store.Use {
-	settlement, response := *j.settlement, new(rules.Params)
-	for _, p := range j.response.List() {
-		response.Set(strings.Clone(p.Name), strings.Clone(p.Value))
-	}
-	return (&judge{rules: j.rules, settlement: &settlement, response: response}).use
+	settlement := *j.settlement
+	return (&judge{rules: j.rules, settlement: &settlement, response: j.response.Clone()}).use
 }
 
 // use returns the use of the rule with a number and a method.

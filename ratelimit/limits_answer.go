@@ -14,13 +14,10 @@ import (
 // isOver reports whether the call is refused: a limit is exceeded that is no quota, or
 // all quotas are.
 func (c *limitCall) isOver() bool {
-	if c.limits.GroupQuotas {
-		return c.isOverInGroups()
-	}
 	limits, quotas, exceeded := 0, 0, 0
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.unlimited || a.operation != decide {
+		if a.unlimited {
 			continue
 		}
 		over := c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT
@@ -37,48 +34,13 @@ func (c *limitCall) isOver() bool {
 	return limits > 0 || quotas > 0 && exceeded == quotas
 }
 
-// isOverInGroups is isOver with quotas in groups.
-func (c *limitCall) isOverInGroups() bool {
-	exceeded := make(map[string]bool) // by group
-	for i := range c.applied {
-		a := &c.applied[i]
-		if a.unlimited || a.operation != decide {
-			continue
-		}
-		over := c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT
-		switch {
-		case c.isQuota(a):
-			group := c.group(i)
-			exceeded[group] = exceeded[group] || over
-		case over:
-			return true
-		}
-	}
-	for _, over := range exceeded {
-		if !over {
-			return false
-		}
-	}
-	return len(exceeded) > 0
-}
-
-// group returns what the quotas of a group have in common: the first two entries.
-func (c *limitCall) group(i int) string {
-	var b []byte
-	entries := c.message.entriesOf(i)
-	for _, e := range entries[:min(len(entries), 2)] {
-		b = wire.AppendText(wire.AppendText(b, 1, e.Key), 1, e.Value) // with lengths: no two groups are one
-	}
-	return string(b)
-}
-
 func (c *limitCall) isQuota(a *applied) bool {
 	return c.limits.Quota || a.limit != nil && a.limit.Quota
 }
 
 // code returns the code of a descriptor's status.
 func (c *limitCall) code(a *applied) rlsv3.RateLimitResponse_Code {
-	if a.limit != nil && a.over && !a.limit.Shadow && a.operation == decide {
+	if a.limit != nil && a.over && !a.limit.Shadow {
 		return rlsv3.RateLimitResponse_OVER_LIMIT
 	}
 	return rlsv3.RateLimitResponse_OK
@@ -100,11 +62,6 @@ func (c *limitCall) appendResponse(b []byte, over bool) []byte {
 	if c.limits.Metadata {
 		b = c.appendMetadata(b)
 	}
-	if c.receipt != "" { // parsers merge this with the metadata above
-		var from int
-		b, from = wire.Begin(b, replyMetadata)
-		b = wire.End(c.message.appendReceipt(wire.AppendTextFact(b, "receipt", c.receipt), c.receipt), from)
-	}
 	return b
 }
 
@@ -113,7 +70,6 @@ func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
 	b, from := wire.Begin(b, replyStatuses)
 	b = wire.AppendNumber(b, statusCode, uint64(c.code(a)))
 	switch {
-	case a.operation != decide:
 	case a.unlimited:
 		b = wire.AppendNumber(b, statusRemaining, math.MaxUint32)
 	case a.limit != nil:
@@ -135,7 +91,7 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 	least := uint32(math.MaxUint32)
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.limit == nil || a.operation != decide {
+		if a.limit == nil {
 			continue
 		}
 		if a.remaining < least {

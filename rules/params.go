@@ -1,5 +1,7 @@
 package rules
 
+import "strings"
+
 // Param is one parameter of a request.
 type Param struct {
 	Name  string // the name in rules; case matters
@@ -122,4 +124,32 @@ func (p *Params) Reset() {
 	if len(p.places) > 0 {
 		clear(p.places) // its keys reference the request
 	}
+}
+
+// Clone returns a copy with strings of its own: those of a request may be valid only
+// while it is answered. The copy of nil Params is nil.
+func (p *Params) Clone() *Params {
+	if p == nil {
+		return nil
+	}
+	size := 0
+	for i := range p.list {
+		size += len(p.list[i].Name) + len(p.list[i].Value)
+	}
+	var text strings.Builder
+	text.Grow(size)
+	for i := range p.list {
+		text.WriteString(p.list[i].Name)
+		text.WriteString(p.list[i].Value)
+	}
+	c, rest := &Params{list: make([]Param, 0, len(p.list))}, text.String()
+	for i := range p.list {
+		name, value := len(p.list[i].Name), len(p.list[i].Value)
+		c.append(rest[:name], rest[name:name+value])
+		rest = rest[name+value:]
+	}
+	for _, l := range p.later {
+		c.later = append(c.later, laterSource{c.list[c.find(l.name)].Name, l.kind})
+	}
+	return c
 }

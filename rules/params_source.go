@@ -46,8 +46,7 @@ func (p *Params) LaterSource(name string) (SourceKind, bool) {
 	return 0, false
 }
 
-// FullName returns the NAME@KIND form of a parameter whose value a later source
-// supplied, which SetNamed reads, and otherwise the name.
+// FullName returns the name by which SetNamed sets the parameter as it is.
 func (p *Params) FullName(name string) string {
 	if kind, later := p.LaterSource(name); later {
 		return name + "@" + kind.name()

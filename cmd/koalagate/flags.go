@@ -28,6 +28,7 @@ func addSettings(c *cobra.Command) *settings {
 	f, d := s.flags, config.Default()
 	f.StringVar(&s.file, configFlag, "", "YAML `FILE` with settings; koalagate.example.yaml lists all settings")
 	f.StringArray("rules", nil, "`PATH` of a rule file, or of a folder with *.conf files; repeatable")
+	f.StringArray("trial", nil, "`PATH` of a rule file to compare with the rules, without effect, or of a folder; repeatable")
 	f.String("dict-root", d.DictRoot, "base `DIR` for the paths of word lists (default: the folder of the rule file)")
 	f.String("state-dir", d.StateDir, "`DIR` in which this instance keeps the last valid rules (default: none are kept)")
 	f.String("grpc-addr", d.GRPCAddr, "listen `ADDRESS` for Envoy: host:port or unix:/path")

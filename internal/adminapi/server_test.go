@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +13,9 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
-	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
-	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
+	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -51,15 +51,10 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	refusals := operations.NewRefusals()
 	keeper := exceptions.New(exceptions.Options{Max: 2})
 	keeper.Use(set)
-	modes := new(engine.Modes)
-	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
+	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
 	s.keeper = keeper
 	o := Options{
-		Exceptions: keeper, Modes: modes, Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
-		State: func() *State {
-			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
-		},
-		Heavy:  heavy.New(heavy.Options{}),
+		Exceptions: keeper, Trials: new(oneTrial), Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
 		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
@@ -68,6 +63,28 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	}
 	s.handler = New(o)
 	return s
+}
+
+// oneTrial runs until it is stopped, and leaves no report.
+type oneTrial struct{ stopped bool }
+
+func (o *oneTrial) Report(context.Context) (*trial.Report, error) {
+	if o.stopped {
+		return nil, trial.ErrNone
+	}
+	until, d := time.Unix(1_800_000_000, 0).UTC(), trial.Differences{NewlyRefused: 2}
+	return &trial.Report{Version: 7, State: trial.Running, Until: &until, Then: "ask", AbortAbove: 0.5, Found: trial.Found{
+		Totals: trial.Totals{Requests: 9, Differences: d},
+		Rules:  []trial.Rule{{Rule: 201, Name: "posts", Differences: d, Identities: []trial.Identity{{Identity: "uid=ann", Differences: d}}}},
+	}}, nil
+}
+
+func (o *oneTrial) Stop(ctx context.Context) (*trial.Report, error) {
+	report, err := o.Report(ctx)
+	if o.stopped = true; err == nil {
+		report.State = trial.Ended
+	}
+	return report, err
 }
 
 // take takes hits of a request with these parameters.
@@ -145,6 +162,11 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"POST why", `{"params":{"uid":"eve"}}`, 200, []string{`"exception": "`, `"limit": 5`}},
 		{"DELETE exceptions/NONE", "", 404, []string{"no exception with this ID"}},
 		{"DELETE exceptions/" + kept[0].ID, "", 200, []string{`"what": "allow"`}},
+		{"GET trial", "", 200, []string{`"state": "running"`, `"newly_refused": 2`, `"identity": "uid=ann"`}},
+		{"DELETE trial", "", 200, []string{`"state": "ended"`}},
+		{"GET trial", "", 404, []string{"there is no trial: koalagate"}},
+		{"DELETE trial", "", 404, []string{"there is no trial"}},
+		{"GET audit", "", 200, []string{`"action": "trial stop"`, `"detail": "version 7`}},
 		{"GET audit", "", 200, []string{`"action": "reset"`, `"author": "eve@desk"`, "rule 201, act=post uid=ann"}},
 	} {
 		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken, AuthorHeader, "eve@desk")
@@ -171,8 +193,8 @@ func TestAnswersAreDescribed(t *testing.T) {
 	if d := s.take(1, "act", "post", "uid", "ann"); d.Verdict != rules.Allow {
 		t.Error("the counter was not reset")
 	}
-	if log := s.log.String(); strings.Count(log, "\n") != 3 || !strings.Contains(log, "eve@desk") {
-		t.Errorf("the log does not have three changes:\n%s", log)
+	if log := s.log.String(); strings.Count(log, "\n") != 4 || !strings.Contains(log, "eve@desk") {
+		t.Errorf("the log does not have four changes:\n%s", log)
 	}
 }
 

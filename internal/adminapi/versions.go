@@ -241,18 +241,18 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 	return done(w, &Difference{changes})
 }
 
-// missing answers with the contents that Redis lacks.
+// missing answers which of the contents Redis does not have.
 func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
 	m, err := s.member()
 	if err != nil {
 		return err
 	}
-	var request Missing
-	if err := read(w, r, &request); err != nil {
+	var asked Missing
+	if err := read(w, r, &asked); err != nil {
 		return err
 	}
 	answer := Missing{Contents: []fleet.Blob{}}
-	for _, b := range request.Contents {
+	for _, b := range asked.Contents {
 		has, err := m.Records().HasBlob(r.Context(), b)
 		if err != nil {
 			return err

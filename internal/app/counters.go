@@ -23,13 +23,14 @@ type counters struct {
 	redis     remote.Store  // nil without Redis
 	rescue    *rescue.Store // nil without Redis
 	evaluated func(time.Duration)
+	options   *Options
 	closers   []func() error // in this order
 }
 
 // openCounters opens a store in Redis that the in-process store replaces while Redis
 // is unavailable, or only an in-process store.
 func openCounters(o *Options) (*counters, error) {
-	c := &counters{evaluated: o.Hooks.Evaluated}
+	c := &counters{evaluated: o.Hooks.Evaluated, options: o}
 	full := &loglimit.Warner{Logger: o.Logger}
 	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, OnFull: func() {
 		full.Warn("the in-process store is full; additional identities share counters, and one may be refused because of another; raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)

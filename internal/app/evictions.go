@@ -17,7 +17,7 @@ type evictionWatch struct {
 // record logs and counts the keys that a server evicted since its last reading.
 func (w *evictionWatch) record(c redisconn.Clock) {
 	if c.Evicted < 0 {
-		return // the server does not report evictions
+		return // it does not report them
 	}
 	before, known := w.before[c.Server]
 	w.before[c.Server] = c.Evicted

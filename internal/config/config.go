@@ -15,6 +15,9 @@ type Config struct {
 	// Rules lists rule files, and folders in which every *.conf is a rule file; or
 	// redis: alone, for the rules that `koalagate publish` keeps in Redis.
 	Rules []string `koanf:"rules" validate:"dive,required"`
+	// Trial lists rule files, and folders of them, that decide next to Rules without any
+	// effect, and are compared with them. Empty: none.
+	Trial []string `koanf:"trial" validate:"dive,required"`
 	// DictRoot is the folder to which paths of word lists are relative. Empty: the
 	// folder of the rule file that names them.
 	DictRoot string `koanf:"dict_root"`

@@ -241,6 +241,7 @@ func TestPublishedRules(t *testing.T) {
 	for environ, want := range map[string]string{
 		"KOALAGATE_RULES=redis:":        "set redis too",
 		"KOALAGATE_RULES=redis:,x.conf": "want one of them",
+		"KOALAGATE_TRIAL=redis:":        "want rule files",
 	} {
 		if _, err := config.Load(config.Input{Environ: []string{environ}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", environ, err, want)
@@ -267,7 +268,7 @@ func TestNamesOfFlagsAndVariables(t *testing.T) {
 
 // acceptsAnyText reports whether "x" is a valid value of key.
 func acceptsAnyText(key string) bool {
-	return slices.Contains([]string{"rules", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "publish_public_key", "decision_log", "decision_log_params"}, key)
+	return slices.Contains([]string{"rules", "trial", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "publish_public_key", "decision_log", "decision_log_params"}, key)
 }
 
 func FuzzFile(f *testing.F) {

@@ -7,6 +7,7 @@ import "time"
 func Default() Config {
 	c := Config{
 		Rules: []string{},
+		Trial: []string{},
 		// The same days everywhere; rule files that need another zone state it.
 		Timezone: "UTC",
 		// A fallback for missed notifications of the operating system; cheap

@@ -93,12 +93,16 @@ const PublishedRules = "redis:"
 // IsPublished reports whether the rules are the published ones in Redis.
 func (c *Config) IsPublished() bool { return slices.Contains(c.Rules, PublishedRules) }
 
-// rejectMixedRules returns an error if published rules are mixed with files, or no Redis
-// holds them.
+// rejectMixedRules returns an error if published rules are mixed with files, also with
+// those of a trial, or no Redis holds them.
 func (l *Loaded) rejectMixedRules() error {
 	switch {
+	case slices.Contains(l.Trial, PublishedRules):
+		return fmt.Errorf("trial (%s): redis:; want rule files", l.Sources["trial"])
 	case !l.IsPublished():
 		return nil
+	case len(l.Trial) > 0:
+		return fmt.Errorf("trial (%s): files, although rules are published ones; want rule files for both", l.Sources["trial"])
 	case len(l.Rules) > 1:
 		return fmt.Errorf("rules (%s): redis: and files; want one of them", l.Sources["rules"])
 	case l.Redis == "":

@@ -50,18 +50,18 @@ func isCookieValue(value string) bool {
 // from the rules behind another one. A comma ends a cookie if a name and an equals sign
 // follow, because values may contain commas too, contrary to the standard.
 func SplitCookies(joined string) string {
-	var separated []byte
+	var apart []byte
 	from := 0
 	for i := range len(joined) {
 		if joined[i] == ',' && beginsCookie(joined[i+1:]) {
-			separated = append(append(separated, joined[from:i]...), "; "...)
+			apart = append(append(apart, joined[from:i]...), "; "...)
 			from = i + 1
 		}
 	}
-	if separated == nil {
+	if apart == nil {
 		return joined
 	}
-	return string(append(separated, joined[from:]...))
+	return string(append(apart, joined[from:]...))
 }
 
 // beginsCookie reports whether a name and an equals sign precede the next comma. Names

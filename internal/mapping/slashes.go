@@ -21,7 +21,8 @@ const (
 	RefuseEncodedSlashes
 )
 
-// readSlashes checks a path and returns it with its encoded slashes as o requires.
+// readSlashes checks a path and returns it with its encoded slashes as the option reads
+// them.
 func (q *original) readSlashes(path string, o *Options) (string, error) {
 	switch o.EncodedSlashes {
 	case RefuseEncodedSlashes:

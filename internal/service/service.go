@@ -22,7 +22,6 @@ import (
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
-	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -60,7 +59,7 @@ type Service struct {
 	exceptions *exceptions.Keeper
 	minutes    *minutes.Records // nil without Redis
 	traffic    *traffic.Recorder
-	heavy      *heavy.Recorder
+	trials     *trials
 	modes      *engine.Modes
 	metrics    *metrics.Metrics
 	bounds     *boundLog
@@ -146,11 +145,12 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 // logs.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
+	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
 	if err := s.openExceptions(); err != nil {
 		return err
 	}
 	s.openTraffic()
-	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
+	s.trials = newTrials(s)
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
 		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
@@ -161,7 +161,7 @@ func (s *Service) openApp() error {
 			Rules:        s.observeRules(),
 			Set:          func(set *rules.Set) { counts.load(set); s.exceptions.Use(set) },
 			Matches:      observeMatches(counts.observe, refusals.Observe),
-			Decision:     observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions),
+			Decision:     s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
 			Evaluated:    m.Evaluated,
 			Degraded:     m.Degraded,
 			Damaged:      m.Damaged,
@@ -170,7 +170,7 @@ func (s *Service) openApp() error {
 			TooManyRules: func() { s.bounds.exceeded(boundRules, nil) },
 		},
 	}
-	o.Hooks.Settled, o.Hooks.Renewed = observeSettlements(m)
+	o.Hooks.Settled, o.Hooks.Renewed = s.trials.settling(observeSettlements(m))
 	if c.Redis != "" {
 		redis := redisOptions(c)
 		redis.TLS.AnyName = s.imported != nil && s.imported.AnyRedisName
@@ -186,7 +186,7 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
-	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
+	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)
@@ -194,7 +194,9 @@ func (s *Service) openApp() error {
 	})
 	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
 	s.work(s.traffic.Run)
-	s.work(s.heavy.Run)
+	if err := s.trials.open(); err != nil {
+		return err
+	}
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
 	m.WatchWaiting(opened.Engine().Waiting)
@@ -267,7 +269,6 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 	limits := ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
 		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
-		PlainEntries: s.imported != nil && !s.imported.Limits.Settle,
 	})
 	if s.imported != nil {
 		s.importedDoor(front, limits)
@@ -296,8 +297,7 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Heavy: s.heavy, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
-			State: s.operatorState, Modes: s.modes,
+			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 		}),
 	})
 	if s.imported != nil {

@@ -56,7 +56,7 @@ func (m *Store) sweep(now int64) {
 func (s *shard) sweep(now int64) {
 	checks := min(s.grown, sweepFrom) * checksPerNew
 	s.grown = 0
-	if len(s.subjects) >= min(sweepFrom, s.maxSubjects) {
+	if len(s.subjects) >= min(sweepFrom, s.room) {
 		s.dropEnded(now, checks)
 	}
 }

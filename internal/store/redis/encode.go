@@ -36,7 +36,7 @@ type Call struct {
 	periods  []store.Period
 	counts   bool // the short path of lua/counts.lua may carry it out
 	answer   outcome
-	lookup   cacheLookup
+	memory   remembering
 	begin    string   // of the keys
 	op       store.Op // the plan's, or giveBack
 	undo     []Undo   // one per rule, set by set; only of giveBack

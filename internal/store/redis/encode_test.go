@@ -67,7 +67,7 @@ func TestPack(t *testing.T) {
 	for range 2 { // a bundle that is used again packs the same
 		b.empty()
 		for i, plan := range []*store.Plan{p, q, other, calendar} {
-			calls[i].pack(keyBegin("p", false), ReceiptTag, plan)
+			calls[i].pack(keyBegin("p", "", false), ReceiptTag, plan)
 			b.add(calls[i])
 		}
 		b.pack(true, 1000, noon)
@@ -131,7 +131,7 @@ func TestShortPathIsAllowedForPlainTakes(t *testing.T) {
 		b := new(bundle)
 		for i := range c.plans {
 			one := new(Call)
-			one.pack(keyBegin("p", false), ReceiptTag, &c.plans[i])
+			one.pack(keyBegin("p", "", false), ReceiptTag, &c.plans[i])
 			b.add(one)
 		}
 		b.pack(true, 0, noon)

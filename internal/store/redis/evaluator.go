@@ -38,6 +38,9 @@ type Sender interface {
 	Send(ctx context.Context, c *Call) (abandoned bool, err error)
 }
 
+// leastInstant is the least linger that is an instant, in ms since the epoch.
+const leastInstant = 1_000_000_000_000
+
 // Evaluator is the callers' side of a store in Redis: it packs plans into
 // calls, answers refusals from memory and reads replies. A Sender connects it
 // to Redis. It is safe for concurrent use.
@@ -50,7 +53,7 @@ type Evaluator struct {
 	batching Batching
 	calendar store.Calendar
 	shortcut bool  // calls that only count take the script's count path
-	linger   int64 // how long Redis keeps a counter beyond its end, ms
+	linger   int64 // as in lua/plan.lua
 	onDamage func(key string)
 	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when spans did not fit
 	calls    sync.Pool
@@ -77,7 +80,8 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	if e.prefix == "" {
 		e.prefix = DefaultPrefix
 	}
-	e.begin, e.tag = keyBegin(e.prefix, o.FixedTag), ReceiptTag
+	e.begin, e.tag = keyBegin(e.prefix, o.Space, o.FixedTag), ReceiptTag
+	e.prefix = spaced(e.prefix, o.Space)
 	if e.batching == "" {
 		e.batching = BatchScript
 	}
@@ -89,6 +93,9 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	}
 	if o.Linger > 0 {
 		e.linger = o.Linger.Milliseconds()
+	}
+	if !o.Until.IsZero() {
+		e.linger = max(o.Until.UnixMilli(), leastInstant)
 	}
 	e.calls.New = func() any { return new(Call) }
 	e.lag = lag.New(o.OnLag)

@@ -10,12 +10,12 @@ import (
 
 // Key returns the key of a subject.
 func Key(prefix, subject string) string {
-	return string(appendKey(nil, keyBegin(prefix, false), []byte(subject)))
+	return string(appendKey(nil, keyBegin(prefix, "", false), []byte(subject)))
 }
 
 // FixedKey returns the key of a subject with a fixed tag.
 func FixedKey(prefix, subject string) string {
-	return string(appendKey(nil, keyBegin(prefix, true), []byte(subject)))
+	return string(appendKey(nil, keyBegin(prefix, "", true), []byte(subject)))
 }
 
 // SetSkew sets how far Redis's clock is ahead, in ms.
@@ -123,7 +123,7 @@ func (t *Taken) Window(m store.Method) (end, hits int64) {
 // on its count path; instead of its general path it replies with a text.
 func CountPath(prefix string, p *store.Plan, general string) []any {
 	b, c := new(bundle), new(Call)
-	c.pack(keyBegin(prefix, false), ReceiptTag, p)
+	c.pack(keyBegin(prefix, "", false), ReceiptTag, p)
 	b.add(c)
 	b.pack(true, 1000, func(*time.Location, store.Period, int64) store.Span { return store.Span{} })
 	return b.command("eval", luaPlan+luaCounts+"return '"+general+"'")

@@ -42,13 +42,23 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// keyBegin returns the beginning of all keys of a prefix. A fixed tag puts them
-// into one slot: Redis Cluster hashes the content of the first braces.
-func keyBegin(prefix string, fixed bool) string {
+// keyBegin returns the beginning of all keys of a prefix, and of a space or "". A fixed
+// tag puts them into one slot: Redis Cluster hashes the content of the first braces. The
+// keys of a subject have one slot in all spaces.
+func keyBegin(prefix, space string, fixed bool) string {
+	begin := spaced(prefix, space) + ":1:"
 	if fixed {
-		return prefix + ":1:{*" + prefix + "}"
+		return begin + "{*" + prefix + "}"
 	}
-	return prefix + ":1:"
+	return begin
+}
+
+// spaced returns the prefix of the keys of a space.
+func spaced(prefix, space string) string {
+	if space == "" {
+		return prefix
+	}
+	return prefix + ":" + space
 }
 
 // appendKey appends the key of a subject.

@@ -10,7 +10,9 @@
 --
 -- ARGV[1]  A msgpack array of integers:
 --            now          ms since the epoch; 0 means the clock of Redis
---            linger       how long keys are kept beyond their end, in ms
+--            linger       how long keys are kept beyond their end, in ms; from 10^12
+--                         on, the instant at which all keys expire at the latest, with
+--                         one second as the time beyond their end
 --            counts       1 if the script may try the short path (counts.lua)
 --            subjects, spans, shapes, requests: the number of each. The first
 --                         KEYS, as many as subjects, are those of subjects
@@ -201,6 +203,7 @@ local values = plan[4] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[4])) or {
 -- quarter of the time is added, so that few steps have to set it again.
 local function expiry(till, now, linger)
   local left = math.max(till - now, 0)
+  if linger >= 1e12 then return math.max(math.min(now + left + 1000, linger), now + 1) end
   return now + left + math.floor(left / 4) + linger
 end
 

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/trial"
+)
+
+func (p *program) trialCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "trial",
+		Short: "Print what rules on trial would change",
+		Long: "Print how many live requests the rules on trial would newly refuse and newly allow, by rule, and the\n" +
+			"identities that would notice most. `koalagate serve --trial PATH` tries rule files.",
+		Example: "  koalagate trial\n  koalagate trial --stop",
+		Args:    noArguments,
+	}
+	var i instance
+	stop := false
+	format := choice{value: "text", among: []string{"text", "json"}}
+	i.add(c)
+	c.Flags().BoolVar(&stop, "stop", false, "end the trial; the rules in force stay")
+	c.Flags().Var(&format, "format", "`FORMAT` of the report: text or json (docs/formats.md)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		method := http.MethodGet
+		if stop {
+			method = http.MethodDelete
+		}
+		var report trial.Report
+		if err := i.call(c.Context(), p.environ, method, "trial", nil, &report); err != nil {
+			return err
+		}
+		if format.value == "json" {
+			return display.JSON(p.stdout, &report)
+		}
+		return writeTrial(p.stdout, &report)
+	}
+	return c
+}
+
+// writeTrial prints a trial as text.
+func writeTrial(w io.Writer, t *trial.Report) error {
+	what := "rule files"
+	if t.Version > 0 {
+		what = fmt.Sprintf("version %d", t.Version)
+	}
+	fmt.Fprintf(w, "%s, hash %.12s: %s", what, t.Hash, t.State)
+	switch {
+	case t.Detail != "":
+		fmt.Fprintf(w, ": %s\n", t.Detail)
+	case t.Until != nil:
+		fmt.Fprintf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), t.Then)
+	default:
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%d requests, %d left out\n", t.Requests, t.Dropped)
+	fmt.Fprintf(w, "refused: %d in force, %d on trial\n", t.RefusedInForce, t.RefusedOnTrial)
+	fmt.Fprintf(w, "newly refused: %d (%s), newly allowed: %d (%s)\n",
+		t.NewlyRefused, share(t.NewlyRefused, t.Requests), t.NewlyAllowed, share(t.NewlyAllowed, t.Requests))
+	if len(t.Rules) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "\nrule\tnewly refused\tnewly allowed\tidentity")
+	for _, r := range t.Rules {
+		label := "none"
+		if r.Rule > 0 {
+			label = fmt.Sprintf("%d %s", r.Rule, r.Name)
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t\n", label, r.NewlyRefused, r.NewlyAllowed)
+		for _, one := range r.Identities {
+			fmt.Fprintf(table, "\t%d\t%d\t%s\n", one.NewlyRefused, one.NewlyAllowed, one.Identity)
+		}
+	}
+	return table.Flush()
+}
+
+// share returns a part of a whole in percent.
+func share(part, whole int64) string {
+	if whole == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.2g %%", 100*float64(part)/float64(whole))
+}

@@ -1,0 +1,225 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/traffic"
+	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// trialInterval is the time between two events about a running trial.
+const trialInterval = time.Second
+
+// trials runs the trial of this instance, one at a time.
+type trials struct {
+	s        *Service
+	observer atomic.Pointer[trial.Trial] // of current; nil without one
+	slow     *loglimit.Warner
+
+	mu      sync.Mutex
+	current *runningTrial // nil without one
+	last    *trial.Report // of the last one that ended here; nil for none
+	past    trial.Totals  // of all that ended here
+}
+
+// runningTrial is a trial with its counters.
+type runningTrial struct {
+	head     trial.Report // without counts
+	trial    *trial.Trial
+	counters *app.TrialCounters
+	reported trial.Totals
+}
+
+func newTrials(s *Service) *trials {
+	return &trials{s: s, slow: &loglimit.Warner{Logger: s.logger}}
+}
+
+// open begins the trial of the configured files, if there are any, and follows their
+// changes.
+func (r *trials) open() error {
+	c := r.s.config
+	r.s.onClose(func() { r.end(trial.Ended, "the instance ended") })
+	r.s.metrics.WatchTrial(r.counts)
+	r.s.work(r.watch)
+	if len(c.Trial) == 0 {
+		return nil
+	}
+	files := ruleFiles(c, r.s.zone)
+	files.Paths = c.Trial
+	source := reload.New(reload.Options{Files: files, Interval: c.WatchInterval, Logger: r.s.logger.With("trial", true)})
+	set, findings, err := source.First()
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the rules on trial: %w", err)
+	case findings.HasErrors():
+		return &app.RulesError{Findings: findings}
+	}
+	begin := func(set *rules.Set) error {
+		return r.begin(&trial.Report{Hash: set.Hash}, set, "trial:"+set.Hash[:16], time.Time{})
+	}
+	if err := begin(set); err != nil {
+		return err
+	}
+	r.s.work(func(ctx context.Context) {
+		source.Run(ctx, func(set *rules.Set) {
+			if err := begin(set); err != nil {
+				r.s.logger.Error("the changed rules are not on trial", "error", err)
+			}
+		})
+	})
+	return nil
+}
+
+// begin ends the current trial and begins another one, with its counters in a space.
+func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until time.Time) error {
+	r.end(trial.Ended, "another trial began")
+	counters, err := r.s.app.OpenTrial(space, until)
+	if err != nil {
+		return fmt.Errorf("cannot open the counters of a trial: %w", err)
+	}
+	next := &runningTrial{head: *head, counters: counters, trial: trial.Start(trial.Options{
+		Set: set, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
+		Mask: r.s.decisions.mask.Value, MaxRules: r.s.config.MaxRules, Exceptions: r.s.exceptions.Engine(),
+	})}
+	next.head.State = trial.Running
+	if next.head.Began.IsZero() {
+		next.head.Began = time.Now().UTC()
+	}
+	r.mu.Lock()
+	r.current = next
+	r.mu.Unlock()
+	r.observer.Store(next.trial)
+	r.s.logger.Info("a trial began", "version", head.Version, "hash", head.Hash, "rules", len(set.Rules))
+	r.s.traffic.SendState(traffic.EventTrial, next.report())
+	return nil
+}
+
+// report returns the trial and what it has found so far.
+func (t *runningTrial) report() *trial.Report {
+	report := t.head
+	report.Found = t.trial.Found()
+	return &report
+}
+
+// end ends the current trial, and reports whether one ran.
+func (r *trials) end(state, detail string) bool {
+	r.mu.Lock()
+	last := r.current
+	r.current = nil
+	r.mu.Unlock()
+	if last == nil {
+		return false
+	}
+	r.observer.Store(nil)
+	last.trial.Close()
+	report := last.report()
+	report.State, report.Detail = state, detail
+	r.mu.Lock()
+	r.last = report
+	r.past.Add(&report.Totals)
+	r.mu.Unlock()
+	if err := last.counters.Close(); err != nil {
+		r.s.logger.Debug("closing the counters of a trial", "error", err)
+	}
+	r.s.logger.Info("a trial ended", "version", report.Version, "state", state, "detail", detail, "requests", report.Requests,
+		"dropped", report.Dropped, "newly_refused", report.NewlyRefused, "newly_allowed", report.NewlyAllowed)
+	r.s.traffic.SendState(traffic.EventTrial, report)
+	return true
+}
+
+// Report returns the trial that runs here, or the last one.
+func (r *trials) Report(context.Context) (*trial.Report, error) {
+	r.mu.Lock()
+	current, last := r.current, r.last
+	r.mu.Unlock()
+	switch {
+	case current != nil:
+		return current.report(), nil
+	case last != nil:
+		return last, nil
+	}
+	return nil, trial.ErrNone
+}
+
+// Stop ends the trial. The error is trial.ErrNone if none runs.
+func (r *trials) Stop(ctx context.Context) (*trial.Report, error) {
+	if !r.end(trial.Ended, "an operator stopped it") {
+		return nil, trial.ErrNone
+	}
+	return r.Report(ctx)
+}
+
+// counts returns the counts of all trials of this instance, for metrics.
+func (r *trials) counts() metrics.Trial {
+	r.mu.Lock()
+	all, current := r.past, r.current
+	r.mu.Unlock()
+	if current != nil {
+		now := current.trial.Totals()
+		all.Add(&now)
+	}
+	return metrics.Trial{Running: current != nil, Requests: all.Requests, Dropped: all.Dropped, NewlyRefused: all.NewlyRefused, NewlyAllowed: all.NewlyAllowed}
+}
+
+// watch sends events about the trial until ctx is done, and warns about calls that it
+// dropped.
+func (r *trials) watch(ctx context.Context) {
+	tick := time.NewTicker(trialInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		current := r.current
+		r.mu.Unlock()
+		if current == nil {
+			continue
+		}
+		now := current.trial.Totals()
+		if now == current.reported {
+			continue
+		}
+		if now.Dropped > current.reported.Dropped {
+			r.slow.Warn("a trial left out calls; it is slower than the traffic, or its counters do not answer", "version", current.head.Version, "dropped", now.Dropped, "requests", now.Requests)
+		}
+		current.reported = now
+		r.s.traffic.SendState(traffic.EventTrial, current.report())
+	}
+}
+
+// observing returns a hook that calls f and passes the decision on to the trial.
+func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*engine.Call, *engine.Decision, error) {
+	return func(c *engine.Call, d *engine.Decision, err error) {
+		f(c, d, err)
+		if t := r.observer.Load(); t != nil {
+			t.Observe(c, d, err)
+		}
+	}
+}
+
+// settling returns hooks that call the others and pass what was settled or renewed on to
+// the trial.
+func (r *trials) settling(settled, renewed func(*engine.Settlement, engine.Settled, error)) (s, n func(*engine.Settlement, engine.Settled, error)) {
+	with := func(f func(*engine.Settlement, engine.Settled, error), follow func(*trial.Trial, *engine.Settlement)) func(*engine.Settlement, engine.Settled, error) {
+		return func(what *engine.Settlement, got engine.Settled, err error) {
+			f(what, got, err)
+			if t := r.observer.Load(); t != nil && err == nil && got.Known {
+				follow(t, what)
+			}
+		}
+	}
+	return with(settled, (*trial.Trial).Settle), with(renewed, (*trial.Trial).Renew)
+}

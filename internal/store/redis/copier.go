@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// Copier copies counters to a space of their prefix, and keeps which receipts of the space
+// belong to receipts of the prefix.
+type Copier struct {
+	client goredis.UniversalClient
+	until  time.Time
+	timed  time.Duration // of one operation
+	from   string        // the beginnings of keys
+	to     string
+}
+
+// NewCopier returns a Copier to the space of these options. The caller closes the client,
+// which is one of the same Redis.
+func NewCopier(client goredis.UniversalClient, o *Options) *Copier {
+	prefix := o.Prefix
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	return &Copier{
+		client: client, until: o.Until, timed: o.budget(),
+		from: keyBegin(prefix, "", o.FixedTag), to: keyBegin(prefix, o.Space, o.FixedTag),
+	}
+}
+
+//go:embed lua/copy.lua
+var copyScript string
+
+// Copy copies the counters of rules, unless the space has counters of the same subject, and
+// reports for each rule whether its subject was copied. The runs of a leak rule that are
+// not in the value are copied if the rule is one of those of the call.
+func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]bool, error) {
+	copied, places := make([]bool, len(rules)), make(map[string][]int)
+	for i, r := range rules {
+		places[string(r.Subject)] = append(places[string(r.Subject)], i)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timed)
+	defer cancel()
+	until, pipe := int64(0), c.client.Pipeline()
+	if !c.until.IsZero() {
+		until = c.until.UnixMilli()
+	}
+	replies := make(map[string]*goredis.Cmd, len(places))
+	for subject, list := range places {
+		from, to := string(appendKey(nil, c.from, []byte(subject))), string(appendKey(nil, c.to, []byte(subject)))
+		keys := []string{from, to}
+		for _, i := range list {
+			if r := rules[i]; r.Method == store.Leak {
+				log := fmt.Sprintf(":%d", r.Tag())
+				keys = append(keys, from+log, to+log)
+			}
+		}
+		replies[subject] = pipe.Eval(ctx, copyScript, keys, until)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("redis: copy counters: %w", err)
+	}
+	for subject, reply := range replies {
+		n, err := reply.Int()
+		if err != nil {
+			return nil, fmt.Errorf("redis: copy counters: %w", err)
+		}
+		for _, i := range places[subject] {
+			copied[i] = n == 1
+		}
+	}
+	return copied, nil
+}
+
+// linkKey returns the key of the link of a receipt.
+func (c *Copier) linkKey(inForce string) string { return c.to + "{" + ReceiptTag + "}" + inForce }
+
+// Link keeps the receipt of the space that belongs to one of the prefix.
+func (c *Copier) Link(ctx context.Context, inForce, own string, span time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timed)
+	defer cancel()
+	if err := c.client.Set(ctx, c.linkKey(inForce), own, span+time.Second).Err(); err != nil {
+		return fmt.Errorf("redis: link a receipt: %w", err)
+	}
+	return nil
+}
+
+// Linked returns the receipt of the space that belongs to one of the prefix, "" for none.
+func (c *Copier) Linked(ctx context.Context, inForce string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timed)
+	defer cancel()
+	own, err := c.client.Get(ctx, c.linkKey(inForce)).Result()
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return "", fmt.Errorf("redis: find a receipt: %w", err)
+	}
+	if !store.ValidReceipt(own) {
+		return "", nil
+	}
+	return own, nil
+}

@@ -1,0 +1,132 @@
+package trial
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// maxRules is the number of rules whose differences are counted by identity. Those
+	// of further rules are counted by rule.
+	maxRules = 200
+	// maxIdentities is the number of identities of a rule that are counted at a time.
+	maxIdentities = 1000
+	// shownIdentities is the number of identities of a rule in a report, and
+	// sharedIdentities that of an instance in the report of a fleet.
+	shownIdentities, sharedIdentities = 10, 100
+)
+
+// counts are the differences that a trial has counted.
+type counts struct {
+	totals Totals
+	rules  map[ruleKey]*ruleCounts
+}
+
+type ruleKey struct {
+	number int64
+	name   string
+}
+
+// ruleCounts are the differences of one rule.
+type ruleCounts struct {
+	Differences
+	identities map[string]*Differences
+}
+
+// add counts a call that both rule sets decided. name returns the identity of a refusal.
+func (c *counts) add(before, now *outcome, name func(*outcome) string) {
+	c.totals.Requests++
+	if before.refused {
+		c.totals.RefusedInForce++
+	}
+	if now.refused {
+		c.totals.RefusedOnTrial++
+	}
+	switch {
+	case now.refused && !before.refused:
+		c.differ(Differences{NewlyRefused: 1}, now, name)
+	case before.refused && !now.refused:
+		c.differ(Differences{NewlyAllowed: 1}, before, name)
+	}
+}
+
+// differ counts a difference because of a rule.
+func (c *counts) differ(d Differences, because *outcome, name func(*outcome) string) {
+	c.totals.add(&d)
+	key := ruleKey{}
+	if because.rule != nil {
+		key = ruleKey{because.rule.Return, because.rule.Name}
+	}
+	r := c.rules[key]
+	if r == nil {
+		if c.rules == nil {
+			c.rules = make(map[ruleKey]*ruleCounts)
+		}
+		r = new(ruleCounts)
+		if len(c.rules) < maxRules {
+			r.identities = make(map[string]*Differences)
+		}
+		c.rules[key] = r
+	}
+	r.add(&d)
+	if r.identities == nil {
+		return
+	}
+	if identity := name(because); identity != "" {
+		r.identity(identity).add(&d)
+	}
+}
+
+// identity returns the counts of an identity. With too many identities, the one with the
+// fewest differences makes way, and the new one begins with its counts: a count is too
+// high by at most a thousandth of those of the rule, and no identity with more is missing
+// (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
+// Data Streams, 2005).
+func (r *ruleCounts) identity(name string) *Differences {
+	one := r.identities[name]
+	if one != nil {
+		return one
+	}
+	if len(r.identities) >= maxIdentities {
+		var least string
+		for other, d := range r.identities {
+			if one == nil || d.sum() < one.sum() {
+				least, one = other, d
+			}
+		}
+		delete(r.identities, least)
+	} else {
+		one = new(Differences)
+	}
+	r.identities[name] = one
+	return one
+}
+
+// report returns what was counted, with at most this number of identities of a rule.
+func (c *counts) report(shown int) Found {
+	f := Found{Totals: c.totals, Rules: make([]Rule, 0, len(c.rules))}
+	for key, r := range c.rules {
+		one := Rule{Rule: key.number, Name: key.name, Differences: r.Differences, Identities: make([]Identity, 0, len(r.identities))}
+		for name, d := range r.identities {
+			one.Identities = append(one.Identities, Identity{name, *d})
+		}
+		f.Rules = append(f.Rules, one)
+	}
+	f.sort(shown)
+	return f
+}
+
+// sort sorts rules and identities, those with the most differences first, and drops
+// identities beyond a number.
+func (f *Found) sort(shown int) {
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		slices.SortFunc(r.Identities, func(a, b Identity) int {
+			return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.Identity, b.Identity))
+		})
+		r.Identities = r.Identities[:min(len(r.Identities), shown)]
+	}
+	slices.SortFunc(f.Rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Name, b.Name))
+	})
+}

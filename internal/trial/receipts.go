@@ -1,0 +1,163 @@
+package trial
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Links keep which receipt of the trial belongs to a receipt of the rules in force, so
+// that each instance can settle both.
+type Links interface {
+	// Link keeps a receipt of the trial for a time.
+	Link(ctx context.Context, inForce, onTrial string, span time.Duration) error
+	// Linked returns the receipt of the trial, "" if there is none.
+	Linked(ctx context.Context, inForce string) (onTrial string, err error)
+}
+
+// maxReceipts is the number of receipts that a trial remembers in process.
+const maxReceipts = 100_000
+
+// receipts are those of calls that this instance decided. A settlement may arrive before
+// the trial has decided its call: then it waits.
+type receipts struct {
+	links Links
+	span  time.Duration // the longest for which a receipt of the trial is valid
+
+	mu    sync.Mutex
+	open  map[string]*receipt // by the receipt of the rules in force
+	order []string            // oldest first; some are settled
+}
+
+type receipt struct {
+	decided bool
+	own     string        // of the trial; "" if it refused the call or has no part in it
+	waiting []*settlement // until it is decided
+}
+
+// expect notes that the trial will decide a call with this receipt, "" for none.
+func (r *receipts) expect(inForce string) {
+	if inForce == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = make(map[string]*receipt)
+	}
+	for len(r.order) >= maxReceipts {
+		delete(r.open, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.open[inForce] = new(receipt)
+	r.order = append(r.order, inForce)
+}
+
+// forget forgets a receipt: the trial has not decided its call, or it is settled.
+func (r *receipts) forget(inForce string) {
+	if inForce == "" {
+		return
+	}
+	r.mu.Lock()
+	delete(r.open, inForce)
+	r.mu.Unlock()
+}
+
+// link notes the receipt of the trial, and carries out the settlements that have waited.
+func (r *receipts) link(t *Trial, inForce, own string) {
+	if inForce == "" {
+		return
+	}
+	r.mu.Lock()
+	var waiting []*settlement
+	if one := r.open[inForce]; one != nil {
+		one.decided, one.own, waiting = true, own, one.waiting
+		one.waiting = nil
+	}
+	r.mu.Unlock()
+	if own != "" && r.links != nil && len(waiting) == 0 {
+		// Another instance may receive the settlement.
+		if err := r.links.Link(t.ctx, inForce, own, r.span); err != nil && t.ctx.Err() == nil {
+			t.dropped.Add(1)
+		}
+	}
+	for _, s := range waiting {
+		s.run(t)
+	}
+}
+
+// settlement is a settlement or a renewal that the rules in force have carried out.
+type settlement struct {
+	engine.Settlement
+	renews bool
+}
+
+// Settle takes a settlement that the rules in force have carried out. It never waits.
+func (t *Trial) Settle(s *engine.Settlement) { t.settle(s, false) }
+
+// Renew takes a renewal that the rules in force have carried out. It never waits.
+func (t *Trial) Renew(s *engine.Settlement) { t.settle(s, true) }
+
+func (t *Trial) settle(s *engine.Settlement, renews bool) {
+	own := &settlement{Settlement: *s, renews: renews}
+	own.Response = s.Response.Clone()
+	t.receipts.mu.Lock()
+	if one := t.receipts.open[s.Receipt]; one != nil && !one.decided {
+		one.waiting = append(one.waiting, own)
+		t.receipts.mu.Unlock()
+		return
+	}
+	t.receipts.mu.Unlock()
+	t.enqueue(own)
+}
+
+// run carries out the settlement on the trial's receipt, if it has one.
+func (s *settlement) run(t *Trial) {
+	inForce := s.Receipt
+	own, err := t.receipts.of(t.ctx, inForce)
+	if err == nil && own == "" {
+		return
+	}
+	if err == nil {
+		to := s.Settlement
+		to.Receipt = own
+		if s.renews {
+			_, err = t.engine.Renew(t.ctx, &to)
+		} else {
+			t.receipts.forget(inForce)
+			_, err = t.engine.Settle(t.ctx, &to)
+		}
+	}
+	if err != nil && t.ctx.Err() == nil {
+		t.dropped.Add(1)
+	}
+}
+
+// of returns the receipt of the trial, "" if there is none.
+func (r *receipts) of(ctx context.Context, inForce string) (string, error) {
+	r.mu.Lock()
+	one := r.open[inForce]
+	r.mu.Unlock()
+	switch {
+	case one != nil:
+		return one.own, nil
+	case r.links != nil:
+		return r.links.Linked(ctx, inForce)
+	}
+	return "", nil
+}
+
+// spanOf returns the longest time for which a receipt of rules is valid.
+func spanOf(set *rules.Set) time.Duration {
+	longest := int64(0)
+	for _, r := range set.Rules {
+		if r.Method == rules.Hold {
+			longest = max(longest, r.Time)
+		}
+		longest = max(longest, r.Settle)
+	}
+	return time.Duration(longest) * time.Second
+}

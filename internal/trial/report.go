@@ -1,0 +1,150 @@
+package trial
+
+import (
+	"errors"
+	"time"
+)
+
+// Differences count calls about which the rules in force and those on trial differ.
+type Differences struct {
+	NewlyRefused int64 `json:"newly_refused"` // by the rules on trial alone
+	NewlyAllowed int64 `json:"newly_allowed"` // refused by the rules in force alone
+}
+
+func (d *Differences) add(other *Differences) {
+	d.NewlyRefused += other.NewlyRefused
+	d.NewlyAllowed += other.NewlyAllowed
+}
+
+func (d *Differences) sum() int64 { return d.NewlyRefused + d.NewlyAllowed }
+
+// Totals count the calls of a trial.
+type Totals struct {
+	// Requests is the number of calls that both decided, and Dropped that of calls that
+	// the trial left out because it was slower than the traffic or had no answer.
+	Requests       int64 `json:"requests"`
+	Dropped        int64 `json:"dropped"`
+	RefusedInForce int64 `json:"refused_in_force"`
+	RefusedOnTrial int64 `json:"refused_on_trial"`
+	Differences
+}
+
+// Add adds the counts of another trial.
+func (t *Totals) Add(other *Totals) {
+	t.Requests += other.Requests
+	t.Dropped += other.Dropped
+	t.RefusedInForce += other.RefusedInForce
+	t.RefusedOnTrial += other.RefusedOnTrial
+	t.add(&other.Differences)
+}
+
+// Found is what a trial has found.
+type Found struct {
+	Totals
+	// Rules are those with the most differences first: rules on trial that newly refuse
+	// calls, and rules in force whose refusals are newly allowed.
+	Rules []Rule `json:"rules"`
+}
+
+// Rule are the differences of one rule.
+type Rule struct {
+	Rule int64  `json:"rule"` // its number; 0 for refusals without a rule
+	Name string `json:"name"`
+	Differences
+	Identities []Identity `json:"identities"` // the ten with the most differences
+}
+
+// Identity is an identity that would notice a rule.
+type Identity struct {
+	Identity string `json:"identity"` // as decision_log_params shows it
+	Differences
+}
+
+// The states of a trial.
+const (
+	Running = "running"
+	Ended   = "ended"
+	Aborted = "aborted" // by its condition
+)
+
+// Report is a trial and what it has found. docs/formats.md describes its JSON document.
+type Report struct {
+	Version uint64     `json:"version"` // 0 for rule files
+	State   string     `json:"state"`   // Running, Ended or Aborted
+	Detail  string     `json:"detail"`  // why it ended
+	Hash    string     `json:"hash"`    // of the rules on trial
+	Began   time.Time  `json:"began"`
+	Until   *time.Time `json:"until,omitempty"` // nil without an end
+	Then    string     `json:"then,omitempty"`  // what follows: enforce, keep or ask
+	// AbortAbove is the share of newly refused calls that aborts the trial, in percent;
+	// 0 never does.
+	AbortAbove float64 `json:"abort_above,omitempty"`
+	Found
+}
+
+// ErrNone is the error of a report if there was no trial.
+var ErrNone = errors.New("there is no trial: koalagate serve --trial PATH tries rule files")
+
+// Found returns what the trial has found so far.
+func (t *Trial) Found() Found { return t.found(shownIdentities) }
+
+// Shared returns what the trial has found so far, for Merge with other instances.
+func (t *Trial) Shared() Found { return t.found(sharedIdentities) }
+
+func (t *Trial) found(identities int) Found {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.counts.report(identities)
+	f.Dropped = t.dropped.Load()
+	return f
+}
+
+// Totals returns the counts of the trial so far.
+func (t *Trial) Totals() Totals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.counts.totals
+	all.Dropped = t.dropped.Load()
+	return all
+}
+
+// Merge returns what several instances have found.
+func Merge(list []Found) Found {
+	all := Found{}
+	byKey := make(map[ruleKey]*Rule)
+	for i := range list {
+		f := &list[i]
+		all.Add(&f.Totals)
+		for j := range f.Rules {
+			r := &f.Rules[j]
+			key := ruleKey{r.Rule, r.Name}
+			if byKey[key] == nil {
+				byKey[key] = &Rule{Rule: r.Rule, Name: r.Name, Identities: []Identity{}}
+			}
+			byKey[key].merge(r)
+		}
+	}
+	all.Rules = make([]Rule, 0, len(byKey))
+	for _, r := range byKey {
+		all.Rules = append(all.Rules, *r)
+	}
+	all.sort(shownIdentities)
+	return all
+}
+
+// merge adds the differences that another instance counted.
+func (r *Rule) merge(other *Rule) {
+	r.add(&other.Differences)
+	places := make(map[string]int, len(r.Identities))
+	for i := range r.Identities {
+		places[r.Identities[i].Identity] = i
+	}
+	for i := range other.Identities {
+		one := &other.Identities[i]
+		if at, known := places[one.Identity]; known {
+			r.Identities[at].add(&one.Differences)
+		} else {
+			r.Identities = append(r.Identities, *one)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package trial
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// seeded is a store whose counters begin as copies of those in force, when a call first
+// uses them. The rules in force have counted the call by then: seeded gives back what they
+// counted before the trial decides it.
+type seeded struct {
+	store.Store
+	copy func(ctx context.Context, rules []*store.Rule) ([]bool, error) // nil copies nothing
+
+	mu   sync.Mutex
+	seen map[uint64]*seed
+}
+
+// seed is a counter that was copied, or is being copied.
+type seed struct {
+	done   chan struct{} // closed when the copy is made
+	copied time.Time     // when that began; zero if there was none
+}
+
+// maxSeen bounds the memory of the counters that were copied. After it the memory begins
+// afresh; copying again changes nothing.
+const maxSeen = 200_000
+
+// ownCall and reversing are the keys of a context.
+type (
+	ownCall   struct{}
+	reversing struct{}
+)
+
+// own is the call that a plan decides.
+type own struct {
+	trial  *Trial
+	sample *sample
+}
+
+// reversal gives back what the rules in force counted for a call.
+type reversal struct {
+	sample *sample
+	copies map[uint64]bool // the counters that contain the call
+}
+
+// Evaluate copies the counters that the plan is the first to use, and evaluates it.
+func (s *seeded) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if r, reverses := ctx.Value(reversing{}).(*reversal); reverses {
+		return s.Store.Evaluate(ctx, r.planOf(p), a)
+	}
+	call, known := ctx.Value(ownCall{}).(*own)
+	if s.copy == nil || !known {
+		return s.Store.Evaluate(ctx, p, a)
+	}
+	copies, err := s.begin(ctx, p, call.sample.at)
+	if err != nil {
+		return err
+	}
+	if len(copies) > 0 {
+		switch op := call.sample.call.Op; {
+		case op == engine.Refund || op == engine.Reset:
+			a.Reset(len(p.Sets)) // the copies have it
+			a.Now = call.sample.at.UnixMilli()
+			return nil
+		case op != engine.Browse && op != engine.Complete:
+			if err := call.trial.reverse(ctx, call.sample, copies); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Store.Evaluate(ctx, p, a)
+}
+
+// begin copies the counters of a plan that were not used before, and returns those whose
+// copies were made after the call, and contain it.
+func (s *seeded) begin(ctx context.Context, p *store.Plan, at time.Time) (copies map[uint64]bool, err error) {
+	var mine []*store.Rule
+	var fresh, all []*seed
+	var keys []uint64
+	s.mu.Lock()
+	if s.seen == nil || len(s.seen) > maxSeen {
+		s.seen = make(map[uint64]*seed)
+	}
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			r := &p.Sets[i].Rules[j]
+			key := counterKey(r)
+			one := s.seen[key]
+			if one == nil {
+				one = &seed{done: make(chan struct{})}
+				s.seen[key] = one
+				mine, fresh = append(mine, r), append(fresh, one)
+			}
+			all, keys = append(all, one), append(keys, key)
+		}
+	}
+	s.mu.Unlock()
+	if err := s.make(ctx, mine, fresh); err != nil {
+		s.mu.Lock()
+		for _, r := range mine {
+			delete(s.seen, counterKey(r)) // the next call tries again
+		}
+		s.mu.Unlock()
+		return nil, err
+	}
+	for i, one := range all {
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if one.copied.After(at) {
+			if copies == nil {
+				copies = make(map[uint64]bool)
+			}
+			copies[keys[i]] = true
+		}
+	}
+	return copies, nil
+}
+
+// make copies the counters of rules, whose seeds others may wait for.
+func (s *seeded) make(ctx context.Context, rules []*store.Rule, seeds []*seed) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	now := time.Now()
+	copied, err := s.copy(ctx, rules)
+	for i, one := range seeds {
+		if err == nil && copied[i] {
+			one.copied = now
+		}
+		close(one.done)
+	}
+	return err
+}
+
+// counterKey identifies the counter of a rule.
+func counterKey(r *store.Rule) uint64 {
+	const golden = 0x9e3779b97f4a7c15 // spreads consecutive numbers
+	return maphash.Bytes(keySeed, r.Subject) ^ uint64(r.Tag())*golden
+}
+
+var keySeed = maphash.MakeSeed()
+
+// reverse gives back what the rules in force counted for a call on these counters.
+func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) error {
+	if s.inForce == nil {
+		return nil
+	}
+	c := s.call
+	c.Rules = s.inForce
+	d, err := t.engine.Decide(context.WithValue(ctx, reversing{}, &reversal{s, copies}), &c)
+	if err == nil {
+		err = d.Cause
+	}
+	return err
+}
+
+// planOf returns the plan that gives back what a plan of the rules in force counted.
+func (r *reversal) planOf(p *store.Plan) *store.Plan {
+	back := &store.Plan{Op: store.Refund, Zone: p.Zone, Sets: make([]store.Set, len(p.Sets))}
+	refused := first(r.sample.verdicts).refused
+	for i := range p.Sets {
+		if p.Sets[i].Refund {
+			continue
+		}
+		decider := int64(-1)
+		if rule := r.sample.verdicts[i].rule; rule != nil && p.Op != store.Update {
+			decider = rule.Return
+		}
+		for _, one := range p.Sets[i].Rules {
+			decides := one.Return == decider
+			// A refused call has counted its overdrafts alone, and an allowed one what
+			// precedes the rule that allows it.
+			counted := one.Overdraft || !refused && !decides
+			if counted && r.copies[counterKey(&one)] {
+				back.Sets[i].Rules = append(back.Sets[i].Rules, one)
+			}
+			if decides {
+				break
+			}
+		}
+	}
+	return back
+}
+
+// Settle settles a receipt of the trial.
+func (s *seeded) Settle(ctx context.Context, what *store.Settlement) (store.Settled, error) {
+	if to, keeps := s.Store.(store.Settler); keeps {
+		return to.Settle(ctx, what)
+	}
+	return store.Settled{}, nil
+}
+
+// Renew renews a receipt of the trial.
+func (s *seeded) Renew(ctx context.Context, what *store.Renewal) (store.Settled, error) {
+	if to, keeps := s.Store.(store.Settler); keeps {
+		return to.Renew(ctx, what)
+	}
+	return store.Settled{}, nil
+}
+
+// Cancel gives back what a take of the trial counted.
+func (s *seeded) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	if to, cancels := s.Store.(store.Canceler); cancels {
+		return to.Cancel(ctx, p, a)
+	}
+	return nil
+}

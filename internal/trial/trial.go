@@ -1,0 +1,262 @@
+// Package trial decides live calls by rules on trial, after the rules in force have
+// decided them, and reports how the decisions differ.
+//
+// Observe copies a call into a bounded queue, which drops and counts calls when it is
+// full, so that no caller waits for the trial. Workers decide the calls with counters of
+// the trial's own, which begin as copies of those in force (seed.go). Settlements of the
+// calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
+// differences by rule and identity are counted in a Report (counts.go, report.go).
+package trial
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/wiring"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// DefaultQueue is the default number of calls that wait for a trial.
+const DefaultQueue = 4096
+
+// Options configure a Trial. Set and Counters are required.
+type Options struct {
+	// Set are the rules on trial.
+	Set *rules.Set
+	// Counters are those of the trial alone. The Trial does not close them.
+	Counters store.Store
+	// Copy copies the counters of rules from those in force, unless the trial has them
+	// already, and reports for each rule whether it was copied. Nil begins with empty
+	// counters.
+	Copy func(ctx context.Context, rules []*store.Rule) ([]bool, error)
+	// Links keep the receipts of the trial for all instances; nil keeps them in this
+	// process alone.
+	Links Links
+	// Mask returns the value of a parameter as reports show it; nil shows all values.
+	Mask func(door, name, value string) string
+	// MaxRules and Exceptions are those of the engine in force.
+	MaxRules   int
+	Exceptions *engine.Exceptions
+	// Workers is the number of calls that the trial decides at a time; 0 means 1, which
+	// keeps their order.
+	Workers int
+	// Queue is the number of calls that wait for the trial; 0 means DefaultQueue.
+	Queue int
+}
+
+// Trial decides calls by rules on trial. Close it after use.
+type Trial struct {
+	o        Options
+	engine   *engine.Engine
+	queue    chan job
+	receipts receipts
+	ctx      context.Context
+	cancel   context.CancelFunc
+	ended    sync.WaitGroup
+	dropped  atomic.Int64
+
+	mu     sync.Mutex
+	counts counts
+}
+
+// job is a call or a settlement that waits for the trial.
+type job interface{ run(t *Trial) }
+
+// sample is a copy of a call, and what the rules in force decided.
+type sample struct {
+	at       time.Time
+	call     engine.Call
+	inForce  *rules.Set // nil if the door did not name it
+	verdicts []verdict  // of the inputs, by the rules in force
+	receipt  string     // of the rules in force
+}
+
+// verdict is what counts of a decision about an input.
+type verdict struct {
+	refused bool
+	rule    *rules.Rule // that decided; nil if none did
+}
+
+// Start returns a Trial that decides the calls that Observe receives.
+func Start(o Options) *Trial {
+	if o.Mask == nil {
+		o.Mask = func(_, _, value string) string { return value }
+	}
+	if o.Queue <= 0 {
+		o.Queue = DefaultQueue
+	}
+	t := &Trial{o: o, queue: make(chan job, o.Queue)}
+	t.engine = engine.New(o.Set, wiring.CountIn(&seeded{Store: o.Counters, copy: o.Copy}),
+		engine.WithMaxRules(o.MaxRules, nil), engine.WithExceptions(o.Exceptions))
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.receipts.links, t.receipts.span = o.Links, spanOf(o.Set)
+	for range max(o.Workers, 1) {
+		t.ended.Go(t.work)
+	}
+	return t
+}
+
+// Close ends the trial and waits for its workers. Calls in the queue are left out.
+func (t *Trial) Close() {
+	t.cancel()
+	t.ended.Wait()
+}
+
+// Observe takes a call that the rules in force have decided. It never waits. Calls that
+// rescue, a door that is off or no store answered are left out.
+func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
+	if err != nil || d == nil || d.Unavailable || d.Degraded || c.Op == engine.Peek || len(d.Answers) != len(c.Inputs) {
+		return
+	}
+	if len(t.queue) == cap(t.queue) { // before the copy
+		t.dropped.Add(1)
+		return
+	}
+	s := &sample{at: time.Now(), inForce: c.Rules, receipt: strings.Clone(d.Receipt), verdicts: make([]verdict, len(d.Answers))}
+	for i := range d.Answers {
+		a := &d.Answers[i]
+		if a.Mode == engine.ModeOff {
+			return
+		}
+		s.verdicts[i] = verdict{refused: a.Verdict != rules.Allow || a.Overruled(), rule: a.Decider}
+	}
+	s.call = engine.Call{
+		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, TellWait: true,
+		Inputs: copyInputs(c.Inputs),
+	}
+	t.receipts.expect(s.receipt)
+	if !t.enqueue(s) {
+		t.receipts.forget(s.receipt)
+	}
+}
+
+// enqueue adds a job to the queue, or drops and counts it.
+func (t *Trial) enqueue(j job) bool {
+	select {
+	case t.queue <- j:
+		return true
+	default:
+		t.dropped.Add(1)
+		return false
+	}
+}
+
+// copyInputs returns a copy of inputs, whose strings may be valid only during the call.
+func copyInputs(from []engine.Input) []engine.Input {
+	inputs := slices.Clone(from)
+	for i := range inputs {
+		in := &inputs[i]
+		in.Params = in.Params.Clone()
+		if in.Override != nil {
+			own := *in.Override
+			own.Entries = slices.Clone(own.Entries)
+			for j, text := range own.Entries {
+				own.Entries[j] = strings.Clone(text)
+			}
+			in.Override = &own
+		}
+	}
+	return inputs
+}
+
+// decides reports whether an operation has a verdict.
+func decides(op engine.Op) bool {
+	switch op {
+	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
+		return true
+	}
+	return false
+}
+
+func (t *Trial) work() {
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case j := <-t.queue:
+			j.run(t)
+		}
+	}
+}
+
+// run decides the call by the rules on trial and counts the difference.
+func (s *sample) run(t *Trial) {
+	d, err := t.engine.Decide(context.WithValue(t.ctx, ownCall{}, &own{trial: t, sample: s}), &s.call)
+	if err != nil || d.Unavailable {
+		t.receipts.forget(s.receipt)
+		if t.ctx.Err() == nil {
+			t.dropped.Add(1)
+		}
+		return
+	}
+	t.receipts.link(t, s.receipt, d.Receipt)
+	if !decides(s.call.Op) {
+		return
+	}
+	before, now := first(s.verdicts), decided(d)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.add(&before, &now, func(of *outcome) string { return t.identity(s, of) })
+}
+
+// outcome is the verdict about a call.
+type outcome struct {
+	verdict
+	input int // that was refused
+}
+
+// first returns the first refusal, or the zero outcome.
+func first(list []verdict) outcome {
+	for i, v := range list {
+		if v.refused {
+			return outcome{v, i}
+		}
+	}
+	return outcome{}
+}
+
+// decided returns the outcome of a decision.
+func decided(d *engine.Decision) outcome {
+	for i := range d.Answers {
+		if a := &d.Answers[i]; a.Verdict != rules.Allow {
+			return outcome{verdict{true, a.Decider}, i}
+		}
+	}
+	return outcome{}
+}
+
+// identity returns the identity of a refusal, as reports show it.
+func (t *Trial) identity(s *sample, of *outcome) string {
+	if of.rule == nil {
+		return ""
+	}
+	var text strings.Builder
+	params := s.call.Inputs[of.input].Params
+	if params == nil {
+		return ""
+	}
+	for _, name := range of.rule.CountsBy() {
+		value, _ := params.Get(name)
+		if text.Len() > 0 {
+			text.WriteByte(' ')
+		}
+		text.WriteString(name + "=" + t.o.Mask(s.call.Door, name, value))
+	}
+	return shortened(text.String())
+}
+
+// maxIdentity is the length up to which reports show an identity, in bytes.
+const maxIdentity = 200
+
+func shortened(text string) string {
+	if len(text) <= maxIdentity {
+		return strings.ToValidUTF8(text, "?")
+	}
+	return strings.ToValidUTF8(text[:maxIdentity], "") + "…"
+}
