@@ -162,6 +162,27 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 	})
 }
 
+// A flood of calls on one queue waits within the bounds: half of them for the rule. All
+// others are refused at once, and nothing is left over.
+func TestFloodOfWaitingCallsIsBounded(t *testing.T) {
+	const calls, most = 100_000, 10_000
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngineWith(t, `rule : [token] [k=+] [time=1; count=1000; burst=1; wait=60] [result=2; return=7]`, engine.MaxWaiting(most))
+		took, refused := takeTurns(t, e, calls, func() *engine.Call { return turn("a") })
+		if waited := len(took); waited < most/2 || waited > most/2+1 || waited+refused != calls {
+			t.Errorf("%d calls admitted, %d refused; want %d that wait, and one at once", waited, refused, most/2)
+		}
+		for i, at := range took {
+			if want := time.Duration(i) * time.Millisecond; at != want {
+				t.Fatalf("turn %d came after %v; want %v", i, at, want)
+			}
+		}
+		if e.Waiting() != 0 {
+			t.Errorf("%d calls still wait", e.Waiting())
+		}
+	})
+}
+
 // limit bounds the waits of one connection.
 type limit struct{ places chan struct{} }
 

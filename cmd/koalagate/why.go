@@ -89,6 +89,9 @@ func (p *program) writeWhy(w *operations.Why) {
 	default:
 		fmt.Fprintf(out, "%s: no rule refuses\n", w.Verdict)
 	}
+	if w.WaitMS > 0 {
+		fmt.Fprintf(out, "it would wait %s for its turn\n", spanText(w.WaitMS))
+	}
 	if w.Degraded {
 		fmt.Fprintln(out, "Redis is unavailable: the counters are those of this instance")
 	}

@@ -190,10 +190,22 @@ func (m *Metrics) Decided(door, verdict string) {
 	}
 }
 
-// DecisionTotals returns the number of decisions by verdict.
+// WatchDoor exports the counts of a door that alerts watch, which are 0 until Decided is
+// called: Prometheus does not see the increase of a series that begins with it.
+func (m *Metrics) WatchDoor(door string) {
+	for _, verdict := range []string{Unavailable, Invalid} {
+		m.decisions.of(decisionKey{door, verdict})
+	}
+}
+
+// DecisionTotals returns the number of decisions by verdict, of those that were made.
 func (m *Metrics) DecisionTotals() map[string]int64 {
 	totals := make(map[string]int64)
-	m.decisions.each(func(k decisionKey, count float64) { totals[k.verdict] += int64(count) })
+	m.decisions.each(func(k decisionKey, count float64) {
+		if count > 0 {
+			totals[k.verdict] += int64(count)
+		}
+	})
 	return totals
 }
 

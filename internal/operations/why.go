@@ -43,6 +43,9 @@ type Why struct {
 	Decider  int64     `json:"decider"` // the number of the rule that decides; 0 for none
 	Rules    []WhyRule `json:"rules"`
 	Refusals []Refusal `json:"refusals"` // the last ones at this instance, the latest first
+	// WaitMS is the time for which the request would wait for its turn, by rules with
+	// wait=. It is 0 without a request.
+	WaitMS int64 `json:"wait_ms"`
 	// Degraded reports that Redis is unavailable, so that the counters are those of
 	// this instance.
 	Degraded bool `json:"degraded"`
@@ -130,7 +133,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	case decision.Unavailable:
 		return nil, errors.Join(errors.New("no store answered"), decision.Cause)
 	}
-	w := &Why{Verdict: decision.Verdict.String(), Rules: whyMatches(set, params, d.engine.Now())}
+	w := &Why{Verdict: decision.Verdict.String(), WaitMS: milliseconds(decision.Wait), Rules: whyMatches(set, params, d.engine.Now())}
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}

@@ -31,6 +31,10 @@ const (
 	// intervals is at least pollShare times the duration of one. Reading the stamps
 	// of 100,000 files takes seconds.
 	pollShare = 20
+	// eventShare bounds the time spent on checks after events that concern no rule
+	// file, such as those of a log in the same folder: after such a check, the next
+	// event waits for eventShare times its duration.
+	eventShare = 3
 )
 
 // Options configures a Reloader. Only Files is required.
@@ -128,6 +132,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 	due := time.NewTimer(0)
 	defer due.Stop()
 	gathering := true
+	var quiet time.Time // until then, events wait
 	for {
 		forced := false
 		select {
@@ -136,7 +141,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		case <-w.events():
 			if !gathering {
 				gathering = true
-				due.Reset(gatherDelay)
+				due.Reset(max(gatherDelay, quiet.Sub(r.options.Clock())))
 			}
 			continue
 		case err := <-w.errors():
@@ -149,7 +154,8 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		}
 		began := r.options.Clock()
 		// Unstable files may have become stable with their previous content.
-		if forced || r.unstable || r.last.changed() {
+		isDue := forced || r.unstable || r.last.changed()
+		if isDue {
 			r.load(ctx, apply, forced)
 		}
 		// A folder watched for the first time has reported no events until now.
@@ -157,7 +163,12 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 			gathering = true
 			due.Reset(gatherDelay)
 		}
-		poll.Reset(r.pollInterval(r.options.Clock().Sub(began)))
+		ended := r.options.Clock()
+		took := ended.Sub(began)
+		if quiet = ended; !isDue {
+			quiet = ended.Add(eventShare * took)
+		}
+		poll.Reset(r.pollInterval(took))
 	}
 }
 

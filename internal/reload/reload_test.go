@@ -398,6 +398,34 @@ func TestSlowChecksAreSpaced(t *testing.T) {
 	})
 }
 
+// Events of another file in a folder of rule files do not cause one check after the other:
+// here each check takes two seconds, and the next event waits for more than three.
+func TestEventsOfOtherFilesAreSpaced(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.conf")
+	write(t, path, ruleText(1))
+	var readings atomic.Int64 // of the clock: two in a check, and one for an event that causes one
+	begin := time.Now()
+	r := New(Options{
+		Files: Files{Paths: []string{path}}, Interval: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Clock: func() time.Time { return begin.Add(2 * time.Second * time.Duration(readings.Add(1))) },
+	})
+	if _, _, err := r.First(); err != nil {
+		t.Fatal(err)
+	}
+	first := readings.Load()
+	runIn(t, r)
+	waitFor(t, func() bool { return readings.Load() == first+2 })
+	for range 20 {
+		write(t, filepath.Join(dir, "notes"), "x")
+		time.Sleep(5 * gatherDelay / 10)
+	}
+	waitFor(t, func() bool { return readings.Load() >= first+3 })
+	if n := readings.Load() - first; n != 3 {
+		t.Errorf("%d readings of the clock; want 3: one check, and an event that waits", n)
+	}
+}
+
 func TestTriggerLoadsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.conf")

@@ -21,6 +21,7 @@ func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engi
 	}}
 	for _, door := range doorname.Served() {
 		m.DoorMode(door, string(modes.Of(door)))
+		m.WatchDoor(door)
 	}
 	set := make(map[string]engine.Mode, len(c.Modes))
 	for _, text := range c.Modes {
