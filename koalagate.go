@@ -55,11 +55,10 @@ type Options struct {
 	// the service.
 	RedisOptions RedisOptions
 	// MaxIdentities is the maximum number of identities with their own counters in
-	// this process; additional identities share counters. 0 means 1 000 000.
+	// this process; additional identities share counters. 0 means 1,000,000.
 	MaxIdentities int
-	// MaxReceipts is the maximum number of requests whose end this process waits for, by
-	// rules with settle=SECONDS, hold rules and conditions on the response. Beyond it
-	// hold rules refuse, and estimates stand. 0 means 100 000.
+	// MaxReceipts is the maximum number of open receipts that this process keeps. Beyond
+	// it, hold rules refuse and estimates stand. 0 means 100,000.
 	MaxReceipts int
 	// RescueShare is the share of each limit that this process admits while Redis is
 	// unavailable, above 0 and up to 1. 0 means 1. With 1/N, N instances together

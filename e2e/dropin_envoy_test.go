@@ -122,12 +122,12 @@ type replaced struct {
 	*testing.T
 	gateway *e2e.Gateway
 	limits  *e2e.Koalagate
-	model   *model
+	model   *backend
 }
 
 func startReplaced(t *testing.T) *replaced {
 	h := newFixture(t)
-	r := &replaced{T: t, model: startModel(t)}
+	r := &replaced{T: t, model: startBackend(t, completion)}
 	plane := xdstest.Start(t, nil)
 	version := plane.Publish(xdstest.Resource(t, "http", gatewayLimits), xdstest.Resource(t, "policy", sharedLimits), xdstest.Resource(t, "quota", quotaLimits))
 	r.limits = must(h.stage.RateLimit(binary, append(raceSettings[:len(raceSettings):len(raceSettings)],
@@ -250,7 +250,7 @@ func TestCostsOfEnvoyGatewayCloseBudgets(t *testing.T) {
 	r.send(429, "POST", "response-cost", "/", "0", ann)
 	r.send(200, "POST", "response-cost", "/", "1000", bob)
 	r.charged(cost, 1800)
-	if got := r.model.reached.Load(); got != 3 {
+	if got := r.model.requests(); got != 3 {
 		t.Errorf("%d requests reached the model; want 3", got)
 	}
 

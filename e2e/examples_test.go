@@ -162,13 +162,26 @@ var exampleTests = map[string]func(*scene){
 		}
 	},
 	"token-budget.conf": func(s *scene) {
-		const ann = "domain=llm&budget=tokens&user=ann"
-		s.take(ann+"&_hits=0", "0")
-		wantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/update?"+ann+"&_hits=100000")
-		s.take(ann+"&_hits=0", "10")
-		s.take("domain=llm&budget=tokens&user=bob&_hits=0", "0")
-		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&_hits=5001", "10")
-		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&_hits=0", "10") // what was refused is recorded
+		const ann = "domain=llm&budget=tokens&user=ann&estimate="
+		s.take(ann+"60000", "0")
+		s.take(ann+"60000", "10")
+		s.take(ann+"20000", "0")
+		s.take(ann+"20000", "0")
+		s.take(ann+"0", "10")
+		s.take("domain=llm&budget=tokens&user=bob&estimate=1", "0")
+		for _, want := range []string{"0", "0", "0", "11"} { // four at once
+			s.take("domain=llm&budget=tokens&user=bob&estimate=junk", want)
+		}
+		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5001", "10")
+		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5000", "0")
+	},
+	"failed-logins.conf": func(s *scene) {
+		wantStatus(s.T, 403, "POST", s.envoy.URL+"/login")
+		for range 10 { // the application answers 200
+			spent(s.T, s.koalagate, "rule_no=201&act=login&account=ann", 0)
+			wantStatus(s.T, 200, "POST", s.envoy.URL+"/login", "X-Account: ann")
+		}
+		spent(s.T, s.koalagate, "rule_no=202&act=login&account=ann", 0)
 	},
 	"black-and-white-lists.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {

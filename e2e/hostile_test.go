@@ -125,7 +125,7 @@ func traceOf(gateway string, i int) string {
 }
 
 // hostileSenders is the number of connections to each gateway.
-const hostileSenders = 16
+const hostileSenders = 64
 
 // sendHostile sends every request to every gateway, with traces from first on, and checks
 // that plain ones get 200.

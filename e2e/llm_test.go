@@ -2,71 +2,107 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
 )
 
-// model is an application that answers as a language model does: with the tokens that it
-// used, at the end of a JSON document or of an event stream. It counts the requests that
-// it works on at the same time.
-type model struct {
-	address string
-	tokens  int
-	// held is closed when requests may be answered; nil holds none.
-	held atomic.Pointer[chan struct{}]
-
-	reached, running, most atomic.Int64
-}
-
-// startModel starts a model that uses 600 tokens a request.
-func startModel(t *testing.T) *model {
-	t.Helper()
-	m := &model{tokens: 600}
-	server := httptest.NewServer(m)
-	t.Cleanup(server.Close)
-	m.address = strings.TrimPrefix(server.URL, "http://")
-	return m
-}
-
-func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m.reached.Add(1)
-	running := m.running.Add(1)
-	defer m.running.Add(-1)
-	for most := m.most.Load(); running > most && !m.most.CompareAndSwap(most, running); most = m.most.Load() {
-	}
-	if held := m.held.Load(); held != nil {
-		select {
-		case <-*held:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	usage := fmt.Sprintf(`"usage":{"prompt_tokens":100,"completion_tokens":%d,"total_tokens":%d}`, m.tokens-100, m.tokens)
-	if r.URL.Query().Has("stream") {
+// completion answers as a language model does that used 600 tokens: with a JSON document, or by
+// the query ?stream with an event stream. By ?silent it does not say what it used, by
+// ?leave it is silent and waits after the first event until the client has left, and by
+// ?reset it closes the connection instead.
+func completion(w http.ResponseWriter, r *http.Request) {
+	const used = `"usage":{"prompt_tokens":100,"completion_tokens":500,"total_tokens":600}`
+	query := r.URL.Query()
+	switch {
+	case query.Has("error"):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, `{"error":{"message":"overloaded"}}`)
+	case query.Has("stream"):
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}],\"usage\":null}\n\n")
-		fmt.Fprintf(w, "data: {\"choices\":[],%s}\n\ndata: [DONE]\n\n", usage)
-		return
+		fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}],\"usage\":null}\n\n")
+		_ = http.NewResponseController(w).Flush() // fails if the client has left
+		if query.Has("leave") {
+			<-r.Context().Done()
+		}
+		if query.Has("leave") || query.Has("reset") {
+			panic(http.ErrAbortHandler)
+		}
+		if !query.Has("silent") {
+			fmt.Fprintf(w, "data: {\"choices\":[],%s}\n\n", used)
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"choices":[{"message":{"content":"hello"}}],%s}`, used)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"choices":[{"message":{"content":"hello"}}],%s}`, usage)
 }
 
-// hold holds the answers of requests from now on until release is called.
-func (m *model) hold() (release func()) {
-	held := make(chan struct{})
-	m.held.Store(&held)
-	return sync.OnceFunc(func() { close(held) })
+// prompt sends a request to a model and returns the status and the body.
+func prompt(t *testing.T, url, document string, headers ...string) (status int, body string) {
+	t.Helper()
+	req := must(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(document)))(t)
+	req.Header.Set("Content-Type", "application/json")
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	resp := must(client.Do(req))(t)
+	defer resp.Body.Close()
+	return resp.StatusCode, string(must(io.ReadAll(resp.Body))(t))
+}
+
+// The sample reserves an estimate before the request, and what the response used replaces
+// it.
+func TestBudgetOfTokensCloses(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	avoidMidnight(t)
+	m := startBackend(t, completion)
+	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", "count=1000;"}))
+	g := llmEnvoy(h, m, instances...)
+	const counter = "rule_no=202&domain=llm&budget=tokens&user="
+	for i, c := range []struct {
+		user, query, document string
+		status, spent         int
+	}{
+		{"ann", "", `{"max_tokens":300}`, 200, 600},
+		{"ann", "?stream", `{"max_tokens":400,"stream":true}`, 200, 1200}, // understated: past the limit
+		{"ann", "", `{"max_tokens":1}`, 429, 1200},
+		{"ann", "?stream", `{"max_tokens":1}`, 429, 1200},
+		{"bob", "?stream&silent", `{"max_completion_tokens":700}`, 200, 700}, // the estimate stands
+		{"bob", "?error", `{"max_tokens":300}`, 500, 700},                    // an error used nothing
+		{"bob", "", `{"max_tokens":301}`, 429, 700},
+		{"cid", "?stream&silent", `{"max_tokens":-5}`, 200, 1}, // checked, whatever the client writes
+		{"cid", "?stream&silent", `{"max_tokens":"junk"}`, 200, 2},
+		{"cid", "?stream&silent", `{"max_tokens":998.5}`, 200, 3},
+		{"cid", "?stream&silent", `{"max_tokens":2000000000}`, 429, 3},
+		{"cid", "?stream&silent", `{"max_tokens":997}`, 200, 1000},
+		{"cid", "?stream&silent", `{"max_tokens":null}`, 429, 1000},
+		{"dan", "?stream&silent", `no JSON`, 200, 1000}, // the default
+		{"dan", "?stream&silent", ``, 429, 1000},
+	} {
+		if status, body := prompt(t, g.URL+"/v1/chat/completions"+c.query, c.document, "X-User-Id: "+c.user); status != c.status {
+			t.Fatalf("request %d of %s: status %d, body %q; want %d", i+1, c.user, status, body, c.status)
+		} else if status == http.StatusOK && !strings.Contains(body, "hello") {
+			t.Errorf("request %d: %q is not the whole answer", i+1, body)
+		}
+		spent(t, instances[i%2], counter+c.user, c.spent)
+		spent(t, instances[i%2], strings.Replace(counter, "202", "201", 1)+c.user, 0) // nothing is under way
+	}
+	if status, _ := prompt(t, g.URL+"/?stream&silent", "{}", "X-User-Id: eve", "X-Token-Estimate: 250"); status != http.StatusOK {
+		t.Errorf("status %d with an estimate in a header; want 200", status)
+	}
+	spent(t, instances[0], counter+"eve", 250)
 }
 
 // llmEnvoy starts the sample for language models.
-func llmEnvoy(h *fixture, m *model, instances ...*e2e.Koalagate) *e2e.Gateway {
+func llmEnvoy(h *fixture, m *backend, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	const endpoint = "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
@@ -91,43 +127,12 @@ func spent(t *testing.T, k *e2e.Koalagate, query string, want int) {
 	})
 }
 
-// Envoy's pattern for budgets: a look before the request, and a charge of what the
-// response used.
-func TestBudgetOfTokensCloses(t *testing.T) {
-	t.Parallel()
-	h := newFixture(t)
-	avoidMidnight(t)
-	m := startModel(t)
-	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", "count=1000;"}))
-	g := llmEnvoy(h, m, instances...)
-	ask := func(want int, query, user string) {
-		t.Helper()
-		r := wantStatus(t, want, "POST", g.URL+"/v1/chat/completions"+query, "X-User-Id: "+user)
-		if want == http.StatusOK && !strings.Contains(r.body, `"total_tokens":600`) {
-			t.Errorf("%q is not the whole answer", r.body)
-		}
-	}
-	const counter = "rule_no=201&domain=llm&budget=tokens&user="
-	ask(200, "", "ann")
-	spent(t, instances[0], counter+"ann", 600)
-	ask(200, "?stream", "ann")
-	spent(t, instances[1], counter+"ann", 1200)
-	ask(429, "", "ann")
-	ask(429, "?stream", "ann")
-	ask(200, "?stream", "bob")
-	spent(t, instances[0], counter+"bob", 600)
-	if got := m.reached.Load(); got != 3 {
-		t.Errorf("%d requests reached the model; want 3", got)
-	}
-	spent(t, instances[0], counter+"ann", 1200) // refused requests have no usage
-}
-
 // Envoy's pattern for requests at the same time: +1 before and -1 at the end. Envoy
 // reports the end of refused requests, too, which an overdraft rule has recorded.
 func TestRefundsAtTheEndLimitConcurrency(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	m := startModel(t)
+	m := startBackend(t, completion)
 	rules := h.file("rules.conf", `
 [rules]
 rule : [count] [domain=facts; key=+] [time=3600; count=2; overdraft=1] [result=2; return=201]
@@ -159,8 +164,8 @@ rule : [count] [domain=facts; key=+] [time=3600; count=2; overdraft=1] [result=2
 				t.Errorf("%d, %v; want 200 or 429", r.status, err)
 			}
 		})
-		if passed.Load() != 2 || m.most.Load() > 2 {
-			t.Errorf("%d of %d requests passed, at most %d at the same time; want 2", passed.Load(), callers, m.most.Load())
+		if passed.Load() != 2 || m.mostAtOnce() > 2 {
+			t.Errorf("%d of %d requests passed, at most %d at the same time; want 2", passed.Load(), callers, m.mostAtOnce())
 		}
 		spent(t, instances[1], "rule_no=201&domain=facts&key=a", 0)
 	}

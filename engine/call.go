@@ -50,8 +50,7 @@ func (op Op) decides() bool {
 	return op == Take || op == Browse || op == Complete || op == CompleteTake
 }
 
-// MaxHits is the largest weight of an input for a rule, and so the largest
-// Hits.
+// MaxHits is the largest Input.Hits, and the largest product of hits and cost.
 const MaxHits = 1_000_000_000_000_000
 
 // MaxWait is the longest wait that a rule can have.
@@ -88,8 +87,8 @@ type Call struct {
 	// request through.
 	Fault error
 	// Now is the time of the decision in ms since the epoch, for replay and
-	// tests. 0 uses the clock of the store; rules with since and until then go by
-	// the time that its last answer told.
+	// tests. 0 uses the clock of the store; rules with since and until then use
+	// the time of its last answer.
 	Now int64
 	// Patience is the longest time that a Take can wait for its turn: Decide returns at
 	// the turn. A rule with wait=SECONDS refuses a call that would have to wait for
@@ -99,8 +98,8 @@ type Call struct {
 	// TellWait makes Decide return at once. The caller must then hold the request for
 	// Decision.Wait.
 	TellWait bool
-	// Unobserved keeps the call from the functions of Observe and ObserveMatches, for
-	// questions of operators that are no requests.
+	// Unobserved hides the call from the functions of Observe and ObserveMatches, for
+	// diagnostic calls.
 	Unobserved bool
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.

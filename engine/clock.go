@@ -6,13 +6,13 @@ import (
 )
 
 // Clock sets the clock of an engine, by which rules with since or until begin and end
-// before the counters have told their time; nil means time.Now.
+// until the counters report their time; nil means time.Now.
 func Clock(now func() time.Time) Option {
 	return setting(func(s *settings) { s.clock.read = now })
 }
 
-// clock is the clock of the counters: the time that their last answer told, carried on
-// by the monotonic clock of this process. Before the first answer it is the clock of
+// clock is the clock of the counters: the time of their last answer, advanced by the
+// monotonic clock of this process. Before the first answer it is the clock of
 // this process. So the instances that share a Redis switch rules at the same time, even
 // if their own clocks differ or are set.
 type clock struct {

@@ -24,7 +24,7 @@ type Counter struct {
 }
 
 // Now returns the time by which rules begin and end, in ms since the epoch: the
-// time of the counters' last answer, carried on by the clock of this process.
+// time of the counters' last answer, advanced by the clock of this process.
 func (e *Engine) Now() int64 { return e.clock.now() }
 
 // Counters returns the states of the counters of matches, which rules.Set.Match and

@@ -21,13 +21,13 @@ type Decision struct {
 	// epoch. It is 0 if the call touched no counter and set no Now.
 	At int64
 	// Wait is the time until the turn of an allowed call, the longest of its rules
-	// with wait=SECONDS. Decide has held the call for as long, unless Call.TellWait or
+	// with wait=SECONDS. Decide has already waited this long, unless Call.TellWait or
 	// Call.Now is set. It is 0 if the call is refused, or has its turn at once.
 	Wait time.Duration
 	// Waiter is the rule behind Wait, nil if that is 0.
 	Waiter *rules.Rule
 	// Receipt settles the request when it has ended, see Settle. It is "" for a call
-	// that is refused or that no rule wants to be settled, and for operations other
+	// that is refused or needs no settlement, and for operations other
 	// than Take and CompleteTake. It is a secret of the gateway and the application.
 	Receipt string
 	// Degraded is true if this instance's own counters decided because Redis
@@ -48,8 +48,8 @@ type Decision struct {
 	document []byte // memory of the last Refusal
 }
 
-// Allowed reports whether the request may pass. A nil Decision, such as that of
-// an error, allows nothing.
+// Allowed reports whether the request may pass. A nil Decision, which Decide
+// returns with an error, is not allowed.
 func (d *Decision) Allowed() bool { return d != nil && d.Verdict == rules.Allow }
 
 // Single makes one the decision about input i alone, for doors that answer inputs

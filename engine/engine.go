@@ -59,18 +59,18 @@ func Observe(f func(*Call, *Decision, error)) Option {
 }
 
 // ObserveMatches calls f after each decision of an operation that has a verdict, once
-// per input that is not a refund: with the call, the rules of the decision, the rules
-// that match the input, and its answer. The call is in the goroutine of the caller of Decide and
-// precedes that of Observe. f must not retain its arguments. It is not called for
-// inputs that no store decided.
+// per input that is not a refund. f gets the call, the rules of the decision, the rules
+// that match the input, and its answer. f runs in the goroutine that called Decide,
+// before the function passed to Observe, and must not retain its arguments. Inputs that
+// no store decided are left out.
 func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
 }
 
-// WithMaxRules sets the maximum number of counting rules that the inputs of one call may
-// meet together, 1 … 2048, and calls exceeded for each call above it, which must return
-// at once and may be nil. Such a call is an InvalidError, or refused if it sets
-// RefuseExcess. Without it, and with a number out of range, the maximum is 2048.
+// WithMaxRules limits the counting rules that the inputs of one call may match to n,
+// 1 … 2048. A call above n is an InvalidError, or is refused if it sets RefuseExcess, and
+// the engine calls exceeded, which must return at once and may be nil. Without this
+// option, and with n out of range, the maximum is 2048.
 func WithMaxRules(n int, exceeded func()) Option {
 	return setting(func(s *settings) { s.maxRules, s.tooMany = n, exceeded })
 }

@@ -55,8 +55,8 @@ type Exceptions struct {
 // before the first decision; without it they end by the clock of the engine.
 func (e *Exceptions) Clock(now func() int64) { e.now = now }
 
-// Set replaces all exceptions. The matches must hold rules of the rule sets that
-// decide; exceptions that cannot apply to their rules have no effect.
+// Set replaces all exceptions. Each Match must refer to a rule of the engine's
+// current set. Exceptions that cannot apply to their rules have no effect.
 func (e *Exceptions) Set(list []Exception) {
 	if len(list) == 0 {
 		e.book.Store(nil)

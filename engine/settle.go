@@ -12,9 +12,9 @@ import (
 // settleTimeout bounds a settlement, which is carried out although its caller has left.
 const settleTimeout = time.Second
 
-// Settlement is how a request ended whose decision has a receipt. Receipt is required.
+// Settlement describes how a request with a receipt ended. Receipt is required.
 type Settlement struct {
-	// Receipt is the Decision.Receipt of the request. It is a secret: who has it can
+	// Receipt is the Decision.Receipt of the request. It is a secret: its holder can
 	// give back what the request reserved.
 	Receipt string
 	// Hits is the number of hits that the request used, 0 … 10^15, if HasHits is set.
@@ -72,9 +72,9 @@ func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 	return got, err
 }
 
-// Renew makes the holds of a receipt last for their time from now, and the receipt as
-// long. It shortens nothing, and holds that have run out stay so. An unknown receipt is
-// no error. Only Receipt, Door and Now of the settlement have a meaning.
+// Renew extends the holds of a receipt, and the receipt, to their full time from now. It
+// does not shorten them or revive expired holds. An unknown receipt is no error. Only
+// Receipt, Door and Now of the settlement are used.
 func (e *Engine) Renew(ctx context.Context, s *Settlement) (Settled, error) {
 	if e == nil || e.store == nil {
 		return Settled{}, errNotBuilt

@@ -29,15 +29,16 @@ const answerTime = 5 * time.Millisecond
 // WaitLimit bounds the calls that wait at the same time and share a connection. It
 // must be safe for concurrent use.
 type WaitLimit interface {
-	// Enter admits one more call, which Leave ends, or returns false.
+	// Enter admits one more waiting call, or returns false.
 	Enter() bool
+	// Leave ends the wait of a call that Enter admitted.
 	Leave()
 }
 
 // LimitWaits sets a function that returns the limit of a call's connection, or nil.
 // The function is only called for calls that rules with wait=SECONDS match.
-func LimitWaits(of func(ctx context.Context) WaitLimit) Option {
-	return setting(func(s *settings) { s.limitWaits = of })
+func LimitWaits(limit func(ctx context.Context) WaitLimit) Option {
+	return setting(func(s *settings) { s.limitWaits = limit })
 }
 
 // turns holds the calls of an engine that wait for their turns.

@@ -14,7 +14,7 @@ import (
 
 // Options configure the front. A zero field means the default that its comment states.
 type Options struct {
-	// MaxConnectionAge is the age at which a connection is asked to end. Each Envoy
+	// MaxConnectionAge is the age at which a connection is drained. Each Envoy
 	// worker keeps one connection, so without a maximum age an instance that starts
 	// later receives no calls. The default is no maximum.
 	MaxConnectionAge time.Duration
@@ -25,7 +25,7 @@ type Options struct {
 	// that pings more often loses its connection. The default is 5 s: gRPC's own
 	// default, 5 min, would disconnect an Envoy with a common connection_keepalive.
 	KeepaliveMinTime time.Duration
-	// IdleTimeout is the time after which a connection without calls is asked to end.
+	// IdleTimeout is the time after which a connection without calls is drained.
 	// The default is 5 min.
 	IdleTimeout time.Duration
 	// CallTimeout is the maximum duration of a call whose request does not arrive
@@ -40,7 +40,7 @@ type Options struct {
 	// MaxUnfinished is the maximum memory, in bytes, of requests on one connection
 	// that have not arrived completely. The default is 64 MiB.
 	MaxUnfinished int64
-	// MaxUnfinishedTotal is the same for all connections together: above it, the
+	// MaxUnfinishedTotal is the maximum for all connections together: above it, the
 	// connection that holds the most is ended. The default is 128 MiB.
 	MaxUnfinishedTotal int64
 	// MaxResets is the maximum number of calls per second that one connection may
@@ -75,7 +75,7 @@ type Options struct {
 	// address of the peer, which may be nil for a call. It must return at once. It may
 	// be nil.
 	Exceeded func(Bound, net.Addr)
-	// Watch observes the unary calls; see there.
+	// Watch observes the unary calls.
 	Watch Watch
 	// Logger receives panics; the default is slog.Default.
 	Logger *slog.Logger

@@ -8,11 +8,11 @@
 //	limit := middleware.New(middleware.Options{Engine: gate.Engine()})
 //	http.ListenAndServe("127.0.0.1:8000", limit(mux))
 //
-// A request that cannot be decided does not reach the handlers.
+// A request that cannot be decided does not reach the handlers, unless FailOpen is set.
 //
 // Rules with settle=SECONDS, hold rules and rules with conditions on the response learn how
 // a request ended: the middleware settles the receipt of the request when its handler
-// ends, also by a panic, and the receipt of a hijacked connection when it is closed. Rules see
+// ends, even if it panics, and the receipt of a hijacked connection when it is closed. Rules see
 // the status as response.status; SetHits and SetResponse state more.
 package middleware
 
@@ -74,9 +74,9 @@ type Options struct {
 	// stand for themselves. Otherwise such requests are refused with 400.
 	KeepMalformed bool
 	// KeepMissingAddress decides requests without an address of the client, such as
-	// peers of a unix socket, if rules use a parameter that comes from the address and
-	// has no other value: these rules then do not match. Otherwise such requests are
-	// refused with 400.
+	// peers of a unix socket. Rules that use a parameter from the address then do not
+	// match, unless another source supplies its value. By default, if there are such
+	// rules, these requests are refused with 400.
 	KeepMissingAddress bool
 	// EncodedSlashes decides requests whose paths contain an encoded slash. The zero
 	// value refuses them, and also backslashes, with 400.

@@ -69,6 +69,14 @@ type LimitOptions struct {
 	Shadow bool
 	// Quota treats every descriptor as a quota: a call is refused if all are exceeded.
 	Quota bool
+	// GroupQuotas makes quotas whose first two entries are equal a group, as those of one
+	// model of one backend: a group is exceeded if any of its quotas is, and a call is
+	// refused if all groups are.
+	GroupQuotas bool
+	// Settle makes entries whose keys begin with koala. operations, as at the door of
+	// rules: charges, refunds, settlements of receipts and renewals. Rules must then have
+	// no Options.PlainEntries.
+	Settle bool
 	// Metadata adds the request and the metadata of limits to answers.
 	Metadata bool
 	// Headers are the fields for clients; nil for none.
@@ -139,10 +147,15 @@ type limitCall struct {
 	message message
 	match   envoylimits.Match
 	applied []applied // one per descriptor
-	plan    store.Plan
-	answers store.Answers
-	subject []byte
-	reply   []byte
+	// operations is the number of descriptors that are operations. While operating is
+	// true, these are counted, otherwise the others.
+	operations int
+	operating  bool
+	receipt    string // of the rules; "" for none
+	plan       store.Plan
+	answers    store.Answers
+	subject    []byte
+	reply      []byte
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.
@@ -162,7 +175,7 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	if err := c.apply(set); err != nil {
 		return nil, c.fail(false, err)
 	}
-	if err := c.count(ctx); err != nil {
+	if err := c.countAll(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
@@ -173,8 +186,8 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 		over = false
 		s.Statistics.Overruled()
 	}
-	if !over && s.Rules != nil {
-		if reply, err := c.askRules(ctx); reply != nil || err != nil {
+	if s.Rules != nil {
+		if reply, err := c.askRules(ctx, over); reply != nil || err != nil {
 			return reply, err
 		}
 	}
@@ -182,8 +195,9 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	return c.reply, nil
 }
 
-// check returns an error for a request that envoyproxy/ratelimit does not answer either.
-func (c *limitCall) check() error {
+// check returns an error for a request that envoyproxy/ratelimit does not answer either,
+// and finds the operations.
+func (c *limitCall) check() (err error) {
 	switch {
 	case c.message.domain == "":
 		return errors.New("rate limit domain must not be empty")
@@ -193,7 +207,10 @@ func (c *limitCall) check() error {
 		c.limits.TooManyDescriptors()
 		return door.Invalid("%d descriptors; want at most %d", c.message.count, c.limits.MaxDescriptors)
 	}
-	return nil
+	if c.limits.Settle {
+		c.operations, err = c.message.readOperations()
+	}
+	return err
 }
 
 // fail reports an error and returns it as a gRPC status with the code that
@@ -204,15 +221,25 @@ func (c *limitCall) fail(isStore bool, err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// askRules returns the answer of the rules if they refuse, nil if they allow.
-func (c *limitCall) askRules(ctx context.Context) ([]byte, error) {
+// askRules returns the answer of the rules if they refuse, nil if they allow. If the
+// limits are exceeded, the rules carry out the operations only.
+func (c *limitCall) askRules(ctx context.Context, over bool) ([]byte, error) {
+	if over && c.operations == 0 {
+		return nil, nil
+	}
 	own := c.limits.Rules.begin()
 	defer own.End()
 	if err := own.UnmarshalBinary([]byte(c.message.text)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	if over {
+		return nil, own.operateOnly(ctx)
+	}
 	reply, err := own.Answer(ctx)
-	if err != nil || own.allowed {
+	if err != nil || own.allowed || c.operations == len(c.message.descriptors) {
+		if c.limits.Settle {
+			c.receipt = own.receipt
+		}
 		return nil, err
 	}
 	c.reply = append(c.reply[:0], reply...)
@@ -230,6 +257,7 @@ func (c *limitCall) End() {
 		c.message.reset()
 		clear(c.applied)
 		c.limits, c.match.Limit = nil, nil
+		c.operations, c.receipt = 0, ""
 	}
 	s.calls.Put(c)
 }

@@ -14,10 +14,13 @@ import (
 // isOver reports whether the call is refused: a limit is exceeded that is no quota, or
 // all quotas are.
 func (c *limitCall) isOver() bool {
+	if c.limits.GroupQuotas {
+		return c.isOverInGroups()
+	}
 	limits, quotas, exceeded := 0, 0, 0
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.unlimited {
+		if a.unlimited || a.operation != decide {
 			continue
 		}
 		over := c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT
@@ -34,13 +37,48 @@ func (c *limitCall) isOver() bool {
 	return limits > 0 || quotas > 0 && exceeded == quotas
 }
 
+// isOverInGroups is isOver with quotas in groups.
+func (c *limitCall) isOverInGroups() bool {
+	exceeded := make(map[string]bool) // by group
+	for i := range c.applied {
+		a := &c.applied[i]
+		if a.unlimited || a.operation != decide {
+			continue
+		}
+		over := c.code(a) == rlsv3.RateLimitResponse_OVER_LIMIT
+		switch {
+		case c.isQuota(a):
+			group := c.group(i)
+			exceeded[group] = exceeded[group] || over
+		case over:
+			return true
+		}
+	}
+	for _, over := range exceeded {
+		if !over {
+			return false
+		}
+	}
+	return len(exceeded) > 0
+}
+
+// group returns what the quotas of a group have in common: the first two entries.
+func (c *limitCall) group(i int) string {
+	var b []byte
+	entries := c.message.entriesOf(i)
+	for _, e := range entries[:min(len(entries), 2)] {
+		b = wire.AppendText(wire.AppendText(b, 1, e.Key), 1, e.Value) // with lengths: no two groups are one
+	}
+	return string(b)
+}
+
 func (c *limitCall) isQuota(a *applied) bool {
 	return c.limits.Quota || a.limit != nil && a.limit.Quota
 }
 
 // code returns the code of a descriptor's status.
 func (c *limitCall) code(a *applied) rlsv3.RateLimitResponse_Code {
-	if a.limit != nil && a.over && !a.limit.Shadow {
+	if a.limit != nil && a.over && !a.limit.Shadow && a.operation == decide {
 		return rlsv3.RateLimitResponse_OVER_LIMIT
 	}
 	return rlsv3.RateLimitResponse_OK
@@ -62,6 +100,11 @@ func (c *limitCall) appendResponse(b []byte, over bool) []byte {
 	if c.limits.Metadata {
 		b = c.appendMetadata(b)
 	}
+	if c.receipt != "" { // parsers merge this with the metadata above
+		var from int
+		b, from = wire.Begin(b, replyMetadata)
+		b = wire.End(c.message.appendReceipt(wire.AppendTextFact(b, "receipt", c.receipt), c.receipt), from)
+	}
 	return b
 }
 
@@ -70,6 +113,7 @@ func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
 	b, from := wire.Begin(b, replyStatuses)
 	b = wire.AppendNumber(b, statusCode, uint64(c.code(a)))
 	switch {
+	case a.operation != decide:
 	case a.unlimited:
 		b = wire.AppendNumber(b, statusRemaining, math.MaxUint32)
 	case a.limit != nil:
@@ -91,7 +135,7 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 	least := uint32(math.MaxUint32)
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.limit == nil {
+		if a.limit == nil || a.operation != decide {
 			continue
 		}
 		if a.remaining < least {

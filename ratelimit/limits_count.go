@@ -2,142 +2,46 @@ package ratelimit
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/envoylimits"
-	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
-
-// applied is one descriptor with its limit and the result of counting.
-type applied struct {
-	limit     *envoylimits.Limit // nil if none applies
-	unlimited bool
-	path      string // of the statistics
-	set       int    // in the plan; of those with a limit
-	subject   int    // in limitCall.subject, where its subject ends
-	weight    int64  // that the descriptor asks for
-	negative  bool   // the weight is given back
-	ownHits   bool   // the descriptor carries its weight itself
-
-	counted   int64 // the weight that was counted
-	after     int64 // hits after the call
-	over      bool
-	remaining uint32
-	reset     int64 // seconds
-}
 
 // countable is the threshold of counters that only count: more than any limit, so that
 // every hit fits, and the answer to a take tells the exact count.
 const countable = 9_000_000_000_000_000
 
-// importedSubject begins the subjects of imported limits. No identity of a rule begins
-// with it, see package engine.
-const importedSubject = 0xF3
-
-// apply finds the limit of each descriptor.
-func (c *limitCall) apply(set *envoylimits.Set) error {
-	c.applied = slices.Grow(c.applied[:0], len(c.message.descriptors))[:len(c.message.descriptors)]
-	c.subject = c.subject[:0]
-	known, replaces := set.Knows(c.message.domain), false
-	for i := range c.message.descriptors {
-		d, a := &c.message.descriptors[i], &c.applied[i]
-		*a = applied{negative: d.isNegative, ownHits: d.hasHits, weight: int64(min(c.message.hitsOf(d), store.MaxWeight))}
-		if !known {
-			c.limits.Statistics.UnknownDomain(c.message.domain)
-			continue
+// countAll counts the operations, and then the other descriptors.
+func (c *limitCall) countAll(ctx context.Context) error {
+	if c.operations > 0 {
+		settled := ctx
+		if c.operations == len(c.message.descriptors) {
+			var cancel context.CancelFunc
+			settled, cancel = outliving(ctx)
+			defer cancel()
 		}
-		entries := c.message.entriesOf(i)
-		c.match.Shared = nil
-		if d.hasLimit {
-			limit, err := c.override(d, entries)
-			if err != nil {
-				return err
-			}
-			a.limit, a.path = limit, limit.Path
-		} else {
-			set.Match(c.message.domain, entries, &c.match)
-			a.limit, a.path = c.match.Limit, c.match.Path
-		}
-		if a.limit == nil {
-			continue
-		}
-		replaces = replaces || len(a.limit.Replaces) > 0
-		if !a.limit.Unlimited {
-			c.appendSubject(a, entries, c.match.Shared)
+		c.operating = true
+		err := c.count(settled)
+		if c.operating = false; err != nil {
+			return err
 		}
 	}
-	if replaces {
-		c.replace()
-	}
-	for i := range c.applied {
-		if a := &c.applied[i]; a.limit != nil && a.limit.Unlimited {
-			a.limit, a.unlimited = nil, true
-		}
-	}
-	return nil
+	return c.count(ctx)
 }
 
-// override returns the limit that a descriptor carries.
-func (c *limitCall) override(d *descriptor, entries []mapping.Entry) (*envoylimits.Limit, error) {
-	unit := envoylimits.Unit(min(max(d.limit.unit, 0), math.MaxUint8))
-	if unit.Seconds() == 0 {
-		return nil, errors.New("the limit of a descriptor has no unit; want SECOND to YEAR")
-	}
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		if keys[i] = e.Key; e.Value != "" {
-			keys[i] = e.Key + "_" + e.Value
-		}
-	}
-	path := c.message.domain + "." + strings.Join(keys, ".")
-	return &envoylimits.Limit{Path: path, Requests: d.limit.requests, Unit: unit}, nil
+// takes reports whether a descriptor has a limit and is counted now.
+func (c *limitCall) takes(a *applied) bool {
+	return a.limit != nil && (a.operation != decide) == c.operating
 }
 
-// replace drops the limits that another limit of the call replaces.
-func (c *limitCall) replace() {
-	var names []string
-	for i := range c.applied {
-		if l := c.applied[i].limit; l != nil {
-			names = append(names, l.Replaces...)
-		}
-	}
-	for i := range c.applied {
-		if l := c.applied[i].limit; l != nil && l.Name != "" && !l.Unlimited && slices.Contains(names, l.Name) {
-			c.applied[i].limit = nil
-		}
-	}
-}
-
-// appendSubject appends the identity of a descriptor's counter: the unit, the domain and
-// the entries, each as key_value, with patterns for values that share a counter.
-func (c *limitCall) appendSubject(a *applied, entries []mapping.Entry, shared []string) {
-	b := c.subject
-	b = append(b, importedSubject, byte(a.limit.Unit))
-	b = append(binary.AppendUvarint(b, uint64(len(c.message.domain))), c.message.domain...)
-	for i, e := range entries {
-		value := e.Value
-		if shared != nil && shared[i] != "" {
-			value = shared[i]
-		}
-		b = binary.AppendUvarint(b, uint64(len(e.Key)+1+len(value)))
-		b = append(append(append(b, e.Key...), '_'), value...)
-	}
-	c.subject, a.subject = b, len(b)
-}
-
-// count counts the descriptors that have limits, and sets their results.
+// count counts the descriptors whose turn it is, and sets their results.
 func (c *limitCall) count(ctx context.Context) error {
 	if !c.fillPlan() {
 		return nil
 	}
-	if c.limits.StopWhenOver && !c.limits.FreeRefusals {
+	if c.limits.StopWhenOver && !c.limits.FreeRefusals && !c.operating {
 		if err := c.stopWhenOver(ctx); err != nil {
 			return err
 		}
@@ -149,7 +53,7 @@ func (c *limitCall) count(ctx context.Context) error {
 		return errors.New("Redis is unavailable, and the policy of the door leaves the decision to the gateway")
 	}
 	for i := range c.applied {
-		if a := &c.applied[i]; a.limit != nil {
+		if a := &c.applied[i]; c.takes(a) {
 			c.settle(a)
 		}
 	}
@@ -167,7 +71,7 @@ func (c *limitCall) fillPlan() bool {
 		if a.subject > 0 {
 			begin = a.subject
 		}
-		if a.limit == nil {
+		if !c.takes(a) {
 			continue
 		}
 		a.set, a.counted = len(sets), a.weight
@@ -208,7 +112,7 @@ func (c *limitCall) rule(a *applied, subject []byte) store.Rule {
 // instead of counting it.
 func (c *limitCall) refuses(a *applied) bool {
 	s := c.limits
-	return s.FreeRefusals && !s.Shadow && !s.Quota && !a.limit.Shadow && !a.limit.Quota && !a.negative
+	return a.operation == decide && s.FreeRefusals && !s.Shadow && !s.Quota && !a.limit.Shadow && !a.limit.Quota && !a.negative
 }
 
 // stopWhenOver reads all counters, and removes the weights of descriptors that do not
@@ -222,7 +126,7 @@ func (c *limitCall) stopWhenOver(ctx context.Context) error {
 	}
 	exceeds := false
 	for i := range c.applied {
-		if a := &c.applied[i]; a.limit != nil && !a.negative {
+		if a := &c.applied[i]; c.takes(a) && !a.negative {
 			a.after = hitsOf(&c.answers.Sets[a.set]) + a.weight
 			a.over = a.after > c.threshold(a)
 			exceeds = exceeds || a.over
@@ -230,7 +134,7 @@ func (c *limitCall) stopWhenOver(ctx context.Context) error {
 	}
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.limit == nil {
+		if !c.takes(a) {
 			continue
 		}
 		if exceeds && !a.over && !a.negative {

@@ -107,7 +107,7 @@ func (c *call) operate(ctx context.Context) error {
 		// Nobody decides by the answer, which Envoy does not wait for. A charge is
 		// carried out even if its caller has left.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+		ctx, cancel = outliving(ctx)
 		defer cancel()
 	}
 	var first error
@@ -120,6 +120,23 @@ func (c *call) operate(ctx context.Context) error {
 		}
 	}
 	return first
+}
+
+// outliving returns a context for operations that are carried out although the caller
+// leaves.
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
+}
+
+// operateOnly carries out the operations of the call, and decides nothing.
+func (c *call) operateOnly(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return c.server.explain(err)
+	}
+	c.begin()
+	c.metadata.Context = ctx
+	c.question.Metadata = &c.metadata
+	return c.operate(ctx)
 }
 
 // operateOn carries out the operation of descriptor i. The error is that of gRPC.

@@ -29,6 +29,7 @@ type call struct {
 	single     engine.Decision // about one descriptor
 	reply      []byte          // in wire form
 	allowed    bool            // by the decision
+	receipt    string          // of the decision; "" for none
 }
 
 // UnmarshalBinary reads a RateLimitRequest in wire form.
@@ -63,7 +64,9 @@ func (c *call) check() (err error) {
 		c.server.tooManyDescriptors()
 		return door.Invalid("%d descriptors; want at most %d", m.count, c.server.maxDescriptors)
 	}
-	c.operations, err = m.readOperations()
+	if !c.server.plainEntries {
+		c.operations, err = m.readOperations()
+	}
 	return err
 }
 
@@ -174,6 +177,6 @@ func (c *call) reset() {
 		*c = call{}
 		return
 	}
-	c.server, c.metadata, c.operations, c.allowed = nil, envoyapi.Metadata{}, 0, false
+	c.server, c.metadata, c.operations, c.allowed, c.receipt = nil, envoyapi.Metadata{}, 0, false, ""
 	c.message.reset()
 }

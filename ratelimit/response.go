@@ -217,13 +217,19 @@ func appendHeaders(b []byte, list []rules.Header) []byte {
 	return b
 }
 
+// appendReceipt appends a receipt under the name of the domain to dynamic metadata: two
+// filters share one namespace, and have two domains.
+func (m *message) appendReceipt(b []byte, receipt string) []byte {
+	return wire.AppendTextFact(b, "receipt."+strings.ToValidUTF8(m.domain, "\uFFFD"), receipt)
+}
+
 // appendMetadata appends the decision about the reported descriptor as dynamic
 // metadata.
 func (c *call) appendMetadata(b []byte, d *engine.Decision) []byte {
 	set := reported(d)
 	b, from := envoyapi.BeginDecision(b, replyMetadata, d, set)
-	if d.Receipt != "" { // two filters share one namespace, and have two domains
-		b = wire.AppendTextFact(b, "receipt."+strings.ToValidUTF8(c.message.domain, "\uFFFD"), d.Receipt)
+	if d.Receipt != "" {
+		b = c.message.appendReceipt(b, d.Receipt)
 	}
 	return wire.End(wire.AppendNumberFact(b, "descriptor", int64(c.decided(set))), from)
 }

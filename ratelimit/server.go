@@ -40,6 +40,8 @@ type Options struct {
 	// MaxDescriptors is the maximum number of descriptors of a call, 1 … 1024. The
 	// default is 1024. A call above it is an INVALID_ARGUMENT.
 	MaxDescriptors int
+	// PlainEntries makes entries whose keys begin with koala. parameters like all others.
+	PlainEntries bool
 	// TooManyDescriptors is called for each call above MaxDescriptors. It must return
 	// at once. It may be nil.
 	TooManyDescriptors func()
@@ -60,6 +62,7 @@ type Server struct {
 
 	maxDescriptors     int
 	tooManyDescriptors func()
+	plainEntries       bool
 }
 
 // New returns the door to an engine.
@@ -81,6 +84,7 @@ func New(o Options) *Server {
 
 		maxDescriptors:     o.MaxDescriptors,
 		tooManyDescriptors: o.TooManyDescriptors,
+		plainEntries:       o.PlainEntries,
 	}
 }
 
@@ -122,7 +126,7 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	if d.Unavailable {
 		return nil, unavailable(d)
 	}
-	c.allowed = d.Verdict == rules.Allow
+	c.allowed, c.receipt = d.Verdict == rules.Allow, d.Receipt
 	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil
 }

@@ -16,7 +16,7 @@ import (
 // check builds a set from the declarations and checks lines against each other. The
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
-	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table)}
+	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
 	p.checkSections()
 	set.Zone = p.zone()
 	p.checkDicts(set)
@@ -77,7 +77,7 @@ func (p *parser) checkDicts(set *Set) {
 	for _, d := range p.dicts {
 		declared[d.name.text()] = d
 		if dict := p.openDict(d); dict != nil {
-			set.Dicts[d.name.text()] = dict
+			set.Dicts[d.name.text()], set.dictAt[place{d.name.line.file, d.path.text()}] = dict, dict
 		}
 	}
 	names := slices.Sorted(maps.Keys(declared))

@@ -21,7 +21,7 @@ func (p *parser) checkTables(set *Set) {
 	for _, d := range p.tables {
 		declared[d.name.text()] = d
 		if table := p.openTable(d); table != nil {
-			set.Tables[d.name.text()] = table
+			set.Tables[d.name.text()], set.tableAt[place{d.name.line.file, d.path.text()}] = table, table
 		}
 	}
 	find := func(name, column string, at span) (*Table, int) {

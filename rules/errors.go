@@ -129,7 +129,7 @@ var (
 	errTableText    = define("E074", "a table is not a valid CSV file")
 	errColumnName   = define("E075", "invalid or repeated column name in a table")
 	errRowLength    = define("E076", "a row of a table has too few or too many cells")
-	errRowKey       = define("E077", "a row of a table has no key, or that of another row")
+	errRowKey       = define("E077", "a row of a table has no key, or the key of another row")
 	errCell         = define("E078", "a cell is not a value of the threshold that uses it")
 	errTableUnknown = define("E079", "unknown table or column")
 	errVarying      = define("E080", "invalid threshold from a table or a parameter")

@@ -25,7 +25,7 @@ const wantInstant = "want a date such as 2026-06-01, or a date and time such as 
 
 // ParseTime reads a date and time in the form of since and until: 2026-06-01T12:00,
 // with seconds, or a date for its midnight. A time that the zone skips is the end of the
-// gap, and one that comes twice the first of both.
+// gap; a time that occurs twice is its first occurrence.
 func ParseTime(text string, zone *time.Location) (time.Time, error) {
 	wall, ok := parseWall(text)
 	if !ok {

@@ -30,8 +30,8 @@ func (s *Set) Rule(number int64) *Rule {
 	return nil
 }
 
-// Uses reports whether a rule uses a parameter, in a condition, as its cost or in a threshold, or whether
-// a table of [params] is read by it.
+// Uses reports whether a rule uses a parameter, in a condition, as its cost or in a
+// threshold, or whether a table of [params] has it as its key.
 func (s *Set) Uses(name string) bool {
 	_, ok := s.index.slots[name]
 	return ok

@@ -135,8 +135,8 @@ func (c *Condition) onlyValue() string {
 	return ""
 }
 
-// LimitsFor returns the thresholds of the rule for a request, and reports whether they
-// limit it: with an Unlimited one the rule does not match.
+// LimitsFor returns the thresholds of the rule for a request. It returns false if a
+// threshold is Unlimited: the rule then does not match.
 func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
 	l := r.Limits
 	for i := range r.Thresholds {

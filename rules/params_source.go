@@ -46,7 +46,8 @@ func (p *Params) LaterSource(name string) (SourceKind, bool) {
 	return 0, false
 }
 
-// FullName returns the name by which SetNamed sets the parameter as it is.
+// FullName returns the NAME@KIND form of a parameter whose value a later source
+// supplied, which SetNamed reads, and otherwise the name.
 func (p *Params) FullName(name string) string {
 	if kind, later := p.LaterSource(name); later {
 		return name + "@" + kind.name()

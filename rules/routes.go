@@ -164,6 +164,21 @@ func (n *node) child(s patternSegment) (*node, *map[string]*route) {
 	return child, &child.exact
 }
 
+// Route is one entry as it is written.
+type Route struct {
+	Text string // METHOD /path : name=value
+	Pos  Position
+}
+
+// List returns the entries in the order of the files.
+func (r *Routes) List() []Route {
+	list := make([]Route, len(r.list))
+	for i, e := range r.list {
+		list[i] = Route{e.at.text(), e.at.position()}
+	}
+	return list
+}
+
 // routeTexts returns the routes in a canonical form, sorted: their order has no meaning.
 func (s *Set) routeTexts() []string {
 	texts := make([]string, len(s.Routes.list))

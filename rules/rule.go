@@ -82,14 +82,14 @@ type Rule struct {
 	Settle     int64        // seconds for which an estimate or an outcome waits for a settlement, 0 for neither; count, leak and token only
 	Used       string       // the parameter of the response with the used hits, "" for the hits of the settlement
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
-	Erase2     int64        // the same for erase2
+	Erase2     int64        // hits that feedback of type erase2 gives back; leak only
 	Cost       string       // the parameter that multiplies the hits; "" for none
 	Result     *Result      // the answer if the rule decides
-	Return     int64        // the rule's own number, unique, 1 … 2 147 483 647
+	Return     int64        // the rule's own number, unique, 1 … 2,147,483,647
 	Shadow     bool         // counted and reported, but never decides
 	Quiet      bool         // clients do not see the limits
 	Since      int64        // ms since the epoch; the rule matches no earlier request; 0 for none
-	Until      int64        // the same for requests at or after it
+	Until      int64        // ms since the epoch; the rule matches no request at or after it; 0 for none
 	Name       string       // shown beside or instead of Return; unique, "" for none
 	Fail       FailPolicy
 	Pos        Position // of the rule

@@ -47,6 +47,8 @@ type Set struct {
 	timed   bool // a rule has since or until
 	isQueue bool // a rule has a wait
 	index   index
+	dictAt  map[place]*Dict
+	tableAt map[place]*Table
 }
 
 // HasWaits reports whether a rule of the set can make a request wait for its turn.

@@ -133,7 +133,7 @@ func (r *Rule) complete(l *Limits) bool {
 	return !l.isUnlimited()
 }
 
-// replace replaces the thresholds that come from parameters by their Else: that of one
+// replace replaces the thresholds that come from parameters by their Else: the Else of one
 // word, or all for "".
 func (r *Rule) replace(l *Limits, word string) {
 	for i := range r.Thresholds {

@@ -68,11 +68,17 @@ func (p *parser) warnSameUse(above []*ruleDecl, d *ruleDecl) {
 }
 
 // exclude reports whether no request matches both rules, as far as their lists of values
-// show.
+// and the parameters that they require show.
 func exclude(a, b *Rule) bool {
 	for _, ca := range a.Conditions {
 		for _, cb := range b.Conditions {
-			if ca.Name == cb.Name && !ca.OfResponse() && ca.textKeys() != nil && cb.textKeys() != nil &&
+			if ca.Name != cb.Name || ca.OfResponse() {
+				continue
+			}
+			if (ca.form == formAbsent) != (cb.form == formAbsent) {
+				return true
+			}
+			if ca.textKeys() != nil && cb.textKeys() != nil &&
 				!slices.ContainsFunc(ca.texts, func(text string) bool { return slices.Contains(cb.texts, text) }) {
 				return true
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/trace"
 )
@@ -27,6 +28,7 @@ func TestFormatsAreDescribed(t *testing.T) {
 		"`koalagate check --format json`":          findings.Document{},
 		"`koalagate explain --format json`":        explain.Report{},
 		"`koalagate why --format json`":            operations.Why{},
+		"`koalagate top --format json`":            heavy.Row{},
 		"`koalagate reset --format json`":          operations.ResetDone{},
 		"`koalagate exception list --format json`": exceptions.Exception{},
 		"`koalagate publish --format json`":        published{},

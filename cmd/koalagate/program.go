@@ -158,7 +158,7 @@ func (p *program) root() *cobra.Command {
 		Args:                       noArguments,
 		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
 	}
-	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.importCommand(), p.checkCommand(), p.fmtCommand(), p.exceptionCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.publishCommand(), p.rollbackCommand(), p.versionsCommand(), p.instancesCommand(), p.trialCommand(), p.manCommand(), p.versionCommand(), p.whyCommand())
+	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.importCommand(), p.checkCommand(), p.fmtCommand(), p.exceptionCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.publishCommand(), p.rollbackCommand(), p.versionsCommand(), p.instancesCommand(), p.trialCommand(), p.manCommand(), p.topCommand(), p.versionCommand(), p.whyCommand())
 	root.SetVersionTemplate("koalagate {{.Version}}\n")
 	return root
 }

@@ -144,6 +144,7 @@ func importedOf(set *environ.Settings, keeper *dropin.Keeper, counted *statistic
 		Limits: ratelimit.LimitOptions{
 			Current: keeper.Current, Statistics: counted, Windows: ratelimit.Windows(set.Windows), FreeRefusals: set.Refused == "free",
 			StopWhenOver: set.StopWhenOver, Shadow: set.ShadowMode, Quota: set.QuotaMode, Metadata: set.Metadata,
+			GroupQuotas: set.Quotas == "groups", Settle: set.Settle,
 		},
 		Pages: dropin.Pages{
 			Keeper: keeper, HealthyWithOne: set.HealthyWithOne, Profiles: set.Profiles,

@@ -94,7 +94,12 @@ func (r *replaced) get(address, path string) string {
 // call returns the status of a call by /json with one entry.
 func (r *replaced) call(domain, key, value string) int {
 	r.t.Helper()
-	body := `{"domain":"` + domain + `","descriptors":[{"entries":[{"key":"` + key + `","value":"` + value + `"}]}]}`
+	return r.post(`{"domain":"` + domain + `","descriptors":[{"entries":[{"key":"` + key + `","value":"` + value + `"}]}]}`)
+}
+
+// post returns the status of a call by /json.
+func (r *replaced) post(body string) int {
+	r.t.Helper()
 	answer, err := http.Post("http://"+r.http+"/json", "application/json", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
@@ -165,6 +170,19 @@ func TestReplacesRateLimitWithAControlPlane(t *testing.T) {
 	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address)
 	r.calls("d", "k", "v", 200, 429)
 	r.calls("d", "k", "w", 200, 200)
+}
+
+func TestChargesInDescriptorsAreASetting(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 9}}]"))
+	const charge = `{"domain":"d","descriptors":[{"hitsAddend":"20","entries":[{"key":"k","value":"v"},{"key":"koala.op","value":"charge"}]}]}`
+	for variable, want := range map[string]int{"KOALAGATE_RATELIMIT_SETTLE=true": 429, "KOALAGATE_RATELIMIT_SETTLE=false": 200} {
+		r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, variable)
+		if got := r.post(charge); got != 200 {
+			t.Errorf("%s: a charge is answered with %d; want 200", variable, got)
+		}
+		r.calls("d", "k", "v", want)
+	}
 }
 
 func TestInvalidVariableEndsTheProgram(t *testing.T) {

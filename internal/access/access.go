@@ -34,6 +34,8 @@ type Tokens struct {
 	// Exposed reports that other machines can reach the address: reading then needs a
 	// token.
 	Exposed bool
+	// Sessions are those of browsers; nil for none.
+	Sessions *Sessions
 }
 
 // Of returns the level of the caller of a request.
@@ -41,7 +43,22 @@ func (t *Tokens) Of(r *http.Request) Level {
 	switch {
 	case hasToken(r, t.Change):
 		return Change
-	case t.isOpen(), hasToken(r, t.Read):
+	case hasToken(r, t.Read):
+		return max(Read, t.Sessions.Of(r))
+	}
+	level := t.Sessions.Of(r)
+	if t.isOpen() {
+		level = max(level, Read)
+	}
+	return level
+}
+
+// OfText returns the level of a token.
+func (t *Tokens) OfText(token string) Level {
+	switch {
+	case isToken(token, t.Change):
+		return Change
+	case isToken(token, t.Read):
 		return Read
 	}
 	return None
@@ -53,13 +70,18 @@ func (t *Tokens) isOpen() bool { return !t.Exposed && !t.Configured() }
 // Configured reports whether the settings have a token that lets callers read.
 func (t *Tokens) Configured() bool { return t.Read != "" || t.Change != "" && !t.Made }
 
-// hasToken compares hashes in constant time, so that neither the content nor the
-// length of the token can be measured.
+// hasToken reports whether a request has a bearer token.
 func hasToken(r *http.Request, token string) bool {
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && isToken(strings.TrimSpace(sent), token)
+}
+
+// isToken compares hashes in constant time, so that neither the content nor the
+// length of the token can be measured.
+func isToken(sent, token string) bool {
 	if token == "" {
 		return false
 	}
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(sent)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(sent))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }

@@ -3,13 +3,11 @@ package admin
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/operations"
 )
 
 // maxModes is the maximum size of a request that changes modes, in bytes.
@@ -21,11 +19,7 @@ const maxModes = 4 << 10
 type modes struct{ *engine.Modes }
 
 func (m modes) get(w http.ResponseWriter, _ *http.Request) {
-	all := make(map[string]engine.Mode)
-	for _, door := range doorname.Served() {
-		all[door] = m.Of(door)
-	}
-	reply(w, http.StatusOK, all)
+	reply(w, http.StatusOK, operations.Modes(m.Modes))
 }
 
 func (m modes) post(w http.ResponseWriter, r *http.Request) {
@@ -48,13 +42,8 @@ func readModes(body io.Reader) (map[string]engine.Mode, error) {
 	if _, rest := d.Token(); err != nil || changes == nil || !errors.Is(rest, io.EOF) {
 		return nil, errors.New(`want one JSON object of doors and modes, like {"ratelimit":"observe"}`)
 	}
-	for door, mode := range changes {
-		if !doorname.IsServed(door) {
-			return nil, fmt.Errorf("unknown door %q; want one of %s", door, strings.Join(doorname.Served(), ", "))
-		}
-		if _, err := engine.ParseMode(string(mode)); err != nil {
-			return nil, fmt.Errorf("%s: %w", door, err)
-		}
+	if err := operations.CheckModes(changes); err != nil {
+		return nil, err
 	}
 	return changes, nil
 }

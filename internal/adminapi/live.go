@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -14,6 +18,7 @@ import (
 var live = []route{
 	{http.MethodGet, "events", false, (*server).events},
 	{http.MethodGet, "traffic", false, (*server).traffic},
+	{http.MethodGet, "top", false, (*server).top},
 }
 
 // traffic answers with the traffic of the last hour.
@@ -26,6 +31,55 @@ func (s *server) traffic(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return problem(http.StatusBadRequest, "scope is %.40q; want fleet or instance", scope)
 	}
+}
+
+// ScopeHeader names the header with the instances whose calls an answer has: fleet or
+// instance.
+const ScopeHeader = "Koalagate-Scope"
+
+// top answers with the heaviest identities.
+func (s *server) top(w http.ResponseWriter, r *http.Request) error {
+	q, err := topQuestion(r.URL.Query())
+	if err != nil {
+		return problem(http.StatusBadRequest, "%v", err)
+	}
+	rows, isFleet := s.Heavy.Top(r.Context(), q)
+	scope := traffic.ScopeInstance
+	if isFleet {
+		scope = traffic.ScopeFleet
+	}
+	w.Header().Set(ScopeHeader, scope)
+	return done(w, rows)
+}
+
+// topQuestion reads the question of a query.
+func topQuestion(query url.Values) (q heavy.Question, err error) {
+	if text := query.Get("rule"); text != "" {
+		if q.Rule, err = strconv.ParseInt(text, 10, 64); err != nil || q.Rule < 1 {
+			return q, fmt.Errorf("rule is %.40q; want the number of a rule", text)
+		}
+	}
+	if text := query.Get("by"); text != "" {
+		if q.By, err = heavy.ParseKind(text); err != nil {
+			return q, fmt.Errorf("by is %w", err)
+		}
+	}
+	if text := query.Get("since"); text != "" {
+		if q.Since, err = time.ParseDuration(text); err != nil || q.Since < time.Minute || q.Since > time.Hour {
+			return q, fmt.Errorf("since is %.40q; want 1m … 1h", text)
+		}
+	}
+	if text := query.Get("limit"); text != "" {
+		if q.Most, err = strconv.Atoi(text); err != nil || q.Most < 1 || q.Most > heavy.MaxRows {
+			return q, fmt.Errorf("limit is %.40q; want 1 … %d", text, heavy.MaxRows)
+		}
+	}
+	for name := range query {
+		if !slices.Contains([]string{"rule", "by", "since", "limit"}, name) {
+			return q, fmt.Errorf("unknown parameter %.40q; want rule, by, since or limit", name)
+		}
+	}
+	return q, nil
 }
 
 const (

@@ -12,8 +12,10 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // stream is a stream of events.
@@ -114,7 +116,47 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Both need the token for reading.
+// The heaviest identities are answered as they are described, and questions that are none
+// are refused.
+func TestTop(t *testing.T) {
+	var recorder *heavy.Recorder
+	s := newStage(t, func(o *Options) { recorder = o.Heavy })
+	match, err := s.engine.Rules().Rule(201).Identify(rules.MakeParams(map[string]string{"uid": "ann"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := recorder.Begin("extauthz")
+	calls.Add(heavy.Refused, &match)
+	calls.End()
+	doc := loadDescription(t)
+	for _, c := range []struct {
+		query  string
+		status int
+		want   string
+	}{
+		{"", 200, `"uid": "ann"`},
+		{"?rule=201&by=refused&since=1h&limit=1000", 200, `"refused": 1`},
+		{"?rule=202", 200, "[]"},
+		{"?by=admitted", 200, "[]"},
+		{"?rule=x", 400, "number of a rule"},
+		{"?by=all", 400, "refused, admitted or near"},
+		{"?since=1s", 400, "1m … 1h"},
+		{"?since=ten", 400, "1m … 1h"},
+		{"?limit=1001", 400, "1 … 1000"},
+		{"?top=1", 400, "unknown parameter"},
+	} {
+		w := s.ask("GET top"+c.query, "")
+		validate(t, doc, http.MethodGet, "top", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %s; want %d and %s", c.query, w.Code, w.Body, c.status, c.want)
+		}
+		if c.status == http.StatusOK && w.Header().Get(ScopeHeader) != traffic.ScopeInstance {
+			t.Errorf("%s: the scope is %q", c.query, w.Header().Get(ScopeHeader))
+		}
+	}
+}
+
+// All need the token for reading.
 func TestLiveNeedsAToken(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.Tokens.Made = false })
 	for _, one := range live {

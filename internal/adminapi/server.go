@@ -15,9 +15,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -31,13 +33,16 @@ const AuthorHeader = "Koalagate-Author"
 //go:embed openapi.yaml
 var description []byte
 
-// Options are the options of New. Desk, Exceptions, Traffic and Tokens are required.
+// Options are the options of New. Desk, Exceptions, Traffic, Heavy, Tokens, State and
+// Modes are required.
 type Options struct {
 	Desk *operations.Desk
 	// Exceptions belongs to the engine of Desk.
 	Exceptions *exceptions.Keeper
 	// Traffic has the traffic of the last hour, and sends events.
 	Traffic *traffic.Recorder
+	// Heavy finds the heaviest identities.
+	Heavy *heavy.Recorder
 	// Trials are those of the instance.
 	Trials Trials
 	// Member is the instance's part in published rules; nil with rules of files.
@@ -46,6 +51,10 @@ type Options struct {
 	// TokenFile is the file with the token for changes, if this instance made it; it is
 	// named in refusals on this machine.
 	TokenFile string
+	// State returns the state of the instance.
+	State func() *State
+	// Modes are the modes of the doors of the engine.
+	Modes *engine.Modes
 	// Refused is called for each request without a token that it needs. It may be nil.
 	Refused func(reason string)
 	// Logger receives all changes. The default is slog.Default.
@@ -66,7 +75,7 @@ type route struct {
 }
 
 // routes are all of them.
-var routes = slices.Concat(questions, live, tried, published)
+var routes = slices.Concat(open, questions, texts, live, tried, published)
 
 // questions are the routes of every instance.
 var questions = []route{
@@ -87,9 +96,15 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Tokens.Sessions == nil {
+		o.Tokens.Sessions = access.NewSessions(Prefix)
+	}
 	s := &server{Options: o, trail: trail{now: time.Now}}
 	mux := http.NewServeMux()
-	for _, one := range routes {
+	for _, one := range open {
+		mux.Handle(one.method+" "+Prefix+one.path, s.answering(one))
+	}
+	for _, one := range slices.Concat(questions, texts, live, tried, published) {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))
 	}
 	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
@@ -102,8 +117,18 @@ func New(o Options) http.Handler {
 	})
 }
 
+// answering answers a request whatever its token.
+func (s *server) answering(one route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := one.answer(s, w, r); err != nil {
+			s.fail(w, problemOf(err))
+		}
+	})
+}
+
 // guard requires the token that a route needs.
 func (s *server) guard(one route) http.Handler {
+	answering := s.answering(one)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		level := s.Tokens.Of(r)
 		if level == access.None || one.changes && level != access.Change {
@@ -111,9 +136,7 @@ func (s *server) guard(one route) http.Handler {
 			s.fail(w, s.refusal(w, one.changes, level))
 			return
 		}
-		if err := one.answer(s, w, r); err != nil {
-			s.fail(w, problemOf(err))
-		}
+		answering.ServeHTTP(w, r)
 	})
 }
 

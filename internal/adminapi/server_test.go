@@ -13,7 +13,9 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/rules"
@@ -51,10 +53,15 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	refusals := operations.NewRefusals()
 	keeper := exceptions.New(exceptions.Options{Max: 2})
 	keeper.Use(set)
-	s.engine = engine.New(set, engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
+	modes := new(engine.Modes)
+	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
 	s.keeper = keeper
 	o := Options{
-		Exceptions: keeper, Trials: new(oneTrial), Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
+		Exceptions: keeper, Modes: modes, Trials: new(oneTrial), Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
+		State: func() *State {
+			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
+		},
+		Heavy:  heavy.New(heavy.Options{}),
 		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}

@@ -241,18 +241,18 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 	return done(w, &Difference{changes})
 }
 
-// missing answers which of the contents Redis does not have.
+// missing answers with the contents that Redis lacks.
 func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
 	m, err := s.member()
 	if err != nil {
 		return err
 	}
-	var asked Missing
-	if err := read(w, r, &asked); err != nil {
+	var request Missing
+	if err := read(w, r, &request); err != nil {
 		return err
 	}
 	answer := Missing{Contents: []fleet.Blob{}}
-	for _, b := range asked.Contents {
+	for _, b := range request.Contents {
 		has, err := m.Records().HasBlob(r.Context(), b)
 		if err != nil {
 			return err

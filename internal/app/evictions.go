@@ -17,7 +17,7 @@ type evictionWatch struct {
 // record logs and counts the keys that a server evicted since its last reading.
 func (w *evictionWatch) record(c redisconn.Clock) {
 	if c.Evicted < 0 {
-		return // it does not report them
+		return // the server does not report evictions
 	}
 	before, known := w.before[c.Server]
 	w.before[c.Server] = c.Evicted

@@ -28,8 +28,8 @@ type Input struct {
 type Based struct {
 	Value  any
 	Source string
-	// IsSet reports that the value was chosen, so that another source must not contain
-	// another one.
+	// IsSet reports whether a variable set the value; Load then rejects a different
+	// value from another source.
 	IsSet bool
 }
 

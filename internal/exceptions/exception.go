@@ -1,6 +1,6 @@
 // Package exceptions keeps the exceptions that operators make for single identities:
-// another count, a pass or a refusal, until an instant. With Redis they are those of all
-// instances, without it those of this process. A Keeper checks and stores them, follows
+// another count, a pass or a refusal, until an instant. With Redis they hold for all
+// instances, without it for this process. A Keeper checks and stores them, follows
 // the changes of other instances, and resolves them by the current rules for the engine,
 // so that they survive reloads.
 package exceptions

@@ -21,7 +21,7 @@ import (
 type Options struct {
 	// Max is the maximum number of exceptions; 0 means 100,000.
 	Max int
-	// Redis holds the exceptions of all instances, below Prefix; nil for those of this
+	// Redis holds the exceptions of all instances, below Prefix; nil for the exceptions of this
 	// process. The keeper does not close it.
 	Redis  goredis.UniversalClient
 	Prefix string
@@ -71,7 +71,7 @@ func (k *Keeper) Engine() *engine.Exceptions { return &k.engine }
 // that of this process, or the time of this process without Redis.
 func (k *Keeper) Now() time.Time { return k.time() }
 
-// time returns the time by the clock of Redis, as its last answer told it, or by that of
+// time returns the time by the clock of Redis, by its last answer, or by the clock of
 // this process without Redis.
 func (k *Keeper) time() time.Time {
 	if k.records == nil {
@@ -131,7 +131,7 @@ func (k *Keeper) List() []Exception {
 }
 
 // Add adds exceptions, which need no ID, all of them or none, and returns them as they
-// are in force. The error is an InvalidError, a *ConflictError, ErrFull, or that of
+// are in force. The error is an InvalidError, a *ConflictError, ErrFull, or an error of
 // Redis. If Redis fails, some may be in force: repeat what List does not have.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.mu.Lock()
@@ -174,7 +174,7 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 	return list, nil
 }
 
-// Remove removes an exception and returns it. The error is ErrUnknown, or that of Redis.
+// Remove removes an exception and returns it. The error is ErrUnknown, or an error of Redis.
 func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -237,6 +237,10 @@ func windowText(r *rules.Rule, l *rules.Limits) string {
 	return "a calendar " + unit
 }
 
+// Limit returns the limit of a rule in words, for requests to which no threshold gives
+// another value.
+func Limit(r *rules.Rule) string { return limitText(r, &r.Limits) }
+
 // limitText returns the limit of a rule in words.
 func limitText(r *rules.Rule, l *rules.Limits) string {
 	window := fmt.Sprintf("%d s", l.Time)

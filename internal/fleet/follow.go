@@ -32,7 +32,7 @@ func (m *Member) learn(number uint64) {
 	m.mu.Unlock()
 }
 
-// follow does what a heartbeat requires.
+// follow acts on the fleet state in a heartbeat's reply.
 func (m *Member) follow(b *beaten) {
 	if b.err != nil {
 		// The text of the error may differ each time.
@@ -97,7 +97,7 @@ func (m *Member) followInForce(b *beaten) {
 	}
 }
 
-// enforce activates the version whose instant has come.
+// enforce activates the version that is due.
 func (m *Member) enforce() {
 	if v := m.next; v != nil {
 		m.next = nil
@@ -105,7 +105,7 @@ func (m *Member) enforce() {
 		m.accept(v)
 		select {
 		case m.prunes <- struct{}{}:
-		default: // it will be done
+		default: // a prune is queued
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (m *Member) want(number uint64) {
 	}
 }
 
-// receive handles a version that was loaded, or could not be.
+// receive handles the result of loading a version.
 func (m *Member) receive(l *loaded) {
 	if l.err == nil {
 		m.mu.Lock()

@@ -34,7 +34,7 @@ func folderIn(stateDir string) folder {
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// write replaces a file at once.
+// write replaces a file atomically.
 func (f folder) write(name string, content []byte) error {
 	next := f.path(name + temporaryEnd)
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the folder belongs to the operator
@@ -102,7 +102,7 @@ func (f folder) save(value []byte, contents Contents) error {
 	return nil
 }
 
-// load returns the version that was saved and the time of that. open checks its record.
+// load returns the saved version, and when it was saved. open checks its record.
 func (f folder) load(open func(value []byte) (*Manifest, error)) (*Manifest, []byte, Contents, time.Time, error) {
 	var none time.Time
 	if f == "" {

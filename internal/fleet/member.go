@@ -130,7 +130,7 @@ func (m *Member) State() reload.State {
 	return m.state
 }
 
-// First returns the rules in force, or without them those of StateDir. It returns nil if
+// First returns the rules in force, or without them the rules in StateDir. It returns nil if
 // there are none yet: State says why.
 func (m *Member) First(ctx context.Context) *rules.Set {
 	ctx, cancel := context.WithTimeout(ctx, firstTimeout)

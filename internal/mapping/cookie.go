@@ -50,18 +50,18 @@ func isCookieValue(value string) bool {
 // from the rules behind another one. A comma ends a cookie if a name and an equals sign
 // follow, because values may contain commas too, contrary to the standard.
 func SplitCookies(joined string) string {
-	var apart []byte
+	var separated []byte
 	from := 0
 	for i := range len(joined) {
 		if joined[i] == ',' && beginsCookie(joined[i+1:]) {
-			apart = append(append(apart, joined[from:i]...), "; "...)
+			separated = append(append(separated, joined[from:i]...), "; "...)
 			from = i + 1
 		}
 	}
-	if apart == nil {
+	if separated == nil {
 		return joined
 	}
-	return string(append(apart, joined[from:]...))
+	return string(append(separated, joined[from:]...))
 }
 
 // beginsCookie reports whether a name and an equals sign precede the next comma. Names

@@ -16,7 +16,7 @@ type Options struct {
 	// For the middleware it is the number of gateways before the process; 0 uses the
 	// address of the peer.
 	TrustedHops int
-	// KeepMalformed decides requests whose hosts are malformed, or differ from that of
+	// KeepMalformed decides requests whose hosts are malformed, or differ from the host of
 	// the target, which are then used as received, and requests whose paths have an invalid escape, a NUL, a
 	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
 	// the others stand for themselves. Otherwise such requests are refused.

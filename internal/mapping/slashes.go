@@ -21,8 +21,7 @@ const (
 	RefuseEncodedSlashes
 )
 
-// readSlashes checks a path and returns it with its encoded slashes as the option reads
-// them.
+// readSlashes checks a path and returns it with its encoded slashes as o requires.
 func (q *original) readSlashes(path string, o *Options) (string, error) {
 	switch o.EncodedSlashes {
 	case RefuseEncodedSlashes:

@@ -85,12 +85,12 @@ func (m *Metrics) Answered(door string, took time.Duration) {
 	}
 }
 
-// Begun counts a call that is being answered at an address; GRPCAnswered or HTTPAnswered ends
-// it.
+// Begun counts a call in progress at an address, until GRPCAnswered or HTTPAnswered counts
+// its answer.
 func (m *Metrics) Begun(a Address) { m.servers.inFlight[a].Add(1) }
 
 // GRPCAnswered counts the answer to a unary call, with its full method and the name of
-// its code, and ends it.
+// its code, and decrements the calls in progress.
 func (m *Metrics) GRPCAnswered(method, code string) {
 	m.servers.inFlight[GRPC].Add(-1)
 	m.servers.grpc.of(grpcKey{strings.TrimPrefix(method, "/"), code}).Inc()

@@ -24,13 +24,19 @@ type Options struct {
 	Mapping mapping.Options
 	// Refusals remembers the refusals of identities; nil remembers none.
 	Refusals *Refusals
+	// Rules are the options by which the service parses rule files.
+	Rules rules.Options
+	// Presentation selects the headers that clients receive.
+	Presentation engine.Presentation
 }
 
 // Desk answers questions and carries out changes. It is safe for concurrent use.
 type Desk struct {
-	engine   *engine.Engine
-	mapping  mapping.Options
-	refusals *Refusals
+	engine       *engine.Engine
+	mapping      mapping.Options
+	refusals     *Refusals
+	rules        rules.Options
+	presentation engine.Presentation
 }
 
 // New returns a desk.
@@ -38,7 +44,7 @@ func New(o Options) *Desk {
 	if o.Refusals == nil {
 		o.Refusals = NewRefusals()
 	}
-	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals}
+	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation}
 }
 
 // InputError reports a question or change that cannot be carried out because of its own

@@ -17,8 +17,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Question is a question why a request or an identity is limited. Without Request,
-// Params name an identity.
+// Question asks why a request or an identity is limited. Without Request, Params name an
+// identity.
 type Question struct {
 	// Params are the parameters of an identity or, with Request, the parameters that the
 	// gateway's configuration adds.
@@ -51,6 +51,17 @@ type Why struct {
 	Degraded bool `json:"degraded"`
 	// Refused is the reason for which the request is refused before any rule.
 	Refused string `json:"refused,omitempty"`
+	// Status is the status of HTTP with which a gateway refuses the request; 0 if it
+	// passes, or without a request.
+	Status int64 `json:"status,omitempty"`
+	// Headers are those that the client would get with the answer to the request.
+	Headers []Header `json:"headers,omitempty"`
+}
+
+// Header is a header of an answer.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // WhyRule is a rule that the request meets or that counts by the identity.
@@ -119,7 +130,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	params, err := question.Params(set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {
-		return &Why{Verdict: rules.Deny.String(), Refused: refusal.Reason, Rules: []WhyRule{}, Refusals: []Refusal{}}, nil
+		return &Why{Verdict: rules.Deny.String(), Refused: refusal.Reason, Status: int64(refusal.Status), Rules: []WhyRule{}, Refusals: []Refusal{}}, nil
 	}
 	if err != nil {
 		return nil, InputError{err}
@@ -137,12 +148,22 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}
+	if decision.Verdict != rules.Allow {
+		w.Status = int64(decision.Refusal().Status)
+	}
+	for _, h := range decision.ClientHeaders(nil, d.presentation) {
+		w.Headers = append(w.Headers, Header(h))
+	}
 	return w, d.read(ctx, w)
 }
 
-// explained returns the question about a request in terms of package explain.
+// explained returns the question about a request, or about parameters alone, in terms of
+// package explain.
 func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	r := q.Request
+	if r == nil {
+		return explain.New(explain.Options{Params: entriesOf(q.Params)})
+	}
 	o := explain.Options{
 		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{},
 		KeepMalformedPaths: d.mapping.KeepMalformed,
@@ -161,10 +182,17 @@ func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	if o.Headers.Get("X-Forwarded-For") != "" && (o.Door == doorname.ForwardAuth || o.Door == doorname.ExtAuthzWeb) {
 		o.TrustedHops = d.mapping.TrustedHops
 	}
-	for _, name := range namesOf(q.Params) {
-		o.Params = append(o.Params, mapping.Entry{Key: name, Value: q.Params[name]})
-	}
+	o.Params = entriesOf(q.Params)
 	return explain.New(o)
+}
+
+// entriesOf returns parameters in order.
+func entriesOf(params Identity) []mapping.Entry {
+	var list []mapping.Entry
+	for _, name := range namesOf(params) {
+		list = append(list, mapping.Entry{Key: name, Value: params[name]})
+	}
+	return list
 }
 
 // read reads the counters of the rules and the last refusals.

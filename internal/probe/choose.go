@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// outcome is the outcome of a request of checkChoices.
+// outcome classifies the response to a request of checkChoices.
 type outcome int
 
 const (
@@ -14,13 +14,13 @@ const (
 	passedFor                // with a quota that the answer reports
 )
 
-// try sends one request. The error ends the probe.
-type try func(ctx context.Context, r request) (outcome, error)
+// sendFunc sends one request. The error ends the probe.
+type sendFunc func(ctx context.Context, r request) (outcome, error)
 
 // checkChoices varies and leaves out what a client chooses of a request that is over its
 // limit. Whether clients may choose it is unknown: a key or a session authenticates the
 // client, while a user name does not.
-func (p *prober) checkChoices(ctx context.Context, send try) {
+func (p *prober) checkChoices(ctx context.Context, send sendFunc) {
 	plain := p.request()
 	own := plain.sources()
 	list := distinct(slices.Concat(own, p.Sources))
@@ -69,7 +69,7 @@ func choiceAdvice(s Source) string {
 
 // isStillOver reports whether the plain request is still refused, and adds a note if the
 // window ended.
-func (p *prober) isStillOver(ctx context.Context, send try, plain request) bool {
+func (p *prober) isStillOver(ctx context.Context, send sendFunc, plain request) bool {
 	if result, err := send(ctx, plain); err == nil && result == refused {
 		return true
 	}
@@ -79,7 +79,7 @@ func (p *prober) isStillOver(ctx context.Context, send try, plain request) bool 
 
 // checkOmission sends a request without a source until it is refused or reports a quota.
 // It returns false if the probe must end.
-func (p *prober) checkOmission(ctx context.Context, send try, without request, s Source) bool {
+func (p *prober) checkOmission(ctx context.Context, send sendFunc, without request, s Source) bool {
 	for range p.Requests {
 		result, err := send(ctx, without)
 		switch {

@@ -11,7 +11,7 @@ import (
 // modesAdvice is the advice for doors that do not enforce.
 const modesAdvice = "`curl ADMIN_ADDR/modes` shows the modes of the doors; a POST changes them."
 
-// reportOpen reports why no request may have been refused.
+// reportOpen reports possible reasons why none was refused.
 func (h *httpProbe) reportOpen(last *response) {
 	none := "none of " + plural(h.sent, "request") + " was refused, and "
 	switch quota := last.quota(); {

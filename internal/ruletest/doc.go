@@ -39,6 +39,14 @@ type Step struct {
 	After time.Duration // since the previous step; not with At
 	At    string        // a date and time in the zone of the rule set; "" for After
 	Wants []Want
+	// OnReceipt is settle or renew in a step that ends or renews the request with the
+	// receipt of this name, and makes no call; "" otherwise.
+	OnReceipt string
+	// Receipt is the name under which the receipt of the request is kept.
+	Receipt string
+	// Ending is how the request ended: of a settlement, or of requests that end at once.
+	// Nil for none.
+	Ending *Ending
 }
 
 // Want is one expectation. Its field is verdict, rule, result, limit, remaining, reset,

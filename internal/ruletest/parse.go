@@ -141,7 +141,8 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 		"principal": r.text(&a.Principal), "sni": r.text(&a.SNI),
 		"hits": r.number(&hits, 0, engine.MaxHits), "times": r.number(&times, 1, maxTimes), "op": r.text(&op),
 		"after": r.text(&after), "at": r.text(&s.At),
-		"expect": func(n *yaml.Node) (err error) { s.Wants, err = r.expectations(n); return err },
+		"expect":  func(n *yaml.Node) (err error) { s.Wants, err = r.expectations(n); return err },
+		"receipt": r.text(&s.Receipt), "response": r.response(&s.Ending), "used": r.used(&s.Ending),
 	})
 	if err != nil {
 		return s, err
@@ -150,16 +151,16 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 	if err := r.setRequest(n, a, request, door, peer); err != nil {
 		return s, err
 	}
-	if op != "" {
-		var known bool
-		if s.Op, known = operations[op]; !known {
-			return s, r.errorf(n, "unknown op %q; want take, browse, update or refund", op)
-		}
+	if err := r.setOperation(n, &s, op); err != nil {
+		return s, err
 	}
 	if after != "" {
 		if s.After, err = time.ParseDuration(after); err != nil || s.After < 0 || s.At != "" {
 			return s, r.errorf(n, "invalid after: %q; want a time with a unit such as 30s or 1h30m, and not together with at", after)
 		}
+	}
+	if s.OnReceipt != "" {
+		return s, nil
 	}
 	if _, err := explain.New(s.Ask); err != nil {
 		return s, r.errorf(n, "%v", err)
@@ -168,6 +169,19 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 		return s, r.errorf(n, "the step expects nothing; add expect, for example expect: allow")
 	}
 	return s, nil
+}
+
+// setOperation sets the operation of a step, and checks what it says about receipts.
+func (r *fileReader) setOperation(n *yaml.Node, s *Step, op string) error {
+	if onReceipt[op] != nil {
+		s.OnReceipt = op
+	} else if op != "" {
+		var known bool
+		if s.Op, known = operations[op]; !known {
+			return r.errorf(n, "unknown op %q; want take, browse, update, refund, settle or renew", op)
+		}
+	}
+	return r.checkReceipt(n, s)
 }
 
 // setRequest sets the request of a step, with the defaults of the file.

@@ -93,12 +93,13 @@ func (c *Case) run(ctx context.Context, set *rules.Set) (failure *Failure, err e
 	if err != nil {
 		return &Failure{Step: 1, Line: c.Line, Err: fmt.Errorf("invalid start %q: %w", c.Start, err)}, nil
 	}
+	known := make(receipts)
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		if now, err = s.time(now, set); err != nil {
 			return &Failure{Step: i + 1, Line: s.Line, At: now, Err: err}, nil
 		}
-		failure := s.run(ctx, set, counters, now)
+		failure := s.run(ctx, set, counters, known, now)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -127,7 +128,10 @@ func (s *Step) time(before time.Time, set *rules.Set) (time.Time, error) {
 
 // run makes the calls of a step. It returns the first that fails, nil if all succeed.
 // All expectations hold for the last call; the verdict holds for every call.
-func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, now time.Time) *Failure {
+func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, known receipts, now time.Time) *Failure {
+	if s.OnReceipt != "" {
+		return s.operate(ctx, counters, known, now)
+	}
 	question, err := explain.New(s.Ask)
 	if err != nil {
 		return &Failure{Err: err}
@@ -140,6 +144,9 @@ func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbo
 		wrong := differences(s.Wants, answerOf(report, d), call == s.Times)
 		if len(wrong) > 0 {
 			return &Failure{Call: call, Wrong: wrong, Report: report}
+		}
+		if err := s.follow(ctx, counters, known, d, now); err != nil {
+			return &Failure{Call: call, Err: err}
 		}
 	}
 	return nil

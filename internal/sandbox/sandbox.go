@@ -95,6 +95,17 @@ func (s *Sandbox) Decide(ctx context.Context, c *engine.Call) (*engine.Decision,
 	return d, nil
 }
 
+// Settle settles a receipt of this sandbox, at the time that the settlement names. The
+// error is that of engine.Settle.
+func (s *Sandbox) Settle(ctx context.Context, end *engine.Settlement) (engine.Settled, error) {
+	return s.engine.Settle(ctx, end)
+}
+
+// Renew renews a receipt of this sandbox. The error is that of engine.Renew.
+func (s *Sandbox) Renew(ctx context.Context, end *engine.Settlement) (engine.Settled, error) {
+	return s.engine.Renew(ctx, end)
+}
+
 // Close removes the counters and releases the store. It also works with a ctx
 // that is already canceled, so that an interrupted command leaves no keys in
 // Redis. Removing the keys takes one minute at most.

@@ -66,7 +66,7 @@ const (
 
 // openRotated opens the file, which is renamed when it is full. The library opens it
 // with the first line, so openRotated opens it once to return errors now. A pipe,
-// such as that behind /dev/stdout, is never renamed. Of a symbolic link, the target
+// such as /dev/stdout, is never renamed. Of a symbolic link, the target
 // is renamed: renaming /dev/stdout itself would take it from all processes.
 func openRotated(c *config.Config) (io.WriteCloser, error) {
 	f, err := os.OpenFile(c.DecisionLog, os.O_CREATE|os.O_APPEND|os.O_RDWR, decisionMode)

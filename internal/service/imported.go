@@ -86,7 +86,7 @@ func (s *Service) listenPrometheus(ctx context.Context) error {
 	return nil
 }
 
-// startImported starts the parts of imported limits that run beside the doors.
+// startImported starts the parts of imported limits that run with the doors.
 func (s *Service) startImported(ctx context.Context, start func(func() error)) {
 	if s.imported == nil {
 		return

@@ -2,13 +2,16 @@ package service
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -79,10 +82,14 @@ func (s *Service) work(run func(context.Context)) {
 	s.onClose(func() { cancel(); <-ended })
 }
 
-// openTraffic opens the recorder of the traffic.
+// openTraffic opens the recorders of the traffic and of the heaviest identities.
 func (s *Service) openTraffic() {
 	s.traffic = traffic.New(traffic.Options{
 		Totals: func() traffic.Totals { return trafficTotals(s.metrics) }, Shared: s.minutes, Now: s.exceptions.Now, Logger: s.logger,
+	})
+	s.heavy = heavy.New(heavy.Options{
+		Shared: s.minutes, Mask: s.decisions.mask.Value, Now: s.exceptions.Now, Logger: s.logger,
+		Rule: func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})
 }
 
@@ -112,6 +119,18 @@ func trafficTotals(m *metrics.Metrics) traffic.Totals {
 		}
 	}
 	return t
+}
+
+// operatorState returns the state of the instance for operators.
+func (s *Service) operatorState() *adminapi.State {
+	r := s.app.Rules()
+	now := status(r, s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+	host, _ := os.Hostname() // "" is shown as such
+	return &adminapi.State{
+		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
+		LastError: r.LastError, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
+		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", Now: time.Now().UTC(),
+	}
 }
 
 // exceptionsTimeout bounds each dial, read and write of the connections for exceptions.

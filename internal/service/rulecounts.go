@@ -4,15 +4,18 @@ import (
 	"sync/atomic"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// ruleCounts counts by rule what decisions did. Of the active generation and the one
+// ruleCounts counts by rule what decisions did, and passes the identities of their calls
+// on to the search for the heaviest. Of the active generation and the one
 // before it, which calls in progress may still use, it finds the counts of a rule by
 // its place.
 type ruleCounts struct {
 	metrics *metrics.Metrics
+	heavy   *heavy.Recorder
 	free    float64 // share of a limit below which what remains of it is near
 	active  atomic.Pointer[countedRules]
 }
@@ -24,8 +27,8 @@ type countedRules struct {
 	before *countedRules // without a predecessor of its own
 }
 
-func newRuleCounts(m *metrics.Metrics, nearLimitRatio float64) *ruleCounts {
-	return &ruleCounts{metrics: m, free: 1 - nearLimitRatio}
+func newRuleCounts(m *metrics.Metrics, h *heavy.Recorder, nearLimitRatio float64) *ruleCounts {
+	return &ruleCounts{metrics: m, heavy: h, free: 1 - nearLimitRatio}
 }
 
 // load starts to count by the rules of a set. It must be called before the set decides,
@@ -43,31 +46,43 @@ func (r *ruleCounts) load(set *rules.Set) {
 }
 
 // observe counts the answer to an input; see engine.ObserveMatches.
-func (r *ruleCounts) observe(_ *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
+func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
 	of := r.active.Load()
 	if of.set != set {
 		if of = of.before; of == nil || of.set != set {
 			return // the call began two reloads ago
 		}
 	}
+	if len(matches) == 0 {
+		return
+	}
+	calls := r.heavy.Begin(c.Door)
 	if a.Verdict != rules.Allow || a.Overruled() {
-		of.refuse(matches, a)
+		of.refuse(&calls, matches, a)
 	} else {
 		near := a.Limited && float64(a.Quota.Remaining) < r.free*float64(a.Quota.Limit)
 		for i := range matches {
-			of.counts[matches[i].Place].Admitted(near && matches[i].Rule == a.Quota.Rule)
+			m := &matches[i]
+			isNear := near && m.Rule == a.Quota.Rule
+			of.counts[m.Place].Admitted(isNear)
+			calls.Add(heavy.Admitted, m)
+			if isNear {
+				calls.Add(heavy.Near, m)
+			}
 		}
 	}
+	calls.End()
 	if len(a.Shadow) > 0 {
 		of.shadow(matches, a)
 	}
 }
 
 // refuse counts an input that was refused.
-func (c *countedRules) refuse(matches []rules.Match, a *engine.Answer) {
+func (c *countedRules) refuse(calls *heavy.Batch, matches []rules.Match, a *engine.Answer) {
 	for i := range matches {
 		if m := &matches[i]; m.Rule == a.Decider || isRefusing(a, m.Rule) {
 			c.counts[m.Place].Refused()
+			calls.Add(heavy.Refused, m)
 		} else {
 			c.counts[m.Place].PassedOver()
 		}

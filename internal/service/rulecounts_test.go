@@ -12,6 +12,7 @@ import (
 
 	"github.com/koalagate/koalagate/e2e/certs"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -59,7 +60,7 @@ const (
 func TestRulesAreCounted(t *testing.T) {
 	set := parseRules(t, lineOfShadow+"\n"+lineOfFive+"\n"+lineOfSix+"\n"+lineOfOther)
 	m := metrics.New(metrics.Build{})
-	counts := newRuleCounts(m, 0.8)
+	counts := newRuleCounts(m, heavy.New(heavy.Options{}), 0.8)
 	counts.load(set)
 	for number := 201; number <= 204; number++ {
 		if got, want := counted(t, metricsText(m), number), [5]string{"0", "0", "0", "0", "0"}; got != want {
@@ -91,7 +92,7 @@ func TestObservedRefusalsAreCountedByRule(t *testing.T) {
 	set := parseRules(t, "rule : [count] [uid=+] [time=3600; count=1] [result=2; return=201]")
 	m, modes := metrics.New(metrics.Build{}), new(engine.Modes)
 	modes.Set(map[string]engine.Mode{"koala": engine.ModeObserve})
-	counts := newRuleCounts(m, 1)
+	counts := newRuleCounts(m, heavy.New(heavy.Options{}), 1)
 	counts.load(set)
 	e := engine.New(set, engine.WithModes(modes), engine.ObserveMatches(counts.observe))
 	for _, op := range []engine.Op{engine.Take, engine.Take, engine.Complete, engine.Peek} {
@@ -110,7 +111,7 @@ func TestObservedRefusalsAreCountedByRule(t *testing.T) {
 func TestReloadKeepsTheCountsOfRules(t *testing.T) {
 	before, after := parseRules(t, lineOfFive+"\n"+lineOfOther), parseRules(t, lineOfSix+"\n"+lineOfFive)
 	m := metrics.New(metrics.Build{})
-	counts := newRuleCounts(m, 0.8)
+	counts := newRuleCounts(m, heavy.New(heavy.Options{}), 0.8)
 	e := engine.New(before, engine.ObserveMatches(counts.observe))
 	take := func(set *rules.Set) {
 		call := &engine.Call{Rules: set, Op: engine.Take, Inputs: []engine.Input{{Params: rules.MakeParams(map[string]string{"uid": "ann"})}}}
@@ -137,7 +138,7 @@ func TestRulesBeyondThousandShareASeries(t *testing.T) {
 		fmt.Fprintf(&lines, "rule : [direct] [n=%d] [time=1; count=0;] [result=2; return=%d]\n", n, n+1)
 	}
 	m := metrics.New(metrics.Build{})
-	counts := newRuleCounts(m, 0.8)
+	counts := newRuleCounts(m, heavy.New(heavy.Options{}), 0.8)
 	for range 2 { // a reload keeps the counts of other
 		set := parseRules(t, lines.String())
 		counts.load(set)
@@ -163,12 +164,16 @@ func TestRulesBeyondThousandShareASeries(t *testing.T) {
 // Counting a decision by its rules allocates nothing.
 func TestCountingRulesDoesNotAllocate(t *testing.T) {
 	set := parseRules(t, lineOfFive+"\n"+lineOfSix)
-	counts := newRuleCounts(metrics.New(metrics.Build{}), 0.8)
+	counts := newRuleCounts(metrics.New(metrics.Build{}), heavy.New(heavy.Options{}), 0.8)
 	counts.load(set)
 	var matches rules.Matches
 	set.Match(rules.MakeParams(map[string]string{"uid": "ann"}), &matches)
 	answer := &engine.Answer{Verdict: rules.Allow, Limited: true, Quota: engine.Quota{Rule: set.Rules[0], Limit: 5, Remaining: 1}}
-	if n := testing.AllocsPerRun(100, func() { counts.observe(nil, set, matches.List, answer) }); n != 0 {
+	call := &engine.Call{Door: "koala"}
+	for range 20_000 { // until the buffers for identities have their size
+		counts.observe(call, set, matches.List, answer)
+	}
+	if n := testing.AllocsPerRun(100, func() { counts.observe(call, set, matches.List, answer) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -59,6 +60,7 @@ type Service struct {
 	exceptions *exceptions.Keeper
 	minutes    *minutes.Records // nil without Redis
 	traffic    *traffic.Recorder
+	heavy      *heavy.Recorder
 	trials     *trials
 	modes      *engine.Modes
 	metrics    *metrics.Metrics
@@ -145,11 +147,11 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 // logs.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
-	counts, refusals := newRuleCounts(m, c.NearLimitRatio), operations.NewRefusals()
 	if err := s.openExceptions(); err != nil {
 		return err
 	}
 	s.openTraffic()
+	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
 	s.trials = newTrials(s)
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
@@ -186,7 +188,7 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
-	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals})
+	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)
@@ -194,6 +196,7 @@ func (s *Service) openApp() error {
 	})
 	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
 	s.work(s.traffic.Run)
+	s.work(s.heavy.Run)
 	if err := s.trials.open(); err != nil {
 		return err
 	}
@@ -269,6 +272,7 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 	limits := ratelimit.New(ratelimit.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
 		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
+		PlainEntries: s.imported != nil && !s.imported.Limits.Settle,
 	})
 	if s.imported != nil {
 		s.importedDoor(front, limits)
@@ -297,7 +301,8 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			State: s.operatorState, Modes: s.modes,
 		}),
 	})
 	if s.imported != nil {

@@ -63,7 +63,7 @@ func Open(ctx context.Context, version string) (*Exporter, error) {
 	return e, nil
 }
 
-// Close sends the spans that wait, until ctx is done.
+// Close sends the buffered spans, until ctx is done.
 func (e *Exporter) Close(ctx context.Context) error { return e.provider.Shutdown(ctx) }
 
 // Decided exports the span of a decision that began at a time; see door.Watch.

@@ -1,9 +1,9 @@
-// Package spelling finds the word that was probably meant by a misspelled one.
+// Package spelling suggests corrections of misspelled words.
 package spelling
 
 import "strings"
 
-// Suggest returns the candidate that was probably meant by word, or "" if none is
+// Suggest returns the candidate that word probably misspells, or "" if none is
 // similar. A third of the letters may be wrong, and always two.
 func Suggest(word string, candidates []string) string {
 	return Nearest(word, candidates, max(2, len(word)/3))

@@ -106,7 +106,7 @@ func (r *Recorder) others(ctx context.Context) (*sharedHour, error) {
 	if known := r.shared; known != nil && now.Sub(known.at) >= 0 && now.Sub(known.at) < sharedAge {
 		return known, nil
 	}
-	last := minuteOf(now)
+	last := minutes.Of(now)
 	list, err := r.o.Shared.Read(ctx, kind, last-minutes.Kept+1, last)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (r *Recorder) others(ctx context.Context) (*sharedHour, error) {
 
 // assemble returns the hour of this instance and others.
 func (r *Recorder) assemble(scope string, others *sharedHour) *Hour {
-	last := minuteOf(r.o.Now())
+	last := minutes.Of(r.o.Now())
 	first := last - minutes.Kept + 1
 	var hour [minutes.Kept]Totals
 	whole := Totals{Rules: make(map[Rule]Counts)}

@@ -53,7 +53,6 @@ const (
 	sampleInterval = time.Second
 	// writeInterval is the time between two writes of the current minute to Redis.
 	writeInterval = 5 * time.Second
-	endTimeout    = 500 * time.Millisecond
 	// kind is the kind of the documents in Redis.
 	kind = "traffic"
 )
@@ -74,7 +73,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	if r.o.Shared != nil {
-		writer.Go(func() { r.write(ctx) })
+		writer.Go(func() { minutes.Keep(ctx, writeInterval, r.o.Now, r.share) })
 	}
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
@@ -98,14 +97,12 @@ func (r *Recorder) sample() {
 	fresh := totals.since(&r.before)
 	span := now.Sub(r.sampled)
 	r.before, r.sampled = totals, now
-	r.of(minuteOf(now)).add(&fresh)
+	r.of(minutes.Of(now)).add(&fresh)
 	r.mu.Unlock()
 	if !first {
 		r.Send(EventDecisions, secondOf(now, span, &fresh))
 	}
 }
-
-func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
 // of returns the traffic of a minute, which it begins if it is new. r.mu is held.
 func (r *Recorder) of(minute int64) *current {
@@ -114,35 +111,6 @@ func (r *Recorder) of(minute int64) *current {
 		*place = &current{minute, Totals{Rules: make(map[Rule]Counts)}}
 	}
 	return *place
-}
-
-// write writes the current minute to Redis until ctx is done, and each minute once more
-// when it is over.
-func (r *Recorder) write(ctx context.Context) {
-	tick := time.NewTicker(writeInterval)
-	defer tick.Stop()
-	last := minuteOf(r.o.Now())
-	for {
-		select {
-		case <-ctx.Done():
-			r.shareLast(ctx, last)
-			return
-		case <-tick.C:
-		}
-		now := minuteOf(r.o.Now())
-		if now != last {
-			r.share(ctx, last)
-		}
-		r.share(ctx, now)
-		last = now
-	}
-}
-
-// shareLast writes a minute to Redis at the end of the instance, which does not wait long.
-func (r *Recorder) shareLast(ctx context.Context, minute int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	r.share(ctx, minute)
 }
 
 // share writes a minute to Redis, if anything was decided in it.

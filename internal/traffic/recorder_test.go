@@ -100,7 +100,7 @@ func TestManyRules(t *testing.T) {
 		i.totals.Rules[Rule{Number: n + 1}] = Counts{Admitted: n + 1}
 	}
 	i.sample()
-	for name, h := range map[string]*Hour{"own": i.Own(), "exchanged": exchanged(t, i.hour[minuteOf(i.now)%minutes.Kept])} {
+	for name, h := range map[string]*Hour{"own": i.Own(), "exchanged": exchanged(t, i.hour[minutes.Of(i.now)%minutes.Kept])} {
 		last := h.Rules[len(h.Rules)-1]
 		if len(h.Rules) != maxRows+1 || last.Rule != 0 || last.Admitted[59] != 50*51/2 || h.Rules[0].Rule != 51 {
 			t.Errorf("%s: %d rules from %d, last %d with %d", name, len(h.Rules), h.Rules[0].Rule, last.Rule, last.Admitted[59])
@@ -129,10 +129,10 @@ func TestInstancesShareTheHour(t *testing.T) {
 	two.decide(0, posts, 10, 0)
 	two.decide(0, logins, 0, 3)
 	for range 3 {
-		two.share(t.Context(), minuteOf(two.now))
+		two.share(t.Context(), minutes.Of(two.now))
 	}
 	for _, foreign := range []string{"", "{}", "[]", `{"v":[1,1,1,1,-1]}`, `{"v":[1,1,1,1,1],"r":[{"n":1,"c":[1]}]}`} {
-		key := fmt.Sprintf("koala:{minutes}:traffic:%d", minuteOf(one.now))
+		key := fmt.Sprintf("koala:{minutes}:traffic:%d", minutes.Of(one.now))
 		if err := client.HSet(t.Context(), key, "foreign"+foreign, foreign).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestSecond(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	i := newInstance(nil)
 	i.decide(0, posts, 5, 1)
-	f.Add(string(encode(&i.hour[minuteOf(i.now)%minutes.Kept].Totals)))
+	f.Add(string(encode(&i.hour[minutes.Of(i.now)%minutes.Kept].Totals)))
 	f.Add(`{"v":[1,2,3,4,5],"r":[{"n":1,"l":"a","c":[1,2,3,9223372036854775807]},{"n":1,"l":"a","c":[1,2,3,4]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		read, err := decode(text)
@@ -214,7 +214,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || again.Verdicts != read.Verdicts {
 			t.Errorf("%v, %+v", err, again)
 		}
-		own := newInstance(nil).assemble(ScopeFleet, &sharedHour{minutes: map[int64]*Totals{minuteOf(start): &read}})
+		own := newInstance(nil).assemble(ScopeFleet, &sharedHour{minutes: map[int64]*Totals{minutes.Of(start): &read}})
 		if _, err := json.Marshal(own); err != nil {
 			t.Error(err)
 		}

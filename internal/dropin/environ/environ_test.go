@@ -79,8 +79,10 @@ func TestInvalidVariablesAreNamed(t *testing.T) {
 		{"LOG_LEVEL=loud", `LOG_LEVEL is "loud"`},
 		{"NEAR_LIMIT_RATIO=2", "NEAR_LIMIT_RATIO is 2"},
 		{"REDIS_TYPE=ring", `REDIS_TYPE is "ring"; want SINGLE, CLUSTER or SENTINEL`},
-		{"KOALAGATE_RATELIMIT_WINDOWS=rolling", "want fixed, opening or sliding"},
+		{"KOALAGATE_RATELIMIT_WINDOWS=rolling", "want fixed or opening or sliding"},
 		{"KOALAGATE_RATELIMIT_REFUSED=never", "want counted or free"},
+		{"KOALAGATE_RATELIMIT_QUOTAS=some", "want all or groups"},
+		{"KOALAGATE_RATELIMIT_SETTLE=maybe", "want true or false"},
 		{"KOALAGATE_NOBODY=1", `unknown key "KOALAGATE_NOBODY"`},
 	} {
 		if _, err := load(t, c.variable); err == nil || !strings.Contains(err.Error(), c.want) {

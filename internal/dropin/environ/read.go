@@ -109,8 +109,6 @@ func pairs(text string) (map[string]string, error) {
 // The words of settings that have a fixed list.
 var (
 	configTypes = []string{"FILE", "GRPC_XDS_SOTW"}
-	windows     = []string{"fixed", "opening", "sliding"}
-	refusals    = []string{"counted", "free"}
 	logLevels   = map[string]string{
 		"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warn", "WARNING": "warn",
 		"ERROR": "error", "FATAL": "error", "PANIC": "error",
@@ -151,11 +149,17 @@ func (s *Settings) check() error {
 	if s.XDS.Initial <= 0 || s.XDS.Max < s.XDS.Initial {
 		refuse("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "is %v, and XDS_CLIENT_BACKOFF_MAX_INTERVAL %v; want more than 0, and at least as much", s.XDS.Initial, s.XDS.Max)
 	}
-	if !slices.Contains(windows, s.Windows) {
-		refuse("KOALAGATE_RATELIMIT_WINDOWS", "is %q; want fixed, opening or sliding", s.Windows)
-	}
-	if !slices.Contains(refusals, s.Refused) {
-		refuse("KOALAGATE_RATELIMIT_REFUSED", "is %q; want counted or free", s.Refused)
+	for _, own := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"KOALAGATE_RATELIMIT_WINDOWS", s.Windows, []string{"fixed", "opening", "sliding"}},
+		{"KOALAGATE_RATELIMIT_REFUSED", s.Refused, []string{"counted", "free"}},
+		{"KOALAGATE_RATELIMIT_QUOTAS", s.Quotas, []string{"all", "groups"}},
+	} {
+		if !slices.Contains(own.words, own.value) {
+			refuse(own.name, "is %q; want %s", own.value, strings.Join(own.words, " or "))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -67,9 +67,11 @@ type Settings struct {
 	LogLevel  string `env:"LOG_LEVEL" default:"WARN"`
 	LogFormat string `env:"LOG_FORMAT" default:"text"`
 
-	// The settings of koalagate that only this name has.
+	// Settings that only the drop-in has.
 	Windows  string `env:"KOALAGATE_RATELIMIT_WINDOWS" default:"fixed"`
 	Refused  string `env:"KOALAGATE_RATELIMIT_REFUSED" default:"counted"`
+	Quotas   string `env:"KOALAGATE_RATELIMIT_QUOTAS" default:"all"`
+	Settle   bool   `env:"KOALAGATE_RATELIMIT_SETTLE"`
 	Profiles bool   `env:"KOALAGATE_RATELIMIT_PROFILES"`
 
 	set map[string]bool // the variables that are set

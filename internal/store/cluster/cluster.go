@@ -112,8 +112,8 @@ func slotOfCall(c *redis.Call) (slot uint16, one bool) {
 // judge corrects what an attempt shows about the Cluster. Each node has a breaker
 // and trips of its own, so only a failed refresh of the slot map is a trip of the
 // whole. An error of one node shows nothing about the others. A call that was not
-// sent because all nodes are unreachable fails for the reason that the nodes
-// failed with, which was no matter of this call's time.
+// sent because all nodes are unreachable failed for the nodes' reason, not for lack
+// of time in this call.
 func judge(attempt store.Attempt, err error) store.Attempt {
 	if err == nil {
 		return attempt
@@ -132,9 +132,9 @@ func judge(attempt store.Attempt, err error) store.Attempt {
 }
 
 // Check returns an error that explains why no node of the Cluster can count, or
-// nil: if one can, calls of the others are answered in process until they can.
-// Each node has a budget of its own, so that one that hangs takes no time from
-// the others; Check takes about two budgets at most.
+// nil. If one can, calls for other nodes are answered in process until those can.
+// Each node has a budget of its own, so that a node that hangs takes no time from
+// the others; Check takes at most about two budgets.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.check(ctx); err != nil {
 		return fmt.Errorf("redis: check: %w", err)
@@ -275,8 +275,8 @@ func (s *Store) clear(ctx context.Context) error {
 	return s.nodes.eachOwner(func(n *node) error { return redisconn.Clear(ctx, n.client, s.evaluator.Prefix()) })
 }
 
-// Close waits for what is being given back, ends the calls under way and closes
-// the connections.
+// Close waits for hits that are being given back, ends the calls in progress and
+// closes the connections.
 func (s *Store) Close() error {
 	defer s.evaluator.Close()
 	return s.nodes.close()

@@ -45,8 +45,8 @@ type Probe struct {
 
 // waiter waits as a caller waits for a reply.
 type waiter interface {
-	// wait waits for so long, and reports whether that has passed: not after
-	// close, which may be called at the same time.
+	// wait waits for a time; it returns false after close, which may be called at
+	// the same time.
 	wait(time.Duration) bool
 	close()
 }
@@ -116,7 +116,7 @@ func (p *Probe) run(w waiter) {
 	w.close()
 }
 
-// woke records a wake-up, and reports whether there is to be another one.
+// woke records a wake-up, and reports whether to schedule another.
 func (p *Probe) woke() (late time.Duration, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

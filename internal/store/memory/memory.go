@@ -94,7 +94,7 @@ func New(o Options) *Store {
 	}
 	for i := range m.shards {
 		m.shards[i].subjects = make(map[string][]cell)
-		m.shards[i].room = (o.MaxIdentities + shards - 1) / shards
+		m.shards[i].maxSubjects = (o.MaxIdentities + shards - 1) / shards
 	}
 	if m.receipts.most = int64(o.MaxReceipts); o.MaxReceipts <= 0 {
 		m.receipts.most = DefaultMaxReceipts
@@ -169,12 +169,12 @@ func (m *Store) keptUnder(subject, hashes []byte) (key, all []byte) {
 // shard is the counters under one lock.
 type shard struct {
 	sync.Mutex
-	subjects map[string][]cell // by keptUnder
-	room     int               // number of subjects that fit
-	grown    int               // subjects that were added, or did not fit, since the last sweep
-	peak     int               // the most subjects since the map was made
-	spilled  map[shareKey]counter
-	seeds    bool // some counters are or were seeded
+	subjects    map[string][]cell // by keptUnder
+	maxSubjects int               // number of subjects that fit
+	grown       int               // subjects that were added, or did not fit, since the last sweep
+	peak        int               // the most subjects since the map was made
+	spilled     map[shareKey]counter
+	seeds       bool // some counters are or were seeded
 }
 
 // cell is one counter of a subject.
@@ -210,7 +210,7 @@ func (s *shard) make(subject []byte, r *store.Rule) counter {
 	cells, known := s.subjects[string(subject)]
 	if !known {
 		s.grown++
-		if len(s.subjects) >= s.room {
+		if len(s.subjects) >= s.maxSubjects {
 			return nil
 		}
 		s.peak = max(s.peak, len(s.subjects)+1)

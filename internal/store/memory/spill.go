@@ -90,7 +90,7 @@ func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
 		return c
 	}
 	before := s.spill(r, part, now) // the counter of the last part, if active
-	if len(s.spilled) >= s.room/4+parts {
+	if len(s.spilled) >= s.maxSubjects/4+parts {
 		at.part = lastPart
 		if c := s.spilled[at]; c != nil {
 			return c

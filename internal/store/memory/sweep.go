@@ -56,7 +56,7 @@ func (m *Store) sweep(now int64) {
 func (s *shard) sweep(now int64) {
 	checks := min(s.grown, sweepFrom) * checksPerNew
 	s.grown = 0
-	if len(s.subjects) >= min(sweepFrom, s.room) {
+	if len(s.subjects) >= min(sweepFrom, s.maxSubjects) {
 		s.dropEnded(now, checks)
 	}
 }

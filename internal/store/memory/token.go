@@ -100,11 +100,11 @@ func (b *bucket) add(r *store.Rule, t *moment) {
 	if r.Overdraft || r.Wait > 0 && !t.update {
 		least = sizeOf(r) - mostBelow
 	}
-	b.set(less(level, r, least), r, t.now)
+	b.set(minus(level, r, least), r, t.now)
 }
 
-// less returns the level without the rule's weight, but not less than least.
-func less(level int64, r *store.Rule, least int64) int64 {
+// minus returns the level without the rule's weight, but not less than least.
+func minus(level int64, r *store.Rule, least int64) int64 {
 	unit := r.Time * 1000
 	if r.Weight > (level-least)/unit { // the product may exceed 2^63
 		return least
@@ -143,14 +143,14 @@ func (b *bucket) amend(c *taken, n int64, t *moment) {
 	switch {
 	case n > 0:
 		r.Weight = n
-		b.set(less(b.levelAt(&r, t.now), &r, sizeOf(&r)-mostBelow), &r, t.now)
+		b.set(minus(b.levelAt(&r, t.now), &r, sizeOf(&r)-mostBelow), &r, t.now)
 	case n < 0:
 		b.restore(c, min(-n, mostBelow/unit)*unit, t)
 	}
 }
 
-// restore gives back n units of what a take took, less what would have overflowed since
-// if nobody else had taken: too strict for a while if somebody has, never too lax.
+// restore gives back n units of a take, less the units that would have overflowed since
+// if nobody else had taken. It may refuse too much for a while, never too little.
 func (b *bucket) restore(c *taken, n int64, t *moment) {
 	r := &c.rule
 	level, size := b.levelAt(r, t.now), sizeOf(r)

@@ -17,7 +17,7 @@ type bundle struct {
 	rules  int
 	counts bool
 	names  []*name // of the subjects, then of the logs
-	first  int     // the number of those of subjects
+	first  int     // the number of the subjects' keys
 	table  []*name // hash table of the names; its length is a power of two
 	shapes []form
 	spans  []store.Span
@@ -187,7 +187,7 @@ func (b *bundle) index() {
 	b.number(true)
 }
 
-// number numbers the names of logs, or those of subjects.
+// number numbers the names of logs, or of subjects.
 func (b *bundle) number(logs bool) {
 	mask := uint64(len(b.table) - 1)
 	for _, c := range b.calls {

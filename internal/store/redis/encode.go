@@ -36,7 +36,7 @@ type Call struct {
 	periods  []store.Period
 	counts   bool // the short path of lua/counts.lua may carry it out
 	answer   outcome
-	memory   remembering
+	lookup   cacheLookup
 	begin    string   // of the keys
 	op       store.Op // the plan's, or giveBack
 	undo     []Undo   // one per rule, set by set; only of giveBack

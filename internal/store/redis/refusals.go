@@ -71,21 +71,21 @@ func newRefusals(n int) *refusals {
 	return f
 }
 
-// remembering is the state of a call for the memory of refusals, from before it
-// is sent.
-type remembering struct {
-	applies bool // the memory may answer such a call
+// cacheLookup is the state of a call for the cache of refusals, from before it is
+// sent.
+type cacheLookup struct {
+	applies bool // the cache may answer such a call
 	begun   int64
 	name    [2]uint64
 	layout  []byte   // which keys belong to which rule, and the calendar units
 	changes []uint32 // of the counters of its rules
 }
 
-// answer answers a call from memory and reports whether it did. If not, it
+// answer answers a call from the cache and reports whether it did. If not, it
 // prepares the call for update. Only takes of one set qualify: the answers to
 // the other sets of a refused take may change at any time.
 func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
-	m := &c.memory
+	m := &c.lookup
 	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !c.frees && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
 	if !m.applies {
 		return false
@@ -128,7 +128,7 @@ func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 // its keys belongs to which rule. The keys alone are not enough, because
 // consecutive rules may share one.
 func (f *refusals) hash(c *Call) {
-	m := &c.memory
+	m := &c.lookup
 	m.layout = m.layout[:0]
 	for i := range c.keys {
 		m.layout = binary.AppendUvarint(m.layout, uint64(c.keys[i].subject))
@@ -192,7 +192,7 @@ func overdraws(rules []store.Rule) bool {
 }
 
 // invalidateLasting drops the entries of the counters that a refused take may have
-// changed, and reports whether there are any: those of overdrafts and of bans that
+// changed, and reports whether there are any: counters of overdrafts and of bans that
 // it opened.
 func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (changed bool) {
 	at := 0
@@ -213,7 +213,7 @@ func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (
 
 func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
 	got := &a.Sets[0]
-	if !c.memory.applies || got.Decider < 0 || len(got.Refusals) > 0 {
+	if !c.lookup.applies || got.Decider < 0 || len(got.Refusals) > 0 {
 		return
 	}
 	r := &p.Sets[0].Rules[got.Decider]
@@ -230,17 +230,17 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 	case r.Method == store.Base:
 		until = min(until, calendar.DayEnd(p.Zone, a.Now)-a.Now) // then hits are free
 	}
-	shard, entry := f.entry(c.memory.name)
+	shard, entry := f.entry(c.lookup.name)
 	shard.Lock()
 	defer shard.Unlock()
 	before := *entry
 	*entry = refusal{
-		name:    c.memory.name,
+		name:    c.lookup.name,
 		zone:    p.Zone,
 		own:     p.Now != 0,
-		changes: c.memory.sum(got.Decider),
+		changes: c.lookup.sum(got.Decider),
 		now:     a.Now,
-		begun:   c.memory.begun,
+		begun:   c.lookup.begun,
 		until:   until,
 		closed:  !got.Banned && got.Retry < 0 && r.Method == store.Count && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
 		answer:  *got,
@@ -272,7 +272,7 @@ func (f *refusals) cell(c *Call, i int, r *store.Rule) *atomic.Uint32 {
 }
 
 // sum returns the number of changes up to the rule that decided.
-func (m *remembering) sum(decider int) uint64 {
+func (m *cacheLookup) sum(decider int) uint64 {
 	sum := uint64(0)
 	for _, n := range m.changes[:min(decider+1, len(m.changes))] {
 		sum += uint64(n)
@@ -280,7 +280,7 @@ func (m *remembering) sum(decider int) uint64 {
 	return sum
 }
 
-// entry returns the place of a plan's entry. It may hold that of another plan,
+// entry returns the place of a plan's entry. It may hold the entry of another plan,
 // which is overwritten.
 func (f *refusals) entry(name [2]uint64) (*refusalShard, *refusal) {
 	shard := &f.shards[name[0]%refusalShards]

@@ -9,14 +9,14 @@ import (
 
 var _ store.Settler = (*Store)(nil)
 
-// use is what becomes of a part of a receipt.
+// use is the settlement of a part of a receipt.
 type use struct {
 	part int   // its number in the receipt, from 1
-	what int64 // useHits, useEnd or useCharge
+	kind int64 // useHits, useEnd or useCharge
 	hits int64
 }
 
-// What becomes of a part. The numbers are those of lua/receipts.lua.
+// The kinds of a use; lua/receipts.lua has the same numbers.
 const (
 	useHits   = 1 // hits replace the estimate
 	useEnd    = 2 // the hold ends
@@ -26,14 +26,14 @@ const (
 func (u *use) pack(n *numbers, op store.Op) {
 	n.add(int64(u.part))
 	if op == settleReceipt {
-		n.add(u.what)
+		n.add(u.kind)
 		n.add(u.hits)
 	}
 }
 
 // Settle carries out a settlement. A first call reads the receipt, whose rules are judged
 // then; a second one spends it and settles in one atomic step. Both are carried out
-// though the caller has gone; the budget bounds each.
+// even if the caller has left; the budget bounds each.
 func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled, error) {
 	if len(t.Receipt) != receiptLength {
 		return store.Settled{}, nil
@@ -41,7 +41,7 @@ func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled,
 	return s.evaluator.Settle(ctx, s.batcher, 0, ReceiptTag, t)
 }
 
-// Renew makes the holds of a receipt last, in two calls as Settle.
+// Renew extends the holds of a receipt, in two calls as Settle.
 func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
 	if len(r.Receipt) != receiptLength {
 		return store.Settled{}, nil
@@ -49,7 +49,7 @@ func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, err
 	return s.evaluator.Renew(ctx, s.batcher, 0, ReceiptTag, r)
 }
 
-// Settle carries out what of a settlement concerns the slot of a tag.
+// Settle settles the parts of a receipt in the slot of a tag.
 func (e *Evaluator) Settle(ctx context.Context, sender Sender, slot uint16, tag string, t *store.Settlement) (store.Settled, error) {
 	p := &store.Plan{Now: t.Now, Zone: t.Zone}
 	return e.onReceipt(ctx, sender, slot, tag, t.Receipt, p, settleReceipt, func(one *part) (u use, applies bool) {
@@ -66,7 +66,7 @@ func (e *Evaluator) Settle(ctx context.Context, sender Sender, slot uint16, tag 
 	})
 }
 
-// Renew carries out what of a renewal concerns the slot of a tag.
+// Renew renews the parts of a receipt in the slot of a tag.
 func (e *Evaluator) Renew(ctx context.Context, sender Sender, slot uint16, tag string, r *store.Renewal) (store.Settled, error) {
 	p := &store.Plan{Now: r.Now}
 	return e.onReceipt(ctx, sender, slot, tag, r.Receipt, p, renewReceipt, func(one *part) (use, bool) {

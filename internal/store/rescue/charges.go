@@ -81,7 +81,7 @@ func (d *debts) sweep(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key, one := range d.entries {
-		if now.Sub(one.turn) < settleTime {
+		if now.Sub(one.turn) < flightTime {
 			continue
 		}
 		if one.older > 0 {
@@ -99,7 +99,7 @@ func (d *debts) sweep(now time.Time) bool {
 // outlived reports whether a call that began then may have been answered before Redis
 // counted hits that are dropped by now.
 func (d *debts) outlived(begun time.Time) bool {
-	return int64(begun.Sub(d.base)) < d.dropped.Load() && time.Since(begun) >= settleTime
+	return int64(begun.Sub(d.base)) < d.dropped.Load() && time.Since(begun) >= flightTime
 }
 
 // forget drops all debts: Redis is unreachable, and what is counted in rescue is

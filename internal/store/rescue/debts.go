@@ -12,13 +12,13 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// debts are hits of takes that the local store admitted although Redis is in use:
-// those of calls that were starved, or of a lost reply. A call that was sent is
-// mostly counted by Redis all the same (flights.go); others are charged to Redis in
-// the background. Until such a hit is certain to be in every answer of Redis, an
-// admission by Redis stands only if it leaves as many hits as are owed. So the
-// admissions of this instance do not exceed a limit while Redis is in use; other
-// instances may exceed it by what this one owes.
+// debts are hits of takes that the local store admitted although Redis is in use,
+// because a call was starved or a reply was lost. Redis mostly counts a call that was
+// sent (flights.go); other hits are charged to Redis in the background. Until every
+// answer of Redis certainly contains such a hit, an admission by Redis stands only if it
+// leaves as many hits as are owed. So the admissions of this instance do not exceed a
+// limit while Redis is in use; other instances may exceed it by the hits that this one
+// owes.
 type debts struct {
 	size    atomic.Int32 // entries, and calls that are about to add one
 	base    time.Time
@@ -31,7 +31,7 @@ type debts struct {
 	wake    chan struct{} // there are entries
 }
 
-// debt is what is owed on one counter.
+// debt is the number of hits owed on one counter.
 type debt struct {
 	rule  store.Rule // its subject is the debt's own
 	zone  *time.Location
@@ -39,7 +39,7 @@ type debt struct {
 	sent  int64 // hits of a charge under way
 	late  int64 // hits of flights
 	paid  int64 // hits charged, or sent by their calls, since turn
-	older int64 // the same within settleTime before that
+	older int64 // hits charged, or sent, within flightTime before turn
 	turn  time.Time
 }
 
@@ -51,11 +51,11 @@ const (
 	maxCharges = 64
 	// chargeEvery is the time between two charges.
 	chargeEvery = 10 * time.Millisecond
-	// settleTime is longer than an answer of Redis is mostly on its way: after it,
-	// every answer that arrives contains an earlier charge. Later ones are not used.
-	settleTime = time.Second
-	// refusedFor is after which time a call may try again that was refused
-	// because of debts, in ms.
+	// flightTime is longer than most answers of Redis are on their way: after it, every
+	// answer that arrives contains an earlier charge. Later answers are not used.
+	flightTime = time.Second
+	// refusedFor is the time in ms after which a call that was refused because of
+	// debts may try again.
 	refusedFor = 1000
 )
 

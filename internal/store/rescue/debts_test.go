@@ -208,7 +208,7 @@ func TestAdmissionsNeverExceedALimit(t *testing.T) {
 			for range 1000 {
 				delay := time.Duration(random.IntN(100)) * time.Millisecond
 				if random.IntN(20) == 0 {
-					delay *= 50 // more than settleTime
+					delay *= 50 // more than flightTime
 				}
 				switch random.IntN(5) {
 				case 0:

@@ -53,10 +53,10 @@ type Store struct {
 	onRescue func(error)
 	share    float64
 
-	gate    gate
-	turn    atomic.Uint32 // counts the calls that came while only a share passes
-	breaker breaker.Breaker
-	debts   debts
+	gate     gate
+	arrivals atomic.Uint32 // counts the calls while only a share passes
+	breaker  breaker.Breaker
+	debts    debts
 
 	settlements settlements
 
@@ -164,7 +164,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	if err := p.Validate(); err != nil {
 		return err // an invalid plan shows nothing about Redis
 	}
-	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.turn.Add(1)%everyCall < share {
+	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.arrivals.Add(1)%everyCall < share {
 		begun := time.Now()
 		attempt, err := s.shared.Try(ctx, p, a)
 		if err == nil {

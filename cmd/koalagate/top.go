@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/heavy"
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+// topFlags are the flags of `koalagate top`.
+type topFlags struct {
+	rule  int64
+	by    choice
+	since time.Duration
+	most  int
+}
+
+func (p *program) topCommand() *cobra.Command {
+	o := &topFlags{by: choice{value: "refused", among: []string{"refused", "admitted", "near"}}}
+	q := query[[]heavy.Row]{p, "list", func([]string) string { return o.path() }, writeTop}
+	c := q.complete(&cobra.Command{
+		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
+		Short: "List the clients with the most calls, by rule",
+		Long: "List the identities with the most calls, by rule, as a running instance knows them: with Redis those of\n" +
+			"all instances. Values are masked as the setting decision_log_params says.\n\n" +
+			"Each number is that of calls at least. Error is by how many more the number in the sorted column may\n" +
+			"be: at most 1 % of all calls. Direct rules count by nobody and are not listed.",
+		Example: "  koalagate top\n" +
+			"  koalagate top --rule 202 --by admitted --since 1h",
+		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
+	})
+	f := c.Flags()
+	f.Int64Var(&o.rule, "rule", 0, "`NUMBER` of the rule (default: all rules)")
+	f.Var(&o.by, "by", "sort by `KIND` of calls: refused, admitted or near (more of the limit used than near_limit_ratio)")
+	f.DurationVar(&o.since, "since", 10*time.Minute, "`DURATION` back from now, 1m to 1h")
+	f.IntVar(&o.most, "limit", 10, "maximum `NUMBER` of rows, 1 to 1000")
+	return c
+}
+
+// check rejects arguments and flags out of range.
+func (o *topFlags) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case o.since < time.Minute || o.since > time.Hour:
+		return fmt.Errorf("--since is %s; want 1m to 1h", o.since)
+	case o.most < 1 || o.most > heavy.MaxRows:
+		return fmt.Errorf("--limit is %d; want 1 to %d", o.most, heavy.MaxRows)
+	case o.rule < 0:
+		return errors.New("--rule is negative; want the number of a rule")
+	}
+	return nil
+}
+
+// path returns the path of the question.
+func (o *topFlags) path() string {
+	q := url.Values{"by": {o.by.value}, "since": {o.since.String()}, "limit": {strconv.Itoa(o.most)}}
+	if o.rule != 0 {
+		q.Set("rule", strconv.FormatInt(o.rule, 10))
+	}
+	return "top?" + q.Encode()
+}
+
+func writeTop(w io.Writer, list *[]heavy.Row) error {
+	if len(*list) == 0 {
+		fmt.Fprintln(w, "no such calls")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "rule\tname\trefused\tadmitted\tnear\terror\tidentity")
+	for i := range *list {
+		r := &(*list)[i]
+		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Rule, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// login answers 200 to the password "right", and 401 to any other.
+func login(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Password") != "right" {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+}
+
+// Failed logins are counted by the status of the response, through the samples of the
+// gateways: five failures, and the next attempt is refused and opens a ban of an hour.
+func TestFailedLoginsAreBanned(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*fixture, *e2e.App, ...*e2e.Koalagate) *e2e.Gateway{"envoy": (*fixture).envoy} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFixture(t)
+			app := startBackend(t, login)
+			instances := h.pair(h.stage.Path("examples/failed-logins.conf"))
+			g := start(h, &e2e.App{Address: app.address}, instances...)
+			banAfterFiveFailures(t, g, app, instances)
+			holdGuesses(t, g, app, instances)
+		})
+	}
+}
+
+func banAfterFiveFailures(t *testing.T, g *e2e.Gateway, app *backend, instances []*e2e.Koalagate) {
+	t.Helper()
+	attempt := func(i, want int, password string) reply {
+		t.Helper()
+		spent(t, instances[i%2], "rule_no=201&act=login&account=ann", 0) // the attempt before has ended
+		return wantStatus(t, want, "POST", g.URL+"/login", "X-Account: ann", "X-Password: "+password)
+	}
+	for i := range 4 {
+		attempt(i, http.StatusUnauthorized, "wrong")
+		attempt(i, http.StatusOK, "right")
+	}
+	attempt(0, http.StatusUnauthorized, "wrong")
+	spent(t, instances[1], "rule_no=202&act=login&account=ann", 5)
+	before := app.requests()
+	for range 2 { // the refusal that opens the ban, and another
+		r := attempt(1, http.StatusTooManyRequests, "right")
+		if retry, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || retry <= 600 || retry > 3600 || r.header.Get("X-Koala-Rule") != "202" {
+			t.Errorf("headers %v; want a ban of an hour by rule 202", r.header)
+		}
+	}
+	if app.requests() != before {
+		t.Error("a banned attempt reached the application")
+	}
+}
+
+// holdGuesses sends many guesses of a password at once: two reach the application.
+func holdGuesses(t *testing.T, g *e2e.Gateway, app *backend, instances []*e2e.Koalagate) {
+	t.Helper()
+	const guesses = 20
+	before := app.requests()
+	release := app.hold()
+	defer release()
+	var refused atomic.Int64
+	concurrently(guesses, func(int) {
+		r, err := trySend("POST", g.URL+"/login", "X-Account: bob", "X-Password: wrong")
+		switch {
+		case err == nil && r.status == http.StatusUnauthorized && refused.Load() == guesses-2:
+		case err == nil && r.status == http.StatusTooManyRequests:
+			if refused.Add(1) == guesses-2 {
+				release()
+			}
+		default:
+			t.Errorf("status %d, %v; want 429, and 401 for two", r.status, err)
+		}
+	})
+	if got := app.requests() - before; got != 2 {
+		t.Errorf("%d of %d guesses reached the application; want 2", got, guesses)
+	}
+	spent(t, instances[0], "rule_no=202&act=login&account=bob", 2)
+}

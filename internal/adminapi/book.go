@@ -1,0 +1,150 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// maxDraft is the maximum size of a request with the text of rule files, in bytes.
+const maxDraft = 64 << 20
+
+// State is the state of the instance.
+type State struct {
+	Ready      bool            `json:"ready"`
+	Reason     string          `json:"reason,omitempty"` // why it is not ready
+	Generation uint64          `json:"generation"`
+	Hash       string          `json:"hash"`
+	Rules      int             `json:"rules"`
+	LoadedAt   time.Time       `json:"loaded_at"`
+	LastError  string          `json:"last_error"`
+	Release    *reload.Release `json:"release,omitempty"` // of a published version
+	Store      string          `json:"store"`             // memory, redis or degraded
+	StoreError string          `json:"store_error,omitempty"`
+	Program    string          `json:"program"`
+	Host       string          `json:"host"`
+	// Published reports that the rules come from Redis and can be published here.
+	Published bool `json:"published"`
+	// Signed reports that only signed versions are accepted.
+	Signed bool      `json:"signed"`
+	Now    time.Time `json:"now"` // the clock of the instance
+}
+
+// Word is a word of the rule language.
+type Word struct {
+	Word     string   `json:"word"`
+	Methods  []string `json:"methods"` // that use it; none for all
+	Required bool     `json:"required"`
+}
+
+// Words are the words of the rule language.
+type Words struct {
+	Sections   []string `json:"sections"`
+	Methods    []string `json:"methods"`
+	Thresholds []Word   `json:"thresholds"`
+	Outcomes   []Word   `json:"outcomes"`
+	Policies   []string `json:"policies"`
+	Sources    []string `json:"sources"`
+	Derived    []string `json:"derived"`
+	Codes      []Code   `json:"codes"`
+}
+
+// Code is a kind of finding.
+type Code struct {
+	Code    string `json:"code"`
+	Meaning string `json:"meaning"`
+}
+
+// texts are the routes about rules as they are written.
+var texts = []route{
+	{http.MethodGet, "state", false, (*server).state},
+	{http.MethodGet, "rules", false, (*server).rules},
+	{http.MethodGet, "words", false, (*server).words},
+	{http.MethodPost, "check", false, (*server).check},
+	{http.MethodPost, "format", false, (*server).format},
+	{http.MethodPost, "explain", false, (*server).explain},
+	{http.MethodGet, "modes", false, (*server).modes},
+	{http.MethodPost, "modes", true, (*server).changeModes},
+}
+
+func (s *server) state(w http.ResponseWriter, _ *http.Request) error { return done(w, s.State()) }
+
+func (s *server) rules(w http.ResponseWriter, _ *http.Request) error { return done(w, s.Desk.Book()) }
+
+func (s *server) words(w http.ResponseWriter, _ *http.Request) error {
+	v := rules.Words()
+	all := &Words{
+		Sections: v.Sections, Methods: v.Methods, Thresholds: wordsOf(v.Thresholds), Outcomes: wordsOf(v.Outcomes),
+		Policies: v.Policies, Sources: v.Sources, Derived: v.Derived,
+	}
+	for _, c := range rules.Codes() {
+		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})
+	}
+	return done(w, all)
+}
+
+func wordsOf(list []rules.Word) []Word {
+	words := make([]Word, len(list))
+	for i, w := range list {
+		words[i] = Word{w.Name, append([]string{}, w.Methods...), w.Required}
+	}
+	return words
+}
+
+func (s *server) check(w http.ResponseWriter, r *http.Request) error {
+	var draft operations.Draft
+	if err := readUpTo(maxDraft, w, r, &draft); err != nil {
+		return err
+	}
+	checked, err := s.Desk.Check(&draft)
+	if err != nil {
+		return err
+	}
+	return done(w, checked)
+}
+
+func (s *server) format(w http.ResponseWriter, r *http.Request) error {
+	var file operations.File
+	if err := readUpTo(maxDraft, w, r, &file); err != nil {
+		return err
+	}
+	return done(w, s.Desk.Format(&file))
+}
+
+func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
+	var question operations.Explanation
+	if err := readUpTo(maxDraft, w, r, &question); err != nil {
+		return err
+	}
+	report, err := s.Desk.Explain(r.Context(), &question)
+	if err != nil {
+		return err
+	}
+	return done(w, report)
+}
+
+func (s *server) modes(w http.ResponseWriter, _ *http.Request) error {
+	return done(w, operations.Modes(s.Modes))
+}
+
+func (s *server) changeModes(w http.ResponseWriter, r *http.Request) error {
+	var changes map[string]engine.Mode
+	if err := read(w, r, &changes); err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		return problem(http.StatusBadRequest, `want a door and its mode, such as {"ratelimit":"observe"}`)
+	}
+	if err := operations.CheckModes(changes); err != nil {
+		return err
+	}
+	s.Modes.Set(changes)
+	for _, door := range operations.DoorsOf(changes) {
+		s.record(r, "mode", door+" "+string(changes[door]))
+	}
+	return s.modes(w, r)
+}

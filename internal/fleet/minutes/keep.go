@@ -1,0 +1,36 @@
+package minutes
+
+import (
+	"context"
+	"time"
+)
+
+// endTimeout bounds the last call of Keep.
+const endTimeout = 500 * time.Millisecond
+
+// Of returns the minute of a time, counted from the epoch.
+func Of(t time.Time) int64 { return t.Unix() / 60 }
+
+// Keep calls share with the current minute every interval until ctx is done, with each
+// minute once more when it is over, and with the last one at the end.
+func Keep(ctx context.Context, interval time.Duration, now func() time.Time, share func(ctx context.Context, minute int64)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	last := Of(now())
+	for {
+		select {
+		case <-ctx.Done():
+			// The end of an instance does not wait long for Redis.
+			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+			defer cancel()
+			share(final, last)
+			return
+		case <-tick.C:
+		}
+		if current := Of(now()); current != last {
+			share(ctx, last)
+			last = current
+		}
+		share(ctx, last)
+	}
+}

@@ -1,0 +1,191 @@
+package heavy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/rules"
+)
+
+const (
+	// heaviest is the number of identities that a minute keeps of each kind, whatever their
+	// rules: all others have fewer than the calls of the kind divided by it.
+	heaviest = 128
+	// further is the number of identities that it keeps in addition, in turn of each rule,
+	// so that rules with few calls have their heaviest, too.
+	further = 128
+	// maxValue is the length from which a value is shortened, in bytes.
+	maxValue   = 100
+	shownValue = 80
+)
+
+// minute are the heaviest identities of a minute. It does not change.
+type minute struct {
+	number int64
+	// Most are the most calls by kind that an identity may have which is not in the list,
+	// and Calls are all calls.
+	Most  [kinds]int64 `json:"m"`
+	Calls [kinds]int64 `json:"n"`
+	List  []identity   `json:"l"`
+}
+
+// identity are the calls of an identity of a rule.
+type identity struct {
+	Rule   int64        `json:"r"`
+	Door   string       `json:"d,omitempty"`
+	Values [][]byte     `json:"v"` // names and values in turn; not all values are UTF-8
+	Least  [kinds]int64 `json:"c"` // calls at least
+	Excess [kinds]int64 `json:"e"` // and at most so many more
+}
+
+// key identifies the rule and the identity.
+func (i *identity) key() string {
+	var b strings.Builder
+	b.WriteString(itoa(i.Rule))
+	for _, v := range i.Values {
+		b.WriteByte(' ')
+		b.WriteString(itoa(int64(len(v))))
+		b.WriteByte(':')
+		b.Write(v)
+	}
+	return b.String()
+}
+
+// freeze returns the heaviest identities of the sketches. r.mu is held.
+func (r *Recorder) freeze() *minute {
+	m := &minute{number: r.minute}
+	places := make(map[uint64]int)
+	for k, s := range r.sketches {
+		chosen, left := choose(s.slots)
+		m.Most[k] = max(s.most(), left) + r.dropped
+		m.Calls[k] = s.calls + r.dropped
+		for _, one := range chosen {
+			if _, known := places[one.key]; !known {
+				places[one.key] = len(m.List)
+				m.List = append(m.List, identityOf(one))
+			}
+		}
+	}
+	for key, i := range places {
+		for k, s := range r.sketches {
+			if one := s.index[key]; one != nil {
+				m.List[i].Least[k], m.List[i].Excess[k] = one.count-one.excess, one.excess+r.dropped
+			} else {
+				m.List[i].Excess[k] = s.most() + r.dropped
+			}
+		}
+	}
+	return m
+}
+
+// choose returns the counters that a minute keeps, and the highest count of the others.
+func choose(slots []*slot) (chosen []*slot, left int64) {
+	order := slices.Clone(slots)
+	slices.SortFunc(order, func(a, b *slot) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
+	n := min(heaviest, len(order))
+	chosen, order = order[:n:n], order[n:]
+	taken := make(map[int64]int) // by rule, in addition
+	for share := 1; len(chosen) < heaviest+further && len(order) > 0; share++ {
+		rest := order[:0]
+		for _, one := range order {
+			if len(chosen) < heaviest+further && taken[one.rule.Return] < share {
+				taken[one.rule.Return]++
+				chosen = append(chosen, one)
+			} else {
+				rest = append(rest, one)
+			}
+		}
+		order = rest
+	}
+	if len(order) > 0 {
+		left = order[0].count
+	}
+	return chosen, left
+}
+
+// identityOf returns the identity of a counter.
+func identityOf(one *slot) identity {
+	m := rules.Match{Rule: one.rule, Identity: one.identity}
+	i := identity{Rule: one.rule.Return, Door: one.door}
+	for _, p := range m.Values() {
+		i.Values = append(i.Values, []byte(p.Name), shorten(p.Value))
+	}
+	return i
+}
+
+// shorten returns a value, of a long one the beginning and a hash.
+func shorten(value string) []byte {
+	if len(value) <= maxValue {
+		return []byte(value)
+	}
+	sum := sha256.Sum256([]byte(value))
+	return []byte(strings.ToValidUTF8(value[:shownValue], "") + "…" + hex.EncodeToString(sum[:8]))
+}
+
+// encode returns the document of a minute. Identities for which it has no room are left
+// out, the lightest first.
+func (m *minute) encode() []byte {
+	short := *m
+	short.List = slices.Clone(m.List)
+	slices.SortStableFunc(short.List, func(a, b identity) int { return cmp.Compare(b.weight(), a.weight()) })
+	for {
+		text, _ := json.Marshal(&short) // numbers and bytes can always be encoded
+		if len(text) <= minutes.MaxDocument {
+			return text
+		}
+		n := len(short.List) * 3 / 4
+		for i := range short.List[n:] {
+			short.omit(&short.List[n+i])
+		}
+		short.List = short.List[:n]
+	}
+}
+
+// weight returns the calls of the kind with the most.
+func (i *identity) weight() int64 { return slices.Max(i.Least[:]) }
+
+// omit notes that an identity is not in the list.
+func (m *minute) omit(i *identity) {
+	for k := range m.Most {
+		m.Most[k] = max(m.Most[k], i.Least[k]+i.Excess[k])
+	}
+}
+
+// decode reads a document, which may hold anything.
+func decode(number int64, text string) (*minute, error) {
+	m := &minute{number: number}
+	if err := json.Unmarshal([]byte(text), m); err != nil {
+		return nil, err
+	}
+	faulty := errors.New("the document has an unknown form")
+	for k := range m.Most {
+		if !isCount(m.Most[k]) || !isCount(m.Calls[k]) {
+			return nil, faulty
+		}
+	}
+	if len(m.List) > int(kinds)*(heaviest+further) {
+		return nil, faulty
+	}
+	for i := range m.List {
+		one := &m.List[i]
+		if len(one.Values)%2 != 0 || len(one.Door) > maxValue {
+			return nil, faulty
+		}
+		for k := range m.Most {
+			if !isCount(one.Least[k]) || !isCount(one.Excess[k]) {
+				return nil, faulty
+			}
+		}
+	}
+	return m, nil
+}
+
+// isCount reports whether a number can be one of calls in a minute: sums of them do not
+// overflow.
+func isCount(n int64) bool { return n >= 0 && n < 1<<40 }

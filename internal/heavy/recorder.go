@@ -1,0 +1,232 @@
+// Package heavy finds the identities with the most refused, admitted and nearly exhausted
+// calls, by rule. Callers append their identities to a buffer and go on; a goroutine
+// counts them in sketches of bounded memory, one for each kind and minute. Of each minute
+// the heaviest identities are kept, for an hour, with the error of their counts. With
+// Redis instances exchange them, so that the answer is that of all instances.
+package heavy
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Kind is what became of a call.
+type Kind uint8
+
+// The kinds.
+const (
+	Refused  Kind = iota // by the rule
+	Admitted             // the rule was met
+	Near                 // admitted, with more of the limit used than near_limit_ratio
+	kinds
+)
+
+// Options are the options of New.
+type Options struct {
+	// Shared are the minutes in Redis; nil without Redis.
+	Shared *minutes.Records
+	// Rule returns the active rule with a number, for its name; nil if there is none.
+	Rule func(number int64) *rules.Rule
+	// Mask returns a value of a parameter at a door as it may be shown; nil shows all.
+	Mask func(door, name, value string) string
+	// Now is the clock by which minutes begin; nil for time.Now.
+	Now func() time.Time
+	// Logger receives faults of Redis. The default is slog.Default.
+	Logger *slog.Logger
+}
+
+// Recorder finds the heaviest identities. It is safe for concurrent use.
+type Recorder struct {
+	o      Options
+	warner loglimit.Warner
+	lanes  []lane
+	full   chan struct{} // a lane needs to be emptied
+
+	mu       sync.Mutex
+	sketches [kinds]*sketch
+	minute   int64 // of the sketches
+	dropped  int64 // calls in it that found no room
+	spare    buffer
+	hour     [minutes.Kept]*minute // by minute, the number modulo the length
+}
+
+const (
+	// emptyInterval is the time between two looks for calls in the buffers.
+	emptyInterval = 100 * time.Millisecond
+	// writeInterval is the time between two writes of the current minute to Redis.
+	writeInterval = 5 * time.Second
+	// maxWaiting and maxWaitingBytes bound the calls that wait in one lane.
+	maxWaiting      = 8192
+	maxWaitingBytes = 512 << 10
+	// documents is the kind of the documents in Redis.
+	documents = "top"
+)
+
+// New returns a recorder, which begins to count with Run.
+func New(o Options) *Recorder {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Rule == nil {
+		o.Rule = func(int64) *rules.Rule { return nil }
+	}
+	if o.Mask == nil {
+		o.Mask = func(_, _, value string) string { return value }
+	}
+	n := 1
+	for n < 2*runtime.GOMAXPROCS(0) {
+		n *= 2
+	}
+	r := &Recorder{o: o, warner: loglimit.Warner{Logger: o.Logger}, lanes: make([]lane, n), full: make(chan struct{}, 1)}
+	seed := maphash.MakeSeed()
+	for k := range r.sketches {
+		r.sketches[k] = newSketch(seed)
+	}
+	r.minute = minutes.Of(o.Now())
+	return r
+}
+
+// lane is a buffer of calls, of which there are several, so that callers seldom wait for
+// each other.
+type lane struct {
+	sync.Mutex
+	buffer
+	dropped int64
+
+	_ [24]byte // lanes share no cache line
+}
+
+// buffer holds calls and their identities.
+type buffer struct {
+	calls      []waiting
+	identities []byte
+}
+
+// waiting is a call in a buffer.
+type waiting struct {
+	rule   *rules.Rule
+	door   string
+	length uint32 // of its identity
+	kind   Kind
+}
+
+// Batch appends calls to a buffer, which it locks until End.
+type Batch struct {
+	recorder *Recorder
+	lane     *lane
+	door     string
+}
+
+// Begin begins a batch of calls at a door. The caller must call End soon.
+func (r *Recorder) Begin(door string) Batch {
+	l := &r.lanes[rand.Uint32()&uint32(len(r.lanes)-1)] //nolint:gosec // it spreads callers and is no secret
+	l.Lock()
+	return Batch{r, l, door}
+}
+
+// Add counts a call with the identity of a match. Direct rules have none.
+func (b *Batch) Add(k Kind, m *rules.Match) {
+	l := b.lane
+	switch {
+	case len(m.Identity) == 0:
+	case len(l.calls) >= maxWaiting || len(l.identities)+len(m.Identity) > maxWaitingBytes:
+		l.dropped++
+	default:
+		l.calls = append(l.calls, waiting{m.Rule, b.door, uint32(len(m.Identity)), k})
+		l.identities = append(l.identities, m.Identity...)
+	}
+}
+
+// End ends the batch.
+func (b *Batch) End() {
+	isHalfFull := len(b.lane.calls) > maxWaiting/2 || len(b.lane.identities) > maxWaitingBytes/2
+	b.lane.Unlock()
+	if isHalfFull {
+		select {
+		case b.recorder.full <- struct{}{}:
+		default: // it will be emptied
+		}
+	}
+}
+
+// Run counts the calls until ctx is done.
+func (r *Recorder) Run(ctx context.Context) {
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	if r.o.Shared != nil {
+		writer.Go(func() { minutes.Keep(ctx, writeInterval, r.o.Now, r.share) })
+	}
+	tick := time.NewTicker(emptyInterval)
+	defer tick.Stop()
+	for {
+		r.empty()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.full:
+		}
+	}
+}
+
+// empty counts the calls in the buffers.
+func (r *Recorder) empty() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn()
+	for i := range r.lanes {
+		l := &r.lanes[i]
+		l.Lock()
+		l.buffer, r.spare = r.spare, l.buffer
+		r.dropped += l.dropped
+		l.dropped = 0
+		l.Unlock()
+		identities := r.spare.identities
+		for j := range r.spare.calls {
+			c := &r.spare.calls[j]
+			r.sketches[c.kind].add(c.rule, c.door, identities[:c.length])
+			identities = identities[c.length:]
+		}
+		clear(r.spare.calls) // the rules may be gone soon
+		r.spare = buffer{r.spare.calls[:0], r.spare.identities[:0]}
+	}
+}
+
+// turn keeps the minute of the sketches and begins the next, if it is over. r.mu is held.
+func (r *Recorder) turn() {
+	now := minutes.Of(r.o.Now())
+	if now == r.minute {
+		return
+	}
+	if r.isUsed() {
+		r.hour[r.minute%minutes.Kept] = r.freeze()
+	}
+	for k, s := range r.sketches {
+		if s.calls > 0 {
+			r.sketches[k] = newSketch(s.seed)
+		}
+	}
+	r.minute, r.dropped = now, 0
+}
+
+// isUsed reports whether the sketches have calls. r.mu is held.
+func (r *Recorder) isUsed() bool {
+	for _, s := range r.sketches {
+		if s.calls > 0 {
+			return true
+		}
+	}
+	return r.dropped > 0
+}

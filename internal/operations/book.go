@@ -1,0 +1,140 @@
+package operations
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/koalagate/koalagate/internal/explain"
+	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Book is a rule set as operators read it: its files as they are written, and what is in
+// them.
+type Book struct {
+	Hash     string             `json:"hash"` // as in /readyz; "" before the first rules
+	Timezone string             `json:"timezone"`
+	Files    []File             `json:"files"`
+	Rules    []BookRule         `json:"rules"` // highest priority first
+	Params   []BookParam        `json:"params"`
+	Routes   []BookRoute        `json:"routes"`
+	Results  []BookResult       `json:"results"`
+	Lists    []BookList         `json:"lists"`
+	Tables   []BookList         `json:"tables"`
+	Findings []findings.Finding `json:"findings"` // warnings
+}
+
+// File is a rule file.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// BookRule is a rule of a Book. Its text is at its line.
+type BookRule struct {
+	Rule     int64    `json:"rule"`
+	Name     string   `json:"name,omitempty"`
+	Method   string   `json:"method"`
+	Limit    string   `json:"limit"` // in words
+	CountsBy []string `json:"counts_by"`
+	Verdict  string   `json:"verdict"` // if the rule decides
+	Result   int64    `json:"result"`  // the number of the entry
+	Shadow   bool     `json:"shadow"`
+	Active   bool     `json:"active"` // now, by since and until
+	File     string   `json:"file"`
+	Line     int64    `json:"line"`
+}
+
+// BookParam is a declaration in [params].
+type BookParam struct {
+	Name    string   `json:"name"`
+	Sources []string `json:"sources"` // in the order in which they are tried
+	File    string   `json:"file"`
+	Line    int64    `json:"line"`
+}
+
+// BookRoute is an entry of [routes].
+type BookRoute struct {
+	Text string `json:"text"`
+	File string `json:"file"`
+	Line int64  `json:"line"`
+}
+
+// BookResult is an entry of [result].
+type BookResult struct {
+	Result  int64  `json:"result"` // its number
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"`
+	Status  int64  `json:"status,omitempty"` // of HTTP; 0 for the default
+}
+
+// BookList is a word list or a table.
+type BookList struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Entries int64  `json:"entries"` // words, or rows
+}
+
+// Book returns the rules in force.
+func (d *Desk) Book() *Book {
+	set := d.engine.Rules()
+	if set == nil {
+		set = new(rules.Set)
+	}
+	b := &Book{
+		Hash: set.Hash, Files: []File{}, Rules: []BookRule{}, Params: []BookParam{}, Routes: []BookRoute{}, Results: []BookResult{},
+		Lists: []BookList{}, Tables: []BookList{}, Findings: []findings.Finding{},
+	}
+	if set.Hash == "" {
+		return b
+	}
+	b.Timezone = set.Zone.String()
+	for _, s := range set.Sources {
+		b.Files = append(b.Files, File{s.Name, string(s.Text)})
+	}
+	now := d.engine.Now()
+	for _, r := range set.Rules {
+		b.Rules = append(b.Rules, bookRule(r, now))
+	}
+	for _, p := range set.Params {
+		one := BookParam{Name: p.Name, Sources: make([]string, len(p.Sources)), File: p.Pos.File, Line: int64(p.Pos.Line)}
+		for i := range p.Sources {
+			one.Sources[i] = p.Sources[i].String()
+		}
+		b.Params = append(b.Params, one)
+	}
+	for _, r := range set.Routes.List() {
+		b.Routes = append(b.Routes, BookRoute{r.Text, r.Pos.File, int64(r.Pos.Line)})
+	}
+	for _, number := range sortedKeys(set.Results) {
+		r := set.Results[number]
+		b.Results = append(b.Results, BookResult{int64(number), r.Verdict().String(), r.StrReason, int64(r.HTTPStatus)})
+	}
+	for _, name := range sortedKeys(set.Dicts) {
+		b.Lists = append(b.Lists, BookList{name, set.Dicts[name].Name(), int64(set.Dicts[name].Len())})
+	}
+	for _, name := range sortedKeys(set.Tables) {
+		b.Tables = append(b.Tables, BookList{name, set.Tables[name].Name(), int64(set.Tables[name].Len())})
+	}
+	_, list := d.parse(set, set.Sources)
+	b.Findings = findings.NewDocument(set, list).Findings
+	return b
+}
+
+func bookRule(r *rules.Rule, now int64) BookRule {
+	return BookRule{
+		Rule: r.Return, Name: r.Name, Method: r.Method.String(), Limit: explain.Limit(r), CountsBy: append([]string{}, r.CountsBy()...),
+		Verdict: r.Result.Verdict().String(), Result: int64(r.Result.Number), Shadow: r.Shadow, Active: r.ActiveAt(now),
+		File: r.Pos.File, Line: int64(r.Pos.Line),
+	}
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
