@@ -16,7 +16,6 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/dropin/xds"
 	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
-	"github.com/koalagate/koalagate/ratelimit"
 )
 
 // TestRecordedAnswersWithAControlPlane serves the recorded configurations over xDS. In the
@@ -42,7 +41,7 @@ func TestRecordedAnswersWithAControlPlane(t *testing.T) {
 			plane.Answer(valid)
 			o := r.options(nil, counted)
 			o.Current = keeper.Current
-			limits := ratelimit.NewLimits(o)
+			limits := newLimits(t, o)
 			for i, call := range r.Calls {
 				if i == len(r.Calls)/2 {
 					disturb(t, plane, valid, resources)

@@ -12,96 +12,27 @@ import (
 
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/wire"
-	"github.com/koalagate/koalagate/rules"
 )
-
-// Windows is how the windows of imported limits begin and end.
-type Windows string
-
-// The windows of imported limits. The zero value is FixedWindows.
-const (
-	FixedWindows   Windows = "fixed"   // at whole multiples of the unit since 1970 UTC, as in envoyproxy/ratelimit
-	OpeningWindows Windows = "opening" // from their first hit; a day is the calendar day in UTC
-	SlidingWindows Windows = "sliding" // the last unit of time, exactly
-)
-
-// LimitHeaders are the names of the fields that describe the strictest limit of a call to
-// the client.
-type LimitHeaders struct{ Limit, Remaining, Reset string }
-
-// Statistics receives the events of a Limits door. Its methods are called concurrently
-// and must return at once.
-type Statistics interface {
-	// Called reports the end of a call and the time that it took.
-	Called(took time.Duration)
-	// UnknownDomain reports a descriptor of a domain without limits.
-	UnknownDomain(domain string)
-	// Counted reports the hits of a descriptor, and the count before and after them.
-	Counted(path string, limit *envoylimits.Limit, hits, before, after uint64)
-	// Subtracted reports hits that a descriptor gave back.
-	Subtracted(path string, hits uint64)
-	// Overruled reports a refusal that LimitOptions.Shadow let through.
-	Overruled()
-	// Failed reports a call that ended with an error. isStore is true if the store is the
-	// reason, false for a faulty request.
-	Failed(isStore bool)
-}
-
-// LimitOptions configure a Limits door. Current, Store and Statistics are required.
-type LimitOptions struct {
-	// Current returns the current limits, nil if none are loaded yet.
-	Current    func() *envoylimits.Set
-	Store      store.Store
-	Statistics Statistics
-	// Rules decides calls that the limits allow; both must allow. Nil for none.
-	Rules *Server
-	// Windows are the windows of all limits.
-	Windows Windows
-	// FreeRefusals makes a refused call count nowhere. Hits that a descriptor carries
-	// itself are counted nevertheless: gateways send costs in them after the response.
-	FreeRefusals bool
-	// StopWhenOver makes a refused call count only where it exceeds a limit.
-	StopWhenOver bool
-	// Shadow lets every call pass. The statuses of descriptors remain.
-	Shadow bool
-	// Quota treats every descriptor as a quota: a call is refused if all are exceeded.
-	Quota bool
-	// GroupQuotas makes quotas whose first two entries are equal a group, as those of one
-	// model of one backend: a group is exceeded if any of its quotas is, and a call is
-	// refused if all groups are.
-	GroupQuotas bool
-	// Settle makes entries whose keys begin with koala. operations, as at the door of
-	// rules: charges, refunds, settlements of receipts and renewals. Rules must then have
-	// no Options.PlainEntries.
-	Settle bool
-	// Metadata adds the request and the metadata of limits to answers.
-	Metadata bool
-	// Headers are the fields for clients; nil for none.
-	Headers *LimitHeaders
-	// RescueShare is the share of each limit while Redis is unavailable, above 0 and up
-	// to 1; 0 means 1.
-	RescueShare float64
-	// Outage is the policy while Redis is unavailable.
-	Outage rules.FailPolicy
-	// MaxDescriptors and TooManyDescriptors are those of Options.
-	MaxDescriptors     int
-	TooManyDescriptors func()
-	// Logger receives calls that cannot be decided, at debug level; nil for slog.Default.
-	Logger *slog.Logger
-}
 
 // Limits is the door of limits that were imported from envoyproxy/ratelimit. It answers
 // as that does. It is safe for concurrent use.
 type Limits struct {
-	LimitOptions
+	imported.Options
+	rules *Server
 	calls door.Pool[limitCall]
 }
 
-// NewLimits returns a door of imported limits.
-func NewLimits(o LimitOptions) *Limits {
+// NewLimits returns a door of imported limits. The rules of a door decide the calls that
+// the limits allow, and both must allow; nil for none. The error names a required option that
+// is missing.
+func NewLimits(o imported.Options, rules *Server) (*Limits, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -114,7 +45,7 @@ func NewLimits(o LimitOptions) *Limits {
 	if o.RescueShare <= 0 || o.RescueShare > 1 {
 		o.RescueShare = 1
 	}
-	return &Limits{LimitOptions: o}
+	return &Limits{Options: o, rules: rules}, nil
 }
 
 // Register registers the door on a front, which is an envoy.Server.
@@ -186,7 +117,7 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 		over = false
 		s.Statistics.Overruled()
 	}
-	if s.Rules != nil {
+	if s.rules != nil {
 		if reply, err := c.askRules(ctx, over); reply != nil || err != nil {
 			return reply, err
 		}
@@ -227,7 +158,7 @@ func (c *limitCall) askRules(ctx context.Context, over bool) ([]byte, error) {
 	if over && c.operations == 0 {
 		return nil, nil
 	}
-	own := c.limits.Rules.begin()
+	own := c.limits.rules.begin()
 	defer own.End()
 	if err := own.UnmarshalBinary([]byte(c.message.text)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -95,9 +96,9 @@ func (c *limitCall) rule(a *applied, subject []byte) store.Rule {
 		Method: store.Count, Unit: store.Epoch, Count: countable,
 	}
 	switch c.limits.Windows {
-	case OpeningWindows:
+	case imported.Opening:
 		r.Unit = store.Seconds
-	case SlidingWindows:
+	case imported.Sliding:
 		r.Method, r.Unit = store.Leak, store.Seconds
 	}
 	if c.refuses(a) {

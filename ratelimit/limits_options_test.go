@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/store"
@@ -24,15 +25,30 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// imported is a door of imported limits with a clock of its own.
-type imported struct {
+// importedDoor is a door of imported limits with a clock of its own.
+type importedDoor struct {
 	t      *testing.T
 	clock  *clock
 	limits *ratelimit.Limits
 }
 
+// limitOptions are the arguments of ratelimit.NewLimits.
+type limitOptions struct {
+	imported.Options
+	Rules *ratelimit.Server
+}
+
+func newLimits(t *testing.T, o limitOptions) *ratelimit.Limits {
+	t.Helper()
+	limits, err := ratelimit.NewLimits(o.Options, o.Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
 // importLimits returns a door of limits in domain d, given as key and limit per hour.
-func importLimits(t *testing.T, change func(*ratelimit.LimitOptions, *clock)) *imported {
+func importLimits(t *testing.T, change func(*limitOptions, *clock)) *importedDoor {
 	t.Helper()
 	config := &envoylimits.Config{Name: "c", Domain: "d"}
 	for key, requests := range map[string]uint32{"two": 2, "ten": 10} {
@@ -42,12 +58,12 @@ func importLimits(t *testing.T, change func(*ratelimit.LimitOptions, *clock)) *i
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &imported{t: t, clock: newClock()}
-	o := ratelimit.LimitOptions{Current: func() *envoylimits.Set { return set }, Store: i.clock.store(), Statistics: statistics.New(0.8)}
+	i := &importedDoor{t: t, clock: newClock()}
+	o := limitOptions{Options: imported.Options{Current: func() *envoylimits.Set { return set }, Store: i.clock.store(), Statistics: statistics.New(0.8)}}
 	if change != nil {
 		change(&o, i.clock)
 	}
-	i.limits = ratelimit.NewLimits(o)
+	i.limits = newLimits(t, o)
 	return i
 }
 
@@ -64,7 +80,7 @@ func weighing(key string, hits uint64) *extv3.RateLimitDescriptor {
 }
 
 // try calls the door.
-func (i *imported) try(d ...*extv3.RateLimitDescriptor) (*rlsv3.RateLimitResponse, error) {
+func (i *importedDoor) try(d ...*extv3.RateLimitDescriptor) (*rlsv3.RateLimitResponse, error) {
 	i.t.Helper()
 	request, err := proto.Marshal(&rlsv3.RateLimitRequest{Domain: "d", Descriptors: d})
 	if err != nil {
@@ -82,7 +98,7 @@ func (i *imported) try(d ...*extv3.RateLimitDescriptor) (*rlsv3.RateLimitRespons
 }
 
 // want calls the door and checks the overall code, and what remains of each limit.
-func (i *imported) want(code rlsv3.RateLimitResponse_Code, remaining []uint32, d ...*extv3.RateLimitDescriptor) {
+func (i *importedDoor) want(code rlsv3.RateLimitResponse_Code, remaining []uint32, d ...*extv3.RateLimitDescriptor) {
 	i.t.Helper()
 	answer, err := i.try(d...)
 	if err != nil {
@@ -99,7 +115,7 @@ func (i *imported) want(code rlsv3.RateLimitResponse_Code, remaining []uint32, d
 }
 
 func TestFreeRefusalsCountNowhere(t *testing.T) {
-	i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.FreeRefusals = true })
+	i := importLimits(t, func(o *limitOptions, _ *clock) { o.FreeRefusals = true })
 	i.want(ok, []uint32{1, 9}, oneEntry("two"), oneEntry("ten"))
 	i.want(ok, []uint32{0, 8}, oneEntry("two"), oneEntry("ten"))
 	i.want(overLimit, []uint32{0, 8}, oneEntry("two"), oneEntry("ten"))
@@ -113,16 +129,16 @@ func TestFreeRefusalsCountNowhere(t *testing.T) {
 func TestWindows(t *testing.T) {
 	const half = 30 * time.Minute
 	for _, test := range []struct {
-		windows ratelimit.Windows
+		windows imported.Windows
 		// What remains at :00, :30, 1:00 + 1 s and 1:30 + 1 s, with a hit each.
 		remaining []uint32
 	}{
-		{ratelimit.FixedWindows, []uint32{9, 8, 9, 8}},
-		{ratelimit.OpeningWindows, []uint32{9, 8, 9, 8}},
-		{ratelimit.SlidingWindows, []uint32{9, 8, 8, 8}},
+		{imported.Fixed, []uint32{9, 8, 9, 8}},
+		{imported.Opening, []uint32{9, 8, 9, 8}},
+		{imported.Sliding, []uint32{9, 8, 8, 8}},
 	} {
 		t.Run(string(test.windows), func(t *testing.T) {
-			i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Windows = test.windows })
+			i := importLimits(t, func(o *limitOptions, _ *clock) { o.Windows = test.windows })
 			for j, remaining := range test.remaining {
 				i.want(ok, []uint32{remaining}, oneEntry("ten"))
 				if i.clock.pass(half); j == 1 {
@@ -132,8 +148,8 @@ func TestWindows(t *testing.T) {
 		})
 	}
 	t.Run("opening in the middle of an hour", func(t *testing.T) {
-		for windows, remaining := range map[ratelimit.Windows]uint32{ratelimit.FixedWindows: 9, ratelimit.OpeningWindows: 8} {
-			i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Windows = windows })
+		for windows, remaining := range map[imported.Windows]uint32{imported.Fixed: 9, imported.Opening: 8} {
+			i := importLimits(t, func(o *limitOptions, _ *clock) { o.Windows = windows })
 			i.clock.pass(45 * time.Minute)
 			i.want(ok, []uint32{9}, oneEntry("ten"))
 			i.clock.pass(half)
@@ -153,19 +169,34 @@ func TestNegativeHitsAreGivenBack(t *testing.T) {
 	i.want(ok, []uint32{9}, oneEntry("ten"))
 }
 
+func TestMissingOptionsAreErrors(t *testing.T) {
+	complete := imported.Options{Current: func() *envoylimits.Set { return nil }, Store: newClock().store(), Statistics: statistics.New(0.8)}
+	for option, drop := range map[string]func(*imported.Options){
+		"Current":    func(o *imported.Options) { o.Current = nil },
+		"Store":      func(o *imported.Options) { o.Store = nil },
+		"Statistics": func(o *imported.Options) { o.Statistics = nil },
+	} {
+		o := complete
+		drop(&o)
+		if limits, err := ratelimit.NewLimits(o, nil); limits != nil || err == nil || !strings.Contains(err.Error(), "no "+option) {
+			t.Errorf("without %s: %v, %v; want an error that names it", option, limits, err)
+		}
+	}
+}
+
 func TestCallsThatCannotBeDecided(t *testing.T) {
 	override := oneEntry("ten")
 	override.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1}
 	for _, test := range []struct {
 		name   string
-		change func(*ratelimit.LimitOptions, *clock)
+		change func(*limitOptions, *clock)
 		call   *extv3.RateLimitDescriptor
 		want   string
 	}{
-		{"without limits", func(o *ratelimit.LimitOptions, _ *clock) { o.Current = func() *envoylimits.Set { return nil } }, oneEntry("ten"), "no rate limit configuration loaded"},
+		{"without limits", func(o *limitOptions, _ *clock) { o.Current = func() *envoylimits.Set { return nil } }, oneEntry("ten"), "no rate limit configuration loaded"},
 		{"an override without a unit", nil, override, "has no unit"},
-		{"a store that fails", func(o *ratelimit.LimitOptions, _ *clock) { o.Store = failing{} }, oneEntry("ten"), "out of order"},
-		{"no Redis, and the gateway decides", func(o *ratelimit.LimitOptions, c *clock) {
+		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = failing{} }, oneEntry("ten"), "out of order"},
+		{"no Redis, and the gateway decides", func(o *limitOptions, c *clock) {
 			o.Store, o.Outage = degraded{c.store()}, rules.FailGateway
 		}, oneEntry("ten"), "Redis is unavailable"},
 	} {
@@ -205,7 +236,7 @@ func TestPoliciesWithoutRedis(t *testing.T) {
 		{rules.FailAllow, 1, []rlsv3.RateLimitResponse_Code{ok, ok, ok}},
 		{rules.FailDeny, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}},
 	} {
-		i := importLimits(t, func(o *ratelimit.LimitOptions, c *clock) {
+		i := importLimits(t, func(o *limitOptions, c *clock) {
 			o.Store, o.Outage, o.RescueShare = degraded{c.store()}, test.outage, test.share
 		})
 		for _, code := range test.codes {
@@ -222,7 +253,7 @@ rule : [count] [domain=d; ten=+] [time=60; count=1] [result=2; return=201]
 1 : {"Err_no":0, "Str_reason":"Allow"}
 2 : {"Err_no":10, "Str_reason":"Deny"}
 `
-	i := importLimits(t, func(o *ratelimit.LimitOptions, c *clock) {
+	i := importLimits(t, func(o *limitOptions, c *clock) {
 		o.Rules = ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, text), wiring.CountIn(c.store()))})
 	})
 	i.want(ok, []uint32{9}, oneEntry("ten"))

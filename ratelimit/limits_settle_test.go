@@ -24,7 +24,7 @@ func with(d *extv3.RateLimitDescriptor, key, value string) *extv3.RateLimitDescr
 func TestOperationsOnImportedLimits(t *testing.T) {
 	for name, free := range map[string]bool{"refusals count": false, "free refusals": true} {
 		t.Run(name, func(t *testing.T) {
-			i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Settle, o.FreeRefusals = true, free })
+			i := importLimits(t, func(o *limitOptions, _ *clock) { o.Settle, o.FreeRefusals = true, free })
 			charge := with(weighing("ten", 7), "koala.op", "charge")
 			i.want(ok, []uint32{0, 1}, charge, oneEntry("two"))
 			i.want(ok, []uint32{3}, weighing("ten", 0))
@@ -40,7 +40,7 @@ func TestOperationsOnImportedLimits(t *testing.T) {
 }
 
 func TestStatusOfAnOperationHasNoLimit(t *testing.T) {
-	i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) { o.Settle = true })
+	i := importLimits(t, func(o *limitOptions, _ *clock) { o.Settle = true })
 	answer, err := i.try(with(weighing("two", 9), "koala.op", "charge"), with(oneEntry("two"), "koala.receipt", "unknown"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,10 +66,10 @@ rule : [count] [domain=d; ten=+] [time=3600; count=100; settle=600] [result=2; r
 
 // beside returns a door of imported limits with a rule beside them, and a function that
 // returns what the rule has left.
-func beside(t *testing.T, settles bool) (i *imported, left func() uint32) {
+func beside(t *testing.T, settles bool) (i *importedDoor, left func() uint32) {
 	t.Helper()
 	var own *ratelimit.Server
-	i = importLimits(t, func(o *ratelimit.LimitOptions, c *clock) {
+	i = importLimits(t, func(o *limitOptions, c *clock) {
 		own = ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, besideLimits), wiring.CountIn(c.store())), PlainEntries: !settles})
 		o.Rules, o.Settle = own, settles
 	})
@@ -146,7 +146,7 @@ func TestQuotasInGroups(t *testing.T) {
 		false: {ok, ok, ok, overLimit, overLimit},
 		true:  {overLimit, ok, overLimit, overLimit, overLimit},
 	} {
-		i := importLimits(t, func(o *ratelimit.LimitOptions, _ *clock) {
+		i := importLimits(t, func(o *limitOptions, _ *clock) {
 			o.Current, o.GroupQuotas = func() *envoylimits.Set { return set }, grouped
 		})
 		i.want(codes[0], nil, bucket("a", "own", 2), bucket("a", "all", 2))                        // one of a group

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -73,17 +74,17 @@ func (r *recording) compile(t testing.TB) *envoylimits.Set {
 }
 
 // options returns the options that the environment of a recording means.
-func (r *recording) options(set *envoylimits.Set, s ratelimit.Statistics) ratelimit.LimitOptions {
+func (r *recording) options(set *envoylimits.Set, s imported.Statistics) limitOptions {
 	is := func(name string) bool { return r.Environment[name] == "true" }
-	o := ratelimit.LimitOptions{
+	o := imported.Options{
 		Current: func() *envoylimits.Set { return set }, Store: newClock().store(), Statistics: s,
 		StopWhenOver: is("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"), Shadow: is("SHADOW_MODE"), Quota: is("QUOTA_MODE"),
 		Metadata: is("RESPONSE_DYNAMIC_METADATA"),
 	}
 	if is("LIMIT_RESPONSE_HEADERS_ENABLED") {
-		o.Headers = &ratelimit.LimitHeaders{Limit: r.Environment["LIMIT_LIMIT_HEADER"], Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+		o.Headers = &imported.Headers{Limit: r.Environment["LIMIT_LIMIT_HEADER"], Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
 	}
-	return o
+	return limitOptions{Options: o}
 }
 
 func TestRecordedAnswers(t *testing.T) {
@@ -101,7 +102,7 @@ func TestRecordedAnswers(t *testing.T) {
 				t.Errorf("limits, -want +got:\n%s", diff)
 			}
 			counted := statistics.New(0.8)
-			limits := ratelimit.NewLimits(r.options(set, counted))
+			limits := newLimits(t, r.options(set, counted))
 			for i, call := range r.Calls {
 				if got, want := answerTo(t, limits, call.Request), wanted(t, call.Answer); got == nil && want != nil || got != nil && want == nil || got != nil && !cmp.Equal(want, got, protocmp.Transform()) {
 					t.Errorf("call %d, %s:\n%s", i, call.Request, cmp.Diff(want, got, protocmp.Transform()))

@@ -18,10 +18,10 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/dropin/environ"
 	"github.com/koalagate/koalagate/internal/dropin/folder"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/dropin/xds"
 	"github.com/koalagate/koalagate/internal/service"
-	"github.com/koalagate/koalagate/ratelimit"
 )
 
 // rateLimitName is the name under which the program answers as envoyproxy/ratelimit.
@@ -141,8 +141,8 @@ func sourceOf(set *environ.Settings, keeper *dropin.Keeper, logger *slog.Logger)
 func importedOf(set *environ.Settings, keeper *dropin.Keeper, counted *statistics.Statistics, logger *slog.Logger) (*service.Imported, error) {
 	i := &service.Imported{
 		Keeper: keeper, ClientName: set.GRPCClientName, AnyRedisName: set.Redis.TLS && set.Redis.AnyName,
-		Limits: ratelimit.LimitOptions{
-			Current: keeper.Current, Statistics: counted, Windows: ratelimit.Windows(set.Windows), FreeRefusals: set.Refused == "free",
+		Limits: imported.Options{
+			Current: keeper.Current, Statistics: counted, Windows: imported.Windows(set.Windows), FreeRefusals: set.Refused == "free",
 			StopWhenOver: set.StopWhenOver, Shadow: set.ShadowMode, Quota: set.QuotaMode, Metadata: set.Metadata,
 			GroupQuotas: set.Quotas == "groups", Settle: set.Settle,
 		},
@@ -152,7 +152,7 @@ func importedOf(set *environ.Settings, keeper *dropin.Keeper, counted *statistic
 		},
 	}
 	if set.Headers {
-		i.Limits.Headers = &ratelimit.LimitHeaders{Limit: set.LimitHeader, Remaining: set.RemainingHeader, Reset: set.ResetHeader}
+		i.Limits.Headers = &imported.Headers{Limit: set.LimitHeader, Remaining: set.RemainingHeader, Reset: set.ResetHeader}
 	}
 	if set.DisableStats {
 		return i, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -23,7 +24,7 @@ type Imported struct {
 	Keeper *dropin.Keeper
 	// Limits are the options of the door. The service sets the store, the rules, and the
 	// policies of its own settings.
-	Limits ratelimit.LimitOptions
+	Limits imported.Options
 	Pages  dropin.Pages
 	// ClientName is the DNS name that the certificates of gRPC callers must have; "" for
 	// any.
@@ -54,21 +55,25 @@ func (s *Service) files() reload.Files {
 }
 
 // importedDoor registers the door of imported limits in place of the door of the rules.
-func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) {
+func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error {
 	o := s.imported.Limits
 	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare
 	o.Outage = failPolicies(s.config)[doorname.RateLimit]
 	o.MaxDescriptors, o.TooManyDescriptors = s.config.MaxDescriptors, func() { s.bounds.exceeded(boundDescriptors, nil) }
-	if len(s.config.Rules) > 0 {
-		o.Rules = own
+	if len(s.config.Rules) == 0 {
+		own = nil
 	}
 	if o.Outage == rules.FailUnset {
 		o.Outage = rules.FailRescue
 	}
-	limits := ratelimit.NewLimits(o)
+	limits, err := ratelimit.NewLimits(o, own)
+	if err != nil {
+		return err
+	}
 	limits.Register(front)
 	front.Announce("ratelimit")
 	s.imported.Pages.Decide, s.imported.Pages.Draining = limits.Decide, s.draining.Load
+	return nil
 }
 
 // listenPrometheus opens the address of the statistics for Prometheus.

@@ -135,7 +135,9 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	s.watchConnections(secured)
 	s.listeners.http = secure(watchingListener{s.listeners.http, s.bounds.exceeded}, secured.http)
 	s.listeners.admin = secure(s.listeners.admin, secured.admin)
-	s.front = s.grpcDoors(secured.grpc) //nolint:contextcheck // the server ends with its Drain
+	if s.front, err = s.grpcDoors(secured.grpc); err != nil { //nolint:contextcheck // the server ends with its Drain
+		return err
+	}
 	rules := s.app.Rules()
 	s.front.SetServing(isReady(&rules))
 	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
@@ -243,7 +245,7 @@ func (s *Service) Addresses() Addresses {
 }
 
 // grpcDoors returns the server of the gRPC address with its doors.
-func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
+func (s *Service) grpcDoors(own *certificates.Certificates) (*envoy.Server, error) {
 	c, e := s.config, s.app.Engine()
 	front := envoy.NewServer(envoy.Options{
 		MaxConnectionAge:      c.GRPCMaxConnectionAge,
@@ -275,11 +277,10 @@ func (s *Service) grpcDoors(own *certificates.Certificates) *envoy.Server {
 		PlainEntries: s.imported != nil && !s.imported.Limits.Settle,
 	})
 	if s.imported != nil {
-		s.importedDoor(front, limits)
-		return front
+		return front, s.importedDoor(front, limits)
 	}
 	limits.Register(front)
-	return front
+	return front, nil
 }
 
 // waitLimit returns the limit of the connection of a call at the gRPC address.
