@@ -14,7 +14,8 @@ import "github.com/koalagate/koalagate/internal/store"
 //	base    end of the day              hits in the second   its end
 //	                                    window
 //	leak    instant of the run
-//	token   instant of the bucket's use  missing before
+//	token   instant of the bucket's use  missing before       its last reset, if a
+//	                                                          receipt may concern it
 //	hold    when the run runs out
 //
 // Tokens that were refilled since the take are not given back: without the take

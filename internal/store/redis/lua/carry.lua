@@ -1,11 +1,12 @@
 -- Carrying out ---------------------------------------------------------------
 
 -- Gives back by undo records, in reverse order: the rule that opened a window
--- closes it.
+-- closes it. A bucket that was reset since the take gets nothing back.
 local function give_back(counters, undos, from, upto, now)
   for i = upto, from + 1, -1 do
     local c, undo = counters[i], undos[i]
-    if undo[1] > 0 and c.state then
+    local reset = c.resets and undo.rule.tag % 8 == TOKEN and reset_of(c, now) > undo[4]
+    if undo[1] > 0 and c.state and not reset then
       local before = c.state
       c.state = c.method.give_back(before, undo.rule, now, undo[1] % 4 >= 2, undo[1] % 8 >= 4, undo[2], undo[3], undo[4])
       if c.resets and not c.state then

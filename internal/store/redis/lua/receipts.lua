@@ -16,7 +16,7 @@
 -- until what was counted before would have ended. That entry has the tag return × 8 + 6.
 
 local RESETS = 6
-local renumber, join, receipt_of, settle, renew
+local reset_of, renumber, join, receipt_of, settle, renew
 
 if used.receipts then
   methods[RESETS] = {
@@ -27,7 +27,7 @@ if used.receipts then
   }
 
   -- Returns the instant at which a counter was reset, 0 if it was not.
-  local function reset_of(c, now)
+  reset_of = function(c, now)
     local s = c.resets.state
     return s and now < s.till and s.at or 0
   end

@@ -102,7 +102,7 @@ if used[TOKEN] then
       local tokens, elapsed = 9007199254740992 - missing, math.max(now - at, 0)
       if r.weight <= div_down(tokens, r.time) then tokens = r.weight * r.time end
       if not waited then missing = 0 end
-      if elapsed >= div_up(tokens + missing, r.count) then return s end
+      if tokens <= 0 or elapsed >= div_up(tokens + missing, r.count) then return s end
       local back = math.min(tokens, tokens + missing - r.count * elapsed)
       return state(s, r, now, back < size - level and level + back or size, size)
     end,
@@ -121,9 +121,9 @@ if used[TOKEN] then
         if more > div_down(level - least, r.time) then return state(s, r, now, least, size) end
         return state(s, r, now, level - more * r.time, size)
       end
-      local back, elapsed = 9007199254740992, math.max(now - at, 0)
-      if r.weight - hits <= div_down(back, r.time) then back = (r.weight - hits) * r.time end
-      if level == size or elapsed >= div_up(missing, r.count) then return s end
+      local most, elapsed = div_down(9007199254740992, r.time), math.max(now - at, 0)
+      local back = math.min(r.weight - hits, most) * r.time
+      if level == size or back == 0 or elapsed >= div_up(missing, r.count) then return s end
       back = math.min(back, missing - r.count * elapsed)
       return state(s, r, now, back < size - level and level + back or size, size)
     end,

@@ -46,11 +46,18 @@ func (e *evaluation) read(r *store.Rule) view {
 	return t.read(r, e.instant())
 }
 
-// change changes the rule's tally unless it is banned.
+// change changes the rule's tally unless it is banned, and notes the change for Cancel.
 func (e *evaluation) change(r *store.Rule, change func(t *tally)) {
+	if c, changed := e.alter(r, change); changed {
+		e.taken = append(e.taken, c)
+	}
+}
+
+// alter changes the rule's tally unless it is banned.
+func (e *evaluation) alter(r *store.Rule, change func(t *tally)) (c Taken, changed bool) {
 	t := e.tallies[nameOf(r)]
 	if r.Weight == 0 || e.p.Now < t.banned {
-		return
+		return Taken{}, false
 	}
 	if t.number == 0 {
 		e.made++
@@ -59,7 +66,7 @@ func (e *evaluation) change(r *store.Rule, change func(t *tally)) {
 	before := t
 	change(&t)
 	e.tallies[nameOf(r)] = t
-	e.taken = append(e.taken, Taken{r, before, t, e.p.Now})
+	return Taken{r, before, t, e.p.Now}, true
 }
 
 func (e *evaluation) add(r *store.Rule) {
@@ -69,12 +76,13 @@ func (e *evaluation) add(r *store.Rule) {
 	})
 }
 
+// giveBack refunds the weights of a set. A refund stands when its call is canceled.
 func (e *evaluation) giveBack(s *store.Set) {
 	for j := range s.Rules {
 		if s.Rules[j].Outcome || s.Rules[j].Method == store.Hold {
 			continue
 		}
-		e.change(&s.Rules[j], func(t *tally) { t.refund(&s.Rules[j], e.instant()) })
+		e.alter(&s.Rules[j], func(t *tally) { t.refund(&s.Rules[j], e.instant()) })
 	}
 }
 
