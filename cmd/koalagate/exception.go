@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -37,6 +38,7 @@ type exceptionFlags struct {
 	allow, deny bool
 	span        time.Duration
 	note, file  string
+	signKey     string
 	format      choice
 }
 
@@ -64,12 +66,18 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 	f.BoolVar(&o.deny, "deny", false, "the rule decides, with its result")
 	f.DurationVar(&o.span, "for", 0, "`DURATION` until the exception ends, such as 2h; at most 744h, 31 days")
 	f.StringVar(&o.note, "note", "", "`TEXT` for the list of exceptions")
+	f.StringVar(&o.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the exceptions, for publish_public_key")
 	f.StringVar(&o.file, "file", "", "JSON `FILE` with a list of exceptions instead of the other flags")
 	f.Var(&o.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		what, err := o.additions(args)
 		if err != nil {
 			return err
+		}
+		if o.signKey != "" {
+			if err := o.sign(c.Context(), p.environ, what); err != nil {
+				return err
+			}
 		}
 		var added []exceptions.Exception
 		if err := o.instance.call(c.Context(), p.environ, http.MethodPost, "exceptions", what, &added); err != nil {
@@ -106,6 +114,46 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 		return nil, errors.New("missing --for DURATION, such as 2h")
 	}
 	return &adminapi.Additions{Exceptions: []exceptions.Exception{x}}, nil
+}
+
+// sign lets the instance complete the exceptions, and signs them.
+func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *adminapi.Additions) error {
+	key, err := fleet.ReadPrivateKey(o.signKey)
+	if err != nil {
+		return failure{fmt.Errorf("--sign-key: %w", err)}
+	}
+	for i := range what.Exceptions {
+		what.Exceptions[i].Signature = "" // a list may have others, whose exceptions have ended
+	}
+	var prepared adminapi.Prepared
+	if err := o.instance.call(ctx, environ, http.MethodPost, "exceptions/prepare", what, &prepared); err != nil {
+		return err
+	}
+	if len(prepared.Exceptions) != len(what.Exceptions) {
+		return failure{errors.New("the instance completed other exceptions than it was sent; nothing is signed")}
+	}
+	for i := range prepared.Exceptions {
+		x, asked := &prepared.Exceptions[i], &what.Exceptions[i]
+		if !isCompleted(x, asked) {
+			return failure{fmt.Errorf("the instance would add another exception than asked for: rule %d, %s %d for %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity))}
+		}
+		x.Author = author()
+		x.Sign(key, prepared.Prefix)
+	}
+	what.Exceptions = prepared.Exceptions
+	return nil
+}
+
+// isCompleted reports whether an exception is as asked but for its ID, its author, and
+// parameters of the identity that were left out.
+func isCompleted(x, asked *exceptions.Exception) bool {
+	for name, value := range asked.Identity {
+		if x.Identity[name] != value {
+			return false
+		}
+	}
+	until := asked.Until.UTC().Truncate(time.Millisecond)
+	return x.Rule == asked.Rule && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && x.Until.Equal(until)
 }
 
 // read returns the request of --file.

@@ -37,6 +37,7 @@ func TestStories(t *testing.T) {
 			"becomes": becomes,
 			"put":     put,
 			"hold":    hold,
+			"keys":    keys,
 			"signal":  signalServer,
 			"deafen":  deafen,
 			"later":   later,

@@ -12,9 +12,43 @@ import (
 // maxExceptionsBody is the maximum size of a request that adds exceptions, in bytes.
 const maxExceptionsBody = 64 << 20
 
-// Additions is the request to add exceptions, all or none. Their IDs are ignored.
+// Additions is the request to add exceptions, all or none. Without a signature, their IDs
+// and authors are ignored.
 type Additions struct {
 	Exceptions []exceptions.Exception `json:"exceptions"`
+}
+
+// Prepared are exceptions as they would be added, to be signed.
+type Prepared struct {
+	Prefix     string                 `json:"prefix"` // redis_prefix, which signatures cover
+	Exceptions []exceptions.Exception `json:"exceptions"`
+}
+
+func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error {
+	what, err := readAdditions(w, r)
+	if err != nil {
+		return err
+	}
+	list, err := s.Exceptions.Prepare(what.Exceptions)
+	if err != nil {
+		return exceptionProblem(err)
+	}
+	return done(w, &Prepared{s.Exceptions.Prefix(), list})
+}
+
+// readAdditions reads a request with exceptions, and sets their authors unless they are
+// signed.
+func readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
+	what := new(Additions)
+	if err := readUpTo(maxExceptionsBody, w, r, what); err != nil {
+		return nil, err
+	}
+	for i := range what.Exceptions {
+		if x := &what.Exceptions[i]; x.Signature == "" {
+			x.Author = authorOf(r)
+		}
+	}
+	return what, nil
 }
 
 func (s *server) exceptions(w http.ResponseWriter, _ *http.Request) error {
@@ -22,19 +56,19 @@ func (s *server) exceptions(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
-	var what Additions
-	if err := readUpTo(maxExceptionsBody, w, r, &what); err != nil {
+	what, err := readAdditions(w, r)
+	if err != nil {
 		return err
-	}
-	for i := range what.Exceptions {
-		what.Exceptions[i].Author = authorOf(r)
 	}
 	added, err := s.Exceptions.Add(r.Context(), what.Exceptions)
 	if err != nil {
 		return exceptionProblem(err)
 	}
-	for i := range added {
+	for i := range added[:min(len(added), maxRecorded)] {
 		s.record(r, "exception add", exceptionText(&added[i]))
+	}
+	if n := len(added); n > maxRecorded {
+		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
 	}
 	return done(w, added)
 }
@@ -47,6 +81,10 @@ func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
 	s.record(r, "exception remove", exceptionText(removed))
 	return done(w, removed)
 }
+
+// maxRecorded is the number of exceptions of a request that the audit trail has one by
+// one. The list of exceptions has all with their authors.
+const maxRecorded = 100
 
 // exceptionText describes an exception for the audit trail.
 func exceptionText(x *exceptions.Exception) string {
@@ -68,6 +106,8 @@ func exceptionProblem(err error) error {
 		return problem(http.StatusConflict, "%v", err)
 	case errors.Is(err, exceptions.ErrFull):
 		return problem(http.StatusInsufficientStorage, "%v", err)
+	case errors.Is(err, exceptions.ErrUnsigned):
+		return problem(http.StatusForbidden, "%v", err)
 	case errors.Is(err, exceptions.ErrUnknown):
 		return problem(http.StatusNotFound, "%v", err)
 	}

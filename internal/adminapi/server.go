@@ -85,6 +85,7 @@ var questions = []route{
 	{http.MethodGet, "audit", false, (*server).audit},
 	{http.MethodGet, "exceptions", false, (*server).exceptions},
 	{http.MethodPost, "exceptions", true, (*server).addExceptions},
+	{http.MethodPost, "exceptions/prepare", false, (*server).prepareExceptions},
 	{http.MethodDelete, "exceptions/{id}", true, (*server).removeException},
 }
 

@@ -26,6 +26,8 @@ type Exception struct {
 	Until    time.Time         `json:"until"`
 	Author   string            `json:"author"`
 	Note     string            `json:"note"`
+	// Signature is that of publish_public_key, in base64; "" for none.
+	Signature string `json:"signature,omitempty"`
 }
 
 // The values of Exception.What.
@@ -37,9 +39,21 @@ const (
 
 var kinds = map[string]engine.ExceptionKind{Count: engine.ExceptCount, Allow: engine.ExceptAllow, Deny: engine.ExceptDeny}
 
+// WordOf returns the word of a kind: count, allow or deny.
+func WordOf(kind engine.ExceptionKind) string {
+	for word, one := range kinds {
+		if one == kind {
+			return word
+		}
+	}
+	return ""
+}
+
 const (
 	// MaxSpan is the longest time for which an exception can last.
 	MaxSpan = 31 * 24 * time.Hour
+	// idLength is the length of an ID.
+	idLength = 12
 	// maxNote is the maximum length of a note and of an author, in bytes.
 	maxNote = 500
 	// maxRecord is the maximum length of an exception in Redis, in bytes.
@@ -111,6 +125,14 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 	x.Identity = make(map[string]string)
 	for _, p := range resolved.Match.Values() {
 		x.Identity[p.Name] = p.Value
+	}
+	return x.checkRecord()
+}
+
+// checkRecord checks the form in which a new exception is stored.
+func (x *Exception) checkRecord() error {
+	if x.Signature != "" && (len(x.ID) != idLength || !engine.ValidRequestID(x.ID) || len(x.Signature) > maxNote) {
+		return invalid("a signed exception has the ID %.40q; want that of /api/v1/exceptions/prepare, and a signature", x.ID)
 	}
 	if len(x.encode()) > maxRecord {
 		return invalid("it is longer than %d bytes", maxRecord)

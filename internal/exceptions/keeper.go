@@ -3,6 +3,7 @@ package exceptions
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"log/slog"
 	"maps"
@@ -25,6 +26,8 @@ type Options struct {
 	// process. The keeper does not close it.
 	Redis  goredis.UniversalClient
 	Prefix string
+	// PublicKey verifies the signatures of exceptions; nil accepts those without one.
+	PublicKey ed25519.PublicKey
 	// Now is the clock of this process; nil for time.Now.
 	Now func() time.Time
 	// Logger receives faults of Redis. The default is slog.Default.
@@ -35,7 +38,9 @@ type Options struct {
 type Keeper struct {
 	engine  engine.Exceptions
 	max     int
-	records *records // nil without Redis
+	prefix  string
+	key     ed25519.PublicKey // nil if signatures are not required
+	records *records          // nil without Redis
 	now     func() time.Time
 	warner  loglimit.Warner
 
@@ -50,7 +55,10 @@ const defaultMax = 100_000
 
 // New returns a keeper without exceptions.
 func New(o Options) *Keeper {
-	k := &Keeper{max: cmp.Or(o.Max, defaultMax), now: o.Now, all: make(map[string]Exception), resolved: make(map[string]engine.Exception)}
+	k := &Keeper{
+		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, now: o.Now,
+		all: make(map[string]Exception), resolved: make(map[string]engine.Exception),
+	}
 	if k.now == nil {
 		k.now = time.Now
 	}
@@ -58,7 +66,7 @@ func New(o Options) *Keeper {
 		k.warner.Logger = slog.Default()
 	}
 	if o.Redis != nil {
-		k.records = newRecords(o.Redis, o.Prefix, k.max)
+		k.records = newRecords(o.Redis, o.Prefix, o.PublicKey, k.max)
 	}
 	k.engine.Clock(func() int64 { return k.time().UnixMilli() })
 	return k
@@ -130,33 +138,22 @@ func (k *Keeper) List() []Exception {
 	return list
 }
 
-// Add adds exceptions, which need no ID, all of them or none, and returns them as they
-// are in force. The error is an InvalidError, a *ConflictError, ErrFull, or an error of
-// Redis. If Redis fails, some may be in force: repeat what List does not have.
+// Add adds exceptions, all of them or none, and returns them as they are in force. Those
+// without a signature get an ID. The error is an InvalidError, a *ConflictError, ErrFull,
+// ErrUnsigned, or that of Redis. If Redis fails, some may be in force: repeat those that
+// List does not have.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.set == nil {
-		return nil, invalid("no rules are loaded")
-	}
 	now := k.time()
-	added := make(map[string]Exception, len(list))
-	list = slices.Clone(list)
+	list, added, err := k.prepare(list, now)
+	if err != nil {
+		return nil, err
+	}
 	for i := range list {
-		x := &list[i]
-		x.Until = x.Until.UTC().Truncate(time.Millisecond)
-		if err := x.check(k.set, now); err != nil {
+		if err := list[i].verify(k.key, k.prefix); err != nil {
 			return nil, err
 		}
-		x.ID = rand.Text()[:12]
-		place := x.place()
-		if other, twice := added[place]; twice {
-			return nil, &ConflictError{other}
-		}
-		if other, exists := k.all[place]; exists && other.Until.After(now) {
-			return nil, &ConflictError{other}
-		}
-		added[place] = *x
 	}
 	k.drop(now)
 	if len(k.all)+len(added) > k.max {
@@ -172,6 +169,56 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 	maps.Copy(k.all, added)
 	k.apply()
 	return list, nil
+}
+
+// Prepare returns exceptions as Add would add them, with IDs and canonical identities, to
+// be signed. It changes nothing. The error is one of Add.
+func (k *Keeper) Prepare(list []Exception) ([]Exception, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list, _, err := k.prepare(list, k.time())
+	return list, err
+}
+
+// prepare checks new exceptions and completes them. It returns them also by place. k.mu is
+// held.
+func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[string]Exception, error) {
+	if k.set == nil {
+		return nil, nil, invalid("no rules are loaded")
+	}
+	added := make(map[string]Exception, len(list))
+	list = slices.Clone(list)
+	for i := range list {
+		x := &list[i]
+		x.Until = x.Until.UTC().Truncate(time.Millisecond)
+		if err := x.check(k.set, now); err != nil {
+			return nil, nil, err
+		}
+		if x.Signature == "" {
+			x.ID = rand.Text()[:idLength]
+		}
+		place := x.place()
+		if other, twice := added[place]; twice {
+			return nil, nil, &ConflictError{other}
+		}
+		if other, exists := k.all[place]; exists && other.Until.After(now) {
+			return nil, nil, &ConflictError{other}
+		}
+		added[place] = *x
+	}
+	return list, added, nil
+}
+
+// Prefix returns the prefix of the keys, which signatures cover.
+func (k *Keeper) Prefix() string { return k.prefix }
+
+// Counts returns the number of exceptions in force by Exception.What.
+func (k *Keeper) Counts() map[string]int {
+	counts := map[string]int{Count: 0, Allow: 0, Deny: 0}
+	for _, x := range k.List() {
+		counts[x.What]++
+	}
+	return counts
 }
 
 // Remove removes an exception and returns it. The error is ErrUnknown, or an error of Redis.

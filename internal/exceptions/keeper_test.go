@@ -2,6 +2,7 @@ package exceptions_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -173,6 +174,73 @@ func TestInstancesShareExceptions(t *testing.T) {
 	}
 	if won != 1 {
 		t.Errorf("%d of three contradicting exceptions are in force", won)
+	}
+}
+
+// With a key, only signed exceptions are in force, wherever they come from.
+func TestSignedExceptions(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	open := func(prefix string) *exceptions.Keeper {
+		k := exceptions.New(exceptions.Options{Redis: client, Prefix: prefix, PublicKey: public, Logger: slog.New(slog.DiscardHandler)})
+		k.Use(parseRules(t, ruleText))
+		return k
+	}
+	k := open("koala")
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)}); !errors.Is(err, exceptions.ErrUnsigned) {
+		t.Errorf("unsigned: %v", err)
+	}
+	prepared, err := k.Prepare([]exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)})
+	if err != nil || len(k.List()) != 0 {
+		t.Fatalf("%v, %v", err, k.List())
+	}
+	for i := range prepared {
+		prepared[i].Author = "ops"
+		prepared[i].Sign(private, "koala")
+	}
+	for name, change := range map[string]func(*exceptions.Exception){
+		"count":    func(x *exceptions.Exception) { x.Count++ },
+		"identity": func(x *exceptions.Exception) { x.Identity = map[string]string{"act": "post", "uid": "eve"} },
+		"end":      func(x *exceptions.Exception) { x.Until = x.Until.Add(time.Hour) },
+		"author":   func(x *exceptions.Exception) { x.Author = "eve" },
+		"ID":       func(x *exceptions.Exception) { x.ID = "ABCDEFGHIJKL" },
+		"prefix":   func(x *exceptions.Exception) { x.Sign(private, "other") },
+	} {
+		changed := prepared[0]
+		change(&changed)
+		if _, err := k.Add(t.Context(), []exceptions.Exception{changed}); !errors.Is(err, exceptions.ErrUnsigned) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	if _, err := k.Add(t.Context(), prepared); err != nil {
+		t.Fatal(err)
+	}
+	// An instance that starts later takes the signed ones, and nothing that was changed.
+	book := "koala:{exceptions}:book"
+	all, err := client.HGetAll(t.Context(), book).Result()
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for place, text := range all {
+		if strings.Contains(text, `"what":"count"`) {
+			all[place] = strings.Replace(text, `"count":9`, `"count":9000`, 1)
+		}
+	}
+	if err := client.HSet(t.Context(), book, all).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := open("koala")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); fresh.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if list := await(t, fresh, 1); list[0].What != exceptions.Allow || list[0].Author != "ops" {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -2,6 +2,7 @@ package exceptions
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	_ "embed" // for the scripts
 	"errors"
@@ -43,13 +44,15 @@ const (
 type records struct {
 	client        goredis.UniversalClient
 	book, version string // keys
+	prefix        string
+	key           ed25519.PublicKey // nil if signatures are not required
 	max           int
 	ahead         atomic.Int64 // ns: the clock of Redis, ahead of that of this process
 }
 
-func newRecords(client goredis.UniversalClient, prefix string, most int) *records {
+func newRecords(client goredis.UniversalClient, prefix string, key ed25519.PublicKey, most int) *records {
 	begin := prefix + ":{exceptions}:"
-	return &records{client: client, book: begin + "book", version: begin + "version", max: most}
+	return &records{client: client, prefix: prefix, key: key, book: begin + "book", version: begin + "version", max: most}
 }
 
 // look returns the version, and reads the clock of Redis.
@@ -82,7 +85,7 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exce
 			return nil, err
 		}
 		for i := 0; i+1 < len(pairs); i += 2 {
-			x, err := parse(pairs[i], pairs[i+1])
+			x, err := r.parse(pairs[i], pairs[i+1])
 			switch {
 			case err != nil:
 				faulty(fmt.Errorf("%.100q: %w", pairs[i], err))
@@ -96,6 +99,15 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exce
 			return all, nil
 		}
 	}
+}
+
+// parse reads an exception, and verifies its signature.
+func (r *records) parse(place, text string) (Exception, error) {
+	x, err := parse(place, text)
+	if err != nil {
+		return x, err
+	}
+	return x, x.verify(r.key, r.prefix)
 }
 
 // add adds exceptions and returns the new version.
@@ -117,7 +129,7 @@ func (r *records) add(ctx context.Context, list []Exception) (string, error) {
 			return "", ErrFull
 		case strings.HasPrefix(answer, "conflict "):
 			place, text, _ := strings.Cut(strings.TrimPrefix(answer, "conflict "), "\n")
-			other, err := parse(place, text)
+			other, err := r.parse(place, text)
 			if err != nil {
 				return "", fmt.Errorf("the exception at %.100q in Redis is not valid: %w", place, err)
 			}

@@ -46,6 +46,7 @@ type Metrics struct {
 	trips     *trips
 	waits     *prometheus.HistogramVec
 	receipts  *receipts
+	excepted  *prometheus.CounterVec
 
 	generation prometheus.Gauge
 	hash       *prometheus.GaugeVec
@@ -103,6 +104,7 @@ func New(b Build) *Metrics {
 			Help:    "Time until the turn of an admitted call, by the number of the rule with wait= that made it wait.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"rule"}),
+		excepted:   prometheus.NewCounterVec(opts("exceptions_applied_total", "Parameter sets to which an exception applied, by what it does: count, allow or deny. A set to which several apply is counted for each."), []string{"what"}),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),
@@ -118,7 +120,7 @@ func New(b Build) *Metrics {
 		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.modes, m.bounds,
+		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

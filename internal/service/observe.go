@@ -3,6 +3,7 @@ package service
 import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -52,6 +53,9 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusa
 func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	if a.Decider != nil {
 		m.RuleDecided(a.Decider.Return, a.Decider.Name, a.DecisionWord())
+	}
+	for _, x := range a.Exceptions {
+		m.Excepted(exceptions.WordOf(x.Kind))
 	}
 	for i := range a.Shadow {
 		s := &a.Shadow[i]

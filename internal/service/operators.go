@@ -52,7 +52,11 @@ func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
 // openExceptions opens the exceptions: in Redis for all instances, or in this process.
 func (s *Service) openExceptions() error {
 	c := s.config
-	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, Logger: s.logger}
+	key, err := publicKey(c)
+	if err != nil {
+		return err
+	}
+	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Logger: s.logger}
 	if c.Redis != "" {
 		address, err := redisconn.NewAddress(connection(c, exceptionsTimeout))
 		if err != nil {

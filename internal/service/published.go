@@ -16,12 +16,9 @@ func (s *Service) openPublished(o *app.Options) error {
 	if !c.IsPublished() {
 		return nil
 	}
-	var key fleet.PublicKey
-	if c.PublishPublicKey != "" {
-		var err error
-		if key, err = fleet.ReadPublicKey(c.PublishPublicKey); err != nil {
-			return fmt.Errorf("publish_public_key: %w", err)
-		}
+	key, err := publicKey(c)
+	if err != nil {
+		return err
 	}
 	records, err := fleet.Open(fleet.Options{
 		Redis:  connection(c, 0), // it has a timeout of its own
@@ -39,6 +36,18 @@ func (s *Service) openPublished(o *app.Options) error {
 		Records: records, Rules: o.Files.Rules, StateDir: c.StateDir, Describe: s.describe(c),
 	}
 	return nil
+}
+
+// publicKey returns the key that verifies versions and exceptions, nil for none.
+func publicKey(c *config.Config) (fleet.PublicKey, error) {
+	if c.PublishPublicKey == "" {
+		return nil, nil
+	}
+	key, err := fleet.ReadPublicKey(c.PublishPublicKey)
+	if err != nil {
+		return nil, fmt.Errorf("publish_public_key: %w", err)
+	}
+	return key, nil
 }
 
 // describe returns a function that describes the instance for the fleet.

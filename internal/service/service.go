@@ -204,6 +204,7 @@ func (s *Service) openApp() error {
 	}
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
+	m.WatchExceptions(s.exceptions.Counts)
 	m.WatchWaiting(opened.Engine().Waiting)
 	if c.Redis != "" {
 		watchRedis(m, opened)

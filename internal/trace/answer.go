@@ -61,16 +61,12 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 	if a.Retry >= 0 {
 		b = appendNumber(b, "retry_ms", a.RetryMS())
 	}
-	for i, x := range a.Exceptions {
-		if i == 0 {
-			b = append(b, `,"exceptions":[`...)
-		} else {
-			b = append(b, ',')
+	if len(a.Exceptions) > 0 {
+		ids := a.Exceptions[0].ID
+		for _, x := range a.Exceptions[1:] {
+			ids += " " + x.ID //nolint:perfsprint // nearly always one
 		}
-		b = jsontext.AppendString(b, x.ID)
-		if i == len(a.Exceptions)-1 {
-			b = append(b, ']')
-		}
+		b = jsontext.AppendString(append(b, `,"exception":`...), ids)
 	}
 	if len(a.Shadow) == 0 {
 		return b
