@@ -16,8 +16,8 @@ func cookieValue(header, name string) (invalid string) {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, found := strings.Cut(pair, "=")
-		// Blanks other than these would be part of the name.
-		if !found || strings.Trim(key, " \t") != name {
+		// net/http removes these characters; others would be part of the name.
+		if !found || strings.Trim(key, " \t\r\n") != name {
 			continue
 		}
 		value = trim(value)

@@ -74,7 +74,7 @@ func TestCookieHeaderOverHTTP(t *testing.T) {
 }
 
 func FuzzCookie(f *testing.F) {
-	for _, s := range []string{"uid=ann", "a=b; uid=\"x\"; uid=y", ";;=;uid", "uid = a=b"} {
+	for _, s := range []string{"uid=ann", "a=b; uid=\"x\"; uid=y", ";;=;uid", "uid = a=b", "uid\n= a=a== b"} {
 		f.Add(s, "uid")
 	}
 	f.Fuzz(func(t *testing.T, header, name string) {
