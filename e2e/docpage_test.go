@@ -53,7 +53,7 @@ func docBlocks(t *testing.T, name, text string) []docBlock {
 }
 
 // The ports that the pages and the samples use. A page is run with free ones.
-var docPorts = []string{"9191", "9981", "9982", "9980", "10000", "9901", "8000", "8080"}
+var docPorts = []string{"9191", "9981", "9982", "9983", "9980", "10000", "9901", "8000", "8080"}
 
 // redisOfPages is the address of Redis in the pages.
 const redisOfPages = "127.0.0.1:6379"

@@ -57,7 +57,7 @@ func sendBody(t *testing.T, url string, body io.Reader, headers ...string) reply
 
 func (h *fixture) accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
-	return must(h.stage.NginxSample("nginx/accel.conf", app.Address, addressesOf(instances)))(h.T)
+	return must(h.stage.Accel(app, instances...))(h.T)
 }
 
 func (h *fixture) caddy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {

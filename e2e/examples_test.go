@@ -175,6 +175,15 @@ var exampleTests = map[string]func(*scene){
 		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5001", "10")
 		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5000", "0")
 	},
+	"long-downloads.conf": func(s *scene) {
+		for range 5 { // one after the other
+			spent(s.T, s.koalagate, "rule_no=201&act=download&ip=127.0.0.1", 0)
+			wantStatus(s.T, 200, "GET", s.envoy.URL+"/downloads/file")
+		}
+		s.take("act=download&ip=203.0.113.7", "0")
+		s.take("act=download&ip=203.0.113.7", "0")
+		s.take("act=download&ip=203.0.113.7", "10")
+	},
 	"failed-logins.conf": func(s *scene) {
 		wantStatus(s.T, 403, "POST", s.envoy.URL+"/login")
 		for range 10 { // the application answers 200

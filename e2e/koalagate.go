@@ -15,6 +15,7 @@ import (
 type Koalagate struct {
 	*Program
 	GRPC, HTTP, Admin string // addresses
+	Report            string // its address for reports; "" without
 }
 
 // Build builds the service into a file, with the race detector if race is true.
@@ -64,11 +65,11 @@ func (k *Koalagate) ready() error {
 func (k *Koalagate) readAddresses() bool {
 	for line := range strings.Lines(k.Log()) {
 		var entry struct {
-			Msg, GRPC, HTTP, Admin string
-			Message                string `json:"@message"` // under the name ratelimit
+			Msg, GRPC, HTTP, Admin, Report string
+			Message                        string `json:"@message"` // under the name ratelimit
 		}
 		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Msg == "serving" || entry.Message == "serving") {
-			k.GRPC, k.HTTP, k.Admin = entry.GRPC, entry.HTTP, entry.Admin
+			k.GRPC, k.HTTP, k.Admin, k.Report = entry.GRPC, entry.HTTP, entry.Admin, entry.Report
 			return true
 		}
 	}

@@ -1,13 +1,20 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
 )
+
+// reporting makes a pair of instances read the reports of nginx.
+var reporting = way{"reporting", [2][]string{{"KOALAGATE_REPORT_ADDR=127.0.0.1:0"}, {"KOALAGATE_REPORT_ADDR=127.0.0.1:0"}}}
 
 // login answers 200 to the password "right", and 401 to any other.
 func login(w http.ResponseWriter, r *http.Request) {
@@ -20,12 +27,14 @@ func login(w http.ResponseWriter, r *http.Request) {
 // gateways: five failures, and the next attempt is refused and opens a ban of an hour.
 func TestFailedLoginsAreBanned(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*fixture, *e2e.App, ...*e2e.Koalagate) *e2e.Gateway{"envoy": (*fixture).envoy} {
+	for name, start := range map[string]func(*fixture, *e2e.App, ...*e2e.Koalagate) *e2e.Gateway{
+		"envoy": (*fixture).envoy, "nginx": (*fixture).nginx, "accel": (*fixture).accel,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
 			app := startBackend(t, login)
-			instances := h.pair(h.stage.Path("examples/failed-logins.conf"))
+			instances := h.pairWith(reporting, h.stage.Path("examples/failed-logins.conf"))
 			g := start(h, &e2e.App{Address: app.address}, instances...)
 			banAfterFiveFailures(t, g, app, instances)
 			holdGuesses(t, g, app, instances)
@@ -82,4 +91,71 @@ func holdGuesses(t *testing.T, g *e2e.Gateway, app *backend, instances []*e2e.Ko
 		t.Errorf("%d of %d guesses reached the application; want 2", got, guesses)
 	}
 	spent(t, instances[0], "rule_no=202&act=login&account=bob", 2)
+}
+
+// Two downloads at a time pass nginx, and one that its client leaves makes place for
+// another. The application gets the receipts of koalagate only, and clients get none.
+func TestLongDownloadsThroughNginx(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*fixture, *e2e.App, ...*e2e.Koalagate) *e2e.Gateway{
+		"nginx": (*fixture).nginx, "accel": (*fixture).accel,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFixture(t)
+			m := startBackend(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Koala-Receipt", "of-the-application")
+				if receipt := cgiReceipt(r); receipt != "" {
+					fmt.Fprintf(w, "a receipt: %s", receipt)
+				}
+			})
+			instances := h.pairWith(reporting, h.stage.Path("examples/long-downloads.conf"))
+			g := start(h, &e2e.App{Address: m.address}, instances...)
+			const held = "rule_no=201&act=download&ip=127.0.0.1"
+			overlap(t, m, 20, 2, func(int) (reply, error) { return trySend("GET", g.URL+"/downloads/file") })
+			spent(t, instances[0], held, 0)
+
+			release := m.hold()
+			defer release()
+			ctx, leave := context.WithCancel(t.Context())
+			var left sync.WaitGroup
+			before := m.requests()
+			for range 2 {
+				left.Go(func() {
+					req := must(http.NewRequestWithContext(ctx, http.MethodGet, g.URL+"/downloads/file", http.NoBody))(t)
+					if resp, err := client.Do(req); err == nil {
+						resp.Body.Close()
+						t.Errorf("status %d before the application has answered", resp.StatusCode)
+					}
+				})
+			}
+			waitUntil(t, "two downloads are under way", func() bool { return m.requests() == before+2 })
+			wantStatus(t, http.StatusTooManyRequests, "GET", g.URL+"/downloads/file")
+			leave()
+			left.Wait()
+			spent(t, instances[1], held, 0)
+			release()
+
+			for path, has := range map[string]bool{"/downloads/file": true, "/other": false, "/healthz": false} {
+				r := wantStatus(t, http.StatusOK, "GET", g.URL+path, "X-Koala-Receipt: forged", "X_Koala_Receipt: forged")
+				if got := strings.Contains(r.body, "a receipt"); got != has || strings.Contains(r.body, "forged") {
+					t.Errorf("%s: %q; want a receipt of koalagate: %v", path, r.body, has)
+				}
+				if got := r.header.Values("X-Koala-Receipt"); len(got) != 0 {
+					t.Errorf("%s: the client gets the receipts %q", path, got)
+				}
+			}
+		})
+	}
+}
+
+// cgiReceipt returns all headers that an application behind CGI takes for the receipt.
+func cgiReceipt(r *http.Request) string {
+	var all []string
+	for name, values := range r.Header {
+		if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), "X-Koala-Receipt") {
+			all = append(all, values...)
+		}
+	}
+	return strings.Join(all, ",")
 }

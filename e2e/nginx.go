@@ -8,7 +8,21 @@ import (
 
 // Nginx starts nginx with nginx/nginx.conf in front of app, using the instances.
 func (s *Stage) Nginx(app *App, instances ...*Koalagate) (*Gateway, error) {
-	return s.NginxSample("nginx/nginx.conf", app.Address, addressesOf(instances))
+	return s.NginxSample("nginx/nginx.conf", app.Address, addressesOf(instances), reportsTo(instances)...)
+}
+
+// Accel starts nginx with nginx/accel.conf in front of app, using the instances.
+func (s *Stage) Accel(app *App, instances ...*Koalagate) (*Gateway, error) {
+	return s.NginxSample("nginx/accel.conf", app.Address, addressesOf(instances), reportsTo(instances)...)
+}
+
+// reportsTo returns the replacement that makes nginx report to the first instance, if that
+// reads reports.
+func reportsTo(instances []*Koalagate) [][2]string {
+	if len(instances) == 0 || instances[0].Report == "" {
+		return nil
+	}
+	return [][2]string{{"syslog:server=127.0.0.1:9983,", "syslog:server=" + instances[0].Report + ","}}
 }
 
 // NginxSample starts nginx with a sample of the module in front of the application

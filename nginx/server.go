@@ -6,8 +6,8 @@
 // peer is trusted and finds the door of its path; request.go reads it; a door.Gate
 // decides it; response.go writes the answer in the form that the gateway expects. A
 // fault never allows a request: a check that cannot be decided is denied, and an
-// internal failure is a 503. settle.go takes the reports of how requests ended.
-// complaints.go logs gateways that are misconfigured.
+// internal failure is a 503. settle.go takes the reports of how requests ended, and
+// report.go those of nginx's access log. complaints.go logs gateways that are misconfigured.
 package nginx
 
 import (

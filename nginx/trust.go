@@ -26,11 +26,13 @@ func (s *server) trusts(r *http.Request) bool {
 		return true
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	address := peer.Addr().Unmap().WithZone("")
-	for _, p := range s.trusted {
+	return err == nil && isIn(s.trusted, peer.Addr())
+}
+
+// isIn reports whether an address is in any of the blocks.
+func isIn(blocks []netip.Prefix, address netip.Addr) bool {
+	address = address.Unmap().WithZone("")
+	for _, p := range blocks {
 		if p.Contains(address) {
 			return true
 		}

@@ -39,6 +39,7 @@ var derived = []struct {
 			"    server koalagate-1:9981 max_fails=3 fail_timeout=2s;\n    server koalagate-2:9981 max_fails=3 fail_timeout=2s;\n",
 		},
 		{"server 127.0.0.1:8000;", "server app:8000;"},
+		{"syslog:server=127.0.0.1:9983,", "syslog:server=koalagate-1:9983,"},
 	}},
 }
 

@@ -108,6 +108,9 @@ type Config struct {
 	// HTTPAddr is the listen address for nginx, Caddy, Traefik, HAProxy and Koala
 	// clients: host:port, or unix:/path.
 	HTTPAddr string `koanf:"http_addr" validate:"listen"`
+	// ReportAddr is the listen address for nginx's access log, which reports how requests
+	// ended: host:port for UDP, or unix:/path for a socket of datagrams. Empty: none.
+	ReportAddr string `koanf:"report_addr" validate:"omitempty,listen"`
 	// HTTPTLSCert is the PEM file with the certificate of HTTPAddr, as GRPCTLSCert.
 	HTTPTLSCert string `koanf:"http_tls_cert" validate:"required_with=HTTPTLSKey HTTPTLSClientCA"`
 	// HTTPTLSKey is the PEM file with the certificate's private key.

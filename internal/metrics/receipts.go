@@ -19,6 +19,7 @@ type receipts struct {
 	settlements *prometheus.CounterVec
 	renewals    *prometheus.CounterVec
 	age         prometheus.Histogram
+	dropped     *prometheus.CounterVec
 }
 
 func newReceipts(r *prometheus.Registry) *receipts {
@@ -32,7 +33,8 @@ func newReceipts(r *prometheus.Registry) *receipts {
 			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 600, 3600},
 		}),
 	}
-	r.MustRegister(t.settlements, t.renewals, t.age)
+	t.dropped = prometheus.NewCounterVec(opts("reports_dropped_total", "Datagrams at report_addr that were dropped, by reason: untrusted, too_long, malformed or queue_full."), []string{"reason"})
+	r.MustRegister(t.settlements, t.renewals, t.age, t.dropped)
 	for _, result := range []string{SettledOK, SettledUnknown, SettledDeferred, SettledError} {
 		t.settlements.WithLabelValues(result) // export all from the start
 		t.renewals.WithLabelValues(result)
@@ -47,6 +49,16 @@ func (m *Metrics) Settled(result string, age time.Duration) {
 		m.receipts.age.Observe(age.Seconds())
 	}
 }
+
+// WatchReports exports the reasons why datagrams at report_addr are dropped, from the start.
+func (m *Metrics) WatchReports(reasons []string) {
+	for _, reason := range reasons {
+		m.receipts.dropped.WithLabelValues(reason)
+	}
+}
+
+// ReportDropped counts a datagram at report_addr that was dropped.
+func (m *Metrics) ReportDropped(reason string) { m.receipts.dropped.WithLabelValues(reason).Inc() }
 
 // Renewed counts a renewal.
 func (m *Metrics) Renewed(result string) { m.receipts.renewals.WithLabelValues(result).Inc() }

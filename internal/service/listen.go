@@ -16,7 +16,10 @@ import (
 )
 
 // listeners are the listeners of the three addresses.
-type listeners struct{ grpc, http, admin net.Listener }
+type listeners struct {
+	grpc, http, admin net.Listener
+	report            net.PacketConn // nil without report_addr
+}
 
 // listenAll opens all addresses, or none and returns an error. If shared is true, other
 // processes may listen at the same ports.
@@ -35,6 +38,14 @@ func listenAll(ctx context.Context, c *config.Config, shared bool) (*listeners, 
 			l.close()
 			return nil, fmt.Errorf("%s: %w%s", one.key, err, listenRemedy(err))
 		}
+	}
+	if c.ReportAddr != "" {
+		report, err := listenPackets(ctx, c.ReportAddr, c.UnixSocketMode)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("report_addr: %w%s", err, listenRemedy(err))
+		}
+		l.report = report
 	}
 	return l, nil
 }
@@ -59,6 +70,9 @@ func (l *listeners) close() {
 			_ = one.Close()
 		}
 	}
+	if l.report != nil {
+		closePackets(l.report)
+	}
 }
 
 // listen opens host:port, whose port other processes may share if shared is true, or
@@ -74,7 +88,7 @@ func listen(ctx context.Context, address string, shared bool) (net.Listener, err
 	}
 	open.Control = nil // sockets in the file system have no port
 	l, err := open.Listen(ctx, "unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(ctx, path) {
+	if errors.Is(err, syscall.EADDRINUSE) && isAbandoned(ctx, "unix", path) {
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("removing the socket of an ended process: %w", err)
 		}
@@ -89,22 +103,26 @@ func permit(l net.Listener, mode string) error {
 	if l.Addr().Network() != "unix" {
 		return nil
 	}
+	return permitFile(l.Addr().String(), mode)
+}
+
+func permitFile(path, mode string) error {
 	bits, err := strconv.ParseUint(mode, 8, 16)
 	if err != nil {
 		return fmt.Errorf("unix_socket_mode: %w", err)
 	}
-	return os.Chmod(l.Addr().String(), os.FileMode(bits))
+	return os.Chmod(path, os.FileMode(bits))
 }
 
-// isAbandoned reports whether path is a socket without a listener, because its
-// process was killed before it could remove it.
-func isAbandoned(ctx context.Context, path string) bool {
+// isAbandoned reports whether path is a socket of a network without a listener, because
+// its process was killed before it could remove it.
+func isAbandoned(ctx context.Context, network, path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
 		return false
 	}
 	call := net.Dialer{Timeout: time.Second}
-	conn, err := call.DialContext(ctx, "unix", path)
+	conn, err := call.DialContext(ctx, network, path)
 	if err == nil {
 		_ = conn.Close()
 	}

@@ -26,17 +26,22 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 	defer cancel()
 
 	a := s.Addresses()
-	s.logger.Info("serving", "grpc", a.GRPC, "http", a.HTTP, "admin", a.Admin,
-		"store", s.app.StoreKind(), "redis", s.config.Redis.String(), "generation", s.app.Rules().Generation, "version", s.version.Version)
+	addresses := []any{"grpc", a.GRPC, "http", a.HTTP, "admin", a.Admin}
+	if a.Report != "" {
+		addresses = append(addresses, "report", a.Report)
+	}
+	s.logger.Info("serving", append(addresses,
+		"store", s.app.StoreKind(), "redis", s.config.Redis.String(), "generation", s.app.Rules().Generation, "version", s.version.Version)...)
 
 	var parts sync.WaitGroup
-	ended := make(chan error, 6) // buffered for all parts, so that none blocks
+	ended := make(chan error, 7) // buffered for all parts, so that none blocks
 	start := func(part func() error) { parts.Go(func() { ended <- part() }) }
 	start(func() error { return s.front.Serve(s.listeners.grpc) })
 	start(func() error { return serveHTTP(s.web, s.listeners.http) })
 	start(func() error { return serveHTTP(s.admin, s.listeners.admin) })
 	start(func() error { s.app.Watch(running); return nil })
 	s.startImported(running, start)
+	s.startReports(start) //nolint:contextcheck // reports that have arrived are settled although the service ends
 	s.notify(systemd.Ready)
 
 	fault := s.wait(stop, hangup, ended)
@@ -134,6 +139,7 @@ func (s *Service) drain(ctx context.Context) {
 	})
 	doors.Wait()
 	s.endImported()
+	s.endReports() // not earlier: the calls that were completed until now report their ends
 	// Last, so that the drain is visible until now. Profiles in progress may be
 	// lost.
 	if err := s.admin.Close(); err != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
+	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -204,6 +205,7 @@ func (s *Service) openApp() error {
 	}
 	m.WatchMemory(opened.Identities, opened.Shared)
 	m.WatchReceipts(opened.Receipts)
+	m.WatchReports(nginx.DroppedReasons())
 	m.WatchExceptions(s.exceptions.Counts)
 	m.WatchWaiting(opened.Engine().Waiting)
 	if c.Redis != "" {
@@ -237,12 +239,15 @@ func (s *Service) Close() {
 }
 
 // Addresses are the addresses that a service listens at, as settings name them.
-type Addresses struct{ GRPC, HTTP, Admin string }
+type Addresses struct {
+	GRPC, HTTP, Admin string
+	Report            string // "" without report_addr
+}
 
 // Addresses returns the addresses of the service, with the ports that the system
 // chose for port 0.
 func (s *Service) Addresses() Addresses {
-	return Addresses{GRPC: addressOf(s.listeners.grpc), HTTP: addressOf(s.listeners.http), Admin: addressOf(s.listeners.admin)}
+	return Addresses{GRPC: addressOf(s.listeners.grpc), HTTP: addressOf(s.listeners.http), Admin: addressOf(s.listeners.admin), Report: packetAddress(s.listeners.report)}
 }
 
 // grpcDoors returns the server of the gRPC address with its doors.
