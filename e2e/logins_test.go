@@ -112,6 +112,7 @@ func TestLongDownloadsThroughNginx(t *testing.T) {
 			instances := h.pairWith(reporting, h.stage.Path("examples/long-downloads.conf"))
 			g := start(h, &e2e.App{Address: m.address}, instances...)
 			const held = "rule_no=201&act=download&ip=127.0.0.1"
+			probe(t, 0, []string{"the gateway reports the ends of requests"}, g.URL+"/downloads/file", "--after", "--timeout", "20s")
 			overlap(t, m, 20, 2, func(int) (reply, error) { return trySend("GET", g.URL+"/downloads/file") })
 			spent(t, instances[0], held, 0)
 

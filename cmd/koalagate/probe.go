@@ -33,9 +33,12 @@ func (p *program) probeCommand() *cobra.Command {
 			"source that [params] reads.\n" +
 			"grpc://HOST:PORT, grpcs://HOST:PORT (with TLS) and unix:/PATH call koalagate itself: its health\n" +
 			"checks and ext_authz, or with --domain the rate limit service. The requests are real and count\n" +
-			"against the limit that they reach.\n\n" +
+			"against the limit that they reach.\n" +
+			"--after tests whether the gateway reports the ends of requests, at a URL that a [hold] rule\n" +
+			"limits: requests one after the other must each find as much left as the first.\n\n" +
 			"The exit code is 0 without faults, 1 with faults, and 2 for an invalid command line.",
 		Example: "  koalagate probe http://127.0.0.1:8080/api/comments --method POST --header 'X-User-Id: probe'\n" +
+			"  koalagate probe http://127.0.0.1:8080/downloads/file --after\n" +
 			"  koalagate probe grpc://127.0.0.1:9191 --path /api/comments --method POST\n" +
 			"  koalagate probe grpc://127.0.0.1:9191 --domain public --descriptor remote_address=192.0.2.1\n" +
 			"  koalagate probe grpcs://koalagate.internal:9191 --ca ca.crt --cert me.crt --key me.key --path /",
@@ -56,6 +59,7 @@ func (o *probeFlags) add(c *cobra.Command) {
 	f.StringVar(&o.options.Method, "method", http.MethodGet, "`METHOD` of the requests")
 	f.Var(headerFlag{o.options.Header}, "header", "`'NAME: VALUE'` of a header of the requests; repeatable")
 	f.StringArrayVar(&o.options.Params, "param", []string{"act", "uid"}, "try to forge the parameter `NAME`; repeatable")
+	f.BoolVar(&o.options.After, "after", false, "test instead whether the gateway reports the ends of requests, which a [hold] rule limits")
 	addRulesFlags(c, &o.rules)
 	f.StringVar(&o.tls.CA, "ca", "", "https, grpcs: trust only the authorities in this `FILE`")
 	f.StringVar(&o.tls.Cert, "cert", "", "https, grpcs: `FILE` of the client certificate")

@@ -69,6 +69,10 @@ func (p *prober) probeHTTP(ctx context.Context) {
 		p.fault("reach", err.Error(), "No response: check that the gateway runs and that this is its address.")
 		return
 	}
+	if p.After {
+		h.probeAfter(ctx, first)
+		return
+	}
 	passed, refusal, err := h.untilRefused(ctx, first)
 	switch {
 	case err != nil:

@@ -48,6 +48,9 @@ type Options struct {
 	// Sources are the sources to vary besides the sources of the requests themselves: all
 	// that rules read.
 	Sources []Source
+	// After checks instead whether the gateway reports the ends of requests, at a URL that a
+	// hold rule limits. It applies to http and https.
+	After bool
 	// TLS configures https and grpcs, see TLSFiles; nil uses the defaults.
 	TLS *tls.Config
 
@@ -115,6 +118,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("--requests %d is out of range; want 1 … %d", o.Requests, MaxRequests)
 	case o.Timeout <= 0:
 		return fmt.Errorf("--timeout %v must be positive", o.Timeout)
+	case o.After && !strings.HasPrefix(o.Target.Scheme, "http"):
+		return errors.New("--after needs the URL of a gateway: http://… or https://…")
 	case len(o.Descriptor) > 0 && o.Domain == "":
 		return errors.New("--descriptor needs --domain")
 	}
