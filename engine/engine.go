@@ -101,11 +101,6 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 	return e
 }
 
-// complete reports whether rs is what rules.Parse returns for rules without errors.
-func complete(rs *rules.Set) bool {
-	return rs.Zone != nil && rs.Results[0] != nil && rs.Results[1] != nil
-}
-
 // ErrNoRules is the Cause of the decisions of an engine without rules.
 var ErrNoRules = errors.New("engine: no rules are loaded")
 
@@ -154,7 +149,7 @@ func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 		return nil, errNotBuilt
 	}
 	if err := c.check(); err != nil {
-		if c != nil && e.observe != nil {
+		if c != nil && e.observe != nil && !c.Unobserved {
 			e.observe(c, nil, err)
 		}
 		return nil, err
@@ -199,7 +194,7 @@ func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) 
 		return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: ErrNoRules}, nil
 	}
 	if v.rules != rs {
-		if !complete(rs) {
+		if !rs.IsParsed() {
 			return nil, invalid("the rule set was not made by rules.Parse")
 		}
 		// Inputs beyond those of this call would keep a former generation in

@@ -27,7 +27,8 @@ type Exception struct {
 	Kind  ExceptionKind
 	// Count is the count of ExceptCount.
 	Count int64
-	// Until is the instant at which the exception ends, in ms since the epoch.
+	// Until is the instant at which the exception ends, in ms since the epoch. The zero
+	// value has ended: without Until the exception has no effect.
 	Until int64
 }
 
@@ -35,6 +36,9 @@ type Exception struct {
 // have no count to replace, and ExceptDeny needs a result that refuses.
 func (x *Exception) applies() bool {
 	r := x.Match.Rule
+	if r == nil {
+		return false
+	}
 	switch x.Kind {
 	case ExceptCount:
 		return r.Method != rules.Base && r.Counts()
@@ -56,7 +60,8 @@ type Exceptions struct {
 func (e *Exceptions) Clock(now func() int64) { e.now = now }
 
 // Set replaces all exceptions. Each Match must refer to a rule of the engine's
-// current set. Exceptions that cannot apply to their rules have no effect.
+// current set. Exceptions without a rule, and those that cannot apply to their rules, have
+// no effect.
 func (e *Exceptions) Set(list []Exception) {
 	if len(list) == 0 {
 		e.book.Store(nil)

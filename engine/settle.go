@@ -18,7 +18,7 @@ type Settlement struct {
 	// give back what the request reserved.
 	Receipt string
 	// Hits is the number of hits that the request used, 0 … 10^15, if HasHits is set.
-	// Otherwise estimates stand, unless Response has what they became.
+	// Otherwise estimates stand, unless Response has what they became, and Hits must be 0.
 	Hits    uint64
 	HasHits bool
 	// Response are the parameters of the response, whose names begin with response.;
@@ -56,8 +56,13 @@ func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 	if e == nil || e.store == nil {
 		return Settled{}, errNotBuilt
 	}
-	if s == nil || s.HasHits && s.Hits > MaxHits {
-		return Settled{}, invalid("the hits of a settlement are missing or above %d", int64(MaxHits))
+	switch {
+	case s == nil:
+		return Settled{}, invalid("the settlement is nil")
+	case s.HasHits && s.Hits > MaxHits:
+		return Settled{}, invalid("a settlement of %d hits; want at most %d", s.Hits, int64(MaxHits))
+	case !s.HasHits && s.Hits > 0:
+		return Settled{}, invalid("a settlement has %d hits without HasHits; set HasHits, or leave Hits 0", s.Hits)
 	}
 	j := &judge{rules: e.Rules(), settlement: s, response: s.Response}
 	if j.response == nil {

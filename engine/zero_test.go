@@ -84,8 +84,11 @@ func TestInvalidContentsAreErrors(t *testing.T) {
 		in.Override = &o
 		return []engine.Input{in}
 	}
+	parsed := e.Rules()
+	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Routes: parsed.Routes, Zone: parsed.Zone}
 	for name, c := range map[string]*engine.Call{
 		"a zero rule set":                {Op: engine.Take, Rules: new(rules.Set), Inputs: []engine.Input{{}}},
+		"a rule set made by hand":        {Op: engine.Take, Rules: byHand, Inputs: []engine.Input{{}}},
 		"too many hits":                  {Op: engine.Take, Inputs: []engine.Input{{Hits: engine.MaxHits + 1}}},
 		"a zero override":                {Op: engine.Take, Inputs: overridden(engine.Override{})},
 		"an override without a window":   {Op: engine.Take, Inputs: overridden(engine.Override{Count: 1})},
@@ -192,6 +195,31 @@ func TestOpString(t *testing.T) {
 	for op, want := range map[engine.Op]string{0: "op(0)", engine.Take: "take", engine.Reset: "reset", engine.Reset + 1: "op(9)", 255: "op(255)"} {
 		if got := op.String(); got != want {
 			t.Errorf("operation %d: %s; want %s", uint8(op), got, want)
+		}
+	}
+}
+
+// A call that is Unobserved is not observed, even if it is invalid.
+func TestUnobservedInvalidCalls(t *testing.T) {
+	observed := 0
+	e := engine.New(parse(t, withResults(blackList), rules.Options{}), engine.Observe(func(*engine.Call, *engine.Decision, error) { observed++ }))
+	for _, unobserved := range []bool{true, false} {
+		if d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Unobserved: unobserved}); !engine.IsInvalid(err) || d != nil {
+			t.Errorf("no inputs: %+v, %v; want an InvalidError", d, err)
+		}
+	}
+	if observed != 1 {
+		t.Errorf("%d calls are observed; want 1", observed)
+	}
+}
+
+func TestInvalidSettlementsAreErrors(t *testing.T) {
+	e := engine.New(parse(t, withResults(blackList), rules.Options{}))
+	for name, s := range map[string]*engine.Settlement{
+		"nil": nil, "hits without HasHits": {Receipt: "r", Hits: 1}, "too many hits": {Receipt: "r", Hits: engine.MaxHits + 1, HasHits: true},
+	} {
+		if got, err := e.Settle(context.Background(), s); !engine.IsInvalid(err) || got.Known {
+			t.Errorf("%s: %+v, %v; want an InvalidError", name, got, err)
 		}
 	}
 }

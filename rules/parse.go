@@ -68,6 +68,7 @@ func Parse(sources []Source, o Options) (*Set, Findings) {
 	if findings.HasErrors() {
 		return nil, findings
 	}
+	set.parsed = true
 	return set, findings
 }
 

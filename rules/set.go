@@ -44,12 +44,17 @@ type Set struct {
 	Zone     *time.Location // the zone of this set's days; never nil
 	Hash     string         // hex SHA-256 over the sources, the word lists and the tables
 
+	parsed  bool // Parse made the set
 	timed   bool // a rule has since or until
 	isQueue bool // a rule has a wait
 	index   index
 	dictAt  map[place]*Dict
 	tableAt map[place]*Table
 }
+
+// IsParsed reports whether the set was made by Parse, without errors. Other sets have no
+// index, so they would match nothing; an engine returns an error for them.
+func (s *Set) IsParsed() bool { return s != nil && s.parsed }
 
 // HasWaits reports whether a rule of the set can make a request wait for its turn.
 func (s *Set) HasWaits() bool { return s != nil && s.isQueue }
