@@ -32,7 +32,8 @@ type Options struct {
 	// together with its header. It bounds the time for a request to arrive, and so
 	// must exceed that time by the time of a decision. The default is 6 s.
 	CallTimeout time.Duration
-	// MaxMessageBytes is the maximum size of a request. The default is 512 KiB. A
+	// MaxMessageBytes is the maximum size of a request. The default, also for negative
+	// numbers, is 512 KiB. A
 	// rejected request may fail open, so clients of the gateway must not be able to
 	// exceed it: Envoy admits 60 KiB of headers, sends a path twice to ext_authz, and
 	// may send one header in several descriptors to the rate limit service.
@@ -96,7 +97,9 @@ func withDefaults(o Options) Options {
 	o.KeepaliveMinTime = cmp.Or(o.KeepaliveMinTime, 5*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
 	o.CallTimeout = cmp.Or(o.CallTimeout, 6*time.Second)
-	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 512<<10)
+	if o.MaxMessageBytes < 1 {
+		o.MaxMessageBytes = 512 << 10
+	}
 	o.MaxUnfinished = cmp.Or(o.MaxUnfinished, 64<<20)
 	o.MaxUnfinishedTotal = cmp.Or(o.MaxUnfinishedTotal, 128<<20)
 	o.MaxResets = cmp.Or(o.MaxResets, 10_000)

@@ -236,6 +236,13 @@ func TestMessageOverTheMaximumIsRejected(t *testing.T) {
 	}
 }
 
+func TestNegativeMaximumOfMessagesIsTheDefault(t *testing.T) {
+	f := start(t, envoy.Options{MaxMessageBytes: -1}, allow)
+	if _, err := f.check(t); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConnectionEndsAtItsMaximumAge(t *testing.T) {
 	f := start(t, envoy.Options{MaxConnectionAge: 50 * time.Millisecond}, allow)
 	if _, err := f.check(t); err != nil {

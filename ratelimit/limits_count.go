@@ -185,7 +185,7 @@ func (c *limitCall) settle(a *applied) {
 		c.limits.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
 	}
 	if c.answers.Degraded && c.limits.Outage != rules.FailRescue && c.limits.Outage != rules.FailUnset {
-		a.over = c.limits.Outage == rules.FailDeny
+		a.over = c.limits.Outage != rules.FailAllow // unknown policies deny
 	}
 	a.remaining = 0
 	if !a.over {

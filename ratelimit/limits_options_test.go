@@ -235,6 +235,7 @@ func TestPoliciesWithoutRedis(t *testing.T) {
 		{rules.FailRescue, 0.5, []rlsv3.RateLimitResponse_Code{ok, overLimit, overLimit}},
 		{rules.FailAllow, 1, []rlsv3.RateLimitResponse_Code{ok, ok, ok}},
 		{rules.FailDeny, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}},
+		{rules.FailDeny + 1, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}}, // unknown
 	} {
 		i := importLimits(t, func(o *limitOptions, c *clock) {
 			o.Store, o.Outage, o.RescueShare = degraded{c.store()}, test.outage, test.share

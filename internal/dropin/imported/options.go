@@ -79,7 +79,8 @@ type Options struct {
 	// RescueShare is the share of each limit while Redis is unavailable, above 0 and up
 	// to 1; 0 means 1.
 	RescueShare float64
-	// Outage is the policy while Redis is unavailable.
+	// Outage is the policy while Redis is unavailable. FailUnset means FailRescue, and an
+	// unknown policy FailDeny.
 	Outage rules.FailPolicy
 	// MaxDescriptors and TooManyDescriptors are those of ratelimit.Options.
 	MaxDescriptors     int
