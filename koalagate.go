@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
@@ -48,8 +49,14 @@ type Options struct {
 	// Redis is unavailable, this process counts on its own. "" counts in process,
 	// unless RedisOptions has a Client.
 	Redis string
+	// Timezone is the IANA time zone of calendar days, for rule files that state none; ""
+	// is UTC.
+	Timezone string
+	// RequireEnd refuses rule files that do not end with [end], so that no truncated file
+	// becomes active.
+	RequireEnd bool
 	// RedisPrefix begins every key. "" is the prefix of the service, which then
-	// shares its counters with this program.
+	// shares its counters with this program. It is an error without a Redis.
 	RedisPrefix string
 	// RedisOptions are further options of Redis. The zero value has the defaults of
 	// the service.
@@ -95,7 +102,7 @@ func Open(o Options) (*Gate, error) {
 		return nil, err
 	}
 	opened, err := app.Open(app.Options{
-		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot},
+		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot, Rules: rules.Options{Timezone: o.Timezone, RequireEnd: o.RequireEnd}},
 		Redis: o.redis(), MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, RescueShare: o.RescueShare,
 		Policies: o.FailPolicies, Modes: o.Modes,
 		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe},
@@ -124,6 +131,12 @@ func (o *Options) check() error {
 	if o.RedisOptions.Client != nil && o.Redis != "" {
 		return errors.New("koalagate: both Redis and RedisOptions.Client are set; leave one of them out")
 	}
+	if o.RedisPrefix != "" && !o.hasRedis() {
+		return errors.New("koalagate: RedisPrefix is set, and neither Redis nor RedisOptions.Client; this process would count on its own")
+	}
+	if _, err := time.LoadLocation(o.Timezone); err != nil || o.Timezone == "Local" {
+		return fmt.Errorf("koalagate: Timezone is %q; want the name of an IANA time zone, such as Europe/Berlin", o.Timezone)
+	}
 	return nil
 }
 
@@ -133,15 +146,20 @@ func (o *Options) hasRedis() bool {
 }
 
 // Allow decides one hit with these parameters, and counts it if it is allowed. It
-// calls Engine with engine.Take at the door Door. If a rule with wait=SECONDS makes the
+// calls Engine with engine.Take at the door Door, which is also the parameter door, unless
+// params has one. If a rule with wait=SECONDS makes the
 // hit wait for its turn, Allow returns at the turn; a turn after the deadline of ctx is
 // refused at once. If the decision has a receipt, the program settles it with
 // Decision.Settle when the work is done. Allow returns an error if ctx is
 // done, if the parameters are invalid, or if g was not returned by Open; the Decision
 // then does not allow the request.
 func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {
+	in := rules.MakeParams(params)
+	if _, stated := params["door"]; !stated {
+		in.Set("door", Door)
+	}
 	d, err := g.Engine().Decide(ctx, &engine.Call{
-		Door: Door, Op: engine.Take, Patience: engine.MaxWait, Inputs: []engine.Input{{Params: rules.MakeParams(params)}},
+		Door: Door, Op: engine.Take, Patience: engine.MaxWait, Inputs: []engine.Input{{Params: in}},
 	})
 	if err != nil {
 		return engine.Decision{}, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/koalagate/koalagate"
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -148,6 +149,9 @@ func TestOpenReturnsErrors(t *testing.T) {
 		{"a missing file", koalagate.Options{Rules: []string{"/nonexistent/rules.conf"}}, "no such file"},
 		{"a folder without rules", koalagate.Options{Rules: []string{t.TempDir()}}, "the folder contains no *.conf file"},
 		{"a URL and a client", koalagate.Options{Rules: []string{good}, Redis: "redis://127.0.0.1", RedisOptions: koalagate.RedisOptions{Client: new(goredis.Client)}}, "both Redis and RedisOptions.Client are set"},
+		{"a prefix without Redis", koalagate.Options{Rules: []string{good}, RedisPrefix: "app"}, "RedisPrefix is set"},
+		{"an unknown time zone", koalagate.Options{Rules: []string{good}, Timezone: "Mars/Olympus"}, `Timezone is "Mars/Olympus"`},
+		{"a file without [end]", koalagate.Options{Rules: []string{good}, RequireEnd: true}, "does not end with [end]"},
 		{"a share above 1", koalagate.Options{Rules: []string{good}, RescueShare: 1.5}, "RescueShare is 1.5"},
 		{"a negative share", koalagate.Options{Rules: []string{good}, RescueShare: -1}, "RescueShare is -1"},
 		{"a share that is no number", koalagate.Options{Rules: []string{good}, RescueShare: math.NaN()}, "RescueShare is NaN"},
@@ -165,6 +169,32 @@ func TestOpenReturnsErrors(t *testing.T) {
 		} else if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// Rules see the door of a gate, and the zone of its options.
+func TestGateMeetsRulesOfItsDoor(t *testing.T) {
+	if koalagate.Door != doorname.Program {
+		t.Errorf("the door is %q; rules know %q", koalagate.Door, doorname.Program)
+	}
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	text := "[rules]\nrule : [direct] [door=program; uid=+] [] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n[end]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := koalagate.Open(koalagate.Options{Rules: []string{path}, RequireEnd: true, Timezone: "Europe/Berlin", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if v := take(t, g, "ann"); v != rules.Deny {
+		t.Errorf("%v; want the rule of door=program to refuse", v)
+	}
+	if d, err := g.Allow(t.Context(), map[string]string{"uid": "ann", "door": "other"}); err != nil || !d.Allowed() {
+		t.Errorf("with a door of the caller: %+v, %v; want it allowed", d, err)
+	}
+	if zone := g.Engine().Rules().Zone.String(); zone != "Europe/Berlin" {
+		t.Errorf("the zone is %s", zone)
 	}
 }
 

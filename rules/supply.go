@@ -196,7 +196,7 @@ func (r *Rule) selectsDoor(among ...string) bool {
 // isForOwnParams reports whether the callers of the rule's doors send parameters by
 // name, as the descriptors of the rate limit service and applications do.
 func (r *Rule) isForOwnParams() bool {
-	return r.selectsDoor("koala", doorname.RateLimit) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+	return r.selectsDoor(doorname.Koala, doorname.RateLimit, doorname.Program) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
 		return c.Name == "domain" && c.form != formAbsent
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // doorNames are the values of the derived parameter `door`.
-var doorNames = doorname.All()
+var doorNames = doorname.InRules()
 
 var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -37,7 +37,7 @@ func (p *parser) warnDerived(s *supply) {
 		return
 	}
 	for _, d := range p.rules {
-		if d.selectsDoor("koala") { // its callers set all parameters themselves
+		if d.selectsDoor(doorname.Koala, doorname.Program) { // its callers set all parameters themselves
 			continue
 		}
 		for i, c := range d.Conditions {

@@ -16,12 +16,18 @@ const (
 	Accel       = "accel"        // nginx with X-Accel-Redirect
 	Koala       = "koala"        // Koala's own API
 	Middleware  = "middleware"   // net/http, in the program's process
+	Program     = "program"      // Allow of package koalagate, without a protocol
 )
 
 // all lists every door; the doors that the service serves come first.
 var all = []string{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala, Middleware}
 
-// All returns the names of all doors in the order of the manual.
+// InRules returns the names that the parameter door can have: all doors, and Program,
+// whose callers state all parameters themselves.
+func InRules() []string { return append(All(), Program) }
+
+// All returns the names of all doors in the order of the manual. Program is none of them,
+// because it reads no protocol.
 func All() []string { return slices.Clone(all) }
 
 // Served returns the names of the doors that the service serves, in the order of

@@ -19,6 +19,12 @@ func TestServedDoorsAreAllButTheMiddleware(t *testing.T) {
 	}
 }
 
+func TestRulesKnowTheProgramToo(t *testing.T) {
+	if got, want := doorname.InRules(), append(doorname.All(), "program"); !slices.Equal(got, want) {
+		t.Errorf("rules know %q; want %q", got, want)
+	}
+}
+
 func TestCallersCannotChangeTheList(t *testing.T) {
 	doorname.All()[0], doorname.Served()[0] = "", ""
 	if doorname.All()[0] != doorname.ExtAuthz || doorname.Served()[0] != doorname.ExtAuthz {
