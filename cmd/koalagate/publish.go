@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/adminapi"
-	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/trial"
 )
 
 // publishing are the flags of the commands that publish a version.
@@ -29,6 +29,7 @@ type publishing struct {
 	quorum                int
 	wait                  time.Duration
 	format                choice
+	trial                 *adminapi.NewTrial // nil brings the version into force
 }
 
 // add adds the flags.
@@ -56,22 +57,31 @@ func (p *program) publishCommand() *cobra.Command {
 			"The exit code is 0 when the version is in force, 1 if it was refused, 2 for a wrong command line, and\n" +
 			"3 if another version came into force meanwhile.",
 		Example: "  koalagate publish /etc/koalagate/rules --note 'limit comments'\n" +
+			"  koalagate publish --trial 15m --then enforce --abort-if 'newly-refused>1%' /etc/koalagate/rules\n" +
 			"  koalagate publish --restore   # after Redis was flushed or replaced",
 	}
 	b := new(publishing)
 	var files reload.Files
-	restore := false
+	var tried trialFlags
+	restore, again := false, false
 	b.add(c)
+	tried.add(c)
 	addParserFlags(c, &files)
 	c.Flags().BoolVar(&restore, "restore", false, "publish the rules of the instance at the admin address again")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	c.Flags().BoolVar(&again, "tried", false, "publish the version of the last trial")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
+		if b.trial, err = tried.options(); err != nil {
+			return err
+		}
 		switch {
-		case restore && len(args) > 0:
-			return errors.New("--restore takes no rule files")
+		case restore && (again || len(args) > 0), again && len(args) > 0:
+			return errors.New("want rule files, --restore or --tried")
 		case restore:
 			return p.publishAgain(ctx, b, "active", "restored")
+		case again:
+			return p.publishTried(ctx, b)
 		case len(args) == 0:
 			return errors.New("no rule files; name them: koalagate publish PATH…")
 		}
@@ -186,6 +196,19 @@ func (p *program) publishAgain(ctx context.Context, b *publishing, version, note
 	return p.propose(ctx, b, detail.Content, &state)
 }
 
+// publishTried publishes the version of the last trial.
+func (p *program) publishTried(ctx context.Context, b *publishing) error {
+	var last trial.Report
+	if err := b.call(ctx, p.environ, http.MethodGet, "trial", nil, &last); err != nil {
+		return err
+	}
+	if last.Version == 0 {
+		return failed("the rules on trial are files; publish them: koalagate publish PATH…")
+	}
+	version := strconv.FormatUint(last.Version, 10)
+	return p.publishAgain(ctx, b, version, "version "+version+" after its trial")
+}
+
 // checkExpected returns a conflict, and prints what changed, if another version is in
 // force than --expect says.
 func (p *program) checkExpected(ctx context.Context, b *publishing, state *adminapi.Fleet) error {
@@ -210,7 +233,7 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 	if err != nil {
 		return failure{err}
 	}
-	proposal := adminapi.NewVersion{Manifest: string(text), TimeoutMS: b.wait.Milliseconds(), Quorum: b.quorum}
+	proposal := adminapi.NewVersion{Manifest: string(text), TimeoutMS: b.wait.Milliseconds(), Quorum: b.quorum, Trial: b.trial}
 	if b.signKey != "" {
 		key, err := fleet.ReadPrivateKey(b.signKey)
 		if err != nil {
@@ -226,47 +249,4 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 		fmt.Fprintf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
 	}
 	return p.await(ctx, b, proposed.Version, next.Hash)
-}
-
-// published is the document of a publish.
-type published struct {
-	Version   uint64     `json:"version"`
-	Hash      string     `json:"hash"`
-	Ready     int        `json:"ready"` // instances
-	InForceAt *time.Time `json:"in_force_at,omitempty"`
-}
-
-// pollInterval is the time between two questions about a proposed version.
-const pollInterval = 100 * time.Millisecond
-
-// await waits for the end of a proposal and prints it.
-func (p *program) await(ctx context.Context, b *publishing, number uint64, hash string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.wait+b.timeout)
-	defer cancel()
-	ready := 0
-	for {
-		var now adminapi.Progress
-		if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("proposals/%d", number), nil, &now); err != nil {
-			return err
-		}
-		switch now.State {
-		case "pending":
-			ready = max(ready, len(now.Ready))
-		case "in_force":
-			if b.format.value == "json" {
-				return display.JSON(p.stdout, published{Version: number, Hash: hash, Ready: ready, InForceAt: now.At})
-			}
-			fmt.Fprintf(p.stdout, "version %d is in force\n", number)
-			return nil
-		case "conflict":
-			return conflict{fmt.Errorf("version %d: %s; nothing changed", number, now.Detail)}
-		default:
-			return failed("version %d is %s; nothing changed\n%s", number, now.State, now.Detail)
-		}
-		select {
-		case <-ctx.Done():
-			return failed("version %d: no answer in time; it lapses at its deadline", number)
-		case <-time.After(pollInterval):
-		}
-	}
 }

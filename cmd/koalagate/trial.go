@@ -18,7 +18,8 @@ func (p *program) trialCommand() *cobra.Command {
 		Use:   "trial",
 		Short: "Print what rules on trial would change",
 		Long: "Print how many live requests the rules on trial would newly refuse and newly allow, by rule, and the\n" +
-			"identities that would notice most. `koalagate serve --trial PATH` tries rule files.",
+			"identities that would notice most. `koalagate publish --trial 15m PATH` tries a version at all\n" +
+			"instances with published rules, and `koalagate serve --trial PATH` tries rule files.",
 		Example: "  koalagate trial\n  koalagate trial --stop",
 		Args:    noArguments,
 	}

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -57,38 +56,9 @@ type VersionList struct {
 	Size   int64  `json:"size"` // bytes
 }
 
-// NewVersion is a version to publish. Its contents are stored before.
-type NewVersion struct {
-	Manifest  string `json:"manifest"`            // the text that Signature covers
-	Signature string `json:"signature,omitempty"` // base64
-	TimeoutMS int64  `json:"timeout_ms"`
-	Quorum    int    `json:"quorum,omitempty"` // instances that must be ready, 0 for all
-}
-
-// Proposed is a version that waits for the instances.
-type Proposed struct {
-	Version uint64          `json:"version"`
-	Changes *reload.Changes `json:"changes,omitempty"` // from the version in force
-}
-
-// Progress is what became of a proposed version.
-type Progress struct {
-	// State is pending, in_force, refused, conflict, lapsed or unknown.
-	State   string     `json:"state"`
-	Detail  string     `json:"detail"`
-	At      *time.Time `json:"at,omitempty"` // when it comes into force
-	Ready   []string   `json:"ready"`        // ids of instances
-	Waiting []string   `json:"waiting"`
-}
-
 // Difference is the change from one version to another.
 type Difference struct {
 	Changes *reload.Changes `json:"changes"`
-}
-
-// Missing are hashes of contents that Redis does not have.
-type Missing struct {
-	Contents []fleet.Blob `json:"contents"`
 }
 
 // published are the routes of instances with published rules.
@@ -239,96 +209,4 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, &Difference{changes})
-}
-
-// missing answers with the contents that Redis lacks.
-func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	var request Missing
-	if err := read(w, r, &request); err != nil {
-		return err
-	}
-	answer := Missing{Contents: []fleet.Blob{}}
-	for _, b := range request.Contents {
-		has, err := m.Records().HasBlob(r.Context(), b)
-		if err != nil {
-			return err
-		}
-		if !has {
-			answer.Contents = append(answer.Contents, b)
-		}
-	}
-	return done(w, &answer)
-}
-
-// uploadTime is the time for which a caller may send a content.
-const uploadTime = 10 * time.Minute
-
-// upload stores a content, which is the body of the request.
-func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	if r.ContentLength < 0 {
-		return problem(http.StatusLengthRequired, "want Content-Length")
-	}
-	control := http.NewResponseController(w)
-	deadline := time.Now().Add(uploadTime)
-	for _, err := range []error{control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)} {
-		if err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
-	}
-	b := fleet.Blob{Sum: r.PathValue("hash"), Size: r.ContentLength}
-	if err := m.Records().WriteBlob(r.Context(), b, r.Body); err != nil {
-		w.Header().Set("Connection", "close") // the rest of the body may be large
-		return err
-	}
-	return done(w, &b)
-}
-
-// publish proposes a version, and answers with its number and its changes.
-func (s *server) publish(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	var n NewVersion
-	if err := read(w, r, &n); err != nil {
-		return err
-	}
-	p := &fleet.Proposal{
-		Manifest: []byte(n.Manifest), Signature: n.Signature, Timeout: time.Duration(n.TimeoutMS) * time.Millisecond, Quorum: n.Quorum,
-	}
-	manifest, changes, err := m.Propose(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	s.record(r, "publish", fmt.Sprintf("version %d, %s: %s", manifest.Number, manifest.Author, manifest.Note))
-	return done(w, &Proposed{manifest.Number, changes})
-}
-
-// progress answers what became of a proposed version.
-func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	number, err := numberIn(r, "number")
-	if err != nil {
-		return err
-	}
-	o, err := m.Records().Outcome(r.Context(), number)
-	if err != nil {
-		return err
-	}
-	p := &Progress{State: o.State, Detail: o.Detail, Ready: append([]string{}, o.Ready...), Waiting: append([]string{}, o.Waiting...)}
-	if !o.At.IsZero() {
-		p.At = &o.At
-	}
-	return done(w, p)
 }

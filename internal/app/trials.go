@@ -26,7 +26,7 @@ type TrialCounters struct {
 	// Workers is the number of calls that the trial should decide at a time.
 	Workers int
 
-	copy  func(context.Context, []*store.Rule) ([]bool, error)
+	copy  func(context.Context, []*store.Rule) ([]redis.Copied, error)
 	close func() error
 }
 
@@ -39,7 +39,16 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 		own := memory.New(memory.Options{MaxIdentities: c.options.MaxIdentities, MaxReceipts: c.options.MaxReceipts})
 		return &TrialCounters{
 			Store: own, Workers: 1,
-			copy:  func(_ context.Context, rules []*store.Rule) ([]bool, error) { return own.Copy(c.memory, rules), nil },
+			copy: func(_ context.Context, rules []*store.Rule) ([]redis.Copied, error) {
+				now := time.Now()
+				copied := make([]redis.Copied, len(rules))
+				for i, made := range own.Copy(c.memory, rules) {
+					if made {
+						copied[i] = redis.Copied{Now: true, At: now}
+					}
+				}
+				return copied, nil
+			},
 			close: func() error { own.Close(); return nil },
 		}, nil
 	}
@@ -71,32 +80,28 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 }
 
 // Copy copies the counters of rules from those in force, unless the trial has them, and
-// reports for each rule whether it was copied. Counters of hold rules begin empty: only
-// the receipts of the rules in force would end their holds.
-func (t *TrialCounters) Copy(ctx context.Context, rules []*store.Rule) ([]bool, error) {
+// returns for each rule when it was copied, also by another instance, zero for never.
+// Counters of hold rules begin empty: only the receipts of the rules in force would end
+// their holds.
+func (t *TrialCounters) Copy(ctx context.Context, rules []*store.Rule) ([]time.Time, error) {
 	copied, err := t.copy(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
+	at := make([]time.Time, len(rules))
 	var holds []store.Rule
 	for i, r := range rules {
-		if r.Method == store.Hold && copied[i] {
-			holds, copied[i] = append(holds, *r), false
+		if r.Method != store.Hold {
+			at[i] = copied[i].At
+		} else if copied[i].Now {
+			holds = append(holds, *r)
 		}
 	}
 	if len(holds) == 0 {
-		return copied, nil
+		return at, nil
 	}
 	var a store.Answers
-	return copied, t.Store.Evaluate(ctx, &store.Plan{Op: store.Reset, Zone: time.UTC, Sets: []store.Set{{Rules: holds}}}, &a)
-}
-
-// Clear removes the counters of the trial. Nothing may use them any more.
-func (t *TrialCounters) Clear(ctx context.Context) error {
-	if own, ok := t.Store.(remote.Store); ok {
-		return own.Clear(ctx)
-	}
-	return nil
+	return at, t.Store.Evaluate(ctx, &store.Plan{Op: store.Reset, Zone: time.UTC, Sets: []store.Set{{Rules: holds}}}, &a)
 }
 
 // Close closes the counters.

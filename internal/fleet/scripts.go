@@ -15,6 +15,10 @@ var (
 	beatText string
 	//go:embed lua/complete.lua
 	completeText string
+	//go:embed lua/tally.lua
+	tallyText string
+	//go:embed lua/stop.lua
+	stopText string
 	//go:embed lua/instances.lua
 	instancesText string
 )
@@ -24,6 +28,8 @@ var (
 	propose       = goredis.NewScript(sharedText + proposeText)
 	beat          = goredis.NewScript(sharedText + beatText)
 	listInstances = goredis.NewScript(sharedText + instancesText)
+	writeTally    = goredis.NewScript(sharedText + tallyText)
+	stopTrial     = goredis.NewScript(sharedText + stopText)
 	completeBlob  = goredis.NewScript(completeText)
 )
 

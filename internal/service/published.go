@@ -33,7 +33,7 @@ func (s *Service) openPublished(o *app.Options) error {
 		}
 	})
 	o.Published = &fleet.MemberOptions{
-		Records: records, Rules: o.Files.Rules, StateDir: c.StateDir, Describe: s.describe(c),
+		Records: records, Rules: o.Files.Rules, StateDir: c.StateDir, Describe: s.describe(c), Try: s.trials.want,
 	}
 	return nil
 }

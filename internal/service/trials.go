@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -17,7 +18,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// trialInterval is the time between two events about a running trial.
+// trialInterval is the time between two reports about a running trial.
 const trialInterval = time.Second
 
 // trials runs the trial of this instance, one at a time.
@@ -25,9 +26,11 @@ type trials struct {
 	s        *Service
 	observer atomic.Pointer[trial.Trial] // of current; nil without one
 	slow     *loglimit.Warner
+	changed  chan struct{} // wanted changed
 
 	mu      sync.Mutex
 	current *runningTrial // nil without one
+	wanted  *fleet.Tried  // the published version on trial, nil for none
 	last    *trial.Report // of the last one that ended here; nil for none
 	past    trial.Totals  // of all that ended here
 }
@@ -41,7 +44,7 @@ type runningTrial struct {
 }
 
 func newTrials(s *Service) *trials {
-	return &trials{s: s, slow: &loglimit.Warner{Logger: s.logger}}
+	return &trials{s: s, slow: &loglimit.Warner{Logger: s.logger}, changed: make(chan struct{}, 1)}
 }
 
 // open begins the trial of the configured files, if there are any, and follows their
@@ -51,6 +54,9 @@ func (r *trials) open() error {
 	r.s.onClose(func() { r.end(trial.Ended, "the instance ended") })
 	r.s.metrics.WatchTrial(r.counts)
 	r.s.work(r.watch)
+	if r.s.app.Member() != nil {
+		r.s.work(r.follow)
+	}
 	if len(c.Trial) == 0 {
 		return nil
 	}
@@ -122,6 +128,7 @@ func (r *trials) end(state, detail string) bool {
 	}
 	r.observer.Store(nil)
 	last.trial.Close()
+	r.tally(last)
 	report := last.report()
 	report.State, report.Detail = state, detail
 	r.mu.Lock()
@@ -137,8 +144,12 @@ func (r *trials) end(state, detail string) bool {
 	return true
 }
 
-// Report returns the trial that runs here, or the last one.
-func (r *trials) Report(context.Context) (*trial.Report, error) {
+// Report returns the trial that runs, or the last one: with published rules that of all
+// instances, else that of this one.
+func (r *trials) Report(ctx context.Context) (*trial.Report, error) {
+	if r.s.app.Member() != nil {
+		return r.published(ctx)
+	}
 	r.mu.Lock()
 	current, last := r.current, r.last
 	r.mu.Unlock()
@@ -153,6 +164,9 @@ func (r *trials) Report(context.Context) (*trial.Report, error) {
 
 // Stop ends the trial. The error is trial.ErrNone if none runs.
 func (r *trials) Stop(ctx context.Context) (*trial.Report, error) {
+	if r.s.app.Member() != nil {
+		return r.stopPublished(ctx)
+	}
 	if !r.end(trial.Ended, "an operator stopped it") {
 		return nil, trial.ErrNone
 	}
@@ -171,8 +185,8 @@ func (r *trials) counts() metrics.Trial {
 	return metrics.Trial{Running: current != nil, Requests: all.Requests, Dropped: all.Dropped, NewlyRefused: all.NewlyRefused, NewlyAllowed: all.NewlyAllowed}
 }
 
-// watch sends events about the trial until ctx is done, and warns about calls that it
-// dropped.
+// watch reports the trial until ctx is done: in events, to the other instances, and in the
+// log if it dropped calls.
 func (r *trials) watch(ctx context.Context) {
 	tick := time.NewTicker(trialInterval)
 	defer tick.Stop()
@@ -196,6 +210,7 @@ func (r *trials) watch(ctx context.Context) {
 			r.slow.Warn("a trial left out calls; it is slower than the traffic, or its counters do not answer", "version", current.head.Version, "dropped", now.Dropped, "requests", now.Requests)
 		}
 		current.reported = now
+		r.tally(current)
 		r.s.traffic.SendState(traffic.EventTrial, current.report())
 	}
 }

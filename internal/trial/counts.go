@@ -11,9 +11,11 @@ const (
 	maxRules = 200
 	// maxIdentities is the number of identities of a rule that are counted at a time.
 	maxIdentities = 1000
-	// shownIdentities is the number of identities of a rule in a report, and
-	// sharedIdentities that of an instance in the report of a fleet.
-	shownIdentities, sharedIdentities = 10, 100
+	// shownIdentities is the number of identities of a rule in a report.
+	shownIdentities = 10
+	// An instance shares this number of rules, and identities of the first of them, with
+	// the fleet, in less than 256 kB.
+	sharedRules, sharedNamed, sharedIdentities = 100, 20, 20
 )
 
 // counts are the differences that a trial has counted.

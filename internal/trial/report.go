@@ -83,13 +83,20 @@ type Report struct {
 }
 
 // ErrNone is the error of a report if there was no trial.
-var ErrNone = errors.New("there is no trial: koalagate serve --trial PATH tries rule files")
+var ErrNone = errors.New("there is no trial: koalagate publish --trial 15m PATH begins one, and koalagate serve --trial PATH tries rule files")
 
 // Found returns what the trial has found so far.
 func (t *Trial) Found() Found { return t.found(shownIdentities) }
 
 // Shared returns what the trial has found so far, for Merge with other instances.
-func (t *Trial) Shared() Found { return t.found(sharedIdentities) }
+func (t *Trial) Shared() Found {
+	f := t.found(sharedIdentities)
+	f.Rules = f.Rules[:min(len(f.Rules), sharedRules)]
+	for i := sharedNamed; i < len(f.Rules); i++ {
+		f.Rules[i].Identities = []Identity{}
+	}
+	return f
+}
 
 func (t *Trial) found(identities int) Found {
 	t.mu.Lock()
@@ -108,7 +115,8 @@ func (t *Trial) Totals() Totals {
 	return all
 }
 
-// Merge returns what several instances have found.
+// Merge returns what several instances have found. Their reports may be hostile: texts are
+// made printable and shortened.
 func Merge(list []Found) Found {
 	all := Found{}
 	byKey := make(map[ruleKey]*Rule)
@@ -117,9 +125,9 @@ func Merge(list []Found) Found {
 		all.Add(&f.Totals)
 		for j := range f.Rules {
 			r := &f.Rules[j]
-			key := ruleKey{r.Rule, r.Name}
+			key := ruleKey{r.Rule, printable(r.Name)}
 			if byKey[key] == nil {
-				byKey[key] = &Rule{Rule: r.Rule, Name: r.Name, Identities: []Identity{}}
+				byKey[key] = &Rule{Rule: key.number, Name: key.name, Identities: []Identity{}}
 			}
 			byKey[key].merge(r)
 		}
@@ -140,11 +148,13 @@ func (r *Rule) merge(other *Rule) {
 		places[r.Identities[i].Identity] = i
 	}
 	for i := range other.Identities {
-		one := &other.Identities[i]
+		one := other.Identities[i]
+		one.Identity = printable(one.Identity)
 		if at, known := places[one.Identity]; known {
 			r.Identities[at].add(&one.Differences)
 		} else {
-			r.Identities = append(r.Identities, *one)
+			places[one.Identity] = len(r.Identities)
+			r.Identities = append(r.Identities, one)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // counted before the trial decides it.
 type seeded struct {
 	store.Store
-	copy func(ctx context.Context, rules []*store.Rule) ([]bool, error) // nil copies nothing
+	copy func(ctx context.Context, rules []*store.Rule) ([]time.Time, error) // nil copies nothing
 
 	mu   sync.Mutex
 	seen map[uint64]*seed
@@ -24,7 +24,7 @@ type seeded struct {
 // seed is a counter that was copied, or is being copied.
 type seed struct {
 	done   chan struct{} // closed when the copy is made
-	copied time.Time     // when that began; zero if there was none
+	copied time.Time     // when that began; zero without a copy
 }
 
 // maxSeen bounds the memory of the counters that were copied. After it the memory begins
@@ -130,11 +130,10 @@ func (s *seeded) make(ctx context.Context, rules []*store.Rule, seeds []*seed) e
 	if len(rules) == 0 {
 		return nil
 	}
-	now := time.Now()
 	copied, err := s.copy(ctx, rules)
 	for i, one := range seeds {
-		if err == nil && copied[i] {
-			one.copied = now
+		if err == nil {
+			one.copied = copied[i]
 		}
 		close(one.done)
 	}

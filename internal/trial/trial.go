@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
@@ -32,9 +34,9 @@ type Options struct {
 	// Counters are those of the trial alone. The Trial does not close them.
 	Counters store.Store
 	// Copy copies the counters of rules from those in force, unless the trial has them
-	// already, and reports for each rule whether it was copied. Nil begins with empty
-	// counters.
-	Copy func(ctx context.Context, rules []*store.Rule) ([]bool, error)
+	// already, and returns for each rule when it was copied, also by another instance;
+	// zero for never or long ago. Nil begins with empty counters.
+	Copy func(ctx context.Context, rules []*store.Rule) ([]time.Time, error)
 	// Links keep the receipts of the trial for all instances; nil keeps them in this
 	// process alone.
 	Links Links
@@ -248,15 +250,22 @@ func (t *Trial) identity(s *sample, of *outcome) string {
 		}
 		text.WriteString(name + "=" + t.o.Mask(s.call.Door, name, value))
 	}
-	return shortened(text.String())
+	return printable(text.String())
 }
 
-// maxIdentity is the length up to which reports show an identity, in bytes.
-const maxIdentity = 200
+// maxText is the length up to which reports show a text, in bytes.
+const maxText = 200
 
-func shortened(text string) string {
-	if len(text) <= maxIdentity {
-		return strings.ToValidUTF8(text, "?")
+// printable returns a text as terminals may show it, shortened to maxText.
+func printable(text string) string {
+	end := ""
+	if len(text) > maxText {
+		text, end = strings.ToValidUTF8(text[:maxText], ""), "…"
 	}
-	return strings.ToValidUTF8(text[:maxIdentity], "") + "…"
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text) + end
 }

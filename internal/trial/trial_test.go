@@ -67,7 +67,15 @@ func (s *stage) try(lines string, change func(*trial.Options)) *trial.Trial {
 	s.t.Helper()
 	o := trial.Options{
 		Set: parse(s.t, lines), Counters: s.own,
-		Copy: func(_ context.Context, list []*store.Rule) ([]bool, error) { return s.own.Copy(s.store, list), nil },
+		Copy: func(_ context.Context, list []*store.Rule) ([]time.Time, error) {
+			now, at := time.Now(), make([]time.Time, len(list))
+			for i, copied := range s.own.Copy(s.store, list) {
+				if copied {
+					at[i] = now
+				}
+			}
+			return at, nil
+		},
 	}
 	if change != nil {
 		change(&o)

@@ -33,7 +33,7 @@ local function commit(p, n)
   end
   if p[6] == 'trial' then
     local till = now + number(p[7])
-    redis.call('DEL', trial)
+    redis.call('DEL', trial, begin .. 'counts', begin .. 'reports')
     redis.call('HSET', trial, 'number', whole(n), 'state', 'running', 'began', whole(now), 'until', whole(till),
       'follow', text(p[8]), 'abort', text(p[9]), 'before', text(p[2]), 'quorum', text(p[4]), 'blobs', p[5] or '')
     redis.call('PEXPIREAT', trial, whole(till + 86400000))
@@ -102,9 +102,10 @@ end
 
 -- A trial whose time has come ends; --then enforce proposes its version.
 local t = redis.call('HMGET', trial, 'number', 'state', 'until', 'follow', 'before', 'quorum', 'blobs')
-if number(t[1]) > 0 and t[2] == 'running' and now >= number(t[3]) then
-  redis.call('HSET', trial, 'state', 'ended', 'detail', 'its time was over')
-  if t[4] == 'enforce' and n == 0 and number(redis.call('HGET', head, 'in_force')) == number(t[5]) then
+if number(t[1]) > 0 and t[2] == 'running' and now >= number(t[3]) and n == 0 then
+  local ask = ': koalagate publish --tried brings it into force'
+  redis.call('HSET', trial, 'state', 'ended', 'detail', 'its time was over' .. (t[4] == 'ask' and ask or ''))
+  if t[4] == 'enforce' and number(redis.call('HGET', head, 'in_force')) == number(t[5]) then
     n = number(t[1])
     redis.call('HSET', proposal, 'number', whole(n), 'before', whole(number(t[5])), 'deadline', whole(now + 30000),
       'quorum', whole(number(t[6])), 'blobs', t[7] or '', 'kind', 'publish')

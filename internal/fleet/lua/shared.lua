@@ -57,4 +57,8 @@ local function finish(n, state, detail, at)
   redis.call('HSET', key, 'state', state, 'detail', string.sub(detail, 1, 4096), 'at', whole(at or 0))
   redis.call('PEXPIRE', key, 3600000)
   redis.call('DEL', proposal, answers)
+  local tried = redis.call('HMGET', trial, 'number', 'state')
+  if number(tried[1]) == n and tried[2] == 'ended' then
+    redis.call('HSET', trial, 'detail', 'its time was over; its publish is ' .. state .. (detail ~= '' and ': ' .. string.sub(detail, 1, 4000) or ''))
+  end
 end

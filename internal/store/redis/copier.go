@@ -35,14 +35,28 @@ func NewCopier(client goredis.UniversalClient, o *Options) *Copier {
 	}
 }
 
+// errCopyReply reports a reply to the script that is none of it.
+var errCopyReply = errors.New("want two numbers")
+
 //go:embed lua/copy.lua
 var copyScript string
 
-// Copy copies the counters of rules, unless the space has counters of the same subject, and
-// reports for each rule whether its subject was copied. The runs of a leak rule that are
-// not in the value are copied if the rule is one of those of the call.
-func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]bool, error) {
-	copied, places := make([]bool, len(rules)), make(map[string][]int)
+// Copied is the copy of a counter.
+type Copied struct {
+	Now bool // the call made it
+	// At is the instant at which it was made, by the clock of this process and rather
+	// too early; zero without one of the last ten seconds.
+	At time.Time
+}
+
+// knownCopy is the time for which Redis knows when a copy was made.
+const knownCopy = 10 * time.Second
+
+// Copy copies the counters of rules, unless the space has counters of the same subject. The
+// runs of a leak rule that are not in the value are copied if the rule is one of those of
+// the call.
+func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]Copied, error) {
+	copied, places, begin := make([]Copied, len(rules)), make(map[string][]int), time.Now()
 	for i, r := range rules {
 		places[string(r.Subject)] = append(places[string(r.Subject)], i)
 	}
@@ -55,25 +69,29 @@ func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]bool, error) 
 	replies := make(map[string]*goredis.Cmd, len(places))
 	for subject, list := range places {
 		from, to := string(appendKey(nil, c.from, []byte(subject))), string(appendKey(nil, c.to, []byte(subject)))
-		keys := []string{from, to}
+		keys := []string{from, to, to + ":c"}
 		for _, i := range list {
 			if r := rules[i]; r.Method == store.Leak {
 				log := fmt.Sprintf(":%d", r.Tag())
 				keys = append(keys, from+log, to+log)
 			}
 		}
-		replies[subject] = pipe.Eval(ctx, copyScript, keys, until)
+		replies[subject] = pipe.Eval(ctx, copyScript, keys, until, knownCopy.Milliseconds())
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("redis: copy counters: %w", err)
 	}
 	for subject, reply := range replies {
-		n, err := reply.Int()
-		if err != nil {
-			return nil, fmt.Errorf("redis: copy counters: %w", err)
+		n, err := reply.Int64Slice()
+		if err != nil || len(n) != 2 {
+			return nil, fmt.Errorf("redis: copy counters: %w", errors.Join(err, errCopyReply))
+		}
+		one := Copied{Now: n[0] == 1}
+		if n[1] >= 0 {
+			one.At = begin.Add(-time.Duration(min(n[1], knownCopy.Milliseconds())) * time.Millisecond)
 		}
 		for _, i := range places[subject] {
-			copied[i] = n == 1
+			copied[i] = one
 		}
 	}
 	return copied, nil

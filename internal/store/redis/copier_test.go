@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,20 +68,20 @@ func TestCountersOfASpace(t *testing.T) {
 			until := time.Now().Add(time.Hour)
 			s := openSpace(t, server, until)
 			r.Subject, r.Return, r.Weight = []byte("ann"), 7, 1
-			if copied := s.copied(&r); copied[0] {
+			if copied := s.copied(&r); copied[0] != (redis.Copied{}) {
 				t.Error("copied a counter that does not exist")
 			}
 			for range 60 { // more runs than the value of a leak rule holds
 				s.take(s.store, r)
 				time.Sleep(time.Millisecond) // a run each
 			}
-			if copied := s.copied(&r); !copied[0] {
+			if copied := s.copied(&r); !copied[0].Now || copied[0].At.IsZero() {
 				t.Fatal("not copied")
 			}
 			if here, there := s.admitted(s.copy, r), s.admitted(s.store, r); here != there || here < 30 || here > 70 {
 				t.Errorf("the copy admits %d more, the original %d", here, there)
 			}
-			if copied := s.copied(&r); copied[0] {
+			if copied := s.copied(&r); copied[0].Now {
 				t.Error("copied over a counter")
 			}
 			s.checkExpiries(until)
@@ -90,7 +89,7 @@ func TestCountersOfASpace(t *testing.T) {
 	}
 }
 
-func (s *space) copied(list ...*store.Rule) []bool {
+func (s *space) copied(list ...*store.Rule) []redis.Copied {
 	s.t.Helper()
 	copied, err := s.copier.Copy(s.t.Context(), list)
 	if err != nil {
@@ -127,8 +126,21 @@ func TestKeysOfASpace(t *testing.T) {
 	if err := s.copy.Clear(t.Context()); err != nil || s.client.Exists(t.Context(), keys...).Val() != 0 {
 		t.Error("not removed", err)
 	}
-	if !strings.HasPrefix(keys[0], s.prefix+":") {
-		t.Error("not a key of the prefix")
+}
+
+// Another instance learns when a copy was made.
+func TestInstantOfACopy(t *testing.T) {
+	s := openSpace(t, storetest.StartServer(t), time.Time{})
+	r := store.Rule{Subject: []byte("ann"), Return: 7, Method: store.Count, Weight: 1, Time: 60, Count: 2}
+	s.take(s.store, r)
+	before := time.Now()
+	s.copied(&r)
+	after := time.Now()
+	asked := time.Now()
+	other := s.copied(&r)[0]
+	earliest := before.Add(-time.Since(asked) - 2*time.Millisecond) // the clock of Redis has milliseconds
+	if other.Now || other.At.Before(earliest) || other.At.After(after.Add(2*time.Millisecond)) {
+		t.Errorf("copied at %v, want %v … %v", other, earliest, after)
 	}
 }
 

@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// accept records a new active version.
+func (m *Member) accept(v *version) {
+	m.mu.Lock()
+	before := m.current
+	m.current, m.versions[v.manifest.Number] = v, v
+	m.accepted = max(m.accepted, v.manifest.Number)
+	m.known = max(m.known, m.accepted)
+	m.mu.Unlock()
+	var changes *reload.Changes
+	if before != nil {
+		changes = reload.ChangesOf(rules.Compare(before.set, v.set))
+	}
+	m.problem = ""
+	state := m.change(func(s *reload.State) {
+		s.Generation++
+		s.Hash, s.Rules, s.LoadedAt, s.LastError, s.Unready = v.set.Hash, len(v.set.Rules), time.Now(), "", ""
+		s.Changes, s.Restored, s.SavedAt = changes, false, time.Time{}
+		s.Release = &reload.Release{Version: v.manifest.Number, Author: v.manifest.Author, Note: v.manifest.Note, At: v.manifest.At}
+	})
+	line := []any{"generation", state.Generation, "version", v.manifest.Number, "author", v.manifest.Author, "note", v.manifest.Note, "rules", state.Rules, "hash", state.Hash}
+	if changes != nil {
+		line = append(line, "changes", changes.String())
+	}
+	m.o.Logger.Info("rules are active", line...)
+	for _, f := range v.findings {
+		m.o.Logger.Warn("finding in a rule file", "finding", f.Error())
+	}
+	m.save(v)
+}
+
+// save keeps the version and its number in the folder.
+func (m *Member) save(v *version) {
+	if m.folder == "" {
+		return
+	}
+	err := m.folder.saveHighest(m.accepted)
+	if err == nil && v.contents != nil {
+		err = m.folder.save(v.value, v.contents)
+	}
+	if err != nil {
+		m.o.Logger.Warn("cannot save the active version in state_dir; the next start depends on Redis alone", "state_dir", m.o.StateDir, "error", err)
+		return
+	}
+	m.mu.Lock()
+	v.contents = nil
+	m.mu.Unlock()
+}
+
+// change updates the state and passes it to Notify.
+func (m *Member) change(f func(*reload.State)) reload.State {
+	m.mu.Lock()
+	f(&m.state)
+	state := m.state
+	m.mu.Unlock()
+	m.o.Notify(state)
+	return state
+}
+
+// complain records a problem and logs it once. unready says that the service cannot
+// serve because of it.
+func (m *Member) complain(problem string, unready bool) {
+	reason := ""
+	if unready {
+		reason = problem
+	}
+	if m.problem == problem && m.State().Unready == reason {
+		return
+	}
+	m.problem = problem
+	m.change(func(s *reload.State) { s.LastError, s.LastErrorAt, s.Unready = problem, time.Now(), reason })
+	m.o.Logger.Error("the published rules cannot be followed", "version", m.number(), "error", problem)
+}
+
+// recover records that the active version is the one in force.
+func (m *Member) recover() {
+	if s := m.State(); s.LastError == "" && s.Unready == "" {
+		return
+	}
+	m.problem = ""
+	m.change(func(s *reload.State) {
+		s.LastError, s.Unready, s.Restored, s.SavedAt = "", "", false, time.Time{}
+	})
+	m.o.Logger.Info("the active rules are the published ones again", "version", m.number())
+}

@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Trial is the last trial of a version.
+type Trial struct {
+	Number uint64
+	State  string // running, ended or aborted
+	Detail string // why it ended
+	Began  time.Time
+	Until  time.Time // its planned end
+	// Then and AbortAbove are those of TrialOptions.
+	Then       string
+	AbortAbove float64
+	// Reports are those of the instances. They may be hostile, like all that Redis holds.
+	Reports [][]byte
+}
+
+// Tally is what an instance has counted in a trial since it began there.
+type Tally struct {
+	Number                 uint64 // of the version
+	Requests, NewlyRefused int64
+	Report                 []byte // at most MaxReport bytes
+}
+
+// MaxReport is the maximum size of the report of an instance, in bytes.
+const MaxReport = 256 << 10
+
+// WriteTally replaces the tally of the instance with an id. It ends the trial if too many
+// requests would be newly refused. It does nothing if another version is on trial.
+func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	if err := writeTally.Run(ctx, r.client, r.keys.all(), r.keys.arguments(t.Number, id, t.Requests, t.NewlyRefused, t.Report)...).Err(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// Trial returns the last trial with the reports of all instances, nil if there was none
+// within the last day.
+func (r *Records) Trial(ctx context.Context) (*Trial, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	pipe := r.client.Pipeline()
+	head := pipe.HMGet(ctx, r.keys.trial, "number", "state", "detail", "began", "until", "follow", "abort")
+	reports := pipe.HVals(ctx, r.keys.begin+"reports")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, unavailable(err)
+	}
+	h := words(head.Val(), 7)
+	t := &Trial{Number: numberOf(h[0]), State: h[1], Detail: h[2], Began: millis(h[3]), Until: millis(h[4]), Then: h[5]}
+	if t.Number == 0 {
+		return nil, nil
+	}
+	t.AbortAbove, _ = strconv.ParseFloat(h[6], 64) // "" is 0: never
+	for _, text := range reports.Val() {
+		if len(text) <= MaxReport {
+			t.Reports = append(t.Reports, []byte(text))
+		}
+	}
+	return t, nil
+}
+
+// StopTrial ends the running trial and reports whether one ran. The version in force
+// stays.
+func (r *Records) StopTrial(ctx context.Context, why string) (bool, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	stopped, err := stopTrial.Run(ctx, r.client, r.keys.all(), r.keys.arguments(why)...).Int()
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return stopped == 1, nil
+}
+
+// WriteTally replaces the tally of this instance.
+func (m *Member) WriteTally(ctx context.Context, t *Tally) error {
+	return m.o.Records.WriteTally(ctx, m.id, t)
+}
