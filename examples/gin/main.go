@@ -5,7 +5,9 @@
 package main
 
 import (
+	"bufio"
 	"log"
+	"net"
 	"net/http"
 	"os"
 
@@ -47,14 +49,37 @@ func newRouter(gate *koalagate.Gate) *gin.Engine {
 	return router
 }
 
-// limited runs a net/http middleware before gin's handlers. If the middleware
-// answers a request itself, gin's handlers do not run.
+// limited runs gin's handlers within a net/http middleware, which learns how they end. If
+// the middleware answers a request itself, gin's handlers do not run.
 func limited(limit func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		admitted := false
-		limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { admitted = true })).ServeHTTP(c.Writer, c.Request)
+		limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			admitted = true
+			own := &writer{ResponseWriter: c.Writer, outer: w}
+			c.Request, c.Writer = r, own
+			c.Next()
+			if !own.hijacked {
+				w.WriteHeader(own.Status()) // gin sends it later, or has sent it
+			}
+		})).ServeHTTP(c.Writer, c.Request)
 		if !admitted {
 			c.Abort()
 		}
 	}
+}
+
+// writer is gin's writer, whose connections the handlers take over from the net/http
+// middleware.
+type writer struct {
+	gin.ResponseWriter
+	outer    http.ResponseWriter
+	hijacked bool
+}
+
+// Hijack takes over the connection.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(w.outer).Hijack()
+	w.hijacked = err == nil
+	return conn, buffer, err
 }
