@@ -1,7 +1,9 @@
 package middleware
 
 import (
+	"bufio"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -28,12 +30,57 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decisio
 	case d.Allowed():
 		return true
 	case s.Refuse != nil:
-		s.Refuse(w, r, d)
+		own := &refusing{ResponseWriter: w, decision: d}
+		s.Refuse(own, r, d)
+		own.implicit()
 	default:
 		refuse(w, r, d.Refusal())
 	}
 	return false
 }
+
+// refusing writes the response of Options.Refuse. A refusal must not be a 200 by default,
+// so without another status it has the status of the decision.
+type refusing struct {
+	http.ResponseWriter
+	decision *engine.Decision
+	written  bool // the header
+}
+
+// implicit writes the header if nobody has.
+func (w *refusing) implicit() {
+	if !w.written {
+		w.WriteHeader(door.RefusalStatus(w.decision.Refusal().Status))
+	}
+}
+
+// WriteHeader writes the header. Informational responses precede it.
+func (w *refusing) WriteHeader(status int) {
+	w.written = w.written || status >= http.StatusOK || status == http.StatusSwitchingProtocols
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the body.
+func (w *refusing) Write(b []byte) (int, error) {
+	w.implicit()
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush sends what was written.
+func (w *refusing) Flush() {
+	w.implicit()
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // not supported: it is sent later
+}
+
+// Hijack lets Refuse take over the connection.
+func (w *refusing) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.written = w.written || err == nil
+	return conn, buffer, err
+}
+
+// Unwrap returns the writer of the server, for http.ResponseController.
+func (w *refusing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuse responds with a refusal.
 func refuse(w http.ResponseWriter, r *http.Request, refusal engine.Refusal) {

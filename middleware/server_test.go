@@ -202,6 +202,27 @@ func TestRefuseRespondsInPlaceOfTheEntry(t *testing.T) {
 	}
 }
 
+func TestRefuseWithoutAStatusRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse func(http.ResponseWriter)
+		status int
+		body   string
+	}{
+		"nothing":       {func(http.ResponseWriter) {}, 403, ""},
+		"a body alone":  {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "no") }, 403, "no"},
+		"a flush":       {func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 403, ""},
+		"an early hint": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 403, ""},
+		"a status":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTeapot) }, 418, ""},
+	} {
+		o := options(t, nil, engine.ModeEnforce)
+		o.Refuse = func(w http.ResponseWriter, _ *http.Request, _ *engine.Decision) { c.refuse(w) }
+		s, _ := serve(t, o)
+		if res, body := ask(t, s, "GET /black"); res.StatusCode != c.status || body != c.body {
+			t.Errorf("%s: %d %q; want %d %q", name, res.StatusCode, body, c.status, c.body)
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
 		s, _ := serve(t, options(t, nil, mode))
