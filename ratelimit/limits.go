@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
@@ -96,24 +97,21 @@ func (c *limitCall) UnmarshalBinary(request []byte) error { return c.message.rea
 // RateLimitResponse in wire form.
 func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	s := c.limits
-	if err := c.check(); err != nil {
-		return nil, c.fail(false, err)
+	mode := engine.ModeEnforce
+	if s.Mode != nil {
+		mode = s.Mode()
 	}
-	set := s.Current()
-	if set == nil {
-		return nil, c.fail(false, errors.New("no rate limit configuration loaded"))
+	over := false
+	if mode == engine.ModeOff {
+		c.applied = make([]applied, len(c.message.descriptors))
+	} else if err := c.limit(ctx); err == nil {
+		over = c.isOver()
+	} else if mode == engine.ModeObserve && ctx.Err() == nil {
+		c.applied = make([]applied, len(c.message.descriptors))
+	} else {
+		return nil, err
 	}
-	if err := c.apply(set); err != nil {
-		return nil, c.fail(false, err)
-	}
-	if err := c.countAll(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil, status.FromContextError(ctx.Err()).Err()
-		}
-		return nil, c.fail(true, err)
-	}
-	over := c.isOver()
-	if over && s.Shadow {
+	if over && (s.Shadow || mode == engine.ModeObserve) {
 		over = false
 		s.Statistics.Overruled()
 	}
@@ -124,6 +122,27 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	}
 	c.reply = c.appendResponse(c.reply[:0], over)
 	return c.reply, nil
+}
+
+// limit counts the descriptors by the limits.
+func (c *limitCall) limit(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return c.fail(false, err)
+	}
+	set := c.limits.Current()
+	if set == nil {
+		return c.fail(false, errors.New("no rate limit configuration loaded"))
+	}
+	if err := c.apply(set); err != nil {
+		return c.fail(false, err)
+	}
+	if err := c.countAll(ctx); err != nil {
+		if ctx.Err() != nil {
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return c.fail(true, err)
+	}
+	return nil
 }
 
 // check returns an error for a request that envoyproxy/ratelimit does not answer either,

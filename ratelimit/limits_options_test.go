@@ -246,6 +246,36 @@ func TestPoliciesWithoutRedis(t *testing.T) {
 	}
 }
 
+func TestModesOfImportedLimits(t *testing.T) {
+	mode := engine.ModeOff
+	i := importLimits(t, func(o *limitOptions, _ *clock) { o.Mode = func() engine.Mode { return mode } })
+	want := func(name string, code rlsv3.RateLimitResponse_Code, d ...*extv3.RateLimitDescriptor) {
+		t.Helper()
+		answer, err := i.try(d...)
+		if err != nil || answer.GetOverallCode() != code || len(answer.GetStatuses()) != len(d) {
+			t.Errorf("mode %s, %s: %v, %v; want %v", mode, name, answer, err, code)
+		}
+	}
+	faulty := oneEntry("two")
+	faulty.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1} // without a unit
+	for range 3 {
+		want("a call", ok, oneEntry("two"))
+	}
+	want("a faulty call", ok, faulty)
+	mode = engine.ModeObserve
+	for range 3 {
+		want("a call", ok, oneEntry("two"))
+	}
+	want("a faulty call", ok, faulty)
+	mode = engine.ModeEnforce
+	want("a call after those of mode observe", overLimit, oneEntry("two"))
+	i.clock.pass(time.Hour)
+	want("a call in the next hour", ok, oneEntry("two"))
+	if _, err := i.try(faulty); status.Code(err) != codes.Unknown {
+		t.Errorf("a faulty call: %v; want the code Unknown", err)
+	}
+}
+
 func TestRulesBesideImportedLimitsMustAllowToo(t *testing.T) {
 	const text = `[rules]
 rule : [count] [domain=d; ten=+] [time=60; count=1] [result=2; return=201]

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin"
@@ -59,6 +60,7 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	o := s.imported.Limits
 	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare
 	o.Outage = failPolicies(s.config)[doorname.RateLimit]
+	o.Mode = func() engine.Mode { return s.modes.Of(doorname.RateLimit) }
 	o.MaxDescriptors, o.TooManyDescriptors = s.config.MaxDescriptors, func() { s.bounds.exceeded(boundDescriptors, nil) }
 	if len(s.config.Rules) == 0 {
 		own = nil

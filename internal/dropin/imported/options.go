@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
@@ -40,7 +41,7 @@ type Statistics interface {
 	Counted(path string, limit *envoylimits.Limit, hits, before, after uint64)
 	// Subtracted reports hits that a descriptor gave back.
 	Subtracted(path string, hits uint64)
-	// Overruled reports a refusal that Options.Shadow let through.
+	// Overruled reports a refusal that Options.Shadow or the mode of the door let through.
 	Overruled()
 	// Failed reports a call that ended with an error. isStore is true if the store is the
 	// reason, false for a faulty request.
@@ -79,6 +80,9 @@ type Options struct {
 	// RescueShare is the share of each limit while Redis is unavailable, above 0 and up
 	// to 1; 0 means 1.
 	RescueShare float64
+	// Mode returns the current mode of the door; nil means engine.ModeEnforce always. In
+	// mode off nothing is counted, and in mode observe every call passes.
+	Mode func() engine.Mode
 	// Outage is the policy while Redis is unavailable. FailUnset means FailRescue, and an
 	// unknown policy FailDeny.
 	Outage rules.FailPolicy
