@@ -23,43 +23,63 @@ var publicPackages = []string{".", "engine", "middleware", "rules"}
 // exports may name one.
 func TestPublicPackagesNameNoInternalPackage(t *testing.T) {
 	for _, folder := range publicPackages {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		namesNone(t, folder, "/internal/")
+	}
+}
+
+// namesNone checks that no exported declaration of a package names a package whose path
+// contains a text.
+func namesNone(t *testing.T, folder, path string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") {
+		ast.FileExports(file) // drops what is not exported
+		internal := internalImports(t, file, path)
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
 				continue
 			}
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
+			if f, ok := d.(*ast.FuncDecl); ok {
+				f.Body = nil
 			}
-			ast.FileExports(file) // drops what is not exported
-			internal := internalImports(t, file)
-			for _, d := range file.Decls {
-				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
-					continue
-				}
-				if f, ok := d.(*ast.FuncDecl); ok {
-					f.Body = nil
-				}
-				ast.Inspect(d, func(n ast.Node) bool {
-					if s, ok := n.(*ast.SelectorExpr); ok {
-						if id, ok := s.X.(*ast.Ident); ok && internal[id.Name] {
-							t.Errorf("%v: an exported declaration names %s.%s", fset.Position(s.Pos()), id.Name, s.Sel.Name)
-						}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if id, ok := s.X.(*ast.Ident); ok && internal[id.Name] {
+						t.Errorf("%v: an exported declaration names %s.%s", fset.Position(s.Pos()), id.Name, s.Sel.Name)
 					}
-					return true
-				})
-			}
+				}
+				return true
+			})
 		}
 	}
 }
 
-// internalImports returns the names under which a file imports internal packages.
-func internalImports(t *testing.T, file *ast.File) map[string]bool {
+// The doors and their front are for the service, and say so. They may name internal
+// packages, but not the stores.
+func TestDoorsPromiseNothingAndNameNoStore(t *testing.T) {
+	for _, folder := range []string{"extauthz", "ratelimit", "nginx", "koala", "envoy"} {
+		text, err := os.ReadFile(filepath.Join(folder, "server.go"))
+		if err != nil || !strings.Contains(string(text), "its API may change in any release") {
+			t.Errorf("%s: %v; want the package comment to say what is promised", folder, err)
+		}
+		namesNone(t, folder, "/internal/store")
+	}
+}
+
+// internalImports returns the names under which a file imports packages whose paths
+// contain a text.
+func internalImports(t *testing.T, file *ast.File, within string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	for _, spec := range file.Imports {
@@ -67,7 +87,7 @@ func internalImports(t *testing.T, file *ast.File) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(path, "/internal/") {
+		if !strings.Contains(path, within) {
 			continue
 		}
 		name := path[strings.LastIndex(path, "/")+1:]

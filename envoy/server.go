@@ -7,6 +7,9 @@
 // meter.go bounds what a connection can cause: bounds.go has the bounds, credentials.go
 // meters connections from their handshake, and frames.go finds the frames. The package
 // knows neither doors nor rules.
+//
+// The package serves package internal/service: its API may change in any release. Go
+// programs use the packages koalagate, engine, rules and middleware.
 package envoy
 
 import (

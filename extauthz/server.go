@@ -7,6 +7,9 @@
 // the CheckResponse in wire form. The generated messages are not used for calls:
 // they would be several dozen per call, and they reject text that is not UTF-8,
 // which Envoy accepts from clients.
+//
+// The package serves package internal/service: its API may change in any release. Go
+// programs use the packages koalagate, engine, rules and middleware.
 package extauthz
 
 import (

@@ -9,6 +9,9 @@
 //
 // The callers are applications, which are trusted with the parameters that they send.
 // Replies are JSON with status 200 whatever the verdict.
+//
+// The package serves package internal/service: its API may change in any release. Go
+// programs use the packages koalagate, engine, rules and middleware.
 package koala
 
 import (

@@ -9,6 +9,9 @@
 // generated messages are not used for calls: they would be a dozen for four
 // descriptors, and they reject text that is not UTF-8, which Envoy accepts from
 // clients.
+//
+// The package serves package internal/service: its API may change in any release. Go
+// programs use the packages koalagate, engine, rules and middleware.
 package ratelimit
 
 import (
