@@ -42,6 +42,8 @@ func TestStories(t *testing.T) {
 			"deafen":  deafen,
 			"later":   later,
 			"ended":   ended,
+
+			"stopwatch": stopwatch,
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})

@@ -35,6 +35,7 @@ type server struct {
 	log      *journal
 	stderr   io.Closer // the reading end of its log
 	signaled time.Time // the last time it was sent a signal
+	watched  time.Time // when the stopwatch was started
 }
 
 type serverKey struct{}
