@@ -32,6 +32,8 @@ type Options struct {
 	Tokens *access.Tokens
 	// API serves the paths below /api/v1/, and checks the tokens itself; nil for none.
 	API http.Handler
+	// Page serves the paths below /ui/, which have no data and need no token; nil for none.
+	Page http.Handler
 	// Refused is called for each request that is refused because of its peer, with the
 	// reason: host or token. It may be nil.
 	Refused func(reason string)
@@ -65,6 +67,9 @@ type Version struct {
 	Go       string `json:"go"`
 }
 
+// pagePath is the path of the page for operators.
+const pagePath = "/ui/"
+
 // New returns the handler of the admin address.
 func New(o Options) http.Handler {
 	if o.Refused == nil {
@@ -89,6 +94,10 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Status()) })
 	guard := authorized(guarded, o.Tokens, o.Refused)
 	mux.Handle("GET /", guard)
+	if o.Page != nil {
+		mux.Handle("GET "+pagePath, o.Page)
+		mux.Handle("GET /{$}", http.RedirectHandler(pagePath, http.StatusFound))
+	}
 	mux.Handle("POST /modes", guard)
 	// Other web pages in an operator's browser may link here, but not change
 	// anything.

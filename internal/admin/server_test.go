@@ -151,3 +151,19 @@ func TestTokens(t *testing.T) {
 		})
 	}
 }
+
+// The page and the way to it need no token, and only known host names reach them.
+func TestPage(t *testing.T) {
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	h := admin.New(admin.Options{Page: page, Metrics: page, Tokens: &access.Tokens{Change: "secret", Exposed: true}})
+	for target, want := range map[string]int{
+		"http://127.0.0.1/": http.StatusFound, "http://127.0.0.1/ui/": http.StatusTeapot, "http://127.0.0.1/ui/x.js": http.StatusTeapot,
+		"http://evil.example/ui/": http.StatusMisdirectedRequest, "http://evil.example/": http.StatusMisdirectedRequest, "http://127.0.0.1/metrics": http.StatusUnauthorized,
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, http.NoBody))
+		if w.Code != want {
+			t.Errorf("%s: %d; want %d", target, w.Code, want)
+		}
+	}
+}

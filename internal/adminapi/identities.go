@@ -19,10 +19,15 @@ func (s *server) why(w http.ResponseWriter, r *http.Request) error {
 	return done(w, answer)
 }
 
+// maxNote is the maximum length of a note about a reset, in characters.
+const maxNote = 500
+
 // Reset is the request to forget a counter.
 type Reset struct {
 	Rule     int64               `json:"rule"`
 	Identity operations.Identity `json:"identity"`
+	// Note is why, for the audit trail.
+	Note string `json:"note,omitempty"`
 }
 
 func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
@@ -34,6 +39,10 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.record(r, "reset", fmt.Sprintf("rule %d, %s", outcome.Rule, outcome.Identity))
+	detail := fmt.Sprintf("rule %d, %s", outcome.Rule, outcome.Identity)
+	if what.Note != "" {
+		detail += fmt.Sprintf(": %.*s", maxNote, what.Note)
+	}
+	s.record(r, "reset", detail)
 	return done(w, outcome)
 }

@@ -155,7 +155,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"POST why", `{"parms":{}}`, 400, []string{"parms"}},
 		{"POST why", `{"params":{"uid":"ann"}} more`, 400, []string{"unexpected text"}},
 		{"POST why", `{"params":{"uid":"` + strings.Repeat("x", maxBody) + `"}}`, 413, []string{"longer than"}},
-		{"POST reset", `{"rule":201,"identity":{"uid":"ann"}}`, 200, []string{`"act": "post"`, `"degraded": false`}},
+		{"POST reset", `{"rule":201,"identity":{"uid":"ann"},"note":"he asked"}`, 200, []string{`"act": "post"`, `"degraded": false`}},
 		{"POST reset", `{"rule":201,"identity":{"act":"post"}}`, 400, []string{"missing parameters: uid"}},
 		{"POST reset", `{"rule":201,"identity":{"uid":"ann","ip":"192.0.2.1"}}`, 400, []string{"does not count by: ip"}},
 		{"POST reset", `{"rule":7,"identity":{}}`, 400, []string{"there is no rule 7"}},
@@ -177,7 +177,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"GET trial", "", 404, []string{"there is no trial: koalagate"}},
 		{"DELETE trial", "", 404, []string{"there is no trial"}},
 		{"GET audit", "", 200, []string{`"action": "trial stop"`, `"detail": "version 7`}},
-		{"GET audit", "", 200, []string{`"action": "reset"`, `"author": "eve@desk"`, "rule 201, act=post uid=ann"}},
+		{"GET audit", "", 200, []string{`"action": "reset"`, `"author": "eve@desk"`, "rule 201, act=post uid=ann: he asked"}},
 	} {
 		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken, AuthorHeader, "eve@desk")
 		method, path, _ := strings.Cut(c.line, " ")

@@ -25,6 +25,7 @@ import (
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/page"
 	"github.com/koalagate/koalagate/internal/reload"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
@@ -306,7 +307,7 @@ func (s *Service) adminPages() http.Handler {
 			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
-		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused,
+		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{
 			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 			State: s.operatorState, Modes: s.modes,

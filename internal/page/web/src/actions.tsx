@@ -1,0 +1,91 @@
+// Changes for one identity: reset its counter, except it from a rule, ban it.
+import { useState } from "preact/hooks";
+import { call, post, type Exception, type Identity } from "./api";
+import { refresh, Value } from "./data";
+import { changing } from "./session";
+import { IdentityText } from "./text";
+import { Dialog, Field, Input, notify } from "./ui";
+
+export interface Target { rule: number; name?: string; identity: Identity; limit?: number }
+interface Action extends Target { kind: "reset" | "except" | "ban"; done?: () => void }
+
+const open = new Value<Action | undefined>(undefined);
+
+/** act opens the dialog of a change. */
+export function act(a: Action) { open.set(a); }
+
+const ruleText = (t: Target) => `rule ${t.rule}${t.name ? ` (${t.name})` : ""}`;
+
+/** Buttons are the changes for one identity of a rule. */
+export function Buttons(p: { of: Target; counted?: boolean; exception?: string; done?: () => void }) {
+  const done = p.done ? { done: p.done } : {};
+  return <span class="actions">
+    {p.counted !== false && <button type="button" onClick={() => act({ ...p.of, ...done, kind: "reset" })}>Reset</button>}
+    {p.exception ? <button type="button" onClick={() => void end(p.exception as string, p.done)}>End exception</button>
+      : <><button type="button" onClick={() => act({ ...p.of, ...done, kind: "except" })}>Except for 2 h</button>
+        <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "ban" })}>Ban</button></>}
+  </span>;
+}
+
+function changed(done?: () => void) { refresh("exceptions", "audit", "top"); done?.(); }
+
+/** end ends an exception, which can be undone. */
+export async function end(id: string, done?: () => void) {
+  try {
+    const gone = await changing(() => call<Exception>("DELETE", "exceptions/" + encodeURIComponent(id)));
+    changed(done);
+    notify(`The exception of rule ${gone.rule} has ended.`, async () => { await add([gone]); changed(done); });
+  } catch (e) { notify((e as Error).message, undefined, true); }
+}
+
+/** add adds exceptions. */
+export function add(list: Partial<Exception>[]): Promise<Exception[]> {
+  return changing(() => post<Exception[]>("exceptions", { exceptions: list.map(({ rule, identity, what, count, until, note }) => ({ id: "", rule, identity, what, count: count ?? 0, until, author: "", note: note ?? "" })) }));
+}
+
+const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 743]];
+
+/** Actions is the dialog of the change that is open. */
+export function Actions() {
+  const a = open.use();
+  return a ? <ActionDialog key={a.kind + a.rule + JSON.stringify(a.identity)} of={a} /> : null;
+}
+
+function ActionDialog(p: { of: Action }) {
+  const a = p.of;
+  const [note, setNote] = useState("");
+  const [hours, setHours] = useState(2);
+  const [what, setWhat] = useState<"allow" | "count">("allow");
+  const [count, setCount] = useState(String((a.limit ?? 50) * 2));
+  const close = () => open.set(undefined);
+  const reset = async () => {
+    await changing(() => post("reset", { rule: a.rule, identity: a.identity, ...(note ? { note } : {}) }));
+    close();
+    changed(a.done);
+    notify(`The counter of ${ruleText(a)} starts anew.`);
+  };
+  const except = async (kind: Exception["what"]) => {
+    const added = await add([{
+      rule: a.rule, identity: a.identity, what: kind, note, until: new Date(Date.now() + hours * 3600_000).toISOString(), ...(kind === "count" ? { count: Number(count) } : {}),
+    }]);
+    close();
+    changed(a.done);
+    const id = added[0]?.id ?? "";
+    notify(`${kind === "deny" ? "Banned" : "Excepted"} from ${ruleText(a)}.`, async () => { await changing(() => call("DELETE", "exceptions/" + id)); changed(a.done); });
+  };
+  const title = { reset: "Reset a counter", except: "Except an identity", ban: "Ban an identity" }[a.kind];
+  return <Dialog title={title} action={{ reset: "Reset", except: "Except", ban: "Ban" }[a.kind]} danger={a.kind === "ban"} onClose={close}
+    onDo={() => a.kind === "reset" ? reset() : except(a.kind === "ban" ? "deny" : what)}>
+    <p class="target"><strong>{ruleText(a)}</strong> <IdentityText of={a.identity} /></p>
+    {a.kind === "reset" && <p>The counter starts anew and a ban is lifted, at all instances within a second. This cannot be undone.</p>}
+    {a.kind === "ban" && <p>The rule refuses this identity until the end, whatever its counter says. You can end it earlier.</p>}
+    {a.kind === "except" && <fieldset><legend>Until its end the rule</legend>
+      <label><input type="radio" name="what" checked={what === "allow"} onChange={() => setWhat("allow")} /> passes over this identity</label>
+      <label><input type="radio" name="what" checked={what === "count"} onChange={() => setWhat("count")} /> admits another count:{" "}
+        <Input type="number" aria-label="Count" min={1} value={count} onValue={(v) => { setCount(v); setWhat("count"); }} /></label>
+    </fieldset>}
+    {a.kind !== "reset" && <Field label="For"><select name="hours" value={hours} onChange={(e) => setHours(Number(e.currentTarget.value))}>
+      {lengths.map(([text, h]) => <option value={h} key={h}>{text}</option>)}</select></Field>}
+    <Field label="Note" hint="Why: the audit trail keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} autofocus /></Field>
+  </Dialog>;
+}

@@ -1,0 +1,144 @@
+// The calls of /api/v1, and the documents that the page reads. openapi.yaml describes them.
+
+export interface Session { level: "none" | "read" | "change"; cookie: boolean; token_file?: string }
+export interface Release { version: number; author: string; note: string; published_at: string }
+export interface State {
+  ready: boolean; reason?: string; generation: number; hash: string; rules: number; loaded_at: string; last_error: string;
+  release?: Release; store: string; store_error?: string; program: string; host: string; published: boolean; signed: boolean; now: string;
+}
+export interface RuleFile { name: string; text: string }
+export interface Rule {
+  rule: number; name?: string; method: string; limit: string; counts_by: string[]; verdict: string; result: number;
+  shadow: boolean; active: boolean; file: string; line: number;
+}
+export interface Param { name: string; sources: string[]; file: string; line: number }
+export interface Route { text: string; file: string; line: number }
+export interface Result { result: number; verdict: string; reason?: string; status?: number }
+export interface List { name: string; path: string; entries: number }
+export interface Finding {
+  code: string; severity: "error" | "warning"; file: string; line: number; column: number; message: string; hint?: string; suggestion?: string; source: string;
+}
+export interface Book {
+  hash: string; timezone: string; files: RuleFile[]; rules: Rule[]; params: Param[]; routes: Route[]; results: Result[];
+  lists: List[]; tables: List[]; findings: Finding[];
+}
+export interface Word { word: string; methods: string[]; required: boolean }
+export interface Words {
+  sections: string[]; methods: string[]; thresholds: Word[]; outcomes: Word[]; policies: string[]; sources: string[]; derived: string[];
+  codes: { code: string; meaning: string }[];
+}
+export interface ChangedRule { rule: number; name?: string; what?: string[] }
+export interface Changes {
+  added: number; removed: number; changed: number; added_rules?: ChangedRule[]; removed_rules?: ChangedRule[]; changed_rules?: ChangedRule[];
+  list_entries_added: number; list_entries_removed: number; lists?: { name: string; added: number; removed: number }[];
+  results?: number[]; tables?: string[]; sections?: string[];
+}
+export interface Content { sha256: string; size: number }
+export interface Checked {
+  errors: number; warnings: number; findings: Finding[]; rules?: number; hash?: string; changes?: Changes; contents: Content[];
+}
+export type Identity = Record<string, string>;
+export interface WhyRule {
+  rule: number; name?: string; matched: boolean; why: string; identity?: Identity; limit: number; used: number; remaining: number;
+  reset_ms: number; retry_ms: number; banned_ms: number; exception?: string; counted: boolean;
+}
+export interface Why {
+  verdict: string; decider: number; rules: WhyRule[]; refusals: { at: string; door: string; rule: number }[]; degraded: boolean;
+  refused?: string; status?: number; headers?: { name: string; value: string }[];
+}
+export interface Question { params?: Identity; request?: { door?: string; method?: string; target?: string; headers?: Record<string, string[]>; peer?: string } }
+export interface Report {
+  params: { name: string; value: string; from?: string }[];
+  rules: {
+    return: number; name?: string; limit: string; outcome: string; inactive?: string; failed?: { condition: string; name: string; value: string }[];
+    counted_for?: { name: string; value: string }[]; would?: string;
+  }[];
+  refused?: { status: number; reason: string };
+  decision?: { verdict: string; decider?: number; name?: string; reason?: string; status?: number };
+}
+export interface Exception {
+  id: string; rule: number; identity: Identity; what: "count" | "allow" | "deny"; count: number; until: string; author: string; note: string;
+}
+export interface Change { at: string; author: string; peer: string; action: string; detail: string }
+export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }
+export interface Instance {
+  id: string; host: string; pid: number; program_version: string; version: number; hash: string; since: string; state: string; store: string;
+  last_error: string; modes: Record<string, string> | null;
+}
+export interface Version { version: number; hash: string; author: string; note: string; at: string; in_force: boolean; rules: number; problem?: string }
+export interface Manifest { [field: string]: unknown; files: (RuleFileRef)[]; lists?: unknown[] }
+export interface RuleFileRef { name: string; sha256: string; size: number }
+export interface VersionDetail extends Version {
+  before: number; program: string; files: RuleFile[]; lists: { source: string; path: string; sha256: string; size: number }[]; content: Manifest;
+}
+export interface Proposed { version: number; changes?: Changes }
+export interface Progress { state: string; detail: string; at?: string; ready: string[]; waiting: string[] }
+export interface HourRule { rule: number; name?: string; admitted: number[]; refused: number[]; near: number[]; shadow_refused: number[] }
+export interface Hour {
+  at: string; scope: string; instances: number; allowed: number[]; refused: number[]; observed: number[]; unavailable: number[]; invalid: number[];
+  rules: HourRule[];
+}
+export interface Second {
+  at: string; span_ms: number; allowed: number; refused: number; observed: number; unavailable: number; invalid: number;
+  refusals: { rule: number; name?: string; refused: number }[];
+}
+export interface Top { rule: number; name?: string; identity: Identity; refused: number; admitted: number; near: number; error: number }
+
+export interface Trial {
+  version?: number; state: string; requests: number; dropped: number; refused_in_force: number; refused_on_trial: number; newly_refused: number; newly_allowed: number;
+  rules: { rule: number; name: string; newly_refused: number; newly_allowed: number; identities: { identity: string; newly_refused: number; newly_allowed: number }[] }[];
+}
+
+/** Problem is an answer that is no success. Status 0: there was no answer. */
+export class Problem extends Error {
+  constructor(readonly status: number, detail: string, readonly retryAfter = 0) { super(detail); }
+}
+
+const prefix = "/api/v1/";
+
+/** url returns the address of a path of the API. */
+export const url = (path: string) => prefix + path;
+
+const authorKey = "koalagate.author";
+
+export function author(): string {
+  try { return localStorage.getItem(authorKey) ?? ""; } catch { return ""; }
+}
+
+export function setAuthor(name: string) {
+  try { localStorage.setItem(authorKey, name); } catch { /* the name lasts as long as this page */ }
+}
+
+/** headerText returns text as the bytes of UTF-8 that a header may have. */
+const headerText = (text: string) => Array.from(new TextEncoder().encode(text), (b) => String.fromCharCode(b)).join("");
+
+const timeout = 30_000;
+
+/** call asks the API. It throws a Problem. */
+export async function call<T>(method: string, path: string, body?: unknown, raw?: string): Promise<T> {
+  const headers: Record<string, string> = {};
+  const name = author();
+  if (name) headers["Koalagate-Author"] = headerText(name);
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (raw !== undefined) headers["Content-Type"] = "application/octet-stream";
+  let response: Response;
+  try {
+    response = await fetch(url(path), {
+      method, headers, body: raw ?? (body === undefined ? null : JSON.stringify(body)), credentials: "same-origin", cache: "no-store",
+      signal: AbortSignal.timeout(timeout),
+    });
+  } catch {
+    throw new Problem(0, "The instance does not answer. It may have ended, or the network is gone.");
+  }
+  const text = await response.text().catch(() => "");
+  let document: unknown;
+  try { document = JSON.parse(text); } catch { document = undefined; }
+  if (!response.ok) {
+    const detail = (document as { detail?: string } | undefined)?.detail ?? (text.slice(0, 300) || response.statusText);
+    throw new Problem(response.status, detail, Number(response.headers.get("Retry-After") ?? 0));
+  }
+  return document as T;
+}
+
+export const get = <T,>(path: string) => call<T>("GET", path);
+export const post = <T,>(path: string, body: unknown) => call<T>("POST", path, body);

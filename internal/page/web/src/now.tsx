@@ -1,0 +1,108 @@
+// The first view: what happens now, and who is limited.
+import { useEffect, useRef } from "preact/hooks";
+import { call, type Book, type Change, type Hour, type Rule, type Top, type Trial } from "./api";
+import { refresh, useData } from "./data";
+import { link, seconds } from "./events";
+import { Buttons } from "./actions";
+import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
+import { changing } from "./session";
+import { messageOf, notify, Panel, Spark, Verdict } from "./ui";
+
+export const hourEvery = 10_000;
+
+export function Now() {
+  const hour = useData<Hour>("traffic", hourEvery);
+  const book = useData<Book>("rules");
+  return <>
+    <Tiles hour={hour.value} />
+    <TrialPanel />
+    <Panel title="The last hour" data={hour} tools={<span class="faint">{hour.value && (hour.value.scope === "fleet" ? `all instances (${hour.value.instances})` : "this instance")}</span>}>
+      {(h) => <HourChart of={h} />}
+    </Panel>
+    <div class="columns">
+      <Panel title="Rules that refuse" data={hour} empty={hour.value && busiest(hour.value).length === 0 && "No rule has refused anything in the last hour."}>
+        {(h) => <Refusing hour={h} rules={book.value?.rules ?? []} />}
+      </Panel>
+      <TopPanel />
+    </div>
+    <Recent />
+  </>;
+}
+
+/** Tiles shows the numbers of this second. */
+function Tiles(p: { hour: Hour | undefined }) {
+  const list = seconds.use(), live = link.use() === "live";
+  const recent = list.slice(-5);
+  const rate = (f: (s: (typeof list)[number]) => number) => recent.length === 0 ? 0 : sum(recent.map(f)) * 1000 / Math.max(1, sum(recent.map((s) => s.span_ms)));
+  const refused = p.hour ? sum(p.hour.refused) : 0, all = p.hour ? refused + sum(p.hour.allowed) + sum(p.hour.observed) : 0;
+  const near = p.hour ? sum(p.hour.rules.map((r) => sum(r.near))) : 0;
+  const faults = p.hour ? sum(p.hour.unavailable) + sum(p.hour.invalid) : 0;
+  const value = (n: number) => !live || recent.length === 0 ? "–" : n >= 100 ? Math.round(n).toLocaleString("en") : n.toFixed(n >= 10 || n === 0 ? 0 : 1);
+  return <section class="tiles" aria-label="Now">
+    <div class="tile"><b class="num">{value(rate((s) => s.allowed + s.refused + s.observed))}</b><span>decisions per second here</span><Spark of={list.map((s) => s.allowed + s.refused)} label="decisions of the last two minutes" /></div>
+    <div class={rate((s) => s.refused) > 0 ? "tile refused" : "tile"}><b class="num">{value(rate((s) => s.refused))}</b><span>refused per second here</span><Spark of={list.map((s) => s.refused)} label="refusals of the last two minutes" /></div>
+    <div class="tile"><b class="num">{all === 0 ? "–" : (refused / all * 100).toFixed(refused / all < 0.1 ? 2 : 1) + " %"}</b><span>refused in the last hour</span></div>
+    <div class="tile"><b><Num>{near}</Num></b><span>near a limit in the last hour</span></div>
+    <div class={faults > 0 ? "tile refused" : "tile"}><b><Num>{faults}</Num></b><span>without a decision in the last hour</span></div>
+  </section>;
+}
+
+function HourChart(p: { of: Hour }) {
+  const at = useRef<HTMLDivElement>(null), chart = useRef<{ set: (h: Hour) => void; end: () => void } | undefined>(undefined);
+  useEffect(() => {
+    let gone = false;
+    void import("./chart").then(({ draw }) => { if (!gone && at.current) chart.current = draw(at.current, p.of); });
+    return () => { gone = true; chart.current?.end(); chart.current = undefined; };
+  }, []);
+  useEffect(() => { chart.current?.set(p.of); }, [p.of]);
+  return <div class="chart" ref={at} role="img" aria-label={`In the last hour ${plural(sum(p.of.allowed), "allowed request")} and ${plural(sum(p.of.refused), "refused request")}.`} />;
+}
+
+/** TrialPanel shows the rules on trial, if there are any. */
+function TrialPanel() {
+  const data = useData<Trial>("trial", 5_000), v = data.value;
+  if (!v || data.error?.status === 404) return null;
+  const stop = () => changing(() => call("DELETE", "trial")).then(() => { refresh("trial", "audit"); notify("The trial has ended; the rules in force stay."); }, (e) => notify(messageOf(e), undefined, true));
+  return <Panel title={`Trial${v.version ? ` of version ${v.version}` : ""}: ${v.state}`} data={data} tools={v.state === "running" && <button type="button" onClick={() => void stop()}>End the trial</button>}>{(r) => <>
+    <p>Of <Num>{r.requests}</Num> requests the rules in force refused <Num>{r.refused_in_force}</Num>, and those on trial would have refused <Num>{r.refused_on_trial}</Num>: <b><Num>{r.newly_refused}</Num> newly refused</b>, <b><Num>{r.newly_allowed}</Num> newly allowed</b>{r.dropped > 0 && <>, <Num>{r.dropped}</Num> left out</>}.</p>
+    {r.rules.length > 0 && <table class="data"><thead><tr><th>Rule</th><th class="num">Newly refused</th><th class="num">Newly allowed</th><th class="wide">Who would notice most</th></tr></thead><tbody>{r.rules.map((x) => <tr key={x.rule}><td>{x.rule || "none"} <Text>{x.name}</Text></td><td class="num"><Num quiet>{x.newly_refused}</Num></td><td class="num"><Num quiet>{x.newly_allowed}</Num></td>
+      <td class="wide">{x.identities.slice(0, 3).map((i) => <div key={i.identity}><Text cut={100}>{i.identity}</Text> <span class="faint"><Num>{i.newly_refused + i.newly_allowed}</Num></span></div>)}</td></tr>)}</tbody></table>}</>}</Panel>;
+}
+
+export function busiest(h: Hour) {
+  return h.rules.map((r) => ({ ...r, total: sum(r.refused), shadow: sum(r.shadow_refused) })).filter((r) => r.total + r.shadow > 0)
+    .sort((a, b) => b.total - a.total || b.shadow - a.shadow).slice(0, 12);
+}
+
+function Refusing(p: { hour: Hour; rules: Rule[] }) {
+  return <table class="data"><thead><tr><th>Rule</th><th class="num">Refused</th><th class="num">Last minute</th><th class="wide">Hour</th></tr></thead>
+    <tbody>{busiest(p.hour).map((r) => {
+      const rule = p.rules.find((x) => x.rule === r.rule);
+      return <tr key={r.rule}><td><a href={`#/rules/${r.rule}`}>{r.rule === 0 ? "other rules" : r.rule}</a> {r.name && <Text>{r.name}</Text>} {rule?.shadow ? <Verdict of="shadow" /> : rule && <Verdict of={rule.verdict} />}<small>{rule?.limit}</small></td>
+        <td class="num"><Num>{r.total || r.shadow}</Num></td><td class="num"><Num quiet>{(r.refused.at(-1) ?? 0) + (r.refused.at(-2) ?? 0)}</Num></td>
+        <td class="wide"><Spark of={r.total ? r.refused : r.shadow_refused} label={`refusals of rule ${r.rule} by minute`} /></td></tr>;
+    })}</tbody></table>;
+}
+
+/** TopPanel shows the heaviest identities of a rule, or of all. */
+export function TopPanel(p: { rule?: number }) {
+  const data = useData<Top[]>(p.rule ? `top?rule=${p.rule}` : "top", 10_000);
+  return <Panel title="Who is refused most" data={data} empty={data.value?.length === 0 && "Nobody has been refused."}>
+    {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th>Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
+      <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td><a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a></td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
+        <td><a href={`#/rules/${t.rule}`}>{t.rule}</a></td><td>{isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
+  </Panel>;
+}
+
+const isMasked = (identity: Record<string, string>) => Object.values(identity).some((v) => /^#[0-9a-f]{8,}$/.test(v));
+
+export function tryLink(identity: Record<string, string>): string {
+  return "#/try?" + new URLSearchParams(Object.entries(identity).map(([k, v]) => ["p", `${k}=${v}`])).toString();
+}
+
+function Recent() {
+  const audit = useData<Change[]>("audit");
+  return <Panel title="Last changes at this instance" data={audit} tools={<a href="#/log">All</a>} empty={audit.value?.length === 0 && "Nobody has changed anything since the start."}>
+    {(list) => <ul class="lines">{list.slice(0, 5).map((c, i) => <li key={i}><Ago at={c.at} /> <b><Text>{c.author}</Text></b> <Text>{c.action}</Text> <Text>{c.detail}</Text></li>)}</ul>}
+  </Panel>;
+}

@@ -1,0 +1,72 @@
+// Exceptions, instances with the modes of their doors, and the audit trail.
+import { useState } from "preact/hooks";
+import { post, type Change, type Exception, type Instance, type State } from "./api";
+import { add, end } from "./actions";
+import { refresh, useData } from "./data";
+import { changing } from "./session";
+import { Ago, IdentityText, Text } from "./text";
+import { Dialog, Field, Input, messageOf, notify, Panel } from "./ui";
+
+const shown = 500;
+
+export function Exceptions() {
+  const list = useData<Exception[]>("exceptions", 15_000);
+  const [adding, setAdding] = useState(false), [search, setSearch] = useState("");
+  const found = (list.value ?? []).filter((x) => `${x.rule} ${JSON.stringify(x.identity)} ${x.author} ${x.note}`.toLowerCase().includes(search.toLowerCase()));
+  return <>
+    <Panel title="Exceptions" data={list} empty={list.value?.length === 0 && "Every rule applies to every identity as it is written."}
+      tools={<><Input type="search" aria-label="Search exceptions" placeholder="Search" value={search} onValue={setSearch} /><button type="button" class="primary" onClick={() => setAdding(true)}>Add …</button></>}>
+      {() => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>What</th><th>Ends</th><th>By</th><th class="wide">Note</th><th><span class="hidden">Changes</span></th></tr></thead>
+        <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num"><a href={`#/rules/${x.rule}`}>{x.rule}</a></td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{x.what === "count" ? `count ${x.count}` : x.what === "allow" ? "passed over" : "banned"}</span></td>
+          <td><Ago at={x.until} /></td><td><Text>{x.author}</Text></td><td class="wide"><Text>{x.note}</Text></td><td><button type="button" onClick={() => void end(x.id)}>End</button></td></tr>)}
+          {found.length > shown && <tr><td colSpan={7} class="faint">and {found.length - shown} more: search for the ones you mean</td></tr>}</tbody></table>}
+    </Panel>
+    {adding && <AddException onClose={() => setAdding(false)} />}
+  </>;
+}
+
+function AddException(p: { onClose: () => void }) {
+  const [rule, setRule] = useState(""), [identity, setIdentity] = useState(""), [what, setWhat] = useState<Exception["what"]>("allow"), [count, setCount] = useState("100"), [hours, setHours] = useState("2"), [note, setNote] = useState("");
+  return <Dialog title="Add an exception" action="Add" onClose={p.onClose} onDo={async () => {
+    const pairs = identity.split(/[\n ]+/).filter(Boolean).map((l) => { const at = l.indexOf("="); if (at < 1) throw new Error(`“${l}” is not NAME=VALUE`); return [l.slice(0, at), l.slice(at + 1)] as const; });
+    await add([{ rule: Number(rule), identity: Object.fromEntries(pairs), what, note, until: new Date(Date.now() + Number(hours) * 3600_000).toISOString(), ...(what === "count" ? { count: Number(count) } : {}) }]);
+    p.onClose();
+    refresh("exceptions", "audit");
+    notify(`Rule ${rule} has an exception.`);
+  }}>
+    <div class="row"><Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field><Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={743} step="any" required value={hours} onValue={setHours} /></Field></div>
+    <Field label="Identity" hint="NAME=VALUE of each parameter that the rule counts by"><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
+    <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">the rule passes over it</option><option value="count">another count</option><option value="deny">banned</option></select></Field>
+      {what === "count" && <Field label="Count"><Input type="number" min={1} value={count} onValue={setCount} /></Field>}</div>
+    <Field label="Note" hint="Why: the list keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} /></Field>
+  </Dialog>;
+}
+
+const meanings: Record<string, string> = { enforce: "refuses what the rules refuse", observe: "counts and logs refusals, and lets everything through", off: "lets everything through, and counts nothing" };
+
+export function Instances() {
+  const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes");
+  const [asking, setAsking] = useState<{ door: string; mode: string }>();
+  return <>
+    {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "No instance has written a heartbeat within the last minute."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
+      <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
+        <td class="num">{i.version || "–"}{i.version !== state.value?.release?.version && <span class="warn" title="This instance has another version."> ≠</span>}</td><td><span class={i.store === "degraded" ? "verdict deny" : ""} title={i.store === "degraded" ? "Redis is away: it counts in its own memory" : ""}>{i.store === "degraded" ? "rescue" : i.store}</span></td><td class="wide"><Ago at={i.since} /></td><td class="wide"><Text>{i.program_version}</Text></td>
+        <td>{Object.entries(i.modes ?? {}).filter(([, m]) => m !== "enforce").map(([d, m]) => <span class="verdict observe" key={d}>{d} {m}</span>)}{Object.values(i.modes ?? {}).every((m) => m === "enforce") && <span class="faint">all enforce</span>}</td></tr>)}</tbody></table>}</Panel>
+      : <Panel title="This instance" data={state}>{(s) => <dl><dt>Host</dt><dd><Text>{s.host}</Text></dd><dt>Program</dt><dd><Text>{s.program}</Text></dd><dt>Rules</dt><dd>{s.rules}, from files, loaded <Ago at={s.loaded_at} />, <code>{s.hash.slice(0, 12)}</code></dd><dt>Counters</dt><dd>{s.store}{s.store_error && <> – <Text>{s.store_error}</Text></>}</dd></dl>}</Panel>}
+    <Panel title="Doors of this instance" data={modes}>{(m) => <table class="data"><thead><tr><th>Door</th><th>Mode</th><th class="wide">It</th></tr></thead><tbody>{Object.keys(m).sort().map((d) => <tr key={d}><td>{d}</td>
+      <td><select aria-label={`Mode of ${d}`} value={m[d]} onChange={(e) => { const mode = e.currentTarget.value; e.currentTarget.value = m[d] as string; setAsking({ door: d, mode }); }}>{Object.keys(meanings).map((x) => <option value={x} key={x}>{x}</option>)}</select></td><td class="wide faint">{meanings[m[d] as string]}</td></tr>)}</tbody></table>}</Panel>
+    {asking && <Dialog title={`Set ${asking.door} to ${asking.mode}`} action={`Set to ${asking.mode}`} danger={asking.mode !== "enforce"} onClose={() => setAsking(undefined)} onDo={async () => {
+      const before = modes.value?.[asking.door] ?? "enforce", set = (mode: string) => changing(() => post("modes", { [asking.door]: mode })).then(() => refresh("modes", "instances", "audit"));
+      await set(asking.mode);
+      setAsking(undefined);
+      notify(`The door ${asking.door} of this instance: ${asking.mode}.`, () => set(before).catch((e) => notify(messageOf(e), undefined, true)));
+    }}><p>The door {asking.door} of this instance then {meanings[asking.mode]}. Other instances keep their modes, and the next start of this one has its configured modes again.</p></Dialog>}
+  </>;
+}
+
+export function Log() {
+  const list = useData<Change[]>("audit", 30_000);
+  return <Panel title="Changes at this instance" data={list} empty={list.value?.length === 0 && "Nobody has changed anything since the start of this instance."}>
+    {(all) => <table class="data"><thead><tr><th>When</th><th>Who</th><th>What</th><th>Detail</th><th class="wide">From</th></tr></thead><tbody>{all.slice(0, 1000).map((c, i) => <tr key={i}><td><Ago at={c.at} /></td><td><Text>{c.author}</Text></td><td><Text>{c.action}</Text></td><td><Text>{c.detail}</Text></td><td class="wide faint"><Text>{c.peer}</Text></td></tr>)}</tbody></table>}
+  </Panel>;
+}

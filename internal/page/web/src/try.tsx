@@ -1,0 +1,135 @@
+// Asks what the running rules do with a request, and why.
+import { useEffect, useState } from "preact/hooks";
+import { post, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyRule } from "./api";
+import { Buttons } from "./actions";
+import { readCurl } from "./curl";
+import { useData } from "./data";
+import { Ago, IdentityText, Num, span, Text } from "./text";
+import { Failure, Field, Input, Panel, Verdict } from "./ui";
+
+interface Form { door: string; method: string; target: string; peer: string; headers: string; params: string }
+export interface Answer { why: Why; report?: Report; reportError?: string }
+
+const nothing: Form = { door: "extauthz", method: "GET", target: "", peer: "", headers: "", params: "" };
+const doors: [string, string][] = [
+  ["extauthz", "Envoy, ext_authz over gRPC"], ["ext-authz", "Envoy, ext_authz over HTTP"], ["auth_request", "nginx auth_request"], ["accel", "nginx X-Accel"],
+  ["forward-auth", "Caddy, HAProxy, Traefik"], ["ratelimit", "Envoy rate limit service"], ["koala", "Koala's API"], ["middleware", "Go programs"],
+];
+const withoutRequest = new Set(["ratelimit", "koala"]);
+
+let kept: Form = nothing;
+
+/** pairs reads lines of NAME=VALUE or NAME: VALUE. */
+function pairs(text: string, mark: string): [string, string][] {
+  return text.split("\n").map((l) => l.trim()).filter(Boolean).map((l) => {
+    const at = l.indexOf(mark);
+    if (at <= 0) throw new Error(`“${l.slice(0, 60)}” is not NAME${mark}VALUE`);
+    return [l.slice(0, at).trim(), l.slice(at + 1).trim()];
+  });
+}
+
+function questionOf(f: Form): Question {
+  const params: Identity = Object.fromEntries(pairs(f.params, "="));
+  const q: Question = Object.keys(params).length > 0 ? { params } : {};
+  if (withoutRequest.has(f.door)) return { ...q, request: { door: f.door } };
+  if (f.target === "") return q;
+  const headers: Record<string, string[]> = {};
+  for (const [name, value] of pairs(f.headers, ":")) (headers[name] ??= []).push(value);
+  return { ...q, request: { door: f.door, method: f.method, target: f.target, headers, ...(f.peer ? { peer: f.peer } : {}) } };
+}
+
+async function ask(q: Question): Promise<Answer> {
+  const [why, report] = await Promise.allSettled([post<Why>("why", q), post<Report>("explain", q)]);
+  if (why.status === "rejected") throw why.reason;
+  return { why: why.value, ...(report.status === "fulfilled" ? { report: report.value } : { reportError: String((report.reason as Error).message) }) };
+}
+
+export function Try(p: { given: URLSearchParams }) {
+  const [form, setForm] = useState<Form>(kept);
+  const [curl, setCurl] = useState("");
+  const [answer, setAnswer] = useState<Answer>();
+  const [question, setQuestion] = useState<Question>();
+  const [error, setError] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const set = (change: Partial<Form>) => setForm((f) => kept = { ...f, ...change });
+  const run = async (f: Form) => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      const q = questionOf(f);
+      setQuestion(q);
+      setAnswer(await ask(q));
+    } catch (e) { setError(e instanceof Problem ? e : new Problem(400, (e as Error).message)); }
+    setBusy(false);
+  };
+  const again = () => { if (question) void ask(question).then(setAnswer, () => undefined); };
+  const given = p.given.getAll("p").join("\n");
+  useEffect(() => {
+    if (!given) return;
+    const f = { ...nothing, params: given };
+    setForm(kept = f);
+    void run(f);
+  }, [given]);
+  const paste = (text: string) => {
+    setCurl(text);
+    setError(undefined);
+    if (text.trim() === "") return;
+    try {
+      const asked = readCurl(text);
+      set({ method: asked.method, target: asked.target, headers: asked.headers.map(([n, v]) => `${n}: ${v}`).join("\n"), door: withoutRequest.has(form.door) ? "extauthz" : form.door });
+    } catch (e) { setError(new Problem(400, (e as Error).message)); }
+  };
+  return <div class="split try">
+    <Panel title="Try a request" tools={<button type="button" class="quiet" onClick={() => { setForm(kept = nothing); setCurl(""); setAnswer(undefined); setError(undefined); }}>Clear</button>}>{() =>
+      <form class="stack" onSubmit={(e) => { e.preventDefault(); void run(form); }}>
+        <Field label="Paste a curl command"><textarea name="curl" rows={2} value={curl} spellcheck={false} placeholder="curl -X POST https://api.example/api/comments -H 'X-User-Id: ann'" onInput={(e) => paste(e.currentTarget.value)} /></Field>
+        <div class="row"><Field label="Door"><select name="door" value={form.door} onChange={(e) => set({ door: e.currentTarget.value })}>{doors.map(([d, text]) => <option value={d} key={d}>{text}</option>)}</select></Field>
+          {!withoutRequest.has(form.door) && <Field label="Client address"><Input name="peer" value={form.peer} onValue={(peer) => set({ peer })} placeholder="203.0.113.7" /></Field>}</div>
+        {!withoutRequest.has(form.door) && <><div class="row"><Field label="Method"><Input name="method" class="short" value={form.method} onValue={(method) => set({ method: method.toUpperCase() })} /></Field>
+          <Field label="Path or URL"><Input name="target" value={form.target} onValue={(target) => set({ target })} placeholder="/api/comments" /></Field></div>
+          <Field label="Headers" hint="One per line"><textarea name="headers" rows={3} spellcheck={false} value={form.headers} placeholder="X-User-Id: ann" onInput={(e) => set({ headers: e.currentTarget.value })} /></Field></>}
+        <Field label="Parameters" hint="One per line. Alone they name an identity; with a request, what the gateway adds."><textarea name="params" rows={2} spellcheck={false} value={form.params} placeholder="uid=ann" onInput={(e) => set({ params: e.currentTarget.value })} /></Field>
+        <div class="buttons"><button type="submit" class="primary" disabled={busy}>{busy ? "Asking …" : "Ask why"}</button><span class="faint">Nothing is counted.</span></div>
+      </form>}</Panel>
+    <div class="answer" aria-live="polite">{error ? <Failure of={error} /> : answer ? <AnswerView of={answer} again={again} /> : <p class="empty">The answer names each rule that the request meets, its counter as it stands now, and where every parameter comes from.</p>}</div>
+  </div>;
+}
+
+/** AnswerView shows an answer. */
+export function AnswerView(p: { of: Answer; again: () => void }) {
+  const { why, report } = p.of;
+  const met = why.rules.filter((r) => r.matched), others = why.rules.filter((r) => !r.matched);
+  const decider = why.rules.find((r) => r.rule === why.decider);
+  return <>
+    <section class={"panel outcome " + why.verdict} aria-label="Verdict"><p><Verdict of={why.verdict} /> {why.refused ? <>refused before any rule: <Text>{why.refused}</Text></>
+      : why.decider ? <>by rule <a href={`#/rules/${why.decider}`}>{why.decider}{decider?.name ? ` (${decider.name})` : ""}</a></> : met.length > 0 ? "no rule that it meets refuses it" : "it meets no rule"}
+      {why.status ? <> with HTTP {why.status}</> : null}{why.degraded && <b class="warn"> Redis is away: these are the counters of this instance.</b>}</p></section>
+    <Panel title="Rules that it meets" empty={met.length === 0 && "None."}>{() => <div class="cards">{met.map((r) => <Counter key={r.rule} of={r} decides={r.rule === why.decider} again={p.again} />)}</div>}</Panel>
+    {others.length > 0 && <Panel title="Nearly met">{() => <ul class="lines">{others.slice(0, 30).map((r) => <li key={r.rule}><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} <span class="faint"><Text>{r.why}</Text></span></li>)}</ul>}</Panel>}
+    {report && <Panel title="Parameters" empty={report.params.length === 0 && "None."}>{() => <table class="data"><thead><tr><th>Name</th><th>Value</th><th>From</th></tr></thead>
+      <tbody>{report.params.map((x) => <tr key={x.name}><td><Text>{x.name}</Text></td><td><Text>{x.value}</Text></td><td class="faint"><Text>{x.from ?? "given"}</Text></td></tr>)}</tbody></table>}</Panel>}
+    {p.of.reportError && <p class="faint">Parameters are not available: <Text>{p.of.reportError}</Text></p>}
+    {why.headers && why.headers.length > 0 && <Panel title="Headers for the client">{() => <table class="data"><tbody>{why.headers?.map((h, i) => <tr key={i}><td>{h.name}</td><td><Text>{h.value}</Text></td></tr>)}</tbody></table>}</Panel>}
+    {why.refusals.length > 0 && <Panel title="Last refusals at this instance">{() => <ul class="lines">{why.refusals.slice(0, 12).map((x, i) => <li key={i}><Ago at={x.at} /> rule {x.rule} at {x.door}</li>)}</ul>}</Panel>}
+  </>;
+}
+
+function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
+  const r = p.of, share = r.limit > 0 ? Math.min(1, r.used / r.limit) : 0;
+  return <article class={p.decides ? "card refused" : "card"} aria-label={`Rule ${r.rule}`}>
+    <h3><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} {p.decides && <Verdict of="decides" />}</h3>
+    <p><IdentityText of={r.identity ?? {}} /></p>
+    {r.counted ? <>
+      <meter min={0} max={1} value={share} high={0.8} optimum={0} aria-label={`${r.used} used of ${r.limit}`} />
+      <p><b><Num>{r.used}</Num></b> used of <Num>{r.limit}</Num>, <b><Num>{r.remaining}</Num></b> left{r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
+        {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</p></> : null}
+    {r.why && <p class="faint"><Text>{r.why}</Text></p>}
+    {r.exception && <ExceptionLine id={r.exception} />}
+    {(r.counted || r.identity) && <Buttons of={{ rule: r.rule, identity: r.identity ?? {}, limit: r.limit, ...(r.name ? { name: r.name } : {}) }} counted={r.counted} {...(r.exception ? { exception: r.exception } : {})} done={p.again} />}
+  </article>;
+}
+
+function ExceptionLine(p: { id: string }) {
+  const x = useData<Exception[]>("exceptions").value?.find((e) => e.id === p.id);
+  return <p>Exception <code>{p.id}</code>{x && <>: {x.what === "count" ? `count ${x.count}` : x.what} by <Text>{x.author}</Text>, ends <Ago at={x.until} />{x.note && <>, “<Text>{x.note}</Text>”</>}</>}</p>;
+}

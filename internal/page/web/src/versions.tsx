@@ -1,0 +1,58 @@
+// The history of the rules, with what each version changed, and the way back.
+import { useState } from "preact/hooks";
+import { author, setAuthor, type Changes, type Version, type VersionDetail } from "./api";
+import { ChangesList, Lines } from "./changes";
+import { refresh, useData } from "./data";
+import { publishAgain } from "./publish";
+import { Ago, Num, Text } from "./text";
+import { Dialog, Failure, Field, Input, notify, Panel } from "./ui";
+
+export function Versions(p: { number: number }) {
+  const list = useData<Version[]>("versions", 30_000);
+  const one = list.value?.find((v) => v.version === p.number);
+  return <div class={one ? "split" : ""}>
+    <Panel title="Versions" data={list} empty={list.value?.length === 0 && "Nothing has been published yet. Publish the first version in the view Change."}>
+      {(all) => <table class="data"><thead><tr><th class="num">Version</th><th>Published</th><th>By</th><th>Note</th><th class="num wide">Rules</th></tr></thead>
+        <tbody>{all.map((v) => <tr key={v.version} class={v.version === p.number ? "open" : ""}><td class="num"><a href={v.version === p.number ? "#/versions" : `#/versions/${v.version}`} aria-expanded={v.version === p.number}>{v.version}</a></td>
+          <td><Ago at={v.at} /> {v.in_force && <span class="verdict allow">in force</span>}</td><td><Text>{v.author}</Text></td><td><Text>{v.note}</Text>{v.problem && <small class="warn"><Text>{v.problem}</Text></small>}</td><td class="num wide"><Num>{v.rules}</Num></td></tr>)}</tbody></table>}
+    </Panel>
+    {one && <Detail key={one.version} of={one} inForce={list.value?.find((v) => v.in_force)?.version ?? 0} />}
+  </div>;
+}
+
+function Detail(p: { of: Version; inForce: number }) {
+  const n = p.of.version, detail = useData<VersionDetail>(`versions/${n}`), before = detail.value?.before ?? 0;
+  const [against, setAgainst] = useState<"before" | "force">("before");
+  const from = against === "before" ? before : p.inForce;
+  const changes = useData<{ changes: Changes }>(from && from !== n ? `differences/${from}/${n}` : null), other = useData<VersionDetail>(from && from !== n ? `versions/${from}` : null);
+  const [asking, setAsking] = useState(false);
+  return <div class="detail"><Panel title={`Version ${n}`} data={detail} tools={<>
+    {!p.of.in_force && p.inForce > 0 && <button type="button" class="danger" onClick={() => setAsking(true)}>Roll back to it …</button>}<a class="button quiet" href="#/versions" aria-label="Close">×</a></>}>{(v) => <>
+      <dl><dt>By</dt><dd><Text>{v.author}</Text>, <Ago at={v.at} /></dd><dt>Note</dt><dd>{v.note ? <Text>{v.note}</Text> : <span class="faint">none</span>}</dd>
+        <dt>Content</dt><dd>{v.rules} rules, {v.files.length} files, {v.lists.length} lists and tables, <code>{v.hash.slice(0, 12)}</code></dd></dl>
+      <div class="tabs" role="tablist" aria-label="Compare"><button type="button" role="tab" aria-selected={against === "before"} onClick={() => setAgainst("before")}>{before ? `From version ${before}` : "Its predecessor"}</button>
+        {!p.of.in_force && <button type="button" role="tab" aria-selected={against === "force"} onClick={() => setAgainst("force")}>From version {p.inForce}, in force</button>}</div>
+      {from === 0 ? <p class="empty">It has no predecessor.</p> : changes.error ? <Failure of={changes.error} /> : <><ChangesList of={changes.value?.changes} />{other.value && <Lines before={other.value.files} now={v.files} />}</>}
+    </>}</Panel>
+    {asking && detail.value && <RollBack of={detail.value} inForce={p.inForce} onClose={() => setAsking(false)} />}
+  </div>;
+}
+
+function RollBack(p: { of: VersionDetail; inForce: number; onClose: () => void }) {
+  const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState("");
+  const changes = useData<{ changes: Changes }>(`differences/${p.inForce}/${p.of.version}`);
+  return <Dialog title={`Roll back to version ${p.of.version}`} action="Roll back all instances" danger wide onClose={p.onClose} onDo={async () => {
+    setAuthor(name.trim());
+    const number = await publishAgain(p.of, p.inForce, name.trim(), note || `rollback to version ${p.of.version}`, setStep);
+    p.onClose();
+    refresh();
+    location.hash = `#/versions/${number}`;
+    notify(`Version ${number} is in force, with the content of version ${p.of.version}.`);
+  }}>
+    <p>Its content is published as a new version. From version {p.inForce}, in force, it changes:</p>
+    <ChangesList of={changes.value?.changes} />
+    <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>
+    <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={`rollback to version ${p.of.version}`} autofocus /></Field>
+    {step && <p role="status">{step}</p>}
+  </Dialog>;
+}
