@@ -95,15 +95,20 @@ func (r *run) goalsAlone() []goal {
 
 // goalsAgainstEnvoy returns the goals relative to envoyproxy/ratelimit.
 func (r *run) goalsAgainstEnvoy() []goal {
-	against := func(t traffic, m metric) *value {
+	of := func(name string, t traffic, m metric) *value {
 		section := rateLimitSection + t.name
-		return ratio(r.figures(section, withRedis), r.figures(section, envoyPeer), m)
+		return ratio(r.figures(section, name), r.figures(section, envoyPeer), m)
 	}
+	against := func(t traffic, m metric) *value { return of(withRedis, t, m) }
+	replacing := func(m metric) *value { return of(asPeer, four, m) }
 	return []goal{
 		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(four, rate), must: 1.8, more: 2.5},
 		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.5, more: 0.4, atMost: true},
 		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.6, more: 0.5, atMost: true},
 		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 1.5, more: 2},
+		{what: "in its place with its limits, four descriptors: calls/s", got: replacing(rate), must: 1.8, more: 2.5},
+		{what: "… service and Redis CPU", got: replacing(totalCPU), must: 0.45, more: 0.4, atMost: true},
+		{what: "… p99", got: replacing(p99), must: 0.6, more: 0.5, atMost: true},
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	constantly  = "constant answer"
 	sameAnswer  = "constant answer with the same headers"
 	envoyPeer   = "envoyproxy/ratelimit"
+	asPeer      = "koalagate as ratelimit, Redis"
 	manyCallers = 64
 )
 
@@ -32,8 +33,10 @@ type run struct {
 	bounds bounds
 	// base instances, with default settings.
 	constant, same, memory, redis, peer *instance
-	incrs                               []float64
-	busy                                string // the load average before the run
+	// asPeer is koalagate in the place of envoyproxy/ratelimit, with the same limits.
+	asPeer *instance
+	incrs  []float64
+	busy   string // the load average before the run
 }
 
 // all measures everything and writes the report.
@@ -73,6 +76,9 @@ func (r *run) open(peer string) (err error) {
 		return err
 	}
 	if r.same, err = r.scene.constant(sameAnswer, "http://"+r.memory.http+"/v1/auth-request?uid=4711"); err != nil {
+		return err
+	}
+	if r.asPeer, err = r.scene.asRateLimit(asPeer); err != nil {
 		return err
 	}
 	if peer != "" {
@@ -115,6 +121,9 @@ func (r *run) rateLimits(t traffic) []*subject {
 	list := []*subject{r.memory.rateLimit(), r.redis.rateLimit()}
 	if t.refused == 0 { // the constant answer never refuses
 		list = append([]*subject{r.constant.rateLimit()}, list...)
+	}
+	if t.name == four.name {
+		list = append(list, r.asPeer.rateLimit())
 	}
 	if r.peer != nil && t.name != methods.name {
 		list = append(list, r.peer.rateLimit())

@@ -115,13 +115,9 @@ func (s *scene) constant(name, like string) (*instance, error) {
 	return i, nil
 }
 
-// envoyRateLimit starts the binary of envoyproxy/ratelimit with its default settings,
-// except for the addresses and the statistics sent over the network.
-func (s *scene) envoyRateLimit(binary string) (*instance, error) {
-	i := &instance{name: "envoyproxy/ratelimit"}
-	if err := s.redis(i); err != nil {
-		return nil, err
-	}
+// peerEnviron writes the limits of envoyproxy/ratelimit, and returns the variables with
+// which it counts them in the Redis of an instance.
+func (s *scene) peerEnviron(i *instance) ([]string, error) {
 	folder := filepath.Join(s.dir, "peer", "ratelimit", "config")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -129,11 +125,42 @@ func (s *scene) envoyRateLimit(binary string) (*instance, error) {
 	if err := os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(peerConfig()), 0o600); err != nil {
 		return nil, err
 	}
-	env := []string{
+	return []string{
 		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + i.redisAddress,
-		"RUNTIME_ROOT=" + filepath.Join(s.dir, "peer"), "RUNTIME_SUBDIRECTORY=ratelimit",
+		"RUNTIME_ROOT=" + filepath.Join(s.dir, "peer"), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
+	}, nil
+}
+
+// asRateLimit starts koalagate in the place of envoyproxy/ratelimit, with its limits.
+func (s *scene) asRateLimit(name string) (*instance, error) {
+	i := &instance{name: name}
+	if err := s.redis(i); err != nil {
+		return nil, err
 	}
-	var err error
+	env, err := s.peerEnviron(i)
+	if err != nil {
+		return nil, err
+	}
+	// The log shows the addresses. The budget is that of the other instances.
+	k, err := s.stage.RateLimit(s.binary, append(env, "LOG_LEVEL=info", "KOALAGATE_REDIS_BUDGET=5s")...)
+	if err != nil {
+		return nil, err
+	}
+	i.service, i.grpc, i.http, i.adminAddr = process(k.PID()), k.GRPC, k.HTTP, k.Admin
+	return i, nil
+}
+
+// envoyRateLimit starts the binary of envoyproxy/ratelimit with its default settings,
+// except for the addresses and the statistics sent over the network.
+func (s *scene) envoyRateLimit(binary string) (*instance, error) {
+	i := &instance{name: "envoyproxy/ratelimit"}
+	if err := s.redis(i); err != nil {
+		return nil, err
+	}
+	env, err := s.peerEnviron(i)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"", "DEBUG_", "GRPC_"} {
 		if i.grpc, err = e2e.FreeAddress(); err != nil {
 			return nil, err

@@ -140,7 +140,7 @@ func sourceOf(set *environ.Settings, keeper *dropin.Keeper, logger *slog.Logger)
 // importedOf returns what makes a service answer as envoyproxy/ratelimit.
 func importedOf(set *environ.Settings, keeper *dropin.Keeper, counted *statistics.Statistics, logger *slog.Logger) (*service.Imported, error) {
 	i := &service.Imported{
-		Keeper: keeper, ClientName: set.GRPCClientName, AnyRedisName: set.Redis.TLS && set.Redis.AnyName,
+		Keeper: keeper, Statistics: counted, ClientName: set.GRPCClientName, AnyRedisName: set.Redis.TLS && set.Redis.AnyName,
 		Limits: imported.Options{
 			Current: keeper.Current, Statistics: counted, Windows: imported.Windows(set.Windows), FreeRefusals: set.Refused == "free",
 			StopWhenOver: set.StopWhenOver, Shadow: set.ShadowMode, Quota: set.QuotaMode, Metadata: set.Metadata,

@@ -32,6 +32,8 @@ type Imported struct {
 	ClientName string
 	// AnyRedisName accepts certificates of Redis for other hosts.
 	AnyRedisName bool
+	// Statistics are those of the door; the service adds its connections to Redis.
+	Statistics *statistics.Statistics
 	// Prometheus serves the statistics at PrometheusAddr; nil for none.
 	Prometheus     http.Handler
 	PrometheusAddr string
@@ -68,6 +70,10 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	if o.Outage == rules.FailUnset {
 		o.Outage = rules.FailRescue
 	}
+	s.imported.Statistics.WatchConnections(func() statistics.Connections {
+		l := s.app.RedisLoad()
+		return statistics.Connections{Open: uint64(l.Idle + l.Used), Closed: uint64(l.Closed)}
+	})
 	limits, err := ratelimit.NewLimits(o, own)
 	if err != nil {
 		return err

@@ -99,6 +99,10 @@ func (d *Statsd) lines() (text []byte, counts []counter) {
 	}
 	calls := uint64(0)
 	for _, c := range d.Statistics.counters() {
+		if c.isGauge {
+			text = fmt.Appendf(text, "%s%s:%d|g\n", c.name, tags.String(), c.value)
+			continue
+		}
 		n := c.value - d.sent[c.name]
 		if n == 0 {
 			continue

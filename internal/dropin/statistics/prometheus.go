@@ -25,14 +25,19 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends each metric once, with the sum of the counts that become it.
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	sums, metrics := make(map[string]float64), make(map[string]metric)
+	sums, metrics, kinds := make(map[string]float64), make(map[string]metric), make(map[string]prometheus.ValueType)
 	var order []string
 	for _, one := range c.statistics.counters() {
-		m, ok := c.mapper.metricOf(one.name, "counter")
+		word, kind := "counter", prometheus.CounterValue
+		if one.isGauge {
+			word, kind = "gauge", prometheus.GaugeValue
+		}
+		m, ok := c.mapper.metricOf(one.name, word)
 		if !ok {
 			continue
 		}
 		key := m.key()
+		kinds[key] = kind
 		if _, exists := sums[key]; !exists {
 			order, metrics[key] = append(order, key), m
 		}
@@ -41,7 +46,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, key := range order {
 		m := metrics[key]
 		desc := prometheus.NewDesc(m.name, "Counted as envoyproxy/ratelimit does.", m.names, nil)
-		if counted, err := prometheus.NewConstMetric(desc, prometheus.CounterValue, sums[key], m.values...); err == nil {
+		if counted, err := prometheus.NewConstMetric(desc, kinds[key], sums[key], m.values...); err == nil {
 			to <- counted
 		}
 	}

@@ -34,7 +34,15 @@ type Statistics struct {
 	loads, loadErrors          atomic.Uint64
 	tookSum                    atomic.Uint64 // in µs
 	took                       [len(bounds) + 1]atomic.Uint64
+	connections                atomic.Pointer[func() Connections] // nil for none
 }
+
+// Connections are the connections to Redis: those that are open, and the number of those
+// that were closed since the start.
+type Connections struct{ Open, Closed uint64 }
+
+// WatchConnections adds the connections that read returns to the statistics.
+func (s *Statistics) WatchConnections(read func() Connections) { s.connections.Store(&read) }
 
 // limit are the counts of one limit.
 type limit struct {

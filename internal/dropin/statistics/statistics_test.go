@@ -28,6 +28,7 @@ func counted() *statistics.Statistics {
 	s.Failed(true)
 	s.Loaded(true)
 	s.Called(20 * time.Millisecond)
+	s.WatchConnections(func() statistics.Connections { return statistics.Connections{Open: 3, Closed: 4} })
 	return s
 }
 
@@ -40,6 +41,7 @@ func TestHitsAreDividedByTheLimit(t *testing.T) {
 		"ratelimit.service.rate_limit.d.route_r1.user.more.total_hits: 12", "ratelimit.service.rate_limit.d.route_r1.user.more.within_limit: 7",
 		"ratelimit.service.rate_limit.d.route_r1.user.more.over_limit: 2", "ratelimit.service.rate_limit.d.route_r1.user.more.near_limit: 2",
 		"ratelimit.service.rate_limit.d.ip_192_0_2_1.shadow_mode: 1", "ratelimit.service.rate_limit.nobody.domain_not_found: 1",
+		"ratelimit.redis_pool.cx_active: 3", "ratelimit.redis_pool.cx_total: 7", "ratelimit.redis_pool.cx_local_close: 4",
 		"ratelimit.service.call.should_rate_limit.redis_error: 1", "ratelimit.service.config_load_success: 1",
 	} {
 		if !strings.Contains(b.String(), line+"\n") {
@@ -69,6 +71,7 @@ func TestMetricsHaveTheNamesOfEnvoyGateway(t *testing.T) {
 		`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 1`,
 		`ratelimit_service_should_rate_limit_error{err_type="redis_error"} 1`,
 		`ratelimit_service_config_load_success 1`,
+		`# TYPE ratelimit_redis_pool_cx_active gauge`, `ratelimit_redis_pool_cx_total 7`, `# TYPE ratelimit_go_numGoroutine gauge`,
 		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.025"} 1`,
 		`ratelimit_service_response_time_seconds_sum{grpc_method="ShouldRateLimit"} 0.02`,
 	} {
@@ -138,9 +141,14 @@ func TestStatsdReceivesDifferences(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	lines := bufio.NewScanner(conn)
 	const name = "ratelimit.service.rate_limit.d.route_r1.user.more.total_hits.__zone=a:"
+	const gauge = "ratelimit.redis_pool.cx_active.__zone=a:3|g"
+	gauges := 0
 	await := func(want string) {
 		t.Helper()
 		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), gauge) {
+				gauges++
+			}
 			if got, found := strings.CutPrefix(lines.Text(), name); found {
 				if got != want {
 					t.Errorf("got %s; want %s", got, want)
@@ -153,4 +161,7 @@ func TestStatsdReceivesDifferences(t *testing.T) {
 	await("12|c")
 	s.Counted("d.route_r1.user.more", &envoylimits.Limit{Requests: 10}, 3, 12, 15)
 	await("3|c")
+	if gauges < 2 {
+		t.Errorf("%d gauges; want one at each interval", gauges)
+	}
 }

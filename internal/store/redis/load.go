@@ -38,6 +38,7 @@ type Load struct {
 	Waiting     int64 // decisions that wait for a round trip
 	Idle        int64 // connections that no round trip uses
 	Used        int64 // connections that round trips use
+	Closed      int64 // connections that were closed since the start
 	PoolTimeout int64 // round trips since the start that found no free connection in time
 }
 
@@ -46,6 +47,7 @@ func (l *Load) AddPool(c goredis.UniversalClient) {
 	p := c.PoolStats()
 	l.Idle += int64(p.IdleConns)
 	l.Used += int64(p.TotalConns) - int64(p.IdleConns)
+	l.Closed += int64(p.StaleConns)
 	l.PoolTimeout += int64(p.Timeouts)
 }
 
