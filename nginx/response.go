@@ -39,12 +39,12 @@ type answer struct {
 	begun  bool   // whether the reply has been sent
 }
 
-// write writes the answer of a decision, or the answer of an error.
-func (a *answer) write(d *engine.Decision, err error) {
+// write writes the answer of the decision of a question, or the answer of an error.
+func (a *answer) write(q *door.Question, d *engine.Decision, err error) {
 	switch {
 	case err != nil:
 		fault := door.FaultOf(err)
-		fault.RequestID = a.requestID()
+		fault.RequestID = q.RequestID()
 		a.explain(fault)
 	case d.Unavailable:
 		a.fail()
@@ -66,14 +66,6 @@ func (a *answer) explain(f door.Fault) {
 		a.server.complaints.warn("check not decided", "door", a.door, "error", f.Err)
 	}
 	a.fail()
-}
-
-// requestID returns the identifier of the request, "" for none.
-func (a *answer) requestID() string {
-	if id, found := mapping.HTTPHeaders(a.check.Header).Header("x-request-id"); found && engine.ValidRequestID(id) {
-		return id
-	}
-	return ""
 }
 
 // refusal returns the answer for the client of the gateway. If the gateway would not

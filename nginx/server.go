@@ -132,7 +132,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		q := s.questions.Get()
 		defer s.release(q)
-		a.write(s.decide(w, r, a.door, target, q))
+		d, err := s.decide(w, r, a.door, target, q)
+		a.write(q, d, err)
 	}
 }
 
