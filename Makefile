@@ -98,7 +98,7 @@ else
 endif
 
 .PHONY: lint
-lint: $(GOLANGCI) $(PROMTOOL) ## golangci-lint with gofumpt and the import rules, shellcheck and promtool
+lint: $(GOLANGCI) $(PROMTOOL) ## golangci-lint with gofumpt, shellcheck and promtool
 	@e2e/programs.sh shellcheck
 	$(GOLANGCI) run ./...
 	shellcheck $(SCRIPTS)

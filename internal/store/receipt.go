@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"time"
 )
 
@@ -133,10 +132,6 @@ func (p *Plan) Settles() bool {
 	}
 	return false
 }
-
-// ErrNoReceipts is the error of a store that does not keep receipts, for plans whose
-// rules need them.
-var ErrNoReceipts = errors.New("the store does not keep receipts; remove settle=, hold rules and conditions on response. from the rules")
 
 // MaxReceipt is the largest length of a receipt, in bytes.
 const MaxReceipt = 120
