@@ -33,6 +33,7 @@ func TestStories(t *testing.T) {
 			"get":     get,
 			"post":    post,
 			"until":   until,
+			"takes":   takes,
 			"appears": appears,
 			"becomes": becomes,
 			"put":     put,
