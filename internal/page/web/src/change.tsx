@@ -27,7 +27,8 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
   const d = p.of, book = useData<Book>("rules"), words = useData<Words>("words");
   const host = useRef<HTMLDivElement>(null), editor = useRef<Editor | undefined>(undefined), latest = useRef({ book: book.value, words: words.value });
   latest.current = { book: book.value, words: words.value };
-  const [checked, check, checkError] = useCheck(d.files);
+  const [result, check, checkError] = useCheck(d.files);
+  const checked = result?.files === d.files ? result.checked : undefined; // not an answer about an earlier text
   const [dialog, setDialog] = useState<"publish" | "discard" | "add">();
   const [conflict, setConflict] = useState<Conflict>();
   const [compare, setCompare] = useState(true);
@@ -97,23 +98,23 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
 const size = (files: RuleFile[]) => files.reduce((n, f) => n + f.text.length, 0);
 
 /** useCheck checks files when they have not changed for a moment. */
-function useCheck(files: RuleFile[]): [Checked | undefined, () => void, string] {
-  const [checked, setChecked] = useState<Checked>(), [error, setError] = useState("");
+function useCheck(files: RuleFile[]): [{ checked: Checked; files: RuleFile[] } | undefined, () => void, string] {
+  const [result, setResult] = useState<{ checked: Checked; files: RuleFile[] }>(), [error, setError] = useState("");
   const wanted = useRef(0);
   const run = async () => {
     const mine = ++wanted.current;
     try {
-      const next = await post<Checked>("check", { files });
-      if (mine === wanted.current) { setChecked(next); setError(""); }
+      const checked = await post<Checked>("check", { files });
+      if (mine === wanted.current) { setResult({ checked, files }); setError(""); }
     } catch (e) { if (mine === wanted.current) setError(messageOf(e)); }
   };
   useEffect(() => {
     wanted.current++;
-    if (size(files) > typedSize) { setChecked(undefined); return; }
+    if (size(files) > typedSize) return;
     const timer = setTimeout(() => void run(), checkDelay);
     return () => clearTimeout(timer);
   }, [files]);
-  return [checked, () => void run(), error];
+  return [result, () => void run(), error];
 }
 
 function OpenFiles(p: { files: RuleFile[] }) {

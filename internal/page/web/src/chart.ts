@@ -4,6 +4,12 @@ import type { Hour } from "./api";
 
 const height = 170;
 
+/** widthOf returns the width of an element without its padding. */
+function widthOf(at: HTMLElement): number {
+  const style = getComputedStyle(at);
+  return Math.max(240, at.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
+}
+
 function color(name: string): string { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
 /** resolved returns a color of the style sheet as a canvas understands it. */
@@ -29,7 +35,7 @@ export function draw(at: HTMLElement, first: Hour) {
     const axis: uPlot.Axis = { stroke: resolved("--faint"), grid: { stroke: resolved("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const bars = uPlot.paths.bars;
     plot = new uPlot({
-      width: Math.max(280, at.clientWidth), height, padding: [8, 8, 0, 0],
+      width: widthOf(at), height, padding: [8, 8, 0, 0],
       cursor: { y: false, points: { show: false } }, legend: { live: true },
       scales: { y: { range: (_u, _min, max) => [0, Math.max(5, max * 1.1)] } },
       axes: [axis, { ...axis, size: 56, values: (_u, list) => list.map((v) => v >= 1000 ? `${v / 1000}k` : String(v)) }],
@@ -42,7 +48,7 @@ export function draw(at: HTMLElement, first: Hour) {
     }, rows(hour), at);
   };
   make();
-  const resize = new ResizeObserver(() => { const w = Math.max(280, at.clientWidth); if (plot && plot.width !== w) plot.setSize({ width: w, height }); });
+  const resize = new ResizeObserver(() => { const w = widthOf(at); if (plot && plot.width !== w) plot.setSize({ width: w, height }); });
   resize.observe(at);
   const theme = new MutationObserver(make), scheme = matchMedia("(prefers-color-scheme: dark)");
   theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });

@@ -54,7 +54,7 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
 function Row(p: { of: Rule; traffic: HourRule | undefined; isOpen: boolean; text: string }) {
   const r = p.of, t = p.traffic;
   return <tr class={p.isOpen ? "open" : ""} onClick={(e) => { if (!(e.target as Element).closest("a,button")) location.hash = p.isOpen ? "#/rules" : `#/rules/${r.rule}`; }}>
-    <td><a href={p.isOpen ? "#/rules" : `#/rules/${r.rule}`} aria-expanded={p.isOpen}><b>{r.rule}</b> {r.name && <Text>{r.name}</Text>}</a> <Verdict of={r.shadow ? "shadow" : r.verdict} />{!r.active && <span class="verdict off">not now</span>}<code class="line"><Text cut={160}>{p.text}</Text></code></td>
+    <td><a href={p.isOpen ? "#/rules" : `#/rules/${r.rule}`} aria-expanded={p.isOpen}><b>{r.rule}</b> {r.name && <Text>{r.name}</Text>}</a> <Verdict of={r.shadow ? "shadow" : r.verdict} />{!r.active && <span class="verdict off">not now</span>}<small class="narrow">{r.limit}</small><code class="line"><Text cut={160}>{p.text}</Text></code></td>
     <td>{r.limit}{r.counts_by.length > 0 && <small>by <Text>{r.counts_by.join(", ")}</Text></small>}</td>
     <td class="num"><Num quiet>{sum(t?.admitted ?? [])}</Num></td><td class="num"><Num quiet>{sum(t?.refused ?? [])}</Num></td>
     <td class="num wide"><Num quiet>{sum(t?.near ?? [])}</Num></td><td class="num wide"><Num quiet>{sum(t?.shadow_refused ?? [])}</Num></td>

@@ -121,7 +121,7 @@ function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
     <p><IdentityText of={r.identity ?? {}} /></p>
     {r.counted ? <>
       <meter min={0} max={1} value={share} high={0.8} optimum={0} aria-label={`${r.used} used of ${r.limit}`} />
-      <p><b><Num>{r.used}</Num></b> used of <Num>{r.limit}</Num>, <b><Num>{r.remaining}</Num></b> left{r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
+      <p><b><Num>{r.used}</Num></b> used of <Num>{r.limit}</Num>, <b><Num>{r.remaining}</Num></b> left{r.used > 0 && r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
         {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</p></> : null}
     {r.why && <p class="faint"><Text>{r.why}</Text></p>}
     {r.exception && <ExceptionLine id={r.exception} />}

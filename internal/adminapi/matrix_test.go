@@ -1,0 +1,73 @@
+package adminapi
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/access"
+)
+
+// changing are the paths that need the token for changes. All others need that for
+// reading, except those of a session, which need none.
+var changing = map[string]bool{
+	"POST reset": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST contents/missing": true, "PUT contents/{hash}": true,
+	"DELETE exceptions/{id}": true, "DELETE trial": true,
+}
+
+// Each path refuses callers without the token that it needs, whatever they send, and lets
+// all others pass to its answer.
+func TestAuthorizationMatrix(t *testing.T) {
+	const readToken = "token-for-reading"
+	s := newStage(t, func(o *Options) { o.Tokens = &access.Tokens{Change: changeToken, Read: readToken, Exposed: true} })
+	cookieOf := func(token string) string {
+		cookie, _, _ := strings.Cut(s.ask("POST session", `{"token":"`+token+`"}`).Header().Get("Set-Cookie"), ";")
+		return cookie
+	}
+	reader, changer := cookieOf(readToken), cookieOf(changeToken)
+	callers := []struct {
+		name    string
+		headers []string
+		level   access.Level
+	}{
+		{"nobody", nil, access.None},
+		{"a wrong token", []string{"Authorization", "Bearer wrong"}, access.None},
+		{"another scheme", []string{"Authorization", "Basic " + changeToken}, access.None},
+		{"a token in the address", []string{"X-Token", changeToken}, access.None},
+		{"a forged cookie", []string{"Cookie", "koalagate=forged"}, access.None},
+		{"the cookie in a page of another site", []string{"Cookie", changer, "Sec-Fetch-Site", "cross-site"}, access.None},
+		{"the cookie in a page of another port", []string{"Cookie", changer, "Sec-Fetch-Site", "same-site"}, access.None},
+		{"the cookie in a page of another origin", []string{"Cookie", changer, "Origin", "https://evil.example"}, access.None},
+		{"reader", []string{"Authorization", "Bearer " + readToken}, access.Read},
+		{"reader by cookie", []string{"Cookie", reader}, access.Read},
+		{"changer", []string{"Authorization", "Bearer " + changeToken}, access.Change},
+		{"changer by cookie", []string{"Cookie", changer, "Sec-Fetch-Site", "same-origin"}, access.Change},
+	}
+	names := strings.NewReplacer("{number}", "1", "{from}", "1", "{to}", "2", "{hash}", strings.Repeat("0", 64), "{id}", "X")
+	for _, one := range routes {
+		line := one.method + " " + one.path
+		if one.changes != changing[line] {
+			t.Errorf("%s changes something: %v; want %v", line, one.changes, changing[line])
+		}
+		if one.path == "events" {
+			continue // its answer does not end; TestLiveNeedsAToken has it
+		}
+		for _, c := range callers {
+			needs := access.Read
+			switch {
+			case one.path == "session":
+				if one.method != http.MethodGet {
+					continue // it would end or begin the sessions of this test
+				}
+				needs = access.None
+			case one.changes:
+				needs = access.Change
+			}
+			w := s.ask(one.method+" "+names.Replace(one.path), "{}", c.headers...)
+			refused := w.Code == http.StatusUnauthorized || w.Code == http.StatusForbidden
+			if refused != (c.level < needs) {
+				t.Errorf("%s by %s: %d %s", line, c.name, w.Code, w.Body)
+			}
+		}
+	}
+}
