@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -88,18 +87,11 @@ func TestConformance(t *testing.T) {
 	for _, file := range []string{"named", "random", "second"} {
 		for _, sc := range scenarios(t, "testdata/"+file+".jsonl") {
 			for name, open := range stores {
-				if name != "memory" && receiptWords.MatchString(sc.Rules) {
-					continue
-				}
 				t.Run(file+"/"+sc.Name+"/"+name, func(t *testing.T) { sc.run(t, open(t)) })
 			}
 		}
 	}
 }
-
-// receiptWords are the words of rules that need receipts, which only the store in process
-// keeps.
-var receiptWords = regexp.MustCompile(`\[hold\]|\bsettle=|\bresponse\.`)
 
 // lingering makes Redis keep counters for longer than a test takes. Redis drops them by
 // its own clock, while the steps have times of their own.

@@ -80,12 +80,25 @@ type InTurn struct {
 
 // Evaluate evaluates the plan on the next instance.
 func (s *InTurn) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	return s.stores[s.next.Add(1)%int64(len(s.stores))].Evaluate(ctx, p, a)
+	return s.one().Evaluate(ctx, p, a)
+}
+
+// one returns the next instance.
+func (s *InTurn) one() *redis.Store { return s.stores[s.next.Add(1)%int64(len(s.stores))] }
+
+// Settle settles a receipt at the next instance, which may not have issued it.
+func (s *InTurn) Settle(ctx context.Context, end *store.Settlement) (store.Settled, error) {
+	return s.one().Settle(ctx, end)
+}
+
+// Renew renews a receipt at the next instance.
+func (s *InTurn) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
+	return s.one().Renew(ctx, r)
 }
 
 // Cancel gives back a take on the next instance.
 func (s *InTurn) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	return s.stores[s.next.Add(1)%int64(len(s.stores))].Cancel(ctx, p, a)
+	return s.one().Cancel(ctx, p, a)
 }
 
 // Clear removes the counters.
