@@ -44,6 +44,9 @@ type Options struct {
 	// MaxReceipts is the maximum number of receipts that are kept in process; 0 for the
 	// default of the store.
 	MaxReceipts int
+	// MaxSettlementsWaiting is the maximum number of settlements that wait while Redis is
+	// unavailable; 0 for the default of the store.
+	MaxSettlementsWaiting int
 	// RescueShare is the share of each limit that this process admits while
 	// Redis is unavailable, above 0 and up to 1; 0 means 1.
 	RescueShare float64
@@ -107,6 +110,8 @@ type Hooks struct {
 	Evicted func(int64)
 	// TooManyRules is called for each call that meets more than MaxRules rules.
 	TooManyRules func()
+	// TooManySettlements is called for each settlement beyond MaxSettlementsWaiting.
+	TooManySettlements func()
 }
 
 // App is an open engine with its rules and counters. Close it after use.

@@ -55,7 +55,10 @@ func (c *counters) openRedis(o *Options) error {
 		return err
 	}
 	c.redis = redis
-	c.rescue = rescue.New(redis, c.memory, rescue.Options{Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o)})
+	c.rescue = rescue.New(redis, c.memory, rescue.Options{
+		Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o),
+		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements,
+	})
 	c.store = c.rescue
 	if err := redisconn.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
@@ -207,6 +210,14 @@ func (c *counters) keeper(receipt string) store.Settler {
 // Receipts returns the number of receipts that are kept in process, and the number of
 // receipts that expired before they were settled.
 func (a *App) Receipts() (open int, expired uint64) { return a.counters.memory.Receipts() }
+
+// SettlementsWaiting returns the number of settlements that wait for Redis.
+func (a *App) SettlementsWaiting() int {
+	if a.counters.rescue == nil {
+		return 0
+	}
+	return a.counters.rescue.Settlements()
+}
 
 // Degraded reports whether the counters are in process because Redis is
 // unavailable.

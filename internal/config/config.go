@@ -288,6 +288,9 @@ type Config struct {
 	// MaxReceipts is the maximum number of receipts that are kept in process: of
 	// requests that are not settled yet.
 	MaxReceipts int `koanf:"max_receipts" validate:"min=1,max=100000000"`
+	// MaxSettlementsWaiting is the maximum number of settlements that wait in process
+	// while Redis is unavailable.
+	MaxSettlementsWaiting int `koanf:"max_settlements_waiting" validate:"min=1,max=10000000"`
 	// RescueShare is the share of each limit that an instance admits on its own
 	// while Redis is unavailable.
 	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`

@@ -174,6 +174,8 @@ func (c *Config) setStoreDefaults() {
 	c.MaxIdentities = 1_000_000
 	// About 50 MB with one rule each.
 	c.MaxReceipts = 100_000
+	// Some seconds of a busy instance; requests that last longer end their holds by time.
+	c.MaxSettlementsWaiting = 10_000
 	// The whole limit for each instance: only the operator knows the number
 	// of instances and how evenly callers are spread.
 	c.RescueShare = 1

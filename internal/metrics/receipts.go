@@ -63,6 +63,13 @@ func (m *Metrics) ReportDropped(reason string) { m.receipts.dropped.WithLabelVal
 // Renewed counts a renewal.
 func (m *Metrics) Renewed(result string) { m.receipts.renewals.WithLabelValues(result).Inc() }
 
+// WatchSettlements registers the settlements that wait for Redis. The function is called at
+// every scrape.
+func (m *Metrics) WatchSettlements(waiting func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(gauge("settlements_waiting", "Settlements that wait until Redis is available; at most max_settlements_waiting."),
+		func() float64 { return float64(waiting()) }))
+}
+
 // WatchReceipts registers the receipts in process: the open ones, and the ones that
 // expired before they were settled. The function is called at every scrape.
 func (m *Metrics) WatchReceipts(kept func() (open int, expired uint64)) {

@@ -22,6 +22,7 @@ const (
 	boundHTTPHeader       = "http_header_size"
 	boundDescriptors      = "descriptors"
 	boundRules            = "rules"
+	boundSettlements      = "settlements"
 	boundLogLines         = "log_lines"
 )
 
@@ -44,6 +45,7 @@ var boundRemedies = map[string]string{
 	string(mapping.BoundParams):        "a request had more parameters than max_params; parameters that no rule names were dropped: raise it if rules will name them",
 	string(mapping.BoundValueSize):     "a value was longer than max_value and ends in a digest: raise it if rules compare longer values",
 	boundDescriptors:                   "a call had more descriptors than max_descriptors and was refused: raise it, or have Envoy send fewer",
+	boundSettlements:                   "more settlements than max_settlements_waiting wait for Redis, and one was dropped: restore Redis, or raise it",
 	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",
 	boundGRPCPeer:                      "its address held too many connections: find out who connects, or raise grpc_max_connections_per_peer",
 	boundHTTPPeer:                      "its address held too many connections: find out who connects, or raise http_max_connections_per_peer",

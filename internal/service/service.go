@@ -160,20 +160,21 @@ func (s *Service) openApp() error {
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
 		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
-		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts, RescueShare: c.RescueShare,
+		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts, MaxSettlementsWaiting: c.MaxSettlementsWaiting, RescueShare: c.RescueShare,
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
-			Rules:        s.observeRules(),
-			Set:          func(set *rules.Set) { counts.load(set); s.exceptions.Use(set) },
-			Matches:      observeMatches(counts.observe, refusals.Observe),
-			Decision:     s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
-			Evaluated:    m.Evaluated,
-			Degraded:     m.Degraded,
-			Damaged:      m.Damaged,
-			Lag:          m.Lagged,
-			Evicted:      m.Evicted,
-			TooManyRules: func() { s.bounds.exceeded(boundRules, nil) },
+			Rules:              s.observeRules(),
+			Set:                func(set *rules.Set) { counts.load(set); s.exceptions.Use(set) },
+			Matches:            observeMatches(counts.observe, refusals.Observe),
+			Decision:           s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
+			Evaluated:          m.Evaluated,
+			Degraded:           m.Degraded,
+			Damaged:            m.Damaged,
+			Lag:                m.Lagged,
+			Evicted:            m.Evicted,
+			TooManyRules:       func() { s.bounds.exceeded(boundRules, nil) },
+			TooManySettlements: func() { s.bounds.exceeded(boundSettlements, nil) },
 		},
 	}
 	o.Hooks.Settled, o.Hooks.Renewed = s.trials.settling(observeSettlements(m))
@@ -204,15 +205,22 @@ func (s *Service) openApp() error {
 	if err := s.trials.open(); err != nil {
 		return err
 	}
-	m.WatchMemory(opened.Identities, opened.Shared)
-	m.WatchReceipts(opened.Receipts)
+	s.watchApp()
+	return nil
+}
+
+// watchApp exports what the app counts by itself.
+func (s *Service) watchApp() {
+	m := s.metrics
+	m.WatchMemory(s.app.Identities, s.app.Shared)
+	m.WatchReceipts(s.app.Receipts)
 	m.WatchReports(nginx.DroppedReasons())
 	m.WatchExceptions(s.exceptions.Counts)
-	m.WatchWaiting(opened.Engine().Waiting)
-	if c.Redis != "" {
-		watchRedis(m, opened)
+	m.WatchSettlements(s.app.SettlementsWaiting)
+	m.WatchWaiting(s.app.Engine().Waiting)
+	if s.config.Redis != "" {
+		watchRedis(m, s.app)
 	}
-	return nil
 }
 
 // watchRedis exports the use of Redis.
