@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// trialBudget bounds a call of the counters of a trial. Nobody waits for them.
+	// trialBudget bounds a call of the counters of a trial, unless calls of those in force
+	// have more time. Nobody waits for them.
 	trialBudget = time.Second
 	// trialWorkers is the number of calls of a trial in Redis at a time, which go there
 	// together.
@@ -53,7 +54,7 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 		}, nil
 	}
 	o := *c.options.Redis
-	o.Space, o.Until, o.Budget = space, until, trialBudget
+	o.Space, o.Until, o.Budget = space, until, max(trialBudget, o.Budget)
 	client := o.Client
 	if client == nil {
 		address, err := o.Address()
