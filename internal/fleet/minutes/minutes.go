@@ -32,6 +32,10 @@ const (
 	maxRead = 64 << 20
 )
 
+// write sets the document of an instance, and the expiry, in one step, with commands that
+// the counters need, too.
+var write = goredis.NewScript("redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return redis.call('PEXPIRE', KEYS[1], ARGV[3])")
+
 // Records are the documents in Redis. They are safe for concurrent use.
 type Records struct {
 	client   goredis.UniversalClient
@@ -57,12 +61,7 @@ func (r *Records) Write(ctx context.Context, kind string, minute int64, document
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	key := r.key(kind, minute)
-	pipe := r.client.TxPipeline()
-	pipe.HSet(ctx, key, r.instance, document)
-	pipe.PExpire(ctx, key, expiry)
-	_, err := pipe.Exec(ctx)
-	return err
+	return write.Run(ctx, r.client, []string{r.key(kind, minute)}, r.instance, document, expiry.Milliseconds()).Err()
 }
 
 // Document is what another instance wrote about a minute.
