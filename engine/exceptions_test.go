@@ -122,7 +122,10 @@ func takeAt(t testing.TB, e *engine.Engine, rule int64, uid string, o *engine.Ov
 func TestExceptionsWithoutARuleHaveNoEffect(t *testing.T) {
 	set, list := exceptionSet(t), new(engine.Exceptions)
 	list.Set([]engine.Exception{
-		{}, {Kind: engine.ExceptCount, Count: 1, Until: now + 1}, {Kind: engine.ExceptAllow, Until: now + 1}, {Kind: engine.ExceptDeny, Until: now + 1},
+		{},
+		{Kind: engine.ExceptCount, Count: 1, Until: now + 1},
+		{Kind: engine.ExceptAllow, Until: now + 1},
+		{Kind: engine.ExceptDeny, Until: now + 1},
 		exceptionOf(t, set, 1, "ann", engine.Exception{Kind: engine.ExceptDeny}), // ended at 0
 	})
 	if d := takeAt(t, engine.New(set, engine.WithExceptions(list)), 1, "ann", nil); !d.Allowed() || len(d.Answers[0].Exceptions) > 0 {
