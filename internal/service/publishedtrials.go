@@ -66,7 +66,7 @@ func (r *trials) beginPublished(ctx context.Context, wanted *fleet.Tried) error 
 	}
 	head := headOf(now)
 	head.Hash = wanted.Set.Hash
-	return r.begin(head, wanted.Set, fmt.Sprintf("trial:%d", wanted.Number), now.Until)
+	return r.begin(head, wanted.Set, fmt.Sprintf("trial:%d", wanted.Number), now.Until) //nolint:contextcheck // the last tally is written although the caller has left
 }
 
 // headOf returns the report of a trial in Redis without counts.
@@ -83,7 +83,7 @@ func (r *trials) endPublished(ctx context.Context, current *runningTrial) {
 	if now, err := r.s.app.Member().Records().Trial(ctx); err == nil && now != nil && now.Number == current.head.Version && now.State != trial.Running {
 		state, detail = now.State, now.Detail
 	}
-	r.end(state, detail)
+	r.end(state, detail) //nolint:contextcheck // the last tally is written although the caller has left
 }
 
 // tally writes what the trial of a version has counted here to Redis.

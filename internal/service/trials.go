@@ -167,7 +167,7 @@ func (r *trials) Stop(ctx context.Context) (*trial.Report, error) {
 	if r.s.app.Member() != nil {
 		return r.stopPublished(ctx)
 	}
-	if !r.end(trial.Ended, "an operator stopped it") {
+	if !r.end(trial.Ended, "an operator stopped it") { //nolint:contextcheck // the last tally is written although the caller has left
 		return nil, trial.ErrNone
 	}
 	return r.Report(ctx)
@@ -210,7 +210,7 @@ func (r *trials) watch(ctx context.Context) {
 			r.slow.Warn("a trial left out calls; it is slower than the traffic, or its counters do not answer", "version", current.head.Version, "dropped", now.Dropped, "requests", now.Requests)
 		}
 		current.reported = now
-		r.tally(current)
+		r.tally(current) //nolint:contextcheck // it has a deadline of its own
 		r.s.traffic.SendState(traffic.EventTrial, current.report())
 	}
 }
