@@ -19,6 +19,9 @@ type Counter struct {
 	Retry time.Duration
 	// Banned is the time until the ban of the identity ends, 0 without one.
 	Banned time.Duration
+	// Leased is the number of hits that other instances hold in advance and may not have
+	// spent: they are counted in Used. See rules.Rule.Lease.
+	Leased int64
 	// Exception is the exception that applies to the rule for the identity, nil for none.
 	Exception *Exception
 }
@@ -89,6 +92,7 @@ func (e *Engine) plansOf(matches []rules.Match, list []Counter) (browse, peek st
 // counterOf sets the state of a counter.
 func counterOf(state, hits *store.Answer, c *Counter) {
 	c.Limit, c.Used, c.Remaining, c.Reset = state.Limit, hits.Hits, state.Remaining, milliseconds(state.Reset)
+	c.Leased = hits.Leased
 	if state.Decider >= 0 {
 		if c.Retry = -1; state.Retry >= 0 {
 			c.Retry = milliseconds(state.Retry)
@@ -114,8 +118,10 @@ func (e *Engine) ResetCounter(ctx context.Context, m rules.Match) (degraded bool
 	var answers store.Answers
 	plan := store.Plan{Op: store.Reset, Zone: e.Rules().Zone, Sets: []store.Set{{Rules: []store.Rule{{
 		Subject: m.Identity, Return: m.Rule.Return, Method: storeMethods[m.Rule.Method],
-		// A reset does not depend on thresholds, which the store checks nevertheless.
-		Time: 1, Base: 1,
+		// A reset does not depend on thresholds, which the store checks nevertheless. But
+		// what instances hold in advance opens a window.
+		Time: max(m.Rule.Time, 1), Unit: storeUnits[m.Rule.Unit], From: uint8(m.Rule.From), Base: 1,
+		Lease: m.Rule.Lease,
 	}}}}}
 	if err := e.store.Evaluate(ctx, &plan, &answers); err != nil {
 		return false, err

@@ -206,6 +206,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		Ban:       match.Rule.Ban,
 		Wait:      match.Rule.Wait,
 		Settle:    match.Rule.Settle,
+		Lease:     match.Rule.Lease,
 		Outcome:   match.Rule.IsOutcome(),
 
 		Allows: match.Rule.Result.Verdict() == rules.Allow,
@@ -214,7 +215,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
 		r.Unit, r.From, r.Overdraft, r.Ban, r.Wait = store.Seconds, 0, false, 0, 0
-		r.Settle, r.Outcome = 0, false
+		r.Settle, r.Outcome, r.Lease = 0, false, 0
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	v.waits = v.waits || r.Wait > 0

@@ -140,6 +140,7 @@ var (
 var (
 	errResponse = define("E091", "a parameter of the response where none is known")
 	errHeld     = define("E092", "a hold rule has a threshold of other methods")
+	errLease    = define("E093", "no part of this limit can be held in advance")
 )
 
 // errMore is followed by the number of errors that are not shown.
@@ -182,6 +183,7 @@ var (
 	warnLongWait    = define("W062", "gateways do not wait that long by default")
 	warnLockOut     = define("W063", "refused requests lock an identity out")
 	warnClientLimit = define("W064", "clients can set the limit")
+	warnSmallLease  = define("W065", "the part of a limit to hold in advance is less than a hit")
 	warnNoReport    = define("W070", "no gateway reports how a request ended")
 	warnShortHold   = define("W071", "holds end before usual requests do")
 	warnNoHold      = define("W072", "requests under way are not counted by their outcome yet")

@@ -23,6 +23,7 @@ type ruleDecl struct {
 	varying   []thresholdDecl
 	wait      span          // the value of the word
 	overdraft span          // the word
+	lease     span          // the value of the word
 	used      span          // the word
 	calendar  *calendarWord // the value of time; nil for seconds
 }
@@ -67,6 +68,7 @@ func (p *parser) parseRule(s span) {
 		p.parseWords(d, thresholds, limits, brackets[2].end(), true)
 		p.checkThresholds(d, limits)
 		p.checkSettling(d)
+		p.checkLease(d)
 	}
 	p.parseWords(d, outcomes, p.words(list[:0], brackets[3], outcomeNames, thresholdNames), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)

@@ -81,6 +81,7 @@ type Rule struct {
 	Wait       int64        // the longest wait for a turn, in ms, 0 for none; token only
 	Settle     int64        // seconds for which an estimate or an outcome waits for a settlement, 0 for neither; count, leak and token only
 	Used       string       // the parameter of the response with the used hits, "" for the hits of the settlement
+	Lease      int64        // the largest part of the limit, in thousandths, that instances may hold in advance, 0 for none; count and token only
 	Erase1     int64        // hits that feedback of type erase1 gives back; leak only
 	Erase2     int64        // hits that feedback of type erase2 gives back; leak only
 	Cost       string       // the parameter that multiplies the hits; "" for none

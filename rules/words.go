@@ -51,6 +51,7 @@ var thresholds = []ruleWord{
 	{name: "wait", methods: []Method{Token}, refused: []Method{Hold}, parse: parseWait},
 	{name: "settle", methods: settling, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxSettle, func(r *Rule) *int64 { return &r.Settle })},
 	{name: "used", methods: settling, parse: parseUsed},
+	{name: "lease", methods: []Method{Count, Token}, ignored: []Method{Direct, Base, Leak, Hold}, parse: parseLease},
 	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
 	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},

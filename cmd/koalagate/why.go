@@ -135,6 +135,9 @@ func whyText(r *operations.WhyRule) string {
 // counterText returns the state of a counter in words.
 func counterText(r *operations.WhyRule) string {
 	text := fmt.Sprintf("%d used of %d, %d remaining", r.Used, r.Limit, r.Remaining)
+	if r.Leased > 0 {
+		text += fmt.Sprintf(", up to %d of the used held in advance by other instances", r.Leased)
+	}
 	if r.ResetMS > 0 && r.BannedMS == 0 {
 		text += ", empty again in " + spanText(r.ResetMS)
 	}

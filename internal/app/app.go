@@ -47,6 +47,9 @@ type Options struct {
 	// MaxSettlementsWaiting is the maximum number of settlements that wait while Redis is
 	// unavailable; 0 for the default of the store.
 	MaxSettlementsWaiting int
+	// LeaseTime is how long this process may hold a part of a limit in advance; 0 for
+	// the default of package lease.
+	LeaseTime time.Duration
 	// RescueShare is the share of each limit that this process admits while
 	// Redis is unavailable, above 0 and up to 1; 0 means 1.
 	RescueShare float64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/lease"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
@@ -22,6 +23,7 @@ type counters struct {
 	memory    *memory.Store
 	redis     remote.Store  // nil without Redis
 	rescue    *rescue.Store // nil without Redis
+	leases    *lease.Store  // nil without Redis
 	evaluated func(time.Duration)
 	options   *Options
 	closers   []func() error // in this order
@@ -59,7 +61,8 @@ func (c *counters) openRedis(o *Options) error {
 		Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o),
 		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements,
 	})
-	c.store = c.rescue
+	c.leases = lease.New(c.rescue, redis, lease.Options{Time: o.LeaseTime, Seed: c.memory.Seed})
+	c.store = c.leases
 	if err := redisconn.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
 	}
@@ -154,6 +157,7 @@ func (c *counters) close() error {
 func (c *counters) closeStores() error {
 	var err error
 	if c.redis != nil {
+		c.leases.Close()
 		c.rescue.Close()
 		err = c.redis.Close()
 	}
@@ -257,6 +261,15 @@ func (a *App) Identities() int { return a.counters.memory.Identities() }
 
 // Shared returns the number of hits counted on shared counters in process.
 func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
+
+// Leases returns what this process has done with parts of limits that it held in advance.
+// It is zero without Redis.
+func (a *App) Leases() lease.Stats {
+	if a.counters.leases == nil {
+		return lease.Stats{}
+	}
+	return a.counters.leases.Stats()
+}
 
 // RedisLoad returns what the store in Redis does now. It is zero without Redis.
 func (a *App) RedisLoad() redis.Load {

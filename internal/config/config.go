@@ -291,6 +291,9 @@ type Config struct {
 	// MaxSettlementsWaiting is the maximum number of settlements that wait in process
 	// while Redis is unavailable.
 	MaxSettlementsWaiting int `koanf:"max_settlements_waiting" validate:"min=1,max=10000000"`
+	// LeaseTime is how long an instance may hold a part of the limit of a rule with
+	// lease=P% in advance.
+	LeaseTime time.Duration `koanf:"lease_time" validate:"min=100ms,max=1m"`
 	// RescueShare is the share of each limit that an instance admits on its own
 	// while Redis is unavailable.
 	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`

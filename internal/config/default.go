@@ -179,5 +179,8 @@ func (c *Config) setStoreDefaults() {
 	// The whole limit for each instance: only the operator knows the number
 	// of instances and how evenly callers are spread.
 	c.RescueShare = 1
+	// What an instance holds when it is killed stays spent, so parts are short; a second
+	// or two without Redis passes unnoticed.
+	c.LeaseTime = 2 * time.Second
 	c.FailPolicies = []string{}
 }

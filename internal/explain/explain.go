@@ -262,6 +262,8 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 		text += fmt.Sprintf(", counted by the response within %d s", r.Settle)
 	case r.Settle > 0:
 		text += fmt.Sprintf(", settled within %d s", r.Settle)
+	case r.Lease > 0:
+		text += fmt.Sprintf(", up to %g %% of it held in advance by instances", float64(r.Lease)/10)
 	}
 	return text
 }

@@ -23,6 +23,29 @@ type RedisLoad struct {
 	Used    int64 // connections that round trips use
 }
 
+// Leases contains counts of hits that instances hold in advance.
+type Leases struct {
+	Held                  int64 // now, by this instance
+	Spent, Returned, Lost int64
+	Early                 int64 // calls refused only because of held hits
+}
+
+// WatchLeases registers metrics of parts of limits that are held in advance, and must be
+// called at most once. The function is called at every scrape.
+func (m *Metrics) WatchLeases(leases func() Leases) {
+	hits := func(outcome string, of func(Leases) int64) prometheus.Collector {
+		o := opts("lease_hits_total", "Hits that were held in advance by rules with lease=P%, by what became of them: spent, returned, or lost because Redis did not answer or their window had closed.")
+		o.ConstLabels = prometheus.Labels{"outcome": outcome}
+		return prometheus.NewCounterFunc(o, func() float64 { return float64(of(leases())) })
+	}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(gauge("lease_held_hits", "Hits that this instance holds in advance."), func() float64 { return float64(leases().Held) }),
+		hits("spent", func(l Leases) int64 { return l.Spent }),
+		hits("returned", func(l Leases) int64 { return l.Returned }),
+		hits("lost", func(l Leases) int64 { return l.Lost }),
+		prometheus.NewCounterFunc(opts("lease_early_refusals_total", "Calls that were refused only because of hits that instances held in advance and had perhaps not spent."), func() float64 { return float64(leases().Early) }))
+}
+
 // trips are the metrics of round trips to Redis.
 type trips struct {
 	took   prometheus.Histogram

@@ -77,6 +77,7 @@ type WhyRule struct {
 	ResetMS   int64    `json:"reset_ms"`
 	RetryMS   int64    `json:"retry_ms"` // 0 if another hit fits now, negative if none ever does
 	BannedMS  int64    `json:"banned_ms"`
+	Leased    int64    `json:"leased,omitempty"` // hits in Used that other instances hold in advance and may not have spent
 	// Exception is the ID of the exception that applies, "" for none.
 	Exception string `json:"exception,omitempty"`
 	// Counted reports that the counter was read; otherwise the numbers are 0.
@@ -221,6 +222,7 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 		}
 		r.Counted, r.Limit, r.Used, r.Remaining = true, c.Limit, c.Used, c.Remaining
 		r.ResetMS, r.RetryMS, r.BannedMS = milliseconds(c.Reset), milliseconds(c.Retry), milliseconds(c.Banned)
+		r.Leased = c.Leased
 		if c.Retry < 0 {
 			r.RetryMS = -1
 		}

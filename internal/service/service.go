@@ -147,8 +147,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	return nil
 }
 
-// openApp opens the rules, the counters and the engine, with hooks for metrics and
-// logs.
+// openApp opens the rules, the counters and the engine.
 func (s *Service) openApp() error {
 	c, m := s.config, s.metrics
 	if err := s.openExceptions(); err != nil {
@@ -157,10 +156,39 @@ func (s *Service) openApp() error {
 	s.openTraffic()
 	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
 	s.trials = newTrials(s)
+	o := s.appOptions(counts, refusals)
+	if err := s.openPublished(&o); err != nil {
+		return err
+	}
+	opened, err := app.Open(o)
+	if err != nil {
+		return err
+	}
+	s.app = opened
+	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
+	s.onClose(func() {
+		if err := opened.Close(); err != nil {
+			s.logger.Debug("closing Redis", "error", err)
+		}
+	})
+	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
+	s.work(s.traffic.Run)
+	s.work(s.heavy.Run)
+	if err := s.trials.open(); err != nil {
+		return err
+	}
+	s.watchApp()
+	return nil
+}
+
+// appOptions returns the options of the app, with hooks for metrics and logs.
+func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) app.Options {
+	c, m := s.config, s.metrics
 	o := app.Options{
 		Exceptions: s.exceptions.Engine(),
 		Files:      s.files(), WatchInterval: c.WatchInterval, StateDir: c.StateDir,
-		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts, MaxSettlementsWaiting: c.MaxSettlementsWaiting, RescueShare: c.RescueShare,
+		RedisName: c.Redis.String(), Supervise: true, MaxIdentities: c.MaxIdentities, MaxReceipts: c.MaxReceipts,
+		MaxSettlementsWaiting: c.MaxSettlementsWaiting, RescueShare: c.RescueShare, LeaseTime: c.LeaseTime,
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
@@ -185,28 +213,7 @@ func (s *Service) openApp() error {
 		o.Redis, o.Hooks.RoundTrip, o.Hooks.Script = &redis, m.RoundTrip, m.Script
 		redisconn.LogClient(func(message string) { s.logger.Debug("message of the Redis client", "message", message) })
 	}
-	if err := s.openPublished(&o); err != nil {
-		return err
-	}
-	opened, err := app.Open(o)
-	if err != nil {
-		return err
-	}
-	s.app = opened
-	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
-	s.onClose(func() {
-		if err := opened.Close(); err != nil {
-			s.logger.Debug("closing Redis", "error", err)
-		}
-	})
-	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
-	s.work(s.traffic.Run)
-	s.work(s.heavy.Run)
-	if err := s.trials.open(); err != nil {
-		return err
-	}
-	s.watchApp()
-	return nil
+	return o
 }
 
 // watchApp exports what the app counts by itself.
@@ -233,6 +240,10 @@ func watchRedis(m *metrics.Metrics, a *app.App) {
 	}, func() metrics.RedisLoad {
 		l := a.RedisLoad()
 		return metrics.RedisLoad{Flying: l.Flying, Waiting: l.Waiting, Idle: l.Idle, Used: l.Used}
+	})
+	m.WatchLeases(func() metrics.Leases {
+		l := a.Leases()
+		return metrics.Leases{Held: l.Held, Spent: l.Spent, Returned: l.Returned, Lost: l.Lost, Early: l.Early}
 	})
 }
 

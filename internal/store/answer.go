@@ -48,8 +48,14 @@ type Answer struct {
 	// Banned reports that the reporter's subject is banned: Retry and Reset are the
 	// time until the ban ends.
 	Banned bool
+	// Early reports that the decider refuses only because of parts of its limit that
+	// instances hold and may not have spent, see Lease.
+	Early bool
 	// Hits is the number of hits counted now, for a Base rule the day's; Peek only.
 	Hits int64
+	// Leased is the number of hits that other instances hold and may not have spent, see
+	// Lease; Peek only.
+	Leased int64
 }
 
 // Reset prepares a for n sets and keeps its memory.

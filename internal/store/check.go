@@ -46,6 +46,7 @@ const (
 	maxBan    = 366 * Day
 	maxWait   = 60_000 // ms
 	maxSettle = 7 * Day
+	maxLease  = 200 // thousandths
 )
 
 // waitFits reports whether burst × time plus count × wait of a token rule, in ms, is
@@ -105,7 +106,7 @@ func (r *Rule) faultOfUnit() string {
 	return ""
 }
 
-// faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle and Outcome.
+// faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle, Outcome and Lease.
 func (r *Rule) faultOfWords() string {
 	settles := r.Method == Count || r.Method == Leak || r.Method == Token
 	switch {
@@ -119,6 +120,14 @@ func (r *Rule) faultOfWords() string {
 		return "settle is out of range, or not on a count, leak or token rule"
 	case r.Outcome && (r.Settle == 0 || r.Wait > 0):
 		return "an outcome rule has no settle, or a wait"
+	}
+	return r.faultOfLease()
+}
+
+// faultOfLease describes what is invalid about Lease.
+func (r *Rule) faultOfLease() string {
+	if !within(r.Lease, 0, maxLease) || r.Lease > 0 && (r.Method != Count && r.Method != Token || r.Settle > 0 || r.Wait > 0) {
+		return "lease is out of range, or not that of a plain count or token rule"
 	}
 	return ""
 }

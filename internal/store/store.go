@@ -4,8 +4,8 @@
 // knows rule files.
 //
 // The stores are subpackages: memory keeps counters in this process, redis in
-// one Redis server, cluster in a Redis Cluster, and rescue answers from memory
-// while Redis is unreachable. Package remote opens redis or cluster by URL;
+// one Redis server, cluster in a Redis Cluster, rescue answers from memory
+// while Redis is unreachable, and lease from parts of limits that it holds in advance. Package remote opens redis or cluster by URL;
 // redisconn connects to servers, and breaker decides when to stop calling one.
 // Package storetest holds the behavior table that every store passes.
 //
@@ -156,6 +156,10 @@ type Rule struct {
 	// settlement records the weight if the outcome calls for it. They need Settle.
 	// Update and Refund do not change them, nor counters of Hold.
 	Outcome bool
+	// Lease is the largest part of the limit, in thousandths, that instances may hold in
+	// advance, see Lessor; 0 for none. Count and Token without Settle, Wait and Outcome
+	// only. A store in process, which no other instance shares, ignores it.
+	Lease int64
 	// Lenient rules do not decide in rescue; they are still counted.
 	Lenient bool
 	// Strict rules refuse, in rescue, every take that reaches them, whatever
@@ -173,6 +177,18 @@ func (p *Plan) Waits() bool {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
 			if p.Sets[i].Rules[j].Wait > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Leases reports whether a rule of the plan has a Lease.
+func (p *Plan) Leases() bool {
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if p.Sets[i].Rules[j].Lease > 0 {
 				return true
 			}
 		}

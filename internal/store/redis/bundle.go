@@ -141,6 +141,9 @@ func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int6
 		if len(c.uses) > 0 {
 			c.uses[i].pack(&b.body, c.op)
 		}
+		if c.op == leasePart {
+			packLease(&b.body, &c.lease)
+		}
 	}
 }
 

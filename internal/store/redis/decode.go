@@ -29,6 +29,7 @@ const (
 	answerDaily    = 2
 	answerRefusals = 4
 	answerHits     = 8
+	answerEarly    = 16
 	answerBanned   = 32
 )
 
@@ -92,8 +93,11 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 			}
 		}
 		r.skipTurn(c)
-		if c.op == readReceipt {
+		switch c.op {
+		case readReceipt:
 			r.skip(int(r.uint(4)))
+		case leasePart:
+			r.skip(leaseReply)
 		}
 		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
 	}
@@ -223,7 +227,7 @@ func (r *reader) answer(a *store.Answer, rules []store.Rule) {
 		a.Limit = limit(&rules[a.Reporter], a.Daily)
 	}
 	if flags&answerDecided != 0 {
-		a.Decider = a.Reporter
+		a.Decider, a.Early = a.Reporter, flags&answerEarly != 0
 		if a.Retry = int64(r.uint(7)); a.Retry == neverRetry {
 			a.Retry = store.Never
 		}

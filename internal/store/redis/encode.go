@@ -37,17 +37,18 @@ type Call struct {
 	counts   bool // the short path of lua/counts.lua may carry it out
 	answer   outcome
 	lookup   cacheLookup
-	begin    string   // of the keys
-	op       store.Op // the plan's, or giveBack
-	undo     []Undo   // one per rule, set by set; only of giveBack
-	wants    bool     // undo records, and the answers of a browse
-	bare     bool     // the logs are not named
-	logs     bool     // a rule is a leak rule
-	waits    bool     // a rule may wait, and the operation decides
-	lasts    bool     // a refused take may write: a rule has an overdraft or a ban
-	patience int64    // of the caller, in ms
-	settles  bool     // a rule may have a part in a receipt
-	frees    bool     // a settlement may make a rule admit more
+	begin    string      // of the keys
+	op       store.Op    // the plan's, or giveBack
+	undo     []Undo      // one per rule, set by set; only of giveBack
+	wants    bool        // undo records, and the answers of a browse
+	bare     bool        // the logs are not named
+	logs     bool        // a rule is a leak rule
+	waits    bool        // a rule may wait, and the operation decides
+	lasts    bool        // a refused take may write: a rule has an overdraft or a ban
+	patience int64       // of the caller, in ms
+	settles  bool        // a rule may have a part in a receipt
+	frees    bool        // a settlement may make a rule admit more
+	lease    store.Lease // only of leasePart
 	receipting
 
 	start, end time.Time // of the time that the caller has
@@ -97,6 +98,7 @@ const (
 	ruleWaits     = 16
 	ruleSettles   = 32
 	ruleOutcome   = 64
+	ruleLeases    = 128
 )
 
 // nameSeed makes hash collisions of identities unpredictable for clients.
@@ -213,7 +215,8 @@ func (c *Call) rule(r *store.Rule) {
 	}
 	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows) |
 		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits) |
-		flag(r.Settle > 0 || r.Method == store.Hold, ruleSettles) | flag(r.Outcome, ruleOutcome))
+		flag(r.Settle > 0 || r.Method == store.Hold, ruleSettles) | flag(r.Outcome, ruleOutcome) |
+		flag(r.Lease > 0, ruleLeases))
 	if r.Ban > 0 {
 		c.shape.add(r.Ban * 1000)
 	}
@@ -223,6 +226,9 @@ func (c *Call) rule(r *store.Rule) {
 	if r.Settle > 0 || r.Method == store.Hold {
 		c.shape.add(r.ReceiptSpan())
 		c.settles, c.frees, c.counts = true, c.frees || !r.Outcome, false
+	}
+	if r.Lease > 0 {
+		c.shape.add(r.Lease)
 	}
 	c.lasts = c.lasts || r.Overdraft || r.Ban > 0
 }

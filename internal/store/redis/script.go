@@ -26,6 +26,8 @@ var (
 	luaDecide string
 	//go:embed lua/lasting.lua
 	luaLasting string
+	//go:embed lua/lease.lua
+	luaLease string
 	//go:embed lua/carry.lua
 	luaCarry string
 	//go:embed lua/write.lua
@@ -35,7 +37,7 @@ var (
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
 var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
-	luaDecide + luaLasting + luaCarry + luaWrite
+	luaDecide + luaLasting + luaLease + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
 // leak counter which has one.

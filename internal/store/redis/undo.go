@@ -34,6 +34,8 @@ const (
 	settleReceipt store.Op = 10
 	renewReceipt  store.Op = 11
 	readReceipt   store.Op = 12
+	// leasePart asks for a part of a limit.
+	leasePart store.Op = 13
 	// mayWait, added to an operation, sends the caller's patience, and requests the
 	// wait behind the answers.
 	mayWait = 32

@@ -16,6 +16,7 @@ import (
 // concurrent use.
 type Store interface {
 	store.Store
+	store.Lessor
 	// Try is Evaluate, and reports what the attempt shows about Redis.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
 	// Check returns an error that explains why Redis cannot count now, or nil.

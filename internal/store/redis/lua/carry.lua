@@ -39,7 +39,7 @@ local function carry_out(shape, counters, from, now, answers, turn)
         for j = 1, #set do
           local c = counters[from + j]
           if c.resets then renumber(c, now) end
-          c.state = nil
+          c.state = set[j].lease and reset_leased(c, set[j], now) or nil
         end
       end
       text = report(set, counters, from, now, nil, operation == PEEK or operation == RESET)
@@ -118,8 +118,11 @@ local function decide_all()
         elseif operation == RENEW then
           undos[n] = {plan[at], rule = set[j]}
           at = at + 1
+        elseif operation == LEASE then
+          undos[n], at = at, at + 7
         end
         local c = counter(subject, tag, methods, log, far)
+        if set[j].share then set[j].lease, set[j].early = counter(subject, tag - tag % 8, methods, nil, far), nil end
         if set[j].span and not c.resets then
           c.resets = counter(subject, tag - tag % 8 + RESETS, methods, nil, far)
         end
@@ -141,6 +144,8 @@ local function decide_all()
       if parts then
         answers[#answers + 1] = make_receipt(allowed and parts or {}, KEYS[key], description, not waits and taken, from, n)
       end
+    elseif operation == LEASE then
+      answers[#answers + 1] = lease(counters[n], shape[1][1], now, plan, undos[n])
     elseif operation >= SETTLE then
       answers[#answers + 1] = with_receipt(operation, key, counters, undos, from, n)
     else

@@ -22,16 +22,18 @@
 --              spans      how many spans its rules use, then the number of each,
 --                         from 1
 --              operation  as in store.go; 9 gives back by undo records, 10 settles a
---                         receipt, 11 renews it, 12 reads it; a take plus 16 requests
---                         undo records; plus 32, a rule may wait; plus 64, it makes or
---                         spends a receipt
+--                         receipt, 11 renews it, 12 reads it, 13 leases a part of a
+--                         limit; a take plus 16 requests undo records; plus 32, a rule
+--                         may wait; plus 64, it makes or spends a receipt
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
 --                rules    the number of rules, then for each rule:
 --                  tag, time in ms, weight, count, base or burst, flags (1
 --                  shadow, 2 allows, 4 overdraft), then the length of the ban in
 --                  ms if the flag 8 is set, the longest wait in ms if 16 is, and how
---                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule.
+--                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule;
+--                  then the share of the limit that may be leased, in thousandths, if
+--                  128 is.
 --                  What time exceeds whole seconds by is the
 --                  position, from 1, of the rule's calendar unit among the spans
 --                  of the shape; 999 if windows begin at multiples of the time
@@ -47,14 +49,15 @@
 --                         KEYS does not contain it; if the operation is 9, the four
 --                         numbers of the undo record; if it is 10 or 11, the position
 --                         of the rule's part in the receipt, and for 10 what becomes
---                         of the part (receipts.lua) and the hits
+--                         of the part (receipts.lua) and the hits; if it is 13, the
+--                         seven numbers of the request for a part (lease.lua)
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
 --          Status 0: a span that was sent does not contain the instant; nothing
 --          was written. Status 2: a fault, whose text follows; nothing was
 --          written. Status 1: for each set of each request there follows:
 --            flags      one byte: 1 decided, 2 daily, 4 has refusals, 8 has hits,
---                       32 banned
+--                       16 refused only because of what is leased, 32 banned
 --            reporter   two bytes, signed: the index of the rule that the numbers
 --                       are about, -1 for none; it is the decider if 1 is set
 --            remaining, reset: seven bytes each
@@ -73,7 +76,8 @@
 --          A take that may make a receipt is followed by a byte, 1 if it has made one;
 --          then by undo records, unless they precede. The reply to the operations 10
 --          and 11 is a byte, 1 if the receipt was valid; that to 12 the length of the
---          receipt's value in four bytes, 0 for none, and the value.
+--          receipt's value in four bytes, 0 for none, and the value; that to 13 is
+--          described in lease.lua.
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
@@ -100,7 +104,7 @@
 local LAYOUT = 1
 local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5
 local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local SETTLE, RENEW, READ = 10, 11, 12
+local SETTLE, RENEW, READ, LEASE = 10, 11, 12, 13
 
 local plan = cmsgpack.unpack(ARGV[1])
 
@@ -144,12 +148,16 @@ local function words(r, marks, plan, at, operation, used)
     r.deep = r.deep or operation ~= UPDATE
     used.waits = true
   end
-  if marks >= 32 then
+  if marks % 64 >= 32 then
     r.span, at = plan[at], at + 1
-    r.outcome = marks >= 64
+    r.outcome = marks % 128 >= 64
     if r.tag % 8 ~= HOLD then r.need = r.outcome and 1 or math.max(r.weight, 1) end
     used.lasting, used.receipts = true, true
     if operation == UPDATE or operation == REFUND then unchanged(r) end
+  end
+  if marks >= 128 then
+    r.share, at = plan[at], at + 1
+    used.leases = true
   end
   return at
 end
@@ -185,7 +193,7 @@ for i = 1, plan[6] do
       at = at + 6
       if marks >= 4 then
         at = words(set[j], marks, plan, at, shape.operation, used)
-        if marks >= 32 then
+        if marks % 64 >= 32 then
           shape.kept = (shape.kept or 0) + 1
           set[j].part = shape.kept
           if set.refund then unchanged(set[j]) end
@@ -207,7 +215,7 @@ local function expiry(till, now, linger)
   return now + left + math.floor(left / 4) + linger
 end
 
--- Returns an encoded answer. kind is the flag 2 or 32.
+-- Returns an encoded answer. kind is the flag 2, 16 or 32.
 local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
   if not (retry or refusals or hits) then
     return struct.pack('>Bi2I7I7', kind or 0, reporter, remaining, reset)

@@ -86,6 +86,13 @@ if used[TOKEN] then
       return state(s, r, now, level + r.weight * r.time, size)
     end,
 
+    -- Returns the state of a bucket that is filled to burst less held at most.
+    bound = function(s, r, now, held)
+      local level, size = level_at(s, r, now)
+      local most = math.max(size - held * r.time, 0)
+      return level > most and state(s, r, now, most, size) or s
+    end,
+
     undo_record = function(before, s, now, r)
       local level, size = level_at(before, r, now)
       return 1, s.at, size - level, 0

@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// maxSpent is the number of counters of a plan that parts can answer.
+const maxSpent = 16
+
+// spendable reports whether parts can answer the plan: nothing in it needs another
+// counter.
+func spendable(p *store.Plan) bool {
+	if p.Op != store.Take && p.Op != store.Browse {
+		return false
+	}
+	n := 0
+	for i := range p.Sets {
+		set := &p.Sets[i]
+		if set.Refund || !set.Allows {
+			return false
+		}
+		for j := range set.Rules {
+			if set.Rules[j].Lease == 0 {
+				return false
+			}
+		}
+		n += len(set.Rules)
+	}
+	return n <= maxSpent
+}
+
+// spending is what a plan has taken from parts so far.
+type spending struct {
+	parts [maxSpent]*part
+	sent  [maxSpent]int   // of each part, when it was taken
+	eras  [maxSpent]int64 // as sent
+	n     int
+}
+
+// answer answers the plan from parts, and reports whether it did: all or nothing.
+func (s *Store) answer(p *store.Plan, a *store.Answers) bool {
+	var taken spending
+	a.Reset(len(p.Sets))
+	now := s.clock()
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if !s.spend(p, i, j, now, a, &taken) {
+				if p.Op == store.Take {
+					s.putBack(p, &taken)
+				}
+				a.Reset(len(p.Sets))
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// spend takes the weight of a rule from its part, and reports whether that had it. A
+// browse takes nothing.
+func (s *Store) spend(p *store.Plan, i, j int, now time.Duration, a *store.Answers, taken *spending) bool {
+	r := &p.Sets[i].Rules[j]
+	var memory [maxName]byte
+	name := appendName(memory[:0], r)
+	shard, _ := s.at(name)
+	shard.Lock()
+	one := shard.parts[string(name)]
+	if one == nil || !one.admits(r, now) {
+		shard.Unlock()
+		return false
+	}
+	if p.Op == store.Take {
+		one.held -= r.Weight
+		one.taken += r.Weight
+		one.used = now
+		shard.spent += r.Weight
+		taken.parts[taken.n], taken.sent[taken.n], taken.eras[taken.n] = one, one.sent, one.era
+		taken.n++
+	}
+	a.Now = one.state.Now + (now - one.stated).Milliseconds()
+	report(&a.Sets[i], one, j, r, now)
+	low := one.low(now)
+	if low {
+		one.asking = true
+	}
+	shard.Unlock()
+	if low {
+		s.start(one, false)
+	}
+	return true
+}
+
+// report makes the rule the reporter of its set if it has the least remaining.
+func report(a *store.Answer, p *part, j int, r *store.Rule, now time.Duration) {
+	if r.Shadow {
+		return
+	}
+	if left, reset := p.remaining(now); a.Reporter < 0 || left < a.Remaining {
+		a.Reporter, a.Limit, a.Remaining, a.Reset = j, p.limit(), left, reset
+	}
+}
+
+// putBack puts back what a plan took that another part does not admit. A part that has
+// asked Redis meanwhile has told what it holds: then the hits are given back to Redis, or
+// lost with their era.
+func (s *Store) putBack(p *store.Plan, taken *spending) {
+	at := 0
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if at == taken.n {
+				return
+			}
+			one, weight := taken.parts[at], p.Sets[i].Rules[j].Weight
+			shard, _ := s.at([]byte(one.name))
+			shard.Lock()
+			one.taken -= weight
+			shard.spent -= weight
+			switch {
+			case one.gone:
+				s.lost.Add(weight)
+			case one.sent == taken.sent[at]:
+				one.held += weight
+			case one.era == taken.eras[at]:
+				one.owed += weight
+			default:
+				s.lost.Add(weight)
+			}
+			shard.Unlock()
+			at++
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// sweepers is the number of parts that a sweep asks for at a time.
+const sweepers = 32
+
+// sweepUntilClosed sweeps eight times in the time that a part lasts.
+func (s *Store) sweepUntilClosed() {
+	tick := time.NewTicker(max(s.lasts/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+			s.Sweep()
+		}
+	}
+}
+
+// chore is a part with a request to make.
+type chore struct {
+	part *part
+	back bool
+}
+
+// Sweep gives back what idle parts hold, renews those that end soon, and forgets parts
+// that hold nothing. It is called at intervals, unless Options.Run is set.
+func (s *Store) Sweep() {
+	now := s.clock()
+	var chores []chore
+	for i := range s.shards {
+		one := &s.shards[i]
+		one.Lock()
+		for name, p := range one.parts {
+			idle := now-p.used >= s.lasts/8
+			switch {
+			case p.asking:
+			case p.holds() && (idle || now >= p.until-s.lasts/4):
+				p.asking = true
+				chores = append(chores, chore{p, idle})
+			case idle && now >= p.pause:
+				p.gone = true
+				delete(one.parts, name)
+			}
+		}
+		one.Unlock()
+	}
+	s.carryOut(chores)
+}
+
+// carryOut makes the requests, several at a time.
+func (s *Store) carryOut(chores []chore) {
+	if s.alone {
+		for _, c := range chores {
+			s.renew(context.Background(), c.part, c.back)
+		}
+		return
+	}
+	var workers sync.WaitGroup
+	next := make(chan chore)
+	for range min(sweepers, len(chores)) {
+		workers.Go(func() {
+			for c := range next {
+				s.renew(context.Background(), c.part, c.back)
+			}
+		})
+	}
+	for _, c := range chores {
+		next <- c
+	}
+	close(next)
+	workers.Wait()
+}
+
+// giveBackAll gives back everything, once nothing is under way.
+func (s *Store) giveBackAll() {
+	var chores []chore
+	for i := range s.shards {
+		one := &s.shards[i]
+		one.Lock()
+		for _, p := range one.parts {
+			if p.holds() {
+				p.asking = true
+				chores = append(chores, chore{p, true})
+			}
+		}
+		one.Unlock()
+	}
+	s.carryOut(chores)
+}

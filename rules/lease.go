@@ -1,0 +1,60 @@
+package rules
+
+import "strings"
+
+// The range of a lease, in thousandths of the limit.
+const (
+	minLease = 1
+	maxLease = 200
+)
+
+// parseLease reads `lease=P%`, with up to one decimal.
+func parseLease(p *parser, d *ruleDecl, w word, used bool) {
+	text := w.value.text()
+	number, percent := strings.CutSuffix(text, "%")
+	whole, decimals, found := strings.Cut(number, ".")
+	share, ok := int64(0), percent && len(whole) > 0 && len(whole) <= 9 && len(decimals) <= 1 && found == (decimals != "") &&
+		isDigits(whole) && (decimals == "" || isDigits(decimals))
+	if ok {
+		share, _ = parseInteger(whole + (decimals + "0")[:1])
+	}
+	switch {
+	case text == "":
+	case !ok:
+		p.reportf(w.value, errNumber, "want a percentage with at most one decimal, such as 5% or 0.5%", "lease=%s is not a percentage", w.value.mention())
+	case share < minLease || share > maxLease:
+		p.reportf(w.value, errRange, "want 0.1% … 20%", "lease=%s is out of range", w.value.mention())
+	case !used:
+		p.reportf(w.name, errLease, "use a [count] or [token] rule, or remove it", "lease in a %s rule", d.Method)
+	default:
+		d.Lease, d.lease = share, w.value
+	}
+}
+
+// isDigits reports whether a text has only digits, if any characters.
+func isDigits(text string) bool {
+	return strings.Trim(text, "0123456789") == ""
+}
+
+// checkLease checks whether parts of the rule's limit can be held in advance: such a part
+// has no receipt, no turn, and no response to wait for.
+func (p *parser) checkLease(d *ruleDecl) {
+	if d.Lease == 0 {
+		return
+	}
+	switch {
+	case d.outcome:
+		p.reportf(d.lease, errLease, "remove lease or the condition on the response", "lease in a rule that counts by the response")
+	case d.Settle > 0:
+		p.reportf(d.lease, errLease, "remove lease or settle", "lease in a rule with settle")
+	case d.Wait > 0:
+		p.reportf(d.lease, errLease, "remove lease or wait", "lease in a rule with wait")
+	}
+	limit := d.Count
+	if d.Method.hasBucket() {
+		limit = d.Burst
+	}
+	if limit > 0 && limit*d.Lease < 1000 {
+		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s of the limit of %d is less than one hit, so that instances hold nothing in advance", d.lease.text(), limit)
+	}
+}
