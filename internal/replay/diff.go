@@ -64,13 +64,14 @@ type differ struct {
 type side struct {
 	set      *rules.Set
 	counters *sandbox.Sandbox
+	receipts receipts
 	masked   *maskedParams
 	matches  rules.Matches
 }
 
 func openSide(set *rules.Set, found func(MaskedParam)) (*side, error) {
 	counters, err := sandbox.Open(set, sandbox.Options{})
-	return &side{set: set, counters: counters, masked: newMaskedParams(set, found)}, err
+	return &side{set: set, counters: counters, receipts: make(receipts), masked: newMaskedParams(set, found)}, err
 }
 
 func (d *differ) all(ctx context.Context, lines *trace.Files) error {
@@ -93,6 +94,9 @@ func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 // step decides one line by both sets.
 func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) error {
 	d.result.Calls++
+	if line.IsOnReceipt() {
+		return d.end(ctx, line)
+	}
 	call := line.Call()
 	d.old.masked.check(place, call)
 	d.new.masked.check(place, call)
@@ -104,6 +108,8 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 	if err != nil {
 		return fmt.Errorf("by the new rules: %w", err)
 	}
+	d.old.receipts.note(line, before)
+	d.new.receipts.note(line, after)
 	switch call.Op {
 	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
 	default:
@@ -119,6 +125,17 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 			d.result.NewlyAllowed++
 			d.old.count(d.allowed, call.Now, &call.Inputs[i], was)
 		}
+	}
+	return nil
+}
+
+// end carries out a line about a receipt on both sides.
+func (d *differ) end(ctx context.Context, line *trace.Line) error {
+	if _, err := d.old.receipts.end(ctx, d.old.counters, line); err != nil {
+		return fmt.Errorf("by the old rules: %w", err)
+	}
+	if _, err := d.new.receipts.end(ctx, d.new.counters, line); err != nil {
+		return fmt.Errorf("by the new rules: %w", err)
 	}
 	return nil
 }

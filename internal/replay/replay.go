@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	r := &run{
 		counters: counters, lines: o.Traces, recorded: o.Recorded, out: bufio.NewWriter(o.Answers),
-		masked: newMaskedParams(o.Rules, o.OnMasked),
+		masked: newMaskedParams(o.Rules, o.OnMasked), receipts: make(receipts),
 	}
 	if o.Summarize || o.Recorded {
 		r.summary = NewSummary(o.Rules)
@@ -91,6 +91,7 @@ type run struct {
 	recorded bool
 	out      *bufio.Writer
 	masked   *maskedParams
+	receipts receipts
 	summary  *Summary // nil without a report
 	answer   []byte
 }
@@ -148,6 +149,9 @@ func (r *run) read(ctx context.Context, lines chan<- parsedLine) {
 
 // step answers one line.
 func (r *run) step(ctx context.Context, l parsedLine) error {
+	if l.line.IsOnReceipt() {
+		return r.end(ctx, l)
+	}
 	call := l.line.Call()
 	if r.recorded {
 		r.summary.addRecorded(l, call)
@@ -161,12 +165,40 @@ func (r *run) step(ctx context.Context, l parsedLine) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", l.place, err)
 	}
+	r.receipts.note(l.line, d)
+	if l.line.Receipt == "" {
+		d.Receipt = "" // the answer has what the line asks for
+	}
 	r.answer = trace.AppendAnswer(r.answer[:0], call.Op, d, l.line.Several())
 	if r.summary != nil {
 		r.summary.Add(call, d)
 		r.summary.compareRecorded(l, call.Op, d, r.answer)
 	}
+	return r.write()
+}
+
+// end answers a line about a receipt.
+func (r *run) end(ctx context.Context, l parsedLine) error {
+	if r.summary != nil {
+		r.summary.addEnd(l.line.T)
+	}
+	if r.recorded {
+		return nil
+	}
+	known, err := r.receipts.end(ctx, r.counters, l.line)
+	switch {
+	case ctx.Err() != nil:
+		return ErrInterrupted
+	case err != nil:
+		return fmt.Errorf("%s: %w", l.place, err)
+	}
+	r.answer = trace.AppendEnd(r.answer[:0], known)
+	return r.write()
+}
+
+// write writes the answer.
+func (r *run) write() error {
 	r.answer = append(r.answer, '\n')
-	_, err = r.out.Write(r.answer)
+	_, err := r.out.Write(r.answer)
 	return err
 }

@@ -33,6 +33,7 @@ type scenario struct {
 	Name     string              `json:"name"`
 	Timezone string              `json:"timezone"`
 	Dicts    map[string][]string `json:"dicts"`
+	Tables   map[string]string   `json:"tables"`
 	Rules    string              `json:"rules"`
 	Steps    []json.RawMessage   `json:"steps"`
 }
@@ -40,7 +41,7 @@ type scenario struct {
 func TestReplayAnswersTheConformanceCases(t *testing.T) {
 	server := storetest.StartServer(t)
 	stores := map[string]string{"memory": sandbox.Memory, "redis": server.URL()}
-	for _, file := range []string{"named", "random"} {
+	for _, file := range []string{"named", "random", "second"} {
 		text, err := os.ReadFile("../../engine/testdata/" + file + ".jsonl")
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +52,9 @@ func TestReplayAnswersTheConformanceCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, url := range stores {
+				if file == "second" && name != "memory" {
+					continue // the engine answers these by Redis in its own test
+				}
 				t.Run(file+"/"+s.Name+"/"+name, func(t *testing.T) { s.replay(t, url) })
 			}
 		}
@@ -65,7 +69,7 @@ func (s *scenario) replay(t *testing.T, url string) {
 	}
 	out := new(bytes.Buffer)
 	_, err := replay.Run(t.Context(), replay.Options{
-		Rules: parse(t, s.Rules, s.Timezone, s.Dicts), Trace: trace, Counters: sandbox.Options{Store: url}, Answers: out,
+		Rules: parse(t, s.Rules, s.Timezone, s.Dicts, s.Tables), Trace: trace, Counters: sandbox.Options{Store: url}, Answers: out,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +93,8 @@ func (s *scenario) replay(t *testing.T, url string) {
 	}
 }
 
-// parse loads rules from a file, with word lists next to it.
-func parse(t *testing.T, text, timezone string, dicts map[string][]string) *rules.Set {
+// parse loads rules from a file, with word lists and tables next to it.
+func parse(t *testing.T, text, timezone string, dicts map[string][]string, tables map[string]string) *rules.Set {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -101,6 +105,9 @@ func parse(t *testing.T, text, timezone string, dicts map[string][]string) *rule
 	write("rules.conf", text)
 	for name, entries := range dicts {
 		write(name+".dat", strings.Join(entries, "\n"))
+	}
+	for name, text := range tables {
+		write(name+".csv", text)
 	}
 	set, findings, err := reload.Files{Paths: []string{filepath.Join(dir, "rules.conf")}, Rules: rules.Options{Timezone: timezone}}.Load()
 	if err != nil || findings.HasErrors() {
@@ -120,7 +127,7 @@ rule : [leak] [uid=+] [time=86400; count=1000;] [result=2; return=201]
 // TestReplayLeavesNoKeysInRedis ends replays in every possible way.
 func TestReplayLeavesNoKeysInRedis(t *testing.T) {
 	server := storetest.StartServer(t)
-	set := parse(t, oneRule, "", nil)
+	set := parse(t, oneRule, "", nil, nil)
 	calls := new(strings.Builder)
 	for i := range 300 { // enough for the counter to keep a log
 		fmt.Fprintf(calls, `{"t":%d,"params":{"uid":"7"}}`+"\n", 1780286400000+i)
@@ -209,7 +216,7 @@ func TestTopIdentitiesInBoundedMemory(t *testing.T) {
 		}
 		out.Close()
 	}()
-	report, err := replay.Run(t.Context(), replay.Options{Rules: parse(t, oneRule, "", nil), Trace: in, Summarize: true})
+	report, err := replay.Run(t.Context(), replay.Options{Rules: parse(t, oneRule, "", nil, nil), Trace: in, Summarize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +257,7 @@ func TestReplayReportsMaskedParamsOfThresholds(t *testing.T) {
 }
 
 func TestReplayReportsMaskedParamsOnce(t *testing.T) {
-	set := parse(t, "[rules]\nrule : [count] [act=ask; uid=+; size>3] [time=2; count=1;] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n", "", nil)
+	set := parse(t, "[rules]\nrule : [count] [act=ask; uid=+; size>3] [time=2; count=1;] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n", "", nil, nil)
 	const masked = `{"t":1780286400000,"params":{"act":"#0123456789abcdef","uid":"#0123456789abcdef"}}` + "\n"
 	var got []replay.MaskedParam
 	_, err := replay.Run(t.Context(), replay.Options{
@@ -272,7 +279,7 @@ func TestReplayCountsDifferences(t *testing.T) {
 {"t":1780286400003,"op":"refund","params":{"uid":"7"},"answer":{"verdict":"ok"}}
 {"t":1780286400004,"params":{"uid":"7"},"answer":{"verdict":"deny","unavailable":true}}
 `
-	report, err := replay.Run(t.Context(), replay.Options{Rules: parse(t, oneRule, "UTC", nil), Trace: strings.NewReader(trace), Summarize: true})
+	report, err := replay.Run(t.Context(), replay.Options{Rules: parse(t, oneRule, "UTC", nil, nil), Trace: strings.NewReader(trace), Summarize: true})
 	if err != nil {
 		t.Fatal(err)
 	}

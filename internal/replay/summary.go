@@ -118,6 +118,12 @@ func (s *Summary) addRecorded(l parsedLine, c *engine.Call) {
 	}
 }
 
+// addEnd counts a line about a receipt, at its time.
+func (s *Summary) addEnd(at int64) {
+	s.report.addTime(at)
+	s.report.Undecided++
+}
+
 // verdictOf returns the verdict with this name in a trace.
 func verdictOf(name string) rules.Verdict {
 	for _, v := range []rules.Verdict{rules.Allow, rules.Deny, rules.Challenge} {

@@ -5,10 +5,21 @@ import (
 	"github.com/koalagate/koalagate/internal/metrics"
 )
 
-// observeSettlements returns the hooks that count settlements and renewals.
-func observeSettlements(m *metrics.Metrics) (settled, renewed func(*engine.Settlement, engine.Settled, error)) {
-	settled = func(_ *engine.Settlement, got engine.Settled, err error) { m.Settled(settledAs(got, err), got.Age) }
-	renewed = func(_ *engine.Settlement, got engine.Settled, err error) { m.Renewed(settledAs(got, err)) }
+// observeSettlements returns the hooks that count settlements and renewals, and write them
+// to the decision log.
+func observeSettlements(m *metrics.Metrics, decisions *decisionLog) (settled, renewed func(*engine.Settlement, engine.Settled, error)) {
+	settled = func(s *engine.Settlement, got engine.Settled, err error) {
+		m.Settled(settledAs(got, err), got.Age)
+		if decisions.log != nil {
+			decisions.log.Settled(s, got, err)
+		}
+	}
+	renewed = func(s *engine.Settlement, got engine.Settled, err error) {
+		m.Renewed(settledAs(got, err))
+		if decisions.log != nil {
+			decisions.log.Renewed(s, got, err)
+		}
+	}
 	return settled, renewed
 }
 

@@ -32,6 +32,9 @@ func AppendAnswer(b []byte, op engine.Op, d *engine.Decision, several bool) []by
 	if d.Wait > 0 {
 		b = appendNumber(b, "wait_ms", d.Wait.Milliseconds())
 	}
+	if d.Receipt != "" {
+		b = append(b, `,"receipt":true`...)
+	}
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}

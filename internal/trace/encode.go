@@ -20,6 +20,9 @@ func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask,
 	if c.Origin != nil {
 		b = appendOptional(b, `,"request_id":`, c.Origin.RequestID())
 	}
+	if d.Receipt != "" {
+		b = labelOf(d.Receipt).appendTo(b)
+	}
 	if len(c.Inputs) == 1 {
 		b = appendInput(append(b, ','), c.Door, &c.Inputs[0], m)
 	} else {

@@ -46,12 +46,18 @@ type Line struct {
 	Hash      string `json:"hash"`
 	Instance  string `json:"instance"`
 	RequestID string `json:"request_id"`
+	// Receipt is the name of the receipt that a take is given, or that a line settles or
+	// renews.
+	Receipt string `json:"receipt"`
 	set
-	Sets   []set           `json:"sets"`
-	Rule   int64           `json:"rule"`
-	Erase  int             `json:"erase"`
-	Answer json.RawMessage `json:"answer"`
-	Want   json.RawMessage `json:"want"` // another name of Answer
+	// Response are the parameters of the response that a settlement brings, without
+	// response. before their names.
+	Response map[string]string `json:"response"`
+	Sets     []set             `json:"sets"`
+	Rule     int64             `json:"rule"`
+	Erase    int               `json:"erase"`
+	Answer   json.RawMessage   `json:"answer"`
+	Want     json.RawMessage   `json:"want"` // another name of Answer
 }
 
 // set is a parameter set of a call.
@@ -126,8 +132,10 @@ func (l *Line) fault() error {
 		return errors.New("missing t; want the time of the call in ms since the epoch")
 	case l.T > maxT:
 		return fmt.Errorf("t is %d, out of range; want ms since the epoch, 1 … %d", l.T, int64(maxT))
+	case l.IsOnReceipt() || l.Response != nil:
+		return l.receiptFault()
 	case !known:
-		return fmt.Errorf("unknown op %q; want take, browse, update, refund, browse-complete, take-complete, peek or reset", l.Op)
+		return fmt.Errorf("unknown op %q; want take, browse, update, refund, browse-complete, take-complete, peek, reset, settle or renew", l.Op)
 	case (op == engine.Peek || op == engine.Reset) && l.Rule == 0:
 		return fmt.Errorf("missing rule; want the number of the rule for %s", l.Op)
 	case l.Erase < 0 || l.Erase > 2:

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"io"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -86,7 +85,7 @@ func NewLog(o LogOptions) (*Log, error) {
 // Observe logs a decision if the call decided or counted something and belongs
 // to the sample. It has the signature of engine.Observe.
 func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
-	if err != nil || !decided(c, d) || rand.IntN(l.options.Every) > 0 { //nolint:gosec // a sample needs no cryptographic randomness
+	if err != nil || !decided(c, d) || !l.isSampled(d) {
 		return
 	}
 	at := d.At

@@ -89,8 +89,11 @@ func (m *Mask) hides(door, name, value string) bool {
 // isPlain reports whether a parameter describes the call instead of its caller at a door.
 // At the gateways' doors it is the method, the scheme or the path, which has no query. The
 // rate limit service has only the domain, because its descriptors may hold anything, and
-// Koala's API nothing.
+// Koala's API nothing. The status of the response is plain wherever it is reported.
 func isPlain(door, name string) bool {
+	if name == "response.status" {
+		return true
+	}
 	switch door {
 	case doorname.Koala:
 		return false

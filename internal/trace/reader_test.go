@@ -24,7 +24,7 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 		"no parameters":      {`{"t":1}`, `line 1: missing params; want "params":{"name":"value"}, or "sets"`},
 		"params and sets":    {`{"t":1,"params":{},"sets":[{}]}`, "line 1: both sets and fields of a single set; want either"},
 		"no set":             {`{"t":1,"sets":[]}`, "line 1: sets is empty; want one set at least"},
-		"an unknown op":      {`{"t":1,"op":"x","params":{}}`, `line 1: unknown op "x"; want take, browse, update, refund, browse-complete, take-complete, peek or reset`},
+		"an unknown op":      {`{"t":1,"op":"x","params":{}}`, `line 1: unknown op "x"; want take, browse, update, refund, browse-complete, take-complete, peek, reset, settle or renew`},
 		"peek without rule":  {`{"t":1,"op":"peek","params":{}}`, "line 1: missing rule; want the number of the rule for peek"},
 		"an unknown erase":   {`{"t":1,"op":"refund","erase":3,"params":{}}`, "line 1: erase is 3; want 1 or 2"},
 		"a misspelled field": {`{"t":1,"parms":{}}`, `line 1: unknown field "parms"`},
