@@ -22,7 +22,9 @@ func TestSettlementsAreLinesOfATrace(t *testing.T) {
 		want string // after the name of the receipt
 	}{
 		"a settlement": {
-			opSettle, engine.Settlement{Hits: 600, HasHits: true, Response: response, Door: "ratelimit"}, engine.Settled{Known: true},
+			opSettle,
+			engine.Settlement{Hits: 600, HasHits: true, Response: response, Door: "ratelimit"},
+			engine.Settled{Known: true},
 			`,"hits":600,"response":{"status":"401","user":"ann"},"answer":{"verdict":"ok"}}`,
 		},
 		"neither hits nor response": {opSettle, engine.Settlement{Door: "settle"}, engine.Settled{Known: true}, `,"answer":{"verdict":"ok"}}`},

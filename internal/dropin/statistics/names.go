@@ -46,8 +46,12 @@ func process() []counter {
 		gauge("heapIdle", m.HeapIdle), gauge("heapInuse", m.HeapInuse), gauge("heapReleased", m.HeapReleased),
 		gauge("heapObjects", m.HeapObjects), gauge("nextGC", m.NextGC), gauge("lastGC", m.LastGC),
 		gauge("gcCPUPercent", uint64(m.GCCPUFraction*100)), gauge("numGoroutine", uint64(runtime.NumGoroutine())),
-		{name: name + "totalAlloc", value: m.TotalAlloc}, {name: name + "lookups", value: m.Lookups}, {name: name + "mallocs", value: m.Mallocs},
-		{name: name + "frees", value: m.Frees}, {name: name + "pauseTotalNs", value: m.PauseTotalNs}, {name: name + "numGC", value: uint64(m.NumGC)},
+		{name: name + "totalAlloc", value: m.TotalAlloc},
+		{name: name + "lookups", value: m.Lookups},
+		{name: name + "mallocs", value: m.Mallocs},
+		{name: name + "frees", value: m.Frees},
+		{name: name + "pauseTotalNs", value: m.PauseTotalNs},
+		{name: name + "numGC", value: uint64(m.NumGC)},
 	}
 }
 

@@ -56,7 +56,7 @@ func runInstance(url string, in io.Reader, out io.Writer) error {
 					rule.Lease = 100
 				}
 				p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
-				if err := s.Evaluate(context.Background(), p, &a); err != nil {
+				if err := s.Evaluate(context.WithoutCancel(ctx), p, &a); err != nil {
 					faults <- err
 					return
 				}
