@@ -189,6 +189,7 @@ var (
 	blockCommand  = regexp.MustCompile(`(?m)^(?:sudo )?(koalagate [a-z].*)$`)
 	blockTarget   = regexp.MustCompile(`(?m)^make ([a-z]+)`)
 	commandFlag   = regexp.MustCompile(` (--[a-z][a-z-]*)`)
+	commandWord   = regexp.MustCompile(`^[a-z]+$`)
 )
 
 // Commands in prose, and those that cannot run here, name subcommands, flags and targets
@@ -226,7 +227,7 @@ func checkFlags(t *testing.T, page, command string, help map[string]string) {
 	t.Helper()
 	words := strings.Fields(command)
 	sub := words[1:2]
-	if len(words) > 2 && (sub[0] == "config" || sub[0] == "help") {
+	if len(words) > 2 && slices.Contains([]string{"config", "exception", "help", "versions"}, sub[0]) && commandWord.MatchString(words[2]) {
 		sub = words[1:3]
 	}
 	key := strings.Join(sub, " ")

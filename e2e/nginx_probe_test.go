@@ -155,7 +155,7 @@ func TestProbeOfNginx(t *testing.T) {
 	})
 	t.Run("an address that clients choose", func(t *testing.T) {
 		g := with([2]string{"X-Real-IP         $remote_addr;", "X-Real-IP         $chosen;"},
-			[2]string{"  log_format", `  map $http_x_forwarded_for $chosen { "" $remote_addr; default $http_x_forwarded_for; }` + "\n  log_format"})
+			[2]string{"  log_format koala ", `  map $http_x_forwarded_for $chosen { "" $remote_addr; default $http_x_forwarded_for; }` + "\n  log_format koala "})
 		probe(t, 1, []string{"a request over the limit passes with X-Forwarded-For: 198.51.100.201", "Let the gateway overwrite"}, g.URL+"/by-address", "--requests", "20")
 	})
 	t.Run("a limit with more room", func(t *testing.T) {
