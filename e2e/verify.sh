@@ -27,6 +27,13 @@ show() {
   echo "| \`$*\` | $word | $((SECONDS - begin)) s |" >>"$table"
 }
 
+# show_toxic runs the faults of e2e/toxic, with a report and a table of their own.
+show_toxic() {
+  local report=$toxic_report table=$toxic_table
+  show go -C e2e/toxic test -count=1 -timeout 40m -v . -long
+  return "$failed"
+}
+
 export GOFLAGS=${GOFLAGS:-}
 commit=$(git describe --always --dirty --exclude '*')
 show e2e/programs.sh
@@ -42,11 +49,7 @@ while read -r package; do
 done < <(long_forms | grep '^\./e2e')
 # The faults of e2e/toxic mostly wait, so they run with the long forms that have no
 # gateways with deadlines.
-(
-  report=$toxic_report table=$toxic_table
-  show go -C e2e/toxic test -count=1 -timeout 40m -v . -long
-  exit "$failed"
-) &
+show_toxic &
 toxic=$!
 while read -r package; do
   show go test -count=1 -timeout 60m -v "$package" -long
