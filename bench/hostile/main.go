@@ -82,7 +82,7 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 	if err != nil {
 		return err
 	}
-	busy := loadAverage()
+	busy := origin.Load()
 	subjects := slices.DeleteFunc(subjectsOf(k), func(s *subject) bool { return !chosen.MatchString(s.name) })
 	for range rounds {
 		for _, s := range subjects {
@@ -253,16 +253,6 @@ The goal is a median below %v. The largest memory of the instance was %d MB.
 `,
 		"`go run ./bench/hostile`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(),
 		"`/v1/auth-request`", pace, busy, rounds, span, goal, memory/1_000_000)
-}
-
-// loadAverage returns Linux's load average of the last minute.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	average, _, _ := strings.Cut(string(text), " ")
-	return average
 }
 
 // peakMemory returns the largest resident memory of the instance so far, in bytes.

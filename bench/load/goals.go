@@ -106,7 +106,7 @@ func (r *run) goalsAgainstEnvoy() []goal {
 		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.5, more: 0.4, atMost: true},
 		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.6, more: 0.5, atMost: true},
 		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 1.5, more: 2},
-		{what: "in its place with its limits, four descriptors: calls/s", got: replacing(rate), must: 1.8, more: 2.5},
+		{what: "with the limits of envoyproxy/ratelimit, four descriptors: calls/s", got: replacing(rate), must: 1.8, more: 2.5},
 		{what: "… service and Redis CPU", got: replacing(totalCPU), must: 0.45, more: 0.4, atMost: true},
 		{what: "… p99", got: replacing(p99), must: 0.6, more: 0.5, atMost: true},
 	}

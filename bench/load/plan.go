@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/origin"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/remote"
@@ -42,7 +43,7 @@ type run struct {
 // all measures everything and writes the report.
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	start := time.Now()
-	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: loadAverage()}
+	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: origin.Load()}
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -124,14 +123,4 @@ explains the method.
 `,
 		"`make bench`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(), redis, took.Round(time.Second),
 		r.incr()*1e6, r.busy, r.bounds.rounds, r.bounds.span)
-}
-
-// loadAverage returns Linux's load average of the last minute.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	average, _, _ := strings.Cut(string(text), " ")
-	return average
 }

@@ -141,7 +141,7 @@ func (s *scene) asRateLimit(name string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The log shows the addresses. The budget is that of the other instances.
+	// The log shows the addresses. The budget equals the other instances'.
 	k, err := s.stage.RateLimit(s.binary, append(env, "LOG_LEVEL=info", "KOALAGATE_REDIS_BUDGET=5s")...)
 	if err != nil {
 		return nil, err

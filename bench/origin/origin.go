@@ -35,3 +35,13 @@ func Processor() string {
 	}
 	return "an unknown processor"
 }
+
+// Load returns Linux's load average of the last minute, or "unknown".
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	average, _, _ := strings.Cut(string(text), " ")
+	return average
+}

@@ -184,7 +184,7 @@ func (p *program) exceptionListCommand() *cobra.Command {
 	var rule int64
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)
-	c.Flags().Int64Var(&rule, "rule", 0, "`NUMBER` of the rule whose exceptions are listed (default: those of all rules)")
+	c.Flags().Int64Var(&rule, "rule", 0, "`NUMBER` of the rule whose exceptions are listed (default: of all rules)")
 	c.Flags().Var(&format, "format", "`FORMAT` of the list: text or json (docs/formats.md)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var all []exceptions.Exception

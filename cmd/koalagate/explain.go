@@ -33,7 +33,7 @@ func (p *program) explainCommand() *cobra.Command {
 		Short: "Explain which rules a request meets",
 		Long: "Explain which rules a request meets, in evaluation order: what each rule counts, which\n" +
 			"conditions fail, and the verdict. The verdict is for a first request; no counter is\n" +
-			"read or changed. `koalagate why` reads those of a running instance: what is used, until when\n" +
+			"read or changed. `koalagate why` reads a running instance's counters: what is used, until when\n" +
 			"an identity is banned, and how long a request would wait.\n\n" +
 			"NAME=VALUE sets a rule parameter. With --request or --door, the parameters are those that\n" +
 			"the door derives from the request, and NAME=VALUE is what the gateway's configuration\n" +

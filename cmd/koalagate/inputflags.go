@@ -48,7 +48,7 @@ func (c *choice) Set(word string) error {
 // Type returns the type name in usage messages.
 func (c *choice) Type() string { return "string" }
 
-// completeValues lets shells complete the words of every choice, and those of settings
+// completeValues lets shells complete the words of every choice, and the words of settings
 // with a few words.
 func completeValues(c *cobra.Command) {
 	settings := map[string][]string{"log-format": {"json", "text"}, "log-level": {"debug", "info", "warn", "error"}}

@@ -30,9 +30,9 @@ func (p *program) topCommand() *cobra.Command {
 	c := q.complete(&cobra.Command{
 		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
 		Short: "List the clients with the most calls, by rule",
-		Long: "List the identities with the most calls, by rule, as a running instance knows them: with Redis those of\n" +
+		Long: "List the identities with the most calls, by rule, as a running instance knows them: with Redis at\n" +
 			"all instances. Values are masked as the setting decision_log_params says.\n\n" +
-			"Each number is that of calls at least. Error is by how many more the number in the sorted column may\n" +
+			"Each number is a lower bound. Error is by how many more the number in the sorted column may\n" +
 			"be: at most 1 % of all calls. Direct rules count by nobody and are not listed.",
 		Example: "  koalagate top\n" +
 			"  koalagate top --rule 202 --by admitted --since 1h",
