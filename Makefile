@@ -26,7 +26,7 @@ run: build ## start koalagate with the sample rules and print curl commands
 	@deploy/run.sh
 
 .PHONY: demo
-demo: tools build ## start Redis, two instances, Envoy, nginx and an application, and print curl commands
+demo: tools build ## start Redis, two instances, Envoy, nginx and an application, show counters live, and offer drills
 	@go build -o bin/demo ./e2e/demo && exec bin/demo
 
 # Packages that start no goroutines: the race detector finds nothing in them and

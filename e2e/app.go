@@ -38,7 +38,7 @@ func (s *Stage) App() (*App, error) {
 // serve serves HTTP with h on a free port until the stage closes, and returns the
 // address.
 func (s *Stage) serve(h http.Handler) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", local(s.samplePort(8000)))
 	if err != nil {
 		return "", err
 	}

@@ -23,8 +23,8 @@ func (s *Stage) Envoy(app *App, instances ...*Koalagate) (*Gateway, error) {
 		fmt.Fprintf(&endpoints, endpoint, portOf(k.GRPC))
 	}
 	text, err := s.sample("envoy/envoy.yaml",
-		[2]string{"port_value: 9901 ", "port_value: 0 "},
-		[2]string{"port_value: 10000 ", "port_value: 0 "},
+		[2]string{"port_value: 9901 ", fmt.Sprintf("port_value: %d ", s.samplePort(9901))},
+		[2]string{"port_value: 10000 ", fmt.Sprintf("port_value: %d ", s.samplePort(10000))},
 		[2]string{"port_value: 8000 ", "port_value: " + portOf(app.Address) + " "},
 		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()})
 	if err != nil {

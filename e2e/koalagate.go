@@ -44,7 +44,9 @@ func (s *Stage) Koalagate(binary string, env []string, args ...string) (*Koalaga
 
 // Serve starts an instance on free ports, without waiting.
 func (s *Stage) Serve(binary string, env []string, args ...string) (*Koalagate, error) {
-	args = append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)
+	args = append([]string{
+		"serve", "--grpc-addr", local(s.samplePort(9191)), "--http-addr", local(s.samplePort(9981)), "--admin-addr", local(s.samplePort(9982)),
+	}, args...)
 	p, err := s.start("koalagate", binary, env, args...)
 	return &Koalagate{Program: p}, err
 }

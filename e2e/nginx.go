@@ -51,7 +51,7 @@ func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := s.choosePort(8080)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (s *Stage) Redis() (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := s.choosePort(6379)
 	if err != nil {
 		return nil, err
 	}

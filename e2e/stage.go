@@ -38,6 +38,8 @@ type Stage struct {
 	RedisEnviron []string
 	// trustsUsers makes gateways trust the X-User-Id of their clients.
 	trustsUsers bool
+	// prefersSamplePorts makes programs listen on the ports of their samples.
+	prefersSamplePorts bool
 }
 
 // NewStage returns an empty stage. Programs write into dir.
@@ -192,10 +194,38 @@ func (s *Stage) Start(name, path, address string, env []string, args ...string) 
 	})
 }
 
+// PreferSamplePorts makes programs started from now on listen on the ports of their
+// samples and defaults, where these are free.
+func (s *Stage) PreferSamplePorts() { s.prefersSamplePorts = true }
+
+// samplePort returns the port of a sample if it is preferred and free, otherwise 0.
+func (s *Stage) samplePort(port int) int {
+	if !s.prefersSamplePorts {
+		return 0
+	}
+	l, err := net.Listen("tcp", local(port))
+	if err != nil || l.Close() != nil {
+		return 0
+	}
+	return port
+}
+
+// choosePort returns the port of a sample if it is preferred and free, otherwise another
+// free port.
+func (s *Stage) choosePort(preferred int) (int, error) {
+	if port := s.samplePort(preferred); port != 0 {
+		return port, nil
+	}
+	return freePort()
+}
+
+// local returns a loopback address.
+func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
 // FreeAddress returns a loopback address without a listener.
 func FreeAddress() (string, error) {
 	port, err := freePort()
-	return fmt.Sprintf("127.0.0.1:%d", port), err
+	return local(port), err
 }
 
 // Script starts a script of the module that serves on the addresses in the
