@@ -101,17 +101,28 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	if s.Mode != nil {
 		mode = s.Mode()
 	}
-	over := false
+	c.answers.Degraded, c.answers.Now = false, 0
+	over, decided := false, true
 	if mode == engine.ModeOff {
 		c.applied = make([]applied, len(c.message.descriptors))
 	} else if err := c.limit(ctx); err == nil {
 		over = c.isOver()
 	} else if mode == engine.ModeObserve && ctx.Err() == nil {
-		c.applied = make([]applied, len(c.message.descriptors))
+		c.applied, decided = make([]applied, len(c.message.descriptors)), false
 	} else {
 		return nil, err
 	}
-	if over && (s.Shadow || mode == engine.ModeObserve) {
+	overruled := mode
+	if mode == engine.ModeEnforce {
+		overruled = ""
+		if s.Shadow {
+			overruled = engine.ModeObserve
+		}
+	}
+	if decided && (over || s.rules == nil) {
+		c.report(over, overruled)
+	}
+	if over && overruled != "" {
 		over = false
 		s.Statistics.Overruled()
 	}
@@ -167,6 +178,9 @@ func (c *limitCall) check() (err error) {
 // envoyproxy/ratelimit uses.
 func (c *limitCall) fail(isStore bool, err error) error {
 	c.limits.Statistics.Failed(isStore)
+	if c.limits.Failed != nil {
+		c.limits.Failed(isStore)
+	}
 	c.limits.Logger.Debug("call refused", "door", doorname.RateLimit, "reason", err)
 	return status.Error(codes.Unknown, err.Error())
 }

@@ -185,6 +185,39 @@ func TestChargesInDescriptorsAreASetting(t *testing.T) {
 	}
 }
 
+func TestImportedLimitsAreInTheDecisionLogAndTheMetrics(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", `domain: d
+descriptors:
+- {key: k, value: "a\"b", rate_limit: {unit: year, requests_per_unit: 1}}
+- {key: shadow, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 0}}`))
+	log := filepath.Join(t.TempDir(), "decisions.jsonl")
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address,
+		"KOALAGATE_DECISION_LOG="+log, "KOALAGATE_DECISION_LOG_PARAMS=all")
+	r.calls("d", "k", `a\"b`, 200, 429)
+	r.calls("d", "shadow", "s", 200)
+	want := []string{`"k":"a\"b"},"hits":1,"answer":{"verdict":"deny","return":0,"name":"d.k_a\"b","limit":1,"remaining":0,`, `"shadow":[{"return":0,"name":"d.shadow","verdict":"deny"}]`}
+	var text []byte
+	for range 600 {
+		text, _ = os.ReadFile(log)
+		if strings.Count(string(text), "\n") == 3 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, part := range want {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("%s is missing in\n%s", part, text)
+		}
+	}
+	page := r.get(r.debug, "/metrics")
+	for _, line := range []string{`koalagate_decisions_total{door="ratelimit",verdict="allow"} 2`, `koalagate_decisions_total{door="ratelimit",verdict="deny"} 1`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("%s is missing in\n%s", line, page)
+		}
+	}
+}
+
 func TestInvalidVariableEndsTheProgram(t *testing.T) {
 	p := &program{stdout: io.Discard, stderr: io.Discard, environ: []string{"GRPC_PORT=many"}}
 	if err := p.rateLimit(t.Context()); err == nil || !strings.Contains(err.Error(), `GRPC_PORT is "many"`) {

@@ -74,6 +74,7 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 		l := s.app.RedisLoad()
 		return statistics.Connections{Open: uint64(l.Idle + l.Used), Closed: uint64(l.Closed)}
 	})
+	s.observeLimits(&o)
 	limits, err := ratelimit.NewLimits(o, own)
 	if err != nil {
 		return err
@@ -82,6 +83,32 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	front.Announce("ratelimit")
 	s.imported.Pages.Decide, s.imported.Pages.Draining = limits.Decide, s.draining.Load
 	return nil
+}
+
+// observeLimits makes the door of imported limits count its decisions and log them as the
+// other doors do.
+func (s *Service) observeLimits(o *imported.Options) {
+	m := s.metrics
+	o.Decided = func(outcome string, isDegraded bool) {
+		m.Decided(doorname.RateLimit, outcome)
+		if isDegraded {
+			m.Rescued()
+		}
+	}
+	o.Failed = func(isStore bool) {
+		outcome := metrics.Invalid
+		if isStore {
+			outcome = metrics.Unavailable
+		}
+		m.Decided(doorname.RateLimit, outcome)
+	}
+	if s.config.DecisionLog == "" && s.refusals == nil {
+		return
+	}
+	o.Log = func(c *engine.Call, d *engine.Decision) {
+		s.decisions.observe(c, d, nil)
+		s.refusals.log(c, d)
+	}
 }
 
 // listenPrometheus opens the address of the statistics for Prometheus.

@@ -96,12 +96,13 @@ func appendDecider(b []byte, a *engine.Answer) []byte {
 	return appendName(appendNumber(b, "return", a.Decider.Return), a.Decider)
 }
 
-// appendName appends the name of a rule, if it has one. Names need no escapes.
+// appendName appends the name of a rule, if it has one. The name of an imported limit is
+// its path, which may contain any text.
 func appendName(b []byte, r *rules.Rule) []byte {
 	if r.Name == "" {
 		return b
 	}
-	return append(append(append(b, `,"name":"`...), r.Name...), '"')
+	return jsontext.AppendString(append(b, `,"name":`...), r.Name)
 }
 
 // appendRule appends an element of a list of rules with their verdicts.

@@ -86,6 +86,18 @@ type Options struct {
 	// Outage is the policy while Redis is unavailable. FailUnset means FailRescue, and an
 	// unknown policy FailDeny.
 	Outage rules.FailPolicy
+	// Decided receives the outcome of each call that the limits decided: allow, deny,
+	// observed-deny if Shadow or the mode of the door let the call through, or off. It
+	// does not receive calls that the limits allow while the rules of a door decide, too.
+	// isDegraded reports that Redis was unavailable. Nil for none.
+	Decided func(outcome string, isDegraded bool)
+	// Failed receives the calls that ended with an error; see Statistics. Nil for none.
+	Failed func(isStore bool)
+	// Log receives the calls of Decided in the form of calls that rules decide: an input
+	// for each descriptor, with the domain and the entries as parameters, and the path of
+	// its limit as the name of a rule without a number. It must not keep its arguments.
+	// Nil for none.
+	Log func(*engine.Call, *engine.Decision)
 	// MaxDescriptors and TooManyDescriptors are those of ratelimit.Options.
 	MaxDescriptors     int
 	TooManyDescriptors func()

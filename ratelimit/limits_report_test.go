@@ -1,0 +1,63 @@
+package ratelimit_test
+
+import (
+	"slices"
+	"testing"
+
+	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+func TestEachCallOfImportedLimitsIsReportedOnce(t *testing.T) {
+	unitless := oneEntry("two")
+	unitless.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1}
+	for _, c := range []struct {
+		name   string
+		change func(*limitOptions, *clock)
+		call   []*extv3.RateLimitDescriptor
+		want   []string // of three calls
+		logged []rules.Verdict
+	}{
+		{"a limit of two", nil, []*extv3.RateLimitDescriptor{oneEntry("ten"), oneEntry("two")}, []string{"allow", "allow", "deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Deny}},
+		{"no limit", nil, []*extv3.RateLimitDescriptor{oneEntry("none")}, []string{"allow", "allow", "allow"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
+		{"without Redis", func(o *limitOptions, c *clock) { o.Store = degraded{c.store()} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow degraded", "allow degraded", "deny degraded"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Deny}},
+		{"all in shadow", func(o *limitOptions, _ *clock) { o.Shadow = true }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow", "allow", "observed-deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
+		{"mode observe", func(o *limitOptions, _ *clock) { o.Mode = func() engine.Mode { return engine.ModeObserve } }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow", "allow", "observed-deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
+		{"mode off", func(o *limitOptions, _ *clock) { o.Mode = func() engine.Mode { return engine.ModeOff } }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"off", "off", "off"}, nil},
+		{"a faulty call", nil, []*extv3.RateLimitDescriptor{unitless}, []string{"invalid", "invalid", "invalid"}, nil},
+		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = failing{} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"unavailable", "unavailable", "unavailable"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			var logged []rules.Verdict
+			i := importLimits(t, func(o *limitOptions, clock *clock) {
+				if c.change != nil {
+					c.change(o, clock)
+				}
+				o.Decided = func(outcome string, isDegraded bool) {
+					if isDegraded {
+						outcome += " degraded"
+					}
+					got = append(got, outcome)
+				}
+				o.Failed = func(isStore bool) {
+					got = append(got, map[bool]string{true: "unavailable", false: "invalid"}[isStore])
+				}
+				o.Log = func(call *engine.Call, d *engine.Decision) {
+					if len(call.Inputs) != len(c.call) || len(d.Answers) != len(c.call) {
+						t.Errorf("%d inputs and %d answers; want %d", len(call.Inputs), len(d.Answers), len(c.call))
+					}
+					logged = append(logged, d.Verdict)
+				}
+			})
+			for range c.want {
+				_, _ = i.try(c.call...)
+			}
+			if !slices.Equal(got, c.want) || !slices.Equal(logged, c.logged) {
+				t.Errorf("got %q and %v in the log; want %q and %v", got, logged, c.want, c.logged)
+			}
+		})
+	}
+}
