@@ -36,7 +36,7 @@ func (i *instance) addAddress(c *cobra.Command, timeout time.Duration) {
 	f := c.Flags()
 	f.StringVar(&i.file, configFlag, "", "YAML `FILE` with settings")
 	f.StringVar(&i.admin, "admin", "", "`ADDRESS` instead of "+adminVariable+" or the configured one: host:port, unix:/path or https://host:port")
-	f.DurationVar(&i.timeout, "timeout", timeout, "maximum time for the answer")
+	f.DurationVar(&i.timeout, "timeout", timeout, "maximum `DURATION` until the answer")
 	f.StringVar(&i.tls.Cert, "cert", "", "PEM `FILE` of a client certificate, for admin_tls_client_ca")
 	f.StringVar(&i.tls.Key, "key", "", "PEM `FILE` of the certificate's key")
 	f.StringVar(&i.tls.ServerName, "server-name", "", "`NAME` in the certificate (default: the host of the address, or localhost)")

@@ -40,8 +40,9 @@ func (b *publishing) add(c *cobra.Command) {
 	f.StringVar(&b.note, "note", "", "`TEXT` that the history keeps: why")
 	f.StringVar(&b.author, "author", author(), "`NAME` that the history keeps")
 	f.Int64Var(&b.expect, "expect", -1, "`VERSION` that must be in force, 0 for none (default: the one that the changes are printed against)")
+	f.Lookup("expect").DefValue = "0" // help names the default in words
 	f.IntVar(&b.quorum, "quorum", 0, "`NUMBER` of instances that must be ready (default: all)")
-	f.DurationVar(&b.wait, "deadline", 30*time.Second, "time in which the instances must be ready")
+	f.DurationVar(&b.wait, "deadline", 30*time.Second, "maximum `DURATION` until the instances are ready")
 	f.StringVar(&b.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the version")
 	f.Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 }
@@ -51,7 +52,7 @@ func (p *program) publishCommand() *cobra.Command {
 		Use:   "publish PATH…",
 		Short: "Publish rules to all instances that share a Redis",
 		Long: "Check rule files, print what they change, and publish them with their word lists and tables to all\n" +
-			"instances with --rules redis:. Each live instance loads the version and says whether it can apply it.\n" +
+			"instances with --rules redis:. Each live instance loads the version and reports whether it can apply it.\n" +
 			"When all are ready, it comes into force everywhere at one instant; if one refuses, nothing changes,\n" +
 			"and its findings are printed.\n\n" +
 			"The exit code is 0 when the version is in force, 1 if it was refused, 2 for a wrong command line, and\n" +

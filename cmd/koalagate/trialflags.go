@@ -23,7 +23,7 @@ type trialFlags struct {
 func (t *trialFlags) add(c *cobra.Command) {
 	t.then, t.flags = choice{value: "ask", among: []string{"enforce", "keep", "ask"}}, c
 	f := c.Flags()
-	f.DurationVar(&t.length, "trial", 0, "`TIME` for which the version decides next to the one in force, without effect")
+	f.DurationVar(&t.length, "trial", 0, "`DURATION` for which the version decides next to the one in force, without effect")
 	f.Var(&t.then, "then", "`WORD` for what follows the trial: enforce it, keep the version in force, or ask")
 	f.Var(&t.abort, "abort-if", "`CONDITION` newly-refused>N%, which ends the trial, from 1,000 requests on")
 }
