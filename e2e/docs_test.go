@@ -195,6 +195,7 @@ var (
 // Commands in prose, and those that cannot run here, name subcommands, flags and targets
 // that exist, and blocks that are not run are at least valid for the shell.
 func TestCommandsThatAreNotRun(t *testing.T) {
+	t.Parallel()
 	stage := must(e2e.NewStage(""))(t)
 	makefile := string(must(os.ReadFile(stage.Path("Makefile")))(t))
 	help := make(map[string]string)
