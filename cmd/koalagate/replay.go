@@ -23,7 +23,7 @@ func (p *program) replayCommand() *cobra.Command {
 		Long: "Answer a recorded trace with a rule set, at the times that the trace names. This shows what\n" +
 			"new rules would have done to yesterday's traffic. TRACE is a file, also a compressed one\n" +
 			"(.gz), or - for the standard input, with one call per line; several are read in order:\n\n" +
-			`  {"t":1780286400000,"op":"take","params":{"act":"ask","uid":"7"},"hits":1}` + "\n\n" +
+			`  {"t": 1780286400000, "op": "take", "params": {"act": "ask", "uid": "7"}, "hits": 1}` + "\n\n" +
 			"t is in ms since the epoch; op defaults to take and hits to 1. \"sets\":[{\"params\":…},…]\n" +
 			"makes a call with several parameter sets. The decision log of `serve` is such a trace.\n" +
 			"The output has one JSON answer per line. An invalid line ends the replay with exit code 1.",

@@ -13,10 +13,7 @@ func (s *Store) start(p *part, back bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed { // Close gives back
-		shard, _ := s.at([]byte(p.name))
-		shard.Lock()
-		p.asking = false
-		shard.Unlock()
+		s.leave(p)
 		return
 	}
 	s.run(func() { s.renew(context.Background(), p, back) })

@@ -51,14 +51,14 @@ func (s *Store) Sweep() {
 		}
 		one.Unlock()
 	}
-	s.carryOut(chores)
+	s.carryOut(s.ctx, chores)
 }
 
-// carryOut makes the requests, several at a time.
-func (s *Store) carryOut(chores []chore) {
+// carryOut makes the requests, several at a time. When ctx is done, no further one begins.
+func (s *Store) carryOut(ctx context.Context, chores []chore) {
 	if s.alone {
 		for _, c := range chores {
-			s.renew(context.Background(), c.part, c.back)
+			s.renew(context.Background(), c.part, c.back) //nolint:contextcheck // as below
 		}
 		return
 	}
@@ -67,7 +67,11 @@ func (s *Store) carryOut(chores []chore) {
 	for range min(sweepers, len(chores)) {
 		workers.Go(func() {
 			for c := range next {
-				s.renew(context.Background(), c.part, c.back)
+				if ctx.Err() != nil {
+					s.leave(c.part)
+				} else {
+					s.renew(context.Background(), c.part, c.back) //nolint:contextcheck // a request that has begun is finished
+				}
 			}
 		})
 	}
@@ -78,7 +82,20 @@ func (s *Store) carryOut(chores []chore) {
 	workers.Wait()
 }
 
-// giveBackAll gives back everything, once nothing is under way.
+// leave unmarks a part without a request.
+func (s *Store) leave(p *part) {
+	shard, _ := s.at([]byte(p.name))
+	shard.Lock()
+	p.asking = false
+	shard.Unlock()
+}
+
+// maxGiveBack bounds the time in which Close begins to give back: while Redis does not
+// answer, each request would take its budget.
+const maxGiveBack = 2 * time.Second
+
+// giveBackAll gives back everything, once nothing is under way. After the time that parts
+// last, Redis knows that they have ended.
 func (s *Store) giveBackAll() {
 	var chores []chore
 	for i := range s.shards {
@@ -92,5 +109,14 @@ func (s *Store) giveBackAll() {
 		}
 		one.Unlock()
 	}
-	s.carryOut(chores)
+	ctx, cancel := context.WithTimeout(context.Background(), min(s.lasts, maxGiveBack))
+	defer cancel()
+	s.carryOut(ctx, chores)
+	for _, c := range chores {
+		shard, _ := s.at([]byte(c.part.name))
+		shard.Lock()
+		s.lost.Add(c.part.held + c.part.owed)
+		c.part.held, c.part.owed = 0, 0
+		shard.Unlock()
+	}
 }

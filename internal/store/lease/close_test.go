@@ -1,0 +1,65 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/lease"
+	"github.com/koalagate/koalagate/internal/store/memory"
+)
+
+// failing is a lessor that grants what is asked for, until it hangs: then it fails after
+// longer than parts last.
+type failing struct {
+	hangs    atomic.Bool
+	requests atomic.Int64
+}
+
+const shortTime = 10 * time.Millisecond
+
+func (f *failing) Lease(_ context.Context, l *store.Lease) (store.Grant, error) {
+	if f.hangs.Load() {
+		f.requests.Add(1)
+		<-time.After(2 * shortTime)
+		return store.Grant{}, errors.New("no answer")
+	}
+	return store.Grant{Era: 1, Ends: 1, Granted: l.Ask, Remaining: 1000, Reset: 3_600_000}, nil
+}
+
+// TestCloseDoesNotWaitForEachPart closes a store with many parts while Redis hangs: once
+// the parts have ended, no further request begins.
+func TestCloseDoesNotWaitForEachPart(t *testing.T) {
+	t.Parallel()
+	next := memory.New(memory.Options{})
+	defer next.Close()
+	shared, clock := new(failing), func() time.Duration { return time.Hour }
+	s := lease.New(next, shared, lease.Options{Time: shortTime, Clock: clock})
+	const parts = 500
+	var a store.Answers
+	for i := range parts {
+		rule := store.Rule{Subject: fmt.Appendf(nil, "s%d", i), Return: 1, Method: store.Count, Time: 3600, Count: 100_000, Lease: 200, Weight: 1}
+		for range 2 {
+			if err := s.Evaluate(context.Background(), take(rule), &a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for begin := time.Now(); s.Stats().Held < 2*parts; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%+v; want %d hits held", s.Stats(), 2*parts)
+		}
+	}
+	shared.hangs.Store(true)
+	s.Close()
+	if n := shared.requests.Load(); n == 0 || n > parts/2 {
+		t.Errorf("%d requests for %d parts", n, parts)
+	}
+	if stats := s.Stats(); stats.Held != 0 || stats.Granted != stats.Spent+stats.Returned+stats.Lost {
+		t.Errorf("not all hits are accounted for: %+v", stats)
+	}
+}
