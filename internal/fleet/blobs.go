@@ -98,8 +98,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 	_, _ = rand.Read(id[:]) // never fails
 	upload := r.keys.begin + "upload:" + hex.EncodeToString(id[:])
 	sum, size := sha256.New(), int64(0)
-	buffer := make([]byte, pieceSize)
-	for {
+	for buffer := make([]byte, pieceSize); ; {
 		n, err := io.ReadFull(from, buffer)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Errorf("reading a file to publish: %w", err)
@@ -108,7 +107,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 			return refused("a file to publish has more than %d bytes", b.Size)
 		}
 		sum.Write(buffer[:n])
-		if sent := r.appendPiece(ctx, upload, buffer[:n]); sent != nil {
+		if sent := r.writePiece(ctx, upload, size-int64(n), buffer[:n]); sent != nil {
 			return sent
 		}
 		if err != nil {
@@ -127,12 +126,13 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 	return nil
 }
 
-// appendPiece appends a piece to an upload, which expires if it does not go on.
-func (r *Records) appendPiece(ctx context.Context, key string, piece []byte) error {
+// writePiece writes a piece of an upload, which expires if it does not go on. A piece that
+// the client sends twice, as on a Cluster after an error, changes nothing.
+func (r *Records) writePiece(ctx context.Context, key string, at int64, piece []byte) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
 	pipe := r.client.TxPipeline()
-	pipe.Append(ctx, key, string(piece))
+	pipe.SetRange(ctx, key, at, string(piece))
 	pipe.PExpire(ctx, key, spareTime)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return unavailable(err)

@@ -28,7 +28,7 @@ func (m *Member) follow(b *beaten) {
 		}
 		return
 	}
-	m.isAway, m.inForce = false, b.InForce
+	m.isAway, m.inForce, m.proposed = false, b.InForce, b.ProposedSum
 	m.learn(b.Last)
 	m.forget(b)
 	m.followInForce(b)
@@ -52,21 +52,38 @@ func (m *Member) version(number uint64) *version {
 	return m.versions[number]
 }
 
+// versionOf returns a loaded version, nil if it has another sum.
+func (m *Member) versionOf(number uint64, sum string) *version {
+	if v := m.version(number); v != nil && v.hasSum(sum) {
+		return v
+	}
+	return nil
+}
+
+func (v *version) hasSum(sum string) bool { return sum == "" || v.sum == sum }
+
 // number returns the number of the current version, 0 without one.
 func (m *Member) number() uint64 {
+	if v := m.active(); v != nil {
+		return v.manifest.Number
+	}
+	return 0
+}
+
+// active returns the current version, nil without one.
+func (m *Member) active() *version {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.current == nil {
-		return 0
-	}
-	return m.current.manifest.Number
+	return m.current
 }
 
 func (m *Member) followInForce(b *beaten) {
 	current := m.number()
-	m.next = nil
-	switch v := m.version(b.InForce); {
-	case b.InForce == current && current > 0:
+	if b.InForce != 0 { // a flush does not undo a switch that the other instances make, too
+		m.next = nil
+	}
+	switch v := m.versionOf(b.InForce, b.InForceSum); {
+	case b.InForce == current && current > 0 && m.active().hasSum(b.InForceSum):
 		m.recover()
 	case b.InForce == 0 && current == 0:
 		m.complain("no rules have been published yet: koalagate publish PATH", true)
@@ -107,7 +124,7 @@ func (m *Member) prune(ctx context.Context) {
 
 func (m *Member) followProposal(b *beaten) {
 	m.mu.Lock()
-	answered := m.answer.About == b.Proposed
+	answered := m.answer.About == b.Proposed && m.answer.Sum == b.ProposedSum
 	if b.Proposed == 0 {
 		m.answer = Heartbeat{}
 	}
@@ -118,7 +135,7 @@ func (m *Member) followProposal(b *beaten) {
 	switch {
 	case b.Proposed <= m.accepted:
 		m.say(b.Proposed, fmt.Sprintf("its number is not above %d, which this instance has seen", m.accepted))
-	case m.version(b.Proposed) != nil:
+	case m.versionOf(b.Proposed, b.ProposedSum) != nil:
 		m.say(b.Proposed, ready)
 	default:
 		m.want(b.Proposed)
@@ -128,7 +145,7 @@ func (m *Member) followProposal(b *beaten) {
 // say sets the answer about a proposed version, and sends it at once.
 func (m *Member) say(number uint64, answer string) {
 	m.mu.Lock()
-	m.answer = Heartbeat{About: number, Answer: answer}
+	m.answer = Heartbeat{About: number, Answer: answer, Sum: m.proposed}
 	m.mu.Unlock()
 	m.Trigger()
 }
@@ -138,7 +155,7 @@ func (m *Member) followTrial(b *beaten) {
 	if b.TrialState == "running" && b.Trial != b.InForce {
 		tried = b.Trial
 	}
-	v := m.version(tried)
+	v := m.versionOf(tried, b.TrialSum)
 	switch {
 	case tried == 0 && m.trying != 0:
 		m.trying = 0

@@ -19,6 +19,10 @@ type State struct {
 	// or aborted.
 	Trial      uint64
 	TrialState string
+	// The sums are the SHA-1 of the records of InForce, Proposed and Trial, by which an
+	// instance recognizes a number that stands for another record after a loss of data. ""
+	// is unknown: an older program wrote it.
+	InForceSum, ProposedSum, TrialSum string
 }
 
 // Heartbeat is what an instance says of itself.
@@ -29,7 +33,8 @@ type Heartbeat struct {
 	// About is the proposed version that Answer answers for: ready, or why not. 0: none.
 	About  uint64
 	Answer string
-	Leaves bool // the instance ends
+	Sum    string // State.ProposedSum of the version that Answer answers for
+	Leaves bool   // the instance ends
 }
 
 // ready is the answer of an instance that can apply a proposed version.
@@ -44,33 +49,30 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 	if h.Leaves {
 		leaves = 1
 	}
-	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.Highest, h.About, h.Answer, leaves)...).StringSlice()
+	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.Highest, h.About, h.Answer, leaves, h.Sum)...).StringSlice()
+	return stateOf(reply, err)
+}
+
+// State reads the state without a heartbeat. On a Cluster the time is that of the node with
+// the records: the clocks of nodes may differ.
+func (r *Records) State(ctx context.Context) (State, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	return stateOf(readState.Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice())
+}
+
+// stateOf reads the reply of `report` in shared.lua.
+func stateOf(reply []string, err error) (State, error) {
 	if err != nil {
 		return State{}, unavailable(err)
 	}
-	if len(reply) != 7 {
-		return State{}, fmt.Errorf("a heartbeat has a reply of %d parts; want 7", len(reply))
+	if len(reply) != 10 {
+		return State{}, fmt.Errorf("the state of the fleet has a reply of %d parts; want 10", len(reply))
 	}
 	return State{
 		Now: millis(reply[0]), InForce: numberOf(reply[1]), At: millis(reply[2]), Last: numberOf(reply[3]),
 		Proposed: numberOf(reply[4]), Trial: numberOf(reply[5]), TrialState: reply[6],
-	}, nil
-}
-
-// State reads the state without a heartbeat.
-func (r *Records) State(ctx context.Context) (State, error) {
-	ctx, cancel := call(ctx)
-	defer cancel()
-	pipe := r.client.Pipeline()
-	now, head := pipe.Time(ctx), pipe.HMGet(ctx, r.keys.head, "in_force", "at", "last")
-	proposal, trial := pipe.HMGet(ctx, r.keys.proposal, "number"), pipe.HMGet(ctx, r.keys.trial, "number", "state")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return State{}, unavailable(err)
-	}
-	h, t := words(head.Val(), 3), words(trial.Val(), 2)
-	return State{
-		Now: now.Val(), InForce: numberOf(h[0]), At: millis(h[1]), Last: numberOf(h[2]),
-		Proposed: numberOf(words(proposal.Val(), 1)[0]), Trial: numberOf(t[0]), TrialState: t[1],
+		InForceSum: reply[7], ProposedSum: reply[8], TrialSum: reply[9],
 	}, nil
 }
 

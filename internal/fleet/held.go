@@ -36,12 +36,10 @@ func (m *Member) Held(b Blob) []byte {
 // Active returns the manifest of the active version, nil without one. It must not be
 // changed.
 func (m *Member) Active() *Manifest {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.current == nil {
-		return nil
+	if v := m.active(); v != nil {
+		return v.manifest
 	}
-	return m.current.manifest
+	return nil
 }
 
 // Known returns the highest number that the instance has seen.

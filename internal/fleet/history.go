@@ -88,7 +88,7 @@ func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
 func (r *Records) checkPolicy(ctx context.Context) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	text, err := r.client.Info(ctx, "memory").Result()
+	text, err := r.memoryInfo(ctx)
 	if err != nil {
 		return nil // the user may not read it; docs/publishing.md names the policies
 	}
@@ -96,6 +96,20 @@ func (r *Records) checkPolicy(ctx context.Context) error {
 		return refused("Redis has maxmemory-policy %s, which may drop published rules at maxmemory; set noeviction or a policy that begins with volatile-", policy)
 	}
 	return nil
+}
+
+// memoryInfo returns INFO memory of the server that holds the records, which on a Cluster is
+// one of the nodes.
+func (r *Records) memoryInfo(ctx context.Context) (string, error) {
+	nodes, isCluster := r.client.(*goredis.ClusterClient)
+	if !isCluster {
+		return r.client.Info(ctx, "memory").Result()
+	}
+	owner, err := nodes.MasterForKey(ctx, r.keys.head)
+	if err != nil {
+		return "", err
+	}
+	return owner.Info(ctx, "memory").Result()
 }
 
 // dropsKeys reads the policy from the text of INFO memory, and reports whether Redis may

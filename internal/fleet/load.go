@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // see sumOf
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +16,7 @@ import (
 type version struct {
 	manifest *Manifest
 	value    []byte // the record in Redis
+	sum      string // of value, as in State
 	// contents are nil if the folder keeps them.
 	contents Contents
 	set      *rules.Set
@@ -89,7 +92,13 @@ func (m *Member) load(ctx context.Context, number uint64) (*version, error) {
 	if err != nil {
 		return nil, refused("%s", findingsText(err, findings))
 	}
-	return &version{manifest: manifest, value: value, contents: contents, set: set, findings: findings}, nil
+	return &version{manifest: manifest, value: value, sum: sumOf(value), contents: contents, set: set, findings: findings}, nil
+}
+
+// sumOf returns the sum of a record as Redis's Lua computes it.
+func sumOf(record []byte) string {
+	sum := sha1.Sum(record) //nolint:gosec // it tells records apart; signatures protect them
+	return hex.EncodeToString(sum[:])
 }
 
 // maxFindings is the number of findings that an answer lists.

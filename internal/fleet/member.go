@@ -63,7 +63,7 @@ type Member struct {
 	// versions are the loaded versions by their numbers: the current one, and the versions
 	// that are proposed or on trial.
 	versions map[uint64]*version
-	answer   Heartbeat // About and Answer only
+	answer   Heartbeat // About, Answer and Sum only
 	accepted uint64    // the highest version that was in force here
 	known    uint64    // the highest number that was seen
 
@@ -76,6 +76,7 @@ type Member struct {
 	trying   uint64
 	problem  string // the last one that was logged
 	inForce  uint64 // by the last heartbeat
+	proposed string // the sum of the proposed version, by the last heartbeat
 	isAway   bool   // Redis did not answer the last heartbeat
 	jobs     chan uint64
 	prunes   chan struct{}
@@ -188,7 +189,7 @@ func (m *Member) restore(reason string) *rules.Set {
 		m.o.Logger.Error("state_dir contains no usable version", "state_dir", m.o.StateDir, "error", err)
 		return nil
 	}
-	m.accept(&version{manifest: manifest, value: value, set: set, findings: findings})
+	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), set: set, findings: findings})
 	m.change(func(s *reload.State) { s.Restored, s.SavedAt = true, savedAt })
 	m.complain("starting with version "+numberText(manifest.Number)+" of state_dir: "+reason, false)
 	return set

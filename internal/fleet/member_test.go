@@ -101,17 +101,17 @@ func publish(t *testing.T, r *Records, m *Manifest, contents Contents, change ..
 	ctx := t.Context()
 	for _, b := range m.Blobs() {
 		if err := r.WriteBlob(ctx, b, strings.NewReader(string(contents[b.Sum]))); err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 	}
 	now, err := r.State(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	m.Number, m.Before, m.Prefix, m.At = now.Last+1, now.InForce, prefix, now.Now
+	m.Number, m.Before, m.Prefix, m.At = now.Last+1, now.InForce, r.o.Prefix, now.Now
 	text, err := m.Encode()
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	p := &Proposal{Manifest: text, Timeout: time.Minute}
 	for _, f := range change {

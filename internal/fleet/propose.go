@@ -28,9 +28,7 @@ func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.C
 		return nil, nil, err
 	}
 	m.Trigger()
-	m.mu.Lock()
-	current := m.current
-	m.mu.Unlock()
+	current := m.active()
 	if current == nil {
 		return manifest, nil, nil
 	}

@@ -21,6 +21,8 @@ var (
 	stopText string
 	//go:embed lua/instances.lua
 	instancesText string
+	//go:embed lua/state.lua
+	stateText string
 )
 
 // The scripts, each one atomic step. See their texts for arguments and replies.
@@ -28,6 +30,7 @@ var (
 	propose       = goredis.NewScript(sharedText + proposeText)
 	beat          = goredis.NewScript(sharedText + beatText)
 	listInstances = goredis.NewScript(sharedText + instancesText)
+	readState     = goredis.NewScript(sharedText + stateText)
 	writeTally    = goredis.NewScript(sharedText + tallyText)
 	stopTrial     = goredis.NewScript(sharedText + stopText)
 	completeBlob  = goredis.NewScript(completeText)

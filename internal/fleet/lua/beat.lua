@@ -1,8 +1,8 @@
 -- beat.lua: the heartbeat of an instance, and the step that brings a version into force.
 -- ARGV after those of shared.lua: id, description, highest number that the instance has
--- seen, number that it answers about (0: none), its answer ('ready' or why not), and 1 if
--- it leaves. It returns the time and what the instance needs to know.
-local id, description, highest, about, answer, leaves = ARGV[3], ARGV[4], number(ARGV[5]), number(ARGV[6]), ARGV[7], ARGV[8]
+-- seen, number that it answers about (0: none), its answer ('ready' or why not), 1 if it
+-- leaves, and the SHA-1 of the record that it answers about. It returns the state of the fleet.
+local id, description, highest, about, answer, leaves, sum = ARGV[3], ARGV[4], number(ARGV[5]), number(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
 
 if leaves == '1' then
   redis.call('ZREM', instances, id)
@@ -35,7 +35,7 @@ local function commit(p, n)
     local till = now + number(p[7])
     redis.call('DEL', trial, begin .. 'counts', begin .. 'reports')
     redis.call('HSET', trial, 'number', whole(n), 'state', 'running', 'began', whole(now), 'until', whole(till),
-      'follow', text(p[8]), 'abort', text(p[9]), 'before', text(p[2]), 'quorum', text(p[4]), 'blobs', p[5] or '')
+      'follow', text(p[8]), 'abort', text(p[9]), 'before', text(p[2]), 'quorum', text(p[4]), 'blobs', p[5] or '', 'sum', text(p[10]))
     redis.call('PEXPIREAT', trial, whole(till + 86400000))
     redis.call('PEXPIREAT', version, whole(till + 86400000))
     blobs(p[5] or '', function(key)
@@ -48,7 +48,7 @@ local function commit(p, n)
   redis.call('PERSIST', version)
   blobs(p[5] or '', function(key) redis.call('PERSIST', key) end)
   local at = now + 500
-  redis.call('HSET', head, 'in_force', whole(n), 'before', text(p[2]), 'at', whole(at))
+  redis.call('HSET', head, 'in_force', whole(n), 'before', text(p[2]), 'at', whole(at), 'sum', text(p[10]))
   redis.call('ZADD', history, whole(n), whole(n))
   if redis.call('HGET', trial, 'state') == 'running' then
     redis.call('HSET', trial, 'state', 'ended', 'detail', 'version ' .. whole(n) .. ' was published')
@@ -89,10 +89,11 @@ local function judge(p, n)
   end
 end
 
-local p = redis.call('HMGET', proposal, 'number', 'before', 'deadline', 'quorum', 'blobs', 'kind', 'time', 'follow', 'abort')
+local p = redis.call('HMGET', proposal, 'number', 'before', 'deadline', 'quorum', 'blobs', 'kind', 'time', 'follow', 'abort', 'sum')
 local n = number(p[1])
 if n > 0 then
-  if about == n and leaves ~= '1' then
+  -- After a loss of data a number may stand for another record.
+  if about == n and sum == text(p[10]) and leaves ~= '1' then
     redis.call('HSET', answers, id, string.sub(answer, 1, 4096))
     redis.call('PEXPIRE', answers, spare)
   end
@@ -101,18 +102,16 @@ if n > 0 then
 end
 
 -- A trial whose time has come ends; --then enforce proposes its version.
-local t = redis.call('HMGET', trial, 'number', 'state', 'until', 'follow', 'before', 'quorum', 'blobs')
+local t = redis.call('HMGET', trial, 'number', 'state', 'until', 'follow', 'before', 'quorum', 'blobs', 'sum')
 if number(t[1]) > 0 and t[2] == 'running' and now >= number(t[3]) and n == 0 then
   local ask = ': koalagate publish --tried brings it into force'
   redis.call('HSET', trial, 'state', 'ended', 'detail', 'its time was over' .. (t[4] == 'ask' and ask or ''))
   if t[4] == 'enforce' and number(redis.call('HGET', head, 'in_force')) == number(t[5]) then
     n = number(t[1])
     redis.call('HSET', proposal, 'number', whole(n), 'before', whole(number(t[5])), 'deadline', whole(now + 30000),
-      'quorum', whole(number(t[6])), 'blobs', t[7] or '', 'kind', 'publish')
+      'quorum', whole(number(t[6])), 'blobs', t[7] or '', 'sum', text(t[8]), 'kind', 'publish')
     redis.call('PEXPIREAT', proposal, whole(now + 30000 + spare))
   end
 end
 
-local state = redis.call('HMGET', head, 'in_force', 'at', 'last')
-local tried = redis.call('HMGET', trial, 'number', 'state')
-return {whole(now), whole(number(state[1])), whole(number(state[2])), whole(number(state[3])), whole(n), whole(number(tried[1])), text(tried[2])}
+return report()

@@ -37,7 +37,7 @@ redis.call('SET', version, record)
 redis.call('PEXPIREAT', version, whole(deadline + spare))
 redis.call('DEL', answers)
 redis.call('HSET', proposal, 'number', whole(n), 'before', whole(before), 'deadline', whole(deadline), 'quorum', whole(quorum),
-  'blobs', list, 'kind', kind, 'time', ARGV[10], 'follow', ARGV[11], 'abort', ARGV[12])
+  'blobs', list, 'sum', redis.sha1hex(record), 'kind', kind, 'time', ARGV[10], 'follow', ARGV[11], 'abort', ARGV[12])
 redis.call('PEXPIREAT', proposal, whole(deadline + spare))
 redis.call('HSET', head, 'last', whole(n))
 return {'proposed', whole(deadline)}

@@ -62,3 +62,12 @@ local function finish(n, state, detail, at)
     redis.call('HSET', trial, 'detail', 'its time was over; its publish is ' .. state .. (detail ~= '' and ': ' .. string.sub(detail, 1, 4000) or ''))
   end
 end
+
+-- report returns the time and the state of the fleet, in the order of Go's stateOf.
+local function report()
+  local state = redis.call('HMGET', head, 'in_force', 'at', 'last', 'sum')
+  local tried = redis.call('HMGET', trial, 'number', 'state', 'sum')
+  local proposed = redis.call('HMGET', proposal, 'number', 'sum')
+  return {whole(now), whole(number(state[1])), whole(number(state[2])), whole(number(state[3])), whole(number(proposed[1])),
+    whole(number(tried[1])), text(tried[2]), text(state[4]), text(proposed[2]), text(tried[3])}
+end
