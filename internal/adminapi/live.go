@@ -33,9 +33,17 @@ func (s *server) traffic(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// ScopeHeader names the header with the instances whose calls an answer has: fleet or
-// instance.
+// ScopeHeader names the header with the instances whose calls or changes an answer has:
+// fleet or instance.
 const ScopeHeader = "Koalagate-Scope"
+
+func stateScope(w http.ResponseWriter, isFleet bool) {
+	scope := traffic.ScopeInstance
+	if isFleet {
+		scope = traffic.ScopeFleet
+	}
+	w.Header().Set(ScopeHeader, scope)
+}
 
 // top answers with the heaviest identities.
 func (s *server) top(w http.ResponseWriter, r *http.Request) error {
@@ -44,11 +52,7 @@ func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "%v", err)
 	}
 	rows, isFleet := s.Heavy.Top(r.Context(), q)
-	scope := traffic.ScopeInstance
-	if isFleet {
-		scope = traffic.ScopeFleet
-	}
-	w.Header().Set(ScopeHeader, scope)
+	stateScope(w, isFleet)
 	return done(w, rows)
 }
 

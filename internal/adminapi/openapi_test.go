@@ -9,6 +9,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/koalagate/koalagate/internal/audit"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
@@ -55,7 +56,7 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 // documents are the types of all documents, by their names in the description.
 var documents = map[string]any{
 	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
-	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": Change{},
+	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": audit.Change{},
 	"LogIn": LogIn{}, "Session": Session{}, "State": State{}, "Book": operations.Book{}, "File": operations.File{}, "BookRule": operations.BookRule{}, "BookParam": operations.BookParam{},
 	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "Finding": findings.Finding{}, "Words": Words{}, "Word": Word{}, "Code": Code{},
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},

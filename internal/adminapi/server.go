@@ -13,10 +13,10 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/audit"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/heavy"
@@ -33,12 +33,14 @@ const AuthorHeader = "Koalagate-Author"
 //go:embed openapi.yaml
 var description []byte
 
-// Options are the options of New. Desk, Exceptions, Traffic, Heavy, Tokens, State and
-// Modes are required.
+// Options are the options of New. Desk, Exceptions, Trail, Traffic, Heavy, Tokens, State
+// and Modes are required.
 type Options struct {
 	Desk *operations.Desk
 	// Exceptions belongs to the engine of Desk.
 	Exceptions *exceptions.Keeper
+	// Trail keeps and logs all changes.
+	Trail *audit.Trail
 	// Traffic has the traffic of the last hour, and sends events.
 	Traffic *traffic.Recorder
 	// Heavy finds the heaviest identities.
@@ -57,15 +59,12 @@ type Options struct {
 	Modes *engine.Modes
 	// Refused is called for each request without a token that it needs. It may be nil.
 	Refused func(reason string)
-	// Logger receives all changes. The default is slog.Default.
+	// Logger receives log-ins. The default is slog.Default.
 	Logger *slog.Logger
 }
 
 // server answers the requests of the API.
-type server struct {
-	Options
-	trail trail
-}
+type server struct{ Options }
 
 // route is one path and method of the API.
 type route struct {
@@ -100,7 +99,7 @@ func New(o Options) http.Handler {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	s := &server{Options: o, trail: trail{now: time.Now}}
+	s := &server{o}
 	mux := http.NewServeMux()
 	for _, one := range open {
 		mux.Handle(one.method+" "+Prefix+one.path, s.answering(one))

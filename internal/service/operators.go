@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/audit"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
@@ -49,7 +50,8 @@ func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
 	return tokens, made.Path
 }
 
-// openExceptions opens the exceptions: in Redis for all instances, or in this process.
+// openExceptions opens the exceptions and the audit trail: in Redis for all instances, or in
+// this process.
 func (s *Service) openExceptions() error {
 	c := s.config
 	key, err := publicKey(c)
@@ -57,6 +59,8 @@ func (s *Service) openExceptions() error {
 		return err
 	}
 	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Logger: s.logger}
+	host, _ := os.Hostname() // "" is shown as such
+	trail := audit.Options{Prefix: c.RedisPrefix, Host: host, Logger: s.logger}
 	if c.Redis != "" {
 		address, err := redisconn.NewAddress(connection(c, exceptionsTimeout))
 		if err != nil {
@@ -65,6 +69,7 @@ func (s *Service) openExceptions() error {
 		client := address.ConnectAny()
 		o.Redis = client
 		s.minutes = minutes.New(client, c.RedisPrefix)
+		trail.Redis = client
 		s.onClose(func() {
 			if err := client.Close(); err != nil {
 				s.logger.Debug("closing the connections for exceptions", "error", err)
@@ -72,6 +77,8 @@ func (s *Service) openExceptions() error {
 		})
 	}
 	s.exceptions = exceptions.New(o)
+	trail.Now = s.exceptions.Now
+	s.trail = audit.New(trail)
 	return nil
 }
 

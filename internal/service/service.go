@@ -17,6 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/admin"
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/audit"
 	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/door"
@@ -60,6 +61,7 @@ type Service struct {
 	app        *app.App
 	desk       *operations.Desk
 	exceptions *exceptions.Keeper
+	trail      *audit.Trail
 	minutes    *minutes.Records // nil without Redis
 	traffic    *traffic.Recorder
 	heavy      *heavy.Recorder
@@ -328,7 +330,7 @@ func (s *Service) adminPages() http.Handler {
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
 			State: s.operatorState, Modes: s.modes,
 		}),
 	})
