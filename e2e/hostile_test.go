@@ -172,10 +172,9 @@ func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) str
 	if host, found := entry.Header["X-Forwarded-Host"]; found && hostOf(host[0]) != hostOf(entry.Host) {
 		return fmt.Sprintf("X-Forwarded-Host is %q", host)
 	}
-	target, _, _ := strings.Cut(entry.Target, "?")
 	if len(decisions) == 0 {
-		if target == "/healthz" {
-			return "" // the samples exempt it
+		if exempt(entry.Target) {
+			return ""
 		}
 		return "koalagate did not decide"
 	}
@@ -192,7 +191,7 @@ func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) str
 		return "the methods differ"
 	case d.Host != hostOf(entry.Host):
 		return "the hosts differ"
-	case target == "*" && d.Path == "*":
+	case pathOf(entry.Target) == "*" && d.Path == "*":
 		return ""
 	case err != nil || path != entry.Path:
 		return "the paths differ"
@@ -204,6 +203,15 @@ func undecided(entry e2e.Entry, decisions []hostileDecision, hasRoutes bool) str
 		return "its act is of another path"
 	}
 	return ""
+}
+
+// exempt reports whether the samples pass a target on without a check.
+func exempt(target string) bool { return pathOf(target) == "/healthz" }
+
+// pathOf returns a target without its query.
+func pathOf(target string) string {
+	path, _, _ := strings.Cut(target, "?")
+	return path
 }
 
 var portAtEnd = regexp.MustCompile(`:[0-9]*$`)
