@@ -174,7 +174,7 @@ func parseReceipt(value string) (c record, ok bool) {
 	for i := range n {
 		number, weight := int(parts.uint(2)), int64(parts.uint(7))
 		parts.skip(receiptPart - 2 - 7)
-		if number < 1 || number > len(rules) {
+		if number < 1 || number > len(rules) || weight > store.MaxCounter {
 			return c, false
 		}
 		one := rules[number-1]
@@ -184,7 +184,7 @@ func parseReceipt(value string) (c record, ok bool) {
 	return c, true
 }
 
-// parseRules returns the rules of a description.
+// parseRules returns the rules of a description; ok is false if a take has no such rules.
 func parseRules(d string) (list []part, ok bool) {
 	rest := []byte(d)
 	for len(rest) > 0 {
@@ -224,5 +224,16 @@ func parseRules(d string) (list []part, ok bool) {
 		}
 		list = append(list, one)
 	}
-	return list, true
+	return list, validRules(list)
+}
+
+// validRules reports whether a plan may have the rules of a description. The script
+// fails on others, and all calls of its batch with it.
+func validRules(list []part) bool {
+	set := store.Set{Rules: make([]store.Rule, len(list))}
+	for i := range list {
+		set.Rules[i] = list[i].rule
+	}
+	p := store.Plan{Op: store.Take, Sets: []store.Set{set}}
+	return p.Validate() == nil
 }
