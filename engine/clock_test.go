@@ -7,12 +7,14 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // toldStore admits everything at a time of its own.
 type toldStore struct {
+	storetest.Receiptless
 	now      int64
 	degraded bool
 	calls    int

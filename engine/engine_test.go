@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -198,14 +198,9 @@ rule : [count] [k=+] [time=60; count=9;] [result=2; return=2]`)
 	}
 }
 
-// unavailable is a store that cannot answer.
-type unavailable struct{ err error }
-
-func (s unavailable) Evaluate(context.Context, *store.Plan, *store.Answers) error { return s.err }
-
 func TestUnavailableStoreIsADecision(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
-	e := engine.New(set, wiring.CountIn(unavailable{errors.New("gone")}))
+	e := engine.New(set, wiring.CountIn(storetest.Failing{Err: errors.New("gone")}))
 	d := decide(t, e, engine.Take, input(1, "k", "a"))
 	if !d.Unavailable || d.Verdict == rules.Allow || d.Refusal().Status != 503 {
 		t.Errorf("the decision = %+v; want it unavailable and not allowed", d)
@@ -219,7 +214,7 @@ func TestCanceledContextIsAnError(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [k=+] [time=60; count=9;] [result=2; return=1]`), rules.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e := engine.New(set, wiring.CountIn(unavailable{context.Canceled}))
+	e := engine.New(set, wiring.CountIn(storetest.Failing{Err: context.Canceled}))
 	_, err := e.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "k", "a")}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v; want the cancellation of the caller", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -115,12 +116,12 @@ func TestModesOfUndecidableCalls(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.call.Door, c.call.Op = "d", engine.Take
-			d, err := inMode(t, unavailable{errors.New("connection refused")}, engine.ModeEnforce).Decide(context.Background(), &c.call)
+			d, err := inMode(t, storetest.Failing{Err: errors.New("connection refused")}, engine.ModeEnforce).Decide(context.Background(), &c.call)
 			if err == nil && !d.Unavailable || c.call.Fault != nil && !errors.Is(err, fault) {
 				t.Errorf("enforced: %+v, %v; want an error or Unavailable", d, err)
 			}
 			for mode, word := range map[engine.Mode]string{engine.ModeObserve: "observed-deny", engine.ModeOff: "off"} {
-				d, err := inMode(t, unavailable{errors.New("connection refused")}, mode).Decide(context.Background(), &c.call)
+				d, err := inMode(t, storetest.Failing{Err: errors.New("connection refused")}, mode).Decide(context.Background(), &c.call)
 				if err != nil || d.Verdict != rules.Allow || len(d.Answers) != 2 || d.Answers[1].DecisionWord() != word {
 					t.Fatalf("%s: %+v, %v; want two answers, %s", mode, d, err, word)
 				}
@@ -137,7 +138,7 @@ func TestCanceledContextIsAnErrorInObserveMode(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	call := &engine.Call{Door: "d", Op: engine.Take, Inputs: []engine.Input{input(1, "act", "post", "uid", "a")}}
-	if _, err := inMode(t, unavailable{errors.New("connection refused")}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
+	if _, err := inMode(t, storetest.Failing{Err: errors.New("connection refused")}, engine.ModeObserve).Decide(ctx, call); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want the error of the context", err)
 	}
 }

@@ -68,8 +68,8 @@ func (e *Engine) Settle(ctx context.Context, s *Settlement) (Settled, error) {
 	if j.response == nil {
 		j.response = new(rules.Params)
 	}
-	got, err := e.onReceipt(ctx, s.Receipt, func(ctx context.Context, to store.Settler) (store.Settled, error) {
-		return to.Settle(ctx, &store.Settlement{Receipt: s.Receipt, Now: s.Now, Zone: j.rules.Zone, Judge: store.JudgeFuncs{Use: j.use, Kept: j.kept}})
+	got, err := e.onReceipt(ctx, s.Receipt, func(ctx context.Context) (store.Settled, error) {
+		return e.store.Settle(ctx, &store.Settlement{Receipt: s.Receipt, Now: s.Now, Zone: j.rules.Zone, Judge: store.JudgeFuncs{Use: j.use, Kept: j.kept}})
 	})
 	if e.settled != nil {
 		e.settled(s, got, err)
@@ -87,8 +87,8 @@ func (e *Engine) Renew(ctx context.Context, s *Settlement) (Settled, error) {
 	if s == nil {
 		return Settled{}, invalid("no receipt to renew")
 	}
-	got, err := e.onReceipt(ctx, s.Receipt, func(ctx context.Context, to store.Settler) (store.Settled, error) {
-		return to.Renew(ctx, &store.Renewal{Receipt: s.Receipt, Now: s.Now})
+	got, err := e.onReceipt(ctx, s.Receipt, func(ctx context.Context) (store.Settled, error) {
+		return e.store.Renew(ctx, &store.Renewal{Receipt: s.Receipt, Now: s.Now})
 	})
 	if e.renewed != nil {
 		e.renewed(s, got, err)
@@ -97,14 +97,13 @@ func (e *Engine) Renew(ctx context.Context, s *Settlement) (Settled, error) {
 }
 
 // onReceipt carries out an operation on a receipt of the form that stores issue.
-func (e *Engine) onReceipt(ctx context.Context, receipt string, do func(context.Context, store.Settler) (store.Settled, error)) (Settled, error) {
-	to, ok := e.store.(store.Settler)
-	if !ok || !store.ValidReceipt(receipt) {
+func (e *Engine) onReceipt(ctx context.Context, receipt string, do func(context.Context) (store.Settled, error)) (Settled, error) {
+	if !store.ValidReceipt(receipt) {
 		return Settled{}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	got, err := do(ctx, to)
+	got, err := do(ctx)
 	return Settled{Known: got.Known, Age: milliseconds(got.Age), Deferred: got.Deferred}, err
 }
 

@@ -234,11 +234,7 @@ func (t *turns) drainEnd() time.Time {
 // giveBack gives back what the call took. Nothing is done about an error: the hits stay
 // until their windows end.
 func (e *Engine) giveBack(ctx context.Context, v *evaluation) {
-	canceler, ok := e.store.(store.Canceler)
-	if !ok {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	_ = canceler.Cancel(ctx, &v.plan, &v.answers)
+	_ = e.store.Cancel(ctx, &v.plan, &v.answers)
 }

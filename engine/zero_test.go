@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -156,18 +157,10 @@ func TestUnknownModesEnforce(t *testing.T) {
 }
 
 // rescueOnly answers as if Redis were unavailable.
-type rescueOnly struct{ store.Store }
-
-func (s rescueOnly) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	err := s.Store.Evaluate(ctx, p, a)
-	a.Degraded = true
-	return err
-}
-
 func TestUnknownPoliciesDeny(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [uid=+] [time=60; count=9;] [result=2; return=7]`), rules.Options{})
 	for _, policy := range []rules.FailPolicy{rules.FailDeny, rules.FailDeny + 1, 99} {
-		e := engine.New(set, wiring.CountIn(rescueOnly{memory.New(memory.Options{})}), engine.WithPolicies(engine.Policies{"": policy}))
+		e := engine.New(set, wiring.CountIn(storetest.Degraded{Store: memory.New(memory.Options{})}), engine.WithPolicies(engine.Policies{"": policy}))
 		if d := decide(t, e, engine.Take, input(1, "uid", "bob")); d.Allowed() || d.Refusal().Status != 503 {
 			t.Errorf("policy %d: %+v; want a 503", policy, d)
 		}
@@ -176,7 +169,7 @@ func TestUnknownPoliciesDeny(t *testing.T) {
 
 func TestStoreErrorsDoNotAllow(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [uid=+] [time=60; count=9;] [result=2; return=7]`), rules.Options{})
-	e := engine.New(set, wiring.CountIn(unavailable{errors.New("gone")}))
+	e := engine.New(set, wiring.CountIn(storetest.Failing{Err: errors.New("gone")}))
 	for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Update, engine.Refund, engine.Complete, engine.CompleteTake, engine.Peek, engine.Reset} {
 		d, err := e.Decide(context.Background(), &engine.Call{Op: op, Rule: 7, Inputs: []engine.Input{input(1, "uid", "bob")}})
 		if err != nil || d.Allowed() || !d.Unavailable {

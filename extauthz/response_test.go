@@ -3,6 +3,7 @@ package extauthz_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 )
@@ -232,7 +234,7 @@ func TestClientInputCannotBreakTheReply(t *testing.T) {
 }
 
 func TestUnavailableStoreLeavesTheDecisionToTheGateway(t *testing.T) {
-	door := openOn(t, away{}, outcomes, nil)
+	door := openOn(t, storetest.Failing{Err: errors.New("connection refused")}, outcomes, nil)
 	reply := ask(t, door, about("vote", nil))
 	e := reply.GetErrorResponse()
 	if e.GetStatus().GetCode() != 503 || reply.Status.Code != int32(codes.Unavailable) {
@@ -244,7 +246,7 @@ func TestUnavailableStoreLeavesTheDecisionToTheGateway(t *testing.T) {
 }
 
 func TestRescueIsReported(t *testing.T) {
-	door := openOn(t, rescue{fixedStore()}, outcomes, nil)
+	door := openOn(t, storetest.Degraded{Store: fixedStore()}, outcomes, nil)
 	ok := ask(t, door, about("vote", nil))
 	if names(ok.GetOkResponse().GetResponseHeadersToAdd())["x-koala-degraded"] != "1" || !ok.DynamicMetadata.Fields["degraded"].GetBoolValue() {
 		t.Errorf("the reply does not report degraded: %v", ok)

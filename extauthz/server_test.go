@@ -2,7 +2,6 @@ package extauthz_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -113,24 +113,11 @@ func ask(t testing.TB, door authv3.AuthorizationClient, check *authv3.CheckReque
 	return reply
 }
 
-// away is a store that fails every call.
-type away struct{}
-
-func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	return errors.New("connection refused")
-}
-
-// rescue is a store that answers like the rescue store.
-type rescue struct{ *memory.Store }
-
-func (r rescue) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	err := r.Store.Evaluate(ctx, p, a)
-	a.Degraded = true
-	return err
-}
-
 // slow is a store that answers after its caller's context ends.
-type slow struct{ calls atomic.Int32 }
+type slow struct {
+	storetest.Receiptless
+	calls atomic.Int32
+}
 
 func (s *slow) Evaluate(ctx context.Context, _ *store.Plan, _ *store.Answers) error {
 	s.calls.Add(1)

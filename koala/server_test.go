@@ -2,7 +2,6 @@ package koala_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/rules"
@@ -296,23 +295,13 @@ func TestAllRulesNamesSeveralFiles(t *testing.T) {
 		"# b.conf\n[rules]\nrule : [count] [act=b] [time=1; count=1;] [result=2; return=900]\n"}})
 }
 
-// away is a store that fails every call.
-type away struct{ err error }
-
-func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	if a.err == nil {
-		panic("the store is broken")
-	}
-	return a.err
-}
-
 func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
-		broken away
+		broken storetest.Failing
 		reply  string
 	}{
-		"no store answers": {away{errors.New("connection refused")}, `{"err_no":-1, "err_msg":"no store answers"}`},
-		"a panic":          {away{}, `{"err_no":-1, "err_msg":"internal error; the service's log has the details"}`},
+		"no store answers": {storetest.Failing{Err: errors.New("connection refused")}, `{"err_no":-1, "err_msg":"no store answers"}`},
+		"a panic":          {storetest.Failing{}, `{"err_no":-1, "err_msg":"internal error; the service's log has the details"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/middleware"
 	"github.com/koalagate/koalagate/rules"
@@ -232,16 +233,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// unavailable is a store that cannot answer.
-type unavailable struct{}
-
-func (unavailable) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	return errors.New("connection refused")
-}
-
 func TestUnavailableStore(t *testing.T) {
 	for failOpen, status := range map[bool]int{false: 503, true: 200} {
-		o := options(t, unavailable{}, engine.ModeEnforce)
+		o := options(t, storetest.Failing{Err: errors.New("connection refused")}, engine.ModeEnforce)
 		o.FailOpen = failOpen
 		s, _ := serve(t, o)
 		if res, _ := ask(t, s, "POST /comments"); res.StatusCode != status {

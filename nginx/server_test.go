@@ -3,7 +3,6 @@ package nginx_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +22,8 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/rules"
@@ -294,20 +293,10 @@ func TestUnixSocketPeersAreTrusted(t *testing.T) {
 	}
 }
 
-// away is a store that fails every call.
-type away struct{ err error }
-
-func (a away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	if a.err == nil {
-		panic("the store is broken")
-	}
-	return a.err
-}
-
 // Every failure is a 503, which gateways can distinguish from a decision.
 func TestFailures(t *testing.T) {
-	for name, broken := range map[string]away{
-		"no store answers": {errors.New("connection refused")},
+	for name, broken := range map[string]storetest.Failing{
+		"no store answers": {Err: errors.New("connection refused")},
 		"a panic":          {},
 	} {
 		for target, want := range map[string]string{

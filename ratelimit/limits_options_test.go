@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/envoylimits"
-	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
@@ -195,9 +194,9 @@ func TestCallsThatCannotBeDecided(t *testing.T) {
 	}{
 		{"without limits", func(o *limitOptions, _ *clock) { o.Current = func() *envoylimits.Set { return nil } }, oneEntry("ten"), "no rate limit configuration loaded"},
 		{"an override without a unit", nil, override, "has no unit"},
-		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = failing{} }, oneEntry("ten"), "out of order"},
+		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = storetest.Failing{Err: errors.New("out of order")} }, oneEntry("ten"), "out of order"},
 		{"no Redis, and the gateway decides", func(o *limitOptions, c *clock) {
-			o.Store, o.Outage = degraded{c.store()}, rules.FailGateway
+			o.Store, o.Outage = storetest.Degraded{Store: c.store()}, rules.FailGateway
 		}, oneEntry("ten"), "Redis is unavailable"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -207,22 +206,6 @@ func TestCallsThatCannotBeDecided(t *testing.T) {
 			}
 		})
 	}
-}
-
-// failing is a store that answers nothing.
-type failing struct{}
-
-func (failing) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	return errors.New("out of order")
-}
-
-// degraded is a store that answers in place of Redis.
-type degraded struct{ store.Store }
-
-func (d degraded) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	err := d.Store.Evaluate(ctx, p, a)
-	a.Degraded = true
-	return err
 }
 
 func TestPoliciesWithoutRedis(t *testing.T) {
@@ -238,7 +221,7 @@ func TestPoliciesWithoutRedis(t *testing.T) {
 		{rules.FailDeny + 1, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}}, // unknown
 	} {
 		i := importLimits(t, func(o *limitOptions, c *clock) {
-			o.Store, o.Outage, o.RescueShare = degraded{c.store()}, test.outage, test.share
+			o.Store, o.Outage, o.RescueShare = storetest.Degraded{Store: c.store()}, test.outage, test.share
 		})
 		for _, code := range test.codes {
 			i.want(code, nil, oneEntry("two"))

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -157,7 +159,9 @@ func TestOperationsThatFail(t *testing.T) {
 	if got := codesOf(d.ask(one("budget", "a"))); got != "V" {
 		t.Errorf("the charge after one that failed: %s; want it carried out", got)
 	}
-	failing := open(t, budgets, func(o *ratelimit.Options) { o.Engine = engine.New(parse(t, budgets), wiring.CountIn(away{})) })
+	failing := open(t, budgets, func(o *ratelimit.Options) {
+		o.Engine = engine.New(parse(t, budgets), wiring.CountIn(storetest.Failing{Err: errors.New("connection refused")}))
+	})
 	_, err := failing.call(request(t, `{"domain": "lab", "descriptors": [`+operate("charge", "budget", "a", 1)+`]}`))
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("without a store: %v; want Unavailable", err)

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -146,7 +148,9 @@ func TestResponseHeadersAreOptional(t *testing.T) {
 }
 
 func TestUnavailableStoreIsAnError(t *testing.T) {
-	d := open(t, outcomes, func(o *ratelimit.Options) { o.Engine = engine.New(parse(t, outcomes), wiring.CountIn(away{})) })
+	d := open(t, outcomes, func(o *ratelimit.Options) {
+		o.Engine = engine.New(parse(t, outcomes), wiring.CountIn(storetest.Failing{Err: errors.New("connection refused")}))
+	})
 	if _, err := d.call(request(t, `{"domain": "lab", "descriptors": [`+one("uid", "ann")+`]}`)); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v; want Unavailable", err)
 	}

@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -197,11 +195,4 @@ func hasUnknown(m protoreflect.Message) (found bool) {
 		return true
 	})
 	return found
-}
-
-// away is a store that fails every call.
-type away struct{}
-
-func (away) Evaluate(context.Context, *store.Plan, *store.Answers) error {
-	return errors.New("connection refused")
 }

@@ -19,7 +19,7 @@ import (
 
 // counters is the store of an app, timed.
 type counters struct {
-	store     store.Store
+	store.Store
 	memory    *memory.Store
 	redis     remote.Store  // nil without Redis
 	rescue    *rescue.Store // nil without Redis
@@ -37,7 +37,7 @@ func openCounters(o *Options) (*counters, error) {
 	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, OnFull: func() {
 		full.Warn("the in-process store is full; additional identities share counters, and one may be refused because of another; raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
 	}})
-	c.store = c.memory
+	c.Store = c.memory
 	if o.Redis != nil {
 		if err := c.openRedis(o); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (c *counters) openRedis(o *Options) error {
 		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements,
 	})
 	c.leases = lease.New(c.rescue, redis, lease.Options{Time: o.LeaseTime, Seed: c.memory.Seed})
-	c.store = c.leases
+	c.Store = c.leases
 	if err := redisconn.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
 	}
@@ -168,47 +168,13 @@ func (c *counters) closeStores() error {
 // Evaluate evaluates a plan, and reports how long that took.
 func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if c.evaluated == nil {
-		return c.store.Evaluate(ctx, p, a)
+		return c.Store.Evaluate(ctx, p, a)
 	}
 	start := time.Now()
-	err := c.store.Evaluate(ctx, p, a)
+	err := c.Store.Evaluate(ctx, p, a)
 	a.Took = time.Since(start)
 	c.evaluated(a.Took)
 	return err
-}
-
-// Cancel gives back what a call took that left before its turn.
-func (c *counters) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	if canceler, ok := c.store.(store.Canceler); ok {
-		return canceler.Cancel(ctx, p, a)
-	}
-	return nil
-}
-
-// Settle settles a receipt in the store that keeps it.
-func (c *counters) Settle(ctx context.Context, s *store.Settlement) (store.Settled, error) {
-	if to := c.keeper(s.Receipt); to != nil {
-		return to.Settle(ctx, s)
-	}
-	return store.Settled{}, nil
-}
-
-// Renew renews a receipt in the store that keeps it.
-func (c *counters) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
-	if to := c.keeper(r.Receipt); to != nil {
-		return to.Renew(ctx, r)
-	}
-	return store.Settled{}, nil
-}
-
-// keeper returns the store that keeps a receipt, nil if none does. Those of calls that
-// were decided in process while Redis was unavailable stay in process.
-func (c *counters) keeper(receipt string) store.Settler {
-	if store.ValidReceipt(receipt) && receipt[0] == store.KeptInProcess {
-		return c.memory
-	}
-	to, _ := c.store.(store.Settler)
-	return to
 }
 
 // Receipts returns the number of receipts that are kept in process, and the number of

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Settler is a store that keeps receipts. A receipt that is unknown, malformed, spent or
+// Settler settles and renews receipts. A receipt that is unknown, malformed, spent or
 // expired changes nothing and is no error.
 type Settler interface {
 	// Settle carries out a settlement as one atomic step, in a Cluster one per slot,
@@ -152,6 +152,10 @@ func NewReceipt(keeper byte) string {
 	base64.RawURLEncoding.Encode(text[1:], random[:])
 	return string(text[:])
 }
+
+// KeptBy reports whether the text has the form of a receipt that keeper, KeptInProcess or
+// KeptInRedis, has issued.
+func KeptBy(keeper byte, text string) bool { return ValidReceipt(text) && text[0] == keeper }
 
 // ValidReceipt reports whether a text has the form of a receipt. Texts that callers send
 // are checked before a store is asked.

@@ -196,16 +196,18 @@ func (p *Plan) Leases() bool {
 	return false
 }
 
-// Store evaluates plans.
+// Store evaluates plans, gives takes back and settles receipts.
 type Store interface {
 	// Evaluate carries out the plan as one atomic step and fills a. An error
 	// means that the plan was not decided; it may have been counted, but was
 	// never admitted.
 	Evaluate(ctx context.Context, p *Plan, a *Answers) error
+	Canceler
+	Settler
 }
 
-// Canceler is a store that can give back a take whose caller left while it waited
-// for its turn, or before it got its receipt.
+// Canceler gives back takes whose callers left while they waited for their turn, or
+// before they got their receipt.
 type Canceler interface {
 	// Cancel gives back everything that a take of p counted, whose answers a are, ends
 	// its holds and spends its receipt.

@@ -189,27 +189,3 @@ func (r *reversal) planOf(p *store.Plan) *store.Plan {
 	}
 	return back
 }
-
-// Settle settles a receipt of the trial.
-func (s *seeded) Settle(ctx context.Context, what *store.Settlement) (store.Settled, error) {
-	if to, keeps := s.Store.(store.Settler); keeps {
-		return to.Settle(ctx, what)
-	}
-	return store.Settled{}, nil
-}
-
-// Renew renews a receipt of the trial.
-func (s *seeded) Renew(ctx context.Context, what *store.Renewal) (store.Settled, error) {
-	if to, keeps := s.Store.(store.Settler); keeps {
-		return to.Renew(ctx, what)
-	}
-	return store.Settled{}, nil
-}
-
-// Cancel gives back what a take of the trial counted.
-func (s *seeded) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	if to, cancels := s.Store.(store.Canceler); cancels {
-		return to.Cancel(ctx, p, a)
-	}
-	return nil
-}

@@ -102,8 +102,6 @@ func waitFor(a *store.Answers, parts []*part) {
 	a.Undo = turns(parts)
 }
 
-var _ store.Canceler = (*Store)(nil)
-
 // Cancel gives back what a take counted that waits for its turn or has a receipt. Each slot gives back
 // once, in the background, as parts of refused takes do. Only a take in one slot is
 // given back before Cancel returns.

@@ -24,8 +24,6 @@ const (
 	slotDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
 
-var _ store.Settler = (*Store)(nil)
-
 // newReceipt returns a receipt without slots.
 func newReceipt() string { return store.NewReceipt(store.KeptInRedis) }
 
@@ -37,7 +35,7 @@ func appendSlot(receipt string, slot uint16) string {
 // slotsOf returns the slots of a receipt; none for a text that is no receipt of this
 // package.
 func slotsOf(receipt string) (list []uint16) {
-	if !store.ValidReceipt(receipt) || receipt[0] != store.KeptInRedis || (len(receipt)-receiptLength)%slotLength != 0 {
+	if !store.KeptBy(store.KeptInRedis, receipt) || (len(receipt)-receiptLength)%slotLength != 0 {
 		return nil
 	}
 	last := -1

@@ -26,13 +26,6 @@ import (
 // DefaultTime is the default of Options.Time.
 const DefaultTime = 2 * time.Second
 
-// Next is the store behind a Store.
-type Next interface {
-	store.Store
-	store.Canceler
-	store.Settler
-}
-
 // Options configure a Store.
 type Options struct {
 	// Time is how long a part lasts, if its window does not end before; 0 means
@@ -53,21 +46,21 @@ type Options struct {
 // Store answers calls from held parts, and passes the others on. It is safe for
 // concurrent use.
 type Store struct {
-	Next
-	shared  store.Lessor
-	lasts   time.Duration
-	seed    func(p *store.Plan, a *store.Answers)
-	clock   func() time.Duration
-	now     func() int64
-	run     func(request func())
-	alone   bool // requests are made one after the other
-	hash    maphash.Seed
-	shards  [shardCount]shard
-	demand  demand
-	early   atomic.Int64
-	granted atomic.Int64
-	back    atomic.Int64
-	lost    atomic.Int64
+	store.Store // the next store, which also cancels and settles
+	shared      store.Lessor
+	lasts       time.Duration
+	seed        func(p *store.Plan, a *store.Answers)
+	clock       func() time.Duration
+	now         func() int64
+	run         func(request func())
+	alone       bool // requests are made one after the other
+	hash        maphash.Seed
+	shards      [shardCount]shard
+	demand      demand
+	early       atomic.Int64
+	granted     atomic.Int64
+	back        atomic.Int64
+	lost        atomic.Int64
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -75,8 +68,6 @@ type Store struct {
 	closed  bool
 	running sync.WaitGroup
 }
-
-var _ Next = (*Store)(nil)
 
 // shardCount is the number of locks, a power of two.
 const shardCount = 64
@@ -93,8 +84,8 @@ type shard struct {
 
 // New returns a store that holds parts of the limits in shared. The caller closes next
 // and shared after Close.
-func New(next Next, shared store.Lessor, o Options) *Store {
-	s := &Store{Next: next, shared: shared, lasts: o.Time, seed: o.Seed, clock: o.Clock, now: o.Now, run: o.Run, alone: o.Run != nil, hash: maphash.MakeSeed()}
+func New(next store.Store, shared store.Lessor, o Options) *Store {
+	s := &Store{Store: next, shared: shared, lasts: o.Time, seed: o.Seed, clock: o.Clock, now: o.Now, run: o.Run, alone: o.Run != nil, hash: maphash.MakeSeed()}
 	for i := range s.shards {
 		s.shards[i].parts = make(map[string]*part)
 	}
@@ -119,7 +110,7 @@ func New(next Next, shared store.Lessor, o Options) *Store {
 // Evaluate answers the plan from parts, or passes it on.
 func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if !p.Leases() {
-		return s.Next.Evaluate(ctx, p, a)
+		return s.Store.Evaluate(ctx, p, a)
 	}
 	usable := spendable(p)
 	if usable && s.answer(p, a) { //nolint:contextcheck // requests for parts outlive the call
@@ -128,7 +119,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	if p.Op == store.Reset {
 		s.giveUp(p) //nolint:contextcheck // it is carried out though the caller leaves
 	}
-	if err := s.Next.Evaluate(ctx, p, a); err != nil {
+	if err := s.Store.Evaluate(ctx, p, a); err != nil {
 		return err
 	}
 	switch {

@@ -53,8 +53,7 @@ type Store struct {
 }
 
 var (
-	_ store.Store    = (*Store)(nil)
-	_ store.Canceler = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
 )
 
 // Options configure a Store.

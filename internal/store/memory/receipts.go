@@ -111,7 +111,7 @@ func (t *receipts) sweep(now int64) {
 
 // find returns the record of a receipt, nil if there is none.
 func (t *receipts) find(receipt string) *record {
-	if !store.ValidReceipt(receipt) || receipt[0] != store.KeptInProcess {
+	if !store.KeptBy(store.KeptInProcess, receipt) {
 		return nil
 	}
 	s := t.shard(receipt)

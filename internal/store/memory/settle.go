@@ -8,8 +8,6 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-var _ store.Settler = (*Store)(nil)
-
 // Settle settles the receipt of a take, whether or not its caller has left.
 func (m *Store) Settle(_ context.Context, s *store.Settlement) (store.Settled, error) {
 	r := m.receipts.find(s.Receipt)

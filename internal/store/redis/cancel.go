@@ -13,8 +13,6 @@ type turn struct {
 	tag, receipt string
 }
 
-var _ store.Canceler = (*Store)(nil)
-
 // Cancel gives back what a take counted that waits for its turn or has a receipt, in one
 // call that is not repeated. The budget bounds it, and ctx does.
 func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {

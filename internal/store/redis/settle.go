@@ -7,8 +7,6 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-var _ store.Settler = (*Store)(nil)
-
 // use is the settlement of a part of a receipt.
 type use struct {
 	part int   // its number in the receipt, from 1
@@ -77,7 +75,7 @@ func (e *Evaluator) Renew(ctx context.Context, sender Sender, slot uint16, tag s
 // onReceipt reads a receipt and carries out an operation on the parts that
 // applies selects.
 func (e *Evaluator) onReceipt(ctx context.Context, sender Sender, slot uint16, tag, receipt string, p *store.Plan, op store.Op, applies func(*part) (use, bool)) (store.Settled, error) {
-	if !store.ValidReceipt(receipt) || receipt[0] != store.KeptInRedis {
+	if !store.KeptBy(store.KeptInRedis, receipt) {
 		return store.Settled{}, nil
 	}
 	ctx = context.WithoutCancel(ctx)

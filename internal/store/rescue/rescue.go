@@ -32,6 +32,8 @@ type Shared interface {
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
 	// Check returns an error that explains why the store cannot count now, or nil.
 	Check(ctx context.Context) error
+	store.Canceler
+	store.Settler
 }
 
 // Local is the store of this process.

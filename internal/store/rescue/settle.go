@@ -32,25 +32,17 @@ const (
 // Redis is unreachable: its estimates stand, and its holds run out.
 var ErrSettlementDropped = errors.New("redis is unreachable, and too many settlements wait for it already")
 
-var (
-	errNoSettler               = errors.New("the store does not settle receipts")
-	errUnrenewed               = errors.New("redis is unreachable; the holds run out by their time")
-	_            store.Settler = (*Store)(nil)
-)
+var errUnrenewed = errors.New("redis is unreachable; the holds run out by their time")
 
 // Settle settles a receipt in the store that keeps it. While Redis is unreachable, or if
 // it does not answer, the settlement waits, and is carried out as soon as Redis answers
 // if the receipt is then still valid.
 func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled, error) {
-	to, local := s.settlerOf(t.Receipt)
-	if to == nil {
-		return store.Settled{}, errNoSettler
-	}
-	if local {
-		return to.Settle(ctx, t)
+	if store.KeptBy(store.KeptInProcess, t.Receipt) {
+		return s.local.Settle(ctx, t)
 	}
 	if _, share := s.gate.load(); share > 0 {
-		if got, err := to.Settle(ctx, t); err == nil {
+		if got, err := s.shared.Settle(ctx, t); err == nil {
 			return got, nil
 		}
 	}
@@ -60,25 +52,13 @@ func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled,
 // Renew makes the holds of a receipt last, in the store that keeps it. A renewal does not
 // wait for Redis.
 func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
-	to, local := s.settlerOf(r.Receipt)
-	if to == nil {
-		return store.Settled{}, errNoSettler
+	if store.KeptBy(store.KeptInProcess, r.Receipt) {
+		return s.local.Renew(ctx, r)
 	}
-	if _, share := s.gate.load(); !local && share == 0 {
+	if _, share := s.gate.load(); share == 0 {
 		return store.Settled{}, errUnrenewed
 	}
-	return to.Renew(ctx, r)
-}
-
-// settlerOf returns the store that keeps a receipt, nil if that keeps none, and whether
-// it is the local one.
-func (s *Store) settlerOf(receipt string) (to store.Settler, local bool) {
-	var of any = s.shared
-	if local = receipt != "" && receipt[0] == store.KeptInProcess; local {
-		of = s.local
-	}
-	to, _ = of.(store.Settler)
-	return to, local
+	return s.shared.Renew(ctx, r)
 }
 
 // add lets a settlement wait.
@@ -151,12 +131,11 @@ func (s *Store) settleLater(ctx context.Context) {
 // settleSome carries out some of the settlements that wait. It reports whether Redis
 // answered them all; the others wait again.
 func (s *Store) settleSome(ctx context.Context) bool {
-	to, _ := s.settlerOf("")
 	some := s.settlements.take()
 	errs := make([]error, len(some))
 	var rest sync.WaitGroup
 	for i := range some {
-		rest.Go(func() { _, errs[i] = to.Settle(ctx, &some[i]) })
+		rest.Go(func() { _, errs[i] = s.shared.Settle(ctx, &some[i]) })
 	}
 	rest.Wait()
 	var failed []store.Settlement

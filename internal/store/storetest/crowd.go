@@ -65,7 +65,7 @@ func checkTurns(t *testing.T, s store.Store) {
 				return
 			}
 			if i%4 == 0 && a.Wait > 0 {
-				if err := s.(store.Canceler).Cancel(context.Background(), p, &a); err != nil {
+				if err := s.Cancel(context.Background(), p, &a); err != nil {
 					t.Error(err)
 				}
 				return // a later caller may have its turn

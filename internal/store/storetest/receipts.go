@@ -92,12 +92,12 @@ func (st *receiptStep) carryOut(t *testing.T, s store.Store, given map[string]*s
 	var err error
 	switch st.op {
 	case settle:
-		got, err = s.(store.Settler).Settle(ctx, &store.Settlement{Receipt: from.Receipt, Now: now, Zone: Noon(), Judge: &Judge{Use: st.use}})
+		got, err = s.Settle(ctx, &store.Settlement{Receipt: from.Receipt, Now: now, Zone: Noon(), Judge: &Judge{Use: st.use}})
 	case renew:
-		got, err = s.(store.Settler).Renew(ctx, &store.Renewal{Receipt: from.Receipt, Now: now})
+		got, err = s.Renew(ctx, &store.Renewal{Receipt: from.Receipt, Now: now})
 	case withdraw:
 		copied := *from // a caller may repeat it
-		err = s.(store.Canceler).Cancel(ctx, &store.Plan{Op: store.Take, Now: now, Zone: Noon(), Sets: st.sets}, &copied)
+		err = s.Cancel(ctx, &store.Plan{Op: store.Take, Now: now, Zone: Noon(), Sets: st.sets}, &copied)
 		got.Known = true
 	default:
 		return st.evaluate(t, s, given)
@@ -157,7 +157,7 @@ func checkSettledOnce(t *testing.T, s store.Store) {
 	known := make(chan bool)
 	for range 50 {
 		go func() {
-			got, err := s.(store.Settler).Settle(context.Background(), &store.Settlement{Receipt: a.Receipt, Now: noon + 1, Zone: Noon(), Judge: &Judge{Use: used(41)}})
+			got, err := s.Settle(context.Background(), &store.Settlement{Receipt: a.Receipt, Now: noon + 1, Zone: Noon(), Judge: &Judge{Use: used(41)}})
 			if err != nil {
 				t.Error(err)
 			}
@@ -190,13 +190,13 @@ func checkMalformedReceipts(t *testing.T, s store.Store) {
 		if text == a.Receipt {
 			continue
 		}
-		settled, err := s.(store.Settler).Settle(context.Background(), &store.Settlement{Receipt: text, Now: noon, Zone: Noon(), Judge: &Judge{Use: used(0)}})
-		renewed, fault := s.(store.Settler).Renew(context.Background(), &store.Renewal{Receipt: text, Now: noon})
+		settled, err := s.Settle(context.Background(), &store.Settlement{Receipt: text, Now: noon, Zone: Noon(), Judge: &Judge{Use: used(0)}})
+		renewed, fault := s.Renew(context.Background(), &store.Renewal{Receipt: text, Now: noon})
 		if settled.Known || renewed.Known || err != nil || fault != nil {
 			t.Errorf("%q: settled %v, error %v; renewed %v, error %v", text, settled, err, renewed, fault)
 		}
 	}
-	if got, err := s.(store.Settler).Settle(context.Background(), &store.Settlement{Receipt: a.Receipt, Now: noon, Zone: Noon(), Judge: &Judge{Use: used(0)}}); err != nil || !got.Known {
+	if got, err := s.Settle(context.Background(), &store.Settlement{Receipt: a.Receipt, Now: noon, Zone: Noon(), Judge: &Judge{Use: used(0)}}); err != nil || !got.Known {
 		t.Errorf("the receipt after that: %v, error %v", got, err)
 	}
 }

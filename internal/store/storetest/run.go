@@ -108,7 +108,7 @@ type waitingTake struct {
 func (w *waitingTake) cancel(t *testing.T, s store.Store, now int64) {
 	t.Helper()
 	w.plan.Now = now
-	if err := s.(store.Canceler).Cancel(context.Background(), w.plan, &w.answers); err != nil {
+	if err := s.Cancel(context.Background(), w.plan, &w.answers); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,8 +1,8 @@
 -- Carries out requests, one after the other, as one atomic step. A request is one
 -- plan. Requests of many callers share the cost of one script call, and each sees
 -- the effects of the requests before it. Package memory does the same in Go:
--- memory/step.go walks sets in the same way, and count.go, base.go, leak.go and
--- token.go are the methods.
+-- memory/step.go walks sets in the same way, and count.go, base.go, leak.go, token.go
+-- and hold.go are the methods.
 --
 -- KEYS     The keys of the subjects and of the receipts that are read, each once;
 --          then the keys of the logs of leak and hold counters and of the receipts that

@@ -128,7 +128,7 @@ func (d *dialogue) cancel() {
 	d.waiting = append(d.waiting[:i], d.waiting[i+1:]...)
 	p := *w.plan
 	p.Now = d.now
-	if err := d.store.(store.Canceler).Cancel(context.Background(), &p, &store.Answers{Undo: w.undo}); err != nil {
+	if err := d.store.Cancel(context.Background(), &p, &store.Answers{Undo: w.undo}); err != nil {
 		d.Fatalf("step %d: cancel %s: %v", d.step, Describe(&p), err)
 	}
 	d.model.Cancel(w.taken, d.now)

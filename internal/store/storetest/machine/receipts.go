@@ -59,7 +59,7 @@ func (g *given) use(d *dialogue) {
 	case 0:
 		p := *g.plan
 		p.Now = d.now
-		if err := d.store.(store.Canceler).Cancel(ctx, &p, &store.Answers{Undo: g.undo, Receipt: g.receipt}); err != nil {
+		if err := d.store.Cancel(ctx, &p, &store.Answers{Undo: g.undo, Receipt: g.receipt}); err != nil {
 			d.Fatalf("step %d: cancel %s: %v", d.step, Describe(&p), err)
 		}
 		if !g.model.spent {
@@ -67,7 +67,7 @@ func (g *given) use(d *dialogue) {
 			d.model.Cancel(g.taken, d.now)
 		}
 	case 1:
-		got, err := d.store.(store.Settler).Renew(ctx, &store.Renewal{Receipt: g.receipt, Now: d.now})
+		got, err := d.store.Renew(ctx, &store.Renewal{Receipt: g.receipt, Now: d.now})
 		if want := d.model.Renew(g.model, d.now); err != nil || got.Known != want {
 			d.Fatalf("step %d: renew %s: %+v, %v; want %v", d.step, Describe(g.plan), got, err, want)
 		}
@@ -76,7 +76,7 @@ func (g *given) use(d *dialogue) {
 			Concerns: rapid.IntRange(0, 9).Draw(d.T, "concerns") > 0, Given: rapid.IntRange(0, 4).Draw(d.T, "given") > 0,
 			Hits: weights.Draw(d.T, "used"), Charge: rapid.Bool().Draw(d.T, "charge"),
 		}
-		got, err := d.store.(store.Settler).Settle(ctx, &store.Settlement{Receipt: g.receipt, Now: d.now, Zone: d.zone, Judge: alike(use)})
+		got, err := d.store.Settle(ctx, &store.Settlement{Receipt: g.receipt, Now: d.now, Zone: d.zone, Judge: alike(use)})
 		want := d.model.Settle(g.model, use, &store.Plan{Op: store.Update, Now: d.now, Zone: d.zone})
 		if err != nil || got.Known != want {
 			d.Fatalf("step %d: settle %s by %+v: %+v, %v; want %v", d.step, Describe(g.plan), use, got, err, want)
