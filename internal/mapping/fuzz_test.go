@@ -27,7 +27,7 @@ GET /a/{x}/b      : kind=middle
 *   /             : kind=any
 `
 
-var fuzzDoors = []string{doorname.ExtAuthz, doorname.ExtAuthzWeb, doorname.RateLimit, doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.Koala, doorname.Middleware}
+var fuzzDoors = doorname.All()
 
 // FuzzParams checks for arbitrary requests at every door: a request is refused, or it
 // has a bounded number of parameters, none blank or repeated, a clean path and a

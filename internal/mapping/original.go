@@ -68,9 +68,11 @@ func (q *original) read(call *Request, o *Options) error {
 	case doorname.Middleware:
 		q.readFields()
 		q.readMiddlewareAddress(o)
-	default: // ExtAuthz
+	case doorname.ExtAuthz:
 		q.readFields()
 		q.setAddress(call.Peer)
+	default:
+		return unknownDoor(call.Door)
 	}
 	// Gateways pass on methods as received. Some applications accept `post` as POST, so
 	// a client must not avoid rules by the case.

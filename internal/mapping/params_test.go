@@ -31,6 +31,20 @@ func with(t testing.TB, params, routes string) *rules.Set {
 	return parse(t, "[params]\n"+params+"\n[routes]\n"+routes+plainRules)
 }
 
+// TestUnknownDoorIsRefused checks that Params maps the requests of the listed doors only:
+// a door without a case must not be trusted like another.
+func TestUnknownDoorIsRefused(t *testing.T) {
+	for _, door := range []string{"", doorname.Program, "ExtAuthz", "telnet"} {
+		wantRefusal(t, &Request{Door: door, Method: "GET", Path: "/", Peer: "198.51.100.7:1"}, &Options{}, http.StatusForbidden)
+	}
+	for _, door := range doorname.All() {
+		err := Params(plain(t), &Request{Door: door, Method: "GET", Path: "/", Peer: "198.51.100.7:1"}, &Options{}, new(rules.Params))
+		if err != nil && strings.Contains(err.Error(), "unknown") {
+			t.Errorf("%s: %v; add a case to read", door, err)
+		}
+	}
+}
+
 // nginxCall returns a check as nginx sends it, with changed headers.
 func nginxCall(changes map[string]string) *Request {
 	headers := mapHeaders{

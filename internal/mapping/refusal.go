@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // Refusal reports that a check cannot be decided, because it lacks a header or is
@@ -19,6 +21,16 @@ type Refusal struct {
 
 // Error returns the reason and what to do about it.
 func (r *Refusal) Error() string { return r.Reason }
+
+// unknownDoor refuses the requests of a door for which read has no case: no part of them
+// can be trusted.
+func unknownDoor(door string) error {
+	return &Refusal{
+		Status: http.StatusForbidden,
+		Reason: fmt.Sprintf("the request came through a door with the unknown name %q; use one of %s",
+			door, strings.Join(doorname.All(), ", ")),
+	}
+}
 
 func lacking(door string, names []string) error {
 	return &Refusal{
