@@ -6,8 +6,10 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,14 +18,7 @@ import (
 var step = regexp.MustCompile("`([a-z0-9/_]+\\.(?:go|lua)):([A-Za-z0-9_.]+)`")
 
 func TestArchitectureNamesExistingFunctions(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := step.FindAllStringSubmatch(string(text), -1)
-	if len(steps) < 10 {
-		t.Fatalf("ARCHITECTURE.md has %d steps of the form `file:function`; want at least 10", len(steps))
-	}
+	steps := step.FindAllStringSubmatch(readText(t, "ARCHITECTURE.md"), -1)
 	functions := map[string]map[string]bool{}
 	for _, s := range steps {
 		file, function := s[1], s[2]
@@ -34,6 +29,54 @@ func TestArchitectureNamesExistingFunctions(t *testing.T) {
 			t.Errorf("ARCHITECTURE.md: step `%s:%s` does not exist; name the function that replaced it", file, function)
 		}
 	}
+}
+
+// begins matches the text before a function that no function of the walk calls.
+var begins = regexp.MustCompile(`(?:gRPC calls|Go programs open the same app through|put)\s+$`)
+
+// TestStepsCallEachOther holds the walks of ARCHITECTURE.md to the code: each function is
+// called by one that the walk names before it, directly or through functions of the
+// packages of both. The text says which functions other programs call.
+func TestStepsCallEachOther(t *testing.T) {
+	walks := map[string][]walked{}
+	var folders []string
+	for title, least := range map[string]int{"One request, step by step": 25, "Start and reload": 8} {
+		_, section, _ := strings.Cut(readText(t, "ARCHITECTURE.md"), "\n## "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, at := range step.FindAllStringSubmatchIndex(section, -1) {
+			file, name := section[at[2]:at[3]], section[at[4]:at[5]]
+			if !strings.HasSuffix(file, ".go") {
+				continue
+			}
+			folder := path.Dir(file)
+			folders = append(folders, folder)
+			walks[title] = append(walks[title], walked{folder + ":" + name, begins.MatchString(section[:at[0]])})
+		}
+		if len(walks[title]) < least {
+			t.Fatalf("ARCHITECTURE.md, %s: %d steps of the form `file:function`; want at least %d", title, len(walks[title]), least)
+		}
+	}
+	slices.Sort(folders)
+	g := newCallGraph(t, slices.Compact(folders))
+	for title, walk := range walks {
+		for i, to := range walk {
+			if i > 0 && !to.begins && !slices.ContainsFunc(walk[:i], func(from walked) bool { return g.reaches(from.name, to.name) }) {
+				t.Errorf("ARCHITECTURE.md, %s: no function that the walk names before %s calls it", title, to.name)
+			}
+		}
+	}
+	// The graph is not so dense that it proves everything.
+	for from, to := range map[string]string{"extauthz:Server.appendAnswer": "internal/door:Gate.Take", "internal/door:Gate.Map": "engine:Engine.Decide"} {
+		if g.reaches(from, to) {
+			t.Errorf("%s seems to call %s", from, to)
+		}
+	}
+}
+
+// walked is a function of a walk.
+type walked struct {
+	name   string // folder:Function
+	begins bool   // other programs call it
 }
 
 // functionsOf lists the functions that a file declares: `Name`, `Type.Method`

@@ -52,9 +52,7 @@ type Store struct {
 	receipts receipts
 }
 
-var (
-	_ store.Store = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // Options configure a Store.
 type Options struct {
