@@ -1,12 +1,14 @@
 package ratelimit_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -22,12 +24,12 @@ func TestEachCallOfImportedLimitsIsReportedOnce(t *testing.T) {
 	}{
 		{"a limit of two", nil, []*extv3.RateLimitDescriptor{oneEntry("ten"), oneEntry("two")}, []string{"allow", "allow", "deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Deny}},
 		{"no limit", nil, []*extv3.RateLimitDescriptor{oneEntry("none")}, []string{"allow", "allow", "allow"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
-		{"without Redis", func(o *limitOptions, c *clock) { o.Store = degraded{c.store()} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow degraded", "allow degraded", "deny degraded"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Deny}},
+		{"without Redis", func(o *limitOptions, c *clock) { o.Store = storetest.Degraded{Store: c.store()} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow degraded", "allow degraded", "deny degraded"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Deny}},
 		{"all in shadow", func(o *limitOptions, _ *clock) { o.Shadow = true }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow", "allow", "observed-deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
 		{"mode observe", func(o *limitOptions, _ *clock) { o.Mode = func() engine.Mode { return engine.ModeObserve } }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"allow", "allow", "observed-deny"}, []rules.Verdict{rules.Allow, rules.Allow, rules.Allow}},
 		{"mode off", func(o *limitOptions, _ *clock) { o.Mode = func() engine.Mode { return engine.ModeOff } }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"off", "off", "off"}, nil},
 		{"a faulty call", nil, []*extv3.RateLimitDescriptor{unitless}, []string{"invalid", "invalid", "invalid"}, nil},
-		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = failing{} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"unavailable", "unavailable", "unavailable"}, nil},
+		{"a store that fails", func(o *limitOptions, _ *clock) { o.Store = storetest.Failing{Err: errors.New("out of order")} }, []*extv3.RateLimitDescriptor{oneEntry("two")}, []string{"unavailable", "unavailable", "unavailable"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
