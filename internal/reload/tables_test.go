@@ -1,9 +1,12 @@
 package reload
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/rules"
 )
@@ -67,6 +70,39 @@ func TestTablesAreReloadedAndReused(t *testing.T) {
 	bad, findings, err := files.load(newReader(second))
 	if err != nil || bad != nil || len(findings) != 1 || findings[0].Position != (rules.Position{File: csv, Line: 2, Column: 6}) {
 		t.Errorf("got %v, %v; want one finding in the table", findings, err)
+	}
+}
+
+// A table that is rewritten while it is read becomes active when it is complete: each
+// state of the file on the way is a valid table.
+func TestTableIsReadOnceItIsStable(t *testing.T) {
+	dir := t.TempDir()
+	csv := filepath.Join(dir, "plans.csv")
+	write(t, csv, "tenant,rate\nacme,7\n")
+	b := newBenchIn(t, dir, tableRules)
+	steps := []string{"tenant,rate\nacme,8", "tenant,rate\nacme,80", "tenant,rate\nacme,800\nbeta,6\n"}
+	b.sleep = func(context.Context, time.Duration) bool {
+		if len(steps) > 0 {
+			write(t, csv, steps[0])
+			steps = steps[1:]
+		}
+		return true
+	}
+	write(t, csv, "tenant,rate\n")
+	b.reload()
+	if len(b.applied) != 1 || limitOf(t, b.applied[0], "acme") != 800 || limitOf(t, b.applied[0], "beta") != 6 {
+		t.Errorf("%d generations; want that of the complete table alone", len(b.applied))
+	}
+	changes := 0
+	b.sleep = func(context.Context, time.Duration) bool {
+		changes++
+		write(t, csv, fmt.Sprintf("tenant,rate\nacme,%d\n", changes))
+		return true
+	}
+	write(t, csv, "tenant,rate\n")
+	b.reload()
+	if len(b.applied) != 1 || limitOf(t, b.applied[0], "acme") != 800 {
+		t.Errorf("%d generations of a table that keeps changing; want the former one", len(b.applied))
 	}
 }
 

@@ -18,6 +18,29 @@ func leaves(set *store.Set, a *store.Answer, j int) bool {
 	return r.Overdraft || r.Ban > 0 && refusesIn(a, j)
 }
 
+// leavesAny reports whether a take writes to a rule of a set although another refuses.
+func leavesAny(set *store.Set, a *store.Answer) bool {
+	for j := range set.Rules {
+		if leaves(set, a, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesBelow reports whether a set has a rule with an overdraft or a ban below another
+// rule that may decide.
+func leavesBelow(set *store.Set) bool {
+	decides := false
+	for j := range set.Rules {
+		if r := &set.Rules[j]; decides && (r.Overdraft || r.Ban > 0) {
+			return true
+		}
+		decides = decides || !set.Rules[j].Shadow
+	}
+	return false
+}
+
 // refusesIn reports whether rule j refuses in an answer.
 func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
 

@@ -122,7 +122,7 @@ func (k *nodes) judge(ctx context.Context, n *node, c *redis.Call, err error, be
 	if goredis.HasErrorPrefix(err, unservedSlot) {
 		return
 	}
-	if errors.Is(err, redisconn.ErrStarved) || errors.Is(err, redisconn.ErrQueueFull) {
+	if errors.Is(err, redisconn.ErrStarved) || errors.Is(err, redisconn.ErrQueueFull) || redisconn.LacksFiles(err) {
 		return
 	}
 	late := redisconn.TimedOut(err)

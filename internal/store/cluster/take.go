@@ -9,7 +9,8 @@ import (
 
 // take carries out a take over several slots. If each set is refused exactly
 // when one of its rules refuses, all slots take at once. Otherwise a browse
-// comes first, which shows which rules to count. Sets that the plan itself gives
+// comes first, which shows which rules to count. It also comes first if the take may
+// write to a rule below its decider: a part that refuses keeps overdrafts and bans. Sets that the plan itself gives
 // back come last, when nothing can be refused any more.
 //
 // A rule that allows may admit in the browse and refuse in the take, because
@@ -27,7 +28,9 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			if err := s.leave(ctx, p, a, everyRule); err != nil {
 				return err
 			}
-			s.reportRefunds(ctx, p, a)
+			s.reportState(ctx, p, a, func(i int) bool {
+				return p.Sets[i].Refund || a.Sets[i].Decider < 0 && leavesAny(&p.Sets[i], &a.Sets[i])
+			})
 			return nil
 		}
 		selected = counted(p, a)
@@ -41,7 +44,7 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 		case again:
 			selected = counted(p, a)
 		case !p.Allowed(a):
-			s.reportRefunds(ctx, p, a)
+			s.reportState(ctx, p, a, func(i int) bool { return p.Sets[i].Refund })
 			return nil
 		case hasRefunds(p):
 			if err := s.runSplit(ctx, p, store.Refund, refunds(p), a); err != nil {
@@ -183,30 +186,44 @@ func refuses(parts []*part, i int) bool {
 	})
 }
 
-// reportRefunds answers the refunding sets of a refused take with the current
-// state of their counters. If that fails their answers stay empty: the refusal
-// stands.
-func (s *Store) reportRefunds(ctx context.Context, p *store.Plan, a *store.Answers) {
-	if !hasRefunds(p) {
-		return
-	}
+// reportState answers the selected sets of a refused take with the current state of their
+// counters: sets that give back, and sets in which overdrafts or bans stay. If that fails
+// their answers stay as they are: the refusal stands.
+func (s *Store) reportState(ctx context.Context, p *store.Plan, a *store.Answers, selected func(set int) bool) {
 	unchanged := *p
 	unchanged.Sets = slices.Clone(p.Sets)
+	some := false
 	for i := range unchanged.Sets {
 		unchanged.Sets[i].Rules = slices.Clone(p.Sets[i].Rules)
 		for j := range unchanged.Sets[i].Rules {
 			unchanged.Sets[i].Rules[j].Weight = 0
 		}
+		some = some || selected(i)
 	}
-	_ = s.runSplit(ctx, &unchanged, store.Update, refunds(p), a) // see above
+	if !some {
+		return
+	}
+	var state store.Answers
+	state.Reset(len(p.Sets))
+	if s.runSplit(ctx, &unchanged, store.Update, func(i, _ int) bool { return selected(i) }, &state) != nil {
+		return
+	}
+	a.Now = max(a.Now, state.Now)
+	for i := range p.Sets {
+		if selected(i) {
+			refusals := a.Sets[i].Refusals
+			a.Sets[i] = state.Sets[i]
+			a.Sets[i].Refusals = refusals
+		}
+	}
 }
 
 // isPlain reports whether a take is refused exactly when one of its rules
-// refuses.
+// refuses, and leaves nothing on a rule below its decider.
 func isPlain(p *store.Plan) bool {
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		if set.Refund || !set.Allows ||
+		if set.Refund || !set.Allows || leavesBelow(set) ||
 			p.Op == store.Take && slices.ContainsFunc(set.Rules, func(r store.Rule) bool { return r.Allows }) {
 			return false
 		}

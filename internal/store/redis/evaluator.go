@@ -179,12 +179,13 @@ func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned 
 
 // Judge returns what the error of a call that had this time shows about Redis. A
 // timeout shows nothing if the caller had too little time, or this process too
-// little CPU: neither must make Redis unreachable for the others.
+// little CPU, and neither does a connection for which this process had no file: none
+// of them must make Redis unreachable for the others.
 func (e *Evaluator) Judge(err error, given time.Duration) store.Health {
 	switch {
 	case err == nil:
 		return store.Answered
-	case errors.Is(err, redisconn.ErrStarved), errors.Is(err, redisconn.ErrQueueFull):
+	case errors.Is(err, redisconn.ErrStarved), errors.Is(err, redisconn.ErrQueueFull), redisconn.LacksFiles(err):
 		return store.Starved
 	case redisconn.TimedOut(err): // the error of a connection may be one of time too
 		if e.Hurried(given) {

@@ -3,6 +3,10 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,5 +116,20 @@ func TestPaceFollowsReplies(t *testing.T) {
 	}
 	if b.pace != 3*time.Millisecond {
 		t.Errorf("the pace of batches of 3 ms is %v", b.pace)
+	}
+}
+
+// TestConnectionsWithoutFilesAreNoEvidence checks that connections which this process
+// cannot open for lack of files or memory do not show that Redis is unreachable.
+func TestConnectionsWithoutFilesAreNoEvidence(t *testing.T) {
+	e := &Evaluator{budget: time.Second}
+	for fault, want := range map[syscall.Errno]store.Health{
+		syscall.EMFILE: store.Starved, syscall.ENFILE: store.Starved, syscall.ENOBUFS: store.Starved, syscall.ENOMEM: store.Starved,
+		syscall.ECONNREFUSED: store.Unreachable, syscall.EHOSTUNREACH: store.Unreachable, syscall.EADDRNOTAVAIL: store.Unreachable,
+	} {
+		err := fmt.Errorf("redis: evaluate: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", fault)})
+		if got := e.Judge(err, time.Second); got != want {
+			t.Errorf("%v: %v, want %v", fault, got, want)
+		}
 	}
 }

@@ -86,12 +86,26 @@ func Unreachable(err error) bool {
 	if denied(err) {
 		return true
 	}
+	if LacksFiles(err) {
+		return false
+	}
 	var reply goredis.Error
 	if errors.As(err, &reply) {
 		return unableRemedy(err) != ""
 	}
 	var network *net.OpError
 	return errors.As(err, &network) || cut(err) || errors.Is(err, goredis.ErrClosed) || untrusted(err)
+}
+
+// LacksFiles reports whether a connection failed because this process or its system has
+// no free file or memory for it, which shows nothing about Redis.
+func LacksFiles(err error) bool {
+	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // cut reports whether a connection ended before its reply did.

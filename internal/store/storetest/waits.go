@@ -62,6 +62,15 @@ var waits = []behavior{
 		{0, store.Browse, []store.Set{of(about("v", waiting(1000, token(1, 2, 1)))), denying()}, []string{"ok; rule 0: 0 of 1, reset 1000", "ok"}},
 		{1, store.Take, one(waiting(1000, token(1, 2, 1))), []string{"rule 0 refuses; rule 0: 0 of 1, reset 1499, retry 1499"}},
 	}},
+	{name: "clock: back with a queue", steps: []step{ // turns stay as far apart in time
+		{0, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 1000"}},
+		{0, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 2000", "wait 1000, set 0 rule 0"}},
+		{-5000, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 3000", "wait 2000, set 0 rule 0"}},
+		{-4000, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 4000", "wait 3000, set 0 rule 0"}},
+		{1000, store.Take, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 4000", "wait 3000, set 0 rule 0"}},
+		{-5000, cancel, nil, nil},
+		{1000, store.Browse, one(waiting(9000, token(1, 1, 1))), []string{"ok; rule 0: 0 of 1, reset 3000", "wait 3000, set 0 rule 0"}},
+	}},
 	{name: "wait: with an overdraft, for as long as what is owed is paid in time", steps: []step{
 		{0, store.Take, one(weighing(2, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000"}},
 		{0, store.Take, one(weighing(0, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000", "wait 500, set 0 rule 0"}},
