@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ type goal struct {
 func (r *run) goals() string {
 	var b strings.Builder
 	b.WriteString("\n## Goals\n\n| | measured | must | stretch | |\n| --- | --- | --- | --- | --- |\n")
-	for _, g := range append(r.goalsAlone(), r.goalsAgainstEnvoy()...) {
+	for _, g := range slices.Concat(r.goalsAlone(), r.goalsAgainstEarlier(), r.goalsAgainstEnvoy()) {
 		sign := "≥"
 		if g.atMost {
 			sign = "≤"
@@ -110,6 +111,24 @@ func (r *run) goalsAgainstEnvoy() []goal {
 		{what: "… service and Redis CPU", got: replacing(totalCPU), must: 0.45, more: 0.4, atMost: true},
 		{what: "… p99", got: replacing(p99), must: 0.6, more: 0.5, atMost: true},
 	}
+}
+
+// goalsAgainstEarlier returns the goals relative to an earlier version: what rules do not
+// use costs them nothing.
+func (r *run) goalsAgainstEarlier() (list []goal) {
+	if r.before[0] == nil {
+		return nil
+	}
+	for _, t := range []traffic{plain, four, methods} {
+		for _, names := range [][2]string{{inProcess, earlierMemory}, {withRedis, earlierRedis}} {
+			of := func(name string) *figures { return r.figures(earlierSection+t.name, name) }
+			list = append(list, goal{
+				what: fmt.Sprintf("%s, %s: service and Redis CPU relative to an earlier version", t.name, names[0]),
+				got:  ratio(of(names[0]), of(names[1]), totalCPU), must: 1.03, more: 1, atMost: true,
+			})
+		}
+	}
+	return list
 }
 
 // medianRatio compares subjects of different sections, whose rounds did not

@@ -5,6 +5,7 @@
 // services.
 //
 //	go run ./bench/load [-o docs/bench-load.md] [-short] [-only REGEXP]
+//	go run ./bench/load -earlier BINARY -only 'An earlier version'
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //
 // All programs listen on loopback, and stop with this one.
@@ -29,6 +30,7 @@ type options struct {
 	output, only string
 	short        bool
 	ratelimit    string
+	earlier      string
 	target, peer string
 	traffic      string
 	load         load
@@ -43,6 +45,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "a regular expression for the names of the sections")
 	flag.BoolVar(&o.short, "short", false, "measure briefly and roughly, for development")
 	flag.StringVar(&o.ratelimit, "ratelimit", "", "also measure this binary of envoyproxy/ratelimit")
+	flag.StringVar(&o.earlier, "earlier", "", "also measure this binary of an earlier version of koalagate")
 	flag.StringVar(&o.target, "target", "", "the address of a running rate limit service, followed by /PID and /REDIS-PID to measure their CPU")
 	flag.StringVar(&o.peer, "peer", "", "the same for another service to compare with")
 	flag.StringVar(&o.traffic, "traffic", plain.name, "the traffic for -target and -peer")

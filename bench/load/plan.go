@@ -16,14 +16,16 @@ import (
 
 // The names of subjects that goals refer to.
 const (
-	inProcess   = "koalagate, in process"
-	withRedis   = "koalagate, Redis"
-	bareRedis   = "Redis" // the store without a service
-	constantly  = "constant answer"
-	sameAnswer  = "constant answer with the same headers"
-	envoyPeer   = "envoyproxy/ratelimit"
-	asPeer      = "koalagate as ratelimit, Redis"
-	manyCallers = 64
+	inProcess     = "koalagate, in process"
+	withRedis     = "koalagate, Redis"
+	bareRedis     = "Redis" // the store without a service
+	constantly    = "constant answer"
+	sameAnswer    = "constant answer with the same headers"
+	envoyPeer     = "envoyproxy/ratelimit"
+	earlierRedis  = "an earlier version, Redis"
+	earlierMemory = "an earlier version, in process"
+	asPeer        = "koalagate as ratelimit, Redis"
+	manyCallers   = 64
 )
 
 // run is one run of all sections.
@@ -36,6 +38,8 @@ type run struct {
 	constant, same, memory, redis, peer *instance
 	// asPeer is koalagate in the place of envoyproxy/ratelimit, with the same limits.
 	asPeer *instance
+	// before are instances of an earlier version, in process and with Redis; nil without one.
+	before [2]*instance
 	incrs  []float64
 	busy   string // the load average before the run
 }
@@ -44,10 +48,10 @@ type run struct {
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	start := time.Now()
 	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: origin.Load()}
-	if err := r.open(o.ratelimit); err != nil {
+	if err := r.open(o.ratelimit, o.earlier); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.sizing} {
+	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.earlier, r.doors, r.stores, r.optimizations, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -66,7 +70,7 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 }
 
 // open starts the instances that most sections need.
-func (r *run) open(peer string) (err error) {
+func (r *run) open(peer, earlier string) (err error) {
 	if r.constant, err = r.scene.constant(constantly, ""); err != nil {
 		return err
 	}
@@ -83,8 +87,17 @@ func (r *run) open(peer string) (err error) {
 		return err
 	}
 	if peer != "" {
-		r.peer, err = r.scene.envoyRateLimit(peer)
+		if r.peer, err = r.scene.envoyRateLimit(peer); err != nil {
+			return err
+		}
 	}
+	if earlier == "" {
+		return nil
+	}
+	if r.before[0], err = r.scene.koalagateOf(earlier, earlierMemory, false); err != nil {
+		return err
+	}
+	r.before[1], err = r.scene.koalagateOf(earlier, earlierRedis, true)
 	return err
 }
 
@@ -135,6 +148,7 @@ func (r *run) rateLimits(t traffic) []*subject {
 // The names of sections that goals refer to.
 const (
 	rateLimitSection = "Rate limit service: "
+	earlierSection   = "An earlier version: "
 	equalRate        = "Rate limit service, 4000 calls per second: "
 	beforeAttack     = "Rate limit service, 800 regular calls per second"
 	onTop            = "Rate limit service, plus 7200 calls per second over the limit"
@@ -170,6 +184,22 @@ func (r *run) rateLimit(ctx context.Context) error {
 	} {
 		s.subjects = []*subject{r.redis.rateLimit()}
 		failed = append(failed, r.section(ctx, &s))
+	}
+	return errors.Join(failed...)
+}
+
+// earlier compares with an earlier version, on rules that both versions know.
+func (r *run) earlier(ctx context.Context) error {
+	if r.before[0] == nil {
+		return nil
+	}
+	r.print("\n## An earlier version\n")
+	var failed []error
+	for _, t := range []traffic{plain, four, methods} {
+		failed = append(failed, r.section(ctx, &section{
+			name: earlierSection + t.name, traffic: t, load: load{callers: manyCallers},
+			subjects: []*subject{r.before[0].rateLimit(), r.memory.rateLimit(), r.before[1].rateLimit(), r.redis.rateLimit()},
+		}))
 	}
 	return errors.Join(failed...)
 }

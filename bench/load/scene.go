@@ -75,6 +75,11 @@ func (s *scene) redis(i *instance) error {
 // koalagate starts an instance with default settings except those in env,
 // `KOALAGATE_…=…`, with or without a Redis.
 func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance, error) {
+	return s.koalagateOf(s.binary, name, withRedis, env...)
+}
+
+// koalagateOf starts an instance of a binary.
+func (s *scene) koalagateOf(binary, name string, withRedis bool, env ...string) (*instance, error) {
 	i := &instance{name: name}
 	args := []string{"--rules", s.rules}
 	if withRedis {
@@ -86,7 +91,7 @@ func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance
 		args = append(args, "--redis", "redis://"+i.redisAddress)
 		env = append(env, "KOALAGATE_REDIS_BUDGET=5s")
 	}
-	k, err := s.stage.Koalagate(s.binary, env, args...)
+	k, err := s.stage.Koalagate(binary, env, args...)
 	if err != nil {
 		return nil, err
 	}
