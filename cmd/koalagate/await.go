@@ -49,9 +49,9 @@ func (p *program) await(ctx context.Context, b *publishing, number uint64, hash 
 			fmt.Fprintf(p.stdout, "version %d is on trial until %s; koalagate trial prints what it would change\n", number, now.At.Format(time.RFC3339))
 			return nil
 		case "conflict":
-			return conflict{fmt.Errorf("version %d: %s; nothing changed", number, now.Detail)}
+			return conflict{fmt.Errorf("version %d: %s; nothing changed", number, display.Text(now.Detail))}
 		default:
-			return failed("version %d is %s; nothing changed\n%s", number, now.State, now.Detail)
+			return failed("version %d is %s; nothing changed\n%s", number, display.Text(now.State), display.Text(now.Detail))
 		}
 		select {
 		case <-ctx.Done():

@@ -55,7 +55,7 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	fmt.Fprintf(w, "%s, hash %.12s: %s", what, t.Hash, t.State)
 	switch {
 	case t.Detail != "":
-		fmt.Fprintf(w, ": %s\n", t.Detail)
+		fmt.Fprintf(w, ": %s\n", display.Text(t.Detail))
 	case t.Until != nil:
 		fmt.Fprintf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), t.Then)
 	default:

@@ -99,7 +99,7 @@ func writeVersion(w io.Writer, v *adminapi.VersionDetail) error {
 		fmt.Fprintf(w, "list %s of %s: %d bytes, sha256 %s\n", l.Path, l.Source, l.Size, l.Hash)
 	}
 	for _, f := range v.Files {
-		fmt.Fprintf(w, "\n-- %s --\n%s", f.Name, f.Text)
+		fmt.Fprintf(w, "\n-- %s --\n%s", f.Name, display.Text(f.Text))
 	}
 	return nil
 }
@@ -148,7 +148,8 @@ func writeInstances(w io.Writer, list *[]fleet.Instance) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tlast error")
 	for _, one := range *list {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\n", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, one.LastError)
+		row := fmt.Sprintf("%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, one.LastError)
+		fmt.Fprintln(t, display.Text(row)) // an instance may write anything about itself
 	}
 	return t.Flush()
 }

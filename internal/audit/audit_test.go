@@ -132,6 +132,21 @@ func TestHostileRedis(t *testing.T) {
 	}
 }
 
+// wireChange is what an instance writes to Redis. Instances of other program versions read it.
+const wireChange = `{"id":"X4T2QK7MNB5A","at":"2026-11-23T03:00:00Z","author":"ann@desk","peer":"127.0.0.1:9","host":"h1","action":"reset","detail":"change 1"}`
+
+func TestWireForm(t *testing.T) {
+	one := record{ID: "X4T2QK7MNB5A", Change: *change(1)}
+	one.Host, one.At = "h1", time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	if got := string(one.encode()); got != wireChange {
+		t.Errorf("a change is\n%s\nwant\n%s", got, wireChange)
+	}
+	newer := strings.Replace(wireChange, `{"id"`, `{"new":[1],"id"`, 1)
+	if got, err := parse(newer); err != nil || got != one {
+		t.Errorf("%+v, %v; want %+v", got, err, one)
+	}
+}
+
 // FuzzParse checks that any text in Redis is read or refused, and that what was read can be
 // written.
 func FuzzParse(f *testing.F) {

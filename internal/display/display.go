@@ -27,6 +27,17 @@ func Value(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
+// Text returns a text of several lines as terminals may show it: characters that they may
+// interpret are question marks.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
 // Identity returns the parameters that select a counter as "name=value" words,
 // or "all together" for the counter that all requests share.
 func Identity(values []rules.Param) string {

@@ -28,6 +28,12 @@ func TestValueIsOnePrintableWord(t *testing.T) {
 	}
 }
 
+func TestTextKeepsLines(t *testing.T) {
+	if got := display.Text("a\tb\n\x1b[2J\u202e严\xff"); got != "a\tb\n?[2J?严?" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	for want, values := range map[string][]rules.Param{
 		"all together":     nil,

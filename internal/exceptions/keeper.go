@@ -160,11 +160,10 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 		return nil, ErrFull
 	}
 	if k.records != nil {
-		version, err := k.records.add(ctx, list)
-		if err != nil {
+		// k.version stays: another instance may have changed something just before.
+		if err := k.records.add(ctx, list); err != nil {
 			return nil, err
 		}
-		k.version = version
 	}
 	maps.Copy(k.all, added)
 	k.apply()
@@ -230,11 +229,9 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 			continue
 		}
 		if k.records != nil {
-			version, err := k.records.remove(ctx, place)
-			if err != nil {
+			if err := k.records.remove(ctx, place); err != nil {
 				return nil, err
 			}
-			k.version = version
 		}
 		delete(k.all, place)
 		k.apply()

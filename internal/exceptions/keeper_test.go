@@ -5,11 +5,14 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/store/storetest"
@@ -174,6 +177,137 @@ func TestInstancesShareExceptions(t *testing.T) {
 	}
 	if won != 1 {
 		t.Errorf("%d of three contradicting exceptions are in force", won)
+	}
+}
+
+// wireException is what an instance writes to Redis. Instances of other program versions
+// read it, and its signature covers it.
+const (
+	wireException = `{"id":"X4T2QK7MNB5A","rule":1,"identity":{"act":"post","uid":"ann"},"what":"count","count":9,` +
+		`"until":"2027-01-15T08:00:00Z","author":"ops","note":"more","signature":"SIGNATURE"}`
+	wireSignature = "7+ihZoHEG48y+c02tTXOPNAhElP9OwoZKYFJZkJxI9uWzuAmScpEOqBRZQVmHOa63AowUHHXBVk+Ml2UmpruBA=="
+)
+
+func TestWireForm(t *testing.T) {
+	x := exception(1, "ann", exceptions.Count)
+	x.ID, x.Identity["act"], x.Until, x.Author, x.Note = "X4T2QK7MNB5A", "post", time.Unix(1800000000, 0).UTC(), "ops", "more"
+	x.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), "koala")
+	if x.Signature != wireSignature {
+		t.Errorf("the signature is %s; want %s", x.Signature, wireSignature)
+	}
+	x.Signature = "SIGNATURE"
+	if got, err := json.Marshal(&x); err != nil || string(got) != wireException {
+		t.Errorf("%v: an exception is\n%s\nwant\n%s", err, got, wireException)
+	}
+}
+
+// Instances that add at the same time learn of each other's exceptions, and a list that is
+// sent in pieces is added as a whole or not at all.
+func TestAddsAtTheSameTime(t *testing.T) {
+	server := storetest.StartServer(t)
+	keepers := share(t, server, 3)
+	for i, k := range keepers {
+		list := make([]exceptions.Exception, 0, 500)
+		for j := range 500 {
+			list = append(list, exception(1, fmt.Sprint(i, " ", j), exceptions.Allow))
+		}
+		if _, err := k.Add(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range keepers {
+		await(t, k, 1500)
+	}
+	// A keeper that does not follow does not know the last one of this list.
+	client := server.Client()
+	defer client.Close()
+	blind := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+	blind.Use(parseRules(t, ruleText))
+	var list []exceptions.Exception
+	for j := range 300 {
+		list = append(list, exception(2, fmt.Sprint("new ", j), exceptions.Allow))
+	}
+	list = append(list, exception(1, "2 499", exceptions.Deny))
+	var conflict *exceptions.ConflictError
+	if _, err := blind.Add(t.Context(), list); !errors.As(err, &conflict) {
+		t.Errorf("%v; want a conflict", err)
+	}
+	if n, err := client.HLen(t.Context(), "koala:{exceptions}:book").Result(); err != nil || n != 1500 {
+		t.Errorf("Redis has %d exceptions, %v; want 1500", n, err)
+	}
+	if _, err := keepers[0].Add(t.Context(), []exceptions.Exception{exception(2, "last", exceptions.Allow)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keepers {
+		await(t, k, 1501)
+	}
+}
+
+// The clocks of instances differ by minutes: exceptions end by that of Redis.
+func TestClocksOfInstancesDiffer(t *testing.T) {
+	server := storetest.StartServer(t)
+	set := parseRules(t, ruleText)
+	var keepers []*exceptions.Keeper
+	for _, ahead := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
+		client := server.Client()
+		k := exceptions.New(exceptions.Options{
+			Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(ahead) },
+		})
+		k.Use(set)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); k.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-ended; _ = client.Close() })
+		storetest.Eventually(t, func() error {
+			if off := time.Until(k.Now()).Abs(); off > time.Minute {
+				return fmt.Errorf("the time is %v off", off)
+			}
+			return nil
+		})
+		keepers = append(keepers, k)
+	}
+	for i, k := range keepers {
+		x := exception(1, fmt.Sprint("user ", i), exceptions.Allow)
+		x.Until = time.Now().Add(5 * time.Minute)
+		if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range keepers {
+		await(t, k, len(keepers))
+	}
+}
+
+// On a Cluster the clock is that of the node with the exceptions.
+func TestCluster(t *testing.T) {
+	c := storetest.StartCluster(t, 3, false)
+	hosts := make([]string, 0, len(c.Nodes))
+	for _, n := range c.Nodes {
+		hosts = append(hosts, n.Address)
+	}
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: hosts})
+	defer client.Close()
+	k := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+	k.Use(parseRules(t, ruleText))
+	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)}); err != nil {
+		t.Fatal(err)
+	}
+	fresh := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+	fresh.Use(parseRules(t, ruleText))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); fresh.Run(ctx) }()
+	await(t, fresh, 1)
+	cancel()
+	<-ended
+	asked := 0
+	for _, n := range c.Nodes {
+		if strings.Contains(fmt.Sprint(n.MustDo("INFO", "commandstats")), "cmdstat_time:") {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d nodes were asked for the time; want 1", asked)
 	}
 }
 

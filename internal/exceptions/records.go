@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 //go:embed lua/add.lua
@@ -28,6 +31,10 @@ var (
 	pruneScript  = goredis.NewScript(pruneText)
 	addScript    = goredis.NewScript(addText)
 	removeScript = goredis.NewScript(removeText)
+	// lookScript reads the clock of the node that holds the exceptions: those of the nodes
+	// of a Cluster may differ.
+	lookScript = goredis.NewScript(`local clock = redis.call('TIME')
+return {clock[1], clock[2], string.sub(redis.call('GET', KEYS[1]) or '', 1, 100)}`)
 )
 
 const (
@@ -60,26 +67,34 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	before := now()
-	pipe := r.client.Pipeline()
-	version, clock := pipe.Get(ctx, r.version), pipe.Time(ctx)
-	_, err := pipe.Exec(ctx)
-	if err != nil && !errors.Is(err, goredis.Nil) {
+	reply, err := lookScript.Run(ctx, r.client, []string{r.version}).StringSlice()
+	if err != nil {
 		return "", err
 	}
 	after := now()
-	if shows, err := clock.Result(); err == nil {
-		r.ahead.Store(int64(shows.Sub(before.Add(after.Sub(before) / 2))))
+	if len(reply) != 3 {
+		return "", fmt.Errorf("the version of the exceptions has a reply of %d parts; want 3", len(reply))
 	}
-	return version.Val(), nil
+	seconds, err := strconv.ParseInt(reply[0], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("the clock of Redis: %w", err)
+	}
+	micros, err := strconv.ParseInt(reply[1], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("the clock of Redis: %w", err)
+	}
+	shows := time.Unix(seconds, micros*1000)
+	r.ahead.Store(int64(shows.Sub(before.Add(after.Sub(before) / 2))))
+	return reply[2], nil
 }
 
 // read reads all exceptions in pieces. It passes invalid exceptions to faulty and
 // leaves them out.
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exception, error) {
 	all := make(map[string]Exception)
-	for cursor := uint64(0); ; {
+	for cursor := "0"; ; {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		pairs, next, err := r.client.HScan(call, r.book, cursor, "", piece).Result()
+		pairs, next, err := redisconn.ScanHash(call, r.client, r.book, cursor, piece, maxRecord)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -95,7 +110,7 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exce
 				all[pairs[i]] = x
 			}
 		}
-		if cursor = next; cursor == 0 {
+		if cursor = next; cursor == "0" {
 			return all, nil
 		}
 	}
@@ -110,46 +125,57 @@ func (r *records) parse(place, text string) (Exception, error) {
 	return x, x.verify(r.key, r.prefix)
 }
 
-// add adds exceptions and returns the new version.
-func (r *records) add(ctx context.Context, list []Exception) (string, error) {
-	version := rand.Text()
-	for len(list) > 0 {
-		some := list[:min(piece, len(list))]
-		list = list[len(some):]
-		args := []any{version, r.max}
-		for i := range some {
-			args = append(args, some[i].place(), some[i].encode(), some[i].Until.UnixMilli())
+// add adds exceptions. If one of them contradicts another, or there is no room, it takes
+// back those that it has added.
+func (r *records) add(ctx context.Context, list []Exception) error {
+	for begin := 0; begin < len(list); begin += piece {
+		err := r.addSome(ctx, list[begin:min(begin+piece, len(list))])
+		if err == nil {
+			continue
 		}
-		answer, err := r.run(ctx, addScript, args...)
-		if err != nil {
-			return "", err
+		var conflict *ConflictError
+		if begin > 0 && (errors.As(err, &conflict) || errors.Is(err, ErrFull)) {
+			err = errors.Join(err, r.prune(ctx, list[:begin]))
 		}
-		switch {
-		case answer == "full":
-			return "", ErrFull
-		case strings.HasPrefix(answer, "conflict "):
-			place, text, _ := strings.Cut(strings.TrimPrefix(answer, "conflict "), "\n")
-			other, err := r.parse(place, text)
-			if err != nil {
-				return "", fmt.Errorf("the exception at %.100q in Redis is not valid: %w", place, err)
-			}
-			return "", &ConflictError{other}
-		}
+		return err
 	}
-	return version, nil
+	return nil
 }
 
-// remove removes the exception at a place and returns the new version.
-func (r *records) remove(ctx context.Context, place string) (string, error) {
-	version := rand.Text()
-	_, err := r.run(ctx, removeScript, version, place)
-	return version, err
+func (r *records) addSome(ctx context.Context, some []Exception) error {
+	// Each call has a version of its own: others may read between two calls.
+	args := []any{rand.Text(), r.max}
+	for i := range some {
+		args = append(args, some[i].place(), some[i].encode(), some[i].Until.UnixMilli())
+	}
+	answer, err := r.run(ctx, addScript, args...)
+	if err != nil {
+		return err
+	}
+	if answer == "full" {
+		return ErrFull
+	}
+	if found, isConflict := strings.CutPrefix(answer, "conflict "); isConflict {
+		place, text, _ := strings.Cut(found, "\n")
+		other, err := r.parse(place, text)
+		if err != nil {
+			return fmt.Errorf("the exception at %.100q in Redis is not valid: %w", place, err)
+		}
+		return &ConflictError{other}
+	}
+	return nil
 }
 
-// prune removes exceptions that have ended, unless others are at their places by now.
-func (r *records) prune(ctx context.Context, ended []Exception) error {
-	for some := range slices.Chunk(ended, piece) {
-		var args []any
+// remove removes the exception at a place.
+func (r *records) remove(ctx context.Context, place string) error {
+	_, err := r.run(ctx, removeScript, rand.Text(), place)
+	return err
+}
+
+// prune removes exceptions, unless others are at their places by now.
+func (r *records) prune(ctx context.Context, list []Exception) error {
+	for some := range slices.Chunk(list, piece) {
+		args := []any{rand.Text()}
 		for i := range some {
 			args = append(args, some[i].place(), some[i].encode())
 		}

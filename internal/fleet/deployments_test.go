@@ -30,7 +30,7 @@ func walk(t *testing.T, r *Records) {
 	if err := one.WriteTally(t.Context(), &Tally{Number: number, Requests: 1, Report: []byte("{}")}); err != nil {
 		t.Error(err)
 	}
-	if got := trialOf(t, r); got.State != "running" || len(got.Reports) != 1 {
+	if got := lastTrial(t, r); got.State != "running" || len(got.Reports) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if stopped, err := r.StopTrial(t.Context(), "enough"); !stopped || err != nil {
@@ -185,7 +185,7 @@ func TestNumberOfALostVersion(t *testing.T) {
 		pipe.Set(t.Context(), r.keys.blob(sum), content, 0)
 	}
 	pipe.Set(t.Context(), r.keys.version(number), value, 0)
-	pipe.HSet(t.Context(), r.keys.head, "in_force", number, "last", number, "at", time.Now().UnixMilli(), "sum", sumOf(value))
+	pipe.HSet(t.Context(), r.keys.head, "in_force", number, "last", number, "at", time.Now().UnixMilli(), "sum", numberText(number)+":"+sumOf(value))
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestPermissions(t *testing.T) {
 		"ACL", "SETUSER", "koalagate", "on", ">secret", "~" + prefix + ":*", "+evalsha", "+eval", "+time",
 		"+setrange", "+getrange", "+strlen", "+exists", "+rename", "+persist", "+pttl", "+pexpire", "+pexpireat", "+set", "+del",
 		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hdel", "+zadd", "+zrem", "+zrange", "+zrevrange", "+zrangebyscore",
-		"+hvals", "+hlen", "+multi", "+exec", "+info",
+		"+hscan", "+hlen", "+multi", "+exec", "+info",
 	}
 	if err := admin.Do(t.Context(), grants...).Err(); err != nil {
 		t.Fatal(err)

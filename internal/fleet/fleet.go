@@ -93,7 +93,6 @@ func keysOf(prefix string) keys {
 }
 
 func (k *keys) version(number uint64) string { return fmt.Sprintf("%sversion:%d", k.begin, number) }
-func (k *keys) outcome(number uint64) string { return fmt.Sprintf("%soutcome:%d", k.begin, number) }
 func (k *keys) blob(sum string) string       { return k.begin + "blob:" + sum }
 
 // call returns a context with the deadline of one call of Redis.

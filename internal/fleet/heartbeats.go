@@ -76,15 +76,6 @@ func stateOf(reply []string, err error) (State, error) {
 	}, nil
 }
 
-// words returns the values of n fields, "" for fields that do not exist.
-func words(values []any, n int) []string {
-	list := make([]string, n)
-	for i := range min(n, len(values)) {
-		list[i], _ = values[i].(string)
-	}
-	return list
-}
-
 // numberOf reads the number of a version, 0 for anything else.
 func numberOf(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)

@@ -71,7 +71,7 @@ const maxHistory = 1000
 func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	texts, err := r.client.ZRevRange(ctx, r.keys.history, 0, maxHistory-1).Result()
+	texts, err := readHistory.Run(ctx, r.client, r.keys.all(), r.keys.arguments(maxHistory)...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}

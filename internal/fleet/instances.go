@@ -32,6 +32,11 @@ func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	return instancesOf(reply), nil
+}
+
+// instancesOf reads the reply of instances.lua. Fields of newer programs are ignored.
+func instancesOf(reply []string) []Instance {
 	list := []Instance{}
 	for ; len(reply) >= 3; reply = reply[3:] {
 		one := Instance{}
@@ -45,5 +50,5 @@ func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 		}
 		list = append(list, one)
 	}
-	return list, nil
+	return list
 }

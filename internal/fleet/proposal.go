@@ -110,32 +110,30 @@ type Outcome struct {
 func (r *Records) Outcome(ctx context.Context, number uint64) (Outcome, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	pipe := r.client.Pipeline()
-	done := pipe.HMGet(ctx, r.keys.outcome(number), "state", "detail", "at")
-	running := pipe.HMGet(ctx, r.keys.proposal, "number")
-	answers := pipe.HGetAll(ctx, r.keys.answers)
-	if _, err := pipe.Exec(ctx); err != nil {
+	reply, err := readOutcome.Run(ctx, r.client, r.keys.all(), r.keys.arguments(number)...).StringSlice()
+	if err != nil {
 		return Outcome{}, unavailable(err)
 	}
-	if w := words(done.Val(), 3); w[0] != "" {
-		return Outcome{State: w[0], Detail: w[1], At: millis(w[2])}, nil
+	return outcomeOf(number, reply)
+}
+
+// outcomeOf reads the reply of outcome.lua.
+func outcomeOf(number uint64, reply []string) (Outcome, error) {
+	if len(reply) < 4 || len(reply)%2 != 0 {
+		return Outcome{}, fmt.Errorf("an outcome has a reply of %d parts; want 4 and two for each instance", len(reply))
 	}
-	if numberOf(words(running.Val(), 1)[0]) != number {
+	switch {
+	case reply[0] != "":
+		return Outcome{State: reply[0], Detail: reply[1], At: millis(reply[2])}, nil
+	case numberOf(reply[3]) != number:
 		return Outcome{State: "unknown"}, nil
 	}
 	o := Outcome{State: "pending"}
-	instances, err := r.Instances(ctx)
-	if err != nil {
-		return o, err
-	}
-	for _, one := range instances {
-		if !one.Live {
-			continue
-		}
-		if answers.Val()[one.ID] == ready {
-			o.Ready = append(o.Ready, one.ID)
+	for answers := reply[4:]; len(answers) > 0; answers = answers[2:] {
+		if answers[1] == ready {
+			o.Ready = append(o.Ready, answers[0])
 		} else {
-			o.Waiting = append(o.Waiting, one.ID)
+			o.Waiting = append(o.Waiting, answers[0])
 		}
 	}
 	return o, nil

@@ -23,6 +23,12 @@ var (
 	instancesText string
 	//go:embed lua/state.lua
 	stateText string
+	//go:embed lua/outcome.lua
+	outcomeText string
+	//go:embed lua/trial.lua
+	trialText string
+	//go:embed lua/history.lua
+	historyText string
 )
 
 // The scripts, each one atomic step. See their texts for arguments and replies.
@@ -31,6 +37,9 @@ var (
 	beat          = goredis.NewScript(sharedText + beatText)
 	listInstances = goredis.NewScript(sharedText + instancesText)
 	readState     = goredis.NewScript(sharedText + stateText)
+	readOutcome   = goredis.NewScript(sharedText + outcomeText)
+	readTrial     = goredis.NewScript(sharedText + trialText)
+	readHistory   = goredis.NewScript(sharedText + historyText)
 	writeTally    = goredis.NewScript(sharedText + tallyText)
 	stopTrial     = goredis.NewScript(sharedText + stopText)
 	completeBlob  = goredis.NewScript(completeText)

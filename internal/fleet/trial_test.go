@@ -34,7 +34,7 @@ func mustTry(t *testing.T, r *Records, limit int, o TrialOptions) uint64 {
 	return number
 }
 
-func trialOf(t *testing.T, r *Records) *Trial {
+func lastTrial(t *testing.T, r *Records) *Trial {
 	t.Helper()
 	got, err := r.Trial(t.Context())
 	if err != nil || got == nil {
@@ -72,7 +72,7 @@ func TestTrialsOfVersions(t *testing.T) {
 		t.Fatal(stopped, err)
 	}
 	both(0)
-	if got := trialOf(t, r); got.State != "ended" || got.Detail != "enough" || got.Number != number {
+	if got := lastTrial(t, r); got.State != "ended" || got.Detail != "enough" || got.Number != number {
 		t.Errorf("%+v", got)
 	}
 	if stopped, err := r.StopTrial(t.Context(), "again"); stopped || err != nil {
@@ -92,12 +92,12 @@ func TestTrialsOfVersions(t *testing.T) {
 	write(one, number, 900, 900) // too few
 	write(other, number, 40_000, 122)
 	write(one, number, 900, 900) // again: it replaces the first; 1022 of 40900 are 2.499 %
-	if got := trialOf(t, r); got.State != "running" || len(got.Reports) != 2 || got.AbortAbove != 2.5 {
+	if got := lastTrial(t, r); got.State != "running" || len(got.Reports) != 2 || got.AbortAbove != 2.5 {
 		t.Fatalf("%+v", got)
 	}
 	write(one, number, 900, 1000)
 	both(0)
-	if got := trialOf(t, r); got.State != "aborted" || got.Detail != "1122 of 40900 requests would be newly refused, more than 2.5 %" {
+	if got := lastTrial(t, r); got.State != "aborted" || got.Detail != "1122 of 40900 requests would be newly refused, more than 2.5 %" {
 		t.Errorf("%+v", got)
 	}
 	if one.version() != inForce {
@@ -109,7 +109,7 @@ func TestTrialsOfVersions(t *testing.T) {
 	m, contents = bundle(5)
 	next := mustPublish(t, r, m, contents)
 	both(0)
-	if got := trialOf(t, r); got.State != "ended" || got.Detail != fmt.Sprintf("version %d was published", next) || len(got.Reports) != 0 {
+	if got := lastTrial(t, r); got.State != "ended" || got.Detail != fmt.Sprintf("version %d was published", next) || len(got.Reports) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -130,7 +130,7 @@ func TestEndsOfTrials(t *testing.T) {
 			inForce := mustPublish(t, r, m, contents)
 			eventually(t, "the first version", func() bool { return one.version() == inForce })
 			number := mustTry(t, r, 2, TrialOptions{Length: time.Second, Then: then})
-			eventually(t, "the end: "+want, func() bool { return trialOf(t, r).Detail == want })
+			eventually(t, "the end: "+want, func() bool { return lastTrial(t, r).Detail == want })
 			if then == "enforce" {
 				eventually(t, "the version is in force", func() bool { return one.version() == number })
 			} else if one.version() != inForce {

@@ -1,9 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Trial is the last trial of a version.
@@ -46,22 +50,41 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	pipe := r.client.Pipeline()
-	head := pipe.HMGet(ctx, r.keys.trial, "number", "state", "detail", "began", "until", "follow", "abort")
-	reports := pipe.HVals(ctx, r.keys.begin+"reports")
-	if _, err := pipe.Exec(ctx); err != nil {
+	reply, err := readTrial.Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
+	if err != nil {
 		return nil, unavailable(err)
 	}
-	h := words(head.Val(), 7)
+	t, err := trialOf(reply)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	for cursor := ""; cursor != "0"; {
+		var pairs []string
+		// Four reports at a time are at most 1 MB.
+		if pairs, cursor, err = redisconn.ScanHash(ctx, r.client, r.keys.begin+"reports", cmp.Or(cursor, "0"), 4, MaxReport); err != nil {
+			return nil, unavailable(err)
+		}
+		for i := 1; i < len(pairs) && len(t.Reports) < maxReports; i += 2 {
+			t.Reports = append(t.Reports, []byte(pairs[i]))
+		}
+	}
+	return t, nil
+}
+
+// maxReports is the number of instances whose reports are read.
+const maxReports = 1000
+
+// trialOf reads the reply of trial.lua; nil if there is no trial.
+func trialOf(h []string) (*Trial, error) {
+	if len(h) != 7 {
+		return nil, fmt.Errorf("a trial has a reply of %d parts; want 7", len(h))
+	}
 	t := &Trial{Number: numberOf(h[0]), State: h[1], Detail: h[2], Began: millis(h[3]), Until: millis(h[4]), Then: h[5]}
 	if t.Number == 0 {
 		return nil, nil
 	}
-	t.AbortAbove, _ = strconv.ParseFloat(h[6], 64) // "" is 0: never
-	for _, text := range reports.Val() {
-		if len(text) <= MaxReport {
-			t.Reports = append(t.Reports, []byte(text))
-		}
+	if share, err := strconv.ParseFloat(h[6], 64); err == nil && share >= 0 && share <= 100 { // "" is 0: never
+		t.AbortAbove = share
 	}
 	return t, nil
 }

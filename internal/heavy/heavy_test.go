@@ -267,6 +267,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// wireMinute is what an instance writes to Redis about a minute. Instances of other program
+// versions read it.
+const wireMinute = `{"m":[0,0,0],"n":[3,0,0],"l":[{"r":201,"d":"koala","v":["YWN0","cG9zdA==","dWlk","YW5u"],"c":[3,0,0],"e":[0,0,0]}]}`
+
+func TestWireForm(t *testing.T) {
+	c := newCrowd(t)
+	r := c.recorder(nil)
+	c.call(r, Refused, 201, "ann", 3)
+	r.empty()
+	if got := string(r.own(0)[0].encode()); got != wireMinute {
+		t.Errorf("a minute is\n%s\nwant\n%s", got, wireMinute)
+	}
+	newer := strings.Replace(wireMinute, `{"m"`, `{"new":[1],"m"`, 1)
+	if m, err := decode(1, newer); err != nil || string(m.encode()) != wireMinute {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // FuzzDecode checks that any text is read or refused, and that answers can be made from
 // what was read.
 func FuzzDecode(f *testing.F) {

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -93,13 +92,9 @@ func (r *trials) tally(t *runningTrial) {
 		return
 	}
 	found := t.trial.Shared()
-	report, err := json.Marshal(&found)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), trialTimeout)
-		defer cancel()
-		err = member.WriteTally(ctx, &fleet.Tally{Number: t.head.Version, Requests: found.Requests, NewlyRefused: found.NewlyRefused, Report: report})
-	}
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), trialTimeout)
+	defer cancel()
+	if err := member.WriteTally(ctx, &fleet.Tally{Number: t.head.Version, Requests: found.Requests, NewlyRefused: found.NewlyRefused, Report: found.Encode()}); err != nil {
 		r.slow.Warn("the other instances do not know the counts of a trial", "version", t.head.Version, "error", err)
 	}
 }
@@ -120,8 +115,7 @@ func (r *trials) published(ctx context.Context) (*trial.Report, error) {
 	}
 	list := make([]trial.Found, 0, len(last.Reports))
 	for _, text := range last.Reports {
-		var one trial.Found
-		if json.Unmarshal(text, &one) == nil { // a damaged one is left out
+		if one, err := trial.ParseFound(text); err == nil { // a damaged one is left out
 			list = append(list, one)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,6 +196,24 @@ func TestSecond(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// wireTotals is what an instance writes to Redis about a minute. Instances of other program
+// versions read it.
+const wireTotals = `{"v":[5,1,0,0,0],"r":[{"n":201,"l":"posts","c":[5,1,0,0]}]}`
+
+func TestWireForm(t *testing.T) {
+	i := newInstance(nil)
+	i.decide(0, posts, 5, 1)
+	totals := i.hour[minutes.Of(i.now)%minutes.Kept].Totals
+	if got := string(encode(&totals)); got != wireTotals {
+		t.Errorf("a minute is\n%s\nwant\n%s", got, wireTotals)
+	}
+	newer := strings.Replace(wireTotals, `{"v"`, `{"new":[1],"v"`, 1)
+	got, err := decode(newer)
+	if diff := cmp.Diff(totals, got); err != nil || diff != "" {
+		t.Errorf("%v: %s", err, diff)
 	}
 }
 

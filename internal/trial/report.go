@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -113,6 +114,49 @@ func (t *Trial) Totals() Totals {
 	all := t.counts.totals
 	all.Dropped = t.dropped.Load()
 	return all
+}
+
+// The bounds of the reports of other instances: maxCount keeps sums of a thousand exact.
+const (
+	maxCount     = 1 << 53
+	maxReadRules = 10 * sharedRules
+)
+
+// Encode returns the text of what was found, for ParseFound at other instances.
+func (f *Found) Encode() []byte {
+	text, _ := json.Marshal(f) // numbers and strings can always be encoded
+	return text
+}
+
+// ParseFound reads what another instance has found, which may be anything. Fields of newer
+// programs are ignored.
+func ParseFound(text []byte) (Found, error) {
+	var f Found
+	if err := json.Unmarshal(text, &f); err != nil {
+		return Found{}, err
+	}
+	isValid := isCount(f.Requests, f.Dropped, f.RefusedInForce, f.RefusedOnTrial, f.NewlyRefused, f.NewlyAllowed) && len(f.Rules) <= maxReadRules
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		isValid = isValid && r.Rule >= 0 && isCount(r.NewlyRefused, r.NewlyAllowed) && len(r.Identities) <= maxIdentities
+		for j := range r.Identities {
+			d := &r.Identities[j]
+			isValid = isValid && isCount(d.NewlyRefused, d.NewlyAllowed)
+		}
+	}
+	if !isValid {
+		return Found{}, errors.New("the report of a trial has an unknown form")
+	}
+	return f, nil
+}
+
+func isCount(list ...int64) bool {
+	for _, n := range list {
+		if n < 0 || n > maxCount {
+			return false
+		}
+	}
+	return true
 }
 
 // Merge returns what several instances have found. Their reports may be hostile: texts are

@@ -48,7 +48,7 @@ local function commit(p, n)
   redis.call('PERSIST', version)
   blobs(p[5] or '', function(key) redis.call('PERSIST', key) end)
   local at = now + 500
-  redis.call('HSET', head, 'in_force', whole(n), 'before', text(p[2]), 'at', whole(at), 'sum', text(p[10]))
+  redis.call('HSET', head, 'in_force', whole(n), 'before', text(p[2]), 'at', whole(at), 'sum', whole(n) .. ':' .. text(p[10]))
   redis.call('ZADD', history, whole(n), whole(n))
   if redis.call('HGET', trial, 'state') == 'running' then
     redis.call('HSET', trial, 'state', 'ended', 'detail', 'version ' .. whole(n) .. ' was published')

@@ -28,9 +28,10 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
--- live returns the ids of the instances that wrote a heartbeat within three seconds.
+-- live returns the ids of the instances that wrote a heartbeat within three seconds, at most
+-- 1000.
 local function live()
-  return redis.call('ZRANGEBYSCORE', instances, whole(now - 3000), '+inf')
+  return redis.call('ZRANGEBYSCORE', instances, whole(now - 3000), '+inf', 'LIMIT', 0, 1000)
 end
 
 -- blobs calls f with the key and the size of each blob in a text such as sum:12,sum:7.
@@ -63,11 +64,18 @@ local function finish(n, state, detail, at)
   end
 end
 
+-- sum_of returns the SHA-1 of the record of a version in force, or an empty text if an older
+-- program brought it into force.
+local function sum_of(n, value)
+  local of, sum = string.match(text(value), '^(%d+):(%x+)$')
+  return of == whole(n) and sum or ''
+end
+
 -- report returns the time and the state of the fleet, in the order of Go's stateOf.
 local function report()
   local state = redis.call('HMGET', head, 'in_force', 'at', 'last', 'sum')
   local tried = redis.call('HMGET', trial, 'number', 'state', 'sum')
   local proposed = redis.call('HMGET', proposal, 'number', 'sum')
   return {whole(now), whole(number(state[1])), whole(number(state[2])), whole(number(state[3])), whole(number(proposed[1])),
-    whole(number(tried[1])), text(tried[2]), text(state[4]), text(proposed[2]), text(tried[3])}
+    whole(number(tried[1])), text(tried[2]), sum_of(number(state[1]), state[4]), text(proposed[2]), text(tried[3])}
 end

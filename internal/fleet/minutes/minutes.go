@@ -12,6 +12,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 const (
@@ -95,17 +97,17 @@ func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Docu
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var list []Document
-	for cursor := uint64(0); ; {
-		pairs, next, err := r.client.HScan(ctx, r.key(kind, minute), cursor, "", piece).Result()
+	for cursor := "0"; ; {
+		pairs, next, err := redisconn.ScanHash(ctx, r.client, r.key(kind, minute), cursor, piece, MaxDocument)
 		if err != nil {
 			return nil, err
 		}
 		for i := 0; i+1 < len(pairs) && len(list) < maxInstances; i += 2 {
-			if pairs[i] != r.instance && len(pairs[i+1]) <= MaxDocument {
+			if pairs[i] != r.instance {
 				list = append(list, Document{Instance: pairs[i], Minute: minute, Text: pairs[i+1]})
 			}
 		}
-		if cursor = next; cursor == 0 || len(list) >= maxInstances {
+		if cursor = next; cursor == "0" || len(list) >= maxInstances {
 			return list, nil
 		}
 	}
