@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the promised performance and writes it to docs: the service under load and
-# under attack, the rule language, and the micro-benchmarks in benchstat format.
+# under attack, several instances with one Redis, the rule language, and the
+# micro-benchmarks in benchstat format.
 #
 #   bench/run.sh [-short]     -short is for development, and writes no reports
 set -euo pipefail
@@ -19,6 +20,8 @@ fi
 go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
 
 go run ./bench/hostile -o docs/bench-hostile.md
+
+go run ./bench/scale -o docs/bench-scale.md
 
 mkdir -p docs/bench
 echo "micro-benchmarks: docs/bench/micro.txt"

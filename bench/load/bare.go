@@ -5,14 +5,15 @@ import (
 	"os"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/process"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
 // bare returns a store without a service, called in this process: its CPU time is that
 // of this program, including the callers.
-func bare(name string, s store.Store, redis process, redisAddress string) *subject {
+func bare(name string, s store.Store, redis process.ID, redisAddress string) *subject {
 	return &subject{
-		name: name, service: process(os.Getpid()), redis: redis, redisAddress: redisAddress,
+		name: name, service: process.ID(os.Getpid()), redis: redis, redisAddress: redisAddress,
 		open: func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
 			plans := make([]store.Plan, identities)
 			for i, descriptors := range t.requests() {

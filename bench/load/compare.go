@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/bench/process"
 )
 
 // compare measures rate limit services that are already running.
@@ -54,7 +56,7 @@ func running(flag, text string) (*instance, error) {
 		if err != nil || n > 1 {
 			return nil, fmt.Errorf("-%s %q: want ADDR, ADDR/PID or ADDR/PID/REDIS-PID", flag, text)
 		}
-		*[]*process{&i.service, &i.redis}[n] = process(pid)
+		*[]*process.ID{&i.service, &i.redis}[n] = process.ID(pid)
 	}
 	return i, nil
 }

@@ -80,6 +80,12 @@ func (r *run) goalsAlone() []goal {
 		{what: "… 64 callers of the service, closed loops", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU)},
 		{what: "a single caller, time relative to that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
+	if f := at(rateLimitSection+leased.name, withRedis); f != nil {
+		cpu := f.of(redisCPU)
+		list = append(list,
+			goal{what: "one counter with a lease, Redis, calls/s relative to the constant answer", got: ratio(f, at(rateLimitSection+leased.name, constantly), rate), must: 0.8, more: 0.8},
+			goal{what: "… Redis CPU per call", got: &cpu, must: 1, more: 1, atMost: true, unit: " µs"})
+	}
 	list = append(list, goal{
 		what: "auth_request in process, time relative to a handler with the same answer",
 		got:  ratio(at(authRequestAlone, inProcess), at(authRequestAlone, sameAnswer), p50), must: 1.3, more: 1.2, atMost: true,

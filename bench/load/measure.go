@@ -7,13 +7,15 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/process"
 )
 
 // subject is a service or store under test, with its processes.
 type subject struct {
 	name         string
-	service      process
-	redis        process
+	service      process.ID
+	redis        process.ID
 	redisAddress string // "" without a Redis
 	open         func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)
 }
@@ -91,10 +93,10 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 	}
 	for _, f := range all {
 		var err error
-		if f.memory, err = f.subject.service.memory(); err != nil {
+		if f.memory, err = f.subject.service.Memory(); err != nil {
 			return nil, err
 		}
-		if f.ofRedis, err = f.subject.redis.memory(); err != nil {
+		if f.ofRedis, err = f.subject.redis.Memory(); err != nil {
 			return nil, err
 		}
 	}
@@ -108,13 +110,13 @@ type usage struct {
 }
 
 func (s *subject) usage(ctx context.Context) (u usage, err error) {
-	if u.service, err = s.service.cpu(); err != nil {
+	if u.service, err = s.service.CPU(); err != nil {
 		return u, err
 	}
-	if u.redis, err = s.redis.cpu(); err != nil {
+	if u.redis, err = s.redis.CPU(); err != nil {
 		return u, err
 	}
-	if u.ours, err = process(os.Getpid()).cpu(); err != nil {
+	if u.ours, err = process.ID(os.Getpid()).CPU(); err != nil {
 		return u, err
 	}
 	u.state, err = stateOf(ctx, s.redisAddress)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/process"
 )
 
 // redisConn queries the state of Redis without a client library, so that measurements
@@ -102,7 +104,7 @@ func field(info, name string) string {
 const referenceINCR = 800 * time.Nanosecond
 
 // calibrate measures the same on this machine, to scale goals in microseconds.
-func calibrate(ctx context.Context, address string, redis process, span time.Duration) (time.Duration, error) {
+func calibrate(ctx context.Context, address string, redis process.ID, span time.Duration) (time.Duration, error) {
 	c, err := dialRedis(ctx, address)
 	if err != nil {
 		return 0, err
@@ -113,7 +115,7 @@ func calibrate(ctx context.Context, address string, redis process, span time.Dur
 	}
 	const depth = 64
 	pipeline := bytes.Repeat([]byte("*2\r\n$4\r\nINCR\r\n$9\r\ncalibrate\r\n"), depth)
-	before, err := redis.cpu()
+	before, err := redis.CPU()
 	if err != nil {
 		return 0, err
 	}
@@ -128,6 +130,6 @@ func calibrate(ctx context.Context, address string, redis process, span time.Dur
 			}
 		}
 	}
-	after, err := redis.cpu()
+	after, err := redis.CPU()
 	return (after - before) / time.Duration(calls), err
 }

@@ -14,6 +14,8 @@ type limit struct {
 	// The thresholds. Most limits are never reached, as for most requests in
 	// production.
 	time, count, base int64
+	// lease is the share of the limit that instances may hold in advance, in percent.
+	lease int64
 }
 
 const never = 1_000_000_000
@@ -22,6 +24,7 @@ const never = 1_000_000_000
 // starts with size-, to measure the memory of a method.
 var limits = []limit{
 	{name: "one", method: store.Count, time: 60, count: never},
+	{name: "hot", method: store.Count, time: 60, count: never, lease: 5},
 	{name: "uid", method: store.Count, time: 60, count: never},
 	{name: "a", method: store.Count, time: 60, count: never},
 	{name: "b", method: store.Count, time: 60, count: never},
@@ -53,8 +56,12 @@ func ruleText() string {
 		if l.base > 0 {
 			base = fmt.Sprintf("base=%d; ", l.base)
 		}
-		fmt.Fprintf(&b, "rule : [%s] [%s=+] [%stime=%d; count=%d] [result=2; return=%d]\n",
-			methodNames[l.method], l.name, base, l.time, l.count, firstReturn+i)
+		lease := ""
+		if l.lease > 0 {
+			lease = fmt.Sprintf("; lease=%d%%", l.lease)
+		}
+		fmt.Fprintf(&b, "rule : [%s] [%s=+] [%stime=%d; count=%d%s] [result=2; return=%d]\n",
+			methodNames[l.method], l.name, base, l.time, l.count, lease, firstReturn+i)
 	}
 	b.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10, \"Str_reason\":\"Deny\"}\n[end]\n")
 	return b.String()

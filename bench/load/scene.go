@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/koalagate/koalagate/bench/process"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -34,7 +35,7 @@ func newScene(dir string) (*scene, error) {
 // instance is a running service with the addresses of its doors.
 type instance struct {
 	name                  string
-	service, redis        process
+	service, redis        process.ID
 	redisAddress          string
 	grpc, http, adminAddr string
 }
@@ -68,7 +69,7 @@ func (s *scene) redis(i *instance) error {
 	if err != nil {
 		return err
 	}
-	i.redis, i.redisAddress = process(r.PID()), r.Address
+	i.redis, i.redisAddress = process.ID(r.PID()), r.Address
 	return nil
 }
 
@@ -95,7 +96,7 @@ func (s *scene) koalagateOf(binary, name string, withRedis bool, env ...string) 
 	if err != nil {
 		return nil, err
 	}
-	i.service, i.grpc, i.http, i.adminAddr = process(k.PID()), k.GRPC, k.HTTP, k.Admin
+	i.service, i.grpc, i.http, i.adminAddr = process.ID(k.PID()), k.GRPC, k.HTTP, k.Admin
 	return i, nil
 }
 
@@ -116,7 +117,7 @@ func (s *scene) constant(name, like string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.service = process(p.PID())
+	i.service = process.ID(p.PID())
 	return i, nil
 }
 
@@ -151,7 +152,7 @@ func (s *scene) asRateLimit(name string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.service, i.grpc, i.http, i.adminAddr = process(k.PID()), k.GRPC, k.HTTP, k.Admin
+	i.service, i.grpc, i.http, i.adminAddr = process.ID(k.PID()), k.GRPC, k.HTTP, k.Admin
 	return i, nil
 }
 
@@ -180,6 +181,6 @@ func (s *scene) envoyRateLimit(binary string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.service = process(p.PID())
+	i.service = process.ID(p.PID())
 	return i, nil
 }

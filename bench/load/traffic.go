@@ -37,6 +37,7 @@ func many(name string) func(i int) []descriptor {
 
 var (
 	oneCounter = traffic{name: "one counter", request: func(int) []descriptor { return []descriptor{about("one", 0)} }}
+	leased     = traffic{name: "one counter with a lease", request: func(int) []descriptor { return []descriptor{about("hot", 0)} }}
 	plain      = traffic{name: "one descriptor, many identities", request: many("uid")}
 	four       = traffic{name: "four descriptors on four identities", request: func(i int) []descriptor {
 		return []descriptor{about("a", i), about("b", i*7%identities), about("c", i*11%identities), about("d", i*13%identities)}
@@ -51,7 +52,7 @@ var (
 )
 
 // kinds lists all kinds of traffic.
-var kinds = []traffic{oneCounter, plain, four, methods, attack}
+var kinds = []traffic{oneCounter, leased, plain, four, methods, attack}
 
 // requests returns one request per identity, in a random order that is the same in each
 // run.

@@ -73,7 +73,7 @@ type Store struct {
 const shardCount = 64
 
 // maxParts is the number of parts in a shard: 16,000 in all. Only counters that are used
-// 40 times a second have one.
+// 80 times a second have one.
 const maxParts = 256
 
 type shard struct {

@@ -63,7 +63,7 @@ func (s *Store) renew(ctx context.Context, p *part, back bool) {
 		return
 	}
 	s.take(p, &l, g, lasts)
-	if l.Ask > 0 && g.Granted < busyFrom { // the limit is near
+	if l.Ask > 0 && g.Granted < 2 { // the limit is near
 		p.pause = begun + afterNone
 	}
 	if s.seed != nil {

@@ -1,4 +1,5 @@
-package main
+// Package process measures what other processes use.
+package process
 
 import (
 	"errors"
@@ -11,12 +12,12 @@ import (
 	"time"
 )
 
-// process is the ID of a process whose resources are measured; 0 for none.
-type process int
+// ID is the ID of a process whose resources are measured; 0 for none.
+type ID int
 
-// cpu returns the CPU time used so far, by the scheduler's accounting of its threads:
+// CPU returns the CPU time used so far, by the scheduler's accounting of its threads:
 // the ticks of /proc/PID/stat are too coarse for a short run.
-func (p process) cpu() (time.Duration, error) {
+func (p ID) CPU() (time.Duration, error) {
 	if p == 0 {
 		return 0, nil
 	}
@@ -45,8 +46,8 @@ func (p process) cpu() (time.Duration, error) {
 	return whole, nil
 }
 
-// memory returns the resident memory of the process, in bytes.
-func (p process) memory() (int64, error) {
+// Memory returns the resident memory of the process, in bytes.
+func (p ID) Memory() (int64, error) {
 	if p == 0 {
 		return 0, nil
 	}
