@@ -23,6 +23,7 @@ type ruleDecl struct {
 	varying   []thresholdDecl
 	wait      span          // the value of the word
 	overdraft span          // the word
+	ban       span          // the value of the word
 	lease     span          // the value of the word
 	used      span          // the word
 	calendar  *calendarWord // the value of time; nil for seconds

@@ -23,6 +23,7 @@ func (p *parser) warn(set *Set) {
 	p.warnDays()
 	p.warnUncounted()
 	p.warnQueues()
+	p.warnBans()
 	p.warnSettling()
 	p.warnOver()
 	p.warnRefusals()
@@ -35,6 +36,7 @@ func (p *parser) warn(set *Set) {
 	p.warnDerived(supply)
 	p.warnDoors(supply)
 	if len(p.params) > 0 {
+		p.warnUnread()
 		p.warnHashed(supply)
 		p.warnTrust(supply)
 	}
@@ -92,6 +94,17 @@ func (p *parser) warnQueues() {
 		if d.Overdraft && d.Method.hasBucket() {
 			p.reportf(d.overdraft, warnLockOut, "use a [count] rule, whose window ends whatever was refused",
 				"a flood of refused requests empties the bucket far below zero, and locks its identity out until it is refilled")
+		}
+	}
+}
+
+// warnBans reports bans that end before the window in which they began would. After a ban
+// the counter is empty, so that such a ban makes the limit looser.
+func (p *parser) warnBans() {
+	for _, d := range p.rules {
+		if d.Ban > 0 && d.Ban < d.Time {
+			p.reportf(d.ban, warnShortBan, "want at least the time of the rule, or remove ban",
+				"the ban of %d s empties the counter before a window of %d s ends, so that clients get new hits earlier than without it", d.Ban, d.Time)
 		}
 	}
 }

@@ -68,6 +68,21 @@ func (p *parser) lacks(r *Rule, name string, s *supply) bool {
 	return name == clientIP || !slices.ContainsFunc(doors, func(door string) bool { return door != doorname.ExtAuthzWeb })
 }
 
+// warnUnread reports sources after client-ip that only requests with an address have. The
+// calls of the rate limit service have descriptors and no address.
+func (p *parser) warnUnread() {
+	for _, d := range p.params {
+		first := slices.IndexFunc(d.Sources, func(s ParamSource) bool { return s.Kind == FromClientIP })
+		for i := first + 1; first >= 0 && i < len(d.Sources); i++ {
+			switch d.Sources[i].Kind {
+			case FromHeader, FromCookie, FromQuery, FromMetadata, FromPrincipal, FromSNI:
+				p.reportf(d.name, warnUnreadFrom, "write client-ip last", "%s never reads %s: each request with it has an address, too", d.Name, &d.Sources[i])
+				return
+			}
+		}
+	}
+}
+
 // clientIP is the source of the client's address.
 var clientIP = sourceWords[FromClientIP].name
 

@@ -42,13 +42,18 @@ func (p *parser) warnCost(d *ruleDecl, s *supply) {
 }
 
 // warnClientLimits reports thresholds that are the values of parameters that a client can
-// set.
+// set, and tables in which a client can choose a row that is not there.
 func (p *parser) warnClientLimits(d *ruleDecl, s *supply) {
 	for _, v := range d.varying {
 		t := &d.Thresholds[v.index]
-		if from := s.clientSource(t.Param); from != nil && t.Table == "" {
+		switch from := s.clientSource(t.Param); {
+		case from == nil:
+		case t.Table == "":
 			p.reportf(v.param, warnClientLimit, fmt.Sprintf("let the gateway set it: %s : gateway, or use a table", t.Param),
 				"clients can set %s by %s, which is the %s of the rule", t.Param, from, t.Word)
+		case t.Else == Unlimited:
+			p.reportf(v.param, warnUnlimitKey, fmt.Sprintf("write a limit after else, or let the gateway set it: %s : gateway", t.Param),
+				"clients can set %s by %s, and a value that the table does not have is not limited", t.Param, from)
 		}
 	}
 }

@@ -47,7 +47,10 @@ var thresholds = []ruleWord{
 		d.Overdraft = p.choice(w, offOn) == 1 && used
 		d.overdraft = w.name
 	}},
-	{name: "ban", methods: []Method{Count, Leak}, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })},
+	{name: "ban", methods: []Method{Count, Leak}, refused: []Method{Hold}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+		numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })(p, d, w, used)
+		d.ban = w.value
+	}},
 	{name: "wait", methods: []Method{Token}, refused: []Method{Hold}, parse: parseWait},
 	{name: "settle", methods: settling, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxSettle, func(r *Rule) *int64 { return &r.Settle })},
 	{name: "used", methods: settling, parse: parseUsed},

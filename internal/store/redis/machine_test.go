@@ -35,7 +35,7 @@ func TestRedisAnswersAsTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
 	n := 0
 	storetest.InWays(t, storetest.Ways(*long), func(t *testing.T, way storetest.Way) {
-		dialogues(t, 100, way.Of(10_000))
+		dialogues(t, 230, way.Of(10_000))
 		remembered := int64(0)
 		o := redis.Options{URL: server.URL(), Budget: time.Minute, Linger: time.Hour, Refusals: 1000}
 		way.Set(&o)
