@@ -26,8 +26,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// ruleFile has a limit that is never reached, for four names, and one that is reached
-// after one call.
+// ruleFile has a limit that is never reached, for four names, one that is reached
+// after one call, and two whose takes have receipts. Calls that match no rule with a
+// receipt must not pay for these.
 const ruleFile = `
 [rules]
 rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=201]
@@ -35,6 +36,8 @@ rule : [count] [org=+] [time=3600; count=1000000000] [result=2; return=202]
 rule : [count] [app=+] [time=3600; count=1000000000] [result=2; return=203]
 rule : [count] [key=+] [time=3600; count=1000000000] [result=2; return=204]
 rule : [count] [few=+] [time=3600; count=1] [result=2; return=205]
+rule : [count] [tokens=+] [time=3600; count=1000000000; settle=60] [result=2; return=206]
+rule : [hold] [streams=+] [time=60; count=1000000] [result=2; return=207]
 [result]
 0 : {"Err_no":0}
 1 : {"Err_no":0}
@@ -55,6 +58,8 @@ type decision struct {
 	// call returns a function that makes the call with these parameters, and reports
 	// whether it was allowed.
 	call func(t *testing.T, e *engine.Engine, names ...string) func() bool
+	// settles is true if the door settles receipts itself, beside its calls.
+	settles bool
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -70,7 +75,7 @@ var decisions = []decision{
 		}
 		// A reply starts with overall_code.
 		return overGRPC(t, wiretest.Open(ratelimit.New(ratelimit.Options{Engine: e, Logger: quiet})), message, []byte{1 << 3, byte(rlsv3.RateLimitResponse_OK)})
-	}},
+	}, false},
 	{"extauthz", func(t *testing.T, e *engine.Engine, names ...string) func() bool {
 		about := map[string]string{}
 		for _, name := range names {
@@ -85,15 +90,15 @@ var decisions = []decision{
 		}}
 		// A reply starts with its status, which omits the code OK.
 		return overGRPC(t, wiretest.Open(extauthz.New(extauthz.Options{Engine: e, Presentation: presentation, Logger: quiet})), message, []byte{1<<3 | 2, 0})
-	}},
+	}, false},
 	{"nginx", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
 		door := nginx.New(nginx.Options{Engine: e, Presentation: presentation, Logger: quiet})
 		return web(door, "/v1/auth-request?"+query(names), map[string]string{"X-Original-Method": "GET", "X-Original-URI": "/", "X-Real-IP": "198.51.100.7"})
-	}},
+	}, false},
 	{"koala", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
 		door := koala.New(koala.Options{Engine: e, Access: koala.Full, Hosts: []string{"example.com"}, Logger: quiet})
 		return web(door, "/rule/browse?_writeThrough=yes&"+query(names), nil)
-	}},
+	}, false},
 	{"middleware", func(_ *testing.T, e *engine.Engine, names ...string) func() bool {
 		about := map[string]string{}
 		for _, name := range names {
@@ -101,7 +106,7 @@ var decisions = []decision{
 		}
 		wrap := middleware.New(middleware.Options{Engine: e, Presentation: presentation, Logger: quiet, Params: func(*http.Request) map[string]string { return about }})
 		return web(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/", nil)
-	}},
+	}, true},
 }
 
 // overGRPC calls a door like gRPC does, with an encoded message. A reply that allows
