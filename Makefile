@@ -58,6 +58,7 @@ test: tools ## vet, and run every test against the real programs, with the race 
 	$(GOTEST) -run '$(DIALOGUES)' $(STORES) || status=1; \
 	$(GOTEST) -p 1 -parallel 4 $(ALONE) || status=1; \
 	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \
+	go -C e2e/page test -vet=all -count=1 -timeout 10m . || status=1; \
 	go -C examples/gin test -vet=all -timeout 10m . || status=1; \
 	exit $$status
 
@@ -121,7 +122,7 @@ $(GOVULNCHECK):
 	GOBIN=$(CURDIR)/$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 
 .PHONY: tools
-tools: ## find redis-server, nginx, Envoy, Caddy and HAProxy, or download them into .tools; download Go modules
+tools: ## find redis-server, nginx, Envoy, Caddy, HAProxy and Chromium, or download them into .tools; download Go modules
 	@e2e/programs.sh
 
 .PHONY: clean

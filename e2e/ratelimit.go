@@ -35,7 +35,7 @@ func (s *Stage) ServeRateLimit(binary string, env ...string) (*Koalagate, error)
 
 // healthy returns an error unless the instance answers /healthcheck.
 func (k *Koalagate) healthy() error {
-	if k.HTTP == "" && !k.readAddresses() {
+	if k.HTTP == "" && !k.ReadAddresses() {
 		return errors.New("no addresses in the log yet")
 	}
 	body, err := get("http://" + k.HTTP + "/healthcheck")

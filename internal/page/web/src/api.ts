@@ -84,8 +84,9 @@ export interface Second {
 }
 export interface Top { rule: number; name?: string; identity: Identity; refused: number; admitted: number; near: number; error: number }
 
+export interface TrialOptions { length_ms: number; then: "ask" | "enforce" | "keep"; abort_above: number }
 export interface Trial {
-  version?: number; state: string; requests: number; dropped: number; refused_in_force: number; refused_on_trial: number; newly_refused: number; newly_allowed: number;
+  version: number; state: string; detail: string; hash: string; began: string; until?: string; then?: string; abort_above?: number; requests: number; dropped: number; refused_in_force: number; refused_on_trial: number; newly_refused: number; newly_allowed: number;
   rules: { rule: number; name: string; newly_refused: number; newly_allowed: number; identities: { identity: string; newly_refused: number; newly_allowed: number }[] }[];
 }
 

@@ -1,13 +1,14 @@
 // Changes the rules: an editor with the findings of the instance, and publishing.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { author, post, setAuthor, type Book, type Checked, type Finding, type RuleFile, type VersionDetail, type Words, get, type Changes } from "./api";
-import { ChangesList, Lines } from "./changes";
+import { author, post, setAuthor, type Book, type Checked, type Finding, type RuleFile, type State, type TrialOptions, type VersionDetail, type Words, get, type Changes } from "./api";
+import { ChangesList, isSame, Lines } from "./changes";
 import { refresh, useData } from "./data";
 import { begin, change, discard, draft, inForce, isChanged, type Draft } from "./draft";
 import type { Editor } from "./editor";
 import { Conflict, publish, publishAgain } from "./publish";
 import { Findings } from "./rules";
 import { plural, Text } from "./text";
+import { TrialFields } from "./trial";
 import { Dialog, Failure, Field, Input, messageOf, notify, Panel } from "./ui";
 
 const checkDelay = 350; // ms after the last key
@@ -25,15 +26,17 @@ export function Change(p: { given: URLSearchParams }) {
 
 function Desk(p: { of: Draft; given: URLSearchParams }) {
   const d = p.of, book = useData<Book>("rules"), words = useData<Words>("words");
-  const host = useRef<HTMLDivElement>(null), editor = useRef<Editor | undefined>(undefined), latest = useRef({ book: book.value, words: words.value });
-  latest.current = { book: book.value, words: words.value };
-  const [result, check, checkError] = useCheck(d.files);
-  const checked = result?.files === d.files ? result.checked : undefined; // not an answer about an earlier text
-  const [dialog, setDialog] = useState<"publish" | "discard" | "add">();
+  const host = useRef<HTMLDivElement>(null), editor = useRef<Editor | undefined>(undefined), latest = useRef<{ book: Book | undefined; words: Words | undefined; checked: Checked | undefined }>({ book: undefined, words: undefined, checked: undefined });
+  const state = useData<State>("state"), hash = state.value?.hash, inForceNow = state.value?.release?.version ?? 0;
+  const [result, check, checkError] = useCheck(d.files, hash);
+  const checked = result?.files === d.files && result.hash === hash ? result.checked : undefined; // not an answer about an earlier text or earlier rules in force
+  const [dialog, setDialog] = useState<"discard" | "add">(), [publishing, setPublishing] = useState<Checked>();
   const [conflict, setConflict] = useState<Conflict>();
   const [compare, setCompare] = useState(true);
-  const isDirty = isChanged(d), canPublish = d.published && !d.signed;
-  const publishNow = () => { if (canPublish && isChanged(draft.get())) setDialog("publish"); };
+  const isDirty = isChanged(d), canPublish = d.published && !d.signed, isBehind = d.published && inForceNow > d.version;
+  latest.current = { book: book.value, words: words.value, checked };
+  const publishNow = () => { const { checked } = latest.current; if (canPublish && checked?.errors === 0 && isChanged(draft.get())) setPublishing(checked); };
+  useEffect(() => { if (isBehind && !publishing) follow().catch((e) => notify(messageOf(e), undefined, true)); }, [isBehind, !publishing]);
   useEffect(() => {
     let gone = false;
     void import("./editor").then(({ open }) => {
@@ -71,6 +74,7 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
       {canPublish && <button type="button" class="primary" disabled={!isDirty || !checked || checked.errors > 0} onClick={publishNow}>Publish …</button>}</>}>{() => <>
         {!d.published && <p class="hint">This instance reads its rules from files, so the page cannot publish them. Check a change here, download it, and put it in place; exceptions, resets and modes work here.</p>}
         {d.signed && <p class="hint">This fleet takes signed versions only. Check a change here, download it, and publish it with <code>koalagate publish --sign-key KEY</code>.</p>}
+        {isBehind && isDirty && !publishing && <p class="hint" role="status">Version {inForceNow} came into force meanwhile. Your text is kept. <button type="button" onClick={() => setConflict(new Conflict(d.version, inForceNow))}>Show what it changes</button></p>}
         <div class="tabs"><div role="tablist" aria-label="Rule files">{d.files.map((f) => <button type="button" role="tab" key={f.name} aria-selected={f.name === d.file} onClick={() => change({ file: f.name })}>
           <Text>{f.name.split("/").at(-1) ?? f.name}</Text>{f.text !== d.base.find((x) => x.name === f.name)?.text && <span class="dot" title="changed"> ●</span>}</button>)}</div>
           <button type="button" class="quiet" onClick={() => setDialog("add")}>+ File</button>{d.files.length > 1 && <button type="button" class="quiet" onClick={() => remove(d.file)}>− Remove</button>}</div>
@@ -83,7 +87,7 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
       <Panel title={d.version ? `Changes to version ${d.version}` : "Changes"} tools={<label class="inline"><input type="checkbox" checked={compare} onChange={() => setCompare(!compare)} /> lines</label>}>{() => <>
         {isDirty ? <>{checked?.errors === 0 && <ChangesList of={checked.changes} />}{compare && <Lines before={d.base} now={d.files} />}</> : <p class="empty">Nothing is changed.</p>}</>}</Panel>
     </div>
-    {dialog === "publish" && checked && <Publish of={d} checked={checked} onClose={() => setDialog(undefined)} onConflict={(c) => { setDialog(undefined); setConflict(c); }} />}
+    {publishing && <Publish of={d} checked={publishing} onClose={() => setPublishing(undefined)} onConflict={(c) => { setPublishing(undefined); setConflict(c); }} />}
     {dialog === "discard" && <Dialog title="Discard the changes" action="Discard" danger onClose={() => setDialog(undefined)} onDo={async () => {
       const before = d;
       await discard();
@@ -97,23 +101,31 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
 
 const size = (files: RuleFile[]) => files.reduce((n, f) => n + f.text.length, 0);
 
-/** useCheck checks files when they have not changed for a moment. */
-function useCheck(files: RuleFile[]): [{ checked: Checked; files: RuleFile[] } | undefined, () => void, string] {
-  const [result, setResult] = useState<{ checked: Checked; files: RuleFile[] }>(), [error, setError] = useState("");
+/** follow takes what is in force instead of a draft without changes, or with the same ones. */
+async function follow() {
+  const now = await inForce(), d = draft.get();
+  if (d && (!isChanged(d) || isSame(d.files, now.files))) { draft.set({ ...now, file: now.files.some((f) => f.name === d.file) ? d.file : now.file }); change({}); }
+}
+
+interface Result { checked: Checked; files: RuleFile[]; hash: string | undefined }
+
+/** useCheck checks files when they have not changed for a moment, and when the rules in force have changed, which have this hash. */
+function useCheck(files: RuleFile[], hash: string | undefined): [Result | undefined, () => void, string] {
+  const [result, setResult] = useState<Result>(), [error, setError] = useState("");
   const wanted = useRef(0);
   const run = async () => {
     const mine = ++wanted.current;
     try {
       const checked = await post<Checked>("check", { files });
-      if (mine === wanted.current) { setResult({ checked, files }); setError(""); }
+      if (mine === wanted.current) { setResult({ checked, files, hash }); setError(""); }
     } catch (e) { if (mine === wanted.current) setError(messageOf(e)); }
   };
   useEffect(() => {
     wanted.current++;
-    if (size(files) > typedSize) return;
+    if (size(files) > typedSize || hash === undefined) return;
     const timer = setTimeout(() => void run(), checkDelay);
     return () => clearTimeout(timer);
-  }, [files]);
+  }, [files, hash]);
   return [result, () => void run(), error];
 }
 
@@ -155,12 +167,17 @@ function download(files: RuleFile[]) {
 }
 
 function Publish(p: { of: Draft; checked: Checked; onClose: () => void; onConflict: (c: Conflict) => void }) {
-  const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState("");
-  return <Dialog title={p.of.version ? `Publish over version ${p.of.version}` : "Publish the first version"} action="Publish to all instances" wide onClose={p.onClose} onDo={async () => {
+  const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState(""), [trial, setTrial] = useState<TrialOptions>();
+  return <Dialog title={p.of.version ? `Publish over version ${p.of.version}` : "Publish the first version"} action={trial ? "Try at all instances" : "Publish to all instances"} wide onClose={p.onClose} onDo={async () => {
     setAuthor(name.trim());
     try {
-      const number = await publish(p.of.files, p.checked, p.of.active, p.of.version, name.trim(), note, setStep);
+      const number = await publish(p.of.files, p.checked, p.of.active, p.of.version, name.trim(), note, setStep, trial);
       p.onClose();
+      if (trial) {
+        refresh();
+        location.hash = "#/";
+        return notify(`Version ${number} is on trial at all instances. Your text is kept.`);
+      }
       const before = p.of.active;
       draft.set({ ...(await inForce()), file: p.of.file });
       change({});
@@ -181,6 +198,7 @@ function Publish(p: { of: Draft; checked: Checked; onClose: () => void; onConfli
     <ChangesList of={p.checked.changes} />
     <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>
     <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} required maxLength={500} autofocus /></Field>
+    {p.of.version > 0 && <TrialFields of={trial} onChange={setTrial} />}
     {step && <p role="status">{step}</p>}
   </Dialog>;
 }

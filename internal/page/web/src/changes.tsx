@@ -1,6 +1,6 @@
 // What a version changes: by rules and lists, as the instance compares them, and by lines.
 import type { ChangedRule, Changes, RuleFile } from "./api";
-import { diff, near } from "./diff";
+import { diff, near, paired } from "./diff";
 import { Text } from "./text";
 
 /** ChangesList shows what the rules, lists and tables of a version change. */
@@ -21,11 +21,9 @@ export function isSame(before: RuleFile[], now: RuleFile[]): boolean {
 
 /** Lines shows the changed lines of files. */
 export function Lines(p: { before: RuleFile[]; now: RuleFile[] }) {
-  const names = [...new Set([...p.before, ...p.now].map((f) => f.name))];
-  const texts = (list: RuleFile[], name: string) => list.find((f) => f.name === name)?.text ?? "";
-  const parts = names.map((name) => ({ name, lines: near(diff(texts(p.before, name), texts(p.now, name))) })).filter((f) => f.lines.length > 0);
+  const parts = paired(p.before, p.now).map((f) => ({ name: f.name, lines: near(diff(f.before, f.now)) })).filter((f) => f.lines.length > 0);
   if (parts.length === 0) return <p class="faint">No line differs.</p>;
-  return <div class="diff" tabIndex={0} role="region" aria-label="Changed lines">{parts.map((f) => <section key={f.name}><h4><Text>{f.name}</Text></h4><table><tbody>
+  return <div class="diff" tabIndex={0} role="region" aria-label="Changed lines">{parts.map((f) => <section key={f.name}><h3><Text>{f.name}</Text></h3><table><tbody>
     {f.lines.slice(0, 3000).map((l, i) => l ? <tr key={i} class={l.kind}><td>{l.kind === "new" ? "" : l.before}</td><td>{l.kind === "gone" ? "" : l.now}</td><td>{l.kind === "new" ? "+" : l.kind === "gone" ? "−" : ""}</td><td><code><Text cut={2000}>{l.text}</Text></code></td></tr>
       : <tr key={i} class="left"><td colSpan={4}>…</td></tr>)}</tbody></table></section>)}</div>;
 }

@@ -61,3 +61,24 @@ export function near(lines: Line[], around = 3): (Line | undefined)[] {
   lines.forEach((l, i) => { if (keep[i]) list.push(l); else if (list.length === 0 || list[list.length - 1] !== undefined) list.push(undefined); });
   return list.some((l) => l) ? list : [];
 }
+
+interface File { name: string; text: string }
+
+/** Pair is a file in two versions; a text is empty where the version has no such file. */
+export interface Pair { name: string; before: string; now: string }
+
+const lastPart = (name: string) => name.slice(name.lastIndexOf("/") + 1);
+
+/** paired pairs the files of two versions by their names, and files in other folders by the last part of their names. */
+export function paired(before: File[], now: File[]): Pair[] {
+  const gone = before.filter((b) => !now.some((n) => n.name === b.name)), added = now.filter((n) => !before.some((b) => b.name === n.name));
+  const movedFrom = (n: File) => {
+    const same = gone.filter((b) => lastPart(b.name) === lastPart(n.name));
+    return same.length === 1 && added.filter((a) => lastPart(a.name) === lastPart(n.name)).length === 1 ? same[0] : undefined;
+  };
+  const pairs = now.map((n) => ({ of: before.find((b) => b.name === n.name) ?? (added.includes(n) ? movedFrom(n) : undefined), now: n }));
+  return [
+    ...pairs.map((p) => ({ name: p.now.name, before: p.of?.text ?? "", now: p.now.text })),
+    ...gone.filter((b) => !pairs.some((p) => p.of === b)).map((b) => ({ name: b.name, before: b.text, now: "" })),
+  ];
+}

@@ -44,6 +44,16 @@ function rangeOf(doc: Text, f: Finding): { from: number; to: number } {
   return { from, to: Math.min(line.to, from + Math.max(1, word)) };
 }
 
+/** typeOver replaces a selection of several lines. A browser that did so would keep the style of the first line as an inline style, which the page does not allow. */
+function typeOver(e: InputEvent, view: EditorView): boolean {
+  const { from, to } = view.state.selection.main, doc = view.state.doc, text = e.data;
+  if (e.inputType !== "insertText" || text === null || view.composing || doc.lineAt(from).number === doc.lineAt(to).number) return false;
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert))) view.dispatch(insert());
+  e.preventDefault();
+  return true;
+}
+
 /** open opens an editor in an element. */
 export function open(host: HTMLElement, o: { words: () => Words | undefined; book: () => Book | undefined; onText: (name: string, text: string) => void; onPublish: () => void }): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
@@ -57,6 +67,7 @@ export function open(host: HTMLElement, o: { words: () => Words | undefined; boo
   const extensions = [
     lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), highlightSpecialChars({ specialChars: odd }), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), search({ top: true }),
     autocompletion({ override: [completer(o.words, o.book)], icons: false }), lintGutter(), linter(diagnostics, { delay: 50 }), ruleLanguage, theme,
+    EditorView.domEventHandlers({ beforeinput: typeOver }),
     EditorView.contentAttributes.of({ "aria-label": "Rule file", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
     keymap.of([{ key: "Mod-Enter", run: () => { o.onPublish(); return true; } }, ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
     EditorView.updateListener.of((u) => { if (u.docChanged && !quiet) o.onText(name, u.state.doc.toString()); }),

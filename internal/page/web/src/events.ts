@@ -8,6 +8,9 @@ export const link = new Value<"connecting" | "live" | "away">("connecting");
 /** seconds are the decisions of the last two minutes, the latest last. */
 export const seconds = new Value<Second[]>([]);
 
+/** trials reports whether there is a trial, or was one since the start of the instance. */
+export const trials = new Value(false);
+
 const kept = 120;
 const silence = 6000; // ms without an event after which the stream is dead
 const pause = 5000;
@@ -30,7 +33,7 @@ export function connect() {
   let first = true;
   s.addEventListener("rules", () => { heard(); refresh("state", "versions", "fleet", "instances", ...(first ? [] : ["rules"])); first = false; });
   s.addEventListener("change", () => { heard(); refresh("audit", "exceptions", "modes", "versions", "instances"); });
-  s.addEventListener("trial", () => { heard(); refresh("trial"); });
+  s.addEventListener("trial", () => { heard(); trials.set(true); refresh("trial"); });
   s.onerror = () => {
     link.set("away");
     if (s.readyState === EventSource.CLOSED) connectAgain = setTimeout(connect, pause);

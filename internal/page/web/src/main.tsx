@@ -61,7 +61,7 @@ function Page() {
 }
 
 function Head(p: { view: string; onHelp: () => void }) {
-  const state = useData<State>("state", 15_000), now = session.use(), dirty = isChanged(draft.use()), live = link.use(), s = state.value;
+  const state = useData<State>("state", 5_000), now = session.use(), dirty = isChanged(draft.use()), live = link.use(), s = state.value;
   return <header class="head">
     <a class="name" href="#/">koalagate</a>
     <nav aria-label="Views">{views.map(([v, name, key]) => <a key={v} href={"#/" + v} aria-current={v === p.view ? "page" : undefined} title={`${name} (g ${key})`}>{name}{v === "change" && dirty && <span class="dot" title="your text is not published"> ●</span>}</a>)}</nav>
@@ -81,7 +81,8 @@ function Warnings() {
   const [late, setLate] = useState(false);
   useEffect(() => { setLate(false); const t = setTimeout(() => setLate(live !== "live"), 4000); return () => clearTimeout(t); }, [live]);
   return <div class="warnings" role="status">
-    {state.error && <p class="bad"><b>The instance does not answer.</b> What you see is old. <Text>{state.error.message}</Text></p>}
+    {state.error?.status === 401 && <p class="bad"><b>Your session has ended.</b> What you see is old. <button type="button" onClick={() => logIn("Your session has ended. Nothing that you typed is lost.").catch(() => undefined)}>Log in</button></p>}
+    {state.error && state.error.status !== 401 && <p class="bad"><b>The instance does not answer.</b> What you see is old. <Text>{state.error.message}</Text></p>}
     {!state.error && late && live !== "live" && <p><b>Not live.</b> Numbers come every ten seconds; trying to connect again.</p>}
     {s && !s.ready && <p class="bad"><b>This instance is not ready.</b> <Text>{s.reason ?? ""}</Text></p>}
     {s?.store === "degraded" && <p class="bad"><b>Redis is away.</b> This instance counts in its own memory. <Text>{s.store_error ?? ""}</Text></p>}

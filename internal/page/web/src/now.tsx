@@ -1,12 +1,12 @@
 // The first view: what happens now, and who is limited.
 import { useEffect, useRef } from "preact/hooks";
-import { call, type Book, type Change, type Hour, type Rule, type Top, type Trial } from "./api";
-import { refresh, useData } from "./data";
-import { link, seconds } from "./events";
+import { type Book, type Change, type Hour, type Rule, type Top } from "./api";
+import { useData } from "./data";
+import { link, seconds, trials } from "./events";
 import { Buttons } from "./actions";
 import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
-import { changing } from "./session";
-import { messageOf, notify, Panel, Spark, Verdict } from "./ui";
+import { TrialPanel } from "./trial";
+import { Panel, Spark, Verdict } from "./ui";
 
 export const hourEvery = 10_000;
 
@@ -15,7 +15,7 @@ export function Now() {
   const book = useData<Book>("rules");
   return <>
     <Tiles hour={hour.value} />
-    <TrialPanel />
+    {trials.use() && <TrialPanel />}
     <Panel title="The last hour" data={hour} tools={<span class="faint">{hour.value && (hour.value.scope === "fleet" ? `all instances (${hour.value.instances})` : "this instance")}</span>}>
       {(h) => <HourChart of={h} />}
     </Panel>
@@ -56,17 +56,6 @@ function HourChart(p: { of: Hour }) {
   }, []);
   useEffect(() => { chart.current?.set(p.of); }, [p.of]);
   return <div class="chart" ref={at} role="img" aria-label={`In the last hour ${plural(sum(p.of.allowed), "allowed request")} and ${plural(sum(p.of.refused), "refused request")}.`} />;
-}
-
-/** TrialPanel shows the rules on trial, if there are any. */
-function TrialPanel() {
-  const data = useData<Trial>("trial", 5_000), v = data.value;
-  if (!v || data.error?.status === 404) return null;
-  const stop = () => changing(() => call("DELETE", "trial")).then(() => { refresh("trial", "audit"); notify("The trial has ended; the rules in force stay."); }, (e) => notify(messageOf(e), undefined, true));
-  return <Panel title={`Trial${v.version ? ` of version ${v.version}` : ""}: ${v.state}`} data={data} tools={v.state === "running" && <button type="button" onClick={() => void stop()}>End the trial</button>}>{(r) => <>
-    <p>Of <Num>{r.requests}</Num> requests the rules in force refused <Num>{r.refused_in_force}</Num>, and those on trial would have refused <Num>{r.refused_on_trial}</Num>: <b><Num>{r.newly_refused}</Num> newly refused</b>, <b><Num>{r.newly_allowed}</Num> newly allowed</b>{r.dropped > 0 && <>, <Num>{r.dropped}</Num> left out</>}.</p>
-    {r.rules.length > 0 && <table class="data"><thead><tr><th>Rule</th><th class="num">Newly refused</th><th class="num">Newly allowed</th><th class="wide">Who would notice most</th></tr></thead><tbody>{r.rules.map((x) => <tr key={x.rule}><td>{x.rule || "none"} <Text>{x.name}</Text></td><td class="num"><Num quiet>{x.newly_refused}</Num></td><td class="num"><Num quiet>{x.newly_allowed}</Num></td>
-      <td class="wide">{x.identities.slice(0, 3).map((i) => <div key={i.identity}><Text cut={100}>{i.identity}</Text> <span class="faint"><Num>{i.newly_refused + i.newly_allowed}</Num></span></div>)}</td></tr>)}</tbody></table>}</>}</Panel>;
 }
 
 export function busiest(h: Hour) {

@@ -8,7 +8,7 @@ import { Dialog, Field, Input, notify } from "./ui";
 /** session is what the reader may do; undefined before it is known. */
 export const session = new Value<Session | undefined>(undefined);
 
-interface Asked { reason: string; done: () => void; failed: (e: unknown) => void }
+interface Asked { reason: string; toChange: boolean; done: () => void; failed: (e: unknown) => void }
 
 /** asked is the log-in that is on the screen. */
 export const asked = new Value<Asked | undefined>(undefined);
@@ -16,17 +16,17 @@ export const asked = new Value<Asked | undefined>(undefined);
 /** load reads what the reader may do. */
 export async function load() { session.set(await call<Session>("GET", "session")); }
 
-/** logIn asks for a token. It throws if the reader has none. */
-export function logIn(reason: string): Promise<void> {
-  return new Promise((done, failed) => asked.set({ reason, done, failed }));
+/** logIn asks for a token, for changes if toChange is true. It throws if the reader has none. */
+export function logIn(reason: string, toChange = false): Promise<void> {
+  return new Promise((done, failed) => asked.set({ reason, toChange, done, failed }));
 }
 
 /** changing makes a change, and asks for a token if it needs one. What was typed stays. */
 export async function changing<T>(change: () => Promise<T>): Promise<T> {
-  if (session.get()?.level !== "change") await logIn("Changes need the token for changes.");
+  if (session.get()?.level !== "change") await logIn("Changes need the token for changes.", true);
   try { return await change(); } catch (e) {
     if (!(e instanceof Problem) || e.status !== 401) throw e;
-    await logIn("Your session has ended. Nothing that you typed is lost.");
+    await logIn("Your session has ended. Nothing that you typed is lost.", true);
     return change();
   }
 }
@@ -49,6 +49,7 @@ export function LogIn() {
       setAuthor(name.trim());
       const next = await post<Session>("session", { token: token.trim() });
       session.set(next);
+      if (ask.toChange && next.level !== "change") throw new Error("This token is for reading alone: it lets you see everything, and change nothing.");
       close();
       refresh();
       connect();

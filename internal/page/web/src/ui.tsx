@@ -44,7 +44,7 @@ function dismiss(id: number) { notes.set(notes.get().filter((n) => n.id !== id))
 export function Notes() {
   return <div class="notes" role="status" aria-live="polite">{notes.use().map((n) => <div class={n.bad ? "note bad" : "note"} key={n.id}>
     <span>{n.text}</span>
-    {n.undo && <button type="button" onClick={() => { dismiss(n.id); n.undo?.().catch((e) => notify(messageOf(e), undefined, true)); }}>Undo</button>}
+    {n.undo && <button type="button" aria-label={"Undo: " + n.text} onClick={() => { dismiss(n.id); n.undo?.().catch((e) => notify(messageOf(e), undefined, true)); }}>Undo</button>}
     <button type="button" class="quiet" aria-label="Dismiss" onClick={() => dismiss(n.id)}>×</button>
   </div>)}</div>;
 }

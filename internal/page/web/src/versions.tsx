@@ -34,16 +34,17 @@ function Detail(p: { of: Version; inForce: number }) {
         {!p.of.in_force && <button type="button" role="tab" aria-selected={against === "force"} onClick={() => setAgainst("force")}>From version {p.inForce}, in force</button>}</div>
       {from === 0 ? <p class="empty">It has no predecessor.</p> : changes.error ? <Failure of={changes.error} /> : <><ChangesList of={changes.value?.changes} />{other.value && <Lines before={other.value.files} now={v.files} />}</>}
     </>}</Panel>
-    {asking && detail.value && <RollBack of={detail.value} inForce={p.inForce} onClose={() => setAsking(false)} />}
+    {asking && detail.value && <PublishAgain of={detail.value} inForce={p.inForce} title={`Roll back to version ${n}`} action="Roll back all instances" note={`rollback to version ${n}`} danger onClose={() => setAsking(false)} />}
   </div>;
 }
 
-function RollBack(p: { of: VersionDetail; inForce: number; onClose: () => void }) {
+/** PublishAgain is the dialog that publishes the content of a version as a new one. */
+export function PublishAgain(p: { of: VersionDetail; inForce: number; title: string; action: string; note: string; danger?: boolean; onClose: () => void }) {
   const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState("");
   const changes = useData<{ changes: Changes }>(`differences/${p.inForce}/${p.of.version}`);
-  return <Dialog title={`Roll back to version ${p.of.version}`} action="Roll back all instances" danger wide onClose={p.onClose} onDo={async () => {
+  return <Dialog title={p.title} action={p.action} danger={!!p.danger} wide onClose={p.onClose} onDo={async () => {
     setAuthor(name.trim());
-    const number = await publishAgain(p.of, p.inForce, name.trim(), note || `rollback to version ${p.of.version}`, setStep);
+    const number = await publishAgain(p.of, p.inForce, name.trim(), note || p.note, setStep);
     p.onClose();
     refresh();
     location.hash = `#/versions/${number}`;
@@ -52,7 +53,7 @@ function RollBack(p: { of: VersionDetail; inForce: number; onClose: () => void }
     <p>Its content is published as a new version. From version {p.inForce}, in force, it changes:</p>
     <ChangesList of={changes.value?.changes} />
     <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>
-    <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={`rollback to version ${p.of.version}`} autofocus /></Field>
+    <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={p.note} autofocus /></Field>
     {step && <p role="status">{step}</p>}
   </Dialog>;
 }
