@@ -30,6 +30,7 @@ type settings struct {
 	// maxWaiting is the argument of MaxWaiting; 0 is the default.
 	maxWaiting int
 	limitWaits func(context.Context) WaitLimit
+	full       func()
 	exceptions *Exceptions
 	observe    func(*Call, *Decision, error)
 	settled    func(*Settlement, Settled, error)

@@ -22,6 +22,12 @@ func MaxWaiting(n int) Option {
 	return setting(func(s *settings) { s.maxWaiting = n })
 }
 
+// ObserveFull calls f for each call that must not wait because MaxWaiting, the half of it
+// that its rule gets, or the limit of its connection is reached.
+func ObserveFull(f func()) Option {
+	return setting(func(s *settings) { s.full = f })
+}
+
 // answerTime is the time that a door needs to answer after the turn of a call: a call
 // whose deadline comes sooner does not wait.
 const answerTime = 5 * time.Millisecond
@@ -108,9 +114,14 @@ func (e *Engine) reserve(ctx context.Context, c *Call, v *evaluation) {
 	}
 	if conn != nil && !conn.Enter() {
 		v.plan.Patience = 0
+		e.reportFull()
 		return
 	}
-	if !e.turns.enter(v) {
+	entered, full := e.turns.enter(v)
+	if full {
+		e.reportFull()
+	}
+	if !entered {
 		v.plan.Patience = 0
 		if conn != nil {
 			conn.Leave()
@@ -120,20 +131,27 @@ func (e *Engine) reserve(ctx context.Context, c *Call, v *evaluation) {
 	v.place.conn = conn
 }
 
+func (e *Engine) reportFull() {
+	if e.full != nil {
+		e.full()
+	}
+}
+
 // limitPatience shortens the patience of the plan.
 func (v *evaluation) limitPatience(longest time.Duration) {
 	v.plan.Patience = min(v.plan.Patience, max(longest.Milliseconds(), 0))
 }
 
-// enter reserves a place for the plan, or returns false.
-func (t *turns) enter(v *evaluation) bool {
+// enter reserves a place for the plan, and reports whether it did, and whether a bound
+// kept the plan or one of its rules from waiting.
+func (t *turns) enter(v *evaluation) (entered, full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.end.IsZero() {
 		v.limitPatience(time.Until(t.end))
 	}
-	if v.plan.Patience == 0 || t.places >= t.most {
-		return false
+	if full = t.places >= t.most; full || v.plan.Patience == 0 {
+		return false, full
 	}
 	t.places++
 	p := &v.place
@@ -144,14 +162,14 @@ func (t *turns) enter(v *evaluation) bool {
 			switch r := &set[j]; {
 			case r.Wait == 0:
 			case t.byRule[r.Return] >= max(t.most/2, 1):
-				r.Wait = 0
+				r.Wait, full = 0, true
 			default:
 				t.byRule[r.Return]++
 				p.rules = append(p.rules, r.Return)
 			}
 		}
 	}
-	return true
+	return true, full
 }
 
 // release frees the place.

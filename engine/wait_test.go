@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,10 +155,15 @@ func TestCallThatLeavesGivesItsTurnBack(t *testing.T) {
 
 func TestWaitingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngineWith(t, queue+"\nrule : [token] [j=+] [time=1; count=5; burst=1; wait=3] [result=2; return=8]", engine.MaxWaiting(8))
+		var full atomic.Int64
+		e := newEngineWith(t, queue+"\nrule : [token] [j=+] [time=1; count=5; burst=1; wait=3] [result=2; return=8]",
+			engine.MaxWaiting(8), engine.ObserveFull(func() { full.Add(1) }))
 		took, refused := takeTurns(t, e, 10, func() *engine.Call { return turn("a") })
 		if len(took) < 4 || len(took) > 5 || refused != 10-len(took) {
 			t.Errorf("%d admitted, %d refused; want at most half of 8 to wait", len(took), refused)
+		}
+		if full.Load() < int64(refused) {
+			t.Errorf("%d refusals are reported as those of a full queue; want %d", full.Load(), refused)
 		}
 	})
 }
@@ -200,10 +206,14 @@ func (l limit) Leave() { <-l.places }
 func TestWaitsOfAConnectionAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := limit{make(chan struct{}, 3)}
-		e := newEngineWith(t, queue, engine.LimitWaits(func(context.Context) engine.WaitLimit { return conn }))
+		var full atomic.Int64
+		e := newEngineWith(t, queue, engine.LimitWaits(func(context.Context) engine.WaitLimit { return conn }), engine.ObserveFull(func() { full.Add(1) }))
 		took, refused := takeTurns(t, e, 10, func() *engine.Call { return turn("a") })
 		if len(took) < 3 || len(took) > 4 || refused != 10-len(took) || len(conn.places) != 0 {
 			t.Errorf("%d admitted, %d refused, %d places left over; want three calls to wait", len(took), refused, len(conn.places))
+		}
+		if full.Load() < int64(refused) {
+			t.Errorf("%d refusals are reported as those of a full queue; want %d", full.Load(), refused)
 		}
 	})
 }

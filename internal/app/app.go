@@ -113,6 +113,9 @@ type Hooks struct {
 	Evicted func(int64)
 	// TooManyRules is called for each call that meets more than MaxRules rules.
 	TooManyRules func()
+	// TooManyWaiting is called for each call that must not wait for its turn, because of
+	// MaxWaiting or LimitWaits.
+	TooManyWaiting func()
 	// TooManySettlements is called for each settlement beyond MaxSettlementsWaiting.
 	TooManySettlements func()
 }
@@ -169,7 +172,7 @@ func Open(o Options) (*App, error) {
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
 		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules), engine.WithExceptions(o.Exceptions),
-		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits),
+		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits), engine.ObserveFull(o.Hooks.TooManyWaiting),
 		engine.ObserveSettlements(o.Hooks.Settled, o.Hooks.Renewed))
 	return a, nil
 }

@@ -204,6 +204,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 			Lag:                m.Lagged,
 			Evicted:            m.Evicted,
 			TooManyRules:       func() { s.bounds.exceeded(boundRules, nil) },
+			TooManyWaiting:     func() { s.bounds.exceeded(boundWaiting, nil) },
 			TooManySettlements: func() { s.bounds.exceeded(boundSettlements, nil) },
 		},
 	}
