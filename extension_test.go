@@ -1,24 +1,35 @@
 package koalagate_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate"
+	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/middleware"
 )
 
 var (
-	extensionKind = regexp.MustCompile("(?m)^A [a-z ]+, as `([A-Za-z.]+)`:$")
-	extensionFile = regexp.MustCompile("(?m)^\\* `([A-Za-z0-9/_.]+)` `([^`]+)`: ")
+	extensionKind = regexp.MustCompile("(?m)^A [a-z ]+, as (`[^:]+):$")
+	extensionFile = regexp.MustCompile("(?m)^\\* ((?:`[A-Za-z0-9/_.]+`,?\\s+)+)`([^`]+)`:\\s")
+	inQuotes      = regexp.MustCompile("`([^`]+)`")
 )
 
 // TestExtensionListsAreComplete checks the lists of ARCHITECTURE.md of the files that
-// an extension changes: each file or folder contains the name next to it, and no other
-// file in the scope of the list contains the name of the example.
+// an extension changes: each file contains the text after it, and no other file of the
+// module contains a name of the example.
 func TestExtensionListsAreComplete(t *testing.T) {
 	text := readText(t, "ARCHITECTURE.md")
-	for title, scope := range map[string]string{"Extending the rule language": "rules", "Extending the service": "."} {
+	files := sourceFiles(t)
+	for _, title := range []string{"Extending the rule language", "Extending the service"} {
 		_, section, found := strings.Cut(text, "\n## "+title+"\n")
 		if !found {
 			t.Fatalf("ARCHITECTURE.md has no section %q", title)
@@ -28,52 +39,108 @@ func TestExtensionListsAreComplete(t *testing.T) {
 		if len(kinds) != 3 {
 			t.Fatalf("%s: %d lists, want 3", title, len(kinds))
 		}
-		files := sourceFiles(t, scope)
 		for i, at := range kinds {
 			end := len(section)
 			if i+1 < len(kinds) {
 				end = kinds[i+1][0]
 			}
-			checkExtensionList(t, section[at[2]:at[3]], section[at[1]:end], files)
+			var names []string
+			for _, m := range inQuotes.FindAllStringSubmatch(section[at[2]:at[3]], -1) {
+				names = append(names, m[1])
+			}
+			checkExtensionList(t, names, section[at[1]:end], files)
 		}
 	}
 }
 
-// checkExtensionList checks the list of the example sample among files.
-func checkExtensionList(t *testing.T, sample, list string, files []string) {
+// checkExtensionList checks the list of an example, which has some names, among files.
+func checkExtensionList(t *testing.T, names []string, list string, files []string) {
 	t.Helper()
-	var listed []string
+	listed := map[string]bool{}
 	for _, m := range extensionFile.FindAllStringSubmatch(list, -1) {
-		listed = append(listed, m[1])
-		if !contains(t, m[1], m[2]) {
-			t.Errorf("ARCHITECTURE.md, list of %s: %s does not contain %s", sample, m[1], m[2])
+		folder := ""
+		for _, quoted := range inQuotes.FindAllStringSubmatch(m[1], -1) {
+			file := quoted[1]
+			if joined := path.Join(folder, file); folder != "" && isPresent(joined) {
+				file = joined
+			}
+			folder = path.Dir(file)
+			listed[file] = true
+			if !contains(t, file, m[2]) {
+				t.Errorf("ARCHITECTURE.md, list of %s: %s does not contain %s", names[0], file, m[2])
+			}
 		}
 	}
-	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(sample) + `\b`)
-	for _, file := range files {
-		if !isBelow(file, listed) && word.MatchString(readText(t, file)) {
-			t.Errorf("ARCHITECTURE.md, list of %s: add %s, which contains it", sample, file)
+	if bullets := strings.Count(list, "\n* "); bullets != len(extensionFile.FindAllString(list, -1)) {
+		t.Errorf("ARCHITECTURE.md, list of %s: %d bullets, of which the test can read %d", names[0], bullets, len(extensionFile.FindAllString(list, -1)))
+	}
+	for _, name := range names {
+		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+		_, own, _ := strings.Cut(strings.ToLower(name), ".") // the package of a door
+		for _, file := range files {
+			if !listed[file] && !(path.Dir(file) == own && listed[own]) && word.MatchString(readText(t, file)) {
+				t.Errorf("ARCHITECTURE.md, list of %s: add %s, which contains %s", names[0], file, name)
+			}
 		}
 	}
 }
 
-// sourceFiles returns the Go files below a folder, without tests.
-func sourceFiles(t *testing.T, folder string) []string {
+func isPresent(path string) bool {
+	_, err := os.Stat(filepath.FromSlash(path))
+	return err == nil
+}
+
+// TestDoorNamesAreConstants checks that no file spells the name of a door, so that the
+// list of a door can find it.
+func TestDoorNamesAreConstants(t *testing.T) {
+	free := map[string]bool{ // the files that may
+		"internal/doorname/doorname.go": true,
+		"koalagate.go":                  true, // the constant that `go doc` shows
+		"middleware/server.go":          true,
+		"internal/service/imported.go":  true, // the service in health checks of envoyproxy/ratelimit
+		"internal/probe/grpc.go":        true, // the name of a check
+	}
+	names := map[string]bool{}
+	for _, door := range doorname.InRules() {
+		names[strconv.Quote(door)] = door != doorname.Koala && door != doorname.Program // words for other things, too
+	}
+	for _, file := range sourceFiles(t) {
+		if free[file] || !strings.HasSuffix(file, ".go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok && names[literal.Value] {
+				t.Errorf("%s contains %s; use the constant of internal/doorname", file, literal.Value)
+			}
+			return true
+		})
+	}
+	if koalagate.Door != doorname.Program || middleware.Door != doorname.Middleware {
+		t.Errorf("the doors are %q and %q", koalagate.Door, middleware.Door)
+	}
+}
+
+// sourceFiles returns the Go and Lua files of the module, without tests and programs.
+func sourceFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || isBelow(path, programs)):
 			return filepath.SkipDir
-		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+		case strings.HasSuffix(path, ".lua"), strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
 			files = append(files, filepath.ToSlash(path))
 		}
 		return nil
 	})
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files below %s, %v", len(files), folder, err)
+		t.Fatalf("%d source files, %v", len(files), err)
 	}
 	return files
 }

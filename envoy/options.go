@@ -12,7 +12,8 @@ import (
 	"github.com/koalagate/koalagate/internal/certificates"
 )
 
-// Options configure the front. A zero field means the default that its comment states.
+// Options configure the front. A field that is zero or negative means the default that its
+// comment states.
 type Options struct {
 	// MaxConnectionAge is the age at which a connection is drained. Each Envoy
 	// worker keeps one connection, so without a maximum age an instance that starts
@@ -32,11 +33,10 @@ type Options struct {
 	// together with its header. It bounds the time for a request to arrive, and so
 	// must exceed that time by the time of a decision. The default is 6 s.
 	CallTimeout time.Duration
-	// MaxMessageBytes is the maximum size of a request. The default, also for negative
-	// numbers, is 512 KiB. A
-	// rejected request may fail open, so clients of the gateway must not be able to
-	// exceed it: Envoy admits 60 KiB of headers, sends a path twice to ext_authz, and
-	// may send one header in several descriptors to the rate limit service.
+	// MaxMessageBytes is the maximum size of a request. The default is 512 KiB. A rejected
+	// request may fail open, so clients of the gateway must not be able to exceed it: Envoy
+	// admits 60 KiB of headers, sends a path twice to ext_authz, and may send one header in
+	// several descriptors to the rate limit service.
 	MaxMessageBytes int
 	// MaxUnfinished is the maximum memory, in bytes, of requests on one connection
 	// that have not arrived completely. The default is 64 MiB.
@@ -91,22 +91,22 @@ const (
 	pingTimeout   = 20 * time.Second
 )
 
-// withDefaults replaces zero fields by their defaults.
+// withDefaults replaces fields that are not positive by their defaults.
 func withDefaults(o Options) Options {
-	o.MaxConnectionAgeGrace = cmp.Or(o.MaxConnectionAgeGrace, 10*time.Second)
-	o.KeepaliveMinTime = cmp.Or(o.KeepaliveMinTime, 5*time.Second)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
-	o.CallTimeout = cmp.Or(o.CallTimeout, 6*time.Second)
-	if o.MaxMessageBytes < 1 {
-		o.MaxMessageBytes = 512 << 10
-	}
-	o.MaxUnfinished = cmp.Or(o.MaxUnfinished, 64<<20)
-	o.MaxUnfinishedTotal = cmp.Or(o.MaxUnfinishedTotal, 128<<20)
-	o.MaxResets = cmp.Or(o.MaxResets, 10_000)
-	o.MaxSettings = cmp.Or(o.MaxSettings, 10)
-	o.MaxStreams = cmp.Or(o.MaxStreams, 1024)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 64<<10)
-	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 3*time.Second)
+	o.MaxConnectionAge = max(o.MaxConnectionAge, 0)
+	o.MaxConnectionAgeGrace = positive(o.MaxConnectionAgeGrace, 10*time.Second)
+	o.KeepaliveMinTime = positive(o.KeepaliveMinTime, 5*time.Second)
+	o.IdleTimeout = positive(o.IdleTimeout, 5*time.Minute)
+	o.CallTimeout = positive(o.CallTimeout, 6*time.Second)
+	o.MaxMessageBytes = positive(o.MaxMessageBytes, 512<<10)
+	o.MaxUnfinished = positive(o.MaxUnfinished, 64<<20)
+	o.MaxUnfinishedTotal = positive(o.MaxUnfinishedTotal, 128<<20)
+	o.MaxResets = positive(o.MaxResets, 10_000)
+	o.MaxSettings = positive(o.MaxSettings, 10)
+	o.MaxStreams = positive(o.MaxStreams, 1024)
+	o.MaxHeaderBytes = positive(o.MaxHeaderBytes, 64<<10)
+	o.HandshakeTimeout = positive(o.HandshakeTimeout, 3*time.Second)
+	o.DrainWait = max(o.DrainWait, 0)
 	if o.Exceeded == nil {
 		o.Exceeded = func(Bound, net.Addr) {}
 	}
@@ -114,6 +114,15 @@ func withDefaults(o Options) Options {
 		o.Logger = slog.Default()
 	}
 	return o
+}
+
+// positive returns value, or standard if value is not positive.
+func positive[T cmp.Ordered](value, standard T) T {
+	var zero T
+	if value <= zero {
+		return standard
+	}
+	return value
 }
 
 // credentials returns TLS or plain text, as configured.
