@@ -34,12 +34,16 @@ func Code(httpStatus int) codes.Code {
 	return codes.PermissionDenied
 }
 
-// Error returns a fault as the error of a gRPC call.
+// Error returns a fault as the error of a gRPC call: the code of a refusal if the request is
+// at fault, CANCELLED or DEADLINE_EXCEEDED if the caller did not wait, else UNAVAILABLE.
 func Error(f door.Fault) error {
 	if f.IsRequest() {
 		return status.Error(Code(f.Status), f.Detail)
 	}
-	return status.FromContextError(f.Err).Err()
+	if s := status.FromContextError(f.Err); s.Code() != codes.Unknown {
+		return s.Err()
+	}
+	return status.Error(codes.Unavailable, f.Err.Error())
 }
 
 // The fields of envoy.config.core.v3.HeaderValue.

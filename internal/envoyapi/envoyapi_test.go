@@ -2,6 +2,7 @@ package envoyapi_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,7 @@ func TestFaultsAsGRPCErrors(t *testing.T) {
 		"invalid":             {&engine.InvalidError{Reason: "no hits"}, codes.InvalidArgument, "invalid call: no hits"},
 		"without its address": {&mapping.Refusal{Status: 403, Reason: "no address"}, codes.PermissionDenied, "no address"},
 		"canceled":            {context.Canceled, codes.Canceled, "context canceled"},
+		"a zero engine":       {errors.New("engine: not built"), codes.Unavailable, "engine: not built"},
 		"timed out":           {context.DeadlineExceeded, codes.DeadlineExceeded, "context deadline exceeded"},
 	} {
 		got := status.Convert(envoyapi.Error(door.FaultOf(test.err)))

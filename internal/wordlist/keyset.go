@@ -33,7 +33,8 @@ var keySecrets = key{maphash.Comparable(keySeed, 0), maphash.Comparable(keySeed,
 
 // home returns the number of the line where the search for k begins. The hash is
 // computed in registers: maphash reads its argument from memory, so the processor
-// would wait for the store of k, which waits for the previous look-up.
+// would wait for the store of k, which waits for the previous look-up. See the comment of
+// the package for the difference.
 func (s *keySet) home(k key) int {
 	high, low := bits.Mul64(k.high^keySecrets.high, k.low^keySecrets.low)
 	return int(high^low) & (len(s.lines) - 1)
@@ -110,11 +111,7 @@ func (s *keySet) grow() {
 }
 
 // newLines returns n empty lines, and four if n is less.
-func newLines(n int) []cacheLine {
-	lines := make([]cacheLine, max(4, n))
-	adviseHugePages(lines)
-	return lines
-}
+func newLines(n int) []cacheLine { return make([]cacheLine, max(4, n)) }
 
 // all iterates over the keys of the set, in no particular order.
 func (s *keySet) all() iter.Seq[key] {
