@@ -1,0 +1,206 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// leaseCase is a line of testdata/cases.jsonl: rules on one subject, and what instances do
+// one after the other. Requests for parts wait until a step runs them.
+type leaseCase struct {
+	Name  string      `json:"name"`
+	Rules []leaseRule `json:"rules"`
+	Steps []leaseStep `json:"steps"`
+}
+
+type leaseRule struct {
+	Method string `json:"method"` // count or token
+	Time   int64  `json:"time"`
+	Count  int64  `json:"count"`
+	Burst  int64  `json:"burst"`
+	Lease  int64  `json:"lease"` // thousandths
+	Ban    int64  `json:"ban"`
+}
+
+// leaseStep is what an instance does when some time has passed, and what is true then.
+type leaseStep struct {
+	Pass  int64  `json:"pass"`  // ms
+	At    int    `json:"at"`    // the instance
+	Do    string `json:"do"`    // an operation of caseOps, or run, sweep, close or kill
+	Hits  int64  `json:"hits"`  // 1 by default
+	Only  *int   `json:"only"`  // a rule; all by default
+	Times int    `json:"times"` // once by default
+
+	Want   string  `json:"want"`   // of a take: admit, refuse or early
+	Held   []int64 `json:"held"`   // by each instance, of the first rule
+	Used   *int64  `json:"used"`   // hits of the first rule in Redis
+	Leased *int64  `json:"leased"` // hits of it that may be unspent
+}
+
+var caseOps = map[string]store.Op{"take": store.Take, "browse": store.Browse, "update": store.Update, "refund": store.Refund, "reset": store.Reset}
+
+// caseStage is the instances of a case.
+type caseStage struct {
+	*testing.T
+	shared    *redis.Store
+	rules     []store.Rule
+	now       int64
+	instances [2]*Store
+	pending   [2][]func()
+}
+
+func (s *caseStage) open(at int) {
+	s.pending[at] = nil
+	s.instances[at] = New(s.shared, s.shared, Options{
+		Clock: func() time.Duration { return time.Duration(s.now-beginning)*time.Millisecond + time.Hour },
+		Now:   func() int64 { return s.now },
+		Run:   func(request func()) { s.pending[at] = append(s.pending[at], request) },
+	})
+}
+
+// plan returns a plan of a step.
+func (s *caseStage) plan(step *leaseStep) *store.Plan {
+	p := &store.Plan{Op: caseOps[step.Do], Now: s.now, Zone: time.UTC, Sets: []store.Set{{Allows: true}}}
+	for i, r := range s.rules {
+		if step.Only == nil || *step.Only == i {
+			r.Weight = max(step.Hits, 1)
+			p.Sets[0].Rules = append(p.Sets[0].Rules, r)
+		}
+	}
+	return p
+}
+
+// do carries out a step once.
+func (s *caseStage) do(step *leaseStep) {
+	s.Helper()
+	instance := s.instances[step.At]
+	switch step.Do {
+	case "run":
+		for len(s.pending[step.At]) > 0 {
+			request := s.pending[step.At][0]
+			s.pending[step.At] = s.pending[step.At][1:]
+			request()
+		}
+	case "sweep":
+		instance.Sweep()
+	case "close":
+		instance.Close()
+		s.open(step.At)
+	case "kill":
+		s.open(step.At)
+	default:
+		if _, known := caseOps[step.Do]; !known {
+			s.Fatalf("unknown operation %q", step.Do)
+		}
+		var a store.Answers
+		if err := instance.Evaluate(context.Background(), s.plan(step), &a); err != nil {
+			s.Fatal(err)
+		}
+		got := "admit"
+		if one := &a.Sets[0]; one.Decider >= 0 {
+			got = "refuse"
+			if one.Early {
+				got = "early"
+			}
+		}
+		if step.Want != "" && got != step.Want {
+			s.Errorf("%s, want %s", got, step.Want)
+		}
+	}
+}
+
+// check compares what is held and counted with what a step wants.
+func (s *caseStage) check(step *leaseStep) {
+	s.Helper()
+	var held []int64
+	for i := range step.Held {
+		held = append(held, s.instances[i].Stats().Held)
+		for _, r := range s.rules[1:] { // their parts are not those of the first rule
+			if one := s.instances[i].partOf(&r); one != nil {
+				held[i] -= one.held
+			}
+		}
+	}
+	if diff := cmp.Diff(step.Held, held); diff != "" {
+		s.Errorf("held by the instances (-want +got):\n%s", diff)
+	}
+	rule := s.rules[0]
+	if step.Used != nil {
+		p := &store.Plan{Op: store.Peek, Now: s.now, Zone: time.UTC, Sets: []store.Set{{Rules: []store.Rule{rule}}}}
+		var a store.Answers
+		if err := s.shared.Evaluate(context.Background(), p, &a); err != nil {
+			s.Fatal(err)
+		}
+		if got := a.Sets[0].Hits; got != *step.Used {
+			s.Errorf("%d hits are counted, want %d", got, *step.Used)
+		}
+	}
+	if step.Leased != nil {
+		g, err := s.shared.Lease(context.Background(), &store.Lease{Now: s.now, Rule: rule})
+		if err != nil {
+			s.Fatal(err)
+		}
+		if g.Held != *step.Leased {
+			s.Errorf("%d hits may be unspent, want %d", g.Held, *step.Leased)
+		}
+	}
+}
+
+// partOf returns the part of a rule, nil for none.
+func (s *Store) partOf(r *store.Rule) *part {
+	name := appendName(nil, r)
+	shard, _ := s.at(name)
+	return shard.parts[string(name)]
+}
+
+// TestCases carries out the cases of testdata, which show one behavior each.
+func TestCases(t *testing.T) {
+	text, err := os.ReadFile("testdata/cases.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Refusals = -1 })
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	for n := 0; decoder.More(); n++ {
+		var c leaseCase
+		if err := decoder.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			s := &caseStage{T: t, shared: shared, now: beginning}
+			for i, r := range c.Rules {
+				rule := store.Rule{Subject: fmt.Appendf(nil, "case%d", n), Return: int64(i + 1), Method: store.Count, Time: r.Time, Count: r.Count, Burst: r.Burst, Lease: r.Lease, Ban: r.Ban}
+				if r.Method == "token" {
+					rule.Method = store.Token
+				}
+				s.rules = append(s.rules, rule)
+			}
+			for i := range s.instances {
+				s.open(i)
+			}
+			for i := range c.Steps {
+				step := &c.Steps[i]
+				s.now += step.Pass
+				for range max(step.Times, 1) {
+					s.do(step)
+				}
+				s.check(step)
+				if t.Failed() {
+					t.Fatalf("after step %d", i+1)
+				}
+			}
+		})
+	}
+}
