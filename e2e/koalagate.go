@@ -51,6 +51,16 @@ func (s *Stage) Serve(binary string, env []string, args ...string) (*Koalagate, 
 	return &Koalagate{Program: p}, err
 }
 
+// Listens waits until an instance from Serve has stated its addresses, ready or not.
+func (k *Koalagate) Listens() error {
+	return eventually(k.Program, func() error {
+		if !k.ReadAddresses() {
+			return errors.New("no addresses in the log yet")
+		}
+		return nil
+	})
+}
+
 // ready reads the instance's addresses from its log, and returns an error unless
 // the instance is ready.
 func (k *Koalagate) ready() error {
