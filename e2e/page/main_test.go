@@ -88,7 +88,9 @@ func run(m *testing.M) (status int, err error) {
 // without any, those that e2e/programs.sh has unpacked with the browser.
 func fontsFile(stage *e2e.Stage, dir string) (string, error) {
 	file := filepath.Join(dir, "fonts.conf")
-	text := fmt.Sprintf("<fontconfig><dir>/usr/share/fonts</dir><dir>%s</dir><cachedir>%s</cachedir></fontconfig>\n",
+	const sans = "<prefer><family>DejaVu Sans</family></prefer></alias>"
+	text := fmt.Sprintf("<fontconfig><dir>/usr/share/fonts</dir><dir>%s</dir><cachedir>%s</cachedir>"+
+		"<alias><family>system-ui</family>"+sans+"<alias><family>sans-serif</family>"+sans+"</fontconfig>\n",
 		stage.Path(".tools/debian/usr/share/fonts"), filepath.Join(dir, "fonts"))
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }

@@ -3,7 +3,6 @@ package page
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -141,13 +140,18 @@ func (w *tab) accessible(view string) {
 	}
 }
 
-// fits reports whether the page is as wide as the window.
+// fits reports what reaches beyond the window or its panel and cannot be scrolled to.
 func (w *tab) fits(view string) {
 	w.Helper()
-	if wide := eval[float64](w, `document.documentElement.scrollWidth - innerWidth`); wide > 1 {
-		w.Errorf("%s is %v pixels wider than the window: %s", view, wide, eval[string](w, widest))
+	if out := eval[string](w, outside); out != "" {
+		w.Errorf("%s: outside of its panel: %s", view, out)
 	}
 }
 
-// widest names the element that reaches farthest to the right.
-var widest = fmt.Sprintf(`(() => { const [e] = Array.from(document.querySelectorAll("main *, header *")).sort((a, b) => b.getBoundingClientRect().right - a.getBoundingClientRect().right); return e.outerHTML.slice(0, %d); })()`, 200)
+// outside is what is outside of its panel.
+const outside = `(() => {
+  const scrolls = (e) => { for (let p = e.parentElement; p && !p.classList.contains("panel"); p = p.parentElement) if (getComputedStyle(p).overflowX !== "visible") return true; return false; };
+  const right = (e) => e.getBoundingClientRect().right;
+  const e = Array.from(document.querySelectorAll("main .panel, main .panel *")).find((e) => right(e) > Math.min(right(e.closest(".panel")), document.documentElement.clientWidth) + 1 && !scrolls(e));
+  return e?.outerHTML.slice(0, 300) ?? "";
+})()`

@@ -35,7 +35,7 @@ export function draw(at: HTMLElement, first: Hour) {
     const axis: uPlot.Axis = { stroke: resolved("--faint"), grid: { stroke: resolved("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const bars = uPlot.paths.bars;
     plot = new uPlot({
-      width: widthOf(at), height, padding: [8, 8, 0, 0],
+      width: widthOf(at), height, padding: [8, 24, 0, 0],
       cursor: { y: false, points: { show: false } }, legend: { live: true },
       scales: { y: { range: (_u, _min, max) => [0, Math.max(5, max * 1.1)] } },
       axes: [axis, { ...axis, size: 56, values: (_u, list) => list.map((v) => v >= 1000 ? `${v / 1000}k` : String(v)) }],

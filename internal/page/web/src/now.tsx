@@ -77,9 +77,9 @@ function Refusing(p: { hour: Hour; rules: Rule[] }) {
 export function TopPanel(p: { rule?: number }) {
   const data = useData<Top[]>(p.rule ? `top?rule=${p.rule}` : "top", 10_000);
   return <Panel title="Who is refused most" data={data} empty={data.value?.length === 0 && "Nobody has been refused."}>
-    {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th>Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
+    {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th class="num">Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
       <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td><a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a></td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
-        <td><a href={`#/rules/${t.rule}`}>{t.rule}</a></td><td>{isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
+        <td class="num"><a href={`#/rules/${t.rule}`}>{t.rule}</a></td><td>{isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
   </Panel>;
 }
 
