@@ -104,7 +104,7 @@ func report(a *store.Answer, p *part, j int, r *store.Rule, now time.Duration) {
 
 // putBack puts back what a plan took that another part does not admit. A part that has
 // asked Redis meanwhile has told what it holds: then the hits are given back to Redis, or
-// lost with their era.
+// lost with their era. Tokens are lost, because Redis has refilled the bucket meanwhile.
 func (s *Store) putBack(p *store.Plan, taken *spending) {
 	at := 0
 	for i := range p.Sets {
@@ -122,7 +122,7 @@ func (s *Store) putBack(p *store.Plan, taken *spending) {
 				s.lost.Add(weight)
 			case one.sent == taken.sent[at]:
 				one.held += weight
-			case one.era == taken.eras[at]:
+			case one.era == taken.eras[at] && one.rule.Method != store.Token:
 				one.owed += weight
 			default:
 				s.lost.Add(weight)

@@ -176,6 +176,9 @@ func (h *holder) Lease(ctx context.Context, l *store.Lease) (store.Grant, error)
 		f.lost[name] += g.Granted
 		return store.Grant{}, errors.New("no reply")
 	}
+	if l.Rule.Method == store.Token && l.Ends <= l.Now {
+		f.lost[name] += l.Back
+	}
 	if g.Era != l.Era || l.Era == 0 {
 		shard, _ := h.at([]byte(name))
 		f.lost[name] += l.Back + shard.parts[name].held

@@ -74,7 +74,11 @@ func (s *Store) renew(ctx context.Context, p *part, back bool) {
 // take makes a grant the part's.
 func (s *Store) take(p *part, l *store.Lease, g store.Grant, lasts time.Duration) {
 	if g.Era == l.Era && l.Era != 0 {
-		s.back.Add(l.Back)
+		if p.rule.Method == store.Token && g.Now >= l.Ends { // Redis has refilled the bucket
+			s.lost.Add(l.Back)
+		} else {
+			s.back.Add(l.Back)
+		}
 		p.held += g.Granted
 		p.recorded = l.Keep + g.Granted
 	} else {

@@ -10,7 +10,8 @@ import "github.com/koalagate/koalagate/internal/store"
 // one hit too many.
 //
 //	method  a                           b                    c
-//	count   end of the window
+//	count   end of the window                            its last reset, if it ends with
+//	                                                     a unit
 //	base    end of the day              hits in the second   its end
 //	                                    window
 //	leak    instant of the run

@@ -1,11 +1,13 @@
 -- Carrying out ---------------------------------------------------------------
 
 -- Gives back by undo records, in reverse order: the rule that opened a window
--- closes it. A bucket that was reset since the take gets nothing back.
+-- closes it. A bucket that was reset since the take gets nothing back, and neither does a
+-- window, which another one of the same calendar unit may have followed.
 local function give_back(counters, undos, from, upto, now)
   for i = upto, from + 1, -1 do
     local c, undo = counters[i], undos[i]
-    local reset = c.resets and undo.rule.tag % 8 == TOKEN and reset_of(c, now) > undo[4]
+    local method = undo.rule.tag % 8
+    local reset = c.resets and (method == TOKEN or method == COUNT) and reset_of(c, now) > undo[4]
     if undo[1] > 0 and c.state and not reset then
       local before = c.state
       c.state = c.method.give_back(before, undo.rule, now, undo[1] % 4 >= 2, undo[1] % 8 >= 4, undo[2], undo[3], undo[4])
@@ -123,7 +125,7 @@ local function decide_all()
         end
         local c = counter(subject, tag, methods, log, far)
         if set[j].share then set[j].lease, set[j].early = counter(subject, tag - tag % 8, methods, nil, far), nil end
-        if set[j].span and not c.resets then
+        if (set[j].span or set[j].aligned) and not c.resets then
           c.resets = counter(subject, tag - tag % 8 + RESETS, methods, nil, far)
         end
         counters[n] = c

@@ -189,7 +189,10 @@ local function take_part(shape, counters, from, upto, now, complete, answers)
         elseif r.weight > 0 then
           local s = c.state or c.method.unused
           c.state = c.method.add(s, r, now)
-          if c.state ~= s then undos[from + j] = {c.method.undo_record(s, c.state, now, r)} end
+          if c.state ~= s then
+            undos[from + j] = {c.method.undo_record(s, c.state, now, r)}
+            if c.resets then undos[from + j][4] = reset_of(c, now) end
+          end
         end
       end
       answers[n + i] = report(set, counters, from, now, refusals)

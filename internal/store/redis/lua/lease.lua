@@ -10,7 +10,7 @@
 -- A request for a part has the era of the part that the instance holds and the instant of
 -- its end, 0 without one; how many of its hits are recorded there; how many the instance
 -- keeps, for longer, and how many it gives back; how many more it wants; and for how long,
--- in ms. The reply is, in six bytes each, the era, which is another if nothing was given
+-- in ms. A bucket takes nothing back after the end. The reply is, in six bytes each, the era, which is another if nothing was given
 -- back and nothing is kept, and the end; in seven bytes each, the granted hits, what
 -- remains, when the counter is as new in ms, and all hits that may be unspent.
 
@@ -174,6 +174,7 @@ if used.leases then
     if bucket then s = clip(s, r, now) end
     local known = l and l.era == era
     if not known then ends, drop, keep, back = 0, 0, 0, 0 end
+    if bucket and now >= ends then back = 0 end -- the bucket has been refilled since, perhaps to the brim
     local parts, held = alive(l or {}, now, ends, drop)
     if back > 0 then
       if bucket then

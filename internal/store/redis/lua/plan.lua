@@ -170,6 +170,7 @@ for i = 1, plan[6] do
   local shape = {operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation % 64 >= 32, receipt = operation >= 64}
   at = at + 2
   used.receipts = used.receipts or shape.receipt
+  shape.resets = shape.wants_undo or shape.waits or shape.receipt or shape.operation == RESET or shape.operation == GIVE_BACK
   for s = 1, sets do
     local flags, rules = plan[at], plan[at + 1]
     local set = {refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
@@ -191,6 +192,9 @@ for i = 1, plan[6] do
         shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = plan[at + 2],
       }
       at = at + 6
+      if shape.resets and tag % 8 == COUNT and (unit == 999 or unit > 0 and time == 0) then
+        set[j].aligned, used.resets = true, true
+      end
       if marks >= 4 then
         at = words(set[j], marks, plan, at, shape.operation, used)
         if marks % 64 >= 32 then

@@ -12,13 +12,14 @@
 --   token   of the bucket's use            missing after the take
 --   hold    when the run runs out
 --
--- A counter that is reset or banned while receipts may concern it, remembers the instant
--- until what was counted before would have ended. That entry has the tag return × 8 + 6.
+-- A counter that is reset or banned while receipts may concern it, or whose next window ends
+-- with the same unit, remembers the instant until what was counted before would have ended.
+-- That entry has the tag return × 8 + 6.
 
 local RESETS = 6
 local reset_of, renumber, join, receipt_of, settle, renew
 
-if used.receipts then
+if used.receipts or used.resets then
   methods[RESETS] = {
     decode = function(body, till)
       if #body == 6 then return {at = struct.unpack('>I6', body), till = till} end
