@@ -32,7 +32,7 @@ func (e *Engine) Now() int64 { return e.clock.now() }
 
 // Counters returns the states of the counters of matches, which rules.Set.Match and
 // rules.Rule.Identify return, index for index. Rules without a counter have the zero
-// value. The second result reports that Redis is unavailable and the states are those of
+// value. The second result reports that Redis is unavailable and the states come from
 // this process. Nothing is counted or observed. It is an error if the matches have more
 // than 2048 counters, or if no store answered.
 func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Counter, degraded bool, err error) {

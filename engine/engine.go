@@ -198,7 +198,7 @@ func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) 
 		if !rs.IsParsed() {
 			return nil, invalid("the rule set was not made by rules.Parse")
 		}
-		// Inputs beyond those of this call would keep a former generation in
+		// Further inputs would keep a former generation in
 		// memory.
 		*v = evaluation{rules: rs}
 	}

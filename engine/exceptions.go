@@ -60,7 +60,7 @@ type Exceptions struct {
 func (e *Exceptions) Clock(now func() int64) { e.now = now }
 
 // Set replaces all exceptions. Each Match must refer to a rule of the engine's
-// current set. Exceptions without a rule, and those that cannot apply to their rules, have
+// current set. Exceptions without a rule, and exceptions that cannot apply to their rules, have
 // no effect.
 func (e *Exceptions) Set(list []Exception) {
 	if len(list) == 0 {

@@ -93,7 +93,7 @@ func (p *program) writeWhy(w *operations.Why) {
 		fmt.Fprintf(out, "it would wait %s for its turn\n", spanText(w.WaitMS))
 	}
 	if w.Degraded {
-		fmt.Fprintln(out, "Redis is unavailable: the counters are those of this instance")
+		fmt.Fprintln(out, "Redis is unavailable: these are the counters of this instance")
 	}
 	if len(w.Rules) == 0 {
 		fmt.Fprintln(out, "no rule counts by these parameters")

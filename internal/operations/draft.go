@@ -88,7 +88,7 @@ func (d *Desk) Format(f *File) *Formatted {
 }
 
 // Explain explains what a draft decides about a request, as a first request: its
-// counters are empty, and those of the service stay as they are.
+// counters are empty, and the counters of the service stay as they are.
 func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, error) {
 	set := d.engine.Rules()
 	if len(x.Files) > 0 {

@@ -32,7 +32,7 @@ type Imported struct {
 	ClientName string
 	// AnyRedisName accepts certificates of Redis for other hosts.
 	AnyRedisName bool
-	// Statistics are those of the door; the service adds its connections to Redis.
+	// Statistics are the statistics of the door; the service adds its connections to Redis.
 	Statistics *statistics.Statistics
 	// Prometheus serves the statistics at PrometheusAddr; nil for none.
 	Prometheus     http.Handler

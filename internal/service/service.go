@@ -13,12 +13,9 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
-	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/admin"
-	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/audit"
-	"github.com/koalagate/koalagate/internal/certificates"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
@@ -26,14 +23,11 @@ import (
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
-	"github.com/koalagate/koalagate/internal/page"
-	"github.com/koalagate/koalagate/internal/reload"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/nginx"
-	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -272,94 +266,3 @@ type Addresses struct {
 func (s *Service) Addresses() Addresses {
 	return Addresses{GRPC: addressOf(s.listeners.grpc), HTTP: addressOf(s.listeners.http), Admin: addressOf(s.listeners.admin), Report: packetAddress(s.listeners.report)}
 }
-
-// grpcDoors returns the server of the gRPC address with its doors.
-func (s *Service) grpcDoors(own *certificates.Certificates) (*envoy.Server, error) {
-	c, e := s.config, s.app.Engine()
-	front := envoy.NewServer(envoy.Options{
-		MaxConnectionAge:      c.GRPCMaxConnectionAge,
-		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
-		IdleTimeout:           c.GRPCIdleTimeout,
-		CallTimeout:           c.GRPCReceiveTimeout + c.RedisBudget,
-		MaxMessageBytes:       c.GRPCMaxMessage,
-		MaxUnfinished:         int64(c.GRPCMaxUnfinished),
-		MaxUnfinishedTotal:    int64(c.GRPCMaxUnfinishedTotal),
-		MaxResets:             c.GRPCMaxResets,
-		MaxSettings:           c.GRPCMaxSettings,
-		MaxStreams:            c.GRPCMaxStreams,
-		MaxHeaderBytes:        c.GRPCMaxHeader,
-		HandshakeTimeout:      c.GRPCHandshakeTimeout,
-		KeepaliveMinTime:      c.GRPCPingInterval,
-		StreamWorkers:         c.GRPCStreamWorkers,
-		DrainWait:             c.DrainWait,
-		Exceeded:              func(b envoy.Bound, peer net.Addr) { s.bounds.exceeded(string(b), peer) },
-		Certificates:          own,
-		Watch:                 watchFront(s.metrics),
-		Logger:                s.logger,
-	})
-	extauthz.New(extauthz.Options{
-		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), Watch: s.watch, Logger: s.logger,
-	}).Register(front)
-	limits := ratelimit.New(ratelimit.Options{
-		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c), SendHeaders: c.RateLimitHeaders, Watch: s.watch, Logger: s.logger,
-		MaxDescriptors: c.MaxDescriptors, TooManyDescriptors: func() { s.bounds.exceeded(boundDescriptors, nil) },
-		PlainEntries: s.imported != nil && !s.imported.Limits.Settle,
-	})
-	if s.imported != nil {
-		return front, s.importedDoor(front, limits)
-	}
-	limits.Register(front)
-	return front, nil
-}
-
-// waitLimit returns the limit of the connection of a call at the gRPC address.
-func waitLimit(ctx context.Context) engine.WaitLimit {
-	if waits := envoy.WaitsOf(ctx); waits != nil {
-		return waits
-	}
-	return nil
-}
-
-// adminPages returns the handler of the admin address.
-func (s *Service) adminPages() http.Handler {
-	tokens, file := s.adminTokens()
-	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token")
-	pages := admin.New(admin.Options{
-		Status: func() admin.Status {
-			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
-		},
-		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
-		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
-		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
-			State: s.operatorState, Modes: s.modes,
-		}),
-	})
-	if s.imported != nil {
-		return s.imported.Pages.Debug(pages)
-	}
-	return pages
-}
-
-// status returns the contents of /readyz.
-func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
-	now := admin.Status{
-		Ready: isReady(&r) && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
-		LoadedAt: r.LoadedAt, Changes: r.Changes, LastError: r.LastError, Store: store, StoreError: storeFault,
-	}
-	if r.Restored {
-		now.RestoredFrom = &r.SavedAt
-	}
-	switch {
-	case isDraining:
-		now.Reason = "draining"
-	case r.Unready != "":
-		now.Reason = r.Unready
-	case r.Generation == 0:
-		now.Reason = "the rules are not loaded"
-	}
-	return now
-}
-
-// isReady reports whether the service can serve by its rules.
-func isReady(r *reload.State) bool { return r.Generation > 0 && r.Unready == "" }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// allowance is a context with the deadline of a call. Unlike that of
+// allowance is a context with the deadline of a call. Unlike the context of
 // context.WithDeadline it is reused by the next call, which saves five
 // allocations per call and the registration with the caller's context. It does
 // not end when the caller's context does: a wait must select on Departed too.

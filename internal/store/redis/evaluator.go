@@ -138,7 +138,7 @@ func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) 
 }
 
 // Finish answers the call from memory or through the sender, fills a and
-// releases the call. p and a are those of Begin.
+// releases the call. p and a are the arguments of Begin.
 func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	if e.refusals != nil && e.refusals.answer(c, p, a) {
 		e.Release(c)

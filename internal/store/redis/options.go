@@ -58,13 +58,13 @@ type Options struct {
 	// OnScript is called for each script call with the number of decisions in it.
 	// It must return at once, and is called concurrently.
 	OnScript func(decisions int)
-	// Space separates counters that begin as copies of those of the prefix; see Copier.
-	// "" for those of the prefix. It is part of every key, after the prefix.
+	// Space separates counters that begin as copies of the counters of the prefix; see Copier.
+	// "" for the counters of the prefix. It is part of every key, after the prefix.
 	Space string
 	// Until is the instant at which all keys expire at the latest; zero for none.
 	Until time.Time
 	// Linger is how long Redis keeps a counter beyond its end; 0 means one
-	// second. Only plans with a clock slower than that of Redis, such as those
+	// second. Only plans with a clock slower than the clock of Redis, such as those
 	// of a replay, need more.
 	Linger time.Duration
 }

@@ -1,0 +1,72 @@
+package exceptions
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// followEvery is the time between two looks for changes by other instances.
+	followEvery = 250 * time.Millisecond
+	// dropEvery is the time between two searches for exceptions that have ended.
+	dropEvery = time.Minute
+)
+
+// Run follows the changes of other instances, and forgets exceptions that have ended,
+// until ctx is done.
+func (k *Keeper) Run(ctx context.Context) {
+	every := dropEvery
+	if k.records != nil {
+		every = followEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	next := k.now().Add(dropEvery)
+	for {
+		if k.records != nil {
+			k.follow(ctx)
+		}
+		if now := k.now(); now.After(next) {
+			next = now.Add(dropEvery)
+			k.prune(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// prune forgets exceptions that have ended, also in Redis.
+func (k *Keeper) prune(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ended := k.drop(k.time())
+	k.apply()
+	if k.records == nil || len(ended) == 0 {
+		return
+	}
+	if err := k.records.prune(ctx, ended); err != nil && ctx.Err() == nil {
+		k.warner.Warn("exceptions that have ended stay in Redis", "error", err)
+	}
+}
+
+// follow reads the exceptions in Redis if another instance has changed them.
+func (k *Keeper) follow(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	version, err := k.records.look(ctx, k.now)
+	if err == nil && version != k.version {
+		var all map[string]Exception
+		if all, err = k.records.read(ctx, func(fault error) {
+			k.warner.Warn("an exception in Redis is not valid; it is ignored", "error", fault)
+		}); err == nil {
+			k.all, k.version = all, version
+			k.apply()
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		k.warner.Warn("the exceptions in Redis cannot be read; those known stay in force", "error", err)
+	}
+}

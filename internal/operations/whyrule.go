@@ -1,0 +1,193 @@
+package operations
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// WhyRule is a rule that the request meets or that counts by the identity.
+type WhyRule struct {
+	Rule      int64    `json:"rule"`
+	Name      string   `json:"name,omitempty"`
+	Matched   bool     `json:"matched"` // whether requests of the question meet the rule
+	Why       string   `json:"why"`     // why they do not, or what the rule does
+	Identity  Identity `json:"identity,omitempty"`
+	Limit     int64    `json:"limit"`
+	Used      int64    `json:"used"`
+	Remaining int64    `json:"remaining"`
+	ResetMS   int64    `json:"reset_ms"`
+	RetryMS   int64    `json:"retry_ms"` // 0 if another hit fits now, negative if none ever does
+	BannedMS  int64    `json:"banned_ms"`
+	Leased    int64    `json:"leased,omitempty"` // hits in Used that other instances hold in advance and may not have spent
+	// Exception is the ID of the exception that applies, "" for none.
+	Exception string `json:"exception,omitempty"`
+	// Counted reports that the counter was read; otherwise the numbers are 0.
+	Counted bool `json:"counted"`
+
+	match *rules.Match
+	kind  engine.ExceptionKind // of the exception
+}
+
+// decides reports whether the rule decides about another hit.
+func (w *WhyRule) decides() bool {
+	switch {
+	case !w.Matched || w.match.Rule.Shadow || w.kind == engine.ExceptAllow:
+		return false
+	case w.kind == engine.ExceptDeny || !w.match.Rule.Counts():
+		return true
+	}
+	return w.RetryMS != 0
+}
+
+// whyMatches returns the rules that a request meets, and the rules that only one
+// condition keeps from it.
+func whyMatches(set *rules.Set, params *rules.Params, now int64) []WhyRule {
+	matches := rules.Matches{Now: now}
+	set.Match(params, &matches)
+	list := []WhyRule{}
+	next := 0
+	for _, r := range set.Rules {
+		if next < len(matches.List) && matches.List[next].Rule == r {
+			m := &matches.List[next]
+			next++
+			row := rowOf(r)
+			row.Matched, row.match = true, m
+			if r.Counts() {
+				row.Identity = identityOf(m)
+			}
+			list = append(list, row)
+			continue
+		}
+		if failed := failing(r, params); len(failed) == 1 || len(failed) == 0 {
+			row := rowOf(r)
+			row.Why = unmet(r, failed, now)
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// whyIdentity returns the rules that count by one of the parameters, with the identity
+// that they name.
+func whyIdentity(set *rules.Set, params *rules.Params, now int64) []WhyRule {
+	list := []WhyRule{}
+	for _, r := range set.Rules {
+		named := new(rules.Params)
+		names := r.CountsBy()
+		for _, p := range params.List() {
+			if slices.Contains(names, p.Name) {
+				named.SetNamed(params.FullName(p.Name), p.Value)
+			}
+		}
+		if named.Len() == 0 {
+			continue
+		}
+		row := rowOf(r)
+		row.Matched, row.Why = false, ""
+		match, err := r.Identify(named)
+		var incomplete *rules.IdentityError
+		if errors.As(err, &incomplete) {
+			row.Why = incomplete.Reason()
+			list = append(list, row)
+			continue
+		}
+		row.complete(&match, params, now)
+		list = append(list, row)
+	}
+	return list
+}
+
+// complete sets the counter of a rule by the identity, and why requests do not meet it.
+func (w *WhyRule) complete(m *rules.Match, params *rules.Params, now int64) {
+	w.Identity = identityOf(m)
+	var missing []string
+	for i := range m.Rule.Thresholds {
+		if name := m.Rule.Thresholds[i].Param; !slices.Contains(missing, name) {
+			if _, known := params.Get(name); !known {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		w.Why = "its limit depends on missing parameters: " + strings.Join(missing, ", ")
+		return
+	}
+	limits, limited := m.Rule.LimitsFor(params)
+	if !limited {
+		w.Why = "it is unlimited for these parameters"
+		return
+	}
+	m.Limits = limits
+	w.match = m
+	full := rules.MakeParams(w.Identity)
+	for _, p := range params.List() {
+		full.SetNamed(params.FullName(p.Name), p.Value)
+	}
+	failed := failing(m.Rule, full)
+	if w.Matched = len(failed) == 0 && m.Rule.ActiveAt(now); w.Matched {
+		w.Why = effect(m.Rule)
+	} else {
+		w.Why = unmet(m.Rule, failed, now)
+	}
+}
+
+func rowOf(r *rules.Rule) WhyRule {
+	return WhyRule{Rule: r.Return, Name: r.Name, Why: effect(r)}
+}
+
+// effect returns what a rule does that a request meets.
+func effect(r *rules.Rule) string {
+	switch {
+	case r.Shadow:
+		return "it never decides: shadow=1"
+	case r.Counts() && len(r.CountsBy()) == 0:
+		return "it counts all requests together"
+	case r.Counts():
+		return "it counts by " + strings.Join(r.CountsBy(), ", ")
+	}
+	return "it answers " + r.Result.Verdict().String() + " to every request that meets it"
+}
+
+// exceptionWhy returns what an exception does.
+func exceptionWhy(x *engine.Exception) string {
+	until := time.UnixMilli(x.Until).UTC().Format(time.RFC3339)
+	switch x.Kind {
+	case engine.ExceptAllow:
+		return "an exception lets it pass until " + until
+	case engine.ExceptDeny:
+		return "an exception refuses it until " + until
+	}
+	return fmt.Sprintf("an exception sets its count to %d until %s", x.Count, until)
+}
+
+// failing returns the conditions that do not hold.
+func failing(r *rules.Rule, params *rules.Params) []*rules.Condition {
+	var list []*rules.Condition
+	for _, c := range r.Conditions {
+		if !c.OfResponse() && !c.Holds(params) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// unmet returns why a request does not meet a rule.
+func unmet(r *rules.Rule, failed []*rules.Condition, now int64) string {
+	var reasons []string
+	for _, c := range failed {
+		reasons = append(reasons, c.String())
+	}
+	switch {
+	case len(reasons) > 0:
+		return "requests must also meet " + strings.Join(reasons, "; ")
+	case !r.ActiveAt(now):
+		return "it is not active now: see its since= and until="
+	}
+	return "it is unlimited for these parameters"
+}

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"net/http"
+
+	"github.com/koalagate/koalagate/internal/admin"
+	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/page"
+	"github.com/koalagate/koalagate/internal/reload"
+)
+
+// adminPages returns the handler of the admin address.
+func (s *Service) adminPages() http.Handler {
+	tokens, file := s.adminTokens()
+	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token")
+	pages := admin.New(admin.Options{
+		Status: func() admin.Status {
+			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+		},
+		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
+		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
+		API: adminapi.New(adminapi.Options{
+			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			State: s.operatorState, Modes: s.modes,
+		}),
+	})
+	if s.imported != nil {
+		return s.imported.Pages.Debug(pages)
+	}
+	return pages
+}
+
+// status returns the contents of /readyz.
+func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
+	now := admin.Status{
+		Ready: isReady(&r) && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
+		LoadedAt: r.LoadedAt, Changes: r.Changes, LastError: r.LastError, Store: store, StoreError: storeFault,
+	}
+	if r.Restored {
+		now.RestoredFrom = &r.SavedAt
+	}
+	switch {
+	case isDraining:
+		now.Reason = "draining"
+	case r.Unready != "":
+		now.Reason = r.Unready
+	case r.Generation == 0:
+		now.Reason = "the rules are not loaded"
+	}
+	return now
+}
+
+// isReady reports whether the service can serve by its rules.
+func isReady(r *reload.State) bool { return r.Generation > 0 && r.Unready == "" }
