@@ -11,7 +11,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// The constant replies are byte for byte those of Koala, because some of its clients
+// The constant replies are byte for byte the replies of Koala, because some of its clients
 // compare text.
 var (
 	done           = []byte(`{"err_no":0, "err_msg":"OK"}`)

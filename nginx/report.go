@@ -86,7 +86,7 @@ func NewReports(o ReportOptions) *Reports {
 }
 
 // Serve reads datagrams until the connection is closed, and returns when their receipts
-// are settled. The error is that of the connection, nil if it was closed.
+// are settled. The error comes from the connection, nil if it was closed.
 func (r *Reports) Serve(conn net.PacketConn) error {
 	queue := make(chan *engine.Settlement, maxReports)
 	var settling sync.WaitGroup
@@ -159,7 +159,7 @@ func (r *Reports) drop(reason string, peer net.Addr) {
 	r.complaints.warn("dropped a report about the end of a request: "+strings.ReplaceAll(reason, "_", " "), "peer", from, "remedy", remedies[reason])
 }
 
-// settle carries out one settlement. It counts those that fail by the engine's hooks.
+// settle carries out one settlement. The hooks of the engine count failures.
 func (r *Reports) settle(s *engine.Settlement) {
 	defer func() {
 		if v := recover(); v != nil {

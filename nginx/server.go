@@ -7,7 +7,7 @@
 // decides it; response.go writes the answer in the form that the gateway expects. A
 // fault never allows a request: a check that cannot be decided is denied, and an
 // internal failure is a 503. settle.go takes the reports of how requests ended, and
-// report.go those of nginx's access log. complaints.go logs gateways that are misconfigured.
+// report.go settlements from nginx's access log. complaints.go logs gateways that are misconfigured.
 //
 // The package serves package internal/service: its API may change in any release. Go
 // programs use the packages koalagate, engine, rules and middleware.

@@ -55,7 +55,7 @@ func (c *limitCall) describe(i int) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// merge adds the fields of from to those of to. Of two values the first wins, unless
+// merge adds the fields of from to the fields of to. Of two values the first wins, unless
 // both are structs, which are merged.
 func merge(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {

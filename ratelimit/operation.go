@@ -139,7 +139,7 @@ func (c *call) operateOnly(ctx context.Context) error {
 	return c.operate(ctx)
 }
 
-// operateOn carries out the operation of descriptor i. The error is that of gRPC.
+// operateOn carries out the operation of descriptor i. The error is a gRPC status.
 func (c *call) operateOn(ctx context.Context, i int) error {
 	s := c.server
 	switch d := &c.message.descriptors[i]; d.operation {

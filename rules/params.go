@@ -126,7 +126,7 @@ func (p *Params) Reset() {
 	}
 }
 
-// Clone returns a copy with strings of its own: those of a request may be valid only
+// Clone returns a copy with strings of its own: the strings of a request may be valid only
 // while it is answered. The copy of nil Params is nil.
 func (p *Params) Clone() *Params {
 	if p == nil {

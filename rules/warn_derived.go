@@ -82,7 +82,7 @@ func (p *parser) warnDoors(s *supply) {
 	}
 }
 
-// warnDoor reports the first unknown door of a condition. The constants are those of
+// warnDoor reports the first unknown door of a condition. The constants come from
 // [routes], nil if there are none.
 func (p *parser) warnDoor(c *Condition, at span, routed *constants, certain bool) {
 	for _, text := range c.texts {

@@ -195,7 +195,7 @@ func (f *figures) of(m metric) value {
 	return valueOfAll(list)
 }
 
-// over returns the ratio of a metric to that of another subject, round by round.
+// over returns the ratio of a metric to the same metric of another subject, round by round.
 func (f *figures) over(other *figures, m metric) value {
 	list := make([]float64, len(f.samples))
 	for i := range f.samples {

@@ -34,7 +34,7 @@ type Tokens struct {
 	// Exposed reports that other machines can reach the address: reading then needs a
 	// token.
 	Exposed bool
-	// Sessions are those of browsers; nil for none.
+	// Sessions are the sessions of browsers; nil for none.
 	Sessions *Sessions
 }
 

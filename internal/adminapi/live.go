@@ -107,7 +107,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer subscription.Close()
 	control := http.NewResponseController(w)
-	// The server's deadlines are those of a request that is answered once.
+	// The server's deadlines suit a request that is answered once.
 	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	Traffic *traffic.Recorder
 	// Heavy finds the heaviest identities.
 	Heavy *heavy.Recorder
-	// Trials are those of the instance.
+	// Trials are the trials of the instance.
 	Trials Trials
 	// Member is the instance's part in published rules; nil with rules of files.
 	Member *fleet.Member

@@ -150,7 +150,7 @@ func numberIn(r *http.Request, name string) (uint64, error) {
 	return n, nil
 }
 
-// version answers with a version; the number active is that of the instance.
+// version answers with a version; active is the number of the version that the instance has.
 func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 	m, err := s.member()
 	if err != nil {

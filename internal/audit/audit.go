@@ -34,7 +34,7 @@ const Max = 1000
 
 // Options are the options of New.
 type Options struct {
-	// Redis holds the trail of all instances below Prefix; nil for that of this process. The
+	// Redis holds the trail of all instances below Prefix; nil for the trail of this process. The
 	// trail does not close it.
 	Redis  goredis.UniversalClient
 	Prefix string

@@ -19,7 +19,7 @@ const (
 	// maxRecord is the maximum length of a change in Redis, in bytes. Longer ones are
 	// shortened where they are written, and ignored where they are read.
 	maxRecord = 4096
-	// maxDetail and maxWord are those of Detail and of the other texts, in bytes.
+	// maxDetail and maxWord are the maximum lengths of Detail and of the other texts, in bytes.
 	maxDetail, maxWord = 2000, 128
 	// idLength is the length of an ID, and maxID that of one that is read.
 	idLength, maxID = 12, 32

@@ -14,7 +14,7 @@ import (
 )
 
 // Answer explains what set decides about the question, as a first request: no
-// counter exists before it or after. The error is that of ctx, or reports hits
+// counter exists before it or after. The error comes from ctx, or reports hits
 // that are out of range.
 func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) {
 	counters, err := sandbox.Open(set, sandbox.Options{})

@@ -116,6 +116,6 @@ type Quota struct {
 	Limit     int64  `json:"limit"`
 }
 
-// WriteJSON writes the report as an indented JSON document. The error is that of
+// WriteJSON writes the report as an indented JSON document. The error comes from
 // w.
 func (r *Report) WriteJSON(w io.Writer) error { return display.JSON(w, r) }

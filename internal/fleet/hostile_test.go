@@ -74,7 +74,7 @@ func TestHostileVersions(t *testing.T) {
 		}, "unknown field"},
 		"with another number": {func(m *Manifest, _ Contents) []byte {
 			return encode(m, func(m *Manifest) { m.Number = 6 })
-		}, "that of version 6"},
+		}, "belongs to version 6"},
 		"of another fleet": {func(m *Manifest, _ Contents) []byte {
 			return encode(m, func(m *Manifest) { m.Prefix = "other" })
 		}, `for the redis_prefix "other"`},

@@ -50,7 +50,7 @@ func (k *keys) all() []string {
 	return []string{k.head, k.proposal, k.answers, k.instances, k.beats, k.history, k.trial}
 }
 
-// arguments returns the arguments of a script, after those of shared.lua.
+// arguments returns the arguments of a script, after the arguments of shared.lua.
 func (k *keys) arguments(more ...any) []any {
 	return append([]any{k.begin, spareTime.Milliseconds()}, more...)
 }

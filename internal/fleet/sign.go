@@ -126,7 +126,7 @@ func (r *Records) openRecord(number uint64, value []byte) (*Manifest, error) {
 	case err != nil:
 		return nil, err
 	case m.Number != number:
-		return nil, fmt.Errorf("its manifest is that of version %d", m.Number)
+		return nil, fmt.Errorf("its manifest belongs to version %d", m.Number)
 	case m.Prefix != r.o.Prefix:
 		return nil, fmt.Errorf("its manifest is for the redis_prefix %q; want %q", m.Prefix, r.o.Prefix)
 	}

@@ -17,10 +17,10 @@ type Trial struct {
 	Detail string // why it ended
 	Began  time.Time
 	Until  time.Time // its planned end
-	// Then and AbortAbove are those of TrialOptions.
+	// Then and AbortAbove are as in TrialOptions.
 	Then       string
 	AbortAbove float64
-	// Reports are those of the instances. They may be hostile, like all that Redis holds.
+	// Reports come from the instances. They may be hostile, like all that Redis holds.
 	Reports [][]byte
 }
 

@@ -38,7 +38,7 @@ func newSketch(seed maphash.Seed) *sketch {
 	return &sketch{seed: seed, index: make(map[uint64]*slot)}
 }
 
-// Len, Less, Swap, Push and Pop are those of heap.Interface.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (s *sketch) Len() int           { return len(s.slots) }
 func (s *sketch) Less(i, j int) bool { return s.slots[i].count < s.slots[j].count }
 func (s *sketch) Swap(i, j int) {

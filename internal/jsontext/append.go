@@ -5,7 +5,7 @@ package jsontext
 
 import "unicode/utf8"
 
-// AppendString appends s as a JSON string to b. The bytes are those of
+// AppendString appends s as a JSON string to b. The bytes are the same as from
 // json.Marshal: <, > and & are escaped, so that the text is safe inside HTML,
 // and each byte that is not UTF-8 becomes \ufffd.
 func AppendString(b []byte, s string) []byte { return appendString(b, s, true) }

@@ -48,7 +48,7 @@ func (q *original) checkAuthority(authority string, o *Options) error {
 		return malformedHost("the target's is neither a name nor an address, with or without a port")
 	case q.host == "":
 		q.host = host
-	case q.ownHost: // that of koalagate, which says nothing about the request
+	case q.ownHost: // the host of koalagate, which says nothing about the request
 	case !o.KeepMalformed && host != q.host:
 		return malformedHost("the target and the Host header name different hosts")
 	}

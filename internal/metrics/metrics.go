@@ -200,7 +200,7 @@ func (m *Metrics) WatchDoor(door string) {
 	}
 }
 
-// DecisionTotals returns the number of decisions by verdict, of those that were made.
+// DecisionTotals returns the number of decisions by verdict, for all verdicts that occurred.
 func (m *Metrics) DecisionTotals() map[string]int64 {
 	totals := make(map[string]int64)
 	m.decisions.each(func(k decisionKey, count float64) {

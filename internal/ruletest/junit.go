@@ -39,7 +39,7 @@ type (
 	}
 )
 
-// WriteJUnit writes results as a JUnit report, a suite per file. The error is that of w.
+// WriteJUnit writes results as a JUnit report, a suite per file. The error comes from w.
 func WriteJUnit(w io.Writer, results []*Result) error {
 	var all junitSuites
 	for _, r := range results {

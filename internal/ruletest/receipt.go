@@ -28,7 +28,7 @@ const (
 	opRenew  = "renew"
 )
 
-// onReceipt maps the operations of steps on receipts to those of a sandbox.
+// onReceipt maps the operations of steps on receipts to operations of a sandbox.
 var onReceipt = map[string]func(*sandbox.Sandbox, context.Context, *engine.Settlement) (engine.Settled, error){
 	opSettle: (*sandbox.Sandbox).Settle, opRenew: (*sandbox.Sandbox).Renew,
 }
@@ -69,7 +69,7 @@ func (s *Step) end(ctx context.Context, counters *sandbox.Sandbox, operation, re
 }
 
 // follow keeps the receipt of a decision, or settles it, as the step says. A step that
-// states how its requests end settles those that have receipts.
+// states how its requests end settles the requests that have receipts.
 func (s *Step) follow(ctx context.Context, counters *sandbox.Sandbox, known receipts, d *engine.Decision, now time.Time) error {
 	receipt := ""
 	if d != nil {

@@ -58,7 +58,7 @@ func (r *Result) Failed() int {
 	return n
 }
 
-// Run runs the cases of a file. The error is that of ctx.
+// Run runs the cases of a file. The error comes from ctx.
 func (f *File) Run(ctx context.Context) (*Result, error) {
 	result := &Result{Path: f.Path}
 	files := reload.Files{Paths: f.Rules, DictRoot: f.DictRoot, Rules: rules.Options{Timezone: f.Timezone}}

@@ -80,7 +80,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 }
 
 // Decide decides a call at the time that the call names, or at the current time
-// of the store. The error is that of engine.Decide, or the reason why the store
+// of the store. The error comes from engine.Decide, or the reason why the store
 // did not answer: a decision without counters has no use in a sandbox.
 func (s *Sandbox) Decide(ctx context.Context, c *engine.Call) (*engine.Decision, error) {
 	d, err := s.engine.Decide(ctx, c)
@@ -96,12 +96,12 @@ func (s *Sandbox) Decide(ctx context.Context, c *engine.Call) (*engine.Decision,
 }
 
 // Settle settles a receipt of this sandbox, at the time that the settlement names. The
-// error is that of engine.Settle.
+// error comes from engine.Settle.
 func (s *Sandbox) Settle(ctx context.Context, end *engine.Settlement) (engine.Settled, error) {
 	return s.engine.Settle(ctx, end)
 }
 
-// Renew renews a receipt of this sandbox. The error is that of engine.Renew.
+// Renew renews a receipt of this sandbox. The error comes from engine.Renew.
 func (s *Sandbox) Renew(ctx context.Context, end *engine.Settlement) (engine.Settled, error) {
 	return s.engine.Renew(ctx, end)
 }

@@ -38,7 +38,7 @@ func (p *Plan) UsesCalendar() bool {
 	return false
 }
 
-// number identifies a unit of the calendar among those of its kind: two local times
+// number identifies a unit of the calendar among units of its kind: two local times
 // are in one unit if their numbers are equal.
 type number [4]int
 

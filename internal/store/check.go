@@ -127,7 +127,7 @@ func (r *Rule) faultOfWords() string {
 // faultOfLease describes what is invalid about Lease.
 func (r *Rule) faultOfLease() string {
 	if !within(r.Lease, 0, maxLease) || r.Lease > 0 && (r.Method != Count && r.Method != Token || r.Settle > 0 || r.Wait > 0) {
-		return "lease is out of range, or not that of a plain count or token rule"
+		return "lease is out of range, or not on a plain count or token rule"
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ type Lease struct {
 	Now  int64 // ms since the epoch; 0: the store's own clock
 	Rule Rule  // names the counter and its thresholds; its weight is ignored
 
-	// Era and Ends are those of the Grant of the held part, 0 without one.
+	// Era and Ends are as in the Grant of the held part, 0 without one.
 	Era, Ends int64
 	// Drop is how many hits of the part the store has recorded as unspent, 0 if that is
 	// unknown. Keep is how many of them the instance still holds and keeps, until the
@@ -39,7 +39,7 @@ type Grant struct {
 	Era     int64
 	Ends    int64 // when the store stops to expect that the part is unspent
 	Granted int64
-	// Remaining and Reset are those of an Answer, after the grant.
+	// Remaining and Reset are as in an Answer, after the grant.
 	Remaining, Reset int64
 	// Held is how many hits may be unspent over all instances, with the grant.
 	Held int64

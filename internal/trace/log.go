@@ -64,7 +64,7 @@ type Log struct {
 }
 
 // NewLog opens the output and starts a log. The caller must close it. The error
-// is that of o.Open.
+// comes from o.Open.
 func NewLog(o LogOptions) (*Log, error) {
 	o.Every = max(o.Every, 1)
 	out, err := o.Open()

@@ -42,7 +42,7 @@ func secondOf(now time.Time, span time.Duration, t *Totals) *Second {
 }
 
 // Hour is the traffic of the last 60 minutes. All lists have 60 numbers, the oldest
-// minute first; the last one is that of the current minute.
+// minute first; the last one is the current minute.
 type Hour struct {
 	At        time.Time  `json:"at"`        // when the first minute began
 	Scope     string     `json:"scope"`     // fleet, or instance

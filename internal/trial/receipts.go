@@ -21,7 +21,7 @@ type Links interface {
 // maxReceipts is the number of receipts that a trial remembers in process.
 const maxReceipts = 100_000
 
-// receipts are those of calls that this instance decided. A settlement may arrive before
+// receipts belong to calls that this instance decided. A settlement may arrive before
 // the trial has decided its call: then it waits.
 type receipts struct {
 	links Links

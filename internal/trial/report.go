@@ -21,7 +21,7 @@ func (d *Differences) sum() int64 { return d.NewlyRefused + d.NewlyAllowed }
 
 // Totals count the calls of a trial.
 type Totals struct {
-	// Requests is the number of calls that both decided, and Dropped that of calls that
+	// Requests is the number of calls that both decided, and Dropped the number of calls that
 	// the trial left out because it was slower than the traffic or had no answer.
 	Requests       int64 `json:"requests"`
 	Dropped        int64 `json:"dropped"`

@@ -31,7 +31,7 @@ const DefaultQueue = 4096
 type Options struct {
 	// Set are the rules on trial.
 	Set *rules.Set
-	// Counters are those of the trial alone. The Trial does not close them.
+	// Counters belong to the trial alone. The Trial does not close them.
 	Counters store.Store
 	// Copy copies the counters of rules from those in force, unless the trial has them
 	// already, and returns for each rule when it was copied, also by another instance;
@@ -42,7 +42,7 @@ type Options struct {
 	Links Links
 	// Mask returns the value of a parameter as reports show it; nil shows all values.
 	Mask func(door, name, value string) string
-	// MaxRules and Exceptions are those of the engine in force.
+	// MaxRules and Exceptions are as in the engine in force.
 	MaxRules   int
 	Exceptions *engine.Exceptions
 	// Workers is the number of calls that the trial decides at a time; 0 means 1, which

@@ -65,7 +65,7 @@ type Options struct {
 	Shadow bool
 	// Quota treats every descriptor as a quota: a call is refused if all are exceeded.
 	Quota bool
-	// GroupQuotas makes quotas whose first two entries are equal a group, as those of one
+	// GroupQuotas makes quotas whose first two entries are equal a group, as the quotas of one
 	// model of one backend: a group is exceeded if any of its quotas is, and a call is
 	// refused if all groups are.
 	GroupQuotas bool
@@ -98,7 +98,7 @@ type Options struct {
 	// its limit as the name of a rule without a number. It must not keep its arguments.
 	// Nil for none.
 	Log func(*engine.Call, *engine.Decision)
-	// MaxDescriptors and TooManyDescriptors are those of ratelimit.Options.
+	// MaxDescriptors and TooManyDescriptors are as in ratelimit.Options.
 	MaxDescriptors     int
 	TooManyDescriptors func()
 	// Logger receives calls that cannot be decided, at debug level; nil for slog.Default.

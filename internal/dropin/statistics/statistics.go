@@ -37,7 +37,7 @@ type Statistics struct {
 	connections                atomic.Pointer[func() Connections] // nil for none
 }
 
-// Connections are the connections to Redis: those that are open, and the number of those
+// Connections are the connections to Redis: the open ones, and the number of connections
 // that were closed since the start.
 type Connections struct{ Open, Closed uint64 }
 

@@ -68,7 +68,7 @@ func (p *Probe) Close() {
 	p.running.Wait()
 }
 
-// Late returns the sum of all lateness so far, including that of a wake-up that
+// Late returns the sum of all lateness so far, including the lateness of a wake-up that
 // is overdue now. It never decreases: the difference between two calls is the
 // lateness between them. Wake-ups that are at most a millisecond late do not
 // count.

@@ -34,7 +34,7 @@ type Options struct {
 	// Seed is called with the state of a counter after each grant, as with the answer to
 	// a take; nil for none. It is called concurrently.
 	Seed func(p *store.Plan, a *store.Answers)
-	// Clock is a monotonic clock; nil means that of this process.
+	// Clock is a monotonic clock; nil means the clock of this process.
 	Clock func() time.Duration
 	// Now is the Now of requests for parts; nil means the clock of Redis.
 	Now func() int64

@@ -29,7 +29,7 @@ type chore struct {
 	back bool
 }
 
-// Sweep gives back what idle parts hold, renews those that end soon, and forgets parts
+// Sweep gives back what idle parts hold, renews parts that end soon, and forgets parts
 // that hold nothing. It is called at intervals, unless Options.Run is set.
 func (s *Store) Sweep() {
 	now := s.clock()

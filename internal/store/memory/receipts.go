@@ -9,7 +9,7 @@ import (
 )
 
 // receipts are the records of takes that can be settled, in shards with locks of their
-// own. A lock of a shard is taken after those of counters, if at all.
+// own. A lock of a shard is taken after the locks of counters, if at all.
 type receipts struct {
 	most    int64
 	open    atomic.Int64

@@ -237,7 +237,7 @@ func decide(a *store.Answer, j int, got *reading) {
 	a.Retry = got.retry
 }
 
-// report records that the numbers are those of rule j.
+// report records that the numbers belong to rule j.
 func report(a *store.Answer, j int, got *reading) {
 	a.Reporter = j
 	a.Limit, a.Remaining, a.Reset = got.limit, got.remaining, got.reset

@@ -31,7 +31,7 @@ type Options struct {
 	// begins with rediss instead of redis uses TLS, to the Sentinels too.
 	// ?pool_size= sets the number of connections, 64 by default.
 	URL string
-	// Username and Password are those of Redis if the URL contains none.
+	// Username and Password are the credentials for Redis if the URL contains none.
 	Username, Password string
 	// SentinelUsername and SentinelPassword log in to the Sentinels.
 	SentinelUsername, SentinelPassword string
@@ -45,7 +45,7 @@ type Options struct {
 // them, so that renewing a certificate needs no restart.
 type TLSFiles struct {
 	// CA holds the authorities that may have signed Redis's certificate; ""
-	// for those of the system.
+	// for the authorities of the system.
 	CA string
 	// Cert and Key are the client certificate for a Redis that requests one; ""
 	// for none.
