@@ -25,7 +25,7 @@ func (s *Set) Rules() (text string, problems []string) {
 }
 
 const fileHead = `# Limits of envoyproxy/ratelimit as rules. Hits above a limit are recorded (overdraft=1),
-# and windows follow the clock (from=epoch), as there. These requests differ: empty
+# and windows are those of the clock (from=epoch), as there. These requests differ: empty
 # values, which no rule matches; a key that a descriptor names twice; keys that no limit
 # names, which rules ignore; keys in another order; and 0 hits at exactly the limit, which
 # rules refuse.
