@@ -122,7 +122,7 @@ func (s *Store) putBack(p *store.Plan, taken *spending) {
 				s.lost.Add(weight)
 			case one.sent == taken.sent[at]:
 				one.held += weight
-			case one.era == taken.eras[at] && one.rule.Method != store.Token:
+			case one.era == taken.eras[at] && !one.refills():
 				one.owed += weight
 			default:
 				s.lost.Add(weight)

@@ -76,9 +76,13 @@ func (p *part) adopt(r *store.Rule) {
 	p.rule.Subject, p.rule.Weight = subject, 0
 }
 
+// refills reports whether the part is one of a bucket, which Redis fills again with what
+// the part held once it has ended.
+func (p *part) refills() bool { return p.rule.Method == store.Token }
+
 // limit returns the limit of the part's counter.
 func (p *part) limit() int64 {
-	if p.rule.Method == store.Token {
+	if p.refills() {
 		return p.rule.Burst
 	}
 	return p.rule.Count
@@ -101,7 +105,7 @@ func (p *part) admits(r *store.Rule, now time.Duration) bool {
 func (p *part) remaining(now time.Duration) (left, reset int64) {
 	passed := (now - p.stated).Milliseconds()
 	left, reset = p.state.Remaining, p.state.Reset
-	if p.rule.Method != store.Token {
+	if !p.refills() {
 		return left + p.held, max(reset-passed, 0)
 	}
 	limit, perToken := p.limit(), float64(p.rule.Time)*1000/float64(max(p.rule.Count, 1))

@@ -74,7 +74,7 @@ func (s *Store) renew(ctx context.Context, p *part, back bool) {
 // take makes a grant the part's.
 func (s *Store) take(p *part, l *store.Lease, g store.Grant, lasts time.Duration) {
 	if g.Era == l.Era && l.Era != 0 {
-		if p.rule.Method == store.Token && g.Now >= l.Ends { // Redis has refilled the bucket
+		if p.refills() && g.Now >= l.Ends { // Redis has refilled the bucket
 			s.lost.Add(l.Back)
 		} else {
 			s.back.Add(l.Back)
