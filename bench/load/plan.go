@@ -94,10 +94,10 @@ func (r *run) open(peer, earlier string) (err error) {
 	if earlier == "" {
 		return nil
 	}
-	if r.before[0], err = r.scene.koalagateOf(earlier, earlierMemory, false); err != nil {
+	if r.before[0], err = r.scene.koalagateOf(earlier, r.scene.older, earlierMemory, false); err != nil {
 		return err
 	}
-	r.before[1], err = r.scene.koalagateOf(earlier, earlierRedis, true)
+	r.before[1], err = r.scene.koalagateOf(earlier, r.scene.older, earlierRedis, true)
 	return err
 }
 

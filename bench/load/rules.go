@@ -47,8 +47,9 @@ const firstReturn = 201
 
 var methodNames = map[store.Method]string{store.Count: "count", store.Base: "base", store.Leak: "leak", store.Token: "token"}
 
-// ruleText returns the rule file.
-func ruleText() string {
+// ruleText returns the rule file, with leases or, for versions that do not know the word,
+// without.
+func ruleText(leases bool) string {
 	var b strings.Builder
 	b.WriteString("[settings]\ntimezone : UTC\n[rules]\n")
 	for i, l := range limits {
@@ -57,7 +58,7 @@ func ruleText() string {
 			base = fmt.Sprintf("base=%d; ", l.base)
 		}
 		lease := ""
-		if l.lease > 0 {
+		if leases && l.lease > 0 {
 			lease = fmt.Sprintf("; lease=%d%%", l.lease)
 		}
 		fmt.Fprintf(&b, "rule : [%s] [%s=+] [%stime=%d; count=%d%s] [result=2; return=%d]\n",

@@ -18,6 +18,7 @@ type scene struct {
 	dir    string
 	binary string // koalagate
 	rules  string // the path of the rule file
+	older  string // the same for an earlier version
 }
 
 func newScene(dir string) (*scene, error) {
@@ -25,9 +26,14 @@ func newScene(dir string) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{stage: stage, dir: dir, binary: filepath.Join(dir, "koalagate"), rules: filepath.Join(dir, "bench.conf")}
-	if err := os.WriteFile(s.rules, []byte(ruleText()), 0o600); err != nil {
-		return nil, err
+	s := &scene{
+		stage: stage, dir: dir, binary: filepath.Join(dir, "koalagate"),
+		rules: filepath.Join(dir, "bench.conf"), older: filepath.Join(dir, "older.conf"),
+	}
+	for path, leases := range map[string]bool{s.rules: true, s.older: false} {
+		if err := os.WriteFile(path, []byte(ruleText(leases)), 0o600); err != nil {
+			return nil, err
+		}
 	}
 	return s, stage.Build(s.binary, false)
 }
@@ -76,13 +82,13 @@ func (s *scene) redis(i *instance) error {
 // koalagate starts an instance with default settings except those in env,
 // `KOALAGATE_…=…`, with or without a Redis.
 func (s *scene) koalagate(name string, withRedis bool, env ...string) (*instance, error) {
-	return s.koalagateOf(s.binary, name, withRedis, env...)
+	return s.koalagateOf(s.binary, s.rules, name, withRedis, env...)
 }
 
-// koalagateOf starts an instance of a binary.
-func (s *scene) koalagateOf(binary, name string, withRedis bool, env ...string) (*instance, error) {
+// koalagateOf starts an instance of a binary with a rule file.
+func (s *scene) koalagateOf(binary, rules, name string, withRedis bool, env ...string) (*instance, error) {
 	i := &instance{name: name}
-	args := []string{"--rules", s.rules}
+	args := []string{"--rules", rules}
 	if withRedis {
 		if err := s.redis(i); err != nil {
 			return nil, err
