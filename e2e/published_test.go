@@ -217,7 +217,7 @@ func (w *tripwire) pass(to, from net.Conn, counts bool) {
 }
 
 // Instances that are killed at each step of a publish leave no half state: the others
-// switch, and those that start again decide by the same version.
+// switch, and instances that start again decide by the same version.
 func TestInstancesKilledWhilePublishing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -163,7 +163,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 			t.Errorf("%d admitted, %d refused; want at most half of 8 to wait", len(took), refused)
 		}
 		if full.Load() < int64(refused) {
-			t.Errorf("%d refusals are reported as those of a full queue; want %d", full.Load(), refused)
+			t.Errorf("a full queue is reported %d times; want %d", full.Load(), refused)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestWaitsOfAConnectionAreBounded(t *testing.T) {
 			t.Errorf("%d admitted, %d refused, %d places left over; want three calls to wait", len(took), refused, len(conn.places))
 		}
 		if full.Load() < int64(refused) {
-			t.Errorf("%d refusals are reported as those of a full queue; want %d", full.Load(), refused)
+			t.Errorf("a full queue is reported %d times; want %d", full.Load(), refused)
 		}
 	})
 }

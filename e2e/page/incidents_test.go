@@ -27,7 +27,7 @@ func TestIncidents(t *testing.T) {
 		}
 	}
 	incident("a customer is limited: why, and two hours for him", func(w *tab) {
-		w.see("customer-7") // among those who are refused most
+		w.see("customer-7") // among the most refused users
 		w.press("/")
 		w.wait(`document.activeElement?.id === "search"`)
 		w.typeText("uid=customer-7")

@@ -84,8 +84,8 @@ func run(m *testing.M) (status int, err error) {
 	return m.Run(), nil
 }
 
-// fontsFile writes the configuration of the fonts: those of the system and, on a system
-// without any, those that e2e/programs.sh has unpacked with the browser.
+// fontsFile writes the configuration of the fonts: the fonts of the system and, on a system
+// without any, the fonts that e2e/programs.sh has unpacked with the browser.
 func fontsFile(stage *e2e.Stage, dir string) (string, error) {
 	file := filepath.Join(dir, "fonts.conf")
 	const sans = "<prefer><family>DejaVu Sans</family></prefer></alias>"

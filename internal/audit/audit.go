@@ -1,5 +1,5 @@
-// Package audit keeps who changed what, when, at a running instance. With Redis the trail is
-// that of all instances: one list with a bounded length, which expires a month after the
+// Package audit keeps who changed what, when, at a running instance. With Redis all
+// instances share the trail: one list with a bounded length, which expires a month after the
 // last change. Each instance remembers its own changes, too, for the time in which Redis
 // does not answer and for changes that it could not write. The log has every change,
 // whatever becomes of the trail. What Redis returns is checked.
@@ -91,7 +91,7 @@ func (t *Trail) Add(ctx context.Context, c *Change) *Change {
 	return &one.Change
 }
 
-// Changes returns the last changes, the latest first: those of all instances, or of this one
+// Changes returns the last changes, the latest first: at all instances, or at this one
 // without Redis or if it does not answer.
 func (t *Trail) Changes(ctx context.Context) (list []Change, isFleet bool) {
 	all := make([]record, 0, Max)

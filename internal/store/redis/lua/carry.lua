@@ -6,8 +6,7 @@
 local function give_back(counters, undos, from, upto, now)
   for i = upto, from + 1, -1 do
     local c, undo = counters[i], undos[i]
-    local method = undo.rule.tag % 8
-    local reset = c.resets and (method == TOKEN or method == COUNT) and reset_of(c, now) > undo[4]
+    local reset = names_reset(c, undo.rule) and reset_of(c, now) > undo[4]
     if undo[1] > 0 and c.state and not reset then
       local before = c.state
       c.state = c.method.give_back(before, undo.rule, now, undo[1] % 4 >= 2, undo[1] % 8 >= 4, undo[2], undo[3], undo[4])

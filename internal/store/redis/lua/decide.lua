@@ -191,7 +191,7 @@ local function take_part(shape, counters, from, upto, now, complete, answers)
           c.state = c.method.add(s, r, now)
           if c.state ~= s then
             undos[from + j] = {c.method.undo_record(s, c.state, now, r)}
-            if c.resets then undos[from + j][4] = reset_of(c, now) end
+            if names_reset(c, r) then undos[from + j][4] = reset_of(c, now) end
           end
         end
       end

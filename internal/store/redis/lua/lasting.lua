@@ -8,9 +8,8 @@ if used.lasting or used.waits then
   -- stays is 8 if the step stays even if another slot refuses, else 0.
   local function note(undos, at, before, c, r, now, waits, stays)
     local flags, a, b, d = c.method.undo_record(before, c.state, now, r)
-    local method = r.tag % 8
-    if method == TOKEN and waits then flags = flags + 2 end
-    if c.resets and (method == TOKEN or method == COUNT) then d = reset_of(c, now) end
+    if r.tag % 8 == TOKEN and waits then flags = flags + 2 end
+    if names_reset(c, r) then d = reset_of(c, now) end
     undos[at] = {flags + stays, a, b, d}
   end
 

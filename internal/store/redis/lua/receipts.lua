@@ -19,6 +19,12 @@
 local RESETS = 6
 local reset_of, renumber, join, receipt_of, settle, renew
 
+-- Reports whether undo records of a rule name the last reset of its counter.
+local function names_reset(c, r)
+  local method = r.tag % 8
+  return c.resets and (method == TOKEN or method == COUNT)
+end
+
 if used.receipts or used.resets then
   methods[RESETS] = {
     decode = function(body, till)
