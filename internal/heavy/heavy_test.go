@@ -344,6 +344,6 @@ func BenchmarkCount(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		r.sketches[Refused].add(c.set.Rules[0], "koala", identities[i%len(identities)])
+		r.sketches[Refused].add(c.set.Rules[0], "koala", identities[i%len(identities)], 0)
 	}
 }

@@ -75,7 +75,8 @@ func (r *Recorder) freeze() *minute {
 	for key, i := range places {
 		for k, s := range r.sketches {
 			if one := s.index[key]; one != nil {
-				m.List[i].Least[k], m.List[i].Excess[k] = one.count-one.excess, one.excess+r.dropped
+				least := one.least()
+				m.List[i].Least[k], m.List[i].Excess[k] = least, one.most()-least+r.dropped
 			} else {
 				m.List[i].Excess[k] = s.most() + r.dropped
 			}
@@ -84,7 +85,7 @@ func (r *Recorder) freeze() *minute {
 	return m
 }
 
-// choose returns the counters that a minute keeps, and the highest count of the others.
+// choose returns the counters that a minute keeps, and the most calls that one of the others may have.
 func choose(slots []*slot) (chosen []*slot, left int64) {
 	order := slices.Clone(slots)
 	slices.SortFunc(order, func(a, b *slot) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
@@ -103,8 +104,8 @@ func choose(slots []*slot) (chosen []*slot, left int64) {
 		}
 		order = rest
 	}
-	if len(order) > 0 {
-		left = order[0].count
+	for _, one := range order {
+		left = max(left, one.most())
 	}
 	return chosen, left
 }

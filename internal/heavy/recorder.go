@@ -1,6 +1,7 @@
 // Package heavy finds the identities with the most refused, admitted and nearly exhausted
 // calls, by rule. Callers append their identities to a buffer and go on; a goroutine
-// counts them in sketches of bounded memory, one for each kind and minute. Of each minute
+// counts them in sketches of bounded memory, one for each kind and minute. If there are
+// many calls of a kind, callers append a random sample of them. Of each minute
 // the heaviest identities are kept, for an hour, with the error of their counts. With
 // Redis instances exchange them, so that the answer is that of all instances.
 package heavy
@@ -9,9 +10,11 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
@@ -50,11 +53,14 @@ type Recorder struct {
 	warner loglimit.Warner
 	lanes  []lane
 	full   chan struct{} // a lane needs to be emptied
+	// sampling has the exponent of each kind: one of 2^exponent calls is counted.
+	sampling [kinds]atomic.Uint32
 
 	mu       sync.Mutex
 	sketches [kinds]*sketch
-	minute   int64 // of the sketches
-	dropped  int64 // calls in it that found no room
+	minute   int64      // of the sketches
+	dropped  int64      // calls in it that found no room
+	counted  [kinds]int // calls since the exponents were adapted
 	spare    buffer
 	hour     [minutes.Kept]*minute // by minute, the number modulo the length
 }
@@ -64,6 +70,11 @@ const (
 	emptyInterval = 100 * time.Millisecond
 	// writeInterval is the time between two writes of the current minute to Redis.
 	writeInterval = 5 * time.Second
+	// maxCounted is the number of calls of a kind in an interval above which the next
+	// intervals sample them.
+	maxCounted = 1024
+	// maxExponent bounds the exponents of samples.
+	maxExponent = 12
 	// maxWaiting and maxWaitingBytes bound the calls that wait in one lane.
 	maxWaiting      = 8192
 	maxWaitingBytes = 512 << 10
@@ -116,41 +127,52 @@ type buffer struct {
 
 // waiting is a call in a buffer.
 type waiting struct {
-	rule   *rules.Rule
-	door   string
-	length uint32 // of its identity
-	kind   Kind
+	rule     *rules.Rule
+	door     string
+	length   uint32 // of its identity
+	kind     Kind
+	exponent uint8 // of the sample
 }
 
-// Batch appends calls to a buffer, which it locks until End.
+// Batch appends calls to a buffer, which it locks from the first of them until End.
 type Batch struct {
 	recorder *Recorder
-	lane     *lane
+	lane     *lane // nil before the first call
 	door     string
+	chance   uint64 // random bits
 }
 
 // Begin begins a batch of calls at a door. The caller must call End soon.
 func (r *Recorder) Begin(door string) Batch {
-	l := &r.lanes[rand.Uint32()&uint32(len(r.lanes)-1)] //nolint:gosec // it spreads callers and is no secret
-	l.Lock()
-	return Batch{r, l, door}
+	return Batch{recorder: r, door: door, chance: rand.Uint64()} //nolint:gosec // it spreads callers and is no secret
 }
 
-// Add counts a call with the identity of a match. Direct rules have none.
+// Add counts a call with the identity of a match, or leaves it out of the sample. Direct
+// rules have no identity.
 func (b *Batch) Add(k Kind, m *rules.Match) {
-	l := b.lane
-	switch {
-	case len(m.Identity) == 0:
-	case len(l.calls) >= maxWaiting || len(l.identities)+len(m.Identity) > maxWaitingBytes:
-		l.dropped++
-	default:
-		l.calls = append(l.calls, waiting{m.Rule, b.door, uint32(len(m.Identity)), k})
-		l.identities = append(l.identities, m.Identity...)
+	exponent := b.recorder.sampling[k].Load()
+	if len(m.Identity) == 0 || b.chance&(1<<exponent-1) != 0 {
+		return
 	}
+	l := b.lane
+	if l == nil {
+		l = &b.recorder.lanes[b.chance>>32&uint64(len(b.recorder.lanes)-1)]
+		l.Lock()
+		b.lane = l
+	}
+	if len(l.calls) >= maxWaiting || len(l.identities)+len(m.Identity) > maxWaitingBytes {
+		l.dropped += 1 << exponent
+		return
+	}
+	l.calls = append(l.calls, waiting{m.Rule, b.door, uint32(len(m.Identity)), k, uint8(exponent)})
+	l.identities = append(l.identities, m.Identity...)
 }
 
 // End ends the batch.
 func (b *Batch) End() {
+	if b.lane == nil {
+		return
+	}
 	isHalfFull := len(b.lane.calls) > maxWaiting/2 || len(b.lane.identities) > maxWaitingBytes/2
 	b.lane.Unlock()
 	if isHalfFull {
@@ -176,8 +198,26 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			r.adapt()
 		case <-r.full:
 		}
+	}
+}
+
+// adapt sets the samples for the calls of the next interval by those of the last one.
+func (r *Recorder) adapt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, n := range r.counted {
+		exponent := r.sampling[k].Load()
+		switch {
+		case n > maxCounted:
+			exponent = min(exponent+uint32(bits.Len(uint(n/maxCounted))), maxExponent)
+		case n < maxCounted/4 && exponent > 0:
+			exponent--
+		}
+		r.sampling[k].Store(exponent)
+		r.counted[k] = 0
 	}
 }
 
@@ -196,7 +236,8 @@ func (r *Recorder) empty() {
 		identities := r.spare.identities
 		for j := range r.spare.calls {
 			c := &r.spare.calls[j]
-			r.sketches[c.kind].add(c.rule, c.door, identities[:c.length])
+			r.counted[c.kind]++
+			r.sketches[c.kind].add(c.rule, c.door, identities[:c.length], c.exponent)
 			identities = identities[c.length:]
 		}
 		clear(r.spare.calls) // the rules may be gone soon
