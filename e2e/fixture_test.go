@@ -259,12 +259,23 @@ func concurrently(n int, do func(i int)) {
 // waitUntil waits until done returns true, for at most half a minute.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	const most = 30 * time.Second
-	for deadline := time.Now().Add(most); !done(); time.Sleep(10 * time.Millisecond) {
+	if !becomesTrue(done) {
+		t.Fatalf("not true after %v: %s", longestWait, what)
+	}
+}
+
+// longestWait is how long becomesTrue waits.
+const longestWait = 30 * time.Second
+
+// becomesTrue reports whether done returns true within longestWait. Unlike waitUntil it
+// may be called from any goroutine.
+func becomesTrue(done func() bool) bool {
+	for deadline := time.Now().Add(longestWait); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not true after %v: %s", most, what)
+			return false
 		}
 	}
+	return true
 }
 
 // avoidMidnight waits for the next day if this one ends within a minute, in the time

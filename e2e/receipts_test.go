@@ -150,6 +150,7 @@ func overlap(t *testing.T, m *backend, requests, most int, send func(i int) (rep
 	t.Helper()
 	release := m.hold()
 	defer release()
+	before := m.requests()
 	var refused, passed atomic.Int64
 	concurrently(requests, func(i int) {
 		r, err := send(i)
@@ -158,6 +159,9 @@ func overlap(t *testing.T, m *backend, requests, most int, send func(i int) (rep
 			passed.Add(1)
 		case err == nil && r.status == http.StatusTooManyRequests:
 			if refused.Add(1) == int64(requests-most) {
+				if !becomesTrue(func() bool { return m.requests() == before+most }) {
+					t.Errorf("%d requests reached the application; want %d", m.requests()-before, most)
+				}
 				release()
 			}
 		default:
