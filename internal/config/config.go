@@ -1,6 +1,5 @@
-// Package config defines the service's configuration: one commented struct, its
-// defaults with their reasons, and a strict loader for a file, the environment
-// and flags.
+// Package config defines the service's configuration: commented structs, the defaults
+// with their reasons, and a strict loader for a file, the environment and flags.
 package config
 
 import "time"
@@ -47,63 +46,7 @@ type Config struct {
 	// published versions. Empty: versions need no signature.
 	PublishPublicKey string `koanf:"publish_public_key"`
 
-	// GRPCAddr is the listen address for Envoy: host:port, or unix:/path.
-	GRPCAddr string `koanf:"grpc_addr" validate:"listen"`
-	// GRPCMaxConnectionAge is the time after which the server asks a connection to
-	// close, so that callers spread to instances that started later.
-	GRPCMaxConnectionAge time.Duration `koanf:"grpc_max_connection_age" validate:"min=1s,max=24h"`
-	// GRPCMaxConnectionAgeGrace is the time that calls of such a connection may
-	// still take.
-	GRPCMaxConnectionAgeGrace time.Duration `koanf:"grpc_max_connection_age_grace" validate:"min=100ms,max=10m"`
-	// GRPCMaxConnections is the maximum number of connections. Above it, the
-	// connection that has been silent longest is closed. The limit of open files
-	// can lower this number and HTTPMaxConnections.
-	GRPCMaxConnections int `koanf:"grpc_max_connections" validate:"min=1,max=1000000"`
-	// GRPCMaxConnectionsPerPeer is the maximum number of connections from one
-	// address. Above it, the one of them that has been silent longest is closed.
-	GRPCMaxConnectionsPerPeer int `koanf:"grpc_max_connections_per_peer" validate:"min=1,max=1000000"`
-	// GRPCMaxStreams is the maximum number of concurrent calls on one connection.
-	GRPCMaxStreams uint32 `koanf:"grpc_max_streams" validate:"min=1,max=1000000"`
-	// GRPCMaxMessage is the maximum size of a request message, in bytes.
-	GRPCMaxMessage int `koanf:"grpc_max_message" validate:"min=4096,max=67108864"`
-	// GRPCMaxHeader is the maximum size of a call's header, in bytes.
-	GRPCMaxHeader uint32 `koanf:"grpc_max_header" validate:"min=4096,max=16777216"`
-	// GRPCHandshakeTimeout is the maximum time for the handshakes of TLS and HTTP/2.
-	GRPCHandshakeTimeout time.Duration `koanf:"grpc_handshake_timeout" validate:"min=100ms,max=1m"`
-	// GRPCPingInterval is the minimum interval between pings of a caller. A
-	// connection that pings more often is closed.
-	GRPCPingInterval time.Duration `koanf:"grpc_ping_interval" validate:"min=100ms,max=1h"`
-	// GRPCIdleTimeout is the time after which a connection without calls is asked to
-	// close.
-	GRPCIdleTimeout time.Duration `koanf:"grpc_idle_timeout" validate:"min=1s,max=24h"`
-	// GRPCReceiveTimeout is the maximum time for a request message to arrive.
-	GRPCReceiveTimeout time.Duration `koanf:"grpc_receive_timeout" validate:"min=100ms,max=10m"`
-	// GRPCMaxUnfinished is the maximum memory, in bytes, of request messages on one
-	// connection that have not arrived completely. A connection above it is closed.
-	GRPCMaxUnfinished int `koanf:"grpc_max_unfinished" validate:"min=1048576,max=17179869184,gtefield=GRPCMaxMessage"`
-	// GRPCMaxUnfinishedTotal is the same for all connections together. Above it, the
-	// connection that holds the most is closed.
-	GRPCMaxUnfinishedTotal int `koanf:"grpc_max_unfinished_total" validate:"max=17179869184,gtefield=GRPCMaxUnfinished"`
-	// GRPCMaxResets is the maximum number of calls per second that one connection may
-	// cancel, on average over two seconds. A connection above it is closed.
-	GRPCMaxResets int `koanf:"grpc_max_resets" validate:"min=10,max=1000000"`
-	// GRPCMaxSettings is the maximum number of SETTINGS frames per second on one
-	// connection, on average over ten seconds. A connection above it is closed.
-	GRPCMaxSettings int `koanf:"grpc_max_settings" validate:"min=1,max=1000000"`
-
-	// GRPCStreamWorkers is the number of persistent goroutines for calls, which
-	// saves each call the growth of a new stack. Further calls use goroutines of
-	// their own; with 0 all calls do.
-	GRPCStreamWorkers uint32 `koanf:"grpc_stream_workers" validate:"max=65536"`
-
-	// GRPCTLSCert is the PEM file with the certificate of GRPCAddr, followed by
-	// its intermediate certificates. Empty: no TLS.
-	GRPCTLSCert string `koanf:"grpc_tls_cert" validate:"required_with=GRPCTLSKey GRPCTLSClientCA"`
-	// GRPCTLSKey is the PEM file with the certificate's private key.
-	GRPCTLSKey string `koanf:"grpc_tls_key" validate:"required_with=GRPCTLSCert"`
-	// GRPCTLSClientCA is the PEM file with the authorities that must have issued
-	// the callers' certificates. Empty: callers need none.
-	GRPCTLSClientCA string `koanf:"grpc_tls_client_ca"`
+	GRPC
 
 	// HTTPAddr is the listen address for nginx, Caddy, Traefik, HAProxy and Koala
 	// clients: host:port, or unix:/path.
@@ -236,71 +179,7 @@ type Config struct {
 	// AdminReadTokenFile is a file that contains AdminReadToken.
 	AdminReadTokenFile string `koanf:"admin_read_token_file"`
 
-	// Redis is the URL of the Redis that instances share: redis://, unix://,
-	// redis-sentinel:// or redis-cluster://, with rediss for TLS. Empty: each
-	// instance counts on its own, in process.
-	Redis RedisURL `koanf:"redis" validate:"omitempty,redisurl"`
-	// RedisUsername is the Redis ACL user, if the URL has none.
-	RedisUsername string `koanf:"redis_username" validate:"excluded_without=Redis"`
-	// RedisPassword is the password for Redis, if the URL has none.
-	RedisPassword Secret `koanf:"redis_password" validate:"excluded_without=Redis"`
-	// RedisPasswordFile is a file that contains RedisPassword.
-	RedisPasswordFile string `koanf:"redis_password_file"`
-	// RedisSentinelUsername is the ACL user for the Sentinels.
-	RedisSentinelUsername string `koanf:"redis_sentinel_username" validate:"excluded_without=Redis"`
-	// RedisSentinelPassword is the password for the Sentinels.
-	RedisSentinelPassword Secret `koanf:"redis_sentinel_password" validate:"excluded_without=Redis"`
-	// RedisSentinelPasswordFile is a file that contains RedisSentinelPassword.
-	RedisSentinelPasswordFile string `koanf:"redis_sentinel_password_file"`
-	// RedisTLSCA is the PEM file with the authorities for Redis's certificate.
-	// Empty: the system's. This file and the next two are read for each new
-	// connection.
-	RedisTLSCA string `koanf:"redis_tls_ca" validate:"excluded_without=Redis"`
-	// RedisTLSCert is the PEM file with the client certificate for Redis.
-	RedisTLSCert string `koanf:"redis_tls_cert" validate:"excluded_without=Redis"`
-	// RedisTLSKey is the PEM file with the client certificate's private key.
-	RedisTLSKey string `koanf:"redis_tls_key" validate:"excluded_without=Redis"`
-	// RedisTLSServerName is the name in Redis's certificate. Empty: the host of
-	// the connection.
-	RedisTLSServerName string `koanf:"redis_tls_server_name" validate:"excluded_without=Redis"`
-	// ClusterTag determines how counters are spread over a Redis Cluster: by
-	// subject, so that the counters of one identity share a slot, or fixed, all in
-	// one slot.
-	ClusterTag string `koanf:"cluster_tag" validate:"oneof=subject fixed"`
-	// RedisPrefix is the prefix of every key in Redis.
-	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
-	// RedisBudget is the maximum time that a decision waits for Redis.
-	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
-	// RedisBatching determines how concurrent decisions are sent to Redis: script
-	// (many in one script call), pipeline (one script call each, in one round
-	// trip) or off (each separately). It does not change decisions.
-	RedisBatching string `koanf:"redis_batching" validate:"oneof=script pipeline off"`
-	// RedisCountPath lets decisions that only count, which are the majority, use
-	// the short path through the script. It does not change decisions.
-	RedisCountPath bool `koanf:"redis_count_path"`
-	// RedisRefusals is the number of refusals to remember, each for a second at
-	// most, and to repeat without a call to Redis; 0 disables this.
-	RedisRefusals int `koanf:"redis_refusals" validate:"min=0,max=10000000"`
-
-	// MaxIdentities is the maximum number of identities with their own counters in
-	// process; additional identities share counters.
-	MaxIdentities int `koanf:"max_identities" validate:"min=1000,max=1000000000"`
-	// MaxReceipts is the maximum number of receipts that are kept in process: of
-	// requests that are not settled yet.
-	MaxReceipts int `koanf:"max_receipts" validate:"min=1,max=100000000"`
-	// MaxSettlementsWaiting is the maximum number of settlements that wait in process
-	// while Redis is unavailable.
-	MaxSettlementsWaiting int `koanf:"max_settlements_waiting" validate:"min=1,max=10000000"`
-	// LeaseTime is how long an instance may hold a part of the limit of a rule with
-	// lease=P% in advance.
-	LeaseTime time.Duration `koanf:"lease_time" validate:"min=100ms,max=1m"`
-	// RescueShare is the share of each limit that an instance admits on its own
-	// while Redis is unavailable.
-	RescueShare float64 `koanf:"rescue_share" validate:"gt=0,lte=1"`
-	// FailPolicies are the policies of doors while Redis is unavailable, as
-	// door=policy: rescue, allow, deny or gateway. They apply to rules without
-	// fail=; for a rule with fail=, the stricter of both applies.
-	FailPolicies []string `koanf:"fail_policies" validate:"dive,failpolicy"`
+	Store
 
 	// UnixSocketMode is the permissions of sockets for unix: addresses, in octal
 	// digits. Clients need write permission to connect.

@@ -54,13 +54,20 @@ func TestExampleListsEveryKeyWithItsDefault(t *testing.T) {
 }
 
 func TestEveryOptionHasAComment(t *testing.T) {
-	text, err := os.ReadFile("config.go")
-	if err != nil {
-		t.Fatal(err)
+	var lines []string
+	for _, file := range []string{"config.go", "grpc.go", "store.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, strings.Split(string(text), "\n")...)
 	}
-	lines := strings.Split(string(text), "\n")
 	for _, key := range config.Keys() {
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `koanf:"`+key+`"`) })
+		if at < 0 {
+			t.Errorf("%s is in none of the files of this test", key)
+			continue
+		}
 		if name := strings.Fields(lines[at])[0]; !strings.HasPrefix(strings.TrimSpace(lines[at-1]), "//") {
 			t.Errorf("%s (%s) has no comment", name, key)
 		}

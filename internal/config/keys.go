@@ -25,8 +25,10 @@ func EnvName(key string) string { return envPrefix + strings.ToUpper(key) }
 // fields calls f for each option of c.
 func fields(c *Config, f func(key string, field reflect.Value)) {
 	v := reflect.ValueOf(c).Elem()
-	for i := range v.NumField() {
-		f(v.Type().Field(i).Tag.Get("koanf"), v.Field(i))
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		if key, isOption := field.Tag.Lookup("koanf"); isOption {
+			f(key, v.FieldByIndex(field.Index))
+		}
 	}
 }
 

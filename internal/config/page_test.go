@@ -118,20 +118,19 @@ func settingText(key, value string) string {
 
 // valuesOf returns the values that Config accepts for a key, "" if the comment says it.
 func valuesOf(key string) string {
-	fields := reflect.TypeFor[config.Config]()
-	for i := range fields.NumField() {
-		if fields.Field(i).Tag.Get("koanf") != key {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
+		if field.Tag.Get("koanf") != key {
 			continue
 		}
 		bounds := make(map[string]string)
-		for rule := range strings.SplitSeq(fields.Field(i).Tag.Get("validate"), ",") {
+		for rule := range strings.SplitSeq(field.Tag.Get("validate"), ",") {
 			name, value, _ := strings.Cut(rule, "=")
 			bounds[name] = value
 		}
 		if words := bounds["oneof"]; words != "" {
 			return strings.ReplaceAll(words, " ", ", ")
 		}
-		isNumber := fields.Field(i).Type.Kind() <= reflect.Float64
+		isNumber := field.Type.Kind() <= reflect.Float64
 		if isNumber && bounds["max"] != "" && bounds["min"] != "" {
 			return bounds["min"] + " to " + bounds["max"]
 		}

@@ -99,9 +99,9 @@ func TestManualHasEveryBound(t *testing.T) {
 			t.Errorf("%s: /metrics has no %s", setting, metric)
 		}
 		want := "no setting of this name"
-		for i := range defaults.NumField() {
-			if defaults.Type().Field(i).Tag.Get("koanf") == setting {
-				want = strings.TrimSuffix(fmt.Sprint(defaults.Field(i).Interface()), "m0s")
+		for _, field := range reflect.VisibleFields(defaults.Type()) {
+			if field.Tag.Get("koanf") == setting {
+				want = strings.TrimSuffix(fmt.Sprint(defaults.FieldByIndex(field.Index).Interface()), "m0s")
 			}
 		}
 		if strings.TrimSuffix(value, "m") != want {

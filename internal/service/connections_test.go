@@ -27,7 +27,7 @@ func TestConnectionsLeaveDescriptorsToTheProcess(t *testing.T) {
 		{1 << 20, 1024, 8192, connectionLimits{1024, 8192, 64}},
 		{0, 1024, 8192, connectionLimits{1, 1, 1}},
 	} {
-		got := limitConnections(&config.Config{GRPCMaxConnections: c.grpc, HTTPMaxConnections: c.http, AdminMaxConnections: 64}, c.descriptors)
+		got := limitConnections(&config.Config{GRPC: config.GRPC{GRPCMaxConnections: c.grpc}, HTTPMaxConnections: c.http, AdminMaxConnections: 64}, c.descriptors)
 		if got != c.want {
 			t.Errorf("%d descriptors, settings %d and %d: %+v; want %+v", c.descriptors, c.grpc, c.http, got, c.want)
 		}
