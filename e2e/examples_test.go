@@ -170,8 +170,9 @@ var exampleTests = map[string]func(*scene){
 		s.take(ann+"0", "10")
 		s.take("domain=llm&budget=tokens&user=bob&estimate=1", "0")
 		for _, want := range []string{"0", "0", "0", "11"} { // four at once
-			s.take("domain=llm&budget=tokens&user=bob&estimate=junk", want)
+			s.take("domain=llm&budget=tokens&user=bob&estimate=1", want)
 		}
+		s.take("domain=llm&budget=tokens&user=cid&estimate=junk", "12")
 		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5001", "10")
 		s.take("domain=llm&budget=tokens&remote_address=203.0.113.7&estimate=5000", "0")
 	},

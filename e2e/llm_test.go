@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,8 @@ import (
 // completion answers as a language model does that used 600 tokens: with a JSON document, or by
 // the query ?stream with an event stream. By ?silent it does not say what it used, by
 // ?leave it is silent and waits after the first event until the client has left, and by
-// ?reset it closes the connection instead.
+// ?reset it closes the connection instead. By ?other it answers with JSON of another kind.
+// It compresses JSON for clients that accept gzip.
 func completion(w http.ResponseWriter, r *http.Request) {
 	const used = `"usage":{"prompt_tokens":100,"completion_tokens":500,"total_tokens":600}`
 	query := r.URL.Query()
@@ -37,9 +39,20 @@ func completion(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: {\"choices\":[],%s}\n\n", used)
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
+	case query.Has("other"):
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"response":"hello","eval_count":600}`)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"choices":[{"message":{"content":"hello"}}],%s}`, used)
+		document := fmt.Sprintf(`{"choices":[{"message":{"content":"hello"}}],%s}`, used)
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			fmt.Fprint(w, document)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		compressed := gzip.NewWriter(w)
+		_, _ = compressed.Write([]byte(document)) // the client may have left
+		_ = compressed.Close()                    // as above
 	}
 }
 
@@ -77,12 +90,15 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 		{"ann", "?stream", `{"max_tokens":1}`, 429, 1200},
 		{"bob", "?stream&silent", `{"max_completion_tokens":700}`, 200, 700}, // the estimate stands
 		{"bob", "?error", `{"max_tokens":300}`, 500, 700},                    // an error used nothing
-		{"bob", "", `{"max_tokens":301}`, 429, 700},
-		{"cid", "?stream&silent", `{"max_tokens":-5}`, 200, 1}, // checked, whatever the client writes
-		{"cid", "?stream&silent", `{"max_tokens":"junk"}`, 200, 2},
-		{"cid", "?stream&silent", `{"max_tokens":998.5}`, 200, 3},
-		{"cid", "?stream&silent", `{"max_tokens":2000000000}`, 429, 3},
-		{"cid", "?stream&silent", `{"max_tokens":997}`, 200, 1000},
+		{"bob", "?other", `{"max_tokens":100}`, 200, 800},                    // JSON of another kind: the estimate stands
+		{"bob", "", `{"max_tokens":201}`, 429, 800},
+		{"cid", "?stream&silent", `{"max_tokens":-5}`, 429, 0}, // refused: no whole number
+		{"cid", "?stream&silent", `{"max_tokens":"junk"}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":9e2}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":998.5}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":99999999999999999999}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":2000000000}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":1000}`, 200, 1000},
 		{"cid", "?stream&silent", `{"max_tokens":null}`, 429, 1000},
 		{"dan", "?stream&silent", `no JSON`, 200, 1000}, // the default
 		{"dan", "?stream&silent", ``, 429, 1000},
@@ -95,25 +111,42 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 		spent(t, instances[i%2], counter+c.user, c.spent)
 		spent(t, instances[i%2], strings.Replace(counter, "202", "201", 1)+c.user, 0) // nothing is under way
 	}
+	// Clients lower neither the estimate by a header nor the usage by a response that Envoy
+	// cannot read.
 	if status, _ := prompt(t, g.URL+"/?stream&silent", "{}", "X-User-Id: eve", "X-Token-Estimate: 250"); status != http.StatusOK {
 		t.Errorf("status %d with an estimate in a header; want 200", status)
 	}
-	spent(t, instances[0], counter+"eve", 250)
+	spent(t, instances[0], counter+"eve", 1000)
+	if status, _ := prompt(t, g.URL+"/", `{"max_tokens":1}`, "X-User-Id: fay", "Accept-Encoding: gzip"); status != http.StatusOK {
+		t.Errorf("status %d of a client that accepts gzip; want 200", status)
+	}
+	spent(t, instances[0], counter+"fay", 600)
+	trusting := llmEnvoyWith(h, m, instances, [2]string{"- { remove: x-token-estimate }\n", "- { remove: x-nothing }\n"})
+	if status, _ := prompt(t, trusting.URL+"/?stream&silent", "{}", "X-User-Id: gil", "X-Token-Estimate: 250"); status != http.StatusOK {
+		t.Errorf("status %d with an estimate of a filter; want 200", status)
+	}
+	spent(t, instances[0], counter+"gil", 250)
 }
 
 // llmEnvoy starts the sample for language models.
 func llmEnvoy(h *fixture, m *backend, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return llmEnvoyWith(h, m, instances)
+}
+
+// llmEnvoyWith does the same with replacements.
+func llmEnvoyWith(h *fixture, m *backend, instances []*e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
 	h.Helper()
 	const endpoint = "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
 	for _, k := range instances {
 		fmt.Fprintf(&endpoints, endpoint, port(k.GRPC))
 	}
-	return must(h.stage.EnvoySample("envoy/envoy-llm.yaml",
+	return must(h.stage.EnvoySample("envoy/envoy-llm.yaml", append(pairs,
 		[2]string{"port_value: 9901 ", "port_value: 0 "},
 		[2]string{"port_value: 10000 ", "port_value: 0 "},
 		[2]string{"port_value: 8000 ", "port_value: " + port(m.address) + " "},
-		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()}))(h.T)
+		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()})...))(h.T)
 }
 
 // spent waits until the counter of a rule reaches a value: Envoy reports the end of a
