@@ -129,13 +129,23 @@ type subject struct {
 	failed  int // turns in which a decision failed
 }
 
+// malformed begins the names of the attacks by malformed requests, which are made together.
+const malformed = "malformed requests"
+
 // subjectsOf returns no attack, each attack, and all together.
 func subjectsOf(k *e2e.Koalagate) []*subject {
 	list := []*subject{{name: "none"}}
+	peers := 0
 	for _, a := range e2e.Attacks(k) {
+		if strings.HasPrefix(a.Name, malformed) {
+			peers += a.Peers
+			continue
+		}
 		list = append(list, &subject{name: a.Name, attacks: "^" + regexp.QuoteMeta(a.Name) + "$"})
 	}
-	return append(list, &subject{name: "all at once", attacks: "."})
+	return append(list,
+		&subject{name: fmt.Sprintf("%s on %d connections", malformed, peers), attacks: "^" + malformed},
+		&subject{name: "all at once", attacks: "."})
 }
 
 // turn measures callers for a time while another process attacks.

@@ -57,6 +57,28 @@ func (c *redisConn) bulk(command string) (string, error) {
 	return string(text[:n]), nil
 }
 
+// clock returns the time of Redis.
+func (c *redisConn) clock() (time.Time, error) {
+	head, err := c.bulk("TIME")
+	if err != nil {
+		return time.Time{}, err
+	}
+	var numbers [2]int64 // seconds and microseconds
+	for i := range numbers {
+		if _, err := c.in.ReadString('\n'); err != nil { // the length
+			return time.Time{}, err
+		}
+		line, err := c.in.ReadString('\n')
+		if err != nil {
+			return time.Time{}, err
+		}
+		if numbers[i], err = strconv.ParseInt(strings.TrimSpace(line), 10, 64); err != nil {
+			return time.Time{}, fmt.Errorf("redis answered TIME with %q, %w", head, err)
+		}
+	}
+	return time.Unix(numbers[0], numbers[1]*1000), nil
+}
+
 // redisState is the state in INFO.
 type redisState struct {
 	memory  int64 // bytes, without the buffers of connections
