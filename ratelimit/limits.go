@@ -97,10 +97,7 @@ func (c *limitCall) UnmarshalBinary(request []byte) error { return c.message.rea
 // RateLimitResponse in wire form.
 func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	s := c.limits
-	mode := engine.ModeEnforce
-	if s.Mode != nil {
-		mode = s.Mode()
-	}
+	mode := s.mode()
 	c.answers.Degraded, c.answers.Now = false, 0
 	over, decided := false, true
 	if mode == engine.ModeOff {

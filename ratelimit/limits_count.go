@@ -164,8 +164,8 @@ func (c *limitCall) threshold(a *applied) int64 {
 	return limit
 }
 
-// settle sets the result of a descriptor that was counted, and reports it.
-func (c *limitCall) settle(a *applied) {
+// measure sets the count of a descriptor, and whether it exceeds the limit.
+func (c *limitCall) measure(a *applied) {
 	from := &c.answers.Sets[a.set]
 	limit := c.threshold(a)
 	a.reset = max(1, (from.Reset+999)/1000)
@@ -178,6 +178,11 @@ func (c *limitCall) settle(a *applied) {
 		a.after = hitsOf(from)
 		a.over = a.after > limit
 	}
+}
+
+// settle sets the result of a descriptor that was counted, and reports it.
+func (c *limitCall) settle(a *applied) {
+	c.measure(a)
 	if a.negative {
 		a.over = false
 		c.limits.Statistics.Subtracted(a.path, uint64(a.weight))
@@ -189,6 +194,6 @@ func (c *limitCall) settle(a *applied) {
 	}
 	a.remaining = 0
 	if !a.over {
-		a.remaining = clamp(limit - a.after)
+		a.remaining = clamp(c.threshold(a) - a.after)
 	}
 }

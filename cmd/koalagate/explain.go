@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/service"
 )
 
 // explainFlags are the flags of `koalagate explain`.
@@ -25,6 +27,7 @@ type explainFlags struct {
 	paths   choice
 	format  choice
 	all     bool
+	limits  []string
 }
 
 func (p *program) explainCommand() *cobra.Command {
@@ -67,6 +70,7 @@ func (o *explainFlags) add(c *cobra.Command) {
 	f.IntVar(&o.options.TrustedHops, "trusted-hops", 0, "`NUMBER` of entries to skip at the right end of X-Forwarded-For, as in the service's trusted_hops")
 	f.Var(&o.paths, "malformed-paths", "`WHAT` to do with a path that cannot be decoded, as in the service's malformed_paths: refuse or keep")
 	f.Uint64Var(&o.options.Hits, "hits", 1, "number of `HITS` that the request stands for")
+	f.StringArrayVar(&o.limits, "limits", nil, "`FILE` with limits of envoyproxy/ratelimit, which come before the rules at the door ratelimit; repeatable")
 	f.Var(&o.format, "format", "`FORMAT` of the explanation: text or json (docs/formats.md)")
 	f.BoolVar(&o.all, "all", false, "show every rule; by default, if more than "+strconv.Itoa(explain.MaxNotMet)+" rules are not met, text shows only the nearest of them (json shows all)")
 	addRulesFlags(c, &o.files)
@@ -82,9 +86,15 @@ func (p *program) explain(ctx context.Context, o *explainFlags, args []string) e
 	if o.options.Params, err = parseEntries(args); err != nil {
 		return err
 	}
+	if err := o.readLimits(); err != nil {
+		return err
+	}
 	question, err := explain.New(o.options)
 	if err != nil {
 		return err
+	}
+	if len(o.limits) > 0 && len(o.files.Paths) == 0 {
+		o.files = service.NoRules()
 	}
 	set, err := p.loadRules(o.files)
 	if err != nil {
@@ -102,6 +112,21 @@ func (p *program) explain(ctx context.Context, o *explainFlags, args []string) e
 	}
 	report.WriteText(p.stdout, explain.TextOptions{All: o.all, Color: p.color()})
 	return nil
+}
+
+// readLimits reads the imported limits, which files may have for one domain.
+func (o *explainFlags) readLimits() (err error) {
+	if len(o.limits) == 0 {
+		return nil
+	}
+	if o.options.Door == "" && o.options.Target == "" {
+		o.options.Door = doorname.RateLimit
+	}
+	if o.options.Door != doorname.RateLimit {
+		return errors.New("limits of envoyproxy/ratelimit decide at the door ratelimit; remove --limits, or set --door ratelimit")
+	}
+	o.options.Limits, err = compileLimits(o.limits, true)
+	return err
 }
 
 // color reports whether the standard output is a terminal that shows colors,

@@ -39,19 +39,9 @@ func (p *program) importRateLimitCommand() *cobra.Command {
 	}
 	merge := c.Flags().Bool("merge", false, "let several files have limits of one domain")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		configs := make([]*envoylimits.Config, len(args))
-		for i, name := range args {
-			text, err := os.ReadFile(name) //nolint:gosec // the caller names the file
-			if err != nil {
-				return failure{err}
-			}
-			if configs[i], err = envoylimits.Read(name, text); err != nil {
-				return failure{err}
-			}
-		}
-		set, err := envoylimits.Compile(configs, *merge)
+		set, err := compileLimits(args, *merge)
 		if err != nil {
-			return failure{err}
+			return err
 		}
 		text, problems := set.Rules()
 		fmt.Fprint(p.stdout, text)
@@ -64,4 +54,24 @@ func (p *program) importRateLimitCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// compileLimits compiles YAML files of envoyproxy/ratelimit, of which several may have
+// limits of one domain if merge is true.
+func compileLimits(names []string, merge bool) (*envoylimits.Set, error) {
+	configs := make([]*envoylimits.Config, len(names))
+	for i, name := range names {
+		text, err := os.ReadFile(name) //nolint:gosec // the caller names the file
+		if err != nil {
+			return nil, failure{err}
+		}
+		if configs[i], err = envoylimits.Read(name, text); err != nil {
+			return nil, failure{err}
+		}
+	}
+	set, err := envoylimits.Compile(configs, merge)
+	if err != nil {
+		return nil, failure{err}
+	}
+	return set, nil
 }

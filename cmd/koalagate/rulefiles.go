@@ -30,7 +30,7 @@ func addParserFlags(c *cobra.Command, files *reload.Files) {
 // loadRules reads the rule files of a command and prints their findings to the
 // standard error. The error is errReported if a finding is an error.
 func (p *program) loadRules(files reload.Files) (*rules.Set, error) {
-	if len(files.Paths) == 0 {
+	if len(files.Paths) == 0 && len(files.Own) == 0 {
 		return nil, errors.New("no rule files; set --rules PATH")
 	}
 	set, list, err := files.Load()

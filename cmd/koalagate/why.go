@@ -13,7 +13,9 @@ import (
 
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // whyFlags are the flags of `koalagate why`.
@@ -34,10 +36,13 @@ func (p *program) whyCommand() *cobra.Command {
 			"the rule that would decide now, and the last refusals at this instance. Nothing is counted.\n\n" +
 			"NAME=VALUE names an identity: the rules that count by one of the parameters are shown, with the\n" +
 			"parameters that are missing. With --request or --door it is a parameter that the gateway's\n" +
-			"configuration adds, and the rules that the request meets are shown.",
+			"configuration adds, and the rules that the request meets are shown. With --door ratelimit these\n" +
+			"are the domain and the entries of a descriptor in their order; in the place of envoyproxy/ratelimit\n" +
+			"the limit of the descriptor is shown, too.",
 		Example: "  koalagate why uid=ann\n" +
 			"  koalagate why uid@client-ip=203.0.113.7\n" +
-			"  koalagate why --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7",
+			"  koalagate why --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7\n" +
+			"  koalagate why --door ratelimit domain=edge remote_address=203.0.113.7",
 	}
 	o := &whyFlags{headers: http.Header{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
 	o.instance.add(c)
@@ -53,17 +58,17 @@ func (p *program) whyCommand() *cobra.Command {
 
 // why carries out `koalagate why`.
 func (p *program) why(ctx context.Context, o *whyFlags, args []string) error {
-	identity, err := parseIdentity(args)
+	q, err := o.question(args)
 	if err != nil {
 		return err
 	}
-	q := operations.Question{Params: identity}
 	switch {
+	case o.door.value == doorname.RateLimit:
 	case o.request.target != "" || o.door.value != "":
 		q.Request = &operations.Request{Door: o.door.value, Method: o.request.method, Target: o.request.target, Headers: o.headers, Peer: o.peer.String()}
 	case len(o.headers) > 0 || o.peer != "":
 		return errors.New("headers and a peer need a request; set --request 'METHOD /path' or --door")
-	case len(identity) == 0:
+	case len(q.Params) == 0:
 		return errors.New("no question; set --request 'METHOD /path', or parameters such as uid=ann")
 	}
 	var w operations.Why
@@ -77,6 +82,28 @@ func (p *program) why(ctx context.Context, o *whyFlags, args []string) error {
 	return nil
 }
 
+// question returns the question without the request of a client. At the rate limit
+// service, the arguments are the entries of a descriptor in their order, and its domain.
+func (o *whyFlags) question(args []string) (*operations.Question, error) {
+	if o.door.value != doorname.RateLimit {
+		identity, err := parseIdentity(args)
+		return &operations.Question{Params: identity}, err
+	}
+	if o.request.target != "" || len(o.headers) > 0 || o.peer != "" {
+		return nil, errors.New("the door ratelimit receives no request, headers or peer; use NAME=VALUE for the domain and the entries of a descriptor")
+	}
+	entries, err := parseEntries(args)
+	q := &operations.Question{Params: operations.Identity{}, Request: &operations.Request{Door: o.door.value}}
+	for _, e := range entries {
+		if e.Key == "domain" {
+			q.Params[e.Key] = e.Value
+			continue
+		}
+		q.Request.Descriptor = append(q.Request.Descriptor, operations.Entry(e))
+	}
+	return q, err
+}
+
 // writeWhy writes an answer as text.
 func (p *program) writeWhy(w *operations.Why) {
 	out := p.stdout
@@ -86,6 +113,8 @@ func (p *program) writeWhy(w *operations.Why) {
 		return
 	case w.Decider != 0:
 		fmt.Fprintf(out, "%s by rule %d\n", w.Verdict, w.Decider)
+	case w.Imported != nil && w.Imported.Outcome == explain.Decides:
+		fmt.Fprintf(out, "%s by limit %s\n", w.Verdict, rules.Printable(w.Imported.Path))
 	default:
 		fmt.Fprintf(out, "%s: no rule refuses\n", w.Verdict)
 	}
@@ -95,7 +124,9 @@ func (p *program) writeWhy(w *operations.Why) {
 	if w.Degraded {
 		fmt.Fprintln(out, "Redis is unavailable: these are the counters of this instance")
 	}
-	if len(w.Rules) == 0 {
+	if w.Imported != nil {
+		p.writeImported(w.Imported)
+	} else if len(w.Rules) == 0 {
 		fmt.Fprintln(out, "no rule counts by these parameters")
 	}
 	for i := range w.Rules {
@@ -122,6 +153,23 @@ func (p *program) writeWhy(w *operations.Why) {
 	for _, r := range w.Refusals {
 		fmt.Fprintf(out, "  %s  rule %d at %s\n", r.At.Format(time.RFC3339), r.Rule, r.Door)
 	}
+}
+
+// writeImported writes the imported limit of a descriptor.
+func (p *program) writeImported(x *operations.WhyImported) {
+	if x.Outcome == explain.NotMet {
+		fmt.Fprintf(p.stdout, "no limit applies: %s\n", rules.Printable(x.Reason))
+		return
+	}
+	fmt.Fprintf(p.stdout, "\nlimit %s\n", rules.Printable(x.Path))
+	if x.Name != "" {
+		fmt.Fprintf(p.stdout, "  name       %s\n", rules.Printable(x.Name))
+	}
+	fmt.Fprintf(p.stdout, "  limit      %s\n", rules.Printable(x.Limit))
+	if x.Counted {
+		fmt.Fprintf(p.stdout, "  counter    %d used of %d, %d remaining, the window ends in %s\n", x.Used, x.Max, x.Remaining, spanText(x.ResetMS))
+	}
+	fmt.Fprintf(p.stdout, "  outcome    %s\n", x.Outcome)
 }
 
 // whyText returns why the requests of a question meet a rule or not.

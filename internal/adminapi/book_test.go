@@ -31,7 +31,7 @@ func TestTextsAreDescribed(t *testing.T) {
 		want       []string // texts of the answer
 	}{
 		{"GET state", "", 200, []string{`"ready": true`, `"version": 7`}},
-		{"GET rules", "", 200, []string{`"name": "rules.conf"`, `"rule": 202`, `"at most 2 in 3600 s"`, `"counts_by": [`, `"verdict": "deny"`, `"line": 3`}},
+		{"GET rules", "", 200, []string{`"name": "rules.conf"`, `"rule": 202`, `"at most 2 in 3600 s"`, `"counts_by": [`, `"verdict": "deny"`, `"line": 3`, `"path": "d.k.k_v"`, `"limit": "at most 3 per minute"`}},
 		{"GET words", "", 200, []string{`"leak"`, `"word": "burst"`, `"E012"`}},
 		{"POST check", changed, 200, []string{`"errors": 0`, `"count 2 → 20"`, `"size": `}},
 		{"POST check", draft(t, "[rules]\nrule : [cuont] [] [] []\n"), 200, []string{`"code": "E012"`, `"suggestion": "count"`, `"line": 2`}},
@@ -46,6 +46,7 @@ func TestTextsAreDescribed(t *testing.T) {
 		{"POST explain", `{"request":{"target":"/x","peer":"192.0.2.1"}}`, 200, []string{`"from": `}},
 		{"POST explain", `{"params":{"uid":"9"},` + draft(t, strings.Replace(ruleFile, "uid=666", "uid=9", 1))[1:], 200, []string{`"decider": 301`}},
 		{"POST explain", `{"params":{"uid":"9"},` + draft(t, "[rules")[1:], 400, []string{"E0"}},
+		{"POST explain", `{"request":{"door":"ratelimit","descriptor":[{"key":"k"},{"key":"k","value":"v"}]},"params":{"domain":"d"}}`, 200, []string{`"path": "d.k.k_v"`, `"outcome": "passes"`, `"verdict": "none"`}},
 		{"POST explain", `{"request":{"door":"back"}}`, 400, []string{"unknown door"}},
 		{"POST why", `{"request":{"door":"koala"},"params":{"uid":"ann","act":"post"}}`, 200, []string{`"status": 429`, `"name": "Retry-After"`}},
 		{"GET modes", "", 200, []string{`"extauthz": "enforce"`}},

@@ -56,9 +56,9 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 // documents are the types of all documents, by their names in the description.
 var documents = map[string]any{
 	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
-	"WhyRule": operations.WhyRule{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": audit.Change{},
+	"WhyRule": operations.WhyRule{}, "WhyImported": operations.WhyImported{}, "Entry": operations.Entry{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": audit.Change{},
 	"LogIn": LogIn{}, "Session": Session{}, "State": State{}, "Book": operations.Book{}, "File": operations.File{}, "BookRule": operations.BookRule{}, "BookParam": operations.BookParam{},
-	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "Finding": findings.Finding{}, "Words": Words{}, "Word": Word{}, "Code": Code{},
+	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "BookLimit": operations.BookLimit{}, "Finding": findings.Finding{}, "Words": Words{}, "Word": Word{}, "Code": Code{},
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},
 	"Additions": Additions{}, "Prepared": Prepared{}, "Exception": exceptions.Exception{},
 	"Top": heavy.Row{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},

@@ -63,7 +63,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
 		},
 		Heavy:  heavy.New(heavy.Options{}),
-		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals}),
+		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals, Imported: importedLimits(t)}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}
 	if change != nil {
@@ -151,6 +151,13 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"POST why", `{"params":{"ip":"192.0.2.1"}}`, 200, []string{`"verdict": "allow"`, `must also meet mobile=1`}},
 		{"POST why", `{"request":{"door":"koala"},"params":{"uid":"ann","act":"post"}}`, 200, []string{`"verdict": "deny"`, `"decider": 201`, `"matched": true`}},
 		{"POST why", `{"request":{"target":"/a%zz","method":"GET","peer":"192.0.2.1"}}`, 200, []string{`"refused": "`}},
+		{"POST why", `{"request":{"door":"ratelimit","descriptor":[{"key":"k"},{"key":"k","value":"v"}]},"params":{"domain":"d"}}`, 200, []string{
+			`"verdict": "deny"`, `"path": "d.k.k_v"`, `"outcome": "decides"`, `"used": 4`, `"reset_ms": 60000`, `"counted": true`, `"status": 429`,
+		}},
+		{"POST why", `{"request":{"door":"ratelimit"},"params":{"domain":"d","k":"v"}}`, 200, []string{`"verdict": "allow"`, `"outcome": "not met"`, `"reason": "\"d.k\" itself has no limit`}},
+		{"POST why", `{"request":{"descriptor":[{"key":"k"}]}}`, 400, []string{"only the door ratelimit has a descriptor"}},
+		{"POST why", `{"request":{"door":"ratelimit","descriptor":[{"key":"k"}]},"params":{"k":"v"}}`, 400, []string{"want domain alone"}},
+		{"POST why", `{"request":{"door":"ratelimit","descriptor":[{"key":"domain"}]}}`, 400, []string{"want the domain in the parameters"}},
 		{"POST why", `{"request":{"door":"back"}}`, 400, []string{`unknown door`}},
 		{"POST why", `{}`, 400, []string{"no question"}},
 		{"POST why", `{"parms":{}}`, 400, []string{"parms"}},

@@ -95,6 +95,7 @@ func (p *Pages) json(w http.ResponseWriter, r *http.Request) {
 const index = "/debug/pprof/: profiles, if KOALAGATE_RATELIMIT_PROFILES allows them\n" +
 	"/rlconfig: the current limits\n" +
 	"/stats: the statistics\n" +
+	"/ui/: the page for operators of koalagate\n" +
 	"/metrics, /readyz, /version, /modes: the pages of koalagate, with admin_token\n"
 
 // Debug returns the handler of the debug address, which leaves other paths to next.

@@ -54,8 +54,13 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 		return nil, nil, err
 	}
 	e := explainer{set: set, params: params, answer: &d.Answers[0], now: now}
-	report := &Report{Request: q.request(), Params: listParams(params, origins), Rules: e.rules(), Absent: absent(set, params), Counted: op == engine.Take}
-	if e.answer.Result != nil { // else the operation decides nothing
+	report := &Report{Request: q.request(), Params: listParams(params, origins), Imported: q.explainImported(), Absent: absent(set, params), Counted: op == engine.Take}
+	e.refused = report.Imported != nil && report.Imported.Outcome == Decides
+	report.Rules = e.rules()
+	switch {
+	case e.refused:
+		report.Decision = report.Imported.refusal()
+	case e.answer.Result != nil: // else the operation decides nothing
 		report.Decision = e.decision(d)
 	}
 	return report, d, nil
@@ -100,6 +105,8 @@ type explainer struct {
 	params *rules.Params
 	answer *engine.Answer
 	now    int64 // ms since the epoch
+	// refused is true if an imported limit refuses, so that no rule is reached.
+	refused bool
 }
 
 // rules explains all rules in the order in which they are tried.
@@ -107,7 +114,7 @@ func (e *explainer) rules() []Rule {
 	matches := rules.Matches{Now: e.now}
 	e.set.Match(e.params, &matches)
 	list := make([]Rule, 0, len(e.set.Rules))
-	next, decided := 0, false
+	next, decided := 0, e.refused
 	for _, r := range e.set.Rules {
 		x := Rule{
 			Return: r.Return, Name: r.Name, File: r.Pos.File, Line: r.Pos.Line,

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/mapping"
 )
 
@@ -47,8 +48,12 @@ type Options struct {
 	// KeepMalformedPaths is true for "keep" in the service's malformed_paths.
 	KeepMalformedPaths bool
 	// Params are the rule parameters, or with a request or door the values that
-	// the gateway's configuration adds. Names must be unique.
+	// the gateway's configuration adds. Names must be unique, except for entries of a
+	// descriptor, whose order matters.
 	Params []mapping.Entry
+	// Limits are the imported limits of the door doorname.RateLimit, which come before the
+	// rules; nil for none.
+	Limits *envoylimits.Set
 	// Hits is the number of hits that the request stands for, up to
 	// engine.MaxHits; 0 means 1.
 	Hits uint64
@@ -68,7 +73,7 @@ type Question struct {
 // New validates o. Errors say which options are invalid or missing, by the names
 // of the flags of `koalagate explain`.
 func New(o Options) (*Question, error) {
-	if err := checkNames(o.Params); err != nil {
+	if err := o.checkNames(); err != nil {
 		return nil, err
 	}
 	q := &Question{options: o}
@@ -81,10 +86,10 @@ func New(o Options) (*Question, error) {
 	return q, nil
 }
 
-func checkNames(params []mapping.Entry) error {
-	seen := make(map[string]bool, len(params))
-	for _, p := range params {
-		if seen[p.Key] {
+func (o *Options) checkNames() error {
+	seen := make(map[string]bool, len(o.Params))
+	for _, p := range o.Params {
+		if seen[p.Key] && (o.Door != doorname.RateLimit || p.Key == "domain") {
 			return fmt.Errorf("duplicate parameter %s", p.Key)
 		}
 		seen[p.Key] = true

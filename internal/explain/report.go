@@ -12,6 +12,7 @@ import (
 type Report struct {
 	Request  *Request  `json:"request,omitempty"` // nil for a question about rule parameters
 	Params   []Param   `json:"params"`
+	Imported *Imported `json:"imported,omitempty"` // the imported limit of a descriptor, which comes before the rules; nil without imported limits
 	Rules    []Rule    `json:"rules"`              // all rules, in the order in which they are tried
 	Refused  *Refusal  `json:"refused,omitempty"`  // set if the request is refused before any rule
 	Decision *Decision `json:"decision,omitempty"` // nil if refused
@@ -47,11 +48,11 @@ type Refusal struct {
 
 // The outcomes of a rule.
 const (
-	NotMet     = "not met"     // a condition fails, or the rule is not active
+	NotMet     = "not met"     // a condition fails, or the rule is not active; or no imported limit applies
 	Decides    = "decides"     // its result is the answer
 	Passes     = "passes"      // within its limit
 	Shadow     = "shadow"      // it never decides
-	NotReached = "not reached" // an earlier rule decides
+	NotReached = "not reached" // an earlier rule or an imported limit decides
 )
 
 // Rule explains one rule.
@@ -98,14 +99,15 @@ type Condition struct {
 
 // Decision is the outcome of all rules.
 type Decision struct {
-	Verdict string `json:"verdict"`
-	Result  int    `json:"result"`
-	Reason  string `json:"reason,omitempty"`  // Str_reason of the result
-	Decider int64  `json:"decider,omitempty"` // the number of the rule that decides
-	Name    string `json:"name,omitempty"`    // of the rule that decides
-	Matched bool   `json:"matched"`           // whether any rule is met
-	Status  int    `json:"status,omitempty"`  // the HTTP status of a refusal
-	Nearest *Quota `json:"nearest,omitempty"` // of the rules that pass, the one nearest to its limit
+	Verdict  string `json:"verdict"`
+	Result   int    `json:"result"`             // -1 if an imported limit decides
+	Reason   string `json:"reason,omitempty"`   // Str_reason of the result
+	Decider  int64  `json:"decider,omitempty"`  // the number of the rule that decides
+	Name     string `json:"name,omitempty"`     // of the rule that decides
+	Imported string `json:"imported,omitempty"` // the path of the imported limit that decides
+	Matched  bool   `json:"matched"`            // whether any rule is met, or an imported limit decides
+	Status   int    `json:"status,omitempty"`   // the HTTP status of a refusal
+	Nearest  *Quota `json:"nearest,omitempty"`  // of the rules that pass, the one nearest to its limit
 }
 
 // Quota is the state of a rule before the request, or after it if Ask counted it.

@@ -31,6 +31,9 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) {
 		fmt.Fprintf(w, "verdict: %s before any rule, HTTP status %d: %s\n", paintVerdict(paint, "deny"), r.Refused.Status, r.Refused.Reason)
 		return
 	}
+	if x := r.Imported; x != nil {
+		fmt.Fprintln(w, paintOutcome(paint, x.Outcome, x.text()))
+	}
 	shown, omitted := r.Rules, 0
 	if !o.All {
 		shown, omitted = selectRules(r.Rules)
@@ -102,6 +105,22 @@ func ruleText(r *Rule) string {
 	return text + ": " + r.Outcome
 }
 
+// text explains the limit in one line.
+func (x *Imported) text() string {
+	if x.Outcome == NotMet {
+		return "no limit applies: " + x.Reason
+	}
+	text := "limit " + rules.Printable(x.Path)
+	if x.Name != "" {
+		text += " (" + rules.Printable(x.Name) + ")"
+	}
+	text += ": " + rules.Printable(x.Limit) + ": "
+	if x.Outcome == Shadow {
+		return text + "never decides"
+	}
+	return text + x.Outcome
+}
+
 // thresholdsText returns the origins of thresholds in parentheses, "" for none.
 func thresholdsText(list []Threshold) string {
 	if len(list) == 0 {
@@ -171,6 +190,10 @@ func identityText(identity []Param) string {
 
 func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
 	d := r.Decision
+	if d.Imported != "" {
+		fmt.Fprintf(w, "verdict: %s, by limit %s, HTTP status %d\n", paintVerdict(paint, d.Verdict), rules.Printable(d.Imported), d.Status)
+		return
+	}
 	fmt.Fprintf(w, "verdict: %s, result %d", paintVerdict(paint, d.Verdict), d.Result)
 	if d.Reason != "" {
 		fmt.Fprintf(w, " %q", d.Reason)

@@ -22,6 +22,16 @@ type Book struct {
 	Lists    []BookList         `json:"lists"`
 	Tables   []BookList         `json:"tables"`
 	Findings []findings.Finding `json:"findings"` // warnings
+	// Imported are the imported limits, which come before the rules, in their order; nil
+	// without imported limits.
+	Imported []BookLimit `json:"imported,omitempty"`
+}
+
+// BookLimit is an imported limit of a Book.
+type BookLimit struct {
+	Path  string `json:"path"` // as in /rlconfig
+	Name  string `json:"name,omitempty"`
+	Limit string `json:"limit"` // in words
 }
 
 // File is a rule file.
@@ -84,6 +94,11 @@ func (d *Desk) Book() *Book {
 	b := &Book{
 		Hash: set.Hash, Files: []File{}, Rules: []BookRule{}, Params: []BookParam{}, Routes: []BookRoute{}, Results: []BookResult{},
 		Lists: []BookList{}, Tables: []BookList{}, Findings: []findings.Finding{},
+	}
+	if limits := d.limits(); limits != nil {
+		for _, l := range limits.Limits() {
+			b.Imported = append(b.Imported, BookLimit{l.Path, l.Name, l.Text()})
+		}
 	}
 	if set.Hash == "" {
 		return b

@@ -28,6 +28,8 @@ type Options struct {
 	Rules rules.Options
 	// Presentation selects the headers that clients receive.
 	Presentation engine.Presentation
+	// Imported are imported limits, which decide before the rules; nil for none.
+	Imported *Imported
 }
 
 // Desk answers questions and carries out changes. It is safe for concurrent use.
@@ -37,6 +39,7 @@ type Desk struct {
 	refusals     *Refusals
 	rules        rules.Options
 	presentation engine.Presentation
+	imported     *Imported
 }
 
 // New returns a desk.
@@ -44,7 +47,7 @@ func New(o Options) *Desk {
 	if o.Refusals == nil {
 		o.Refusals = NewRefusals()
 	}
-	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation}
+	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported}
 }
 
 // InputError reports a question or change that cannot be carried out because of its own

@@ -33,6 +33,10 @@ type Request struct {
 	Target  string              `json:"target,omitempty"` // a path or a URL
 	Headers map[string][]string `json:"headers,omitempty"`
 	Peer    string              `json:"peer,omitempty"` // the client's address as the gateway sees it
+	// Descriptor has the entries of a descriptor in their order, at the door ratelimit;
+	// its domain is the parameter domain. Without it, the other parameters are the
+	// entries, in the order of their names.
+	Descriptor []Entry `json:"descriptor,omitempty"`
 }
 
 // Why reports why a request or an identity is limited. docs/formats.md describes its
@@ -55,6 +59,9 @@ type Why struct {
 	Status int64 `json:"status,omitempty"`
 	// Headers are the headers that the client would get with the answer to the request.
 	Headers []Header `json:"headers,omitempty"`
+	// Imported is the imported limit of a descriptor, which comes before the rules; nil
+	// at other doors, and in services without imported limits.
+	Imported *WhyImported `json:"imported,omitempty"`
 }
 
 // Header is a header of an answer.
@@ -120,7 +127,10 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	for _, h := range decision.ClientHeaders(nil, d.presentation) {
 		w.Headers = append(w.Headers, Header(h))
 	}
-	return w, d.read(ctx, w)
+	if err := d.read(ctx, w); err != nil {
+		return nil, err
+	}
+	return w, d.whyImported(ctx, question, w)
 }
 
 // explained returns the question about a request, or about parameters alone, in terms of
@@ -128,11 +138,11 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	r := q.Request
 	if r == nil {
-		return explain.New(explain.Options{Params: entriesOf(q.Params)})
+		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits()})
 	}
 	o := explain.Options{
 		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{},
-		KeepMalformedPaths: d.mapping.KeepMalformed,
+		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(),
 	}
 	if !slices.Contains(doorname.All(), o.Door) {
 		return nil, fmt.Errorf("unknown door %q; want one of %s", o.Door, strings.Join(doorname.All(), ", "))
@@ -148,7 +158,10 @@ func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	if o.Headers.Get("X-Forwarded-For") != "" && (o.Door == doorname.ForwardAuth || o.Door == doorname.ExtAuthzWeb) {
 		o.TrustedHops = d.mapping.TrustedHops
 	}
-	o.Params = entriesOf(q.Params)
+	var err error
+	if o.Params, err = q.descriptorOf(); err != nil {
+		return nil, err
+	}
 	return explain.New(o)
 }
 

@@ -13,7 +13,9 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
@@ -41,6 +43,11 @@ type Imported struct {
 	Statsd *statistics.Statsd
 }
 
+// NoRules returns the rule files of a program without any, which allow everything.
+func NoRules() reload.Files {
+	return reload.Files{Own: []rules.Source{{Name: "no rules", Text: []byte(allowAll)}}, Rules: rules.Options{AllowEmpty: true}}
+}
+
 // allowAll are the rules of a service that has imported limits only.
 const allowAll = `[rules]
 [result]
@@ -52,7 +59,7 @@ const allowAll = `[rules]
 // allows everything.
 func (s *Service) files() reload.Files {
 	if s.imported != nil && len(s.config.Rules) == 0 {
-		return reload.Files{Own: []rules.Source{{Name: "no rules", Text: []byte(allowAll)}}, Rules: rules.Options{AllowEmpty: true}}
+		return NoRules()
 	}
 	return ruleFiles(s.config, s.zone)
 }
@@ -79,10 +86,24 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	if err != nil {
 		return err
 	}
+	s.limits = limits
 	limits.Register(front)
 	front.Announce("ratelimit")
 	s.imported.Pages.Decide, s.imported.Pages.Draining = limits.Decide, s.draining.Load
 	return nil
+}
+
+// importedDesk returns what operators can ask about imported limits, nil for none.
+func (s *Service) importedDesk() *operations.Imported {
+	if s.imported == nil {
+		return nil
+	}
+	return &operations.Imported{
+		Current: s.imported.Keeper.Current,
+		Look: func(ctx context.Context, domain string, entries []mapping.Entry) (*imported.Look, error) {
+			return s.limits.Look(ctx, domain, entries)
+		},
+	}
 }
 
 // observeLimits makes the door of imported limits count its decisions and log them as the

@@ -28,6 +28,7 @@ import (
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/nginx"
+	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -74,7 +75,8 @@ type Service struct {
 	refusals  *refusalLog // nil unless the settings ask for it
 	closers   []func()    // called in reverse order
 
-	imported           *Imported // nil for none
+	imported           *Imported         // nil for none
+	limits             *ratelimit.Limits // their door
 	prometheus         *http.Server
 	prometheusListener net.Listener
 }
@@ -161,7 +163,9 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
-	s.desk = operations.New(operations.Options{Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c)})
+	s.desk = operations.New(operations.Options{
+		Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
+	})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)

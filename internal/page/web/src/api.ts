@@ -20,7 +20,7 @@ export interface Finding {
 }
 export interface Book {
   hash: string; timezone: string; files: RuleFile[]; rules: Rule[]; params: Param[]; routes: Route[]; results: Result[];
-  lists: List[]; tables: List[]; findings: Finding[];
+  lists: List[]; tables: List[]; findings: Finding[]; imported?: { path: string; name?: string; limit: string }[];
 }
 export interface Word { word: string; methods: string[]; required: boolean }
 export interface Words {
@@ -42,11 +42,17 @@ export interface WhyRule {
   rule: number; name?: string; matched: boolean; why: string; identity?: Identity; limit: number; used: number; remaining: number;
   reset_ms: number; retry_ms: number; banned_ms: number; exception?: string; counted: boolean;
 }
+export interface WhyImported {
+  path?: string; name?: string; limit?: string; outcome: string; reason?: string; max: number; used: number; remaining: number; reset_ms: number; counted: boolean;
+}
 export interface Why {
   verdict: string; decider: number; rules: WhyRule[]; refusals: { at: string; door: string; rule: number }[]; degraded: boolean;
-  refused?: string; status?: number; headers?: { name: string; value: string }[];
+  refused?: string; status?: number; headers?: { name: string; value: string }[]; imported?: WhyImported;
 }
-export interface Question { params?: Identity; request?: { door?: string; method?: string; target?: string; headers?: Record<string, string[]>; peer?: string } }
+export interface Question {
+  params?: Identity;
+  request?: { door?: string; method?: string; target?: string; headers?: Record<string, string[]>; peer?: string; descriptor?: { key: string; value: string }[] };
+}
 export interface Report {
   params: { name: string; value: string; from?: string }[];
   rules: {

@@ -47,8 +47,18 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
       {one && book.value && <Detail of={one} book={book.value} traffic={traffic.get(one.rule)} />}
       {!one && p.rule > 0 && book.value && <p class="failure">There is no rule {p.rule} in force.</p>}
     </div>
+    {book.value?.imported && <Imported of={book.value.imported} search={words} />}
     {book.value && <Parts book={book.value} />}
   </>;
+}
+
+/** Imported lists imported limits, which come before the rules. */
+function Imported(p: { of: NonNullable<Book["imported"]>; search: string[] }) {
+  const [shown, setShown] = useState(most);
+  const found = p.of.filter((l) => p.search.every((w) => `${l.path} ${l.name ?? ""} ${l.limit}`.toLowerCase().includes(w)));
+  return <Panel title={plural(p.of.length, "imported limit")} empty={found.length === 0 && "None of them contains the search."}>{() => <table class="data"><thead><tr><th>Path</th><th>Name</th><th>Limit</th></tr></thead>
+    <tbody>{found.slice(0, shown).map((l, i) => <tr key={i}><td><Text>{l.path}</Text></td><td>{l.name && <Text>{l.name}</Text>}</td><td>{l.limit}</td></tr>)}
+      {found.length > shown && <tr><td colSpan={3}><button type="button" onClick={() => setShown(shown + 1000)}>Show {found.length - shown} more</button></td></tr>}</tbody></table>}</Panel>;
 }
 
 function Row(p: { of: Rule; traffic: HourRule | undefined; isOpen: boolean; text: string }) {

@@ -1,6 +1,7 @@
 // Asks what the running rules do with a request, and why.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { post, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyRule } from "./api";
+import { post, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyImported, type WhyRule } from "./api";
 import { Buttons } from "./actions";
 import { readCurl } from "./curl";
 import { useData } from "./data";
@@ -17,6 +18,9 @@ const doors: [string, string][] = [
 ];
 const withoutRequest = new Set(["ratelimit", "koala"]);
 
+const descriptorText = { label: "Descriptor", hint: "One entry per line, in order, and the domain." };
+const parametersText = { label: "Parameters", hint: "One per line. Alone they name an identity; with a request, what the gateway adds." };
+
 let kept: Form = nothing;
 
 /** pairs reads lines of NAME=VALUE or NAME: VALUE. */
@@ -29,13 +33,23 @@ function pairs(text: string, mark: string): [string, string][] {
 }
 
 function questionOf(f: Form): Question {
-  const params: Identity = Object.fromEntries(pairs(f.params, "="));
+  const entries = pairs(f.params, "=");
+  if (f.door === "ratelimit") return descriptorOf(entries);
+  const params: Identity = Object.fromEntries(entries);
   const q: Question = Object.keys(params).length > 0 ? { params } : {};
   if (withoutRequest.has(f.door)) return { ...q, request: { door: f.door } };
   if (f.target === "") return q;
   const headers: Record<string, string[]> = {};
   for (const [name, value] of pairs(f.headers, ":")) (headers[name] ??= []).push(value);
   return { ...q, request: { door: f.door, method: f.method, target: f.target, headers, ...(f.peer ? { peer: f.peer } : {}) } };
+}
+
+/** descriptorOf returns the question about a descriptor: its domain, and its entries in their order. */
+function descriptorOf(entries: [string, string][]): Question {
+  return {
+    params: Object.fromEntries(entries.filter(([key]) => key === "domain")),
+    request: { door: "ratelimit", descriptor: entries.filter(([key]) => key !== "domain").map(([key, value]) => ({ key, value })) },
+  };
 }
 
 async function ask(q: Question): Promise<Answer> {
@@ -88,7 +102,7 @@ export function Try(p: { given: URLSearchParams }) {
         {!withoutRequest.has(form.door) && <><div class="row"><Field label="Method"><Input name="method" class="short" value={form.method} onValue={(method) => set({ method: method.toUpperCase() })} /></Field>
           <Field label="Path or URL"><Input name="target" value={form.target} onValue={(target) => set({ target })} placeholder="/api/comments" /></Field></div>
           <Field label="Headers" hint="One per line"><textarea name="headers" rows={3} spellcheck={false} value={form.headers} placeholder="X-User-Id: ann" onInput={(e) => set({ headers: e.currentTarget.value })} /></Field></>}
-        <Field label="Parameters" hint="One per line. Alone they name an identity; with a request, what the gateway adds."><textarea name="params" rows={2} spellcheck={false} value={form.params} placeholder="uid=ann" onInput={(e) => set({ params: e.currentTarget.value })} /></Field>
+        <Field {...(form.door === "ratelimit" ? descriptorText : parametersText)}><textarea name="params" rows={2} spellcheck={false} value={form.params} placeholder={form.door === "ratelimit" ? "domain=edge" : "uid=ann"} onInput={(e) => set({ params: e.currentTarget.value })} /></Field>
         <div class="buttons"><button type="submit" class="primary" disabled={busy}>{busy ? "Asking …" : "Ask why"}</button><span class="faint">Nothing is counted.</span></div>
       </form>}</Panel>
     <div class="answer" aria-live="polite">{error ? <Failure of={error} /> : answer ? <AnswerView of={answer} again={again} /> : <p class="empty">The answer names each rule that the request meets, its counter as it stands now, and where every parameter comes from.</p>}</div>
@@ -98,12 +112,14 @@ export function Try(p: { given: URLSearchParams }) {
 /** AnswerView shows an answer. */
 export function AnswerView(p: { of: Answer; again: () => void }) {
   const { why, report } = p.of;
+  const limit = why.imported;
   const met = why.rules.filter((r) => r.matched), others = why.rules.filter((r) => !r.matched);
   const decider = why.rules.find((r) => r.rule === why.decider);
   return <>
     <section class={"panel outcome " + why.verdict} aria-label="Verdict"><p><Verdict of={why.verdict} /> {why.refused ? <>refused before any rule: <Text>{why.refused}</Text></>
-      : why.decider ? <>by rule <a href={`#/rules/${why.decider}`}>{why.decider}{decider?.name ? ` (${decider.name})` : ""}</a></> : met.length > 0 ? "no rule that it meets refuses it" : "it meets no rule"}
+      : limit?.outcome === "decides" ? <>by limit <Text>{limit.path ?? ""}</Text></> : why.decider ? <>by rule <a href={`#/rules/${why.decider}`}>{why.decider}{decider?.name ? ` (${decider.name})` : ""}</a></> : met.length > 0 ? "no rule that it meets refuses it" : "it meets no rule"}
       {why.status ? <> with HTTP {why.status}</> : null}{why.degraded && <b class="warn"> Redis is away: these are the counters of this instance.</b>}</p></section>
+    {limit && <Panel title="Imported limit">{() => <LimitCard of={limit} />}</Panel>}
     <Panel title="Rules that it meets" empty={met.length === 0 && "None."}>{() => <div class="cards">{met.map((r) => <Counter key={r.rule} of={r} decides={r.rule === why.decider} again={p.again} />)}</div>}</Panel>
     {others.length > 0 && <Panel title="Nearly met">{() => <ul class="lines">{others.slice(0, 30).map((r) => <li key={r.rule}><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} <span class="faint"><Text>{r.why}</Text></span></li>)}</ul>}</Panel>}
     {report && <Panel title="Parameters" empty={report.params.length === 0 && "None."}>{() => <table class="data"><thead><tr><th>Name</th><th>Value</th><th>From</th></tr></thead>
@@ -114,15 +130,33 @@ export function AnswerView(p: { of: Answer; again: () => void }) {
   </>;
 }
 
+function LimitCard(p: { of: WhyImported }) {
+  const x = p.of;
+  if (!x.path) return <p class="empty">None applies: <Text>{x.reason ?? ""}</Text></p>;
+  const decides = x.outcome === "decides";
+  return <article class={decides ? "card refused" : "card"} aria-label={`Limit ${x.path}`}>
+    <h3><Text>{x.path}</Text> {x.name && <Text>{x.name}</Text>} {decides && <Verdict of="decides" />}{x.outcome === "shadow" && <Verdict of="shadow" />}</h3>
+    <p>{x.limit}</p>
+    {x.counted && <Meter of={{ used: x.used, limit: x.max, remaining: x.remaining }}>, the window ends in <b>{span(x.reset_ms)}</b></Meter>}
+  </article>;
+}
+
+/** Meter shows how much of a limit is used. */
+function Meter(p: { of: { used: number; limit: number; remaining: number }; children?: ComponentChildren }) {
+  const m = p.of, share = m.limit > 0 ? Math.min(1, m.used / m.limit) : 0;
+  return <>
+    <meter min={0} max={1} value={share} high={0.8} optimum={0} aria-label={`${m.used} used of ${m.limit}`} />
+    <p><b><Num>{m.used}</Num></b> used of <Num>{m.limit}</Num>, <b><Num>{m.remaining}</Num></b> left{p.children}</p>
+  </>;
+}
+
 function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
-  const r = p.of, share = r.limit > 0 ? Math.min(1, r.used / r.limit) : 0;
+  const r = p.of;
   return <article class={p.decides ? "card refused" : "card"} aria-label={`Rule ${r.rule}`}>
     <h3><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} {p.decides && <Verdict of="decides" />}</h3>
     <p><IdentityText of={r.identity ?? {}} /></p>
-    {r.counted ? <>
-      <meter min={0} max={1} value={share} high={0.8} optimum={0} aria-label={`${r.used} used of ${r.limit}`} />
-      <p><b><Num>{r.used}</Num></b> used of <Num>{r.limit}</Num>, <b><Num>{r.remaining}</Num></b> left{r.used > 0 && r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
-        {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</p></> : null}
+    {r.counted ? <Meter of={r}>{r.used > 0 && r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
+        {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</Meter> : null}
     {r.why && <p class="faint"><Text>{r.why}</Text></p>}
     {r.exception && <ExceptionLine id={r.exception} />}
     {(r.counted || r.identity) && <Buttons of={{ rule: r.rule, identity: r.identity ?? {}, limit: r.limit, ...(r.name ? { name: r.name } : {}) }} counted={r.counted} {...(r.exception ? { exception: r.exception } : {})} done={p.again} />}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
+)
+
+// TestOperatorsAskAboutImportedLimits asks a running program about its limits, with rules
+// beside them.
+func TestOperatorsAskAboutImportedLimits(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", `domain: d
+descriptors:
+- {key: k, rate_limit: {unit: year, requests_per_unit: 2, name: small}}
+- {key: free, rate_limit: {unlimited: true}}
+- key: outer
+  descriptors:
+  - {key: inner, rate_limit: {unit: day, requests_per_unit: 7}}`))
+	file := filepath.Join(t.TempDir(), "rules.conf")
+	if err := os.WriteFile(file, []byte("[rules]\nrule : [count] [k=+] [time=86400; count=5] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "KOALAGATE_RULES="+file)
+	r.calls("d", "k", "v", 200, 200, 429)
+	why := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := runs(t, append([]string{"why", "--admin", r.debug, "--door", "ratelimit"}, args...)...)
+		if code != 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+		return stdout
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"domain=d", "k=v"}, []string{
+			"deny by limit d.k\n", "limit d.k\n  name       small\n  limit      at most 2 per year\n  counter    3 used of 2, 0 remaining, the window ends in ",
+			"\n  outcome    decides\n", "rule 201", "2 used of 5, 3 remaining",
+		}},
+		{[]string{"domain=d", "k=w"}, []string{"allow: no rule refuses\n", "0 used of 2, 2 remaining", "outcome    passes"}},
+		{[]string{"domain=d", "free=x"}, []string{"limit      unlimited\n  outcome    passes"}},
+		{[]string{"domain=d", "outer=x", "inner=x"}, []string{"limit d.outer.inner\n", "0 used of 7"}},
+		{[]string{"inner=x", "outer=x", "domain=d"}, []string{`no limit applies: nothing below "d" matches "inner=x" (there are "free", "k", "outer")`}},
+		{[]string{"--format", "json", "domain=d", "k=v"}, []string{`"verdict": "deny"`, `"decider": 0`, `"status": 429`, `"path": "d.k"`, `"used": 3`, `"counted": true`}},
+	} {
+		got := why(c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("why %v: no %q in\n%s", c.args, want, got)
+			}
+		}
+	}
+	if again := why("domain=d", "k=v"); !strings.Contains(again, "3 used of 2") {
+		t.Errorf("the questions were counted:\n%s", again)
+	}
+	if code, _, stderr := runs(t, "why", "--admin", r.debug, "--door", "ratelimit", "--request", "GET /"); code == 0 || !strings.Contains(stderr, "receives no request") {
+		t.Errorf("a request at the rate limit service: %d, %s", code, stderr)
+	}
+	page := r.get(r.debug, "/api/v1/rules")
+	for _, want := range []string{`"path": "d.k"`, `"name": "small"`, `"limit": "at most 2 per year"`, `"limit": "unlimited"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in the rules in force:\n%s", want, page)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package imported
+
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/internal/envoylimits"
+)
+
+// Look is the limit of one descriptor, and the state of its counter.
+type Look struct {
+	// Path is the name of the limit's statistics, "" if no limit applies.
+	Path string
+	// Limit is nil if none applies.
+	Limit *envoylimits.Limit
+	// Reason is why no limit applies, "" if one does.
+	Reason string
+	// Used and Remaining are hits of the current window, and Reset is the time until it
+	// ends. They are 0 for an unlimited limit.
+	Used, Remaining int64
+	Reset           time.Duration
+	// Exceeded reports whether another hit would exceed the limit, and Refused whether a
+	// call with that hit alone would be refused.
+	Exceeded, Refused bool
+	// Degraded reports that Redis is unavailable: the hits are those of this process.
+	Degraded bool
+}
