@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,7 +99,10 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 		{"cid", "?stream&silent", `{"max_tokens":998.5}`, 429, 0},
 		{"cid", "?stream&silent", `{"max_tokens":99999999999999999999}`, 429, 0},
 		{"cid", "?stream&silent", `{"max_tokens":2000000000}`, 429, 0},
-		{"cid", "?stream&silent", `{"max_tokens":1000}`, 200, 1000},
+		{"cid", "?stream&silent", `{"max_tokens":10,"n":2}`, 429, 0}, // several answers
+		{"cid", "?stream&silent", `{"max_tokens":10,"n":1e3}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":10,"best_of":8,"n":1}`, 429, 0},
+		{"cid", "?stream&silent", `{"max_tokens":1000,"n":1}`, 200, 1000},
 		{"cid", "?stream&silent", `{"max_tokens":null}`, 429, 1000},
 		{"dan", "?stream&silent", `no JSON`, 200, 1000}, // the default
 		{"dan", "?stream&silent", ``, 429, 1000},
@@ -126,6 +130,56 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 		t.Errorf("status %d with an estimate of a filter; want 200", status)
 	}
 	spent(t, instances[0], counter+"gil", 250)
+}
+
+// Envoy's pattern without estimates: a request looks before, and the response is charged
+// at its end. The charge may be named, or be an ordinary descriptor of an overdraft rule.
+func TestChargesAfterTheResponseCloseABudget(t *testing.T) {
+	t.Parallel()
+	const (
+		estimate = `- metadata: { descriptor_key: estimate, source: DYNAMIC, metadata_key: { key: llm, path: [ { key: estimate } ] }, default_value: "1000" }`
+		receipt  = `- &receipt { metadata: { descriptor_key: koala.receipt, source: DYNAMIC, metadata_key: { key: envoy.filters.http.ratelimit, path: [ { key: receipt } ] } } }`
+		budget   = `- generic_key: { descriptor_key: budget, descriptor_value: tokens }`
+		user     = `- request_headers: { header_name: x-user-id, descriptor_key: user }`
+		charge   = `- generic_key: { descriptor_key: koala.op, descriptor_value: charge }`
+		answers  = `- metadata: { descriptor_key: answers, source: DYNAMIC, metadata_key: { key: llm, path: [ { key: answers } ] }, default_value: "1" }`
+		bestOf   = `- metadata: { descriptor_key: best_of, source: DYNAMIC, metadata_key: { key: llm, path: [ { key: best_of } ] }, default_value: "1" }`
+		line     = "\n                      "
+		status   = "                    - actions:" + line + "- *receipt" + line
+	)
+	for name, entries := range map[string]string{"ordinary": budget + line + user, "named": budget + line + user + line + charge} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFixture(t)
+			m := startBackend(t, completion)
+			instances := h.pair(h.file("rules.conf", `
+[rules]
+rule : [count] [domain=llm; budget=tokens; user=+] [time=3600; count=1000; overdraft=1] [result=2; return=202]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`))
+			sample := string(must(os.ReadFile(h.stage.Path("envoy/envoy-llm.yaml")))(t))
+			_, settled, _ := strings.Cut(sample, status)
+			settled, _, _ = strings.Cut(settled, "          http_filters:")
+			g := llmEnvoyWith(h, m, instances, [2]string{line + estimate + line + answers + line + bestOf, line + "hits_addend: { number: 0 }"},
+				[2]string{receipt, entries}, [2]string{status + settled, ""})
+			// The first two requests find something left; their charges pass the limit.
+			for i, c := range []struct {
+				user, query   string
+				status, spent int
+			}{
+				{"ann", "", 200, 600}, {"ann", "?stream", 200, 1200}, {"ann", "", 429, 1200}, {"ann", "?stream", 429, 1200},
+				{"bob", "?stream", 200, 600}, {"bob", "", 200, 1200}, {"bob", "", 429, 1200},
+			} {
+				if status, body := prompt(t, g.URL+"/v1/chat/completions"+c.query, `{"max_tokens":300}`, "X-User-Id: "+c.user); status != c.status {
+					t.Fatalf("request %d of %s: status %d, body %q; want %d", i+1, c.user, status, body, c.status)
+				}
+				spent(t, instances[i%2], "rule_no=202&domain=llm&budget=tokens&user="+c.user, c.spent)
+			}
+		})
+	}
 }
 
 // llmEnvoy starts the sample for language models.
