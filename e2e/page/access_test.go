@@ -13,6 +13,7 @@ import (
 
 // A session that ends keeps what was typed, and the change goes on.
 func TestSessionEnds(t *testing.T) {
+	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := open(t, f.one.Admin, "", desk, unauthorized)
 	w.see("To see this instance, log in.")
@@ -43,6 +44,7 @@ func TestSessionEnds(t *testing.T) {
 
 // Somebody with the token for reading sees everything, and changes nothing.
 func TestReader(t *testing.T) {
+	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	f.refuse("ann")
 	w := open(t, f.one.Admin, "", desk, unauthorized)
@@ -68,6 +70,7 @@ func TestReader(t *testing.T) {
 // The pages of other sites change nothing with the session of an operator, and a host name
 // that leads to the instance shows nothing.
 func TestOtherSites(t *testing.T) {
+	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "", desk, "a request to another host", "status of 4", "blocked by CORS", "Cross-Origin", "X-Frame-Options", "ERR_")
 	api := "http://" + f.one.Admin + "/api/v1/"
@@ -100,6 +103,7 @@ Promise.all([ask({ mode: "no-cors" }), ask({ mode: "cors", headers: { "Content-T
 // With rules of files the page checks, and does not publish. With a key for signatures it
 // leaves publishing to the command.
 func TestWithoutPublishing(t *testing.T) {
+	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
 	w.edit(with(t, "count=4]", "count=40]"))

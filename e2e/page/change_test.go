@@ -1,7 +1,9 @@
 package page
 
 import (
+	"bytes"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -18,6 +20,7 @@ func with(t *testing.T, old, replacement string) string {
 // An operator changes the rules, with findings as he types, meets somebody else who
 // publishes, publishes, and rolls back.
 func TestChange(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
 	w.see("The instance would load these rules.")
@@ -63,6 +66,7 @@ func TestChange(t *testing.T) {
 
 // Two publish at once: the second one gets the conflict, and his text is kept.
 func TestConflict(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk, conflicting)
 	w.see("The instance would load these rules.")
@@ -84,6 +88,7 @@ func TestConflict(t *testing.T) {
 
 // Rules are tried on live requests: the trial is followed and ended, and published.
 func TestTrial(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
 	begin := func(text, note, then string) {
@@ -129,8 +134,37 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// The requests of the decision log show who would notice a change, before it is published.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	f := fileFleet(t, ruleFile)
+	for range 5 {
+		f.comment("dora")
+	}
+	f.until("the decision log has the comments", func() bool {
+		text, err := os.ReadFile(f.log)
+		return err == nil && bytes.Count(text, []byte("\n")) == 5
+	})
+	w := enter(t, f.one.Admin, "#/change", desk)
+	w.edit(with(t, "count=4]", "count=2]"))
+	w.see("count 4 → 2")
+	w.choose("Replay the last", "hour")
+	w.click("Replay")
+	w.wait(`/Of 5 recorded requests.* 2 newly refused, 0 newly allowed/.test(document.body.innerText)`)
+	w.see("act=comment uid=dora")
+	w.accessible("replay")
+	w.fits("replay")
+	w.picture("replay")
+	w.edit(with(t, "count=4]", "count=5]"))
+	w.see("count 4 → 5")
+	w.see("Replay shows what your text would have decided") // not the answer about the earlier text
+	w.click("Replay")
+	w.wait(`/Of 5 recorded requests.* 0 newly refused, 1 newly allowed/.test(document.body.innerText)`)
+}
+
 // Redis is away while somebody publishes: the page says so, and keeps the text.
 func TestRedisAwayWhilePublishing(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk, "status of 50")
 	w.see("The instance would load these rules.")

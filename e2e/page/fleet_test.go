@@ -47,6 +47,7 @@ type fleet struct {
 	redis *e2e.Redis // nil without one
 	one   *e2e.Koalagate
 	two   *e2e.Koalagate // nil without one
+	log   string         // the decision log of the instance that was started last
 }
 
 // newFleet returns a fleet without instances.
@@ -101,8 +102,13 @@ func fileFleet(t *testing.T, rules string, args ...string) *fleet {
 
 func (f *fleet) serve(args ...string) *e2e.Koalagate {
 	f.Helper()
-	env := []string{"KOALAGATE_ADMIN_TOKEN=" + changeToken, "KOALAGATE_ADMIN_READ_TOKEN=" + readToken, "KOALAGATE_DECISION_LOG_PARAMS=all", "KOALAGATE_DRAIN_WAIT=0s"}
-	k, err := f.stage.Serve(binary, env, append(args, "--state-dir", f.TempDir())...)
+	dir := f.TempDir()
+	f.log = filepath.Join(dir, "decisions.jsonl")
+	env := []string{
+		"KOALAGATE_ADMIN_TOKEN=" + changeToken, "KOALAGATE_ADMIN_READ_TOKEN=" + readToken, "KOALAGATE_DRAIN_WAIT=0s",
+		"KOALAGATE_DECISION_LOG=" + f.log, "KOALAGATE_DECISION_LOG_PARAMS=all",
+	}
+	k, err := f.stage.Serve(binary, env, append(args, "--state-dir", dir)...)
 	if err != nil {
 		f.Fatal(err)
 	}

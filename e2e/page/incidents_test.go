@@ -12,6 +12,7 @@ import (
 // alone. A person reads for a few seconds where the test does not; each takes two minutes
 // at most.
 func TestIncidents(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	for range 5 {
 		f.refuse("customer-7")

@@ -14,6 +14,7 @@ const curl = `curl 'http://api.example/api/comments' -X POST -H 'X-User-Id: ann'
 
 // An operator sees who is limited and why, resets, excepts and bans him, and undoes it.
 func TestOperate(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.refuse("ann")
 	w := enter(t, f.one.Admin, "", desk)
@@ -69,7 +70,15 @@ func TestOperate(t *testing.T) {
 	w.accessible("modes")
 	w.click("Undo: The door extauthz of this instance: observe.")
 	f.until("the mode is undone", func() bool { return !strings.Contains(f.get("modes"), "observe") })
+	w.choose("Mode of koala", "off")
+	w.click("at all instances")
+	w.accessible("modes of all instances")
+	w.click("Set to off")
+	f.until("all instances have the mode", func() bool { return strings.Count(f.get("instances"), `"koala": "off"`) == 2 })
+	w.click("Undo: The door koala of all instances: off.")
+	f.until("all instances have the mode of before", func() bool { return strings.Count(f.get("instances"), `"koala": "enforce"`) == 2 })
 	w.visit("#/log")
+	w.see("koala off, at all instances")
 	w.see("he asked")
 	w.see("exception remove")
 	w.accessible("log")
@@ -80,6 +89,7 @@ func TestOperate(t *testing.T) {
 
 // Everything can be done with the keyboard.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.refuse("ann")
 	w := open(t, f.one.Admin, "", desk)

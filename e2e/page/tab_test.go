@@ -65,7 +65,7 @@ func open(t *testing.T, admin, at string, l look, allowed ...string) *tab {
 	if l.dark {
 		scheme = "dark"
 	}
-	w.run(network.Enable(), log.Enable(), runtime.Enable(), emulation.SetDeviceMetricsOverride(l.width, l.height, 1, l.width < 600),
+	w.run(network.Enable(), log.Enable(), runtime.Enable(), emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(l.width, l.height, 1, l.width < 600),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
 		chromedp.Navigate(w.base+"ui/"+at))
 	w.wait(`document.querySelector("header.head, dialog[open]")`)

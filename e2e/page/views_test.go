@@ -44,11 +44,12 @@ var views = []struct{ hash, sees string }{
 	{"#/exceptions", "Add …"},
 	{"#/versions/1", "predecessor"},
 	{"#/instances", "extauthz"},
-	{"#/log", "Changes at"},
+	{"#/log", "Changes by operators"},
 }
 
 // Every view is legible at both sizes and in both themes, whatever the values are.
 func TestViews(t *testing.T) {
+	t.Parallel()
 	f := publishedFleet(t, hostileRules)
 	for _, user := range append([]string{"ann"}, hostile...) {
 		f.refuse(user)
@@ -57,6 +58,7 @@ func TestViews(t *testing.T) {
 	for i, l := range []look{{1280, 900, false}, {390, 844, true}, {1280, 900, true}, {390, 844, false}} {
 		theme := map[bool]string{false: "light", true: "dark"}[l.dark]
 		t.Run(fmt.Sprintf("%d-%s", l.width, theme), func(t *testing.T) {
+			t.Parallel()
 			w := enter(t, f.one.Admin, "", l)
 			for _, view := range views {
 				name := fmt.Sprintf("%d %s %s", l.width, theme, view.hash)

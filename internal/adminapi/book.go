@@ -1,12 +1,16 @@
 package adminapi
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -67,6 +71,7 @@ var texts = []route{
 	{http.MethodPost, "check", false, (*server).check},
 	{http.MethodPost, "format", false, (*server).format},
 	{http.MethodPost, "explain", false, (*server).explain},
+	{http.MethodPost, "replay", true, (*server).replay}, // it changes nothing, but takes seconds of a processor
 	{http.MethodGet, "modes", false, (*server).modes},
 	{http.MethodPost, "modes", true, (*server).changeModes},
 }
@@ -127,6 +132,24 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
 	return done(w, report)
 }
 
+func (s *server) replay(w http.ResponseWriter, r *http.Request) error {
+	var question operations.Replay
+	if err := readUpTo(maxDraft, w, r, &question); err != nil {
+		return err
+	}
+	replayed, err := s.Desk.Replay(r.Context(), &question)
+	switch {
+	case errors.Is(err, operations.ErrNoLog):
+		return problem(http.StatusNotFound, "%v", err)
+	case errors.Is(err, operations.ErrReplaying):
+		w.Header().Set("Retry-After", "5")
+		return problem(http.StatusTooManyRequests, "%v", err)
+	case err != nil:
+		return err
+	}
+	return done(w, replayed)
+}
+
 func (s *server) modes(w http.ResponseWriter, _ *http.Request) error {
 	return done(w, operations.Modes(s.Modes))
 }
@@ -142,9 +165,39 @@ func (s *server) changeModes(w http.ResponseWriter, r *http.Request) error {
 	if err := operations.CheckModes(changes); err != nil {
 		return err
 	}
+	scope, err := s.scopeOfModes(r, changes)
+	if err != nil {
+		return err
+	}
 	s.Modes.Set(changes)
 	for _, door := range operations.DoorsOf(changes) {
-		s.record(r, "mode", door+" "+string(changes[door]))
+		s.record(r, "mode", door+" "+string(changes[door])+scope)
 	}
 	return s.modes(w, r)
+}
+
+// FleetModes sets modes of doors, by their names, at all instances.
+type FleetModes interface {
+	Set(ctx context.Context, modes map[string]string) error
+}
+
+// scopeOfModes sets modes at the other instances if the query asks for it, and returns the
+// addition to the audit trail.
+func (s *server) scopeOfModes(r *http.Request, changes map[string]engine.Mode) (string, error) {
+	switch scope := r.URL.Query().Get("scope"); {
+	case scope == "", scope == traffic.ScopeInstance:
+		return "", nil
+	case scope != traffic.ScopeFleet:
+		return "", problem(http.StatusBadRequest, "scope is %.40q; want fleet or instance", scope)
+	case s.FleetModes == nil:
+		return "", problem(http.StatusNotFound, "modes of all instances need Redis, and rules without publish_public_key; change the modes of each instance")
+	}
+	texts := make(map[string]string, len(changes))
+	for door, mode := range changes {
+		texts[door] = string(mode)
+	}
+	if err := s.FleetModes.Set(r.Context(), texts); err != nil {
+		return "", fmt.Errorf("this instance keeps its modes, and others may follow or not: %w", err)
+	}
+	return ", at all instances", nil
 }

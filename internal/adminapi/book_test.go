@@ -1,10 +1,15 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/internal/operations"
 )
 
 // draft returns a request with one rule file.
@@ -49,15 +54,27 @@ func TestTextsAreDescribed(t *testing.T) {
 		{"POST explain", `{"request":{"door":"ratelimit","descriptor":[{"key":"k"},{"key":"k","value":"v"}]},"params":{"domain":"d"}}`, 200, []string{`"path": "d.k.k_v"`, `"outcome": "passes"`, `"verdict": "none"`}},
 		{"POST explain", `{"request":{"door":"back"}}`, 400, []string{"unknown door"}},
 		{"POST why", `{"request":{"door":"koala"},"params":{"uid":"ann","act":"post"}}`, 200, []string{`"status": 429`, `"name": "Retry-After"`}},
+		{"POST replay", `{"since_ms":600000,` + changed[1:], 200, []string{
+			`"calls": 4`, `"whole": true`, `"every": 10`, `"newly_allowed": 1`, `"newly_refused": 0`, `"rule": 201`, `"identity": "act=post uid=ann"`, `"uid"`,
+		}},
+		{"POST replay", `{"since_ms":1000,` + changed[1:], 200, []string{`"calls": 0`, `"masked": []`, `"rules": []`}},
+		{"POST replay", `{"since_ms":0,` + changed[1:], 400, []string{"since_ms is 0"}},
+		{"POST replay", `{"since_ms":9223372036854775807,` + changed[1:], 400, []string{"3600000"}},
+		{"POST replay", `{"since_ms":1000,` + draft(t, "[rules")[1:], 400, []string{"E0"}},
+		{"POST replay", `{"since_ms":1000,"files":[]}`, 400, []string{"0 files"}},
 		{"GET modes", "", 200, []string{`"extauthz": "enforce"`}},
 		{"POST modes", `{"extauthz":"observe"}`, 200, []string{`"extauthz": "observe"`}},
 		{"POST modes", `{"back":"observe"}`, 400, []string{"unknown door"}},
 		{"POST modes", `{"extauthz":"asleep"}`, 400, []string{"asleep"}},
 		{"POST modes", `{}`, 400, []string{"want a door"}},
+		{"POST modes?scope=instance", `{"koala":"off"}`, 200, []string{`"koala": "off"`}},
+		{"POST modes?scope=all", `{"koala":"off"}`, 400, []string{"want fleet or instance"}},
+		{"POST modes?scope=fleet", `{"koala":"off"}`, 404, []string{"need Redis"}},
 		{"GET audit", "", 200, []string{`"action": "mode"`, `"detail": "extauthz observe"`}},
 	} {
 		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken)
 		method, path, _ := strings.Cut(c.line, " ")
+		path, _, _ = strings.Cut(path, "?")
 		validate(t, doc, method, path, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		if w.Code != c.status {
 			t.Errorf("%s %.200s: %d; want %d: %.500s", c.line, c.body, w.Code, c.status, w.Body)
@@ -73,5 +90,51 @@ func TestTextsAreDescribed(t *testing.T) {
 		if !answered[one.method+" "+one.path] {
 			t.Errorf("%s %s was not answered with 200", one.method, one.path)
 		}
+	}
+}
+
+// An instance without a decision log, or with one that is no file, replays nothing.
+func TestReplayWithoutALog(t *testing.T) {
+	body := `{"since_ms":1000,` + draft(t, ruleFile)[1:]
+	for _, path := range []string{"", "/dev/null", "/nowhere/decisions.jsonl"} {
+		s := newStage(t, nil)
+		desk := operations.New(operations.Options{Engine: s.engine, Log: operations.DecisionLog{Path: path}})
+		w := newStage(t, func(o *Options) { o.Desk = desk }).ask("POST replay", body, "Authorization", "Bearer "+changeToken)
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "set decision_log to a file") {
+			t.Errorf("%q: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// everywhere are modes that were set at all instances.
+type everywhere struct {
+	modes map[string]string
+	fault error
+}
+
+func (e *everywhere) Set(_ context.Context, modes map[string]string) error {
+	e.modes = modes
+	return e.fault
+}
+
+// Modes of all instances are set in Redis, and at this instance if that succeeded.
+func TestFleetModes(t *testing.T) {
+	all := new(everywhere)
+	s := newStage(t, func(o *Options) { o.FleetModes = all })
+	set := func(mode string) *httptest.ResponseRecorder {
+		return s.ask("POST modes?scope=fleet", `{"koala":"`+mode+`"}`, "Authorization", "Bearer "+changeToken)
+	}
+	if w := set("off"); w.Code != http.StatusOK || all.modes["koala"] != "off" || !strings.Contains(w.Body.String(), `"koala": "off"`) {
+		t.Errorf("%d %s; %v", w.Code, w.Body, all.modes)
+	}
+	all.fault = errors.New("no connection")
+	if w := set("observe"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "no connection") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := s.ask("GET modes", ""); !strings.Contains(w.Body.String(), `"koala": "off"`) {
+		t.Errorf("after a failure: %s", w.Body)
+	}
+	if log := s.log.String(); strings.Count(log, "koala off, at all instances") != 1 || strings.Contains(log, "observe") {
+		t.Errorf("the log: %s", log)
 	}
 }

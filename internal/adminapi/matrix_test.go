@@ -8,10 +8,11 @@ import (
 	"github.com/koalagate/koalagate/internal/access"
 )
 
-// changing are the paths that need the token for changes. All others need that for
-// reading, except those of a session, which need none.
+// changing are the paths that need the token for changes: replay changes nothing, but takes
+// seconds of a processor. All others need the token for reading, except sessions, which need
+// none.
 var changing = map[string]bool{
-	"POST reset": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST contents/missing": true, "PUT contents/{hash}": true,
+	"POST reset": true, "POST replay": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST contents/missing": true, "PUT contents/{hash}": true,
 	"DELETE exceptions/{id}": true, "DELETE trial": true,
 }
 

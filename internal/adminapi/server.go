@@ -57,6 +57,9 @@ type Options struct {
 	State func() *State
 	// Modes are the modes of the doors of the engine.
 	Modes *engine.Modes
+	// FleetModes sets the modes of all instances; nil without Redis, and where changes need a
+	// signature.
+	FleetModes FleetModes
 	// Refused is called for each request without a token that it needs. It may be nil.
 	Refused func(reason string)
 	// Logger receives log-ins. The default is slog.Default.

@@ -3,9 +3,12 @@ package adminapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +65,10 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		State: func() *State {
 			return &State{Ready: true, Store: "memory", Release: &reload.Release{Version: 7, Author: "ann"}}
 		},
-		Heavy:  heavy.New(heavy.Options{}),
-		Desk:   operations.New(operations.Options{Engine: s.engine, Refusals: refusals, Imported: importedLimits(t)}),
+		Heavy: heavy.New(heavy.Options{}),
+		Desk: operations.New(operations.Options{
+			Engine: s.engine, Refusals: refusals, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
+		}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}
 	if change != nil {
@@ -71,6 +76,25 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	}
 	s.handler = New(o)
 	return s
+}
+
+// decisionLog writes a decision log: one call of ann two hours ago, three in the last minute,
+// and one whose parameters are masked.
+func decisionLog(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	now := time.Now()
+	for _, line := range []struct {
+		ago time.Duration
+		uid string
+	}{{2 * time.Hour, "ann"}, {40 * time.Second, "ann"}, {30 * time.Second, "ann"}, {20 * time.Second, "ann"}, {10 * time.Second, "#0123456789abcdef"}} {
+		fmt.Fprintf(&text, `{"t":%d,"door":"koala","params":{"act":"post","uid":%q}}`+"\n", now.Add(-line.ago).UnixMilli(), line.uid)
+	}
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // oneTrial runs until it is stopped, and leaves no report.

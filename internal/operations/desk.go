@@ -30,6 +30,8 @@ type Options struct {
 	Presentation engine.Presentation
 	// Imported are imported limits, which decide before the rules; nil for none.
 	Imported *Imported
+	// Log is the decision log that Replay reads.
+	Log DecisionLog
 }
 
 // Desk answers questions and carries out changes. It is safe for concurrent use.
@@ -40,6 +42,7 @@ type Desk struct {
 	rules        rules.Options
 	presentation engine.Presentation
 	imported     *Imported
+	log          DecisionLog
 }
 
 // New returns a desk.
@@ -47,7 +50,7 @@ func New(o Options) *Desk {
 	if o.Refusals == nil {
 		o.Refusals = NewRefusals()
 	}
-	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported}
+	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log}
 }
 
 // InputError reports a question or change that cannot be carried out because of its own

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/sandbox"
@@ -16,6 +17,9 @@ import (
 type DiffOptions struct {
 	Old, New *rules.Set
 	Traces   *trace.Files
+	// Since is the time of the earliest calls to decide, in ms since the epoch. Earlier
+	// ones are skipped; 0 skips none.
+	Since int64
 	// OnMasked receives each parameter whose value was masked although rules of
 	// either set compare it; nil ignores them.
 	OnMasked func(MaskedParam)
@@ -24,6 +28,11 @@ type DiffOptions struct {
 // Difference is what two rule sets decide differently about a trace.
 type Difference struct {
 	Calls int // of the trace
+	// Skipped is the number of calls before DiffOptions.Since.
+	Skipped int
+	// From and To are the earliest and the latest time of a call, in ms since the epoch;
+	// 0 without calls.
+	From, To int64
 	// NewlyRefused and NewlyAllowed are numbers of parameter sets that only the new
 	// set refuses, and that only the old set refuses.
 	NewlyRefused, NewlyAllowed int
@@ -31,12 +40,24 @@ type Difference struct {
 	// most first: of the rule that refuses, in the new and in the old set. Refused is
 	// the number of parameter sets.
 	RefusedIdentities, AllowedIdentities []IdentityTotals
+	// Rules are the rules behind these numbers, by their numbers. Refusals without a rule
+	// have the number 0.
+	Rules map[int64]*RuleDifference
+}
+
+// RuleDifference counts the parameter sets that a rule of the new set newly refuses, and
+// those whose refusal by a rule of the old set is gone.
+type RuleDifference struct {
+	Name                       string // "" for a rule without one
+	NewlyRefused, NewlyAllowed int
 }
 
 // Diff decides a trace by two rule sets, each with counters of its own, at the times
 // that the trace names. The error names the first line that cannot be parsed or decided.
+// If ctx ends, the error is ErrInterrupted, and the difference is that of the calls up to
+// then.
 func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
-	d := &differ{refused: newTopIdentities(trackedIdentities), allowed: newTopIdentities(trackedIdentities)}
+	d := &differ{since: o.Since, result: Difference{Rules: make(map[int64]*RuleDifference)}, refused: newTopIdentities(trackedIdentities), allowed: newTopIdentities(trackedIdentities)}
 	var err error
 	if d.old, err = openSide(o.Old, o.OnMasked); err != nil {
 		return nil, err
@@ -45,17 +66,18 @@ func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 		return nil, errors.Join(err, d.old.counters.Close(ctx))
 	}
 	err = d.all(ctx, o.Traces)
-	if err := errors.Join(err, d.old.counters.Close(ctx), d.new.counters.Close(ctx)); err != nil {
+	if err := errors.Join(err, d.old.counters.Close(ctx), d.new.counters.Close(ctx)); err != nil && !errors.Is(err, ErrInterrupted) {
 		return nil, err
 	}
 	d.result.RefusedIdentities = d.refused.top(trackedIdentities)
 	d.result.AllowedIdentities = d.allowed.top(trackedIdentities)
-	return &d.result, nil
+	return &d.result, err
 }
 
 // differ compares two rule sets.
 type differ struct {
 	old, new         *side
+	since            int64
 	result           Difference
 	refused, allowed *topIdentities
 }
@@ -74,6 +96,10 @@ func openSide(set *rules.Set, found func(MaskedParam)) (*side, error) {
 	return &side{set: set, counters: counters, receipts: make(receipts), masked: newMaskedParams(set, found)}, err
 }
 
+// yieldEvery is the number of calls after which other goroutines get their turn: a service
+// may decide its own calls meanwhile.
+const yieldEvery = 16
+
 func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 	for {
 		line, err := lines.Next()
@@ -84,8 +110,18 @@ func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 			return err
 		case ctx.Err() != nil:
 			return ErrInterrupted
+		case line.T < d.since:
+			d.result.Skipped++
+			continue
 		}
-		if err := d.step(ctx, line, lines.Place()); err != nil {
+		if d.result.Calls%yieldEvery == 0 {
+			runtime.Gosched()
+		}
+		err = d.step(ctx, line, lines.Place())
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ErrInterrupted
+		case err != nil:
 			return fmt.Errorf("%s: %w", lines.Place(), err)
 		}
 	}
@@ -93,6 +129,10 @@ func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 
 // step decides one line by both sets.
 func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) error {
+	if d.result.Calls == 0 || line.T < d.result.From {
+		d.result.From = line.T
+	}
+	d.result.To = max(d.result.To, line.T)
 	d.result.Calls++
 	if line.IsOnReceipt() {
 		return d.end(ctx, line)
@@ -120,9 +160,11 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 		switch {
 		case was.Verdict == rules.Allow && is.Verdict != rules.Allow:
 			d.result.NewlyRefused++
+			d.rule(is).NewlyRefused++
 			d.new.count(d.refused, call.Now, &call.Inputs[i], is)
 		case was.Verdict != rules.Allow && is.Verdict == rules.Allow:
 			d.result.NewlyAllowed++
+			d.rule(was).NewlyAllowed++
 			d.old.count(d.allowed, call.Now, &call.Inputs[i], was)
 		}
 	}
@@ -140,13 +182,33 @@ func (d *differ) end(ctx context.Context, line *trace.Line) error {
 	return nil
 }
 
+// rule returns the counts of the rule that refused.
+func (d *differ) rule(a *engine.Answer) *RuleDifference {
+	var number int64
+	var name string
+	if r := refusing(a); r != nil {
+		number, name = r.Return, r.Name
+	}
+	n := d.result.Rules[number]
+	if n == nil {
+		n = &RuleDifference{Name: name}
+		d.result.Rules[number] = n
+	}
+	return n
+}
+
+// refusing returns the rule that refused, or nil.
+func refusing(a *engine.Answer) *rules.Rule {
+	if a.Decider == nil && len(a.Refusing) > 0 {
+		return a.Refusing[0]
+	}
+	return a.Decider
+}
+
 // count counts the identity of the rule that refused an input at a time, in ms since the
 // epoch.
 func (s *side) count(to *topIdentities, now int64, in *engine.Input, a *engine.Answer) {
-	decider := a.Decider
-	if decider == nil && len(a.Refusing) > 0 {
-		decider = a.Refusing[0]
-	}
+	decider := refusing(a)
 	s.matches.Now = now
 	s.set.Match(in.Params, &s.matches)
 	for i := range s.matches.List {

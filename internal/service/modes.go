@@ -32,6 +32,21 @@ func startModes(c *config.Config, m *metrics.Metrics, logger *slog.Logger) *engi
 	return modes
 }
 
+// applyModes applies modes that an operator set for all instances. It leaves out what a
+// newer program may have set.
+func (s *Service) applyModes(set map[string]string) {
+	known := make(map[string]engine.Mode, len(set))
+	for door, text := range set {
+		mode, err := engine.ParseMode(text)
+		if err != nil || !doorname.IsServed(door) {
+			s.logger.Warn("a mode for all instances is unknown to this one", "door", door, "mode", text)
+			continue
+		}
+		known[door] = mode
+	}
+	s.modes.Set(known)
+}
+
 // maxObserved bounds the kinds of refusals that are logged.
 const maxObserved = 1000
 

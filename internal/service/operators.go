@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/fleet/modes"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
@@ -70,6 +71,9 @@ func (s *Service) openExceptions() error {
 		o.Redis = client
 		s.minutes = minutes.New(client, c.RedisPrefix)
 		trail.Redis = client
+		if key == nil { // modes have no signatures, and who can write to Redis cannot change rules then
+			s.fleetModes = modes.New(modes.Options{Redis: client, Prefix: c.RedisPrefix, Apply: s.applyModes, Logger: s.logger})
+		}
 		s.onClose(func() {
 			if err := client.Close(); err != nil {
 				s.logger.Debug("closing the connections for exceptions", "error", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
+	"github.com/koalagate/koalagate/internal/fleet/modes"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -58,6 +59,7 @@ type Service struct {
 	exceptions *exceptions.Keeper
 	trail      *audit.Trail
 	minutes    *minutes.Records // nil without Redis
+	fleetModes *modes.Keeper    // nil without Redis, and where changes need a signature
 	traffic    *traffic.Recorder
 	heavy      *heavy.Recorder
 	trials     *trials
@@ -165,12 +167,16 @@ func (s *Service) openApp() error {
 	s.app = opened
 	s.desk = operations.New(operations.Options{
 		Engine: opened.Engine(), Mapping: s.mappingOptions(), Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
+		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery},
 	})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {
 			s.logger.Debug("closing Redis", "error", err)
 		}
 	})
+	if s.fleetModes != nil {
+		s.work(s.fleetModes.Run)
+	}
 	s.work(s.exceptions.Run) // not earlier: the log of the Redis client is set by now
 	s.work(s.traffic.Run)
 	s.work(s.heavy.Run)

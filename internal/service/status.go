@@ -14,6 +14,10 @@ import (
 func (s *Service) adminPages() http.Handler {
 	tokens, file := s.adminTokens()
 	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token")
+	var fleetModes adminapi.FleetModes
+	if s.fleetModes != nil {
+		fleetModes = s.fleetModes
+	}
 	pages := admin.New(admin.Options{
 		Status: func() admin.Status {
 			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
@@ -22,7 +26,7 @@ func (s *Service) adminPages() http.Handler {
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{
 			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
-			State: s.operatorState, Modes: s.modes,
+			State: s.operatorState, Modes: s.modes, FleetModes: fleetModes,
 		}),
 	})
 	if s.imported != nil {

@@ -65,7 +65,7 @@ export interface Report {
 export interface Exception {
   id: string; rule: number; identity: Identity; what: "count" | "allow" | "deny"; count: number; until: string; author: string; note: string;
 }
-export interface Change { at: string; author: string; peer: string; action: string; detail: string }
+export interface Change { at: string; author: string; peer: string; host: string; action: string; detail: string }
 export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }
 export interface Instance {
   id: string; host: string; pid: number; program_version: string; version: number; hash: string; since: string; state: string; store: string;
@@ -94,6 +94,10 @@ export interface TrialOptions { length_ms: number; then: "ask" | "enforce" | "ke
 export interface Trial {
   version: number; state: string; detail: string; hash: string; began: string; until?: string; then?: string; abort_above?: number; requests: number; dropped: number; refused_in_force: number; refused_on_trial: number; newly_refused: number; newly_allowed: number;
   rules: { rule: number; name: string; newly_refused: number; newly_allowed: number; identities: { identity: string; newly_refused: number; newly_allowed: number }[] }[];
+}
+
+export interface Replayed {
+  calls: number; from?: string; to?: string; whole: boolean; every: number; masked: string[]; newly_refused: number; newly_allowed: number; rules: Trial["rules"];
 }
 
 /** Problem is an answer that is no success. Status 0: there was no answer. */

@@ -6,6 +6,7 @@ import { refresh, useData } from "./data";
 import { begin, change, discard, draft, inForce, isChanged, type Draft } from "./draft";
 import type { Editor } from "./editor";
 import { Conflict, publish, publishAgain } from "./publish";
+import { ReplayPanel } from "./replay";
 import { Findings } from "./rules";
 import { plural, Text } from "./text";
 import { TrialFields } from "./trial";
@@ -86,6 +87,7 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
         {checked && <Findings of={checked.findings} onGo={go} />}{!checked && !checkError && <p class="empty">{size(d.files) > typedSize ? "The text is large: it is checked when you press Check." : "Checking …"}</p>}</div>}</Panel>
       <Panel title={d.version ? `Changes to version ${d.version}` : "Changes"} tools={<label class="inline"><input type="checkbox" checked={compare} onChange={() => setCompare(!compare)} /> lines</label>}>{() => <>
         {isDirty ? <>{checked?.errors === 0 && <ChangesList of={checked.changes} />}{compare && <Lines before={d.base} now={d.files} />}</> : <p class="empty">Nothing is changed.</p>}</>}</Panel>
+      {isDirty && <ReplayPanel files={d.files} isValid={checked?.errors === 0} />}
     </div>
     {publishing && <Publish of={d} checked={publishing} onClose={() => setPublishing(undefined)} onConflict={(c) => { setPublishing(undefined); setConflict(c); }} />}
     {dialog === "discard" && <Dialog title="Discard the changes" action="Discard" danger onClose={() => setDialog(undefined)} onDo={async () => {

@@ -76,7 +76,7 @@ function Head(p: { view: string; onHelp: () => void }) {
 
 /** Warnings shows what is wrong with the instance. */
 function Warnings() {
-  const state = useData<State>("state"), modes = useData<Record<string, string>>("modes"), live = link.use(), s = state.value;
+  const state = useData<State>("state"), modes = useData<Record<string, string>>("modes", 10_000), live = link.use(), s = state.value;
   const open = Object.entries(modes.value ?? {}).filter(([, m]) => m !== "enforce");
   const [late, setLate] = useState(false);
   useEffect(() => { setLate(false); const t = setTimeout(() => setLate(live !== "live"), 4000); return () => clearTimeout(t); }, [live]);

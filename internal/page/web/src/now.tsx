@@ -91,7 +91,7 @@ export function tryLink(identity: Record<string, string>): string {
 
 function Recent() {
   const audit = useData<Change[]>("audit");
-  return <Panel title="Last changes at this instance" data={audit} tools={<a href="#/log">All</a>} empty={audit.value?.length === 0 && "Nobody has changed anything since the start."}>
+  return <Panel title="Last changes" data={audit} tools={<a href="#/log">All</a>} empty={audit.value?.length === 0 && "No operator has changed anything."}>
     {(list) => <ul class="lines">{list.slice(0, 5).map((c, i) => <li key={i}><Ago at={c.at} /> <b><Text>{c.author}</Text></b> <Text>{c.action}</Text> <Text>{c.detail}</Text></li>)}</ul>}
   </Panel>;
 }

@@ -45,8 +45,9 @@ function AddException(p: { onClose: () => void }) {
 const meanings: Record<string, string> = { enforce: "refuses what the rules refuse", observe: "counts and logs refusals, and lets everything through", off: "lets everything through, and counts nothing" };
 
 export function Instances() {
-  const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes");
-  const [asking, setAsking] = useState<{ door: string; mode: string }>();
+  const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes", 5_000);
+  const [asking, setAsking] = useState<{ door: string; mode: string; everywhere: boolean }>();
+  const canSetAll = !!state.value && state.value.store !== "memory" && !state.value.signed;
   return <>
     {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "No instance has written a heartbeat within the last minute."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
       <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
@@ -54,19 +55,24 @@ export function Instances() {
         <td>{Object.entries(i.modes ?? {}).filter(([, m]) => m !== "enforce").map(([d, m]) => <span class="verdict observe" key={d}>{d} {m}</span>)}{Object.values(i.modes ?? {}).every((m) => m === "enforce") && <span class="faint">all enforce</span>}</td></tr>)}</tbody></table>}</Panel>
       : <Panel title="This instance" data={state}>{(s) => <dl><dt>Host</dt><dd><Text>{s.host}</Text></dd><dt>Program</dt><dd><Text>{s.program}</Text></dd><dt>Rules</dt><dd>{s.rules}, from files, loaded <Ago at={s.loaded_at} />, <code>{s.hash.slice(0, 12)}</code></dd><dt>Counters</dt><dd>{s.store}{s.store_error && <> – <Text>{s.store_error}</Text></>}</dd></dl>}</Panel>}
     <Panel title="Doors of this instance" data={modes}>{(m) => <table class="data"><thead><tr><th>Door</th><th>Mode</th><th class="wide">It</th></tr></thead><tbody>{Object.keys(m).sort().map((d) => <tr key={d}><td>{d}</td>
-      <td><select aria-label={`Mode of ${d}`} value={m[d]} onChange={(e) => { const mode = e.currentTarget.value; e.currentTarget.value = m[d] as string; setAsking({ door: d, mode }); }}>{Object.keys(meanings).map((x) => <option value={x} key={x}>{x}</option>)}</select></td><td class="wide faint">{meanings[m[d] as string]}</td></tr>)}</tbody></table>}</Panel>
+      <td><select aria-label={`Mode of ${d}`} value={m[d]} onChange={(e) => { const mode = e.currentTarget.value; e.currentTarget.value = m[d] as string; setAsking({ door: d, mode, everywhere: false }); }}>{Object.keys(meanings).map((x) => <option value={x} key={x}>{x}</option>)}</select></td><td class="wide faint">{meanings[m[d] as string]}</td></tr>)}</tbody></table>}</Panel>
     {asking && <Dialog title={`Set ${asking.door} to ${asking.mode}`} action={`Set to ${asking.mode}`} danger={asking.mode !== "enforce"} onClose={() => setAsking(undefined)} onDo={async () => {
-      const before = modes.value?.[asking.door] ?? "enforce", set = (mode: string) => changing(() => post("modes", { [asking.door]: mode })).then(() => refresh("modes", "instances", "audit"));
+      const before = modes.value?.[asking.door] ?? "enforce", path = asking.everywhere ? "modes?scope=fleet" : "modes";
+      const set = (mode: string) => changing(() => post(path, { [asking.door]: mode })).then(() => refresh("modes", "instances", "audit"));
       await set(asking.mode);
       setAsking(undefined);
-      notify(`The door ${asking.door} of this instance: ${asking.mode}.`, () => set(before).catch((e) => notify(messageOf(e), undefined, true)));
-    }}><p>The door {asking.door} of this instance then {meanings[asking.mode]}. Other instances keep their modes, and the next start of this one has its configured modes again.</p></Dialog>}
+      notify(`The door ${asking.door} of ${asking.everywhere ? "all instances" : "this instance"}: ${asking.mode}.`, () => set(before).catch((e) => notify(messageOf(e), undefined, true)));
+    }}><p>The door {asking.door} then {meanings[asking.mode]}.</p>
+      {canSetAll && <fieldset><legend>It changes</legend>
+        <label><input type="radio" name="scope" checked={!asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: false })} /> at this instance</label>
+        <label><input type="radio" name="scope" checked={asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: true })} /> at all instances</label></fieldset>}
+      <p>{asking.everywhere ? "All instances that share the Redis follow within a second, also those that start later, until the mode is changed again." : "Other instances keep their modes, and the next start of this one has its configured modes again."}</p></Dialog>}
   </>;
 }
 
 export function Log() {
   const list = useData<Change[]>("audit", 30_000);
-  return <Panel title="Changes at this instance" data={list} empty={list.value?.length === 0 && "Nobody has changed anything since the start of this instance."}>
-    {(all) => <table class="data"><thead><tr><th>When</th><th>Who</th><th>What</th><th>Detail</th><th class="wide">From</th></tr></thead><tbody>{all.slice(0, 1000).map((c, i) => <tr key={i}><td><Ago at={c.at} /></td><td><Text>{c.author}</Text></td><td><Text>{c.action}</Text></td><td><Text>{c.detail}</Text></td><td class="wide faint"><Text>{c.peer}</Text></td></tr>)}</tbody></table>}
+  return <Panel title="Changes by operators" data={list} empty={list.value?.length === 0 && "No operator has changed anything."}>
+    {(all) => <table class="data"><thead><tr><th>When</th><th>Who</th><th>What</th><th>Detail</th><th class="wide">From</th><th class="wide">At instance</th></tr></thead><tbody>{all.slice(0, 1000).map((c, i) => <tr key={i}><td><Ago at={c.at} /></td><td><Text>{c.author}</Text></td><td><Text>{c.action}</Text></td><td><Text>{c.detail}</Text></td><td class="wide faint"><Text>{c.peer}</Text></td><td class="wide faint"><Text>{c.host}</Text></td></tr>)}</tbody></table>}
   </Panel>;
 }

@@ -22,11 +22,11 @@ function lines(book: Book, file: string): string[] {
   return list;
 }
 
-const most = 300; // rows that are drawn before the reader asks for more
+const atOnce = 60; // rows that are drawn at once: hundreds take seconds on a slow machine
 
 export function Rules(p: { rule: number; search: string; onSearch: (text: string) => void }) {
   const book = useData<Book>("rules", 60_000), hour = useData<Hour>("traffic", hourEvery);
-  const [shown, setShown] = useState(most);
+  const [shown, setShown] = useState(atOnce);
   const [order, setOrder] = useState<"rules" | "refused" | "admitted">("rules");
   const traffic = useMemo(() => new Map(hour.value?.rules.map((r) => [r.rule, r])), [hour.value]);
   const texts = useMemo(() => new Map(book.value?.rules.map((r) => [r.rule, `${r.rule} ${r.name ?? ""} ${lineOf(book.value as Book, r)}`.toLowerCase()])), [book.value]);
@@ -42,7 +42,7 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
           <Input type="search" id="search" aria-label="Search rules and identities" placeholder="Search: 201, login, uid …" value={p.search} onValue={p.onSearch} /></>}>
         {(b) => <table class="data rules"><thead><tr><th>Rule</th><th>Limit</th><th class="num">Admitted</th><th class="num">Refused</th><th class="num wide">Near</th><th class="num wide">Shadow</th><th class="wide">Hour</th></tr></thead>
           <tbody>{found.slice(0, shown).map((r) => <Row key={r.rule} of={r} traffic={traffic.get(r.rule)} isOpen={r.rule === p.rule} text={lineOf(b, r)} />)}
-            {found.length > shown && <tr><td colSpan={7}><button type="button" onClick={() => setShown(shown + 1000)}>Show {found.length - shown} more</button></td></tr>}</tbody></table>}
+            {found.length > shown && <More columns={7} left={found.length - shown} onMore={() => setShown(shown + atOnce)} />}</tbody></table>}
       </Panel>
       {one && book.value && <Detail of={one} book={book.value} traffic={traffic.get(one.rule)} />}
       {!one && p.rule > 0 && book.value && <p class="failure">There is no rule {p.rule} in force.</p>}
@@ -54,11 +54,22 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
 
 /** Imported lists imported limits, which come before the rules. */
 function Imported(p: { of: NonNullable<Book["imported"]>; search: string[] }) {
-  const [shown, setShown] = useState(most);
+  const [shown, setShown] = useState(atOnce);
   const found = p.of.filter((l) => p.search.every((w) => `${l.path} ${l.name ?? ""} ${l.limit}`.toLowerCase().includes(w)));
   return <Panel title={plural(p.of.length, "imported limit")} empty={found.length === 0 && "None of them contains the search."}>{() => <table class="data"><thead><tr><th>Path</th><th>Name</th><th>Limit</th></tr></thead>
     <tbody>{found.slice(0, shown).map((l, i) => <tr key={i}><td><Text>{l.path}</Text></td><td>{l.name && <Text>{l.name}</Text>}</td><td>{l.limit}</td></tr>)}
-      {found.length > shown && <tr><td colSpan={3}><button type="button" onClick={() => setShown(shown + 1000)}>Show {found.length - shown} more</button></td></tr>}</tbody></table>}</Panel>;
+      {found.length > shown && <More columns={3} left={found.length - shown} onMore={() => setShown(shown + atOnce)} />}</tbody></table>}</Panel>;
+}
+
+/** More is the last row of a table that is not drawn as a whole. It draws more when the reader comes near. */
+function More(p: { columns: number; left: number; onMore: () => void }) {
+  const at = useRef<HTMLTableRowElement>(null);
+  useEffect(() => {
+    const watcher = new IntersectionObserver((seen) => { if (seen.some((e) => e.isIntersecting)) p.onMore(); }, { rootMargin: "800px" });
+    if (at.current) watcher.observe(at.current);
+    return () => watcher.disconnect();
+  });
+  return <tr ref={at}><td colSpan={p.columns}><button type="button" onClick={p.onMore}>Show more of {p.left}</button></td></tr>;
 }
 
 function Row(p: { of: Rule; traffic: HourRule | undefined; isOpen: boolean; text: string }) {

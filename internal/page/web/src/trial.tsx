@@ -22,10 +22,16 @@ export function TrialPanel() {
       : v && v.version > inForce && !state.value?.signed && <button type="button" onClick={() => void publish()}>Publish it …</button>}>{(r) => <>
       <p>Of <Num>{r.requests}</Num> requests the rules in force refused <Num>{r.refused_in_force}</Num>, and those on trial {r.state === "running" ? "refuse" : "would have refused"} <Num>{r.refused_on_trial}</Num>: <b><Num>{r.newly_refused}</Num> newly refused</b>, <b><Num>{r.newly_allowed}</Num> newly allowed</b>{r.dropped > 0 && <>, <Num>{r.dropped}</Num> left out</>}.
         {r.state === "running" && r.until && <> It ends <Ago at={r.until} />; then {endings[r.then ?? ""] ?? r.then}.</>}{r.state === "running" && !!r.abort_above && <> It is aborted above {r.abort_above} % newly refused.</>}{r.state !== "running" && r.detail && <> <Text>{r.detail}</Text>.</>}</p>
-      {r.rules.length > 0 && <table class="data"><thead><tr><th>Rule</th><th class="num">Newly refused</th><th class="num">Newly allowed</th><th class="wide">Who would notice most</th></tr></thead><tbody>{r.rules.map((x) => <tr key={x.rule}><td>{x.rule || "none"} <Text>{x.name}</Text></td><td class="num"><Num quiet>{x.newly_refused}</Num></td><td class="num"><Num quiet>{x.newly_allowed}</Num></td>
-        <td class="wide">{x.identities.slice(0, 3).map((i) => <div key={i.identity}><Text cut={100}>{i.identity}</Text> <span class="faint"><Num>{i.newly_refused + i.newly_allowed}</Num></span></div>)}</td></tr>)}</tbody></table>}</>}</Panel>
+      <NoticeTable of={r.rules} /></>}</Panel>
     {asking && <PublishAgain of={asking} inForce={inForce} title={`Publish version ${asking.version}, which was tried`} action="Publish to all instances" note={asking.note} onClose={() => setAsking(undefined)} />}
   </>;
+}
+
+/** NoticeTable shows the rules that decide differently, and who would notice most. */
+export function NoticeTable(p: { of: Trial["rules"] }) {
+  if (p.of.length === 0) return null;
+  return <table class="data"><thead><tr><th>Rule, and who would notice most</th><th class="num">Newly refused</th><th class="num">Newly allowed</th></tr></thead><tbody>{p.of.map((x) => <tr key={x.rule}><td>{x.rule || "none"} <Text>{x.name}</Text>
+    {x.identities.slice(0, 5).map((i) => <small key={i.identity}><Text cut={100}>{i.identity}</Text> <Num>{i.newly_refused + i.newly_allowed}</Num></small>)}</td><td class="num"><Num quiet>{x.newly_refused}</Num></td><td class="num"><Num quiet>{x.newly_allowed}</Num></td></tr>)}</tbody></table>;
 }
 
 const lengths: [string, number][] = [["1 minute", 1], ["15 minutes", 15], ["1 hour", 60], ["8 hours", 480], ["1 day", 1440]];

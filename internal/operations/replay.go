@@ -1,0 +1,172 @@
+package operations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/replay"
+	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/trial"
+)
+
+// DecisionLog is the decision log of an instance.
+type DecisionLog struct {
+	Path  string // "" without one
+	Every int    // one in so many calls is in it; see trace.LogOptions
+}
+
+// Replay asks what a draft would have decided about the last calls in the decision log.
+type Replay struct {
+	Draft
+	SinceMS int64 `json:"since_ms"` // how far back, 1 … 3,600,000
+}
+
+// Replayed is what a draft decides differently from the rules in force about recorded
+// calls. Both decide with counters that begin empty.
+type Replayed struct {
+	Calls int        `json:"calls"`
+	From  *time.Time `json:"from,omitempty"` // of the earliest call; nil without calls
+	To    *time.Time `json:"to,omitempty"`   // of the latest call
+	// Whole is false if the log has more calls of this time than a replay reads or decides.
+	Whole bool `json:"whole"`
+	Every int  `json:"every"` // one in so many calls is in the log
+	// Masked are parameters whose values the log masks although rules compare them: these
+	// rules decide differently here.
+	Masked       []string     `json:"masked"`
+	NewlyRefused int          `json:"newly_refused"` // by the draft alone
+	NewlyAllowed int          `json:"newly_allowed"` // refused by the rules in force alone
+	Rules        []trial.Rule `json:"rules"`         // the ones with the most differences first
+}
+
+const (
+	// maxReplay is the number of bytes of the decision log that a replay reads.
+	maxReplay = 64 << 20
+	// replayTime is how long a replay decides: less than a browser waits for the answer.
+	replayTime = 15 * time.Second
+	// maxSince is how far back a replay begins.
+	maxSince = time.Hour
+	// shownIdentities is the number of identities of a rule in the answer.
+	shownIdentities = 10
+)
+
+// ErrNoLog is the error of a replay at an instance without a decision log.
+var ErrNoLog = errors.New("this instance writes no decision log that can be replayed; set decision_log to a file")
+
+// ErrReplaying is the error of a replay while another one runs: both would take processor
+// time from decisions.
+var ErrReplaying = errors.New("another replay runs; try again in a few seconds")
+
+// replaying is held by the replay that runs.
+var replaying sync.Mutex
+
+// Replay decides the last calls in the decision log by the rules in force and by a draft.
+// The error is ErrNoLog, ErrReplaying or an InputError, or that of the log.
+func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
+	since := time.Duration(x.SinceMS) * time.Millisecond
+	if since <= 0 || since > maxSince || x.SinceMS > maxSince.Milliseconds() {
+		return nil, invalid("since_ms is %d; want 1 … %d", x.SinceMS, maxSince.Milliseconds())
+	}
+	sources, err := sourcesOf(x.Files)
+	if err != nil {
+		return nil, err
+	}
+	now := d.engine.Rules()
+	switch {
+	case d.log.Path == "":
+		return nil, ErrNoLog
+	case now == nil:
+		return nil, invalid("there are no rules yet")
+	case !replaying.TryLock():
+		return nil, ErrReplaying
+	}
+	defer replaying.Unlock()
+	draft, list := d.parse(now, sources)
+	if list.HasErrors() {
+		return nil, InputError{&reload.FindingsError{Findings: list}}
+	}
+	tail, err := trace.OpenTail(d.log.Path, maxReplay)
+	if err != nil {
+		return nil, errors.Join(ErrNoLog, err)
+	}
+	defer tail.Close()
+	ctx, cancel := context.WithTimeout(ctx, replayTime)
+	defer cancel()
+	done := &Replayed{Whole: true, Every: max(d.log.Every, 1), Masked: []string{}}
+	begin := time.Now().Add(-since).UnixMilli()
+	found, err := replay.Diff(ctx, replay.DiffOptions{
+		Old: now, New: draft, Traces: trace.NewFiles(tail), Since: begin,
+		OnMasked: func(m replay.MaskedParam) {
+			if !slices.Contains(done.Masked, m.Name) {
+				done.Masked = append(done.Masked, m.Name)
+			}
+		},
+	})
+	switch {
+	case errors.Is(err, replay.ErrInterrupted):
+		done.Whole = false
+	case err != nil:
+		return nil, fmt.Errorf("the decision log cannot be replayed: %w", err)
+	}
+	done.take(found)
+	if !tail.Whole && found.Skipped == 0 {
+		done.Whole = false
+	}
+	return done, nil
+}
+
+// take takes over what the replay found.
+func (r *Replayed) take(found *replay.Difference) {
+	r.Calls, r.NewlyRefused, r.NewlyAllowed = found.Calls, found.NewlyRefused, found.NewlyAllowed
+	if found.Calls > 0 {
+		from, to := time.UnixMilli(found.From).UTC(), time.UnixMilli(found.To).UTC()
+		r.From, r.To = &from, &to
+	}
+	r.Rules = []trial.Rule{}
+	for _, number := range slices.Sorted(maps.Keys(found.Rules)) {
+		n := found.Rules[number]
+		r.Rules = append(r.Rules, trial.Rule{
+			Rule: number, Name: n.Name, Differences: trial.Differences{NewlyRefused: int64(n.NewlyRefused), NewlyAllowed: int64(n.NewlyAllowed)},
+			Identities: identitiesOf(number, found),
+		})
+	}
+	slices.SortStableFunc(r.Rules, func(a, b trial.Rule) int { return cmp.Compare(weight(b.Differences), weight(a.Differences)) })
+}
+
+// weight is the number of calls of a difference.
+func weight(d trial.Differences) int64 { return d.NewlyRefused + d.NewlyAllowed }
+
+// identitiesOf returns the identities of a rule with the most differences, most first.
+func identitiesOf(rule int64, found *replay.Difference) []trial.Identity {
+	by := make(map[string]*trial.Identity)
+	of := func(x *replay.IdentityTotals) *trial.Differences {
+		name := display.Identity(x.Identity)
+		if by[name] == nil {
+			by[name] = &trial.Identity{Identity: name}
+		}
+		return &by[name].Differences
+	}
+	for i := range found.RefusedIdentities {
+		if x := &found.RefusedIdentities[i]; x.Rule == rule {
+			of(x).NewlyRefused += int64(x.Refused)
+		}
+	}
+	for i := range found.AllowedIdentities {
+		if x := &found.AllowedIdentities[i]; x.Rule == rule {
+			of(x).NewlyAllowed += int64(x.Refused)
+		}
+	}
+	list := make([]trial.Identity, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, *by[name])
+	}
+	slices.SortStableFunc(list, func(a, b trial.Identity) int { return cmp.Compare(weight(b.Differences), weight(a.Differences)) })
+	return list[:min(len(list), shownIdentities)]
+}
