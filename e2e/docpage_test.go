@@ -29,7 +29,8 @@ var (
 )
 
 // docBlocks returns the blocks of a page that are marked sh. A block that cannot run on
-// every machine says so: "sh untested: REASON".
+// every machine says so: "sh untested: REASON". `make package` runs the blocks marked
+// "sh systemd", on a machine with the Debian package.
 func docBlocks(t *testing.T, name, text string) []docBlock {
 	t.Helper()
 	if found := docIndented.FindString(docFence.ReplaceAllString(text, "")); found != "" {
@@ -43,10 +44,12 @@ func docBlocks(t *testing.T, name, text string) []docBlock {
 		switch {
 		case word == "sh":
 			blocks = append(blocks, docBlock{line: 1 + strings.Count(text[:m[6]], "\n"), untested: reason, commands: body})
+		case kind == "sh systemd":
+			blocks = append(blocks, docBlock{line: 1 + strings.Count(text[:m[6]], "\n"), untested: "make package runs it", commands: body})
 		case word == "text" && len(blocks) > 0 && blocks[len(blocks)-1].untested == "":
 			blocks[len(blocks)-1].output = body
 		case strings.HasPrefix(kind, "sh") && kind != "sh":
-			t.Errorf("%s: the block is marked %q; want sh, or sh untested: REASON", name, kind)
+			t.Errorf("%s: the block is marked %q; want sh, sh systemd, or sh untested: REASON", name, kind)
 		}
 	}
 	return blocks
@@ -71,6 +74,7 @@ func newDocTree(t *testing.T, stage *e2e.Stage, blocks []docBlock) *docTree {
 	tree := &docTree{dir: t.TempDir(), port: make(map[string]string)}
 	pairs := []string{
 		"/etc/haproxy/", tree.dir + "/deploy/haproxy/installed/",
+		"/etc/koalagate/", tree.dir + "/etc/", "/var/log/koalagate/", tree.dir + "/log/",
 		"include /etc/nginx/mime.types;", docNginxPaths(tree.dir),
 		"/var/log/nginx/access.log", tree.dir + "/nginx-access.log",
 	}
@@ -92,7 +96,8 @@ func newDocTree(t *testing.T, stage *e2e.Stage, blocks []docBlock) *docTree {
 	for _, name := range []string{"examples", "envoy", "nginx", "deploy", "koalagate.example.yaml"} {
 		tree.copy(t, stage.Path("."), stage.Path(name))
 	}
-	for _, dir := range []string{"bin", "deploy/haproxy/installed"} {
+	tree.install(t, stage)
+	for _, dir := range []string{"bin", "log", "deploy/haproxy/installed"} {
 		if err := os.MkdirAll(filepath.Join(tree.dir, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +109,28 @@ func newDocTree(t *testing.T, stage *e2e.Stage, blocks []docBlock) *docTree {
 	return tree
 }
 
+// install puts the sample rules and the settings where packages have them.
+func (d *docTree) install(t *testing.T, stage *e2e.Stage) {
+	t.Helper()
+	for from, to := range map[string]string{
+		"examples/gateway.conf": "etc/rules.d", "examples/lists": "etc/rules.d", "deploy/systemd/koalagate.yaml": "etc",
+	} {
+		d.copyTo(t, stage.Path(from[:strings.LastIndex(from, "/")]), stage.Path(from), filepath.Join(d.dir, to))
+	}
+}
+
 // copy copies a file or folder of the module into the tree.
 func (d *docTree) copy(t *testing.T, root, from string) {
 	t.Helper()
+	d.copyTo(t, root, from, d.dir)
+}
+
+// copyTo copies a file or folder below root into a folder.
+func (d *docTree) copyTo(t *testing.T, root, from, into string) {
+	t.Helper()
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -115,7 +139,7 @@ func (d *docTree) copy(t *testing.T, root, from string) {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(d.dir, name)
+		to := filepath.Join(into, name)
 		if entry.IsDir() {
 			return os.MkdirAll(to, 0o700)
 		}

@@ -39,7 +39,7 @@ func docPages(t *testing.T) map[string][]docBlock {
 // Every command line of the pages runs as written, in the order of the page and in one
 // shell, apart from the ports. Servers keep running until the end of the page, or until
 // the same program is started again. A page that does not start koalagate asks one with
-// the rules of the sample.
+// the rules of the sample, or finds what docSetups describes.
 func TestCommandsOfThePages(t *testing.T) {
 	pages := docPages(t)
 	ran := 0
@@ -58,7 +58,26 @@ func TestCommandsOfThePages(t *testing.T) {
 	}
 }
 
+// docSetups are commands before those of a page: the page is for operators who already
+// have published rules, or a decision log.
+var docSetups = map[string]string{
+	"docs/runbooks/README.md": `koalagate serve --rules redis: --redis redis://127.0.0.1:6379
+koalagate publish examples/gateway.conf
+until koalagate healthcheck; do sleep 0.1; done
+for i in {2..12}; do sed "s/count=4/count=$i/" examples/gateway.conf > examples/next.conf; koalagate publish examples/next.conf; done
+`,
+	"docs/runbooks/refusals-rise.md": `KOALAGATE_DECISION_LOG=/var/log/koalagate/decisions.jsonl koalagate serve --rules redis: --redis redis://127.0.0.1:6379
+koalagate publish examples/gateway.conf
+until koalagate healthcheck; do sleep 0.1; done
+curl -s 'http://127.0.0.1:9981/rule/take?act=comment&uid=ann'
+until [ -s /var/log/koalagate/decisions.jsonl ]; do sleep 0.1; done
+`,
+}
+
 func runPage(t *testing.T, name string, blocks []docBlock) {
+	if setup := docSetups[name]; setup != "" {
+		blocks = append([]docBlock{{commands: setup}}, blocks...)
+	}
 	stage := must(e2e.NewStage(t.TempDir()))(t)
 	t.Cleanup(func() {
 		if err := stage.Close(); err != nil {
@@ -117,6 +136,12 @@ func checkOutput(t *testing.T, where, got, want string) {
 // docServer matches a command that runs until ^C. Its second group is the program.
 var docServer = regexp.MustCompile(`^((?:[A-Z_]+=\S+ )*(koalagate serve|envoy|nginx|haproxy|caddy respond|caddy run) .*?)(?: +# .*)?$`)
 
+// docAsksInstance matches the commands that need a running instance.
+var docAsksInstance = regexp.MustCompile(`:(9191|9981|9982)|koalagate (healthcheck|why|top|reset|exception|trial|publish|versions|rollback|instances)`)
+
+// docException is an ID in a page, which the commands replace by the one that they made.
+var docException = regexp.MustCompile(`(koalagate exception remove) [0-9A-Z]{12}$`)
+
 // docSearch matches a search in a page.
 var docSearch = regexp.MustCompile(`^(curl .*\| grep .*?)(?: +# .*)?$`)
 
@@ -155,7 +180,7 @@ func script(tree *docTree, blocks []docBlock) string {
 		}
 		commands := strings.ReplaceAll(block.commands, "\\\n", " ")
 		starts := strings.Contains(commands, "koalagate serve")
-		if asks := regexp.MustCompile(`:(9191|9981|9982)|koalagate healthcheck`).MatchString(commands); asks && !starts && !started {
+		if docAsksInstance.MatchString(commands) && !starts && !started {
 			commands = "koalagate serve --rules examples/gateway.conf\n" + commands
 			starts = true
 		}
@@ -172,6 +197,10 @@ func script(tree *docTree, blocks []docBlock) string {
 			if m := docSearch.FindStringSubmatch(line); m != nil {
 				line = m[1] + " || [ $? = 1 ]" // a search may find nothing
 			}
+			if strings.HasPrefix(line, "curl -N ") {
+				line = "timeout 3 " + line + " || [ $? = 124 ]" // the reader leaves the stream
+			}
+			line = docException.ReplaceAllString(line, "$1 $(koalagate exception list | cut -d' ' -f1)")
 			b.WriteString(line + "\n")
 		}
 		b.WriteString("printf '\\n@@end\\n'\n")

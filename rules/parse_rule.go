@@ -64,14 +64,14 @@ func (p *parser) parseRule(s span) {
 	methodKnown := p.parseMethod(d, brackets[0].trim())
 	p.parseConditions(d, brackets[1])
 	var list [8]word
-	limits := p.words(list[:0], brackets[2], thresholdNames, outcomeNames)
+	limits := p.words(list[:0], brackets[2], thresholdNames, outcomeNames, "the fourth bracket, the outcome")
 	if methodKnown { // else it is unclear which thresholds are used and required
 		p.parseWords(d, thresholds, limits, brackets[2].end(), true)
 		p.checkThresholds(d, limits)
 		p.checkSettling(d)
 		p.checkLease(d)
 	}
-	p.parseWords(d, outcomes, p.words(list[:0], brackets[3], outcomeNames, thresholdNames), brackets[3].end(), methodKnown)
+	p.parseWords(d, outcomes, p.words(list[:0], brackets[3], outcomeNames, thresholdNames, "the third bracket, the thresholds"), brackets[3].end(), methodKnown)
 	p.rules = append(p.rules, d)
 }
 

@@ -25,8 +25,8 @@ func (ws words) find(name string) (word, bool) {
 }
 
 // words cuts a bracket into words and appends them to ws. Known are the names of the
-// bracket's words, and others the words of the other bracket.
-func (p *parser) words(ws words, s span, known, others []string) words {
+// bracket's words, and others the words of the bracket elsewhere.
+func (p *parser) words(ws words, s span, known, others []string, elsewhere string) words {
 	var pieces pieceBuffer
 	for _, piece := range s.statements(pieces[:0]) {
 		if piece.empty() {
@@ -36,7 +36,7 @@ func (p *parser) words(ws words, s span, known, others []string) words {
 		name, value, found := piece.cut('=')
 		switch {
 		case slices.Contains(others, name.text()):
-			p.reportf(name, errWord, "move it to the other bracket: "+strings.Join(bracketNames, " "), "%s is in the wrong bracket", name.text())
+			p.reportf(name, errWord, "move it to "+elsewhere, "%s is in the wrong bracket", name.text())
 			continue
 		case !slices.Contains(known, name.text()):
 			// The word that was probably meant is not reported as missing, and its

@@ -37,6 +37,10 @@ func (p *program) await(ctx context.Context, b *publishing, number uint64, hash 
 		case "pending":
 			ready = max(ready, len(now.Ready))
 		case "in_force":
+			if now.At != nil {
+				// The instances change at this time of Redis's clock, within half a second.
+				pause(ctx, min(time.Until(*now.At), time.Second))
+			}
 			if b.format.value == "json" {
 				return display.JSON(p.stdout, published{Version: number, Hash: hash, Ready: ready, InForceAt: now.At})
 			}
@@ -53,10 +57,18 @@ func (p *program) await(ctx context.Context, b *publishing, number uint64, hash 
 		default:
 			return failed("version %d is %s; nothing changed\n%s", number, display.Text(now.State), display.Text(now.Detail))
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, pollInterval) {
 			return failed("version %d: no answer in time; it lapses at its deadline", number)
-		case <-time.After(pollInterval):
 		}
+	}
+}
+
+// pause waits, and returns false if ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }

@@ -136,11 +136,10 @@ func (metadataFlag) String() string { return "" }
 // Set adds a value from 'NAMESPACE PATH=VALUE'.
 func (m metadataFlag) Set(text string) error {
 	place, value, found := strings.Cut(text, "=")
-	words := strings.Fields(place)
-	if !found || len(words) != 2 {
+	var key explain.MetadataKey
+	if err := key.UnmarshalText([]byte(place)); err != nil || !found {
 		return errors.New("want 'NAMESPACE PATH=VALUE', with NAMESPACE and PATH as in [params]")
 	}
-	key := explain.MetadataKey{Namespace: words[0], Path: words[1]}
 	if _, duplicate := m[key]; duplicate {
 		return errors.New("the same NAMESPACE PATH was set before")
 	}

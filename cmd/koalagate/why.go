@@ -23,6 +23,7 @@ type whyFlags struct {
 	instance instance
 	request  requestFlag
 	headers  http.Header
+	metadata metadataFlag
 	peer     addressFlag
 	door     choice
 	format   choice
@@ -42,13 +43,15 @@ func (p *program) whyCommand() *cobra.Command {
 		Example: "  koalagate why uid=ann\n" +
 			"  koalagate why uid@client-ip=203.0.113.7\n" +
 			"  koalagate why --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7\n" +
+			"  koalagate why --request 'GET /x' --metadata 'envoy.filters.http.jwt_authn payload.sub=ann'\n" +
 			"  koalagate why --door ratelimit domain=edge remote_address=203.0.113.7",
 	}
-	o := &whyFlags{headers: http.Header{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
+	o := &whyFlags{headers: http.Header{}, metadata: metadataFlag{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
 	o.instance.add(c)
 	f := c.Flags()
 	f.Var(&o.request, "request", "request of the client as `'METHOD TARGET'`; the target is a path or a URL")
 	f.VarP(headerFlag{o.headers}, "header", "H", "`'NAME: VALUE'` of a request header; repeatable")
+	f.Var(o.metadata, "metadata", "`'NAMESPACE PATH=VALUE'` of Envoy's dynamic metadata; repeatable")
 	f.Var(&o.door, "door", "`DOOR` that receives the gateway's call: "+strings.Join(doorname.All(), ", ")+" (default extauthz)")
 	f.Var(&o.peer, "peer", "client `ADDRESS` as the gateway sees it")
 	f.Var(&o.format, "format", "`FORMAT` of the answer: text or json (docs/formats.md)")
@@ -65,9 +68,12 @@ func (p *program) why(ctx context.Context, o *whyFlags, args []string) error {
 	switch {
 	case o.door.value == doorname.RateLimit:
 	case o.request.target != "" || o.door.value != "":
-		q.Request = &operations.Request{Door: o.door.value, Method: o.request.method, Target: o.request.target, Headers: o.headers, Peer: o.peer.String()}
-	case len(o.headers) > 0 || o.peer != "":
-		return errors.New("headers and a peer need a request; set --request 'METHOD /path' or --door")
+		q.Request = &operations.Request{
+			Door: o.door.value, Method: o.request.method, Target: o.request.target, Headers: o.headers, Peer: o.peer.String(),
+			Metadata: explain.Metadata(o.metadata),
+		}
+	case len(o.headers)+len(o.metadata) > 0 || o.peer != "":
+		return errors.New("headers, metadata and a peer need a request; set --request 'METHOD /path' or --door")
 	case len(q.Params) == 0:
 		return errors.New("no question; set --request 'METHOD /path', or parameters such as uid=ann")
 	}
@@ -89,8 +95,8 @@ func (o *whyFlags) question(args []string) (*operations.Question, error) {
 		identity, err := parseIdentity(args)
 		return &operations.Question{Params: identity}, err
 	}
-	if o.request.target != "" || len(o.headers) > 0 || o.peer != "" {
-		return nil, errors.New("the door ratelimit receives no request, headers or peer; use NAME=VALUE for the domain and the entries of a descriptor")
+	if o.request.target != "" || len(o.headers)+len(o.metadata) > 0 || o.peer != "" {
+		return nil, errors.New("the door ratelimit receives no request, headers, metadata or peer; use NAME=VALUE for the domain and the entries of a descriptor")
 	}
 	entries, err := parseEntries(args)
 	q := &operations.Question{Params: operations.Identity{}, Request: &operations.Request{Door: o.door.value}}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The life of the Debian package on a machine with systemd: installed, used, reloaded,
-# upgraded, removed and purged. boot.sh runs it; /exchange has old.deb and new.deb.
+# upgraded, removed and purged. boot.sh runs it; /exchange has old.deb and new.deb, and the
+# commands of the pages in pages.sh.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive SYSTEMD_PAGER='' PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -35,6 +36,21 @@ comment() {
     -H 'X-Forwarded-For: 203.0.113.7' -H 'X-Forwarded-Method: POST' -H 'X-Forwarded-Uri: /api/comments'
 }
 
+step "the commands of docs/install/deb.md and of the runbooks run as written"
+mkdir /pages
+cd /pages
+cp /exchange/old.deb koalagate_0.1.0_amd64.deb
+cp /exchange/rules.conf rules.conf
+echo secret >redis-password
+sudo() { "$@"; } # the script runs as root
+export -f sudo
+bash -ex /exchange/pages.sh </dev/null || fail "the commands of the pages"
+want '640 koalagate' stat -c '%a %G' /etc/koalagate/redis-password
+cd /
+apt-get purge --yes koalagate
+[[ ! -e /etc/koalagate/koalagate.yaml ]] || fail "apt purge leaves the settings"
+rm -rf /etc/koalagate
+
 step "install: the service runs, and is ready when the installation ends"
 dpkg -i /exchange/old.deb
 koalagate healthcheck || fail "not ready"
@@ -58,6 +74,10 @@ want 'OK :-)' systemd-analyze security koalagate --no-pager
 want '750 koalagate' stat -c '%a %U' /var/lib/koalagate
 want '750 koalagate' stat -c '%a %U' /var/log/koalagate
 man -w koalagate koalagate-serve >/dev/null
+for page in /usr/share/man/man1/koalagate*; do
+  warnings=$(LC_ALL=C.UTF-8 man --warnings=w --local-file "$page" 2>&1 >/dev/null)
+  [[ -z $warnings ]] || fail "$page: $warnings"
+done
 test -s /usr/share/bash-completion/completions/koalagate
 koalagate check /usr/share/doc/koalagate/examples/gateway.conf
 

@@ -3,6 +3,7 @@ package install_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -41,6 +42,8 @@ func TestLifeOfTheDebianPackage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	write(t, filepath.Join(folder, "pages.sh"), pageCommands(t))
+	write(t, filepath.Join(folder, "rules.conf"), read(t, "examples/first-limit/rules.conf"))
 	// The kernel reports the power-off at the end of a namespace as a signal: the status
 	// that the script leaves decides.
 	out, _ := command(t, "timeout", "-s", "KILL", "300", "unshare", "--mount", "--pid", "--fork", "--cgroup", "--uts", "--ipc", "--net", "--kill-child",
@@ -51,6 +54,31 @@ func TestLifeOfTheDebianPackage(t *testing.T) {
 		t.Fatalf("the script ended with %s, %v; it wrote:\n%s\nsystemd wrote:\n%s", status, err, log, out)
 	}
 	t.Logf("%s", log)
+}
+
+// pageBlock matches a block of commands for a machine with the package.
+var pageBlock = regexp.MustCompile("(?ms)^```sh systemd\n(.*?)^```$")
+
+// pageCommands returns the commands of the page about the package, and of the runbooks, as
+// a script.
+func pageCommands(t *testing.T) string {
+	t.Helper()
+	runbooks, err := filepath.Glob("docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	blocks := 0
+	for _, page := range append([]string{"docs/install/deb.md"}, runbooks...) {
+		for _, m := range pageBlock.FindAllStringSubmatch(read(t, page), -1) {
+			script.WriteString("# " + page + "\n" + m[1])
+			blocks++
+		}
+	}
+	if blocks < 10 {
+		t.Errorf("only %d blocks of commands", blocks)
+	}
+	return script.String()
 }
 
 // verified returns a copy of the unit that names a program that exists, as

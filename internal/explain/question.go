@@ -23,8 +23,22 @@ const maxTrustedHops = 32
 // Metadata has values of Envoy's dynamic metadata by namespace and path.
 type Metadata map[MetadataKey]string
 
-// MetadataKey names a value of dynamic metadata as [params] does.
+// MetadataKey names a value of dynamic metadata as [params] does. Its text is
+// "NAMESPACE PATH".
 type MetadataKey struct{ Namespace, Path string }
+
+// MarshalText returns the text of the key.
+func (k MetadataKey) MarshalText() ([]byte, error) { return []byte(k.Namespace + " " + k.Path), nil }
+
+// UnmarshalText parses the text of a key.
+func (k *MetadataKey) UnmarshalText(text []byte) error {
+	words := strings.Fields(string(text))
+	if len(words) != 2 {
+		return errors.New("want 'NAMESPACE PATH', as in [params]")
+	}
+	k.Namespace, k.Path = words[0], words[1]
+	return nil
+}
 
 // Options describes what to explain: a request at a door, or rule parameters if
 // Target and Door are empty.

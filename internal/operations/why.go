@@ -37,6 +37,8 @@ type Request struct {
 	// its domain is the parameter domain. Without it, the other parameters are the
 	// entries, in the order of their names.
 	Descriptor []Entry `json:"descriptor,omitempty"`
+	// Metadata is Envoy's dynamic metadata, by "NAMESPACE PATH".
+	Metadata explain.Metadata `json:"metadata,omitempty"`
 }
 
 // Why reports why a request or an identity is limited. docs/formats.md describes its
@@ -141,7 +143,7 @@ func (d *Desk) explained(q *Question) (*explain.Question, error) {
 		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits()})
 	}
 	o := explain.Options{
-		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{},
+		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{}, Metadata: r.Metadata,
 		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(),
 	}
 	if !slices.Contains(doorname.All(), o.Door) {
