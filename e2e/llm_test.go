@@ -170,8 +170,13 @@ rule : [count] [domain=llm; budget=tokens; user=+] [time=3600; count=1000; overd
 				user, query   string
 				status, spent int
 			}{
-				{"ann", "", 200, 600}, {"ann", "?stream", 200, 1200}, {"ann", "", 429, 1200}, {"ann", "?stream", 429, 1200},
-				{"bob", "?stream", 200, 600}, {"bob", "", 200, 1200}, {"bob", "", 429, 1200},
+				{"ann", "", 200, 600},
+				{"ann", "?stream", 200, 1200},
+				{"ann", "", 429, 1200},
+				{"ann", "?stream", 429, 1200},
+				{"bob", "?stream", 200, 600},
+				{"bob", "", 200, 1200},
+				{"bob", "", 429, 1200},
 			} {
 				if status, body := prompt(t, g.URL+"/v1/chat/completions"+c.query, `{"max_tokens":300}`, "X-User-Id: "+c.user); status != c.status {
 					t.Fatalf("request %d of %s: status %d, body %q; want %d", i+1, c.user, status, body, c.status)
