@@ -96,7 +96,7 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 		page, below := strings.CutPrefix(name, "docs/")
 		switch {
 		case !below, page == "index.md", strings.HasPrefix(page, "runbooks/") && page != "runbooks/README.md",
-			page == "bench-load.md", page == "bench-rules.md", page == "bench-scale.md", page == "fuzz.md", page == "soak.md":
+			page == "bench-hostile.md", page == "bench-load.md", page == "bench-rules.md", page == "bench-scale.md", page == "fuzz.md", page == "soak.md":
 		case !strings.Contains(index, "("+page+")"):
 			t.Errorf("docs/index.md does not link to %s", name)
 		}
