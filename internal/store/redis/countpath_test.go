@@ -77,7 +77,7 @@ func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
 		change(&r)
 		return r
 	}
-	one := countRule("u", 1)
+	one, settling := countRule("u", 1), with(func(r *store.Rule) { r.Settle = 600 })
 	for name, c := range map[string]struct {
 		plan    *store.Plan
 		general bool
@@ -86,6 +86,9 @@ func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
 		"rules of several subjects":     {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 2)}}), false},
 		"several sets":                  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{countRule("v", 2)}}), false},
 		"the same counter in two sets":  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{one}}), false},
+		"a receipt":                     {takeOf(store.Set{Allows: true, Rules: []store.Rule{settling, countRule("v", 2)}}), false},
+		"two parts of one counter":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{settling}}, store.Set{Allows: true, Rules: []store.Rule{settling}}), true},
+		"an outcome rule":               {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Settle, r.Outcome = 600, true })}}), true},
 		"two rules of one subject":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("u", 2)}}), true},
 		"the same, with one in between": {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 3), countRule("u", 2)}}), true},
 		"a rule that refuses":           {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count = 0 })}}), true},
@@ -133,7 +136,7 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 	defer client.Close()
 	dialogues(t, 100, 10_000)
 	zones := machine.Zones(t, "Asia/Shanghai", "America/New_York")
-	n := 0
+	n, receipts := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		var both [2]*redis.Store
@@ -182,6 +185,23 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 					rt.Fatalf("step %d: of subject %d the short path stores\n%x, the general path\n%x", step, subject, values[0], values[1])
 				}
 			}
+			for k := range plans {
+				var values [2]string
+				for i, r := range both {
+					if receipt := got[i][k].Receipt; receipt != "" {
+						key := strings.Replace(redis.Key(r.Prefix(), "u"), "{u}", "{"+redis.ReceiptTag+"}"+receipt[1:], 1)
+						stored, err := client.Get(context.Background(), key).Result()
+						if err != nil {
+							rt.Fatal(err)
+						}
+						values[i] = strings.ReplaceAll(stored, r.Prefix(), "p")
+					}
+				}
+				if values[0] != values[1] {
+					rt.Fatalf("step %d, call %d: the receipt of the short path is\n%x, of the general path\n%x", step, k+1, values[0], values[1])
+				}
+				receipts += len(values[0])
+			}
 		}
 		for _, r := range both {
 			server.CheckExpiries(t, r.Prefix())
@@ -190,10 +210,13 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 			}
 		}
 	})
+	if receipts == 0 {
+		t.Error("no take has made a receipt")
+	}
 }
 
 // severalPlan returns takes on count rules of a few subjects, many of which have
-// several rules.
+// several rules; rule 3 makes receipts.
 func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 	p := countPlan(rt, now, zone)
 	for i := range p.Sets {
@@ -202,6 +225,9 @@ func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 			r.Return = rapid.SampledFrom([]int64{1, 1, 2, 3}).Draw(rt, "return")
 			if rapid.IntRange(0, 2).Draw(rt, "few") > 0 {
 				r.Subject = []byte{0}
+			}
+			if r.Return == 3 {
+				r.Settle = 600
 			}
 		}
 	}

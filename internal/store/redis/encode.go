@@ -150,6 +150,7 @@ func (c *Call) fill() {
 	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
 	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
+	c.counts = c.counts && !c.waits
 	c.beginReceipt()
 	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait) | flag(c.kept, hasReceipt))
 	c.shape.add(int64(len(p.Sets)))
@@ -215,7 +216,8 @@ func (c *Call) rule(r *store.Rule) {
 	}
 	if r.Settle > 0 || r.Method == store.Hold {
 		c.shape.add(r.ReceiptSpan())
-		c.settles, c.frees, c.counts = true, c.frees || !r.Outcome, false
+		c.settles, c.frees = true, c.frees || !r.Outcome
+		c.counts = c.counts && !r.Outcome
 	}
 	if r.Lease > 0 {
 		c.shape.add(r.Lease)

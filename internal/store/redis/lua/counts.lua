@@ -3,8 +3,8 @@
 -- Most calls are takes on count rules, and most of them are admitted. If that
 -- holds for every request of a call, no counter states are built: a counter is
 -- two numbers, its hits and the instant at which its window closes, stored under
--- the position of its key. Everything else leaves the short path before anything
--- is written, and the whole call takes the general one: a rule that refuses, a
+-- the position of its key. Takes may make receipts. Everything else leaves the short
+-- path before anything is written, and the whole call takes the general one: a rule that refuses, a
 -- value that holds anything but the one counter of its rule, a damaged value.
 
 -- Reads the stored counters. Returns nil if a value is not a single count
@@ -27,15 +27,39 @@ local function read_counts(values, n, now, far, unpack)
       return
     end
   end
-  return {hits = hits, closes = closes, tags = tags, expires = expires, changed = {}}
+  return {hits = hits, closes = closes, tags = tags, expires = expires, changed = {}, receipts = {}}
+end
+
+-- Makes the receipt of a request, whose rules and counters are known: as receipts.lua
+-- does for counters that were never reset. undos are the encoded undo records. Returns the
+-- end of the reply, or nil if two parts have one counter.
+local function keep_receipt(shape, plan, at, now, book, key, description, undos)
+  local parts, owned, span = {}, {}, 0
+  for i = 1, #shape do
+    local set = shape[i]
+    for j = 1, #set do
+      at = at + 1
+      local r, k = set[j], plan[at]
+      if r.part then
+        if owned[k] then return end
+        owned[k], span = true, math.max(span, r.span)
+        parts[#parts + 1] = struct.pack('>I2I7I6I7I6', r.part, r.weight, book.closes[k], 0, 0)
+      end
+    end
+  end
+  local value = struct.pack('>BI6I6I2', LAYOUT, now, now + span, #parts) .. table.concat(parts) .. description
+  book.receipts[#book.receipts + 1] = {key, value, now + span}
+  return '\1\1' .. undos
 end
 
 -- Counts a request on the counters in book and appends the answer of each of its
--- sets, the n+1st and following. Returns the position of the next request in
--- plan, or nil if a rule refuses or a counter is not the rule's own. In changed, 1
--- means that the hits of a counter changed and 2 that its window did, too.
+-- sets, the n+1st and following, and its receipt. Returns the position of the next request
+-- in plan and the number of answers, or nil if a rule refuses or a counter is not the rule's
+-- own. In changed, 1 means that the hits of a counter changed and 2 that its window did, too.
 local function admit(shape, plan, at, now, book, answers, n)
   local hits, closes, tags, changed = book.hits, book.closes, book.tags, book.changed
+  local kept, begin, undos = shape.receipt, at, ''
+  if kept then at = at + 2 end
   for i = 1, #shape do
     local set = shape[i]
     local first = at
@@ -46,10 +70,11 @@ local function admit(shape, plan, at, now, book, answers, n)
         if tags[k] ~= 0 then return end
         tags[k] = r.tag
       end
-      local used, till, mark = hits[k], closes[k], changed[k] or 1
-      if now >= till then used, till, mark = 0, r.closes, 2 end
+      local used, till, mark, opens = hits[k], closes[k], changed[k] or 1, now >= closes[k]
+      if opens then used, till, mark = 0, r.closes, 2 end
       if r.weight > r.count - used then return end -- no sum, which might exceed 2^53
       hits[k], closes[k], changed[k] = used + r.weight, till, mark
+      if kept then undos = undos .. struct.pack('>BI6I7I6', opens and 3 or 1, till, 0, 0) end
     end
     local reporter, remaining, reset = -1, 0, 0
     for j = 1, #set do -- once all are counted: two rules may share a counter
@@ -59,10 +84,16 @@ local function admit(shape, plan, at, now, book, answers, n)
     end
     answers[n + i] = struct.pack('>Bi2I7I7', 0, reporter, remaining, reset)
   end
-  return at + 1
+  n = n + #shape
+  if kept then
+    n = n + 1
+    answers[n] = keep_receipt(shape, plan, begin + 2, now, book, KEYS[plan[begin + 1]], ARGV[plan[begin + 2]], undos)
+    if not answers[n] then return end
+  end
+  return at + 1, n
 end
 
--- Writes the changed counters. Returns the numbers of the keys that held a value
+-- Writes the changed counters and the receipts. Returns the numbers of the keys that held a value
 -- of another type, which is replaced.
 local function write_counts(n, book, now, linger, LAYOUT)
   local damaged, keys, call, pack = '', KEYS, redis.call, struct.pack
@@ -85,6 +116,7 @@ local function write_counts(n, book, now, linger, LAYOUT)
       end
     end
   end
+  for i = 1, #book.receipts do keep(book.receipts[i], now, linger) end
   return damaged
 end
 
@@ -95,9 +127,8 @@ local function count_all(at)
   local plan, shapes, now, answers, n = plan, shapes, now, {struct.pack('>BI6', 1, now)}, 1
   for _ = 1, plan[7] do
     local shape = shapes[plan[at]]
-    at = admit(shape, plan, at, now, book, answers, n)
+    at, n = admit(shape, plan, at, now, book, answers, n)
     if not at then return end
-    n = n + #shape
   end
   return table.concat(answers) .. write_counts(plan[4], book, now, linger, LAYOUT)
 end

@@ -233,3 +233,10 @@ local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
   end
   return hits and text .. struct.pack('>I7', hits) or text
 end
+
+-- Writes a receipt: its key, its value and its end.
+local function keep(receipt, now, linger)
+  local till = receipt[3]
+  local left = linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger
+  redis.call('SET', receipt[1], receipt[2], 'PX', string.format('%.0f', left))
+end

@@ -60,7 +60,7 @@ for i = 1, plan[4] do
 end
 for key, receipt in pairs(receipts) do
   if receipt then
-    redis.call('SET', key, receipt[1], 'PX', string.format('%.0f', linger >= 1e12 and expiry(receipt[2], now, linger) - now or receipt[2] - now + linger))
+    keep({key, receipt[1], receipt[2]}, now, linger)
   else
     redis.call('DEL', key)
   end
