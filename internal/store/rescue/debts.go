@@ -170,12 +170,13 @@ func (d *debts) of(r *store.Rule) *debt {
 	return d.entries[string(d.key)]
 }
 
-// deduct corrects the answers of Redis to a take by what is owed on its counters.
-// It reports whether it changed any.
-func (d *debts) deduct(p *store.Plan, a *store.Answers) (changed bool) {
+// deduct corrects the answers of Redis to a take by what is owed on its counters, and
+// seeds the local store with them. It reports whether it changed any.
+func (s *Store) deduct(p *store.Plan, a *store.Answers) (changed bool) {
 	if !takes(p) || !p.Allowed(a) {
 		return false
 	}
+	d := &s.debts
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range p.Sets {
@@ -198,6 +199,11 @@ func (d *debts) deduct(p *store.Plan, a *store.Answers) (changed bool) {
 			refuse(set, got)
 		}
 		changed = true
+	}
+	if changed {
+		// Under the lock: a call that lends in between would not see this hit, and its own
+		// hit would be missing in what is seeded.
+		s.local.Seed(p, a)
 	}
 	return changed
 }

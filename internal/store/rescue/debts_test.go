@@ -125,6 +125,51 @@ func takeMany(t *testing.T, s *Store, n int, limit int64) (admitted int64) {
 	return admitted
 }
 
+// seedHook is a local store that calls a function before each Seed.
+type seedHook struct {
+	*memory.Store
+	before func()
+}
+
+func (h *seedHook) Seed(p *store.Plan, a *store.Answers) {
+	h.before()
+	h.Store.Seed(p, a)
+}
+
+// TestNoCallLendsWhileAnAnswerIsCorrected has a call lend at the moment at which an answer
+// of Redis is seeded with what is owed, if it can: hits of both must be seen later.
+func TestNoCallLendsWhileAnAnswerIsCorrected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10
+		redis := &fakeRedis{Store: memory.New(memory.Options{}), health: store.Answered}
+		local := &seedHook{memory.New(memory.Options{}), func() {}}
+		s := New(redis, local, Options{})
+		defer s.Close()
+		admitted := takeMany(t, s, 5, limit)
+		redis.delays(true, time.Second)
+		admitted += takeMany(t, s, 3, limit)
+		redis.becomes(store.Answered, true, 0)
+		seeds := 0
+		local.before = func() {
+			seeds++
+			if seeds == 2 && s.debts.mu.TryLock() {
+				s.debts.mu.Unlock()
+				redis.delays(true, time.Second)
+				admitted += takeMany(t, s, 1, limit)
+			}
+		}
+		admitted += takeMany(t, s, 1, limit)
+		if seeds != 2 {
+			t.Fatalf("the answer was seeded %d times; want it seeded as it was and corrected", seeds)
+		}
+		redis.delays(true, time.Second)
+		if admitted += takeMany(t, s, 5, limit); admitted != limit {
+			t.Errorf("%d calls were admitted; want %d", admitted, limit)
+		}
+		time.Sleep(2 * time.Second) // the late calls end
+	})
+}
+
 // TestStarvedCallsTakeWhatRedisHasLeft checks that starved calls are admitted up
 // to what Redis last reported, and are charged to Redis.
 func TestStarvedCallsTakeWhatRedisHasLeft(t *testing.T) {

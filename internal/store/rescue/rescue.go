@@ -176,8 +176,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			s.local.Seed(p, a)
 			// A call that lends announces itself before it reads what was seeded:
 			// either it sees this answer, or this call sees the debt.
-			if s.debts.size.Load() > 0 && s.debts.deduct(p, a) {
-				s.local.Seed(p, a)
+			if s.debts.size.Load() > 0 && s.deduct(p, a) {
 				s.leaveTurn(ctx, p, a)
 			}
 			if s.debts.outlived(begun) && lends(p, store.Attempt{Health: store.Starved}) {
