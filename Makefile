@@ -53,8 +53,8 @@ GOTEST   := go test -vet=all -timeout 10m
 test: tools ## vet, and run every test against the real programs, with the race detector where it can find something
 	@status=0; \
 	$(GOTEST) $(PLAIN) || status=1; \
-	$(GOTEST) -race $(RACED) || status=1; \
-	$(GOTEST) -race -skip '$(DIALOGUES)' $(STORES) || status=1; \
+	$(GOTEST) -race -parallel 4 $(RACED) || status=1; \
+	$(GOTEST) -race -parallel 4 -skip '$(DIALOGUES)' $(STORES) || status=1; \
 	$(GOTEST) -run '$(DIALOGUES)' $(STORES) || status=1; \
 	$(GOTEST) -p 1 -parallel 4 $(ALONE) || status=1; \
 	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \

@@ -4,10 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,7 +80,11 @@ func checkExtensionList(t *testing.T, names []string, list string, files []strin
 		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
 		_, own, _ := strings.Cut(strings.ToLower(name), ".") // the package of a door
 		for _, file := range files {
-			if !listed[file] && (path.Dir(file) != own || !listed[own]) && word.MatchString(readText(t, file)) {
+			if listed[file] || path.Dir(file) == own && listed[own] {
+				continue
+			}
+			// Contains is far faster than the expression.
+			if text := readText(t, file); strings.Contains(text, name) && word.MatchString(text) {
 				t.Errorf("ARCHITECTURE.md, list of %s: add %s, which contains %s", names[0], file, name)
 			}
 		}
@@ -108,7 +114,11 @@ func TestDoorNamesAreConstants(t *testing.T) {
 		if free[file] || !strings.HasSuffix(file, ".go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		text := readText(t, file)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(names)), func(name string) bool { return strings.Contains(text, name) }) {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

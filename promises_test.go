@@ -11,7 +11,7 @@ import (
 
 var (
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
-	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+	testFunc = regexp.MustCompile(`^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 	promise  = regexp.MustCompile("^\\| [^|]+ \\| [^|]+ \\| (`[^|]+) \\| 20\\d\\d-\\d\\d-\\d\\d \\|$")
 )
 
@@ -62,8 +62,13 @@ func testsOfTheModule(t *testing.T) map[string]bool {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		for _, found := range testFunc.FindAllStringSubmatch(string(text), -1) {
-			tests[found[1]] = true
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "func ") {
+				continue // far faster than the expression, under the race detector above all
+			}
+			if found := testFunc.FindStringSubmatch(line); found != nil {
+				tests[found[1]] = true
+			}
 		}
 		return err
 	})

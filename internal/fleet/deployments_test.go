@@ -51,6 +51,7 @@ func walk(t *testing.T, r *Records) {
 func keepTwo(o *Options) { o.Keep = 2 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := storetest.StartCluster(t, 3, false)
 	r := openRecords(t, c.URL(), keepTwo)
 	walk(t, r)
@@ -105,6 +106,7 @@ func TestCluster(t *testing.T) {
 // A master that fails loses nothing that its replicas have, and publishing goes on with
 // the next one.
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	w := storetest.StartSentinels(t, 3, 2, "")
 	r := openRecords(t, w.URL(), keepTwo)
 	walk(t, r)
@@ -132,6 +134,7 @@ func TestSentinel(t *testing.T) {
 // A Redis that does not answer, or that comes back empty, in the middle of a publish
 // changes nothing: see also TestRedisReplacedAtEveryStep.
 func TestRedisAwayWhilePublishing(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	one, other := startInstance(t, r), startInstance(t, r)
@@ -156,6 +159,7 @@ func TestRedisAwayWhilePublishing(t *testing.T) {
 // After a loss of data a number may stand for another record. An instance that has loaded
 // the former one does not mistake it for the other.
 func TestNumberOfALostVersion(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -262,6 +266,7 @@ func TestLargeContent(t *testing.T) {
 
 // The commands that docs/publishing.md and docs/redis.md list are enough.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	admin := server.Client()
 	defer admin.Close()

@@ -131,6 +131,7 @@ func everywhere(t *testing.T, r *Records, number uint64, all ...*instance) {
 // An instance that is killed at any step of a publish leaves no half state: the others
 // switch, and it starts with what is in force.
 func TestInstanceKilledAtEveryStepOfAPublish(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	atSteps(t, 12, func(t *testing.T, prefix string, step int, after bool) {
 		open := func() *Records { return openRecords(t, server.URL(), func(o *Options) { o.Prefix = prefix }) }
@@ -158,6 +159,7 @@ func TestInstanceKilledAtEveryStepOfAPublish(t *testing.T) {
 
 // An instance that is killed at any step of a trial neither ends nor enforces it.
 func TestInstanceKilledAtEveryStepOfATrial(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	atSteps(t, 12, func(t *testing.T, prefix string, step int, after bool) {
 		open := func() *Records { return openRecords(t, server.URL(), func(o *Options) { o.Prefix = prefix }) }
@@ -215,6 +217,7 @@ func send(ctx context.Context, r *Records, limit int) error {
 // A publisher that is killed at any step has published everything or nothing, and what it
 // has sent expires.
 func TestPublisherKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	atSteps(t, 12, func(t *testing.T, prefix string, step int, after bool) {
 		open := func() *Records { return openRecords(t, server.URL(), func(o *Options) { o.Prefix = prefix }) }
@@ -250,6 +253,7 @@ func TestPublisherKilledAtEveryStep(t *testing.T) {
 // Redis loses everything at any step of a publish: the instances keep what they have, are
 // ready, say so, and a version that is published again comes into force everywhere.
 func TestRedisReplacedAtEveryStep(t *testing.T) {
+	t.Parallel()
 	atSteps(t, 10, func(t *testing.T, prefix string, step int, after bool) {
 		server := storetest.StartServer(t)
 		open := func() *Records { return openRecords(t, server.URL(), func(o *Options) { o.Prefix = prefix }) }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,17 +30,20 @@ func inForce(t *testing.T, client *goredis.Client, number uint64, value []byte) 
 // What Redis returns is checked: an instance keeps its rules and is not ready, and one
 // that starts has none.
 func TestHostileVersions(t *testing.T) {
-	server := storetest.StartServer(t)
-	client := server.Client()
-	defer client.Close()
+	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("bob\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k := keysOf(prefix)
-	write := func(contents Contents) {
+	write := func(t *testing.T, client *goredis.Client, contents Contents) {
+		t.Helper()
 		for sum, content := range contents {
-			if err := client.Set(t.Context(), k.blob(sum), content, 0).Err(); err != nil {
+			err := client.Set(t.Context(), k.blob(sum), content, 0).Err()
+			if content == nil { // a key of another type
+				err = errors.Join(client.Del(t.Context(), k.blob(sum)).Err(), client.HSet(t.Context(), k.blob(sum), "a", "b").Err())
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,17 +114,15 @@ func TestHostileVersions(t *testing.T) {
 			return encode(m, unchanged)
 		}, "cuont"},
 		"with a blob of another type": {func(m *Manifest, contents Contents) []byte {
-			key := k.blob(m.Lists[0].Sum)
-			client.Del(t.Context(), key)
-			client.HSet(t.Context(), key, "a", "b")
-			delete(contents, m.Lists[0].Sum)
+			contents[m.Lists[0].Sum] = nil
 			return encode(m, unchanged)
 		}, "WRONGTYPE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := client.FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			t.Parallel()
+			server := storetest.StartServer(t)
+			client := server.Client()
+			defer client.Close()
 			r := openRecords(t, server.URL())
 			i := startInstance(t, r)
 			livingInstances(t, r, 1)
@@ -130,7 +132,7 @@ func TestHostileVersions(t *testing.T) {
 			m, contents = bundle(5)
 			m.Lists[0].Blob = contents.add([]byte("carl\n"))
 			value := c.value(m, contents)
-			write(contents)
+			write(t, client, contents)
 			inForce(t, client, 7, value)
 			late := startInstance(t, r)
 			if s := late.State(); s.Generation != 0 || !strings.Contains(s.Unready, c.want) {
@@ -150,6 +152,7 @@ func TestHostileVersions(t *testing.T) {
 // Versions that are older than what an instance has seen are not taken, even if they are
 // signed: a Redis that was restored from an old copy changes nothing.
 func TestReplayedVersion(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -177,6 +180,7 @@ func TestReplayedVersion(t *testing.T) {
 }
 
 func TestSignatures(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -245,6 +249,7 @@ func TestEvictionPolicies(t *testing.T) {
 
 // Only the keys of published versions, and the record of the one in force, never expire.
 func TestKeysExpire(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()

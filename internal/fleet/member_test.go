@@ -171,6 +171,7 @@ func mustPublish(t *testing.T, r *Records, m *Manifest, contents Contents) uint6
 }
 
 func TestAllInstancesSwitchTogether(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	var all []*instance
@@ -215,6 +216,7 @@ func TestAllInstancesSwitchTogether(t *testing.T) {
 
 // A version that one instance cannot apply changes nothing anywhere.
 func TestOneRefusalChangesNothing(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	small := openRecords(t, server.URL(), func(o *Options) { o.MaxVersionBytes = 1024 })
@@ -269,6 +271,7 @@ func TestOneRefusalChangesNothing(t *testing.T) {
 
 // Of two publishers at once one wins, and the other learns of it.
 func TestSecondPublisherConflicts(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	startInstance(t, r)
@@ -323,6 +326,7 @@ func TestSecondPublisherConflicts(t *testing.T) {
 
 // A flushed Redis changes nothing, and the rules can be published again.
 func TestFlushedRedis(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	dir := t.TempDir()

@@ -46,6 +46,7 @@ func lastTrial(t *testing.T, r *Records) *Trial {
 // A trial runs at all instances and leaves the version in force alone, until it is
 // stopped, its condition aborts it, or a publish ends it.
 func TestTrialsOfVersions(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	if got, err := r.Trial(t.Context()); got != nil || err != nil {
@@ -116,12 +117,14 @@ func TestTrialsOfVersions(t *testing.T) {
 
 // At the end of a trial its version comes into force by itself, or waits.
 func TestEndsOfTrials(t *testing.T) {
+	t.Parallel()
 	for then, want := range map[string]string{
 		"enforce": "its time was over; its publish is in_force",
 		"keep":    "its time was over",
 		"ask":     "its time was over: koalagate publish --tried brings it into force",
 	} {
 		t.Run(then, func(t *testing.T) {
+			t.Parallel()
 			server := storetest.StartServer(t)
 			r := openRecords(t, server.URL())
 			one := startInstance(t, r)

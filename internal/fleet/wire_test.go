@@ -66,6 +66,7 @@ version:1: string
 version:2: string`
 
 func TestWireKeys(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -109,6 +110,7 @@ func TestWireKeys(t *testing.T) {
 // An older program that brings a version into force does not write its sum: instances then
 // go by the number alone.
 func TestVersionOfAnOlderProgram(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
