@@ -61,6 +61,12 @@ descriptors:
 	if code, _, stderr := runs(t, "why", "--admin", r.debug, "--door", "ratelimit", "--request", "GET /"); code == 0 || !strings.Contains(stderr, "receives no request") {
 		t.Errorf("a request at the rate limit service: %d, %s", code, stderr)
 	}
+	metrics := r.get(r.debug, "/metrics")
+	for _, want := range []string{`koalagate_rule_admitted_total{name="d.k",rule="imported"} 2`, `koalagate_rule_refused_total{name="d.k",rule="imported"} 1`} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
 	page := r.get(r.debug, "/api/v1/rules")
 	for _, want := range []string{`"path": "d.k"`, `"name": "small"`, `"limit": "at most 2 per year"`, `"limit": "unlimited"`} {
 		if !strings.Contains(page, want) {

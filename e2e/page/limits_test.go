@@ -49,6 +49,7 @@ func TestImportedLimits(t *testing.T) {
 		}
 	}
 	w := open(t, k.Admin, "", desk)
+	w.see("limit edge.route_r1.user") // among the rules that refuse
 	w.visit("#/rules")
 	w.see("2 imported limits")
 	w.see("edge.tier_<b>gold</b>")

@@ -54,7 +54,8 @@ type ruleCollector struct {
 
 	mu     sync.Mutex
 	active map[RuleLabels]*Rule
-	other  *Rule // nil if every active rule has its own series
+	other  *Rule            // nil if every active rule has its own series
+	limits map[string]*Rule // imported limits by path, "" for those after the first thousand
 }
 
 func newRuleCollector() *ruleCollector {
@@ -99,14 +100,16 @@ func (m *Metrics) LoadRules(list []RuleLabels) []*Rule {
 
 // RuleTotals are the counts of a rule since it became active.
 type RuleTotals struct {
-	RuleLabels // number 0 for the rules after the first thousand
+	// RuleLabels have number 0 and no name for the rules after the first thousand, and
+	// number 0 and a path as name for imported limits.
+	RuleLabels
 
 	Admitted, Refused, Near, Shadow uint64
 }
 
 // RuleTotals returns the counts of the active rules.
 func (m *Metrics) RuleTotals() []RuleTotals {
-	active, other := m.perRule.rows()
+	active, other, limits := m.perRule.rows()
 	list := make([]RuleTotals, 0, len(active)+1)
 	add := func(labels RuleLabels, r *Rule) {
 		list = append(list, RuleTotals{labels, r.admitted.Load(), r.refused.Load(), r.near.Load(), r.shadow.Load()})
@@ -117,14 +120,18 @@ func (m *Metrics) RuleTotals() []RuleTotals {
 	if other != nil {
 		add(RuleLabels{}, other)
 	}
+	for path, r := range limits {
+		add(RuleLabels{Name: path}, r)
+	}
 	return list
 }
 
-// rows returns the counts of the active rules. LoadRules replaces the map.
-func (c *ruleCollector) rows() (active map[RuleLabels]*Rule, other *Rule) {
+// rows returns the counts of the active rules and imported limits. LoadRules and LoadLimits
+// replace the maps.
+func (c *ruleCollector) rows() (active map[RuleLabels]*Rule, other *Rule, limits map[string]*Rule) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.active, c.other
+	return c.active, c.other, c.limits
 }
 
 // Describe implements prometheus.Collector.
@@ -136,12 +143,15 @@ func (c *ruleCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *ruleCollector) Collect(to chan<- prometheus.Metric) {
-	active, other := c.rows()
+	active, other, limits := c.rows()
 	for labels, r := range active {
 		c.collect(to, r, strconv.FormatInt(labels.Number, 10), labels.Name)
 	}
 	if other != nil {
 		c.collect(to, other, "other", "")
+	}
+	for path, r := range limits {
+		c.collect(to, r, importedRule, path)
 	}
 }
 

@@ -81,6 +81,7 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 		l := s.app.RedisLoad()
 		return statistics.Connections{Open: uint64(l.Idle + l.Used), Closed: uint64(l.Closed)}
 	})
+	o.Statistics = &limitCounts{Statistics: o.Statistics, metrics: s.metrics, current: o.Current, near: s.config.NearLimitRatio}
 	s.observeLimits(&o)
 	limits, err := ratelimit.NewLimits(o, own)
 	if err != nil {

@@ -129,9 +129,9 @@ func trafficTotals(m *metrics.Metrics) traffic.Totals {
 		}
 	}
 	for _, r := range m.RuleTotals() {
-		t.Rules[traffic.Rule{Number: r.Number, Name: r.Name}] = traffic.Counts{
+		t.Add(traffic.Rule{Number: r.Number, Name: r.Name}, traffic.Counts{
 			Admitted: int64(r.Admitted), Refused: int64(r.Refused), Near: int64(r.Near), Shadow: int64(r.Shadow),
-		}
+		})
 	}
 	return t
 }

@@ -11,8 +11,9 @@ import (
 // answer. The others are counted together as rule 0.
 const maxRows = 200
 
-// maxName is the maximum length of the name of a rule from another instance, in bytes.
-const maxName = 200
+// maxName is the maximum length of the name of a rule, or of the path of an imported limit,
+// in bytes.
+const maxName = 500
 
 // document is the traffic of one minute at one instance, as the instances exchange it.
 type document struct {
@@ -55,9 +56,7 @@ func decode(text string) (Totals, error) {
 		if len(r.Name) > maxName || r.Number < 0 || !take(c.fields(), r.Counts) {
 			return t, errors.New("a rule in the document has an unknown form")
 		}
-		known := t.Rules[Rule{r.Number, r.Name}]
-		sum(known.fields(), c.fields())
-		t.Rules[Rule{r.Number, r.Name}] = known
+		t.Add(Rule{r.Number, r.Name}, c)
 	}
 	return t, nil
 }
@@ -88,7 +87,7 @@ func take(fields []*int64, numbers []int64) bool {
 func busiest(rules map[Rule]Counts) []Rule {
 	list := make([]Rule, 0, len(rules))
 	for r := range rules {
-		if r.Number != 0 {
+		if r != (Rule{}) {
 			list = append(list, r)
 		}
 	}

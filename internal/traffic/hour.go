@@ -16,7 +16,8 @@ type Second struct {
 	Refusals []RuleRefusals `json:"refusals"` // by rule; those with none are left out
 }
 
-// RuleRefusals are the refusals by a rule. Number 0 are rules without counts of their own.
+// RuleRefusals are the refusals by a rule. Number 0 is an imported limit, named by its path, or
+// without a name the rules without counts of their own.
 type RuleRefusals struct {
 	Rule    int64  `json:"rule"`
 	Name    string `json:"name,omitempty"`
@@ -55,7 +56,8 @@ type Hour struct {
 	Rules     []HourRule `json:"rules"`
 }
 
-// HourRule is the traffic of a rule. Number 0 are rules without counts of their own.
+// HourRule is the traffic of a rule. Number 0 is an imported limit, named by its path, or
+// without a name the rules without counts of their own.
 type HourRule struct {
 	Rule     int64   `json:"rule"`
 	Name     string  `json:"name,omitempty"`

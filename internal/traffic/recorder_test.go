@@ -109,6 +109,25 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
+// Imported limits have names alone, of which the first bytes count.
+func TestImportedLimitsHaveRowsOfTheirOwn(t *testing.T) {
+	i := newInstance(nil)
+	long := strings.Repeat("é", maxName)
+	for _, name := range []string{"d.a", "d.b", long + "1", long + "2", ""} {
+		i.totals.Add(Rule{Name: name}, Counts{Refused: 3})
+	}
+	i.sample()
+	for name, h := range map[string]*Hour{"own": i.Own(), "exchanged": exchanged(t, i.hour[minutes.Of(i.now)%minutes.Kept])} {
+		var got []string
+		for _, r := range h.Rules {
+			got = append(got, fmt.Sprint(len(r.Name), " ", r.Refused[59]))
+		}
+		if want := []string{"3 3", "3 3", fmt.Sprint(maxName, " 6"), "0 3"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q; want %q", name, got, want)
+		}
+	}
+}
+
 // exchanged returns the hour of an instance that knows of a minute by its document.
 func exchanged(t *testing.T, m *current) *Hour {
 	t.Helper()

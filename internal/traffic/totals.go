@@ -1,6 +1,9 @@
 package traffic
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Verdicts count decisions by what became of their calls.
 type Verdicts struct {
@@ -27,7 +30,8 @@ func (c *Counts) fields() []*int64 {
 	return []*int64{&c.Admitted, &c.Refused, &c.Near, &c.Shadow}
 }
 
-// Rule identifies a rule. Number 0 are the rules after the first thousand, together.
+// Rule identifies a rule. Number 0 with a name is an imported limit, whose path is the
+// name; without a name it stands for all rules after the first thousand.
 type Rule struct {
 	Number int64
 	Name   string // "" for a rule without a name
@@ -38,6 +42,17 @@ type Rule struct {
 type Totals struct {
 	Verdicts Verdicts
 	Rules    map[Rule]Counts
+}
+
+// Add adds the counts of a rule. The end of a name that is too long for the other instances
+// is cut off.
+func (t *Totals) Add(r Rule, c Counts) {
+	if len(r.Name) > maxName {
+		r.Name = strings.ToValidUTF8(r.Name[:maxName], "")
+	}
+	known := t.Rules[r]
+	sum(known.fields(), c.fields())
+	t.Rules[r] = known
 }
 
 // since returns what was counted after before.

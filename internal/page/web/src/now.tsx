@@ -67,9 +67,9 @@ function Refusing(p: { hour: Hour; rules: Rule[] }) {
   return <table class="data"><thead><tr><th>Rule</th><th class="num">Refused</th><th class="num">Last minute</th><th class="wide">Hour</th></tr></thead>
     <tbody>{busiest(p.hour).map((r) => {
       const rule = p.rules.find((x) => x.rule === r.rule);
-      return <tr key={r.rule}><td><a href={`#/rules/${r.rule}`}>{r.rule === 0 ? "other rules" : r.rule}</a> {r.name && <Text>{r.name}</Text>} {rule?.shadow ? <Verdict of="shadow" /> : rule && <Verdict of={rule.verdict} />}<small>{rule?.limit}</small></td>
+      return <tr key={`${r.rule} ${r.name ?? ""}`}><td><a href={r.rule === 0 ? "#/rules" : `#/rules/${r.rule}`}>{r.rule !== 0 ? r.rule : r.name ? "limit" : "other rules"}</a> {r.name && <Text>{r.name}</Text>} {rule?.shadow ? <Verdict of="shadow" /> : rule && <Verdict of={rule.verdict} />}<small>{rule?.limit}</small></td>
         <td class="num"><Num>{r.total || r.shadow}</Num></td><td class="num"><Num quiet>{(r.refused.at(-1) ?? 0) + (r.refused.at(-2) ?? 0)}</Num></td>
-        <td class="wide"><Spark of={r.total ? r.refused : r.shadow_refused} label={`refusals of rule ${r.rule} by minute`} /></td></tr>;
+        <td class="wide"><Spark of={r.total ? r.refused : r.shadow_refused} label={`refusals of ${r.rule === 0 ? r.name ?? "other rules" : `rule ${r.rule}`} by minute`} /></td></tr>;
     })}</tbody></table>;
 }
 

@@ -47,18 +47,20 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
       {one && book.value && <Detail of={one} book={book.value} traffic={traffic.get(one.rule)} />}
       {!one && p.rule > 0 && book.value && <p class="failure">There is no rule {p.rule} in force.</p>}
     </div>
-    {book.value?.imported && <Imported of={book.value.imported} search={words} />}
+    {book.value?.imported && <Imported of={book.value.imported} traffic={hour.value?.rules ?? []} search={words} />}
     {book.value && <Parts book={book.value} />}
   </>;
 }
 
 /** Imported lists imported limits, which come before the rules. */
-function Imported(p: { of: NonNullable<Book["imported"]>; search: string[] }) {
+function Imported(p: { of: NonNullable<Book["imported"]>; traffic: HourRule[]; search: string[] }) {
+  const traffic = new Map(p.traffic.filter((r) => r.rule === 0).map((r) => [r.name, r]));
   const [shown, setShown] = useState(atOnce);
   const found = p.of.filter((l) => p.search.every((w) => `${l.path} ${l.name ?? ""} ${l.limit}`.toLowerCase().includes(w)));
-  return <Panel title={plural(p.of.length, "imported limit")} empty={found.length === 0 && "None of them contains the search."}>{() => <table class="data"><thead><tr><th>Path</th><th>Name</th><th>Limit</th></tr></thead>
-    <tbody>{found.slice(0, shown).map((l, i) => <tr key={i}><td><Text>{l.path}</Text></td><td>{l.name && <Text>{l.name}</Text>}</td><td>{l.limit}</td></tr>)}
-      {found.length > shown && <More columns={3} left={found.length - shown} onMore={() => setShown(shown + atOnce)} />}</tbody></table>}</Panel>;
+  return <Panel title={plural(p.of.length, "imported limit")} empty={found.length === 0 && "None of them contains the search."}>{() => <table class="data"><thead><tr><th>Path</th><th>Limit</th><th class="num">Admitted</th><th class="num">Refused</th></tr></thead>
+    <tbody>{found.slice(0, shown).map((l, i) => <tr key={i}><td><Text>{l.path}</Text>{l.name && <small><Text>{l.name}</Text></small>}</td><td>{l.limit}</td>
+      <td class="num"><Num quiet>{sum(traffic.get(l.path)?.admitted ?? [])}</Num></td><td class="num"><Num quiet>{sum(traffic.get(l.path)?.refused ?? [])}</Num></td></tr>)}
+      {found.length > shown && <More columns={4} left={found.length - shown} onMore={() => setShown(shown + atOnce)} />}</tbody></table>}</Panel>;
 }
 
 /** More is the last row of a table that is not drawn as a whole. It draws more when the reader comes near. */
