@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // meter bounds what the peers of all connections can cause before a call is decided.
@@ -25,12 +27,13 @@ type meter struct {
 	ending sync.Mutex   // held by endLargest
 	mu     sync.Mutex
 	conns  map[*meteredConn]struct{}
+	pauses map[netip.Prefix]time.Time // by the network of a peer: when its new connections are read
 }
 
 func newMeter(o *Options) *meter {
 	return &meter{
 		perConnection: o.MaxUnfinished, total: o.MaxUnfinishedTotal, maxResets: float64(o.MaxResets), maxSettings: float64(o.MaxSettings), maxHeader: int(o.MaxHeaderBytes),
-		exceeded: o.Exceeded, maxWaits: int64(max(o.MaxStreams/2, 1)), conns: make(map[*meteredConn]struct{}),
+		exceeded: o.Exceeded, maxWaits: int64(max(o.MaxStreams/2, 1)), conns: make(map[*meteredConn]struct{}), pauses: make(map[netip.Prefix]time.Time),
 	}
 }
 
@@ -66,7 +69,9 @@ type meteredConn struct {
 	meter *meter
 	held  atomic.Int64 // memory of unfinished requests
 	close sync.Once
+	done  chan struct{} // closed by Close
 	waits Waits
+	rest  *time.Timer // of the pause before the first Read; nil without one
 
 	mu         sync.Mutex
 	in, out    frameScanner
@@ -81,16 +86,18 @@ type meteredConn struct {
 const prefaceBytes = 24
 
 func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
-	c := &meteredConn{Conn: conn, raw: raw, meter: m, in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]int64)}
+	c := &meteredConn{Conn: conn, raw: raw, meter: m, done: make(chan struct{}), in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]int64)}
 	c.waits.most = m.maxWaits
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conns[c] = struct{}{}
+	c.rest = m.rest(conn.RemoteAddr())
 	return c
 }
 
 // Read reads frames of the peer. It ends the connection if they exceed a bound.
 func (c *meteredConn) Read(b []byte) (int, error) {
+	c.waitForRest()
 	n, err := c.Conn.Read(b)
 	if n == 0 {
 		if isTimeout(err) && !c.hasBegun() {
@@ -125,6 +132,7 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 // Close closes the connection and releases what it held.
 func (c *meteredConn) Close() error {
 	c.close.Do(func() {
+		close(c.done)
 		c.meter.mu.Lock()
 		delete(c.meter.conns, c)
 		c.meter.mu.Unlock()
@@ -142,6 +150,9 @@ var errBound = errors.New("the connection exceeded a bound")
 // end ends the connection because of a bound, and reports it.
 func (c *meteredConn) end(b Bound) error {
 	c.meter.exceeded(b, c.RemoteAddr())
+	if b == BoundSettings { // by which no gateway ends a connection
+		c.meter.pause(c.RemoteAddr())
+	}
 	_ = c.raw.Close() // first: closing TLS waits for a peer that does not read
 	_ = c.Close()     // the transport closes it again
 	return fmt.Errorf("%w: %s", errBound, b)

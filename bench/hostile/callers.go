@@ -44,7 +44,7 @@ func callers(ctx context.Context, k *e2e.Koalagate, span time.Duration) (web, ca
 func paced(span time.Duration, latencies *[]time.Duration, ask func(i int) error) error {
 	const step = time.Second / pace
 	begin := time.Now()
-	for i, due := 0, begin; due.Sub(begin) < span; i, due = i+1, due.Add(step) {
+	for i, due := 0, begin; i == 0 || time.Since(begin) < span; i, due = i+1, due.Add(step) {
 		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement
 		if err := ask(i); err != nil {
 			return err
