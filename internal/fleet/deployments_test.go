@@ -186,7 +186,7 @@ func TestNumberOfALostVersion(t *testing.T) {
 	pipe := client.TxPipeline()
 	pipe.FlushAll(t.Context())
 	for sum, content := range contents {
-		pipe.Set(t.Context(), r.keys.blob(sum), content, 0)
+		pipe.HSet(t.Context(), r.keys.blob(sum), "0", content)
 	}
 	pipe.Set(t.Context(), r.keys.version(number), value, 0)
 	pipe.HSet(t.Context(), r.keys.head, "in_force", number, "last", number, "at", time.Now().UnixMilli(), "sum", numberText(number)+":"+sumOf(value))
@@ -210,9 +210,16 @@ func (l *largest) note(list ...goredis.Cmder) {
 	for _, c := range list {
 		size := int64(0)
 		for _, a := range c.Args() {
-			if text, isText := a.(string); isText {
+			switch text := a.(type) {
+			case string:
+				size += int64(len(text))
+			case []byte:
 				size += int64(len(text))
 			}
+		}
+		if s, isAny := c.(*goredis.Cmd); isAny {
+			text, _ := s.Text() // "" for replies of other types
+			size = max(size, int64(len(text)))
 		}
 		if s, isText := c.(*goredis.StringCmd); isText {
 			size = max(size, int64(len(s.Val())))
@@ -272,7 +279,7 @@ func TestPermissions(t *testing.T) {
 	defer admin.Close()
 	grants := []any{
 		"ACL", "SETUSER", "koalagate", "on", ">secret", "~" + prefix + ":*", "+evalsha", "+eval", "+time",
-		"+setrange", "+getrange", "+strlen", "+exists", "+rename", "+persist", "+pttl", "+pexpire", "+pexpireat", "+set", "+del",
+		"+getrange", "+hstrlen", "+exists", "+rename", "+persist", "+pttl", "+pexpire", "+pexpireat", "+set", "+del",
 		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hdel", "+zadd", "+zrem", "+zrange", "+zrevrange", "+zrangebyscore",
 		"+hscan", "+hlen", "+multi", "+exec", "+info",
 	}

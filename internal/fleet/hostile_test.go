@@ -39,9 +39,9 @@ func TestHostileVersions(t *testing.T) {
 	write := func(t *testing.T, client *goredis.Client, contents Contents) {
 		t.Helper()
 		for sum, content := range contents {
-			err := client.Set(t.Context(), k.blob(sum), content, 0).Err()
+			err := client.HSet(t.Context(), k.blob(sum), "0", content).Err()
 			if content == nil { // a key of another type
-				err = errors.Join(client.Del(t.Context(), k.blob(sum)).Err(), client.HSet(t.Context(), k.blob(sum), "a", "b").Err())
+				err = errors.Join(client.Del(t.Context(), k.blob(sum)).Err(), client.Set(t.Context(), k.blob(sum), "b", 0).Err())
 			}
 			if err != nil {
 				t.Fatal(err)

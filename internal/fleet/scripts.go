@@ -15,6 +15,8 @@ var (
 	beatText string
 	//go:embed lua/complete.lua
 	completeText string
+	//go:embed lua/piece.lua
+	pieceText string
 	//go:embed lua/tally.lua
 	tallyText string
 	//go:embed lua/stop.lua
@@ -42,6 +44,7 @@ var (
 	readHistory   = goredis.NewScript(sharedText + historyText)
 	writeTally    = goredis.NewScript(sharedText + tallyText)
 	stopTrial     = goredis.NewScript(sharedText + stopText)
+	readPiece     = goredis.NewScript(pieceText)
 	completeBlob  = goredis.NewScript(completeText)
 )
 

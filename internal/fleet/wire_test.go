@@ -53,7 +53,7 @@ func TestWireForm(t *testing.T) {
 // wireKeys are the keys of published rules and a trial, with the fields that the scripts of
 // all versions share.
 const wireKeys = `beats: hash
-blob:SUM: string
+blob:SUM: hash 0
 counts: hash refused:ID requests:ID
 head: hash at before in_force last sum
 history: zset
@@ -90,10 +90,10 @@ func TestWireKeys(t *testing.T) {
 	var lines []string
 	for _, key := range keys {
 		name := strings.TrimPrefix(key, r.keys.begin)
-		line := name + ": " + client.Type(t.Context(), key).Val()
 		if strings.HasPrefix(name, "blob:") {
-			line = "blob:SUM: string"
+			name = "blob:SUM"
 		}
+		line := name + ": " + client.Type(t.Context(), key).Val()
 		if strings.HasSuffix(line, "hash") && name != "beats" && name != "reports" {
 			fields := client.HKeys(t.Context(), key).Val()
 			slices.Sort(fields)
@@ -125,7 +125,7 @@ func TestVersionOfAnOlderProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for sum, content := range contents {
-		if err := client.Set(t.Context(), r.keys.blob(sum), content, 0).Err(); err != nil {
+		if err := client.HSet(t.Context(), r.keys.blob(sum), "0", content).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

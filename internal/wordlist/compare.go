@@ -3,6 +3,7 @@ package wordlist
 import (
 	"math/bits"
 	"net/netip"
+	"runtime"
 )
 
 // Missing returns the number of entries of s that other does not contain as an entry. Of
@@ -20,6 +21,9 @@ func (s *keySet) missing(other *keySet) int {
 		n++
 	}
 	for i := range s.lines {
+		if i%yieldLines == 0 {
+			runtime.Gosched()
+		}
 		for _, k := range s.lines[i] {
 			if k != (key{}) && !other.contains(k) {
 				n++

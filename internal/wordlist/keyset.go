@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"math/bits"
+	"runtime"
 )
 
 // key is an entry in sixteen bytes: a short word with its length, the hash of a
@@ -102,6 +103,9 @@ func (s *keySet) grow() {
 	old := s.lines
 	s.lines = newLines(2 * len(old))
 	for i := range old {
+		if i%yieldLines == 0 {
+			runtime.Gosched()
+		}
 		for _, k := range old[i] {
 			if k != (key{}) {
 				s.place(k)
@@ -109,6 +113,10 @@ func (s *keySet) grow() {
 		}
 	}
 }
+
+// yieldLines is the number of lines after which decisions that wait for a processor run:
+// lists of millions of words load and are compared while older rules decide.
+const yieldLines = 1024
 
 // newLines returns n empty lines, and four if n is less.
 func newLines(n int) []cacheLine { return make([]cacheLine, max(4, n)) }

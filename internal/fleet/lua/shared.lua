@@ -45,10 +45,12 @@ local function blobs(list, f)
   return nil
 end
 
--- missing returns the hash of a blob that is not there in its size, or nil.
+-- missing returns the hash of a blob that is not there in its size, or nil. Its pieces are
+-- those of `piecesOf` in Go.
 local function missing(list)
   return blobs(list, function(key, size)
-    return redis.call('STRLEN', key) ~= size
+    local last = math.max(1, math.ceil(size / 262144)) - 1
+    return redis.call('HLEN', key) ~= last + 1 or redis.call('HSTRLEN', key, whole(last)) ~= size - last * 262144
   end)
 end
 
