@@ -55,10 +55,12 @@ func (s *Limits) Register(front wire.Front) {
 }
 
 // Decide answers a RateLimitRequest in wire form with a RateLimitResponse in wire form.
-// The error is a gRPC status.
+// The error is a gRPC status. The statistics do not count it as a call, which calls by
+// gRPC alone are.
 func (s *Limits) Decide(ctx context.Context, request []byte) ([]byte, error) {
 	c := s.begin()
 	defer c.End()
+	c.isTimed = false
 	if err := c.UnmarshalBinary(request); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -68,7 +70,7 @@ func (s *Limits) Decide(ctx context.Context, request []byte) ([]byte, error) {
 
 func (s *Limits) begin() *limitCall {
 	c := s.calls.Get()
-	c.limits, c.begun = s, time.Now()
+	c.limits, c.begun, c.isTimed = s, time.Now(), true
 	return c
 }
 
@@ -76,6 +78,7 @@ func (s *Limits) begin() *limitCall {
 type limitCall struct {
 	limits  *Limits
 	begun   time.Time
+	isTimed bool
 	message message
 	match   envoylimits.Match
 	applied []applied // one per descriptor
@@ -211,7 +214,9 @@ func (c *limitCall) askRules(ctx context.Context, over bool) ([]byte, error) {
 func (c *limitCall) End() {
 	const keptEntries, keptReply = 64, 64 << 10
 	s := c.limits
-	s.Statistics.Called(time.Since(c.begun))
+	if c.isTimed {
+		s.Statistics.Called(time.Since(c.begun))
+	}
 	if cap(c.message.entries) > keptEntries || cap(c.reply) > keptReply {
 		*c = limitCall{}
 	} else {

@@ -3,12 +3,16 @@ package ratelimit_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -61,5 +65,27 @@ func TestEachCallOfImportedLimitsIsReportedOnce(t *testing.T) {
 				t.Errorf("got %q and %v in the log; want %q and %v", got, logged, c.want, c.logged)
 			}
 		})
+	}
+}
+
+// envoyproxy/ratelimit counts the calls of its gRPC service, and no calls by /json.
+func TestCallsByGRPCAloneAreCounted(t *testing.T) {
+	counted := statistics.New(0.8)
+	i := importLimits(t, func(o *limitOptions, _ *clock) { o.Statistics = counted })
+	i.want(ok, nil, oneEntry("two"))
+	request := wiretest.Marshal(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*extv3.RateLimitDescriptor{oneEntry("two")}})
+	front := wiretest.Open(i.limits)
+	for range 3 {
+		if _, err := front.Call(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.want(overLimit, nil, oneEntry("two"))
+	var text strings.Builder
+	if err := counted.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "ratelimit_server.ShouldRateLimit.total_requests: 3\n") {
+		t.Errorf("want 3 calls in\n%s", &text)
 	}
 }

@@ -60,16 +60,23 @@ func (c collector) collectTime(to chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	s, scale := c.statistics, 1000*m.scale // of seconds
-	buckets, count := make(map[float64]uint64, len(bounds)), uint64(0)
+	first, end := 0, len(bounds)
+	switch m.scale {
+	case 1:
+		end = inMilliseconds
+	case 0.001:
+		first = toSeconds
+	}
+	s := c.statistics
+	buckets, count := make(map[float64]uint64, end-first), uint64(0)
 	for i := range s.took {
 		count += s.took[i].Load()
-		if i < len(bounds) {
-			buckets[bounds[i]*scale] = count
+		if i >= first && i < end {
+			buckets[bounds[i]/(1/m.scale)] = count // exact for 0.001, which the product is not
 		}
 	}
 	desc := prometheus.NewDesc(m.name, "The time that calls took.", m.names, nil)
-	if times, err := prometheus.NewConstHistogram(desc, count, float64(s.tookSum.Load())/1e6*scale, buckets, m.values...); err == nil {
+	if times, err := prometheus.NewConstHistogram(desc, count, float64(s.tookSum.Load())/1000*m.scale, buckets, m.values...); err == nil {
 		to <- times
 	}
 }

@@ -53,15 +53,20 @@ type limit struct {
 // nearRatio of the limit.
 func New(nearRatio float64) *Statistics { return &Statistics{nearRatio: float32(nearRatio)} }
 
-// bounds are the upper bounds of the histogram of response times, in seconds.
-var bounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+// bounds are the upper bounds of the histogram of response times, in milliseconds: those
+// of Prometheus from 0.005 to 10, for mappings that do not scale them, and a thousand
+// times as long, for mappings to seconds.
+var bounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000}
+
+// inMilliseconds is the number of bounds up to 10, and toSeconds the index of 5.
+const inMilliseconds, toSeconds = 11, 9
 
 // Called counts a call.
 func (s *Statistics) Called(took time.Duration) {
 	s.calls.Add(1)
 	s.tookSum.Add(uint64(max(took, 0).Microseconds()))
-	i := 0
-	for i < len(bounds) && took.Seconds() > bounds[i] {
+	i, milliseconds := 0, float64(took)/float64(time.Millisecond)
+	for i < len(bounds) && milliseconds > bounds[i] {
 		i++
 	}
 	s.took[i].Add(1)

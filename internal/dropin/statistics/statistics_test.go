@@ -73,6 +73,8 @@ func TestMetricsHaveTheNamesOfEnvoyGateway(t *testing.T) {
 		`ratelimit_service_config_load_success 1`,
 		`# TYPE ratelimit_redis_pool_cx_active gauge`, `ratelimit_redis_pool_cx_total 7`, `# TYPE ratelimit_go_numGoroutine gauge`,
 		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.025"} 1`,
+		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.005"} 0`,
+		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="10"} 1`,
 		`ratelimit_service_response_time_seconds_sum{grpc_method="ShouldRateLimit"} 0.02`,
 	} {
 		if !strings.Contains(page, line+"\n") {
@@ -106,7 +108,7 @@ func TestMapperFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := scrape(t, m)
-	for _, line := range []string{`hits{deep="more",domain="d"} 12`, `own_config_load_success 1`, `took_sum 20`} {
+	for _, line := range []string{`hits{deep="more",domain="d"} 12`, `own_config_load_success 1`, `took_sum 20`, `took_bucket{le="10"} 0`, `took_bucket{le="0.005"} 0`, `took_bucket{le="+Inf"} 1`} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%q is missing in\n%s", line, page)
 		}
