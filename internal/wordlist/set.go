@@ -2,12 +2,11 @@
 // have tens of millions of entries. An entry takes about 54 bytes, and a look-up
 // takes one or a few accesses to main memory. Package rules parses the files.
 //
-// The hashes are its own (keySet.home, mediumKey). With hash/maphash instead, a look-up
-// among two million integers took 4 times as long: 260 ns instead of 62 ns (CPU time, best
-// of 41 rounds, BenchmarkWordList of package rules with -entries 2000000). A decision takes
-// about 800 ns, and may consult ten lists. Tables in huge pages saved up to 11 ns of such a
-// look-up, and nothing of some, also among ten million integers, which nobody notices: the
-// kernel decides about its pages.
+// The hashes are its own (keySet.home, mediumKey): with hash/maphash, look-ups among two
+// million integers took 4 times as long, and decisions by ten lists 3.5 times
+// (BenchmarkWordList of package rules, BenchmarkDecideByWordLists of package engine).
+// ARCHITECTURE.md has the figures. Tables in huge pages saved at most 11 ns of a look-up,
+// so the kernel decides about its pages.
 package wordlist
 
 import "net/netip"
