@@ -176,7 +176,7 @@ rule : [count] [x=+] [time=60; count=3;] [result=2; return=2]`)
 	}
 }
 
-// Requests that a policy refuses are not counted, like those that a limit refuses.
+// Requests that a policy refuses are not counted, just as if a limit refused them.
 func TestRequestsRefusedByPoliciesAreNotCounted(t *testing.T) {
 	for _, op := range []engine.Op{engine.Take, engine.CompleteTake} {
 		e := rescued(t, `

@@ -11,7 +11,7 @@ import (
 )
 
 // countable is the threshold of counters that only count: more than any limit, so that
-// every hit fits, and the answer to a take tells the exact count.
+// every hit fits, and the answer to a take contains the exact count.
 const countable = 9_000_000_000_000_000
 
 // countAll counts the operations, and then the other descriptors.

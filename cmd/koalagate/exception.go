@@ -130,12 +130,12 @@ func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *admin
 		return err
 	}
 	if len(prepared.Exceptions) != len(what.Exceptions) {
-		return failure{errors.New("the instance completed other exceptions than it was sent; nothing is signed")}
+		return failure{errors.New("the instance returned a different number of exceptions; nothing is signed")}
 	}
 	for i := range prepared.Exceptions {
 		x, asked := &prepared.Exceptions[i], &what.Exceptions[i]
 		if !isCompleted(x, asked) {
-			return failure{fmt.Errorf("the instance would add another exception than asked for: rule %d, %s %d for %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity))}
+			return failure{fmt.Errorf("the instance would add a different exception: rule %d, %s %d for %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity))}
 		}
 		x.Author = author()
 		x.Sign(key, prepared.Prefix)

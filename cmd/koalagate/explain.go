@@ -38,9 +38,8 @@ func (p *program) explainCommand() *cobra.Command {
 			"conditions fail, and the verdict. The verdict is for a first request; no counter is\n" +
 			"read or changed. `koalagate why` reads a running instance's counters: what is used, until when\n" +
 			"an identity is banned, and how long a request would wait.\n\n" +
-			"NAME=VALUE sets a rule parameter. With --request or --door, the parameters are those that\n" +
-			"the door derives from the request, and NAME=VALUE is what the gateway's configuration\n" +
-			"adds: context extensions, arguments of the check's URL, entries of a descriptor, arguments\n" +
+			"NAME=VALUE sets a rule parameter. With --request or --door, the door derives parameters\n" +
+			"from the request, and NAME=VALUE is what the gateway's configuration adds: context extensions, arguments of the check's URL, entries of a descriptor, arguments\n" +
 			"of Koala's API, or parameters that a Go program sets with the middleware.",
 		Example: "  koalagate explain --rules rules.conf act=vote uid=7\n" +
 			"  koalagate explain --rules rules.conf --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7\n" +

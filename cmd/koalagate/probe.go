@@ -28,14 +28,14 @@ func (p *program) probeCommand() *cobra.Command {
 		Short: "Test from outside whether requests are refused",
 		Long: "Send requests to a URL behind a gateway, one after the other, until one is refused. Report\n" +
 			"whether any is refused, with which status, headers and body, whether connections are kept,\n" +
-			"and whether a client gets past the limit that forges headers, or that varies or leaves out a\n" +
-			"header, a cookie or an argument of the query. With --rules, probe varies every\n" +
-			"source that [params] reads.\n" +
+			"and whether a client passes the limit by forging headers, or by varying or omitting a header,\n" +
+			"a cookie or an argument of the query. With --rules, probe varies every source that [params]\n" +
+			"reads.\n" +
 			"grpc://HOST:PORT, grpcs://HOST:PORT (with TLS) and unix:/PATH call koalagate itself: its health\n" +
 			"checks and ext_authz, or with --domain the rate limit service. The requests are real and count\n" +
 			"against the limit that they reach.\n" +
 			"--after tests whether the gateway reports the ends of requests, at a URL that a [hold] rule\n" +
-			"limits: requests one after the other must each find as much left as the first.\n\n" +
+			"limits: of successive requests, each must find as much left as the first.\n\n" +
 			"The exit code is 0 without faults, 1 with faults, and 2 for an invalid command line.",
 		Example: "  koalagate probe http://127.0.0.1:8080/api/comments --method POST --header 'X-User-Id: probe'\n" +
 			"  koalagate probe http://127.0.0.1:8080/downloads/file --after\n" +

@@ -55,7 +55,7 @@ func (p *program) publishCommand() *cobra.Command {
 			"instances with --rules redis:. Each live instance loads the version and reports whether it can apply it.\n" +
 			"When all are ready, it comes into force everywhere at one instant; if one refuses, nothing changes,\n" +
 			"and its findings are printed.\n\n" +
-			"The exit code is 0 when the version is in force, 1 if it was refused, 2 for a wrong command line, and\n" +
+			"The exit code is 0 when the version is in force, 1 if it was refused, 2 for an invalid command line, and\n" +
 			"3 if another version came into force meanwhile.",
 		Example: "  koalagate publish /etc/koalagate/rules --note 'limit comments'\n" +
 			"  koalagate publish --trial 15m --then enforce --abort-if 'newly-refused>1%' /etc/koalagate/rules\n" +

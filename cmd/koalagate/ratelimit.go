@@ -33,7 +33,7 @@ func isRateLimit(name string) bool { return filepath.Base(name) == rateLimitName
 func (p *program) rateLimitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   rateLimitName,
-		Short: "Run the service in the place of envoyproxy/ratelimit",
+		Short: "Run the service in place of envoyproxy/ratelimit",
 		Long: "Run the service with the environment, the addresses and the limits of envoyproxy/ratelimit.\n" +
 			"A program file or link named ratelimit does so without this word, and ignores all arguments.\n" +
 			"docs/moving/from-envoyproxy-ratelimit.md lists the variables.",
@@ -44,7 +44,7 @@ func (p *program) rateLimitCommand() *cobra.Command {
 	}
 }
 
-// rateLimit runs the service in the place of envoyproxy/ratelimit until a signal ends it.
+// rateLimit runs the service in place of envoyproxy/ratelimit until a signal ends it.
 func (p *program) rateLimit(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE) // a log whose reader has ended must not end the process
 	stop := make(chan os.Signal, 2)

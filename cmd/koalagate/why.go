@@ -38,7 +38,7 @@ func (p *program) whyCommand() *cobra.Command {
 			"NAME=VALUE names an identity: the rules that count by one of the parameters are shown, with the\n" +
 			"parameters that are missing. With --request or --door it is a parameter that the gateway's\n" +
 			"configuration adds, and the rules that the request meets are shown. With --door ratelimit these\n" +
-			"are the domain and the entries of a descriptor in their order; in the place of envoyproxy/ratelimit\n" +
+			"are the domain and the entries of a descriptor in their order; in place of envoyproxy/ratelimit\n" +
 			"the limit of the descriptor is shown, too.",
 		Example: "  koalagate why uid=ann\n" +
 			"  koalagate why uid@client-ip=203.0.113.7\n" +

@@ -93,8 +93,8 @@ const PublishedRules = "redis:"
 // IsPublished reports whether the rules are the published ones in Redis.
 func (c *Config) IsPublished() bool { return slices.Contains(c.Rules, PublishedRules) }
 
-// rejectMixedRules returns an error if published rules are mixed with files, also with
-// those of a trial, or no Redis holds them.
+// rejectMixedRules returns an error if published rules are mixed with files, the files of
+// a trial included, or no Redis holds them.
 func (l *Loaded) rejectMixedRules() error {
 	switch {
 	case slices.Contains(l.Trial, PublishedRules):

@@ -132,7 +132,7 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 // checkRecord checks the form in which a new exception is stored.
 func (x *Exception) checkRecord() error {
 	if x.Signature != "" && (len(x.ID) != idLength || !engine.ValidRequestID(x.ID) || len(x.Signature) > maxNote) {
-		return invalid("a signed exception has the ID %.40q; want that of /api/v1/exceptions/prepare, and a signature", x.ID)
+		return invalid("a signed exception has the ID %.40q; want the ID from /api/v1/exceptions/prepare, and a signature", x.ID)
 	}
 	if len(x.encode()) > maxRecord {
 		return invalid("it is longer than %d bytes", maxRecord)

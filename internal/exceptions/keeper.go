@@ -75,8 +75,8 @@ func New(o Options) *Keeper {
 // Engine returns the exceptions for engine.WithExceptions.
 func (k *Keeper) Engine() *engine.Exceptions { return &k.engine }
 
-// Now returns the time by the clock of Redis, as its last answers told it, carried on by
-// that of this process, or the time of this process without Redis.
+// Now returns the time in the last answer of Redis, advanced by the clock of this process,
+// or the time of this process without Redis.
 func (k *Keeper) Now() time.Time { return k.time() }
 
 // time returns the time by the clock of Redis, by its last answer, or by the clock of
@@ -140,8 +140,8 @@ func (k *Keeper) List() []Exception {
 
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
 // without a signature get an ID. The error is an InvalidError, a *ConflictError, ErrFull,
-// ErrUnsigned, or that of Redis. If Redis fails, some may be in force: repeat those that
-// List does not have.
+// ErrUnsigned, or an error of Redis. If Redis fails, some may be in force: repeat the
+// exceptions that List does not return.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -278,7 +278,7 @@ func TestClocksOfInstancesDiffer(t *testing.T) {
 	}
 }
 
-// On a Cluster the clock is that of the node with the exceptions.
+// On a Cluster the node with the exceptions states the time.
 func TestCluster(t *testing.T) {
 	c := storetest.StartCluster(t, 3, false)
 	hosts := make([]string, 0, len(c.Nodes))

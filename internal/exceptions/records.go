@@ -31,8 +31,8 @@ var (
 	pruneScript  = goredis.NewScript(pruneText)
 	addScript    = goredis.NewScript(addText)
 	removeScript = goredis.NewScript(removeText)
-	// lookScript reads the clock of the node that holds the exceptions: those of the nodes
-	// of a Cluster may differ.
+	// lookScript reads the clock of the node that holds the exceptions: the clocks of the
+	// nodes of a Cluster may differ.
 	lookScript = goredis.NewScript(`local clock = redis.call('TIME')
 return {clock[1], clock[2], string.sub(redis.call('GET', KEYS[1]) or '', 1, 100)}`)
 )
@@ -125,8 +125,8 @@ func (r *records) parse(place, text string) (Exception, error) {
 	return x, x.verify(r.key, r.prefix)
 }
 
-// add adds exceptions. If one of them contradicts another, or there is no room, it takes
-// back those that it has added.
+// add adds exceptions. If one of them contradicts another, or the store is full, it
+// removes the exceptions that it has added.
 func (r *records) add(ctx context.Context, list []Exception) error {
 	for begin := 0; begin < len(list); begin += piece {
 		err := r.addSome(ctx, list[begin:min(begin+piece, len(list))])

@@ -73,7 +73,7 @@ func TestCluster(t *testing.T) {
 	c.Move(int(slot), to, nil)
 	everywhere(t, r, mustPropose(t, r, 7), one)
 
-	// The clock and the memory of the node with the records are those that count.
+	// Only the clock and the memory of the node with the records count.
 	for _, n := range c.Nodes {
 		n.MustDo("CONFIG", "SET", "maxmemory", "100mb")
 		n.MustDo("CONFIG", "RESETSTAT")

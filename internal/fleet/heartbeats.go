@@ -53,8 +53,8 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 	return stateOf(reply, err)
 }
 
-// State reads the state without a heartbeat. On a Cluster the time is that of the node with
-// the records: the clocks of nodes may differ.
+// State reads the state without a heartbeat. On a Cluster the node with the records states
+// the time: the clocks of nodes may differ.
 func (r *Records) State(ctx context.Context) (State, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()

@@ -55,7 +55,7 @@ func ParseKind(name string) (Kind, error) {
 }
 
 // Top returns the heaviest identities of all instances or, without Redis or if it does not
-// answer, of this one. isFleet reports that they are those of all instances.
+// answer, of this one. isFleet reports that the rows cover all instances.
 func (r *Recorder) Top(ctx context.Context, q Question) (rows []Row, isFleet bool) {
 	q.Since, q.Most = cmp.Or(q.Since, defaultSince), cmp.Or(q.Most, defaultRows)
 	r.empty()

@@ -204,7 +204,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// adapt sets the samples for the calls of the next interval by those of the last one.
+// adapt sets the samples for the next interval by the calls of the last one.
 func (r *Recorder) adapt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

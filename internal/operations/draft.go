@@ -16,8 +16,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Draft is the text of rule files that are not in force. Their word lists and tables are
-// those of the rules in force: a draft reads no file.
+// Draft is the text of rule files that are not in force. It uses the word lists and tables
+// of the rules in force: a draft reads no file.
 type Draft struct {
 	Files []File `json:"files"`
 }

@@ -68,7 +68,7 @@ var ErrReplaying = errors.New("another replay runs; try again in a few seconds")
 var replaying sync.Mutex
 
 // Replay decides the last calls in the decision log by the rules in force and by a draft.
-// The error is ErrNoLog, ErrReplaying or an InputError, or that of the log.
+// The error is ErrNoLog, ErrReplaying, an InputError, or an error of the log.
 func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	since := time.Duration(x.SinceMS) * time.Millisecond
 	if since <= 0 || since > maxSince || x.SinceMS > maxSince.Milliseconds() {

@@ -16,7 +16,7 @@ const (
 
 // The advice of probeAfter.
 const (
-	unreported = "Nothing has told koalagate that the request ended; koalagate_settlements_total in its /metrics does not\n" +
+	unreported = "koalagate has received no report that the request ended; koalagate_settlements_total in its /metrics does not\n" +
 		"grow then, or grows with the result unknown. Possible causes:\n" +
 		"no [hold] rule limits this request (see `koalagate explain`), or other clients use the same quota;\n" +
 		"Envoy: the rate limit filter sends no descriptor with koala.receipt and apply_on_stream_done, as\n" +

@@ -32,7 +32,7 @@ const (
 	// of 100,000 files takes seconds.
 	pollShare = 20
 	// eventShare bounds the time spent on checks after events that concern no rule
-	// file, such as those of a log in the same folder: after such a check, the next
+	// file, for example a log in the same folder: after such a check, the next
 	// event waits for eventShare times its duration.
 	eventShare = 3
 )

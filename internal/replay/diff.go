@@ -54,8 +54,7 @@ type RuleDifference struct {
 
 // Diff decides a trace by two rule sets, each with counters of its own, at the times
 // that the trace names. The error names the first line that cannot be parsed or decided.
-// If ctx ends, the error is ErrInterrupted, and the difference is that of the calls up to
-// then.
+// If ctx ends, the error is ErrInterrupted, and the difference covers the calls up to then.
 func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 	d := &differ{since: o.Since, result: Difference{Rules: make(map[int64]*RuleDifference)}, refused: newTopIdentities(trackedIdentities), allowed: newTopIdentities(trackedIdentities)}
 	var err error

@@ -11,7 +11,7 @@ import (
 )
 
 // limitCounts are statistics of imported limits that also count the descriptors of each
-// limit in the metrics, as those of rules.
+// limit in the metrics, like the parameter sets of rules.
 type limitCounts struct {
 	imported.Statistics
 	metrics *metrics.Metrics

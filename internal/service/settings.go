@@ -18,7 +18,7 @@ import (
 )
 
 // newLogger returns a logger with the configured format, level and number of lines. With
-// imported limits, the keys of JSON are those of envoyproxy/ratelimit.
+// imported limits, the JSON has the keys of envoyproxy/ratelimit.
 func newLogger(w io.Writer, c *config.Config, m *metrics.Metrics, isImported bool) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // package config has checked it

@@ -11,9 +11,9 @@ type Lessor interface {
 }
 
 // Lease is a request for a part of the limit of one counter. A granted hit is counted at
-// once; the store remembers beside the counter how many of them may be unspent, over all
-// instances, and grants no more than Rule.Lease allows. It grants an eighth of what
-// remains at most, only into an open window, and nothing during a ban.
+// once; the store remembers with the counter how many of them may be unspent, over all
+// instances, and grants no more than Rule.Lease allows. It grants at most an eighth of the
+// remaining hits, only in an open window, and nothing during a ban.
 type Lease struct {
 	Now  int64 // ms since the epoch; 0: the store's own clock
 	Rule Rule  // names the counter and its thresholds; its weight is ignored
@@ -33,8 +33,8 @@ type Lease struct {
 // Grant is the answer to a Lease.
 type Grant struct {
 	// Era identifies the parts that were granted since nothing of the counter was held.
-	// If it is not that of the Lease, nothing was given back, and what the instance
-	// keeps is worthless: the window has closed, the counter is banned, or the store has
+	// If it differs from the Lease's, nothing was given back, and the hits that the instance
+	// keeps are worthless: the window has closed, the counter is banned, or the store has
 	// lost it.
 	Era     int64
 	Ends    int64 // when the store stops to expect that the part is unspent

@@ -81,7 +81,7 @@ func (c *counts) differ(d Differences, because *outcome, name func(*outcome) str
 
 // identity returns the counts of an identity. With too many identities, the one with the
 // fewest differences makes way, and the new one begins with its counts: a count is too
-// high by at most a thousandth of those of the rule, and no identity with more is missing
+// high by at most a thousandth of the rule's differences, and no identity with more is missing
 // (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
 // Data Streams, 2005).
 func (r *ruleCounts) identity(name string) *Differences {

@@ -21,6 +21,6 @@ type Look struct {
 	// Exceeded reports whether another hit would exceed the limit, and Refused whether a
 	// call with that hit alone would be refused.
 	Exceeded, Refused bool
-	// Degraded reports that Redis is unavailable: the hits are those of this process.
+	// Degraded reports that Redis is unavailable: only this process counted the hits.
 	Degraded bool
 }

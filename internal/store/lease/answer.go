@@ -102,9 +102,9 @@ func report(a *store.Answer, p *part, j int, r *store.Rule, now time.Duration) {
 	}
 }
 
-// putBack puts back what a plan took that another part does not admit. A part that has
-// asked Redis meanwhile has told what it holds: then the hits are given back to Redis, or
-// lost with their era. Tokens are lost, because Redis has refilled the bucket meanwhile.
+// putBack returns the hits of a plan to its parts, because another part does not admit it.
+// A part that has called Redis meanwhile has reported them as spent: then they are given
+// back to Redis, or lost with their era. Tokens are lost, because Redis has refilled the bucket meanwhile.
 func (s *Store) putBack(p *store.Plan, taken *spending) {
 	at := 0
 	for i := range p.Sets {

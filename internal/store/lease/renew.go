@@ -32,7 +32,7 @@ func (s *Store) lasting(r *store.Rule) time.Duration {
 	return s.lasts
 }
 
-// renew tells Redis what the part holds and asks for more, or gives back.
+// renew reports to Redis what the part holds, and requests more or gives hits back.
 func (s *Store) renew(ctx context.Context, p *part, back bool) {
 	shard, _ := s.at([]byte(p.name))
 	shard.Lock()

@@ -53,8 +53,7 @@ type Copied struct {
 const knownCopy = 10 * time.Second
 
 // Copy copies the counters of rules, unless the space has counters of the same subject. The
-// runs of a leak rule that are not in the value are copied if the rule is one of those of
-// the call.
+// runs of a leak rule that are not in the value are copied if the call contains the rule.
 func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]Copied, error) {
 	copied, places, begin := make([]Copied, len(rules)), make(map[string][]int), time.Now()
 	for i, r := range rules {

@@ -25,7 +25,7 @@ type delivery struct {
 	err   error
 }
 
-// finish tells the caller that the call has ended.
+// finish ends the call for its caller.
 func (d *delivery) finish(err error) {
 	d.err = err
 	d.done <- struct{}{}

@@ -20,7 +20,7 @@ end
 return list`)
 
 // ScanHash returns some fields of a hash, with about count of them at a time: names and
-// values in turn, without those of which one is longer than most bytes. It begins with the
+// values in turn, without pairs of which a part is longer than most bytes. It begins with the
 // cursor "0", and has returned all fields when next is "0".
 func ScanHash(ctx context.Context, client goredis.Scripter, key, cursor string, count, most int) (pairs []string, next string, err error) {
 	reply, err := scanHash.Run(ctx, client, []string{key}, cursor, count, most).StringSlice()
