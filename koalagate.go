@@ -145,14 +145,16 @@ func (o *Options) hasRedis() bool {
 	return o.Redis != "" || !reflect.ValueOf(o.RedisOptions).IsZero()
 }
 
-// Allow decides one hit with these parameters, and counts it if it is allowed. It
-// calls Engine with engine.Take at the door Door, which is also the parameter door, unless
-// params has one. If a rule with wait=SECONDS makes the
-// hit wait for its turn, Allow returns at the turn; a turn after the deadline of ctx is
-// refused at once. If the decision has a receipt, the program settles it with
-// Decision.Settle when the work is done. Allow returns an error if ctx is
-// done, if the parameters are invalid, or if g was not returned by Open; the Decision
-// then does not allow the request.
+// Allow decides one hit with these parameters, and counts it if it is allowed. The
+// operation is engine.Take at the door Door. The parameter door has the value Door too,
+// unless params sets it.
+//
+// If a rule with wait=SECONDS makes the hit wait for its turn, Allow returns at the turn;
+// a hit whose turn is after the deadline of ctx is refused at once. If the decision has a
+// receipt, the program settles it with Decision.Settle when the work is done.
+//
+// Allow returns an error if ctx is done, if the parameters are invalid, or if Open did not
+// return g; the Decision then does not allow the request.
 func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Decision, error) {
 	in := rules.MakeParams(params)
 	if _, stated := params["door"]; !stated {
@@ -167,8 +169,8 @@ func (g *Gate) Allow(ctx context.Context, params map[string]string) (engine.Deci
 	return *d, nil
 }
 
-// Engine returns the engine of the gate. It is nil if g was not returned by Open; a
-// nil engine returns an error for every call.
+// Engine returns the engine of the gate. It is nil if Open did not return g; a nil
+// engine returns an error for every call.
 func (g *Gate) Engine() *engine.Engine {
 	if g == nil || g.app == nil {
 		return nil

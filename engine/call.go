@@ -95,9 +95,9 @@ type Call struct {
 	// longer, or longer than the deadline of its context. With 0, the zero value, no
 	// call waits.
 	Patience time.Duration
-	// TellWait makes Decide return at once. The caller must then hold the request for
+	// CallerWaits makes Decide return at once. The caller then holds the request for
 	// Decision.Wait.
-	TellWait bool
+	CallerWaits bool
 	// Unobserved hides the call from the functions of Observe and ObserveMatches, for
 	// diagnostic calls.
 	Unobserved bool

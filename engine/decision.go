@@ -21,7 +21,7 @@ type Decision struct {
 	// epoch. It is 0 if the call touched no counter and set no Now.
 	At int64
 	// Wait is the time until the turn of an allowed call, the longest of its rules
-	// with wait=SECONDS. Decide has already waited this long, unless Call.TellWait or
+	// with wait=SECONDS. Decide has already waited this long, unless Call.CallerWaits or
 	// Call.Now is set. It is 0 if the call is refused, or has its turn at once.
 	Wait time.Duration
 	// Waiter is the rule behind Wait, nil if that is 0.

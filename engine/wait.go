@@ -194,7 +194,7 @@ func (p *place) release() {
 
 // isHeld reports whether Decide returns at the turn of the call. A call with a clock
 // of its own, as in a replay, has its turn by that clock.
-func (c *Call) isHeld() bool { return c.Op == Take && !c.TellWait && c.Now == 0 }
+func (c *Call) isHeld() bool { return c.Op == Take && !c.CallerWaits && c.Now == 0 }
 
 // waiter returns the rule behind the wait of the answers.
 func (v *evaluation) waiter() *rules.Rule {

@@ -75,7 +75,7 @@ func TestCallsWaitNoLongerThanTheyCan(t *testing.T) {
 		"no patience":              {func(c *engine.Call) { c.Patience = 0 }, 0, 9},
 		"patience for two turns":   {func(c *engine.Call) { c.Patience = 400 * time.Millisecond }, 0, 7},
 		"a deadline for two turns": {func(*engine.Call) {}, 410 * time.Millisecond, 7},
-		"only told":                {func(c *engine.Call) { c.TellWait = true }, 0, 0},
+		"the caller waits":         {func(c *engine.Call) { c.CallerWaits = true }, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

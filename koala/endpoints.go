@@ -30,7 +30,7 @@ func (c *call) answerEntry(op engine.Op) {
 	}
 	// The caller holds its request itself, for the Wait_ms of the reply.
 	c.question.Patience = engine.MaxWait
-	if d, ok := c.decide(engine.Call{Op: op, TellWait: true}); ok {
+	if d, ok := c.decide(engine.Call{Op: op, CallerWaits: true}); ok {
 		c.body = appendReceipt(appendWait(appendEntry(c.body[:0], &d.Answers[0]), d.Wait), d.Receipt)
 		c.reply(http.StatusOK, c.body)
 	}

@@ -27,8 +27,8 @@ type Changes struct {
 // RuleChange is a rule whose number is in both sets.
 type RuleChange struct {
 	Before, After *Rule
-	// What lists the changed parts of the rule, such as "count 5 → 10".
-	What []string
+	// Parts are the changed parts of the rule, such as "count 5 → 10".
+	Parts []string
 }
 
 // ListChange is a word list that has other entries.

@@ -17,7 +17,7 @@ func describeChanges(c *Changes) string {
 		parts = append(parts, fmt.Sprintf("-%d", r.Return))
 	}
 	for _, r := range c.Changed {
-		parts = append(parts, fmt.Sprintf("%d: %s", r.After.Return, strings.Join(r.What, ", ")))
+		parts = append(parts, fmt.Sprintf("%d: %s", r.After.Return, strings.Join(r.Parts, ", ")))
 	}
 	for _, l := range c.Lists {
 		parts = append(parts, fmt.Sprintf("list %s +%d -%d", l.Name, l.Added, l.Removed))

@@ -112,7 +112,7 @@ func (p *program) printChanges(c *rules.Changes) {
 		fmt.Fprintf(p.stdout, "gone     rule %s (%s)\n", ruleTitle(r), r.Pos)
 	}
 	for _, r := range c.Changed {
-		fmt.Fprintf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.What, ", "), r.After.Pos)
+		fmt.Fprintf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.Parts, ", "), r.After.Pos)
 	}
 	for _, l := range c.Lists {
 		fmt.Fprintf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)

@@ -32,8 +32,8 @@ func (p *program) topCommand() *cobra.Command {
 		Short: "List the clients with the most calls, by rule",
 		Long: "List the identities with the most calls, by rule, as a running instance knows them: with Redis at\n" +
 			"all instances. Values are masked as the setting decision_log_params says.\n\n" +
-			"Each number is a lower bound. Error is by how many more the number in the sorted column may\n" +
-			"be: at most 1 % of all calls. Direct rules count by nobody and are not listed.",
+			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
+			"the number in the column error. Direct rules count by nobody and are not listed.",
 		Example: "  koalagate top\n" +
 			"  koalagate top --rule 202 --by admitted --since 1h",
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },

@@ -111,7 +111,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 		return nil, InputError{err}
 	}
 	decision, err := d.engine.Decide(ctx, &engine.Call{
-		Rules: set, Op: engine.Browse, Patience: engine.MaxWait, TellWait: true, Unobserved: true, Inputs: []engine.Input{{Params: params}},
+		Rules: set, Op: engine.Browse, Patience: engine.MaxWait, CallerWaits: true, Unobserved: true, Inputs: []engine.Input{{Params: params}},
 	})
 	switch {
 	case err != nil:

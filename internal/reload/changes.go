@@ -46,8 +46,8 @@ type Changes struct {
 type ChangedRule struct {
 	Rule int64  `json:"rule"`           // its number
 	Name string `json:"name,omitempty"` // "" without name=
-	// What lists the changed parts of a changed rule.
-	What []string `json:"what,omitempty"`
+	// Parts are the changed parts of a changed rule.
+	Parts []string `json:"what,omitempty"`
 }
 
 // String returns the rule in a log: its number, its name and what changed.
@@ -56,8 +56,8 @@ func (r ChangedRule) String() string {
 	if r.Name != "" {
 		text += " " + r.Name
 	}
-	if len(r.What) > 0 {
-		text += " (" + strings.Join(r.What, ", ") + ")"
+	if len(r.Parts) > 0 {
+		text += " (" + strings.Join(r.Parts, ", ") + ")"
 	}
 	return text
 }
@@ -79,11 +79,11 @@ func ChangesOf(all *rules.Changes) *Changes {
 		c.RemovedRules = append(c.RemovedRules, ChangedRule{Rule: r.Return, Name: r.Name})
 	}
 	for _, r := range first(all.Changed) {
-		what := make([]string, len(r.What))
-		for i, part := range r.What {
-			what[i] = shortened(part)
+		parts := make([]string, len(r.Parts))
+		for i, part := range r.Parts {
+			parts[i] = shortened(part)
 		}
-		c.ChangedRules = append(c.ChangedRules, ChangedRule{Rule: r.After.Return, Name: r.After.Name, What: what})
+		c.ChangedRules = append(c.ChangedRules, ChangedRule{Rule: r.After.Return, Name: r.After.Name, Parts: parts})
 	}
 	for i, l := range all.Lists {
 		c.EntriesAdded, c.EntriesRemoved = c.EntriesAdded+l.Added, c.EntriesRemoved+l.Removed

@@ -129,7 +129,7 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 		s.verdicts[i] = verdict{refused: a.Verdict != rules.Allow || a.Overruled(), rule: a.Decider}
 	}
 	s.call = engine.Call{
-		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, TellWait: true,
+		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, CallerWaits: true,
 		Inputs: copyInputs(c.Inputs),
 	}
 	t.receipts.expect(s.receipt)
