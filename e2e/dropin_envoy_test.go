@@ -173,6 +173,7 @@ func startReplaced(t *testing.T) *replaced {
 // client say remains, unless that is "".
 func (r *replaced) send(want int, method, on, path, remaining string, headers ...string) {
 	r.Helper()
+	headers = append(headers, "Accept-Encoding: identity") // Envoy reads no usage from compressed responses
 	got := wantStatus(r.T, want, method, "http://"+r.gateway.Listeners[on]+path, headers...)
 	if remaining != "" {
 		wantHeader(r.T, got.header, "X-Ratelimit-Remaining", remaining)
