@@ -7,6 +7,7 @@ import (
 	_ "embed" // for the scripts
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +56,20 @@ type records struct {
 	key           ed25519.PublicKey // nil if signatures are not required
 	max           int
 	ahead         atomic.Int64 // ns: the clock of Redis, ahead of that of this process
+	seed          maphash.Seed
+	known         map[string]known // by place, what the last read found; of read alone
+}
+
+// known is an exception that was parsed and verified, with the hash of its text. After a
+// change of one exception, the others need not be parsed again.
+type known struct {
+	sum uint64
+	Exception
 }
 
 func newRecords(client goredis.UniversalClient, prefix string, key ed25519.PublicKey, most int) *records {
 	begin := prefix + ":{exceptions}:"
-	return &records{client: client, prefix: prefix, key: key, book: begin + "book", version: begin + "version", max: most}
+	return &records{client: client, prefix: prefix, key: key, book: begin + "book", version: begin + "version", max: most, seed: maphash.MakeSeed()}
 }
 
 // look returns the version, and reads the clock of Redis.
@@ -89,9 +99,10 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 }
 
 // read reads all exceptions in pieces. It passes invalid exceptions to faulty and
-// leaves them out.
+// leaves them out. It is not safe for concurrent use.
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exception, error) {
-	all := make(map[string]Exception)
+	all := make(map[string]Exception, len(r.known))
+	fresh := make(map[string]known, len(r.known))
 	for cursor := "0"; ; {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		pairs, next, err := redisconn.ScanHash(call, r.client, r.book, cursor, piece, maxRecord)
@@ -100,20 +111,31 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exce
 			return nil, err
 		}
 		for i := 0; i+1 < len(pairs); i += 2 {
-			x, err := r.parse(pairs[i], pairs[i+1])
+			x, err := r.parseOnce(pairs[i], pairs[i+1])
 			switch {
 			case err != nil:
 				faulty(fmt.Errorf("%.100q: %w", pairs[i], err))
 			case len(all) >= r.max:
 				return nil, ErrFull
 			default:
-				all[pairs[i]] = x
+				all[pairs[i]], fresh[pairs[i]] = x.Exception, x
 			}
 		}
 		if cursor = next; cursor == "0" {
+			r.known = fresh
 			return all, nil
 		}
 	}
+}
+
+// parseOnce returns what the last read found at a place, if the text is the same.
+func (r *records) parseOnce(place, text string) (known, error) {
+	sum := maphash.String(r.seed, text)
+	if x, found := r.known[place]; found && x.sum == sum {
+		return x, nil
+	}
+	x, err := r.parse(place, text)
+	return known{sum, x}, err
 }
 
 // parse reads an exception, and verifies its signature.
