@@ -30,10 +30,11 @@ func (p *program) topCommand() *cobra.Command {
 	c := q.complete(&cobra.Command{
 		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
 		Short: "List the clients with the most calls, by rule",
-		Long: "List the identities with the most calls, by rule, as a running instance knows them: with Redis at\n" +
-			"all instances. Values are masked as the setting decision_log_params says.\n\n" +
+		Long: "List the identities with the most calls, by rule: with Redis at all instances, without it at the\n" +
+			"instance that is asked. Values that clients sent are masked, except for the parameters in the\n" +
+			"setting decision_log_params.\n\n" +
 			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
-			"the number in the column error. Direct rules count by nobody and are not listed.",
+			"the number in the column error. Direct rules count nothing and are not listed.",
 		Example: "  koalagate top\n" +
 			"  koalagate top --rule 202 --by admitted --since 1h",
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
