@@ -184,7 +184,7 @@ var (
 	warnLongWait    = define("W062", "gateways do not wait that long by default")
 	warnLockOut     = define("W063", "refused requests lock an identity out")
 	warnClientLimit = define("W064", "clients can set the limit")
-	warnSmallLease  = define("W065", "the part of a limit to hold in advance is less than a hit")
+	warnSmallLease  = define("W065", "the part of a limit to hold in advance is less than four hits")
 	warnShortBan    = define("W066", "a ban ends before its window does")
 	warnUnlimitKey  = define("W067", "clients can choose to have no limit")
 	warnNoReport    = define("W070", "no gateway reports how a request ended")

@@ -8,6 +8,10 @@ const (
 	maxLease = 200
 )
 
+// minPart is the part of a limit from which holding it in advance can save calls to Redis:
+// the hits within 50 ms for which an instance asks for a part.
+const minPart = 4
+
 // parseLease reads `lease=P%`, with up to one decimal.
 func parseLease(p *parser, d *ruleDecl, w word, used bool) {
 	text := w.value.text()
@@ -54,7 +58,7 @@ func (p *parser) checkLease(d *ruleDecl) {
 	if d.Method.hasBucket() {
 		limit = d.Burst
 	}
-	if limit > 0 && limit*d.Lease < 1000 {
-		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s of the limit of %d is less than one hit, so that instances hold nothing in advance", d.lease.text(), limit)
+	if limit > 0 && limit*d.Lease < minPart*1000 {
+		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", d.lease.text(), limit)
 	}
 }

@@ -12,8 +12,8 @@ type Lessor interface {
 
 // Lease is a request for a part of the limit of one counter. A granted hit is counted at
 // once; the store remembers with the counter how many of them may be unspent, over all
-// instances, and grants no more than Rule.Lease allows. It grants at most an eighth of the
-// remaining hits, only in an open window, and nothing during a ban.
+// instances, and grants no more than Rule.Lease allows, of a bucket half as much. It grants at
+// most an eighth of the remaining hits, only in an open window, and nothing during a ban.
 type Lease struct {
 	Now  int64 // ms since the epoch; 0: the store's own clock
 	Rule Rule  // names the counter and its thresholds; its weight is ignored
@@ -22,7 +22,8 @@ type Lease struct {
 	Era, Ends int64
 	// Drop is how many hits of the part the store has recorded as unspent, 0 if that is
 	// unknown. Keep is how many of them the instance still holds and keeps, until the
-	// end of the new grant, and Back how many it gives back.
+	// end of the new grant, and Back how many it gives back: Drop less Keep at most. A
+	// request that arrives at Ends or later keeps nothing and gives nothing back.
 	Drop, Keep, Back int64
 	// Ask is how many more hits the instance wants.
 	Ask int64

@@ -34,8 +34,7 @@ func spendable(p *store.Plan) bool {
 // spending is what a plan has taken from parts so far.
 type spending struct {
 	parts [maxSpent]*part
-	sent  [maxSpent]int   // of each part, when it was taken
-	eras  [maxSpent]int64 // as sent
+	sent  [maxSpent]int // of each part, when it was taken
 	n     int
 }
 
@@ -76,7 +75,7 @@ func (s *Store) spend(p *store.Plan, i, j int, now time.Duration, a *store.Answe
 		one.taken += r.Weight
 		one.used = now
 		shard.spent += r.Weight
-		taken.parts[taken.n], taken.sent[taken.n], taken.eras[taken.n] = one, one.sent, one.era
+		taken.parts[taken.n], taken.sent[taken.n] = one, one.sent
 		taken.n++
 	}
 	a.Now = one.state.Now + (now - one.stated).Milliseconds()
@@ -103,8 +102,7 @@ func report(a *store.Answer, p *part, j int, r *store.Rule, now time.Duration) {
 }
 
 // putBack returns the hits of a plan to its parts, because another part does not admit it.
-// A part that has called Redis meanwhile has reported them as spent: then they are given
-// back to Redis, or lost with their era. Tokens are lost, because Redis has refilled the bucket meanwhile.
+// A part that has called Redis meanwhile has reported them as spent: then they are lost.
 func (s *Store) putBack(p *store.Plan, taken *spending) {
 	at := 0
 	for i := range p.Sets {
@@ -117,14 +115,9 @@ func (s *Store) putBack(p *store.Plan, taken *spending) {
 			shard.Lock()
 			one.taken -= weight
 			shard.spent -= weight
-			switch {
-			case one.gone:
-				s.lost.Add(weight)
-			case one.sent == taken.sent[at]:
+			if !one.gone && one.sent == taken.sent[at] {
 				one.held += weight
-			case one.era == taken.eras[at] && !one.refills():
-				one.owed += weight
-			default:
+			} else {
 				s.lost.Add(weight)
 			}
 			shard.Unlock()

@@ -31,16 +31,19 @@ type leaseRule struct {
 	Burst  int64  `json:"burst"`
 	Lease  int64  `json:"lease"` // thousandths
 	Ban    int64  `json:"ban"`
+	Settle int64  `json:"settle"`
 }
 
 // leaseStep is what an instance does when some time has passed, and what is true then.
 type leaseStep struct {
 	Pass  int64  `json:"pass"`  // ms
 	At    int    `json:"at"`    // the instance
-	Do    string `json:"do"`    // an operation of caseOps, or run, sweep, close or kill
+	Do    string `json:"do"`    // an operation of caseOps, or run, sweep, close, kill or cancel
 	Hits  int64  `json:"hits"`  // 1 by default
 	Only  *int   `json:"only"`  // a rule; all by default
 	Times int    `json:"times"` // once by default
+	// Meanwhile is what happens while requests of a run are on their way to Redis.
+	Meanwhile []leaseStep `json:"meanwhile"`
 
 	Want   string  `json:"want"`   // of a take: admit, refuse or early
 	Held   []int64 `json:"held"`   // by each instance, of the first rule
@@ -58,19 +61,47 @@ type caseStage struct {
 	now       int64
 	instances [2]*Store
 	pending   [2][]func()
+	meanwhile []leaseStep
+	plan      *store.Plan // of the last take with a receipt
+	receipt   store.Answers
+}
+
+// Lease sends a request for a part, which arrives after the steps of meanwhile.
+func (s *caseStage) Lease(ctx context.Context, l *store.Lease) (store.Grant, error) {
+	steps := s.meanwhile
+	s.meanwhile = nil
+	s.carryOut(steps) //nolint:contextcheck // other calls
+	l.Now = s.now
+	return s.shared.Lease(ctx, l)
+}
+
+// carryOut carries out steps one after the other.
+func (s *caseStage) carryOut(steps []leaseStep) {
+	s.Helper()
+	for i := range steps {
+		step := &steps[i]
+		s.now += step.Pass
+		for range max(step.Times, 1) {
+			s.do(step)
+		}
+		s.check(step)
+		if s.Failed() {
+			s.Fatalf("after step %d", i+1)
+		}
+	}
 }
 
 func (s *caseStage) open(at int) {
 	s.pending[at] = nil
-	s.instances[at] = New(s.shared, s.shared, Options{
+	s.instances[at] = New(s.shared, s, Options{
 		Clock: func() time.Duration { return time.Duration(s.now-beginning)*time.Millisecond + time.Hour },
 		Now:   func() int64 { return s.now },
 		Run:   func(request func()) { s.pending[at] = append(s.pending[at], request) },
 	})
 }
 
-// plan returns a plan of a step.
-func (s *caseStage) plan(step *leaseStep) *store.Plan {
+// planOf returns the plan of a step.
+func (s *caseStage) planOf(step *leaseStep) *store.Plan {
 	p := &store.Plan{Op: caseOps[step.Do], Now: s.now, Zone: time.UTC, Sets: []store.Set{{Allows: true}}}
 	for i, r := range s.rules {
 		if step.Only == nil || *step.Only == i {
@@ -87,6 +118,7 @@ func (s *caseStage) do(step *leaseStep) {
 	instance := s.instances[step.At]
 	switch step.Do {
 	case "run":
+		s.meanwhile = step.Meanwhile
 		for len(s.pending[step.At]) > 0 {
 			request := s.pending[step.At][0]
 			s.pending[step.At] = s.pending[step.At][1:]
@@ -99,24 +131,41 @@ func (s *caseStage) do(step *leaseStep) {
 		s.open(step.At)
 	case "kill":
 		s.open(step.At)
-	default:
-		if _, known := caseOps[step.Do]; !known {
-			s.Fatalf("unknown operation %q", step.Do)
+	case "cancel":
+		if s.plan == nil {
+			s.Fatal("no take had a receipt")
 		}
-		var a store.Answers
-		if err := instance.Evaluate(context.Background(), s.plan(step), &a); err != nil {
+		if err := instance.Cancel(context.Background(), s.plan, &s.receipt); err != nil {
 			s.Fatal(err)
 		}
-		got := "admit"
-		if one := &a.Sets[0]; one.Decider >= 0 {
-			got = "refuse"
-			if one.Early {
-				got = "early"
-			}
+	default:
+		s.evaluate(step)
+	}
+}
+
+// evaluate carries out an operation.
+func (s *caseStage) evaluate(step *leaseStep) {
+	s.Helper()
+	if _, known := caseOps[step.Do]; !known {
+		s.Fatalf("unknown operation %q", step.Do)
+	}
+	var a store.Answers
+	p := s.planOf(step)
+	if err := s.instances[step.At].Evaluate(context.Background(), p, &a); err != nil {
+		s.Fatal(err)
+	}
+	if a.Receipt != "" {
+		s.plan, s.receipt = p, a
+	}
+	got := "admit"
+	if one := &a.Sets[0]; one.Decider >= 0 {
+		got = "refuse"
+		if one.Early {
+			got = "early"
 		}
-		if step.Want != "" && got != step.Want {
-			s.Errorf("%s, want %s", got, step.Want)
-		}
+	}
+	if step.Want != "" && got != step.Want {
+		s.Errorf("%s, want %s", got, step.Want)
 	}
 }
 
@@ -181,7 +230,7 @@ func TestCases(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			s := &caseStage{T: t, shared: shared, now: beginning}
 			for i, r := range c.Rules {
-				rule := store.Rule{Subject: fmt.Appendf(nil, "case%d", n), Return: int64(i + 1), Method: store.Count, Time: r.Time, Count: r.Count, Burst: r.Burst, Lease: r.Lease, Ban: r.Ban}
+				rule := store.Rule{Subject: fmt.Appendf(nil, "case%d", n), Return: int64(i + 1), Method: store.Count, Time: r.Time, Count: r.Count, Burst: r.Burst, Lease: r.Lease, Ban: r.Ban, Settle: r.Settle}
 				if r.Method == "token" {
 					rule.Method = store.Token
 				}
@@ -190,17 +239,7 @@ func TestCases(t *testing.T) {
 			for i := range s.instances {
 				s.open(i)
 			}
-			for i := range c.Steps {
-				step := &c.Steps[i]
-				s.now += step.Pass
-				for range max(step.Times, 1) {
-					s.do(step)
-				}
-				s.check(step)
-				if t.Failed() {
-					t.Fatalf("after step %d", i+1)
-				}
-			}
+			s.carryOut(c.Steps)
 		})
 	}
 }

@@ -28,7 +28,7 @@ func (f *failing) Lease(_ context.Context, l *store.Lease) (store.Grant, error) 
 		<-time.After(2 * shortTime)
 		return store.Grant{}, errors.New("no answer")
 	}
-	return store.Grant{Era: 1, Ends: 1, Granted: l.Ask, Remaining: 1000, Reset: 3_600_000}, nil
+	return store.Grant{Era: 1, Ends: l.Lasts, Granted: l.Ask, Remaining: 1000, Reset: 3_600_000}, nil
 }
 
 // TestCloseDoesNotWaitForEachPart closes a store with many parts while Redis hangs: once

@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/lease"
+	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
@@ -121,5 +122,69 @@ func TestPartsAreSpentWhileRedisIsAway(t *testing.T) {
 	defer cancel()
 	if err := s.Evaluate(ctx, take(rule), &a); err == nil {
 		t.Error("a take without a part was answered without Redis")
+	}
+}
+
+// TestEarlyRefusalsAreNotRepeated lets an instance give back what another one was refused
+// for: the other one, which repeats refusals without Redis, admits at once.
+func TestEarlyRefusalsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	prefix := func(o *redis.Options) { o.Prefix = "early" }
+	holding, other := server.Open(t, prefix), server.Open(t, prefix)
+	s := lease.New(holding, holding, lease.Options{
+		Time: time.Hour, Clock: func() time.Duration { return time.Hour }, Run: func(request func()) { request() },
+	})
+	rule := store.Rule{Subject: []byte("all"), Return: 1, Method: store.Count, Time: 3600, Count: 1000, Lease: 200, Weight: 1}
+	var a store.Answers
+	for s.Stats().Held < 20 {
+		if err := s.Evaluate(context.Background(), take(rule), &a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := int64(0)
+	for ; ; taken++ {
+		if err := other.Evaluate(context.Background(), take(rule), &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Sets[0].Decider >= 0 {
+			break
+		}
+	}
+	if !a.Sets[0].Early {
+		t.Fatalf("refused after %d hits, and not because of what is held: %+v", taken, a.Sets[0])
+	}
+	s.Close()
+	if err := other.Evaluate(context.Background(), take(rule), &a); err != nil || a.Sets[0].Decider >= 0 {
+		t.Errorf("after the holder has given back: %v, %+v", err, a.Sets[0])
+	}
+}
+
+// lender grants parts that end after a time, in ms.
+type lender int64
+
+func (n lender) Lease(_ context.Context, l *store.Lease) (store.Grant, error) {
+	return store.Grant{Era: 1, Now: 1, Ends: 1 + int64(n), Granted: l.Ask, Remaining: 1000, Reset: 3_600_000}, nil
+}
+
+// TestPartEndsWhenRedisExpectsIt grants parts that end before the time that was asked for.
+func TestPartEndsWhenRedisExpectsIt(t *testing.T) {
+	t.Parallel()
+	next := memory.New(memory.Options{})
+	defer next.Close()
+	now := time.Hour
+	s := lease.New(next, lender(100), lease.Options{Clock: func() time.Duration { return now }, Run: func(request func()) { request() }})
+	rule := store.Rule{Subject: []byte("all"), Return: 1, Method: store.Count, Time: 3600, Count: 1000, Lease: 100, Weight: 1}
+	var a store.Answers
+	for range 4 {
+		if err := s.Evaluate(context.Background(), take(rule), &a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := s.Stats().Held; held != 4 {
+		t.Fatalf("%d hits held, want 4", held)
+	}
+	if now += 100 * time.Millisecond; s.Stats().Held != 0 {
+		t.Error("a part lasts longer than Redis expects")
 	}
 }

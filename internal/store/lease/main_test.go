@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	// Silence the client's log about servers that tests end.
 	redisconn.LogClient(func(string) {})
 	if url := os.Getenv(instanceURL); url != "" {
-		if err := runInstance(url, os.Stdin, os.Stdout); err != nil {
+		if err := runInstance(url, os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -16,7 +16,6 @@ type part struct {
 	name string
 
 	held  int64         // hits that can be spent
-	owed  int64         // hits that cannot, and are still to be given back
 	until time.Duration // when they end, by the clock of the store
 	// The part in Redis: its era, its end there, and the hits that are recorded as
 	// unspent; 0 hits if that is unknown.
@@ -88,8 +87,17 @@ func (p *part) limit() int64 {
 	return p.rule.Count
 }
 
-// most returns the largest number of hits that instances may hold together.
+// most returns the largest number of hits that instances may hold together. It is half
+// the share of a bucket: while they hold that, the bucket may miss as much of its refill.
 func (p *part) most() int64 {
+	if p.refills() {
+		return p.share() / 2
+	}
+	return p.share()
+}
+
+// share returns the share of the limit by which calls may be refused early.
+func (p *part) share() int64 {
 	limit := p.limit()
 	return limit/1000*p.rule.Lease + limit%1000*p.rule.Lease/1000
 }
@@ -132,4 +140,4 @@ func (p *part) low(now time.Duration) bool {
 
 // holds reports whether Redis must hear of the part: it holds hits, or has spent hits that
 // are recorded as unspent.
-func (p *part) holds() bool { return p.held > 0 || p.owed > 0 || p.recorded > 0 }
+func (p *part) holds() bool { return p.held > 0 || p.recorded > 0 }

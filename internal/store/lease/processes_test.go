@@ -1,3 +1,5 @@
+//go:build unix
+
 package lease
 
 import (
@@ -7,9 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
@@ -22,17 +28,80 @@ const instanceURL = "KOALAGATE_TEST_LEASE_INSTANCE"
 // callers is the number of callers of an instance.
 const callers = 4
 
+// scoreboard is memory that the instances and the test share, so that it outlives
+// instances that are killed.
+type scoreboard struct {
+	admitted atomic.Int64
+	early    atomic.Int64 // refusals because of parts
+	// first is the smallest number of admitted takes before a refusal, plus 1; 0 without
+	// refusals.
+	first atomic.Int64
+	spent atomic.Int64 // hits from parts, by instances that were not killed
+}
+
+// openScoreboard maps a file.
+func openScoreboard(path string) (*scoreboard, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := int64(unsafe.Sizeof(scoreboard{}))
+	if err := f.Truncate(size); err != nil {
+		return nil, err
+	}
+	memory, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*scoreboard)(unsafe.Pointer(&memory[0])), nil // the memory is mapped until the process ends
+}
+
+// refused takes note of a refusal.
+func (s *scoreboard) refused(a *store.Answer) {
+	if a.Early {
+		s.early.Add(1)
+	}
+	for now := s.admitted.Load() + 1; ; {
+		first := s.first.Load()
+		if first > 0 && first <= now || s.first.CompareAndSwap(first, now) {
+			return
+		}
+	}
+}
+
+// reaches waits until so many takes are admitted, and reports whether they are after a
+// long time.
+func (s *scoreboard) reaches(admitted int64) bool {
+	for begin := time.Now(); s.admitted.Load() < admitted; time.Sleep(time.Millisecond) { // other processes write the memory
+		if time.Since(begin) > 5*time.Minute {
+			return false
+		}
+	}
+	return true
+}
+
 // hot is the rule of the busy counter.
 func hot(count, share int64) store.Rule {
 	return store.Rule{Subject: []byte("hot"), Return: 1, Method: store.Count, Time: 3600, Count: count, Lease: share, Weight: 1}
 }
 
-// runInstance makes takes until the input ends, half of them after a reload that changes
-// the share, and drains then. It writes a byte for each admitted take, before the caller's
-// next one.
-func runInstance(url string, in io.Reader, out io.Writer) error {
+// shares are the leases of the rule, one for each generation of rules.
+var shares = [...]int64{50, 100, 0, 20}
+
+// maxShare is the largest of them.
+const maxShare = 100
+
+// runInstance makes takes until the input ends, with a reload after each quarter, and
+// drains then. It counts each admitted take before the caller's next one.
+func runInstance(url string, in io.Reader) error {
 	var limit, takes int64
-	if _, err := fmt.Fscanf(in, "%d %d\n", &limit, &takes); err != nil {
+	var path string
+	if _, err := fmt.Fscanf(in, "%d %d %s\n", &limit, &takes, &path); err != nil {
+		return err
+	}
+	board, err := openScoreboard(path)
+	if err != nil {
 		return err
 	}
 	r, err := redis.Open(redis.Options{URL: url, Budget: time.Minute})
@@ -50,28 +119,25 @@ func runInstance(url string, in io.Reader, out io.Writer) error {
 	for range callers {
 		running.Go(func() {
 			var a store.Answers
-			for n := int64(0); n < takes/callers && ctx.Err() == nil; n++ {
-				rule := hot(limit, 50)
-				if n > takes/callers/2 {
-					rule.Lease = 100
-				}
+			own := takes / callers
+			for n := int64(0); n < own && ctx.Err() == nil; n++ {
+				rule := hot(limit, shares[n*int64(len(shares))/own])
 				p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
 				if err := s.Evaluate(context.WithoutCancel(ctx), p, &a); err != nil {
 					faults <- err
 					return
 				}
-				if a.Sets[0].Decider >= 0 {
-					continue
-				}
-				if _, err := out.Write([]byte{1}); err != nil {
-					faults <- err
-					return
+				if a.Sets[0].Decider < 0 {
+					board.admitted.Add(1)
+				} else {
+					board.refused(&a.Sets[0])
 				}
 			}
 		})
 	}
 	running.Wait()
 	s.Close()
+	board.spent.Add(s.Stats().Spent)
 	close(faults)
 	err = r.Close()
 	for fault := range faults {
@@ -84,10 +150,9 @@ func runInstance(url string, in io.Reader, out io.Writer) error {
 type instance struct {
 	command *exec.Cmd
 	input   io.Closer
-	output  io.Reader
 }
 
-func startInstance(t *testing.T, url string, limit, takes int64) *instance {
+func startInstance(t *testing.T, url, board string, limit, takes int64) *instance {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stderr = append(os.Environ(), instanceURL+"="+url), os.Stderr
@@ -95,87 +160,93 @@ func startInstance(t *testing.T, url string, limit, takes int64) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	if _, err := fmt.Fprintf(in, "%d %d\n", limit, takes); err != nil {
+	if _, err := fmt.Fprintf(in, "%d %d %s\n", limit, takes, board); err != nil {
 		t.Fatal(err)
 	}
-	return &instance{c, in, out}
+	return &instance{c, in}
 }
 
-// read counts the admitted takes, at most n of them.
-func (i *instance) read(n int64) int64 {
-	got, _ := io.CopyN(io.Discard, i.output, n) // it ends with the process
-	return got
-}
-
-// TestFourProcessesOnOneCounter has four processes, of which one is killed and one drained
-// while they use parts, take more than a limit. Not one hit too many is admitted. What
-// then can be taken without parts is missing only by what the killed process held, and by
-// the answers that died with it.
+// TestFourProcessesOnOneCounter has four processes take more than a limit. Two are
+// replaced again and again while they use parts, one after a kill, the other after a
+// drain; each reloads its rules, also to rules without leases. Not one hit too many is
+// admitted. No take is refused while more is left than the share of the limit and what
+// killed processes held.
 func TestFourProcessesOnOneCounter(t *testing.T) {
 	server := storetest.StartServer(t)
-	takes, limit := int64(100_000), int64(60_000)
+	takes, limit, rounds := int64(100_000), int64(60_000), 2
 	if *long {
-		takes, limit = 1_000_000, 600_000
+		takes, limit, rounds = 1_000_000, 600_000, 8
 	}
-	end := func(i *instance, counted int64) int64 {
-		counted += i.read(takes)
-		if err := i.command.Wait(); err != nil {
-			t.Errorf("an instance failed: %v", err)
-		}
-		return counted
+	path := filepath.Join(t.TempDir(), "scoreboard")
+	board, err := openScoreboard(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	counts := make([]int64, 4)
 	var running sync.WaitGroup
-	for n := range counts {
-		i := startInstance(t, server.URL(), limit, takes/4)
+	for n := range 4 {
 		running.Go(func() {
-			if n > 1 {
-				counts[n] = end(i, 0)
-				return
+			for round := range rounds {
+				if n > 1 {
+					break
+				}
+				i := startInstance(t, server.URL(), path, limit, takes/4)
+				if !board.reaches(limit / 2 * int64(round+1) / int64(rounds)) {
+					t.Error("the instances do not use up half of the limit")
+				}
+				if n == 0 {
+					_ = i.command.Process.Kill()
+					_ = i.command.Wait()
+				} else if _ = i.input.Close(); i.command.Wait() != nil {
+					t.Error("a drained instance failed")
+				}
 			}
-			counts[n] = i.read(takes / 20)
-			if n == 0 {
-				_ = i.command.Process.Kill()
-				counts[n] += i.read(takes)
-				_ = i.command.Wait()
-			} else {
-				_ = i.input.Close()
-				counts[n] = end(i, counts[n])
+			i := startInstance(t, server.URL(), path, limit, takes/4)
+			if err := i.command.Wait(); err != nil {
+				t.Errorf("an instance failed: %v", err)
 			}
-			next := startInstance(t, server.URL(), limit, takes/4)
-			counts[n] = end(next, counts[n])
 		})
 	}
 	running.Wait()
-	admitted := counts[0] + counts[1] + counts[2] + counts[3]
-	r, err := redis.Open(redis.Options{URL: server.URL(), Refusals: -1})
+	admitted := board.admitted.Load()
+	late := takeRest(t, server.URL(), limit)
+	missing := limit - admitted - late
+	t.Logf("%d of %d hits admitted by the processes (%d of them from parts that were not killed), %d given back and taken then; %d early refusals, the first refusal after %d hits",
+		admitted, limit, board.spent.Load(), late, board.early.Load(), board.first.Load()-1)
+	if missing < 0 {
+		t.Errorf("%d hits admitted, more than %d", admitted+late, limit)
+	}
+	// An answer may die with its process, and each caller may not have counted one yet.
+	lost := int64(rounds * callers)
+	if most := int64(rounds)*limit*maxShare/1000 + lost; missing > most {
+		t.Errorf("%d hits are missing, more than the %d that killed processes may have held", missing, most)
+	}
+	if first, least := board.first.Load()-1, limit-limit*maxShare/1000-missing-4*callers; first < least {
+		t.Errorf("a take was refused after %d hits, earlier than after %d", first, least)
+	}
+	if board.spent.Load() == 0 {
+		t.Error("no hit was spent from a part")
+	}
+}
+
+// takeRest takes what is left of the busy counter, without parts.
+func takeRest(t *testing.T, url string, limit int64) (n int64) {
+	t.Helper()
+	r, err := redis.Open(redis.Options{URL: url, Refusals: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	p := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{hot(limit, 50)}}}}
-	late := int64(0)
-	for a := (store.Answers{}); ; late++ {
+	for a := (store.Answers{}); ; n++ {
 		if err := r.Evaluate(context.Background(), p, &a); err != nil {
 			t.Fatal(err)
 		}
 		if a.Sets[0].Decider >= 0 {
-			break
+			return n
 		}
-	}
-	t.Logf("%d of %d hits admitted by the processes, %d given back and taken then", admitted, limit, late)
-	if admitted+late > limit {
-		t.Errorf("%d hits admitted, more than %d", admitted+late, limit)
-	}
-	if missing, held := limit-admitted-late, limit/10; missing > held+callers {
-		t.Errorf("%d hits are missing, more than the %d that a killed process may have held", missing, held)
 	}
 }

@@ -48,7 +48,6 @@ func (s *Store) renew(ctx context.Context, p *part, back bool) {
 	if !back {
 		l.Ask = max(want-l.Keep, 0)
 	}
-	l.Back, p.owed = l.Back+p.owed, 0
 	p.asked, p.sent = begun, p.sent+1
 	shard.Unlock()
 
@@ -73,21 +72,20 @@ func (s *Store) renew(ctx context.Context, p *part, back bool) {
 
 // take makes a grant the part's.
 func (s *Store) take(p *part, l *store.Lease, g store.Grant, lasts time.Duration) {
-	if g.Era == l.Era && l.Era != 0 {
-		if p.refills() && g.Now >= l.Ends { // Redis has refilled the bucket
-			s.lost.Add(l.Back)
-		} else {
-			s.back.Add(l.Back)
-		}
-		p.held += g.Granted
-		p.recorded = l.Keep + g.Granted
+	p.recorded = g.Granted
+	if g.Era != l.Era || l.Era == 0 || g.Now >= l.Ends { // Redis has kept nothing
+		s.lost.Add(l.Back + p.held)
+		p.held = 0
 	} else {
-		s.lost.Add(l.Back + p.held + p.owed)
-		p.owed = 0
-		p.held, p.recorded = g.Granted, g.Granted
+		back := min(l.Back, max(l.Drop-l.Keep, 0))
+		s.back.Add(back)
+		s.lost.Add(l.Back - back)
+		p.recorded += l.Keep
 	}
+	p.held += g.Granted
 	s.granted.Add(g.Granted)
 	p.era, p.ends, p.state, p.stated = g.Era, g.Ends, g, p.asked
+	lasts = min(lasts, time.Duration(g.Ends-g.Now)*time.Millisecond)
 	if p.rule.Method == store.Count {
 		lasts = min(lasts, time.Duration(g.Reset)*time.Millisecond)
 	}

@@ -115,8 +115,8 @@ func (s *Store) giveBackAll() {
 	for _, c := range chores {
 		shard, _ := s.at([]byte(c.part.name))
 		shard.Lock()
-		s.lost.Add(c.part.held + c.part.owed)
-		c.part.held, c.part.owed = 0, 0
+		s.lost.Add(c.part.held)
+		c.part.held = 0
 		shard.Unlock()
 	}
 }

@@ -143,3 +143,31 @@ func TestOlderVersionsLiftNoBan(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderVersionsCountWhatIsHeld lets an earlier version use up a limit of which an
+// instance holds a part: it counts the part as spent, and keeps the record of it.
+func TestOlderVersionsCountWhatIsHeld(t *testing.T) {
+	s := openRig(t, storetest.StartServer(t), func(o *redis.Options) { o.Linger, o.Refusals = time.Hour, -1 })
+	leased := store.Rule{Subject: []byte("u"), Return: 9, Method: store.Count, Weight: 4, Time: 60, Count: 20, Lease: 200}
+	s.do(store.Take, now, leased)
+	g, err := s.Lease(context.Background(), &store.Lease{Now: now, Rule: leased, Ask: 2, Lasts: 2000})
+	if err != nil || g.Granted != 2 || g.Held != 2 {
+		t.Fatalf("%+v, %v; want a part of 2 hits", g, err)
+	}
+	plain := leased
+	plain.Weight, plain.Lease = 14, 0
+	if refuses, _, _ := s.older(store.Take, now+100, plain); refuses {
+		t.Error("the older version refuses what is left")
+	}
+	plain.Weight, leased.Weight = 1, 1
+	if refuses, _, _ := s.older(store.Take, now+100, plain); !refuses {
+		t.Error("the older version admits what is held")
+	}
+	if a := s.do(store.Take, now+200, leased); a.Decider < 0 || !a.Early {
+		t.Errorf("after the older version: %+v; want a refusal because of what is held", a)
+	}
+	back := store.Lease{Now: now + 300, Rule: leased, Era: g.Era, Ends: g.Ends, Drop: 2, Back: 2, Lasts: 2000}
+	if g, err := s.Lease(context.Background(), &back); err != nil || g.Era != back.Era || g.Held != 0 || g.Remaining != 2 {
+		t.Errorf("giving back: %+v, %v; want 2 remaining hits", g, err)
+	}
+}

@@ -213,7 +213,7 @@ func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (
 
 func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
 	got := &a.Sets[0]
-	if !c.lookup.applies || got.Decider < 0 || len(got.Refusals) > 0 {
+	if !c.lookup.applies || !lasts(got) {
 		return
 	}
 	r := &p.Sets[0].Rules[got.Decider]
@@ -249,6 +249,12 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 	if entry.closed && !before.closedBefore(entry) {
 		entry.until = 0 // the next answer decides it
 	}
+}
+
+// lasts reports whether only time can change an answer that refuses: not if other rules
+// refuse, too, or because of hits that an instance may give back at any moment.
+func lasts(a *store.Answer) bool {
+	return a.Decider >= 0 && len(a.Refusals) == 0 && !a.Early
 }
 
 // closedBefore reports whether the window was closed at the later of two

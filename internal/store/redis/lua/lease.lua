@@ -10,9 +10,11 @@
 -- A request for a part has the era of the part that the instance holds and the instant of
 -- its end, 0 without one; how many of its hits are recorded there; how many the instance
 -- keeps, for longer, and how many it gives back; how many more it wants; and for how long,
--- in ms. A bucket takes nothing back after the end. The reply is, in six bytes each, the era, which is another if nothing was given
--- back and nothing is kept, and the end; in seven bytes each, the granted hits, what
--- remains, when the counter is as new in ms, and all hits that may be unspent.
+-- in ms. Nothing is kept or given back but what is recorded and has not ended: a reset or a
+-- refund since may have forgotten other hits, others may hold the same share, and a bucket
+-- has been refilled. The reply is, in six bytes each, the era, which is another if nothing
+-- was given back and nothing is kept, and the end; in seven bytes each, the granted hits,
+-- what remains, when the counter is as new in ms, and all hits that may be unspent.
 
 local LEASES = 0
 local lease, reset_leased
@@ -50,10 +52,12 @@ if used.leases then
     return held
   end
 
-  -- Returns the lease s in a window that ends at another instant.
-  local function moved(s, closes)
+  -- Returns the parts of the lease s that have not ended, in a window that ends at closes.
+  local function moved(s, closes, now)
     local copy = {till = s.till, era = s.era, closes = closes}
-    for i = 1, #s do copy[i] = s[i] end
+    for i = 1, #s do
+      if s[i].ends > now then copy[#copy + 1] = s[i] end
+    end
     return copy
   end
 
@@ -72,11 +76,14 @@ if used.leases then
       return admits, limit, left, reset, retry, hits, kind
     end
 
-    -- What is held can still be spent.
-    count.refund = function(s, r, now)
-      local after, held = plain.refund(s, r, now), held_of(r, s.closes, now)
-      if after.hits >= held then return after end
-      return {hits = math.min(held, s.hits), closes = s.closes}
+    -- What is held can still be spent: it stays counted, whatever is given back.
+    for _, name in ipairs({'refund', 'give_back', 'settle'}) do
+      local f = plain[name]
+      count[name] = function(s, r, now, ...)
+        local after, held = f(s, r, now, ...), held_of(r, s.closes, now)
+        if held == 0 or after and after.hits >= held then return after end
+        return {hits = math.min(held, s.hits), closes = s.closes}
+      end
     end
 
     -- A refusal because of what is held opens no ban. What the refusal was is seen when it
@@ -88,19 +95,20 @@ if used.leases then
       end
       if r.early then return s end
       local banned = plain.ban(s, r, now)
-      if banned ~= s and held_of(r, s.closes, now) > 0 then r.lease.state = moved(r.lease.state, banned.closes) end
+      if banned ~= s and held_of(r, s.closes, now) > 0 then r.lease.state = moved(r.lease.state, banned.closes, now) end
       return banned
     end
   end
 
-  -- Returns a bucket that was filled to burst less what was held at each instant.
+  -- Returns a bucket that was filled to burst less what was held at each instant. Nothing
+  -- changes before s.at: every state is written clipped.
   local function clip(s, r, now)
     local l, held = r.lease and r.lease.state, 0
     if not l then return s end
     for i = 1, #l do held = held + l[i].held end
     for i = 1, #l do -- in order of their ends
       if l[i].ends > now then return token.bound(s, r, now, held) end
-      s = token.bound(s, r, l[i].ends, held)
+      if s.at < l[i].ends then s = token.bound(s, r, l[i].ends, held) end
       held = held - l[i].held
     end
     return s
@@ -116,19 +124,18 @@ if used.leases then
     end
 
     token.add = function(s, r, now) return plain.add(clip(s, r, now), r, now) end
-    token.refund = function(s, r, now) return plain.refund(clip(s, r, now), r, now) end
+    for _, name in ipairs({'refund', 'give_back', 'settle'}) do
+      local f = plain[name]
+      token[name] = function(s, r, now, ...) return clip(f(clip(s, r, now), r, now, ...), r, now) end
+    end
   end
 
   -- Returns the state of a counter after a reset: what is held stays counted.
   reset_leased = function(c, r, now)
     local bucket = r.tag % 8 == TOKEN
     local held = held_of(r, bucket and 0 or c.state and c.state.closes or -1, now)
-    if held == 0 then
-      r.lease.state = nil
-    elseif not bucket then
-      r.lease.state = moved(r.lease.state, r.closes)
-      return {hits = held, closes = r.closes}
-    end
+    r.lease.state = held > 0 and moved(r.lease.state, bucket and 0 or r.closes, now) or nil
+    if held > 0 and not bucket then return {hits = held, closes = r.closes} end
   end
 
   -- Returns the parts of a lease that have not ended, without drop hits of those that end
@@ -174,7 +181,8 @@ if used.leases then
     if bucket then s = clip(s, r, now) end
     local known = l and l.era == era
     if not known then ends, drop, keep, back = 0, 0, 0, 0 end
-    if bucket and now >= ends then back = 0 end -- the bucket has been refilled since, perhaps to the brim
+    if now >= ends then keep, back = 0, 0 end
+    back = math.min(back, math.max(drop - keep, 0))
     local parts, held = alive(l or {}, now, ends, drop)
     if back > 0 then
       if bucket then
@@ -189,6 +197,7 @@ if used.leases then
     if ask > 0 and open then
       local _, _, left = method.read(s, r, now)
       local most = math.floor(limit / 1000) * r.share + math.floor(limit % 1000 * r.share / 1000)
+      if bucket then most = math.floor(most / 2) end -- it may miss as much of its refill
       granted = math.max(math.min(ask, most - held - keep, math.floor(left / 8)), 0)
     end
     if granted > 0 then
