@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The packages whose benchmarks are recorded.
-readonly packages=(./engine ./envoy ./extauthz ./koala ./internal/mapping ./nginx ./ratelimit ./rules ./internal/store ./internal/store/memory ./internal/store/redis)
+readonly packages=(./engine ./envoy ./extauthz ./koala ./internal/mapping ./nginx ./ratelimit ./rules ./internal/store ./internal/store/lease ./internal/store/memory ./internal/store/redis)
 
 peer=$(bench/peers.sh)
 if [[ ${1:-} == -short ]]; then

@@ -72,7 +72,7 @@ func (r *run) goalsAlone() []goal {
 	calm, attacked := rateLimitSection+plain.name, rateLimitSection+attack.name
 	at := r.figures
 	list := []goal{
-		{what: "in process, calls/s relative to the constant answer", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.6, more: 0.75},
+		{what: "in process, calls/s relative to the constant answer", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.7, more: 0.8},
 		{what: "Redis, calls/s relative to the constant answer", got: ratio(at(calm, withRedis), at(calm, constantly), rate), must: 0.45, more: 0.55},
 		{what: "90 % over the limit added to regular calls, Redis CPU relative to regular calls alone", got: medianRatio(at(onTop, withRedis), at(beforeAttack, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
 		{what: "… 64 callers of the stores alone", got: medianRatio(at(storesSection+attack.name, bareRedis), at(storesSection+plain.name, bareRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
@@ -83,7 +83,7 @@ func (r *run) goalsAlone() []goal {
 	if f := at(rateLimitSection+leased.name, withRedis); f != nil {
 		cpu := f.of(redisCPU)
 		list = append(list,
-			goal{what: "one counter with a lease, Redis, calls/s relative to the constant answer", got: ratio(f, at(rateLimitSection+leased.name, constantly), rate), must: 0.8, more: 0.8},
+			goal{what: "one counter with a lease, Redis, calls/s relative to the constant answer", got: ratio(f, at(rateLimitSection+leased.name, constantly), rate), must: 0.8, more: 0.9},
 			goal{what: "… Redis CPU per call", got: &cpu, must: 1, more: 1, atMost: true, unit: " µs"})
 	}
 	list = append(list, goal{
@@ -91,11 +91,8 @@ func (r *run) goalsAlone() []goal {
 		got:  ratio(at(authRequestAlone, inProcess), at(authRequestAlone, sameAnswer), p50), must: 1.3, more: 1.2, atMost: true,
 	})
 	if f := at(rateLimitSection+four.name, withRedis); f != nil {
-		scale := r.incr() / referenceINCR.Seconds()
-		cpu, late := f.of(totalCPU), f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })
-		list = append(list,
-			goal{what: "four descriptors, service and Redis CPU per call", got: &cpu, must: 45 * scale, more: 36 * scale, atMost: true, unit: " µs"},
-			goal{what: "four descriptors, p99 minus twice p50", got: &late, must: 2, more: 2, atMost: true, unit: " ms"})
+		late := f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })
+		list = append(list, goal{what: "four descriptors, p99 minus twice p50", got: &late, must: 2, more: 2, atMost: true, unit: " ms"})
 	}
 	return list
 }
@@ -109,10 +106,13 @@ func (r *run) goalsAgainstEnvoy() []goal {
 	against := func(t traffic, m metric) *value { return of(withRedis, t, m) }
 	replacing := func(m metric) *value { return of(asPeer, four, m) }
 	return []goal{
-		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(four, rate), must: 1.8, more: 2.5},
-		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.5, more: 0.4, atMost: true},
-		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.6, more: 0.5, atMost: true},
-		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 1.5, more: 2},
+		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(four, rate), must: 2, more: 2.5},
+		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.45, more: 0.4, atMost: true},
+		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.55, more: 0.5, atMost: true},
+		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 2, more: 2.5},
+		{what: "… service and Redis CPU", got: against(oneCounter, totalCPU), must: 0.4, more: 0.33, atMost: true},
+		{what: "one counter with a lease, calls/s relative to envoyproxy/ratelimit", got: against(leased, rate), must: 3, more: 3.5},
+		{what: "… service and Redis CPU", got: against(leased, totalCPU), must: 0.25, more: 0.2, atMost: true},
 		{what: "with the limits of envoyproxy/ratelimit, four descriptors: calls/s", got: replacing(rate), must: 1.8, more: 2.5},
 		{what: "… service and Redis CPU", got: replacing(totalCPU), must: 0.45, more: 0.4, atMost: true},
 		{what: "… p99", got: replacing(p99), must: 0.6, more: 0.5, atMost: true},

@@ -139,7 +139,7 @@ func (r *run) rateLimits(t traffic) []*subject {
 	if t.name == four.name {
 		list = append(list, r.asPeer.rateLimit())
 	}
-	if r.peer != nil && t.name != methods.name && t.name != leased.name {
+	if r.peer != nil && t.name != methods.name {
 		list = append(list, r.peer.rateLimit())
 	}
 	return list

@@ -121,11 +121,8 @@ func field(info, name string) string {
 	return ""
 }
 
-// referenceINCR is the CPU time of a plain INCR, 64 in a pipeline, on the Redis of the
-// machine for which the goals were set.
-const referenceINCR = 800 * time.Nanosecond
-
-// calibrate measures the same on this machine, to scale goals in microseconds.
+// calibrate measures the CPU time of a plain INCR, 64 in a pipeline, on this machine, which
+// shows how fast it is.
 func calibrate(ctx context.Context, address string, redis process.ID, span time.Duration) (time.Duration, error) {
 	c, err := dialRedis(ctx, address)
 	if err != nil {

@@ -110,8 +110,7 @@ func head(ctx context.Context, redis string, r *run, took time.Duration) string 
 
 Written by %s at commit %s, %s, %s, %s/%s, %d × %s, Redis %s, in %v.
 
-A plain INCR, 64 in a pipeline, costs this Redis %.2f µs of CPU; goals in
-microseconds are scaled from a machine where it costs 0.80 µs. The load average of
+A plain INCR, 64 in a pipeline, costs this Redis %.2f µs of CPU. The load average of
 the machine was %s before the run: above 1 there was other load, and times are not
 reliable.
 

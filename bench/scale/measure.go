@@ -18,6 +18,10 @@ type sample struct {
 	share     float64 // of the busiest node in the CPU of all nodes
 }
 
+func instancesCPU(s sample) float64 { return s.instances }
+
+func redisCPU(s sample) float64 { return s.redis }
+
 // measure has a number of instances carry out a turn several times, after a warm-up.
 func (s *scene) measure(ctx context.Context, o *options, b *backend, size int, t turn) (samples []sample, err error) {
 	var all []*instance

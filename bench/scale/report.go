@@ -14,7 +14,11 @@ import (
 )
 
 // report collects the measurements, and prints each at once.
-type report struct{ text bytes.Buffer }
+type report struct {
+	text bytes.Buffer
+	// bases are what the model begins with.
+	bases []base
+}
 
 func newReport(ctx context.Context, o *options) *report {
 	r := new(report)
@@ -54,18 +58,20 @@ func (r *report) begin(b *backend, t *traffic, leases bool) {
 
 // add adds a line to the table.
 func (r *report) add(size int, samples []sample) {
-	median := func(of func(sample) float64) float64 {
-		list := make([]float64, len(samples))
-		for i, s := range samples {
-			list[i] = of(s)
-		}
-		slices.Sort(list)
-		return (list[len(list)/2] + list[(len(list)-1)/2]) / 2
-	}
 	r.print("| %d | %.0f | %.2f | %.3f | %.0f %% | %s |\n", size,
-		median(func(s sample) float64 { return s.rate }), median(func(s sample) float64 { return s.instances }),
-		median(func(s sample) float64 { return s.redis }), 100*median(func(s sample) float64 { return s.busy }),
-		thousands(median(func(s sample) float64 { return 1e6 / max(s.redis*s.share, 1e-6) })))
+		median(samples, func(s sample) float64 { return s.rate }), median(samples, instancesCPU), median(samples, redisCPU),
+		100*median(samples, func(s sample) float64 { return s.busy }),
+		thousands(median(samples, func(s sample) float64 { return 1e6 / max(s.redis*s.share, 1e-6) })))
+}
+
+// median returns the median of a figure.
+func median(samples []sample, of func(sample) float64) float64 {
+	list := make([]float64, len(samples))
+	for i, s := range samples {
+		list[i] = of(s)
+	}
+	slices.Sort(list)
+	return (list[len(list)/2] + list[(len(list)-1)/2]) / 2
 }
 
 // thousands returns a number with separators, rounded to two digits.

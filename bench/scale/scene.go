@@ -57,10 +57,14 @@ func (s *scene) all(ctx context.Context, o *options, only *regexp.Regexp, r *rep
 						return fmt.Errorf("%s, %s, %d instances: %w", b.name, kinds[kind].name, size, err)
 					}
 					r.add(size, samples)
+					if len(b.nodes) == 1 && size == modelSize {
+						r.bases = append(r.bases, base{&kinds[kind], leases, median(samples, instancesCPU), median(samples, redisCPU)})
+					}
 				}
 			}
 		}
 	}
+	r.model()
 	return nil
 }
 
