@@ -189,23 +189,17 @@ func (s *Set) routeTexts() []string {
 	return texts
 }
 
-// RouteConstants returns the names of the parameters that [routes] sets to constants, and
-// that neither [params] nor a variable of a route supplies: their values come from the
-// rule file or from the configuration of a gateway, not from clients.
-func (s *Set) RouteConstants() map[string]bool {
-	names := make(map[string]bool)
+// RouteConstants returns the values that [routes] sets, by the name of the parameter. They
+// are words of the rule file, so they do not identify a client.
+func (s *Set) RouteConstants() map[string]map[string]bool {
+	values := make(map[string]map[string]bool)
 	for _, e := range s.Routes.list {
-		for i := range e.constants {
-			names[e.constants[i].Name] = true
+		for _, c := range e.constants {
+			if values[c.Name] == nil {
+				values[c.Name] = make(map[string]bool)
+			}
+			values[c.Name][c.Value] = true
 		}
 	}
-	for _, e := range s.Routes.list {
-		for i := range e.variables {
-			delete(names, e.variables[i].name)
-		}
-	}
-	for _, d := range s.Params {
-		delete(names, d.Name)
-	}
-	return names
+	return values
 }

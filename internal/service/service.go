@@ -199,7 +199,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
 			Rules:              s.observeRules(),
-			Set:                func(set *rules.Set) { counts.load(set); s.exceptions.Use(set) },
+			Set:                func(set *rules.Set) { counts.load(set); s.exceptions.Use(set); s.decisions.mask.Use(set) },
 			Matches:            observeMatches(counts.observe, refusals.Observe),
 			Decision:           s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
 			Evaluated:          m.Evaluated,

@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"hash"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/jsontext"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // Mask replaces the values of parameters in a log by pseudonyms of 64 bits. Equal
@@ -21,6 +23,7 @@ type Mask struct {
 	all     bool
 	strict  bool
 	shown   map[string]bool
+	words   atomic.Pointer[map[string]map[string]bool] // of [routes], by parameter; nil before Use
 	hashers sync.Pool
 }
 
@@ -63,6 +66,19 @@ func NewMask(setting []string) *Mask {
 	return m
 }
 
+// Use makes the values plain that the routes of a rule set give to parameters, at the doors
+// of gateways: no client chose them.
+func (m *Mask) Use(set *rules.Set) {
+	words := set.RouteConstants()
+	m.words.Store(&words)
+}
+
+// isWord reports whether a value is one that [routes] gives to the parameter.
+func (m *Mask) isWord(door, name, value string) bool {
+	words := m.words.Load()
+	return words != nil && door != doorname.Koala && door != doorname.RateLimit && (*words)[name][value]
+}
+
 // IsPseudonym reports whether a value has the form of a pseudonym.
 func IsPseudonym(value string) bool {
 	if len(value) != 1+2*pseudonymBytes || value[0] != '#' {
@@ -82,7 +98,7 @@ func IsPseudonym(value string) bool {
 // represent them, and with U+FFFD instead of the invalid bytes a replay would
 // take two callers for one. No rule file contains such a value.
 func (m *Mask) hides(door, name, value string) bool {
-	shown := m.all || value == "" || isPlain(door, name) && !m.strict || name == "door" || m.shown[name]
+	shown := m.all || value == "" || name == "door" || m.shown[name] || !m.strict && (isPlain(door, name) || m.isWord(door, name, value))
 	return !shown || !utf8.ValidString(value)
 }
 

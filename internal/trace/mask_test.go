@@ -14,6 +14,42 @@ type requestID string
 
 func (r requestID) RequestID() string { return string(r) }
 
+// Words that the routes of the rules set are plain at gateways, where no client chose them.
+func TestWordsOfRoutesAreShown(t *testing.T) {
+	const text = `[routes]
+POST /posts : act=post
+[rules]
+rule : [count] [act=post] [time=60; count=1] [result=2; return=201]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if set == nil {
+		t.Fatal(findings)
+	}
+	for _, c := range []struct {
+		door, setting, value string
+		shown                bool
+	}{
+		{"extauthz", trace.ShowNone, "post", true},
+		{"extauthz", trace.ShowNone, "secret", false},
+		{"extauthz", trace.ShowDoor, "post", false},
+		{"koala", trace.ShowNone, "post", false},
+		{"ratelimit", trace.ShowNone, "post", false},
+	} {
+		m := trace.NewMask([]string{c.setting})
+		if m.Value(c.door, "act", c.value) == c.value {
+			t.Errorf("%s is shown before the rules are known", c.value)
+		}
+		m.Use(set)
+		if shown := m.Value(c.door, "act", c.value) == c.value; shown != c.shown {
+			t.Errorf("act=%s at %s with %s is shown: %v; want %v", c.value, c.door, c.setting, shown, c.shown)
+		}
+	}
+}
+
 // By default the log masks what identifies callers, by the door of the call.
 func TestMaskedParametersByDoor(t *testing.T) {
 	for _, c := range []struct {
