@@ -23,10 +23,13 @@ import (
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/nginx"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // incomplete are engines that cannot decide.
-var incomplete = map[string]*engine.Engine{"no engine": nil, "a zero engine": new(engine.Engine), "no rules": engine.New(nil)}
+var incomplete = map[string]*engine.Engine{
+	"no engine": nil, "a zero engine": new(engine.Engine), "no rules": engine.New(nil), "a zero rule set": engine.New(new(rules.Set)),
+}
 
 // A door on gRPC without an engine or rules answers UNAVAILABLE, so that the failure mode of
 // Envoy's filter decides. Without rules extauthz sends a reply with that status.
@@ -45,7 +48,7 @@ func TestZeroDoorsOnGRPCAreUnavailable(t *testing.T) {
 		} {
 			reply, err := wiretest.Open(c.door).Call(context.Background(), wiretest.Marshal(t, c.call))
 			var answer authv3.CheckResponse
-			if door == "extauthz" && name == "no rules" {
+			if door == "extauthz" && (name == "no rules" || name == "a zero rule set") {
 				if err := errors.Join(err, proto.Unmarshal(reply, &answer)); err != nil || codes.Code(answer.GetStatus().GetCode()) != codes.Unavailable {
 					t.Errorf("%s, %s: %v, %v; want the status Unavailable", door, name, &answer, err)
 				}

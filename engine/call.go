@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -70,7 +71,8 @@ type Call struct {
 	// Inputs are the parameter sets to decide, at least one. Take counts all of them
 	// or, if one is refused, none.
 	Inputs []Input
-	// Rule is the number of the rule that Peek and Reset concern.
+	// Rule is the number of the rule that Peek and Reset concern, and is required for them.
+	// A number that no rule has concerns nothing, which is no error.
 	Rule int64
 	// Erase makes a Refund give back the hits that every matching leak rule
 	// names for this type of feedback, 1 or 2. 0 gives back the weight. It is an
@@ -86,7 +88,7 @@ type Call struct {
 	// request, or nil. Decide returns it, unless the mode of the door lets the
 	// request through.
 	Fault error
-	// Now is the time of the decision in ms since the epoch, for replay and
+	// Now is the time of the decision in ms since the epoch, 0 … 2^46, for replay and
 	// tests. 0 uses the clock of the store; rules with since and until then use
 	// the time of its last answer.
 	Now int64
@@ -177,9 +179,18 @@ func (c *Call) check() error {
 		return invalid("erase is %d; want 0, 1 or 2", c.Erase)
 	case c.Patience < 0:
 		return invalid("patience is %v; want 0 or more", c.Patience)
+	case c.Now < 0 || c.Now > store.MaxNow:
+		return invalid("now is %d; want 0 … %d ms since the epoch", c.Now, int64(store.MaxNow))
+	case c.Rule < 1 && (c.Op == Peek || c.Op == Reset):
+		return invalid("rule is %d for %v; want the number of a rule", c.Rule, c.Op)
 	case c.Erase != 0 && c.Op != Refund:
 		return invalid("erase is set for %v; want it with refund only", c.Op)
 	}
+	return c.checkInputs()
+}
+
+// checkInputs returns an error for inputs that the operation does not allow.
+func (c *Call) checkInputs() error {
 	for i := range c.Inputs {
 		switch in := &c.Inputs[i]; {
 		case in.Refund && c.Op != Take:

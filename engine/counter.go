@@ -27,17 +27,28 @@ type Counter struct {
 }
 
 // Now returns the time by which rules begin and end, in ms since the epoch: the
-// time of the counters' last answer, advanced by the clock of this process.
-func (e *Engine) Now() int64 { return e.clock.now() }
+// time of the counters' last answer, advanced by the clock of this process. Without an
+// engine it is the clock of this process.
+func (e *Engine) Now() int64 {
+	if e == nil || e.store == nil {
+		return time.Now().UnixMilli()
+	}
+	return e.clock.now()
+}
 
 // Counters returns the states of the counters of matches, which rules.Set.Match and
 // rules.Rule.Identify return, index for index. Rules without a counter have the zero
 // value. The second result reports that Redis is unavailable and the states come from
-// this process. Nothing is counted or observed. It is an error if the matches have more
-// than 2048 counters, or if no store answered.
+// this process. Nothing is counted or observed. It is an error if a match has no rule,
+// if the matches have more than 2048 counters, or if no store answered.
 func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Counter, degraded bool, err error) {
 	if e == nil || e.store == nil {
 		return nil, false, errNotBuilt
+	}
+	for i := range matches {
+		if matches[i].Rule == nil {
+			return nil, false, invalid("match %d has no rule", i)
+		}
 	}
 	list = make([]Counter, len(matches))
 	browse, peek := e.plansOf(matches, list)

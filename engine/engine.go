@@ -76,8 +76,9 @@ func WithMaxRules(n int, exceeded func()) Option {
 	return setting(func(s *settings) { s.maxRules, s.tooMany = n, exceeded })
 }
 
-// New returns an engine that decides by rs and counts in process. With a nil rs every
-// decision is Unavailable until Swap, and its Cause is ErrNoRules.
+// New returns an engine that decides by rs and counts in process. With an rs that is nil,
+// or that rules.Parse did not make, every decision is Unavailable until Swap, and its Cause
+// is ErrNoRules.
 func New(rs *rules.Set, opts ...Option) *Engine {
 	e := new(Engine)
 	o := options{Engine: &e.settings}
@@ -132,9 +133,10 @@ func (e *Engine) Rules() *rules.Set {
 }
 
 // Swap makes rs the current generation of rules. Calls that have begun keep the
-// generation that they began with. A nil rs acts as in New.
+// generation that they began with. An rs that is nil, or that rules.Parse did not make, acts
+// as in New.
 func (e *Engine) Swap(rs *rules.Set) {
-	if rs == nil {
+	if rs == nil || !rs.IsParsed() {
 		rs = noRules()
 	}
 	e.rules.Store(rs)

@@ -59,9 +59,9 @@ type Exceptions struct {
 // before the first decision; without it they end by the clock of the engine.
 func (e *Exceptions) Clock(now func() int64) { e.now = now }
 
-// Set replaces all exceptions. Each Match must refer to a rule of the engine's
-// current set. Exceptions without a rule, and exceptions that cannot apply to their rules, have
-// no effect.
+// Set replaces all exceptions, and retains the list: the caller must not change it
+// afterwards. Each Match must refer to a rule of the engine's current set. Exceptions
+// without a rule, and exceptions that cannot apply to their rules, have no effect.
 func (e *Exceptions) Set(list []Exception) {
 	if len(list) == 0 {
 		e.book.Store(nil)

@@ -64,6 +64,10 @@ func TestInvalidCallsAreErrorsInEveryMode(t *testing.T) {
 		"a refund input in browse":  {Op: engine.Browse, Inputs: []engine.Input{refund}},
 		"a refund input in collect": {Op: engine.CompleteTake, Inputs: []engine.Input{refund}},
 		"hits and no hits":          {Op: engine.Take, Inputs: []engine.Input{both}},
+		"a peek at no rule":         {Op: engine.Peek, Inputs: []engine.Input{ann}},
+		"a reset of no rule":        {Op: engine.Reset, Rule: -1, Inputs: []engine.Input{ann}},
+		"a time before the epoch":   {Op: engine.Take, Now: -1, Inputs: []engine.Input{ann}},
+		"a time beyond counters":    {Op: engine.Take, Now: 1<<46 + 1, Inputs: []engine.Input{ann}},
 	}
 	for _, mode := range []engine.Mode{engine.ModeEnforce, engine.ModeObserve, engine.ModeOff} {
 		modes := new(engine.Modes)
@@ -102,6 +106,16 @@ func TestInvalidContentsAreErrors(t *testing.T) {
 	}
 }
 
+func TestZeroMatchesHaveNoCounters(t *testing.T) {
+	e := engine.New(parse(t, withResults(blackList), rules.Options{}))
+	if list, _, err := e.Counters(context.Background(), make([]rules.Match, 1)); !engine.IsInvalid(err) {
+		t.Errorf("%+v, %v; want an InvalidError", list, err)
+	}
+	if _, err := e.ResetCounter(context.Background(), rules.Match{}); !engine.IsInvalid(err) {
+		t.Errorf("%v; want an InvalidError", err)
+	}
+}
+
 func TestZeroInputIsOneHit(t *testing.T) {
 	e := newEngine(t, `rule : [count] [uid!=+] [time=60; count=1;] [result=2; return=7]`)
 	for i, want := range []bool{true, false} {
@@ -118,7 +132,12 @@ func TestEngineWithoutRulesRefuses(t *testing.T) {
 	call := &engine.Call{Op: engine.Take, Inputs: []engine.Input{{}}}
 	swapped := engine.New(parse(t, withResults(blackList), rules.Options{}))
 	swapped.Swap(nil)
-	for name, e := range map[string]*engine.Engine{"nil rules": engine.New(nil, nil), "nil rules in Swap": swapped} {
+	parsed := parse(t, withResults(blackList), rules.Options{})
+	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Routes: parsed.Routes, Zone: parsed.Zone}
+	for name, e := range map[string]*engine.Engine{
+		"nil rules": engine.New(nil, nil), "nil rules in Swap": swapped,
+		"a zero rule set": engine.New(new(rules.Set)), "a rule set made by hand": engine.New(byHand),
+	} {
 		d, err := e.Decide(context.Background(), call)
 		if err != nil || d.Allowed() || !d.Unavailable || !errors.Is(d.Cause, engine.ErrNoRules) || d.Refusal().Status != 503 {
 			t.Errorf("%s: %+v, %v; want it unavailable for lack of rules", name, d, err)
@@ -130,6 +149,12 @@ func TestEngineWithoutRulesRefuses(t *testing.T) {
 	for name, e := range map[string]*engine.Engine{"nil engine": nil, "zero engine": new(engine.Engine)} {
 		if d, err := e.Decide(context.Background(), call); err == nil || d.Allowed() {
 			t.Errorf("%s: %+v, %v; want an error", name, d, err)
+		}
+		if list, _, err := e.Counters(context.Background(), nil); list != nil || err == nil {
+			t.Errorf("%s: counters %v, %v; want an error", name, list, err)
+		}
+		if now := e.Now(); now < 1 {
+			t.Errorf("%s: now is %d; want the clock of this process", name, now)
 		}
 		if e.Rules() == nil {
 			t.Errorf("%s: Rules is nil", name)

@@ -293,6 +293,7 @@ func TestZeroOptionsRefuse(t *testing.T) {
 		"zero engine, fail open":  {Engine: new(engine.Engine), FailOpen: true},
 		"no rules":                {Engine: engine.New(nil)},
 		"no rules, fail open":     {Engine: engine.New(nil), FailOpen: true},
+		"a zero rule set":         {Engine: engine.New(new(rules.Set)), FailOpen: true},
 		"no rules, negative hops": {Engine: engine.New(nil), TrustedHops: -1},
 	} {
 		o.Logger = slog.New(slog.DiscardHandler)

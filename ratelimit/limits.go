@@ -22,9 +22,9 @@ import (
 // Limits is the door of limits that were imported from envoyproxy/ratelimit. It answers
 // as that does. It is safe for concurrent use.
 type Limits struct {
-	imported.Options
-	rules *Server
-	calls door.Pool[limitCall]
+	options imported.Options
+	rules   *Server
+	calls   door.Pool[limitCall]
 }
 
 // NewLimits returns a door of imported limits. The rules of a door decide the calls that
@@ -46,7 +46,7 @@ func NewLimits(o imported.Options, rules *Server) (*Limits, error) {
 	if o.RescueShare <= 0 || o.RescueShare > 1 {
 		o.RescueShare = 1
 	}
-	return &Limits{Options: o, rules: rules}, nil
+	return &Limits{options: o, rules: rules}, nil
 }
 
 // Register registers the door on a front, which is an envoy.Server.
@@ -115,7 +115,7 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	overruled := mode
 	if mode == engine.ModeEnforce {
 		overruled = ""
-		if s.Shadow {
+		if s.options.Shadow {
 			overruled = engine.ModeObserve
 		}
 	}
@@ -124,7 +124,7 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 	}
 	if over && overruled != "" {
 		over = false
-		s.Statistics.Overruled()
+		s.options.Statistics.Overruled()
 	}
 	if s.rules != nil {
 		if reply, err := c.askRules(ctx, over); reply != nil || err != nil {
@@ -140,7 +140,7 @@ func (c *limitCall) limit(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return c.fail(false, err)
 	}
-	set := c.limits.Current()
+	set := c.limits.options.Current()
 	if set == nil {
 		return c.fail(false, errors.New("no rate limit configuration loaded"))
 	}
@@ -164,11 +164,11 @@ func (c *limitCall) check() (err error) {
 		return errors.New("rate limit domain must not be empty")
 	case c.message.count == 0:
 		return errors.New("rate limit descriptor list must not be empty")
-	case c.message.count > c.limits.MaxDescriptors:
-		c.limits.TooManyDescriptors()
-		return door.Invalid("%d descriptors; want at most %d", c.message.count, c.limits.MaxDescriptors)
+	case c.message.count > c.limits.options.MaxDescriptors:
+		c.limits.options.TooManyDescriptors()
+		return door.Invalid("%d descriptors; want at most %d", c.message.count, c.limits.options.MaxDescriptors)
 	}
-	if c.limits.Settle {
+	if c.limits.options.Settle {
 		c.operations, err = c.message.readOperations()
 	}
 	return err
@@ -177,11 +177,11 @@ func (c *limitCall) check() (err error) {
 // fail reports an error and returns it as a gRPC status with the code that
 // envoyproxy/ratelimit uses.
 func (c *limitCall) fail(isStore bool, err error) error {
-	c.limits.Statistics.Failed(isStore)
-	if c.limits.Failed != nil {
-		c.limits.Failed(isStore)
+	c.limits.options.Statistics.Failed(isStore)
+	if c.limits.options.Failed != nil {
+		c.limits.options.Failed(isStore)
 	}
-	c.limits.Logger.Debug("call refused", "door", doorname.RateLimit, "reason", err)
+	c.limits.options.Logger.Debug("call refused", "door", doorname.RateLimit, "reason", err)
 	return status.Error(codes.Unknown, err.Error())
 }
 
@@ -201,7 +201,7 @@ func (c *limitCall) askRules(ctx context.Context, over bool) ([]byte, error) {
 	}
 	reply, err := own.Answer(ctx)
 	if err != nil || own.allowed || c.operations == len(c.message.descriptors) {
-		if c.limits.Settle {
+		if c.limits.options.Settle {
 			c.receipt = own.receipt
 		}
 		return nil, err
@@ -215,7 +215,7 @@ func (c *limitCall) End() {
 	const keptEntries, keptReply = 64, 64 << 10
 	s := c.limits
 	if c.isTimed {
-		s.Statistics.Called(time.Since(c.begun))
+		s.options.Statistics.Called(time.Since(c.begun))
 	}
 	if cap(c.message.entries) > keptEntries || cap(c.reply) > keptReply {
 		*c = limitCall{}

@@ -14,7 +14,7 @@ import (
 // isOver reports whether the call is refused: a limit is exceeded that is no quota, or
 // all quotas are.
 func (c *limitCall) isOver() bool {
-	if c.limits.GroupQuotas {
+	if c.limits.options.GroupQuotas {
 		return c.isOverInGroups()
 	}
 	limits, quotas, exceeded := 0, 0, 0
@@ -73,7 +73,7 @@ func (c *limitCall) group(i int) string {
 }
 
 func (c *limitCall) isQuota(a *applied) bool {
-	return c.limits.Quota || a.limit != nil && a.limit.Quota
+	return c.limits.options.Quota || a.limit != nil && a.limit.Quota
 }
 
 // code returns the code of a descriptor's status.
@@ -94,10 +94,10 @@ func (c *limitCall) appendResponse(b []byte, over bool) []byte {
 	for i := range c.applied {
 		b = c.appendStatus(b, &c.applied[i])
 	}
-	if c.limits.Headers != nil {
+	if c.limits.options.Headers != nil {
 		b = c.appendHeaders(b)
 	}
-	if c.limits.Metadata {
+	if c.limits.options.Metadata {
 		b = c.appendMetadata(b)
 	}
 	if c.receipt != "" { // parsers merge this with the metadata above
@@ -148,7 +148,7 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 	if strictest == nil {
 		return b
 	}
-	names := c.limits.Headers
+	names := c.limits.options.Headers
 	for _, h := range []rules.Header{
 		{Name: names.Limit, Value: strconv.FormatUint(uint64(strictest.limit.Requests), 10)},
 		{Name: names.Remaining, Value: strconv.FormatUint(uint64(strictest.remaining), 10)},

@@ -44,7 +44,7 @@ func (c *limitCall) apply(set *envoylimits.Set) error {
 		d, a := &c.message.descriptors[i], &c.applied[i]
 		*a = applied{operation: d.operation, negative: d.isNegative || d.operation == refund, ownHits: d.hasHits, weight: int64(min(c.message.hitsOf(d), store.MaxWeight))}
 		if !known {
-			c.limits.Statistics.UnknownDomain(c.message.domain)
+			c.limits.options.Statistics.UnknownDomain(c.message.domain)
 			continue
 		}
 		if d.operation == settle || d.operation == renew {

@@ -42,15 +42,15 @@ func (c *limitCall) count(ctx context.Context) error {
 	if !c.fillPlan() {
 		return nil
 	}
-	if c.limits.StopWhenOver && !c.limits.FreeRefusals && !c.operating {
+	if c.limits.options.StopWhenOver && !c.limits.options.FreeRefusals && !c.operating {
 		if err := c.stopWhenOver(ctx); err != nil {
 			return err
 		}
 	}
-	if err := c.limits.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
+	if err := c.limits.options.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
 		return err
 	}
-	if c.answers.Degraded && c.limits.Outage == rules.FailGateway {
+	if c.answers.Degraded && c.limits.options.Outage == rules.FailGateway {
 		return errors.New("Redis is unavailable, and the policy of the door leaves the decision to the gateway")
 	}
 	for i := range c.applied {
@@ -95,7 +95,7 @@ func (c *limitCall) rule(a *applied, subject []byte) store.Rule {
 		Subject: subject, Weight: a.weight, Time: a.limit.Unit.Seconds(),
 		Method: store.Count, Unit: store.Epoch, Count: countable,
 	}
-	switch c.limits.Windows {
+	switch c.limits.options.Windows {
 	case imported.Opening:
 		r.Unit = store.Seconds
 	case imported.Sliding:
@@ -113,7 +113,7 @@ func (c *limitCall) rule(a *applied, subject []byte) store.Rule {
 // instead of counting it.
 func (c *limitCall) refuses(a *applied) bool {
 	s := c.limits
-	return a.operation == decide && s.FreeRefusals && !s.Shadow && !s.Quota && !a.limit.Shadow && !a.limit.Quota && !a.negative
+	return a.operation == decide && s.options.FreeRefusals && !s.options.Shadow && !s.options.Quota && !a.limit.Shadow && !a.limit.Quota && !a.negative
 }
 
 // stopWhenOver reads all counters, and removes the weights of descriptors that do not
@@ -122,7 +122,7 @@ func (c *limitCall) stopWhenOver(ctx context.Context) error {
 	for i := range c.plan.Sets {
 		c.plan.Sets[i].Rules[0].Weight = 0
 	}
-	if err := c.limits.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
+	if err := c.limits.options.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
 		return err
 	}
 	exceeds := false
@@ -157,8 +157,8 @@ func hitsOf(from *store.Answer) int64 {
 // threshold returns the limit that applies to a descriptor.
 func (c *limitCall) threshold(a *applied) int64 {
 	limit := int64(a.limit.Requests)
-	if c.answers.Degraded && c.limits.RescueShare < 1 {
-		share := int64(float64(limit) * c.limits.RescueShare)
+	if c.answers.Degraded && c.limits.options.RescueShare < 1 {
+		share := int64(float64(limit) * c.limits.options.RescueShare)
 		return max(share, min(limit, a.weight)) // as package rescue does
 	}
 	return limit
@@ -185,12 +185,12 @@ func (c *limitCall) settle(a *applied) {
 	c.measure(a)
 	if a.negative {
 		a.over = false
-		c.limits.Statistics.Subtracted(a.path, uint64(a.weight))
+		c.limits.options.Statistics.Subtracted(a.path, uint64(a.weight))
 	} else {
-		c.limits.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
+		c.limits.options.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
 	}
-	if c.answers.Degraded && c.limits.Outage != rules.FailRescue && c.limits.Outage != rules.FailUnset {
-		a.over = c.limits.Outage != rules.FailAllow // unknown policies deny
+	if c.answers.Degraded && c.limits.options.Outage != rules.FailRescue && c.limits.options.Outage != rules.FailUnset {
+		a.over = c.limits.options.Outage != rules.FailAllow // unknown policies deny
 	}
 	a.remaining = 0
 	if !a.over {

@@ -13,7 +13,7 @@ import (
 // Look returns the limit of a descriptor and the state of its counter. It counts
 // nothing, in statistics neither. The error is one of the store.
 func (s *Limits) Look(ctx context.Context, domain string, entries []mapping.Entry) (*imported.Look, error) {
-	set := s.Current()
+	set := s.options.Current()
 	if set == nil {
 		return &imported.Look{Reason: "no limits are loaded yet, so that every call fails"}, nil
 	}
@@ -31,7 +31,7 @@ func (s *Limits) Look(ctx context.Context, domain string, entries []mapping.Entr
 	a := &c.applied[0]
 	c.appendSubject(a, entries, c.match.Shared)
 	c.fillPlan()
-	if err := s.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
+	if err := s.options.Store.Evaluate(ctx, &c.plan, &c.answers); err != nil {
 		return nil, err
 	}
 	c.measure(a)
@@ -40,17 +40,17 @@ func (s *Limits) Look(ctx context.Context, domain string, entries []mapping.Entr
 	look.Used, look.Remaining, look.Reset = a.after, max(0, limit-a.after), time.Duration(a.reset)*time.Second
 	look.Degraded = c.answers.Degraded
 	look.Exceeded = a.after >= limit
-	if look.Degraded && s.Outage != rules.FailRescue && s.Outage != rules.FailUnset {
-		look.Exceeded = s.Outage != rules.FailAllow
+	if look.Degraded && s.options.Outage != rules.FailRescue && s.options.Outage != rules.FailUnset {
+		look.Exceeded = s.options.Outage != rules.FailAllow
 	}
-	look.Refused = look.Exceeded && !look.Limit.Shadow && !s.Shadow && s.mode() == engine.ModeEnforce
+	look.Refused = look.Exceeded && !look.Limit.Shadow && !s.options.Shadow && s.mode() == engine.ModeEnforce
 	return look, nil
 }
 
 // mode returns the current mode of the door.
 func (s *Limits) mode() engine.Mode {
-	if s.Mode == nil {
+	if s.options.Mode == nil {
 		return engine.ModeEnforce
 	}
-	return s.Mode()
+	return s.options.Mode()
 }

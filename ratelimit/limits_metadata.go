@@ -33,7 +33,7 @@ func (c *limitCall) appendMetadata(b []byte) []byte {
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&structpb.Struct{Fields: fields})
 	if err != nil { // text that is not UTF-8
-		c.limits.Logger.Debug("an answer has no metadata", "error", err)
+		c.limits.options.Logger.Debug("an answer has no metadata", "error", err)
 		return b
 	}
 	return wire.AppendBytes(b, replyMetadata, text)

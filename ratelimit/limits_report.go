@@ -21,14 +21,14 @@ func (c *limitCall) report(over bool, overruled engine.Mode) {
 	case over:
 		word = rules.Deny.String()
 	}
-	if s.Decided != nil {
-		s.Decided(word, c.answers.Degraded)
+	if s.options.Decided != nil {
+		s.options.Decided(word, c.answers.Degraded)
 	}
-	if s.Log == nil || overruled == engine.ModeOff || c.operations == len(c.message.descriptors) {
+	if s.options.Log == nil || overruled == engine.ModeOff || c.operations == len(c.message.descriptors) {
 		return
 	}
 	call, decision := c.decision(over, overruled)
-	s.Log(call, decision)
+	s.options.Log(call, decision)
 }
 
 // decision returns a call and its answers in the form of decisions by rules.

@@ -2,8 +2,9 @@ package store
 
 import "fmt"
 
-// maxNow is the largest clock value of a plan: instants take six bytes in Redis.
-const maxNow = 1 << 46
+// MaxNow is the largest clock value of a plan, in ms since the epoch: instants take six
+// bytes in Redis.
+const MaxNow = 1 << 46
 
 // MaxRules is the largest number of rules of a plan, over all sets: a plan
 // occupies Redis for some microseconds per rule, and its Lua cannot return more
@@ -17,8 +18,8 @@ func (p *Plan) Validate() error {
 	if p.Op < Take || p.Op > Reset {
 		return fmt.Errorf("plan: unknown operation %d", p.Op)
 	}
-	if p.Now < 0 || p.Now > maxNow {
-		return fmt.Errorf("plan: now is %d; want 0 … %d ms", p.Now, int64(maxNow))
+	if p.Now < 0 || p.Now > MaxNow {
+		return fmt.Errorf("plan: now is %d; want 0 … %d ms", p.Now, int64(MaxNow))
 	}
 	if p.Patience < 0 {
 		return fmt.Errorf("plan: patience is %d ms; want 0 or more", p.Patience)
