@@ -54,11 +54,11 @@ func (p *parser) checkLease(d *ruleDecl) {
 	case d.Wait > 0:
 		p.reportf(d.lease, errLease, "remove lease or wait", "lease in a rule with wait")
 	}
-	limit := d.Count
-	if d.Method.hasBucket() {
-		limit = d.Burst
+	whole, limit, half := d.Count, d.Count, ""
+	if d.Method.hasBucket() { // as many hits may be missing of its refill
+		whole, limit, half = d.Burst, d.Burst/2, "half of "
 	}
-	if limit > 0 && limit*d.Lease < minPart*1000 {
-		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", d.lease.text(), limit)
+	if whole > 0 && limit*d.Lease < minPart*1000 {
+		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", half, d.lease.text(), whole)
 	}
 }

@@ -135,6 +135,7 @@ func (s *caseStage) do(step *leaseStep) {
 		if s.plan == nil {
 			s.Fatal("no take had a receipt")
 		}
+		s.plan.Now = s.now
 		if err := instance.Cancel(context.Background(), s.plan, &s.receipt); err != nil {
 			s.Fatal(err)
 		}

@@ -184,15 +184,19 @@ func (h *holder) Lease(ctx context.Context, l *store.Lease) (store.Grant, error)
 	if err != nil {
 		f.rt.Fatal(err)
 	}
+	kept := g.Era == l.Era && l.Era != 0 && l.Now < l.Ends
+	if kept {
+		f.lost[name] += max(l.Back-max(l.Drop-l.Keep, 0), 0)
+	} else {
+		f.lost[name] += l.Back
+	}
 	f.meanwhile() //nolint:contextcheck // other calls
 	if fails == 1 {
 		f.lost[name] += g.Granted
 		return store.Grant{}, errors.New("no reply")
 	}
-	if g.Era != l.Era || l.Era == 0 || l.Ends <= l.Now {
-		f.lost[name] += l.Back + h.partOf(&l.Rule).held
-	} else {
-		f.lost[name] += max(l.Back-max(l.Drop-l.Keep, 0), 0)
+	if !kept {
+		f.lost[name] += h.partOf(&l.Rule).held
 	}
 	return g, nil
 }

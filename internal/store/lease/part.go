@@ -111,7 +111,7 @@ func (p *part) admits(r *store.Rule, now time.Duration) bool {
 // remaining returns what is left of the limit, as far as this instance knows, and when
 // the counter is as new, in ms.
 func (p *part) remaining(now time.Duration) (left, reset int64) {
-	passed := (now - p.stated).Milliseconds()
+	passed := max(now-p.stated, 0).Milliseconds() // the caller may have read its clock before the grant
 	left, reset = p.state.Remaining, p.state.Reset
 	if !p.refills() {
 		return left + p.held, max(reset-passed, 0)

@@ -124,6 +124,11 @@ if used.leases then
     end
 
     token.add = function(s, r, now) return plain.add(clip(s, r, now), r, now) end
+    -- A bucket that is full but for what is held misses nothing: its refill is lost.
+    token.undo_record = function(before, s, now, r)
+      local flags, at, missing, d = plain.undo_record(before, s, now, r)
+      return flags, at, math.max(missing - held_of(r, 0, now) * r.time, 0), d
+    end
     for _, name in ipairs({'refund', 'give_back', 'settle'}) do
       local f = plain[name]
       token[name] = function(s, r, now, ...) return clip(f(clip(s, r, now), r, now, ...), r, now) end
