@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,20 +183,20 @@ func (p *program) exceptionListCommand() *cobra.Command {
 	}
 	var i instance
 	var rule int64
+	var search string
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)
 	c.Flags().Int64Var(&rule, "rule", 0, "`NUMBER` of the rule whose exceptions are listed (default: of all rules)")
+	c.Flags().StringVar(&search, "search", "", "`WORDS` that each occur in an exception as it is listed, in any case: uid=ann, bulk")
 	c.Flags().Var(&format, "format", "`FORMAT` of the list: text or json (docs/formats.md)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var all []exceptions.Exception
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "exceptions", nil, &all); err != nil {
-			return err
+		query := url.Values{"search": {search}}
+		if rule != 0 {
+			query.Set("rule", strconv.FormatInt(rule, 10))
 		}
-		list := []exceptions.Exception{}
-		for _, x := range all {
-			if rule == 0 || x.Rule == rule {
-				list = append(list, x)
-			}
+		var list []exceptions.Exception
+		if err := i.call(c.Context(), p.environ, http.MethodGet, "exceptions?"+query.Encode(), nil, &list); err != nil {
+			return err
 		}
 		return p.writeExceptions(list, format.value)
 	}

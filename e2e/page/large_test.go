@@ -1,7 +1,11 @@
 package page
 
 import (
+	"context"
+	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,24 +17,35 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A thousand rules stay usable at a processor that is slowed down four times. The log has
-// the times.
+var identities = flag.Int("identities", 1000, "how many identities a thousand rules refuse before the page is opened")
+
+// A thousand rules that refuse stay usable at a processor that is slowed down four times. The
+// log has the times.
 func TestManyRules(t *testing.T) {
 	t.Parallel()
 	const n = 1000
 	var rules strings.Builder
 	rules.WriteString("[rules]\n")
 	for i := range n {
-		fmt.Fprintf(&rules, "rule : [count] [act=a%d; uid=+] [time=60; count=%d] [result=2; return=%d; name=rule-%d]\n", i, i+1, 1001+i, i)
+		fmt.Fprintf(&rules, "rule : [count] [act=a%d; uid=+] [time=3600; count=1] [result=2; return=%d; name=rule-%d]\n", i, 1001+i, i)
 	}
 	_, results, _ := strings.Cut(ruleFile, "[result]")
 	f := fileFleet(t, rules.String()+"[result]"+results)
+	for i := range *identities {
+		for range 2 {
+			if err := take(t.Context(), fmt.Sprintf("http://%s/rule/take?act=a%d&uid=user-%d", f.one.HTTP, i%n, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	w := enter(t, f.one.Admin, "", desk)
 	w.run(emulation.SetCPUThrottlingRate(4))
 	begin := time.Now()
 	w.run(chromedp.Reload())
 	w.wait(`document.querySelector(".tiles")`)
-	t.Logf("first view, %d rules: %.2f s", n, time.Since(begin).Seconds())
+	t.Logf("first view, %d rules and %d identities: %.2f s", n, *identities, time.Since(begin).Seconds())
+	w.wait(`document.querySelectorAll(".columns .panel")[1]?.querySelectorAll("tbody tr").length >= 10`)
+	t.Logf("with the rules that refuse and who is refused most: %.2f s", time.Since(begin).Seconds())
 	begin = time.Now()
 	w.click("Rules")
 	w.wait(`document.querySelectorAll("table.rules tbody tr").length > 50`)
@@ -42,6 +57,52 @@ func TestManyRules(t *testing.T) {
 	w.write("Search rules and identities", "rule-777")
 	w.wait(`document.querySelectorAll("table.rules tbody tr").length === 1`)
 	t.Logf("search: %.2f s", time.Since(begin).Seconds())
+}
+
+// take calls Koala's API.
+func take(ctx context.Context, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+var exceptionCount = flag.Int("exceptions", 3000, "how many exceptions the page must bear")
+
+// With many exceptions the page shows those that end next, and finds the others.
+func TestManyExceptions(t *testing.T) {
+	t.Parallel()
+	f := fileFleet(t, ruleFile)
+	list := make([]string, *exceptionCount)
+	for i := range list {
+		until := time.Now().Add(time.Hour + time.Duration(i)*time.Second/100).UTC().Format(time.RFC3339Nano)
+		list[i] = fmt.Sprintf(`{"rule":201,"identity":{"act":"comment","uid":"user-%d"},"what":"count","count":9,"until":%q,"note":"bulk"}`, i, until)
+	}
+	f.command("exception", "add", "--file", f.file("list.json", "["+strings.Join(list, ",")+"]"), "--format", "json")
+	w := enter(t, f.one.Admin, "", desk)
+	w.run(emulation.SetCPUThrottlingRate(4))
+	begin := time.Now()
+	w.visit("#/exceptions")
+	w.see("There are more: search for the ones you mean.")
+	t.Logf("%d exceptions: %.2f s", len(list), time.Since(begin).Seconds())
+	w.accessible("many exceptions")
+	begin = time.Now()
+	w.write("Search exceptions", fmt.Sprintf("UID=user-%d", len(list)-1))
+	w.wait(`document.querySelectorAll("main tbody tr").length === 1`)
+	t.Logf("search: %.2f s", time.Since(begin).Seconds())
+	w.click("End")
+	w.see("No exception contains")
+	w.click("Undo: The exception of rule 201 has ended.")
+	w.wait(`document.querySelectorAll("main tbody tr").length === 1`)
+	w.visit("#/rules/201")
+	w.see("More exceptions")
 }
 
 // A file that is too large is refused before it is read, and nothing is lost.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -51,8 +54,30 @@ func readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
 	return what, nil
 }
 
-func (s *server) exceptions(w http.ResponseWriter, _ *http.Request) error {
-	return done(w, s.Exceptions.List())
+// exceptions answers with the exceptions that the query selects.
+func (s *server) exceptions(w http.ResponseWriter, r *http.Request) error {
+	f, err := exceptionFilter(r.URL.Query())
+	if err != nil {
+		return problem(http.StatusBadRequest, "%v", err)
+	}
+	return done(w, s.Exceptions.Find(f))
+}
+
+// exceptionFilter reads the filter of a query.
+func exceptionFilter(query url.Values) (f exceptions.Filter, err error) {
+	if err := onlyParameters(query, "rule", "search", "limit"); err != nil {
+		return f, err
+	}
+	if f.Rule, err = ruleOf(query); err != nil {
+		return f, err
+	}
+	f.Words = strings.Fields(query.Get("search"))
+	if text := query.Get("limit"); text != "" {
+		if f.Most, err = strconv.Atoi(text); err != nil || f.Most < 1 {
+			return f, fmt.Errorf("limit is %.40q; want a number of exceptions", text)
+		}
+	}
+	return f, nil
 }
 
 func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/heavy"
@@ -58,10 +59,11 @@ func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 
 // topQuestion reads the question of a query.
 func topQuestion(query url.Values) (q heavy.Question, err error) {
-	if text := query.Get("rule"); text != "" {
-		if q.Rule, err = strconv.ParseInt(text, 10, 64); err != nil || q.Rule < 1 {
-			return q, fmt.Errorf("rule is %.40q; want the number of a rule", text)
-		}
+	if err := onlyParameters(query, "rule", "by", "since", "limit"); err != nil {
+		return q, err
+	}
+	if q.Rule, err = ruleOf(query); err != nil {
+		return q, err
 	}
 	if text := query.Get("by"); text != "" {
 		if q.By, err = heavy.ParseKind(text); err != nil {
@@ -78,12 +80,30 @@ func topQuestion(query url.Values) (q heavy.Question, err error) {
 			return q, fmt.Errorf("limit is %.40q; want 1 … %d", text, heavy.MaxRows)
 		}
 	}
+	return q, nil
+}
+
+// ruleOf returns the parameter rule of a query, 0 without one.
+func ruleOf(query url.Values) (int64, error) {
+	text := query.Get("rule")
+	if text == "" {
+		return 0, nil
+	}
+	rule, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || rule < 1 {
+		return 0, fmt.Errorf("rule is %.40q; want the number of a rule", text)
+	}
+	return rule, nil
+}
+
+// onlyParameters returns an error if a query has parameters other than these.
+func onlyParameters(query url.Values, names ...string) error {
 	for name := range query {
-		if !slices.Contains([]string{"rule", "by", "since", "limit"}, name) {
-			return q, fmt.Errorf("unknown parameter %.40q; want rule, by, since or limit", name)
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("unknown parameter %.40q; want %s", name, strings.Join(names, ", "))
 		}
 	}
-	return q, nil
+	return nil
 }
 
 const (

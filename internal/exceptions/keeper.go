@@ -44,11 +44,17 @@ type Keeper struct {
 	now     func() time.Time
 	warner  loglimit.Warner
 
+	// changing is held while exceptions are changed or read, which may wait for Redis. Whoever
+	// holds it may read all without mu.
+	changing sync.Mutex
+	version  string // of all in Redis
+
+	// mu is held for moments only: new rules and questions do not wait for Redis. all is
+	// changed under both locks.
 	mu       sync.Mutex
 	set      *rules.Set                  // by which resolved was made
 	all      map[string]Exception        // by place
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
-	version  string                      // of all in Redis
 }
 
 const defaultMax = 100_000
@@ -123,28 +129,13 @@ func (k *Keeper) apply() {
 	k.engine.Set(list)
 }
 
-// List returns the exceptions in force, the one that ends next first.
-func (k *Keeper) List() []Exception {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.time()
-	list := make([]Exception, 0, len(k.all))
-	for _, x := range k.all {
-		if x.Until.After(now) {
-			list = append(list, x)
-		}
-	}
-	slices.SortFunc(list, func(a, b Exception) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) })
-	return list
-}
-
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
 // without a signature get an ID. The error is an InvalidError, a *ConflictError, ErrFull,
 // ErrUnsigned, or an error of Redis. If Redis fails, some may be in force: repeat the
 // exceptions that List does not return.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	now := k.time()
 	list, added, err := k.prepare(list, now)
 	if err != nil {
@@ -165,6 +156,8 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 			return nil, err
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	maps.Copy(k.all, added)
 	k.apply()
 	return list, nil
@@ -173,16 +166,19 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 // Prepare returns exceptions as Add would add them, with IDs and canonical identities, to
 // be signed. It changes nothing. The error is one of Add.
 func (k *Keeper) Prepare(list []Exception) ([]Exception, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	list, _, err := k.prepare(list, k.time())
 	return list, err
 }
 
-// prepare checks new exceptions and completes them. It returns them also by place. k.mu is
-// held.
+// prepare checks new exceptions and completes them. It returns them also by place.
+// k.changing is held.
 func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[string]Exception, error) {
-	if k.set == nil {
+	k.mu.Lock()
+	set := k.set
+	k.mu.Unlock()
+	if set == nil {
 		return nil, nil, invalid("no rules are loaded")
 	}
 	added := make(map[string]Exception, len(list))
@@ -190,7 +186,7 @@ func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[stri
 	for i := range list {
 		x := &list[i]
 		x.Until = x.Until.UTC().Truncate(time.Millisecond)
-		if err := x.check(k.set, now); err != nil {
+		if err := x.check(set, now); err != nil {
 			return nil, nil, err
 		}
 		if x.Signature == "" {
@@ -214,16 +210,21 @@ func (k *Keeper) Prefix() string { return k.prefix }
 // Counts returns the number of exceptions in force by Exception.What.
 func (k *Keeper) Counts() map[string]int {
 	counts := map[string]int{Count: 0, Allow: 0, Deny: 0}
-	for _, x := range k.List() {
-		counts[x.What]++
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.time()
+	for _, x := range k.all {
+		if x.Until.After(now) {
+			counts[x.What]++
+		}
 	}
 	return counts
 }
 
 // Remove removes an exception and returns it. The error is ErrUnknown, or an error of Redis.
 func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	for place, x := range k.all {
 		if x.ID != id {
 			continue
@@ -233,6 +234,8 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 				return nil, err
 			}
 		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		delete(k.all, place)
 		k.apply()
 		return &x, nil
@@ -240,8 +243,10 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 	return nil, ErrUnknown
 }
 
-// drop forgets exceptions that have ended, and returns them. k.mu is held.
+// drop forgets exceptions that have ended, and returns them. k.changing is held.
 func (k *Keeper) drop(now time.Time) []Exception {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	var ended []Exception
 	maps.DeleteFunc(k.all, func(_ string, x Exception) bool {
 		if x.Until.After(now) {

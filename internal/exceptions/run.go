@@ -40,10 +40,12 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // prune forgets exceptions that have ended, also in Redis.
 func (k *Keeper) prune(ctx context.Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	ended := k.drop(k.time())
+	k.mu.Lock()
 	k.apply()
+	k.mu.Unlock()
 	if k.records == nil || len(ended) == 0 {
 		return
 	}
@@ -54,16 +56,19 @@ func (k *Keeper) prune(ctx context.Context) {
 
 // follow reads the exceptions in Redis if another instance has changed them.
 func (k *Keeper) follow(ctx context.Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	version, err := k.records.look(ctx, k.now)
 	if err == nil && version != k.version {
 		var all map[string]Exception
 		if all, err = k.records.read(ctx, func(fault error) {
 			k.warner.Warn("an exception in Redis is not valid; it is ignored", "error", fault)
 		}); err == nil {
-			k.all, k.version = all, version
+			k.version = version
+			k.mu.Lock()
+			k.all = all
 			k.apply()
+			k.mu.Unlock()
 		}
 	}
 	if err != nil && ctx.Err() == nil {

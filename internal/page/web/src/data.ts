@@ -1,5 +1,5 @@
 // What the page has read from the API, shared by all its panels.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, Problem } from "./api";
 
 export interface Loaded<T> {
@@ -42,9 +42,27 @@ export function useData<T>(path: string | null, every = 0): Loaded<T> {
     entry.watchers.add(watcher);
     if (Date.now() - entry.loaded.at > 1000) void load(path, entry);
     const timer = every > 0 ? setInterval(() => { if (!document.hidden) void load(path, entry); }, every) : 0;
-    return () => { entry.watchers.delete(watcher); clearInterval(timer); };
+    return () => {
+      entry.watchers.delete(watcher);
+      clearInterval(timer);
+      if (entry.watchers.size === 0 && path.includes("search=")) entries.delete(path); // few are asked again
+    };
   }, [path, every]);
   return (path !== null && entries.get(path)?.loaded as Loaded<T>) || { at: 0 };
+}
+
+/** useKept returns the last answer until there is one to the next question. */
+export function useKept<T>(now: Loaded<T>): Loaded<T> {
+  const last = useRef(now);
+  if (now.value !== undefined || now.error) last.current = now;
+  return last.current;
+}
+
+/** useSettled returns a value once it has stayed the same for so many ms. */
+export function useSettled<T>(value: T, ms: number): T {
+  const [settled, set] = useState(value);
+  useEffect(() => { const t = setTimeout(() => set(value), ms); return () => clearTimeout(t); }, [value, ms]);
+  return settled;
 }
 
 /** refresh reads paths again that begin with one of these words and are on the screen. Others are read when they are shown. */

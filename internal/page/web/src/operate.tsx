@@ -2,24 +2,24 @@
 import { useState } from "preact/hooks";
 import { post, type Change, type Exception, type Instance, type State } from "./api";
 import { add, end } from "./actions";
-import { refresh, useData } from "./data";
+import { refresh, useData, useKept, useSettled } from "./data";
 import { changing } from "./session";
 import { Ago, IdentityText, Text } from "./text";
 import { Dialog, Field, Input, messageOf, notify, Panel } from "./ui";
 
-const shown = 500;
+const shown = 100; // exceptions at once, of up to max_exceptions
 
 export function Exceptions() {
-  const list = useData<Exception[]>("exceptions", 15_000);
   const [adding, setAdding] = useState(false), [search, setSearch] = useState("");
-  const found = (list.value ?? []).filter((x) => `${x.rule} ${JSON.stringify(x.identity)} ${x.author} ${x.note}`.toLowerCase().includes(search.toLowerCase()));
+  const words = useSettled(search.trim(), 250);
+  const list = useKept(useData<Exception[]>(`exceptions?limit=${shown + 1}` + (words ? "&search=" + encodeURIComponent(words) : ""), 15_000));
   return <>
-    <Panel title="Exceptions" data={list} empty={list.value?.length === 0 && "Every rule applies to every identity as it is written."}
-      tools={<><Input type="search" aria-label="Search exceptions" placeholder="Search" value={search} onValue={setSearch} /><button type="button" class="primary" onClick={() => setAdding(true)}>Add …</button></>}>
-      {() => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>What</th><th>Ends</th><th class="wide">By</th><th class="wide">Note</th><th><span class="hidden">Changes</span></th></tr></thead>
+    <Panel title="Exceptions" data={list} empty={list.value?.length === 0 && (words ? `No exception contains “${words}”.` : "Every rule applies to every identity as it is written.")}
+      tools={<><Input type="search" aria-label="Search exceptions" placeholder="Search: uid=ann, 201, migration …" value={search} onValue={setSearch} /><button type="button" class="primary" onClick={() => setAdding(true)}>Add …</button></>}>
+      {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>What</th><th>Ends</th><th class="wide">By</th><th class="wide">Note</th><th><span class="hidden">Changes</span></th></tr></thead>
         <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num"><a href={`#/rules/${x.rule}`}>{x.rule}</a></td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{x.what === "count" ? `count ${x.count}` : x.what === "allow" ? "passed over" : "banned"}</span></td>
           <td><Ago at={x.until} /></td><td class="wide"><Text>{x.author}</Text></td><td class="wide"><Text>{x.note}</Text></td><td><button type="button" onClick={() => void end(x.id)}>End</button></td></tr>)}
-          {found.length > shown && <tr><td colSpan={7} class="faint">and {found.length - shown} more: search for the ones you mean</td></tr>}</tbody></table>}
+          {found.length > shown && <tr><td colSpan={7} class="faint">These {shown} end next. There are more: search for the ones you mean.</td></tr>}</tbody></table>}
     </Panel>
     {adding && <AddException onClose={() => setAdding(false)} />}
   </>;

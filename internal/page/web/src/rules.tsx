@@ -87,8 +87,7 @@ function Row(p: { of: Rule; traffic: HourRule | undefined; isOpen: boolean; text
 
 function Detail(p: { of: Rule; book: Book; traffic: HourRule | undefined }) {
   const r = p.of;
-  const exceptions = useData<Exception[]>("exceptions");
-  const own = exceptions.value?.filter((x) => x.rule === r.rule) ?? [];
+  const own = useData<Exception[]>(`exceptions?rule=${r.rule}&limit=21`).value ?? [];
   const result = p.book.results.find((x) => x.result === r.result);
   const findings = p.book.findings.filter((f) => f.file === r.file && f.line === r.line);
   const at = useRef<HTMLDivElement>(null);
@@ -102,7 +101,7 @@ function Detail(p: { of: Rule; book: Book; traffic: HourRule | undefined }) {
           <dt>Result</dt><dd><Verdict of={r.verdict} /> {r.result}{result?.reason && <> <Text>{result.reason}</Text></>}{result?.status ? `, HTTP ${result.status}` : ""}{r.shadow && " (shadow: it never decides)"}</dd>
           <dt>Written</dt><dd><Text>{`${r.file}:${r.line}`}</Text></dd></dl>
         <Findings of={findings} />
-        {own.length > 0 && <><h3>Exceptions</h3><ul class="lines">{own.slice(0, 20).map((x) => <li key={x.id}><IdentityText of={x.identity} /> {x.what === "count" ? `count ${x.count}` : x.what}, ends <Ago at={x.until} /> <Buttons of={{ rule: x.rule, identity: x.identity }} counted={false} exception={x.id} /></li>)}</ul></>}
+        {own.length > 0 && <><h3>Exceptions</h3><ul class="lines">{own.slice(0, 20).map((x) => <li key={x.id}><IdentityText of={x.identity} /> {x.what === "count" ? `count ${x.count}` : x.what}, ends <Ago at={x.until} /> <Buttons of={{ rule: x.rule, identity: x.identity }} counted={false} exception={x.id} /></li>)}{own.length > 20 && <li><a href="#/exceptions">More exceptions</a></li>}</ul></>}
       </>}
     </Panel>
     {r.method !== "direct" && <TopPanel rule={r.rule} />}

@@ -164,6 +164,6 @@ function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
 }
 
 function ExceptionLine(p: { id: string }) {
-  const x = useData<Exception[]>("exceptions").value?.find((e) => e.id === p.id);
+  const x = useData<Exception[]>(`exceptions?search=${p.id}`).value?.find((e) => e.id === p.id);
   return <p>Exception <code>{p.id}</code>{x && <>: {x.what === "count" ? `count ${x.count}` : x.what} by <Text>{x.author}</Text>, ends <Ago at={x.until} />{x.note && <>, “<Text>{x.note}</Text>”</>}</>}</p>;
 }
