@@ -104,8 +104,20 @@ func TestBudgetOfTokensCloses(t *testing.T) {
 		{"cid", "?stream&silent", `{"max_tokens":10,"best_of":8,"n":1}`, 429, 0},
 		{"cid", "?stream&silent", `{"max_tokens":1000,"n":1}`, 200, 1000},
 		{"cid", "?stream&silent", `{"max_tokens":null}`, 429, 1000},
-		{"dan", "?stream&silent", `no JSON`, 200, 1000}, // the default
-		{"dan", "?stream&silent", ``, 429, 1000},
+		{"cid", "?stream&silent", `{"max_tokens":0}`, 429, 1000}, // would cost nothing
+		// Envoy cannot read these, but models may.
+		{"dan", "?stream&silent", `no JSON`, 429, 0},
+		{"dan", "?stream&silent", `{"max_tokens":900,"seed":NaN}`, 429, 0},
+		{"dan", "?stream&silent", `{"max_tokens":900} `, 200, 900},
+		{"dan", "?stream&silent", `{"max_tokens":90,}`, 429, 900},
+		{"dan", "?stream&silent", `/**/{"n":50}`, 429, 900},
+		{"dan", "?stream&silent", "{\"max_tokens\":90,\"user\":\"\xff\"}", 429, 900},
+		{"dan", "?stream&silent", "\xff\xfe{\x00}\x00", 429, 900}, // UTF-16
+		{"dan", "?stream&silent", "\x1f\x8b\x08", 429, 900},       // compressed
+		{"dan", "?stream&silent", `{"max_tokens":90,"a":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + `}`, 429, 900},
+		{"hal", "?stream&silent", `{"max_tokens":1,"max_tokens":900}`, 200, 900}, // models read the last one, too
+		{"ida", "?stream&silent", ``, 200, 1000},                                 // the default
+		{"ida", "?stream&silent", `{}`, 429, 1000},
 	} {
 		if status, body := prompt(t, g.URL+"/v1/chat/completions"+c.query, c.document, "X-User-Id: "+c.user); status != c.status {
 			t.Fatalf("request %d of %s: status %d, body %q; want %d", i+1, c.user, status, body, c.status)
