@@ -47,7 +47,7 @@ func (c *limitCall) describe(i int) *structpb.Struct {
 	}
 	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(list)}
 	if d.hasLimit {
-		fields["limit"] = structpb.NewStringValue(fmt.Sprintf("requests_per_unit:%d unit:%v", d.limit.requests, d.limit.unit))
+		fields["limit"] = structpb.NewStringValue(d.limit.describe())
 	}
 	if d.hasHits {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(d.hits))
@@ -55,9 +55,21 @@ func (c *limitCall) describe(i int) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
+// describe returns a limit as the text form of its message, which leaves out what is 0.
+func (l *limit) describe() string {
+	text := ""
+	if l.requests != 0 {
+		text = fmt.Sprintf("requests_per_unit:%d ", l.requests)
+	}
+	return fmt.Sprintf("%sunit:%v", text, l.unit)
+}
+
 // merge adds the fields of from to the fields of to. Of two values the first wins, unless
 // both are structs, which are merged.
 func merge(to, from *structpb.Struct) {
+	if to.Fields == nil && len(from.GetFields()) > 0 { // the copy of an empty struct
+		to.Fields = make(map[string]*structpb.Value)
+	}
 	for key, value := range from.GetFields() {
 		own, exists := to.GetFields()[key]
 		switch {
