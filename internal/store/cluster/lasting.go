@@ -45,8 +45,8 @@ func leavesBelow(set *store.Set) bool {
 func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
 
 // leave writes what a take leaves on the selected rules whatever its verdict, for a
-// take whose parts did not reach them: a browse refused it, or the rules refuse
-// without refusing the take. The deciders then report the state after it.
+// take whose parts do not reach them: a browse refused it, or the rules decide without
+// refusing the take. The deciders then report the state after it.
 func (s *Store) leave(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
 	one := &store.Plan{Op: store.Take, Now: p.Now, Zone: p.Zone}
 	var of [][2]int

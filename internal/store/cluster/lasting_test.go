@@ -52,6 +52,44 @@ func TestOverdraftsOverSlots(t *testing.T) {
 	}
 }
 
+// TestLaterSetsSeeWhatStays lets a shadow rule and a rule that allows write an overdraft
+// or a ban: a later set of the same step with the same counter is refused.
+func TestLaterSetsSeeWhatStays(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	overdraft := store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 5, Overdraft: true}
+	ban := store.Rule{Return: 2, Method: store.Count, Time: 3600, Count: 5, Ban: 60}
+	other := about("elsewhere", store.Rule{Return: 3, Method: store.Count, Time: 3600, Count: 1000})
+	for name, c := range map[string]struct {
+		rule   store.Rule
+		weight int64 // of the first set
+		spend  int64 // before the step
+		kind   func(*store.Rule)
+	}{
+		"overdraft of a shadow rule":        {overdraft, 9, 0, func(r *store.Rule) { r.Shadow = true }},
+		"overdraft of a rule that allows":   {overdraft, 9, 0, func(r *store.Rule) { r.Allows = true }},
+		"ban by a shadow rule":              {ban, 5, 1, func(r *store.Rule) { r.Shadow = true }},
+		"ban by a rule that allows its set": {ban, 5, 1, func(r *store.Rule) { r.Allows = true }},
+	} {
+		enforced := about(name, c.rule)
+		if c.spend > 0 {
+			enforced.Weight = c.spend
+			answer(t, r, store.Take, allows(enforced))
+		}
+		lasting := enforced
+		lasting.Weight = c.weight
+		c.kind(&lasting)
+		enforced.Weight = 1
+		// Overdrafts below another rule make the take begin with a browse.
+		a := answer(t, r, store.Take, allows(lasting), allows(other, enforced))
+		if a.Sets[0].Decider >= 0 && !lasting.Allows || a.Sets[1].Decider != 1 {
+			t.Errorf("%s: the deciders are %d and %d, want the second set refused by its rule 1", name, a.Sets[0].Decider, a.Sets[1].Decider)
+		}
+	}
+	if got := hitsOf(t, r, other); got != 0 {
+		t.Errorf("refused takes counted %d hits elsewhere", got)
+	}
+}
+
 // TestBansOverSlots opens bans by refusals in one of several slots, with takes that
 // are refused at once and takes that a browse refuses.
 func TestBansOverSlots(t *testing.T) {

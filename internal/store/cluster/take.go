@@ -10,8 +10,8 @@ import (
 // take carries out a take over several slots. If each set is refused exactly
 // when one of its rules refuses, all slots take at once. Otherwise a browse
 // comes first, which shows which rules to count. It also comes first if the take may
-// write to a rule below its decider: a part that refuses keeps overdrafts and bans. Sets that the plan itself gives
-// back come last, when nothing can be refused any more.
+// write to a rule below its decider: a part that refuses keeps overdrafts and bans.
+// Sets that the plan itself gives back come last, when nothing can be refused any more.
 //
 // A rule that allows may admit in the browse and refuse in the take, because
 // another set of the plan or another caller was first. Then its set is
@@ -33,6 +33,11 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			})
 			return nil
 		}
+		// The parts do not reach a decider that allows. What it leaves is written before
+		// them, so that they admit no set that its overdraft or ban would refuse.
+		if err := s.leave(ctx, p, a, func(i, j int) bool { return j == a.Sets[i].Decider }); err != nil {
+			return err
+		}
 		selected = counted(p, a)
 	}
 	for {
@@ -53,13 +58,8 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			}
 			fallthrough
 		default:
-			if isPlain(p) {
-				waitFor(a, parts)
-				return nil
-			}
-			err := s.leave(ctx, p, a, func(i, j int) bool { return refusesIn(&a.Sets[i], j) })
 			waitFor(a, parts)
-			return err
+			return nil
 		}
 	}
 }
@@ -164,7 +164,9 @@ func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, 
 // settle makes the answer to set i of a take: the state after it was counted, or
 // if another set was refused, the answer of a browse.
 func settle(p *store.Plan, a *store.Answers, i int, parts []*part, refused bool) {
-	earlier := slices.Clone(a.Sets[i].Refusals) // shadow rules that refused in the browse: the parts omit them
+	earlier := slices.DeleteFunc(slices.Clone(a.Sets[i].Refusals), func(j int) bool {
+		return !omitted(&p.Sets[i], &a.Sets[i], j)
+	})
 	merge(a, i, parts, p.Op, (*part).answersAfter)
 	if refused && a.Sets[i].Decider < 0 {
 		merge(a, i, parts, p.Op, (*part).answersBefore)
@@ -242,10 +244,17 @@ func refunds(p *store.Plan) selection {
 }
 
 // counted selects the rules that a take counts after a browse has allowed it:
-// those above the decider, except shadow rules that refuse.
+// the rules above the decider, except omitted ones.
 func counted(p *store.Plan, a *store.Answers) selection {
 	return func(i, j int) bool {
 		s := &a.Sets[i]
-		return !p.Sets[i].Refund && (s.Decider < 0 || j < s.Decider) && !slices.Contains(s.Refusals, j)
+		return !p.Sets[i].Refund && (s.Decider < 0 || j < s.Decider) && !omitted(&p.Sets[i], s, j)
 	}
+}
+
+// omitted reports whether the parts of a take omit rule j: a shadow rule that refused in
+// the browse, and of which nothing stays. An overdraft or a ban must be written in the
+// order of the sets: a later set of the step sees it.
+func omitted(set *store.Set, a *store.Answer, j int) bool {
+	return slices.Contains(a.Refusals, j) && !leaves(set, a, j)
 }
