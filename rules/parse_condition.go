@@ -19,6 +19,12 @@ const (
 	oldJointMark = "{*}"
 )
 
+// The operators of conditions.
+const (
+	operatorSigns = "=!<>@" // the characters that an operator begins with
+	wantOperator  = "want =, !=, <, >, @ or !@"
+)
+
 // parseCondition reads `name op value` into c. It returns nil if it reports an error.
 func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	name := s.name()
@@ -40,7 +46,7 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 		rest = rest.tail(1).trim()
 	}
 	if rest.empty() {
-		p.reportf(operator, errOperator, "want =, !=, <, >, @ or !@ after the name", "the condition on %s has no operator", c.Name)
+		p.reportf(operator, errOperator, wantOperator+" after the name", "the condition on %s has no operator", c.Name)
 		return nil
 	}
 	operand := rest.tail(1).trim()
@@ -52,11 +58,11 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	case '@':
 		return p.parseListed(d, c, operand)
 	}
-	hint := "want =, !=, <, >, @ or !@"
+	hint := wantOperator
 	if strings.HasPrefix(rest.text(), "~") {
 		hint += "; regular expressions are not supported"
 	}
-	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), "=!<>@"), hint), "unknown operator %q", firstWord(operator))
+	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), operatorSigns), hint), "unknown operator %q", firstWord(operator))
 	return nil
 }
 
@@ -84,7 +90,7 @@ func (p *parser) oldList(c *Condition, name, rest span) *span {
 	all := span{name.line, name.from, rest.to}
 	switch {
 	case rest.empty(), rest.text()[0] == '-', rest.text()[0] == '{':
-	case strings.IndexByte("!=<>@", rest.text()[0]) >= 0:
+	case strings.IndexByte(operatorSigns, rest.text()[0]) >= 0:
 		return nil // the hyphens are part of the name
 	case rest.from > name.to && !strings.HasSuffix(name.text(), "IN-"):
 		return nil // an extra word

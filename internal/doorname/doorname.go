@@ -19,8 +19,8 @@ const (
 	Program     = "program"      // Allow of package koalagate, without a protocol
 )
 
-// all lists every door; the doors that the service serves come first.
-var all = []string{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala, Middleware}
+// served lists the doors that the service serves, in the order of the manual.
+var served = []string{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala}
 
 // InRules returns the names that the parameter door can have: all doors, and Program,
 // whose callers state all parameters themselves.
@@ -28,12 +28,12 @@ func InRules() []string { return append(All(), Program) }
 
 // All returns the names of all doors in the order of the manual. Program is none of them,
 // because it reads no protocol.
-func All() []string { return slices.Clone(all) }
+func All() []string { return append(Served(), Middleware) }
 
 // Served returns the names of the doors that the service serves, in the order of
 // the manual: all but Middleware, which runs in the process of another program and
 // has no settings here.
-func Served() []string { return slices.Clone(all[:len(all)-1]) }
+func Served() []string { return slices.Clone(served) }
 
 // IsServed reports whether the service has a door with this name.
-func IsServed(name string) bool { return slices.Contains(all[:len(all)-1], name) }
+func IsServed(name string) bool { return slices.Contains(served, name) }

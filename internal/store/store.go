@@ -27,8 +27,12 @@ import (
 )
 
 // Method is how a counter counts. The numbers are part of the layout in Redis
-// and never change.
+// and never change. Tag has room for numbers below Methods, of which lua/lease.lua has 0
+// and lua/receipts.lua has 6 for entries that are no counters.
 type Method uint8
+
+// Methods is above the numbers of all methods.
+const Methods = 8
 
 // The counting methods.
 const (
@@ -170,7 +174,7 @@ type Rule struct {
 
 // Tag identifies the rule's counter within its subject. It is part of the
 // layout in Redis.
-func (r *Rule) Tag() int64 { return r.Return*8 + int64(r.Method) }
+func (r *Rule) Tag() int64 { return r.Return*Methods + int64(r.Method) }
 
 // Waits reports whether a rule of the plan has a Wait.
 func (p *Plan) Waits() bool {

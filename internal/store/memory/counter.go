@@ -105,13 +105,12 @@ func newCounter(m store.Method) counter {
 }
 
 // unused holds a zero counter of each method, to read for rules without one.
-var unused = [...]counter{
-	store.Count: new(window),
-	store.Base:  new(daily),
-	store.Leak:  new(slide),
-	store.Token: new(bucket),
-	store.Hold:  new(holds),
-}
+var unused = func() (counters [store.Methods]counter) {
+	for m := range counters {
+		counters[m] = newCounter(store.Method(m))
+	}
+	return counters
+}()
 
 // saved is a copy of a counter, with which changes of it are undone. It has no copy of
 // holds, which undo frees.

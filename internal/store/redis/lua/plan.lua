@@ -102,7 +102,7 @@
 -- the method.
 
 local LAYOUT = 1
-local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5
+local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5 -- below 8; lease.lua has 0, receipts.lua 6
 local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SETTLE, RENEW, READ, LEASE = 10, 11, 12, 13
 
