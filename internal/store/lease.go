@@ -5,8 +5,8 @@ import "context"
 // Lessor is a store that grants parts of limits: hits in advance, which an instance then
 // spends without the store.
 type Lessor interface {
-	// Lease records what has become of the part that an instance holds of a counter, and
-	// grants more, as one atomic step. After an error it may have been carried out.
+	// Lease records how much an instance has spent of its part of a counter, and grants
+	// more, in one atomic step. After an error the step may have been carried out.
 	Lease(ctx context.Context, l *Lease) (Grant, error)
 }
 
@@ -27,7 +27,7 @@ type Lease struct {
 	Drop, Keep, Back int64
 	// Ask is how many more hits the instance wants.
 	Ask int64
-	// Lasts is how long the part shall last, in ms.
+	// Lasts is how long the part is to last, in ms.
 	Lasts int64
 }
 
@@ -38,7 +38,7 @@ type Grant struct {
 	// keeps are worthless: the window has closed, the counter is banned, or the store has
 	// lost it.
 	Era     int64
-	Ends    int64 // when the store stops to expect that the part is unspent
+	Ends    int64 // when the store stops counting on hits of the part to be unspent
 	Granted int64
 	// Remaining and Reset are as in an Answer, after the grant.
 	Remaining, Reset int64

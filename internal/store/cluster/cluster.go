@@ -86,14 +86,14 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 			c.MakeReceipt(tagOf(slot), appendSlot(newReceipt(), slot))
 		}
 		attempt, err := s.evaluator.Finish(ctx, s.nodes, c, p, a)
-		return judge(attempt, err), err
+		return corrected(attempt, err), err
 	}
 	start, end := c.Time()
 	s.evaluator.Release(c)
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	err = s.evaluateSplit(ctx, p, a)
-	return judge(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start)), Unsent: errors.Is(err, redisconn.ErrUnsent)}, err), err
+	return corrected(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start)), Unsent: errors.Is(err, redisconn.ErrUnsent)}, err), err
 }
 
 // slotOfCall returns the slot of the call's keys, and whether all have the same.
@@ -109,12 +109,11 @@ func slotOfCall(c *redis.Call) (slot uint16, one bool) {
 	return slot, true
 }
 
-// judge corrects what an attempt shows about the Cluster. Each node has a breaker
-// and trips of its own, so only a failed refresh of the slot map is a trip of the
-// whole. An error of one node shows nothing about the others. A call that was not
+// corrected returns an attempt as one on the whole Cluster. Each node has its own breaker
+// and trips, so only a failed refresh of the slot map is a trip of the whole. An error of one node shows nothing about the others. A call that was not
 // sent because all nodes are unreachable failed for the nodes' reason, not for lack
 // of time in this call.
-func judge(attempt store.Attempt, err error) store.Attempt {
+func corrected(attempt store.Attempt, err error) store.Attempt {
 	if err == nil {
 		return attempt
 	}

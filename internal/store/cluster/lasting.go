@@ -8,9 +8,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
 
-// leaves reports whether a take writes to rule j of a set although the rule or
+// isLasting reports whether a take writes to rule j of a set although the rule or
 // another one refuses: the weight of an overdraft, or a ban.
-func leaves(set *store.Set, a *store.Answer, j int) bool {
+func isLasting(set *store.Set, a *store.Answer, j int) bool {
 	r := &set.Rules[j]
 	if r.Weight == 0 || set.Refund || a.Decider >= 0 && j > a.Decider {
 		return false
@@ -18,19 +18,19 @@ func leaves(set *store.Set, a *store.Answer, j int) bool {
 	return r.Overdraft || r.Ban > 0 && refusesIn(a, j)
 }
 
-// leavesAny reports whether a take writes to a rule of a set although another refuses.
-func leavesAny(set *store.Set, a *store.Answer) bool {
+// hasLasting reports whether a take writes to a rule of a set although another refuses.
+func hasLasting(set *store.Set, a *store.Answer) bool {
 	for j := range set.Rules {
-		if leaves(set, a, j) {
+		if isLasting(set, a, j) {
 			return true
 		}
 	}
 	return false
 }
 
-// leavesBelow reports whether a set has a rule with an overdraft or a ban below another
+// hasLastingBelow reports whether a set has a rule with an overdraft or a ban below another
 // rule that may decide.
-func leavesBelow(set *store.Set) bool {
+func hasLastingBelow(set *store.Set) bool {
 	decides := false
 	for j := range set.Rules {
 		if r := &set.Rules[j]; decides && (r.Overdraft || r.Ban > 0) {
@@ -44,15 +44,15 @@ func leavesBelow(set *store.Set) bool {
 // refusesIn reports whether rule j refuses in an answer.
 func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
 
-// leave writes what a take leaves on the selected rules whatever its verdict, for a
-// take whose parts do not reach them: a browse refused it, or the rules decide without
-// refusing the take. The deciders then report the state after it.
-func (s *Store) leave(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
+// recordLasting records the overdrafts and opens the bans of a take on the selected rules,
+// for a take whose parts do not reach them: a browse refused it, or the rules decide
+// without refusing the take. The deciders then report the state after it.
+func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
 	one := &store.Plan{Op: store.Take, Now: p.Now, Zone: p.Zone}
 	var of [][2]int
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
-			if leaves(&p.Sets[i], &a.Sets[i], j) && selected(i, j) {
+			if isLasting(&p.Sets[i], &a.Sets[i], j) && selected(i, j) {
 				one.Sets = append(one.Sets, store.Set{Rules: p.Sets[i].Rules[j : j+1]})
 				of = append(of, [2]int{i, j})
 			}

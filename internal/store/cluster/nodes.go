@@ -142,8 +142,8 @@ func (k *nodes) drop() {
 		for slot := range k.owners {
 			k.owners[slot].CompareAndSwap(n, nil)
 		}
-		n.leave(errors.New("it has left the Cluster")) // for calls that still refer to it
-		_ = n.close()                                  // no caller can receive the error
+		n.markUnreachable(errors.New("it has left the Cluster")) // for calls that still refer to it
+		_ = n.close()                                            // no caller can receive the error
 	}
 }
 
@@ -204,7 +204,7 @@ func (k *nodes) checkUnreachable() {
 	for _, n := range k.unreachable() {
 		checking.Go(func() {
 			if err := k.check(k.ctx, n); err != nil && k.ctx.Err() == nil {
-				n.leave(err) // the reason may have changed
+				n.markUnreachable(err) // the reason may have changed
 			}
 		})
 	}

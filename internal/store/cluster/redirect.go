@@ -48,7 +48,7 @@ func (k *nodes) Send(ctx context.Context, c *redis.Call) (abandoned bool, err er
 			redirects++
 		}
 		if next == nil || redirects > maxRedirects {
-			k.judge(ctx, n, c, err, begin)
+			k.examine(ctx, n, c, err, begin)
 			return abandoned, k.fault(n, err)
 		}
 		n = next
@@ -113,8 +113,8 @@ func (k *nodes) waitForKeys(ctx context.Context, c *redis.Call, err error) bool 
 // still serves its own slots.
 const unservedSlot = "CLUSTERDOWN Hash slot not served"
 
-// judge decides whether a failed call makes its node unreachable.
-func (k *nodes) judge(ctx context.Context, n *node, c *redis.Call, err error, begin time.Time) {
+// examine decides whether a failed call makes its node unreachable.
+func (k *nodes) examine(ctx context.Context, n *node, c *redis.Call, err error, begin time.Time) {
 	if goredis.HasErrorPrefix(err, "TRYAGAIN") || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrAskingRefused) {
 		return
 	}
@@ -129,13 +129,13 @@ func (k *nodes) judge(ctx context.Context, n *node, c *redis.Call, err error, be
 	end, _ := ctx.Deadline()
 	hurried := late && k.evaluator.Hurried(end.Sub(begin))
 	if !late && redisconn.Unreachable(err) || !hurried && n.breaker.Failed(c.Trip) {
-		n.leave(err)
+		n.markUnreachable(err)
 	}
 }
 
-// leave makes n unreachable until a check succeeds. Until then its calls fail
-// with the last reason.
-func (n *node) leave(err error) {
+// markUnreachable makes the calls for n fail, with the last reason, until a check
+// succeeds.
+func (n *node) markUnreachable(err error) {
 	err = fmt.Errorf("%w: %w", errUnreachable, err)
 	n.reason.Store(&err)
 	n.unreachable.Store(true)

@@ -25,17 +25,17 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			return err
 		}
 		if refused {
-			if err := s.leave(ctx, p, a, everyRule); err != nil {
+			if err := s.recordLasting(ctx, p, a, everyRule); err != nil {
 				return err
 			}
 			s.reportState(ctx, p, a, func(i int) bool {
-				return p.Sets[i].Refund || a.Sets[i].Decider < 0 && leavesAny(&p.Sets[i], &a.Sets[i])
+				return p.Sets[i].Refund || a.Sets[i].Decider < 0 && hasLasting(&p.Sets[i], &a.Sets[i])
 			})
 			return nil
 		}
 		// The parts do not reach a decider that allows. What it leaves is written before
 		// them, so that they admit no set that its overdraft or ban would refuse.
-		if err := s.leave(ctx, p, a, func(i, j int) bool { return j == a.Sets[i].Decider }); err != nil {
+		if err := s.recordLasting(ctx, p, a, func(i, j int) bool { return j == a.Sets[i].Decider }); err != nil {
 			return err
 		}
 		selected = counted(p, a)
@@ -132,7 +132,7 @@ func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, 
 	for i := range p.Sets {
 		if refuses(answered, i) {
 			refusers = append(refusers, i)
-			settle(p, a, i, answered, true)
+			answerSet(p, a, i, answered, true)
 		}
 	}
 	again = refused && p.Allowed(a)
@@ -155,15 +155,15 @@ func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, 
 	for i := range p.Sets {
 		// A decider that the browse found allows its set, and stays.
 		if a.Sets[i].Decider < 0 && !slices.Contains(refusers, i) {
-			settle(p, a, i, answered, refused)
+			answerSet(p, a, i, answered, refused)
 		}
 	}
 	return false, nil
 }
 
-// settle makes the answer to set i of a take: the state after it was counted, or
+// answerSet makes the answer to set i of a take: the state after it was counted, or
 // if another set was refused, the answer of a browse.
-func settle(p *store.Plan, a *store.Answers, i int, parts []*part, refused bool) {
+func answerSet(p *store.Plan, a *store.Answers, i int, parts []*part, refused bool) {
 	earlier := slices.DeleteFunc(slices.Clone(a.Sets[i].Refusals), func(j int) bool {
 		return !omitted(&p.Sets[i], &a.Sets[i], j)
 	})
@@ -225,7 +225,7 @@ func (s *Store) reportState(ctx context.Context, p *store.Plan, a *store.Answers
 func isPlain(p *store.Plan) bool {
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		if set.Refund || !set.Allows || leavesBelow(set) ||
+		if set.Refund || !set.Allows || hasLastingBelow(set) ||
 			p.Op == store.Take && slices.ContainsFunc(set.Rules, func(r store.Rule) bool { return r.Allows }) {
 			return false
 		}
@@ -256,5 +256,5 @@ func counted(p *store.Plan, a *store.Answers) selection {
 // the browse, and of which nothing stays. An overdraft or a ban must be written in the
 // order of the sets: a later set of the step sees it.
 func omitted(set *store.Set, a *store.Answer, j int) bool {
-	return slices.Contains(a.Refusals, j) && !leaves(set, a, j)
+	return slices.Contains(a.Refusals, j) && !isLasting(set, a, j)
 }

@@ -86,7 +86,7 @@ func (s *Store) spend(p *store.Plan, i, j int, now time.Duration, a *store.Answe
 	}
 	shard.Unlock()
 	if low {
-		s.start(one, false)
+		s.start(request{part: one})
 	}
 	return true
 }

@@ -32,9 +32,9 @@ func (d *demand) add(hash uint64, weight int64, now time.Duration) int64 {
 	}
 }
 
-// learn takes note of a take that was passed on, and asks for parts of its counters if
-// they are busy. usable reports whether parts could have answered it.
-func (s *Store) learn(p *store.Plan, a *store.Answers, usable bool) {
+// measure counts the weights of a take that was passed on, and asks for parts of its
+// counters if they are busy. usable reports whether parts could have answered it.
+func (s *Store) measure(p *store.Plan, a *store.Answers, usable bool) {
 	allowed := true
 	for i := range a.Sets {
 		if d := a.Sets[i].Decider; d >= 0 {
@@ -43,7 +43,7 @@ func (s *Store) learn(p *store.Plan, a *store.Answers, usable bool) {
 				s.early.Add(1)
 			}
 			if r := &p.Sets[i].Rules[d]; a.Sets[i].Early || a.Sets[i].Banned || r.Overdraft {
-				s.refused(r)
+				s.giveBackRefused(r)
 			}
 		}
 	}
@@ -54,14 +54,14 @@ func (s *Store) learn(p *store.Plan, a *store.Answers, usable bool) {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
 			if r := &p.Sets[i].Rules[j]; r.Weight > 0 {
-				s.took(r, now)
+				s.measureRule(r, now)
 			}
 		}
 	}
 }
 
-// took takes note of a weight that the next store has counted.
-func (s *Store) took(r *store.Rule, now time.Duration) {
+// measureRule counts a weight that the next store has counted.
+func (s *Store) measureRule(r *store.Rule, now time.Duration) {
 	var memory [maxName]byte
 	name := appendName(memory[:0], r)
 	shard, hash := s.at(name)
@@ -90,21 +90,21 @@ func (s *Store) took(r *store.Rule, now time.Duration) {
 	}
 	shard.Unlock()
 	if ask {
-		s.start(one, giveUp)
+		s.start(request{part: one, back: giveUp})
 	}
 }
 
-// refused gives back the part of a rule that Redis has refused: because of what
+// giveBackRefused gives back the part of a rule that Redis has refused: because of what
 // instances hold, or although this instance would admit more.
-func (s *Store) refused(r *store.Rule) {
-	if one := s.find(r); one != nil {
-		s.start(one, true)
+func (s *Store) giveBackRefused(r *store.Rule) {
+	if one := s.claim(r); one != nil {
+		s.start(request{part: one, back: true})
 	}
 }
 
-// find returns the part of a rule that holds hits and has no request under way, and marks
+// claim returns the part of a rule that holds hits and has no request under way, and marks
 // it as asking; else nil.
-func (s *Store) find(r *store.Rule) *part {
+func (s *Store) claim(r *store.Rule) *part {
 	var memory [maxName]byte
 	name := appendName(memory[:0], r)
 	shard, _ := s.at(name)

@@ -124,9 +124,9 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	}
 	switch {
 	case p.Op == store.Take && !a.Degraded:
-		s.learn(p, a, usable) //nolint:contextcheck // requests for parts outlive the call
+		s.measure(p, a, usable) //nolint:contextcheck // requests for parts outlive the call
 	case p.Op == store.Peek && !a.Degraded:
-		s.look(ctx, p, a)
+		s.setLeased(ctx, p, a)
 	}
 	return nil
 }

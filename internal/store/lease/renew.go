@@ -7,16 +7,22 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// start begins a request for a part, which is marked as asking. back gives everything
-// back.
-func (s *Store) start(p *part, back bool) {
+// request is a request to Redis for a part, which is marked as asking: for more hits or,
+// with back, to give all of them back.
+type request struct {
+	part *part
+	back bool
+}
+
+// start begins a request in the background.
+func (s *Store) start(r request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed { // Close gives back
-		s.leave(p)
+		s.unclaim(r.part)
 		return
 	}
-	s.run(func() { s.renew(context.Background(), p, back) })
+	s.run(func() { s.renew(r) })
 }
 
 // drift is the part of its time by which a part ends early here: clocks of machines may
@@ -32,26 +38,28 @@ func (s *Store) lasting(r *store.Rule) time.Duration {
 	return s.lasts
 }
 
-// renew reports to Redis what the part holds, and requests more or gives hits back.
-func (s *Store) renew(ctx context.Context, p *part, back bool) {
+// renew reports to Redis what the part holds, and requests more or gives hits back. It is
+// finished although the Store closes: the store in Redis bounds its time.
+func (s *Store) renew(r request) {
+	p := r.part
 	shard, _ := s.at([]byte(p.name))
 	shard.Lock()
 	begun := s.clock()
 	lasts := s.lasting(&p.rule)
 	l := store.Lease{Now: s.now(), Rule: p.rule, Era: p.era, Ends: p.ends, Drop: p.recorded, Lasts: lasts.Milliseconds()}
 	want := p.want(begun)
-	if back || begun >= p.until {
+	if r.back || begun >= p.until {
 		l.Back, p.held = p.held, 0
 	} else {
 		l.Keep = p.held
 	}
-	if !back {
+	if !r.back {
 		l.Ask = max(want-l.Keep, 0)
 	}
 	p.asked, p.sent = begun, p.sent+1
 	shard.Unlock()
 
-	g, err := s.shared.Lease(ctx, &l)
+	g, err := s.shared.Lease(context.Background(), &l)
 
 	shard.Lock()
 	defer shard.Unlock()
@@ -107,15 +115,15 @@ func (s *Store) seedNext(p *part, g store.Grant) {
 func (s *Store) giveUp(p *store.Plan) {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
-			if one := s.find(&p.Sets[i].Rules[j]); one != nil {
-				s.renew(context.Background(), one, true)
+			if one := s.claim(&p.Sets[i].Rules[j]); one != nil {
+				s.renew(request{part: one, back: true})
 			}
 		}
 	}
 }
 
-// look sets how many hits other instances hold of the counter of a peek.
-func (s *Store) look(ctx context.Context, p *store.Plan, a *store.Answers) {
+// setLeased sets how many hits other instances hold of the counter of a peek.
+func (s *Store) setLeased(ctx context.Context, p *store.Plan, a *store.Answers) {
 	for i := range p.Sets {
 		if len(p.Sets[i].Rules) == 0 || p.Sets[i].Rules[0].Lease == 0 {
 			continue

@@ -23,17 +23,11 @@ func (s *Store) sweepUntilClosed() {
 	}
 }
 
-// chore is a part with a request to make.
-type chore struct {
-	part *part
-	back bool
-}
-
 // Sweep gives back what idle parts hold, renews parts that end soon, and forgets parts
 // that hold nothing. It is called at intervals, unless Options.Run is set.
 func (s *Store) Sweep() {
 	now := s.clock()
-	var chores []chore
+	var requests []request
 	for i := range s.shards {
 		one := &s.shards[i]
 		one.Lock()
@@ -43,7 +37,7 @@ func (s *Store) Sweep() {
 			case p.asking:
 			case p.holds() && (idle || now >= p.until-s.lasts/4):
 				p.asking = true
-				chores = append(chores, chore{p, idle})
+				requests = append(requests, request{part: p, back: idle})
 			case idle && now >= p.pause:
 				p.gone = true
 				delete(one.parts, name)
@@ -51,39 +45,39 @@ func (s *Store) Sweep() {
 		}
 		one.Unlock()
 	}
-	s.carryOut(s.ctx, chores)
+	s.carryOut(s.ctx, requests)
 }
 
 // carryOut makes the requests, several at a time. When ctx is done, no further one begins.
-func (s *Store) carryOut(ctx context.Context, chores []chore) {
+func (s *Store) carryOut(ctx context.Context, requests []request) {
 	if s.alone {
-		for _, c := range chores {
-			s.renew(context.Background(), c.part, c.back) //nolint:contextcheck // as below
+		for _, r := range requests {
+			s.renew(r) //nolint:contextcheck // as below
 		}
 		return
 	}
 	var workers sync.WaitGroup
-	next := make(chan chore)
-	for range min(sweepers, len(chores)) {
+	next := make(chan request)
+	for range min(sweepers, len(requests)) {
 		workers.Go(func() {
-			for c := range next {
+			for r := range next {
 				if ctx.Err() != nil {
-					s.leave(c.part)
+					s.unclaim(r.part)
 				} else {
-					s.renew(context.Background(), c.part, c.back) //nolint:contextcheck // a request that has begun is finished
+					s.renew(r) //nolint:contextcheck // a request that has begun is finished
 				}
 			}
 		})
 	}
-	for _, c := range chores {
-		next <- c
+	for _, r := range requests {
+		next <- r
 	}
 	close(next)
 	workers.Wait()
 }
 
-// leave unmarks a part without a request.
-func (s *Store) leave(p *part) {
+// unclaim unmarks a part for which no request is made.
+func (s *Store) unclaim(p *part) {
 	shard, _ := s.at([]byte(p.name))
 	shard.Lock()
 	p.asking = false
@@ -97,26 +91,26 @@ const maxGiveBack = 2 * time.Second
 // giveBackAll gives back everything, once nothing is under way. After the time that parts
 // last, Redis knows that they have ended.
 func (s *Store) giveBackAll() {
-	var chores []chore
+	var requests []request
 	for i := range s.shards {
 		one := &s.shards[i]
 		one.Lock()
 		for _, p := range one.parts {
 			if p.holds() {
 				p.asking = true
-				chores = append(chores, chore{p, true})
+				requests = append(requests, request{part: p, back: true})
 			}
 		}
 		one.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(s.lasts, maxGiveBack))
 	defer cancel()
-	s.carryOut(ctx, chores)
-	for _, c := range chores {
-		shard, _ := s.at([]byte(c.part.name))
+	s.carryOut(ctx, requests)
+	for _, r := range requests {
+		shard, _ := s.at([]byte(r.part.name))
 		shard.Lock()
-		s.lost.Add(c.part.held)
-		c.part.held = 0
+		s.lost.Add(r.part.held)
+		r.part.held = 0
 		shard.Unlock()
 	}
 }

@@ -10,10 +10,10 @@ type lasting struct {
 	bans    bool
 }
 
-// leave makes the changes of a take that last, on the rules that its walk of set i
+// recordLasting makes the lasting changes of a take, on the rules that its walk of set i
 // reached: overdraft rules record their weights whatever the verdict, and refusals open
 // bans. The decider then reports the state after that.
-func (s *step) leave(i int, a *store.Answer) {
+func (s *step) recordLasting(i int, a *store.Answer) {
 	rules, refusing := s.plan.Sets[i].Rules, a.Refusals
 	if a.Decider >= 0 {
 		rules = rules[:a.Decider+1]

@@ -84,7 +84,7 @@ func (s *step) takeSet(i int, a *store.Answer) bool {
 	}
 	allows := s.allows(i, a)
 	if s.lasts {
-		s.leave(i, a)
+		s.recordLasting(i, a)
 	}
 	if allows {
 		s.count(i, walked, a.Refusals)

@@ -63,7 +63,7 @@ func TestTurnsAreCanceledWhereTheyWereGiven(t *testing.T) {
 		third := wants("after a cancellation in Redis", 1000)
 
 		redis.becomes(store.Unreachable, false, 0)
-		s.leave(errFake)
+		s.suspend(errFake)
 		if err := s.Cancel(context.Background(), p, &third); err != nil || third.Undo != nil {
 			t.Errorf("a turn of Redis is canceled in rescue: %v", err)
 		}

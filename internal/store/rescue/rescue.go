@@ -140,7 +140,7 @@ func New(shared Shared, local Local, o Options) *Store {
 	s.gate.open()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.firstCheck(); err != nil {
-		s.leave(err)
+		s.suspend(err)
 	}
 	s.debts.entries, s.debts.wake, s.debts.base = make(map[string]*debt), make(chan struct{}, 1), time.Now()
 	go s.probe()
@@ -206,14 +206,14 @@ func (s *Store) judge(err error, attempt store.Attempt, absences uint32) {
 	switch {
 	case attempt.Health == store.Unreachable,
 		attempt.Health == store.Failed && s.breaker.Failed(attempt.Trip):
-		s.leave(err)
+		s.suspend(err)
 	case s.onRescue != nil:
 		s.onRescue(err)
 	}
 }
 
-// leave stops calls to the shared store.
-func (s *Store) leave(err error) {
+// suspend stops calls to the shared store.
+func (s *Store) suspend(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gate.close()

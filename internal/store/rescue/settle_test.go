@@ -117,7 +117,7 @@ func TestReceiptsAreSettledWhereTheyAreKept(t *testing.T) {
 		}
 		redis.becomes(store.Unreachable, false, 0)
 		redis.away.Store(true)
-		s.leave(errFake)
+		s.suspend(errFake)
 		p.Sets[0].Rules[0].Subject = []byte("v")
 		if err := s.Evaluate(context.Background(), p, &local); err != nil || !local.Degraded || local.Receipt == "" {
 			t.Fatalf("%v, %+v", err, local)

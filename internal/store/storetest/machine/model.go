@@ -137,7 +137,7 @@ func (e *evaluation) take(i int) (a store.Answer, refused bool) {
 	} else if a = e.all(i); a.Decider >= 0 {
 		allows = false
 	}
-	e.leave(i, &a)
+	e.recordLasting(i, &a)
 	for j := range s.Rules[:reached] {
 		if allows && !s.Rules[j].Overdraft && !s.Rules[j].Outcome && !slices.Contains(a.Refusals, j) {
 			e.add(&s.Rules[j])
@@ -149,9 +149,9 @@ func (e *evaluation) take(i int) (a store.Answer, refused bool) {
 	return e.report(i, a), !allows
 }
 
-// leave records what stays whatever the verdict, on the rules of a take's walk: the
+// recordLasting records what stays whatever the verdict, on the rules of a take's walk: the
 // weight of overdraft rules, and the bans that refusals open.
-func (e *evaluation) leave(i int, a *store.Answer) {
+func (e *evaluation) recordLasting(i int, a *store.Answer) {
 	rules := e.p.Sets[i].Rules
 	for j := range rules {
 		r := &rules[j]
