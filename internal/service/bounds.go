@@ -47,7 +47,7 @@ var boundRemedies = map[string]string{
 	string(mapping.BoundValueSize):     "a value was longer than max_value and ends in a digest: raise it if rules compare longer values",
 	boundDescriptors:                   "a call had more descriptors than max_descriptors and was refused: raise it, or have Envoy send fewer",
 	boundSettlements:                   "more settlements than max_settlements_waiting wait for Redis, and one was dropped: restore Redis, or raise it",
-	boundWaiting:                       "more calls than max_waiting, than the half of it for one rule, or than half of grpc_max_streams of one connection wait for their turns, and one was not admitted to the queue: raise it, or shorten the wait of the rule",
+	boundWaiting:                       "more calls than max_waiting, than the half of it for one rule, than half of grpc_max_streams of one connection, or than half of http_max_connections_per_peer of one address wait for their turns, and one was not admitted to the queue: raise it, or shorten the wait of the rule",
 	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",
 	boundGRPCPeer:                      "its address held too many connections: find out who connects, or raise grpc_max_connections_per_peer",
 	boundHTTPPeer:                      "its address held too many connections: find out who connects, or raise http_max_connections_per_peer",

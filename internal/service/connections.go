@@ -40,8 +40,8 @@ func maxDescriptors() int {
 	return int(min(limit.Cur, 1<<30))
 }
 
-// limitListeners bounds the connections of the three addresses.
-func (s *Service) limitListeners() {
+// limitListeners bounds the connections of the three addresses, and returns the limits.
+func (s *Service) limitListeners() connectionLimits {
 	files := maxDescriptors()
 	limits := limitConnections(s.config, files)
 	if limits.grpc < s.config.GRPCMaxConnections || limits.http < s.config.HTTPMaxConnections {
@@ -59,4 +59,5 @@ func (s *Service) limitListeners() {
 	} {
 		*one.listener = newLimitedListener(*one.listener, one.limit, s.bounds.exceeded)
 	}
+	return limits
 }

@@ -50,10 +50,10 @@ func (s *Service) grpcDoors(own *certificates.Certificates) (*envoy.Server, erro
 	return front, nil
 }
 
-// waitLimit returns the limit of the connection of a call at the gRPC address.
+// waitLimit returns the limit of the connection of a call.
 func waitLimit(ctx context.Context) engine.WaitLimit {
 	if waits := envoy.WaitsOf(ctx); waits != nil {
 		return waits
 	}
-	return nil
+	return httpWaitLimit(ctx)
 }

@@ -133,7 +133,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	if err := s.listenPrometheus(ctx); err != nil {
 		return err
 	}
-	s.limitListeners()
+	limits := s.limitListeners()
 	s.watchConnections(secured)
 	s.listeners.http = secure(watchingListener{s.listeners.http, s.bounds.exceeded}, secured.http)
 	s.listeners.admin = secure(s.listeners.admin, secured.admin)
@@ -143,6 +143,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	rules := s.app.Rules()
 	s.front.SetServing(isReady(&rules))
 	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
+	s.web.ConnContext = newHTTPWaits(limits.http, c.HTTPMaxConnectionsPerPeer).connect
 	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)
 	return nil
 }
