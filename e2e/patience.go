@@ -9,7 +9,7 @@ import (
 var (
 	envoyTimes = [][2]string{{" timeout: 0.5s", " timeout: 10s"}, {"connect_timeout: 0.25s", "connect_timeout: 5s"}}
 	retryTimes = append([][2]string{{"max_interval: 0.5s", "max_interval: 10s"}}, envoyTimes...)
-	nginxTimes = [][2]string{{"proxy_connect_timeout 250ms;", "proxy_connect_timeout 5s;"}, {"proxy_read_timeout 1s;", "proxy_read_timeout 10s;"}}
+	nginxTimes = [][2]string{{"proxy_connect_timeout 1s;", "proxy_connect_timeout 5s;"}, {"proxy_read_timeout 1s;", "proxy_read_timeout 10s;"}}
 )
 
 // patient maps samples to the replacements of their timeouts. A timeout may occur
