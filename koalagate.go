@@ -39,22 +39,22 @@ const Door = "program"
 
 // Options are the options of Open. Rules is required.
 type Options struct {
-	// Rules are paths of rule files, and of folders whose *.conf are rule files.
+	// Rules are paths of rule files, and of folders whose *.conf files are rule files.
 	Rules []string
 	// DictRoot is the folder that paths of word lists are relative to; "" for the
 	// folder of the rule file that names the list.
 	DictRoot string
-	// Redis is the URL of the Redis with the counters: redis://, unix://,
-	// redis-sentinel:// or redis-cluster://; with TLS rediss instead of redis. While
-	// Redis is unavailable, this process counts on its own. "" counts in process,
-	// unless RedisOptions has a Client.
-	Redis string
 	// Timezone is the IANA time zone of calendar days, for rule files that state none; ""
 	// is UTC.
 	Timezone string
 	// RequireEnd refuses rule files that do not end with [end], so that no truncated file
 	// becomes active.
 	RequireEnd bool
+	// Redis is the URL of the Redis with the counters: redis://, unix://,
+	// redis-sentinel:// or redis-cluster://; with TLS rediss instead of redis. While
+	// Redis is unavailable, this process counts on its own. "" counts in process,
+	// unless RedisOptions has a Client.
+	Redis string
 	// RedisPrefix begins every key. "" is the prefix of the service, which then
 	// shares its counters with this program. It is an error without a Redis.
 	RedisPrefix string
@@ -86,7 +86,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Gate is an engine with its rules and counters. It is safe for concurrent use.
+// Gate is an engine with its rules and counters. It is safe for concurrent use. The zero
+// value and a nil Gate return an error for every call.
 type Gate struct {
 	app    *app.App
 	cancel context.CancelFunc

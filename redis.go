@@ -33,7 +33,7 @@ type RedisOptions struct {
 	// on count rules. The answers are the same, but the load on Redis is higher.
 	NoCountPath bool
 	// Refusals is the maximum number of refusals to remember, each for one second at
-	// most. Calls that Redis would refuse again are not sent. 0 means 32 768; a
+	// most. Calls that Redis would refuse again are not sent. 0 means 32,768; a
 	// negative number disables this.
 	Refusals int
 	// OnDamage, if not nil, is called for each key that contains no valid counters
@@ -62,10 +62,10 @@ type RedisOptions struct {
 // RedisTLS names PEM files for connections with TLS. They are read for each new
 // connection, so that a renewed certificate needs no restart.
 type RedisTLS struct {
-	// CA contains the certificates of the authorities for Redis; "" for the authorities of the
-	// system.
+	// CA is the file with the certificates of the authorities for Redis; "" for the
+	// authorities of the system.
 	CA string
-	// Cert and Key contain the client certificate and its key; "" for none.
+	// Cert and Key are the files with the client certificate and its key; "" for none.
 	Cert, Key string
 	// ServerName is the name in the certificate of Redis; "" for the host of the
 	// address. Sentinels and Clusters often name hosts by address.

@@ -237,8 +237,8 @@ func (in *Input) EffectiveHits() uint64 {
 // input acts as a count rule with these numbers for this call, with a counter of its
 // own. If no counting rule matches, an ad-hoc rule counts by Entries.
 type Override struct {
-	Count   int64 // hits per window, 0 … 4 294 967 295
-	Seconds int64 // length of the window, 1 … 31 622 400; rules.Day is the calendar day
+	Count   int64 // hits per window, 0 … 4,294,967,295
+	Seconds int64 // length of the window, 1 … 31,622,400; rules.Day is the calendar day
 	// Entries are alternating keys and values, by which the ad-hoc rule counts.
 	Entries []string
 }

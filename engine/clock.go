@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Clock sets the clock of an engine, by which rules with since or until begin and end
+// WithClock sets the clock of an engine, by which rules with since or until begin and end
 // until the counters report their time; nil means time.Now.
-func Clock(now func() time.Time) Option {
+func WithClock(now func() time.Time) Option {
 	return setting(func(s *settings) { s.clock.read = now })
 }
 

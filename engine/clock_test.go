@@ -54,7 +54,7 @@ func TestRulesBeginByTheClockOfTheCounters(t *testing.T) {
 	june := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	own := &fakeClock{now: june.Add(-time.Hour)}
 	counters := &toldStore{now: june.Add(-time.Second).UnixMilli()}
-	e := engine.New(timedRules(t, "; since=2026-06-01"), wiring.CountIn(counters), engine.Clock(own.read))
+	e := engine.New(timedRules(t, "; since=2026-06-01"), wiring.CountIn(counters), engine.WithClock(own.read))
 	check := func(what, value string, now int64, denied bool) {
 		t.Helper()
 		d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Now: now, Inputs: []engine.Input{input(1, "a", value), input(1, "a", value)}})
@@ -85,7 +85,7 @@ func TestRulesBeginByTheClockOfTheCounters(t *testing.T) {
 func TestClockIsReadForTimedRulesOnly(t *testing.T) {
 	for words, want := range map[string]int{"": 0, "; until=2026-06-01": 2} {
 		own := &fakeClock{now: time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)}
-		e := engine.New(timedRules(t, words), wiring.CountIn(&toldStore{now: own.now.UnixMilli()}), engine.Clock(own.read))
+		e := engine.New(timedRules(t, words), wiring.CountIn(&toldStore{now: own.now.UnixMilli()}), engine.WithClock(own.read))
 		own.reads = 0
 		if _, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "a", "2"), input(1, "a", "3")}}); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ type settings struct {
 	clock    clock
 	modes    *Modes
 	policies Policies
-	// maxWaiting is the argument of MaxWaiting; 0 is the default.
+	// maxWaiting is the argument of WithMaxWaiting; 0 is the default.
 	maxWaiting int
 	limitWaits func(context.Context) WaitLimit
 	full       func()

@@ -7,7 +7,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// ExceptionKind is what an Exception does. The zero value does nothing.
+// ExceptionKind is the effect of an Exception. The zero value has none.
 type ExceptionKind uint8
 
 // The kinds.
@@ -55,9 +55,9 @@ type Exceptions struct {
 	now  func() int64
 }
 
-// Clock sets the clock by which exceptions end, in ms since the epoch. It must be called
+// SetClock sets the clock by which exceptions end, in ms since the epoch. It must be called
 // before the first decision; without it they end by the clock of the engine.
-func (e *Exceptions) Clock(now func() int64) { e.now = now }
+func (e *Exceptions) SetClock(now func() int64) { e.now = now }
 
 // Set replaces all exceptions, and retains the list: the caller must not change it
 // afterwards. Each Match must refer to a rule of the engine's current set. Exceptions
@@ -143,8 +143,8 @@ func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
 	return b.all[exceptionKey{rule, string(identity)}]
 }
 
-// exceptionKind returns what the exception that applies to match i of an input does, 0 if
-// none applies.
+// exceptionKind returns the kind of the exception that applies to match i of an input, 0
+// if none applies.
 func (v *evaluation) exceptionKind(c *Call, in *Input, m *matchedInput, i int) ExceptionKind {
 	if v.book == nil || in.Override != nil || c.Op == Peek || c.Op == Reset {
 		return 0

@@ -153,7 +153,7 @@ func TestOverridesIgnoreExceptions(t *testing.T) {
 // The state of a counter is that by its exception.
 func TestCountersWithExceptions(t *testing.T) {
 	set, list := exceptionSet(t), new(engine.Exceptions)
-	list.Clock(func() int64 { return now })
+	list.SetClock(func() int64 { return now })
 	e := engine.New(set, engine.WithExceptions(list))
 	x := exceptionOf(t, set, 1, "ann", engine.Exception{Kind: engine.ExceptCount, Count: 7, Until: now + 1})
 	list.Set([]engine.Exception{x})

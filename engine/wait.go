@@ -9,22 +9,23 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// DefaultMaxWaiting is the default of MaxWaiting.
+// DefaultMaxWaiting is the default of WithMaxWaiting.
 const DefaultMaxWaiting = 10_000
 
-// cancelTimeout bounds giving back what a call took that leaves before its turn.
+// cancelTimeout is the time for giving back the hits of a call that leaves before its turn.
 const cancelTimeout = time.Second
 
-// MaxWaiting sets the number of calls of an engine that may wait for their turns at
+// WithMaxWaiting sets the number of calls of an engine that may wait for their turns at
 // the same time; one rule gets at most half of them. Rules with wait=SECONDS refuse
 // further calls. Without it, or with n below 1, it is DefaultMaxWaiting.
-func MaxWaiting(n int) Option {
+func WithMaxWaiting(n int) Option {
 	return setting(func(s *settings) { s.maxWaiting = n })
 }
 
-// ObserveFull calls f for each call that must not wait because MaxWaiting, the half of it
-// that its rule gets, or the limit of its connection is reached.
-func ObserveFull(f func()) Option {
+// ObserveTooManyWaiting calls f for each call that must not wait because too many calls
+// wait: the number of WithMaxWaiting, half of it for one rule, or the limit of the
+// connection.
+func ObserveTooManyWaiting(f func()) Option {
 	return setting(func(s *settings) { s.full = f })
 }
 
@@ -41,9 +42,9 @@ type WaitLimit interface {
 	Leave()
 }
 
-// LimitWaits sets a function that returns the limit of a call's connection, or nil.
+// WithWaitLimits sets a function that returns the limit of a call's connection, or nil.
 // The function is only called for calls that rules with wait=SECONDS match.
-func LimitWaits(limit func(ctx context.Context) WaitLimit) Option {
+func WithWaitLimits(limit func(ctx context.Context) WaitLimit) Option {
 	return setting(func(s *settings) { s.limitWaits = limit })
 }
 

@@ -157,7 +157,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Int64
 		e := newEngineWith(t, queue+"\nrule : [token] [j=+] [time=1; count=5; burst=1; wait=3] [result=2; return=8]",
-			engine.MaxWaiting(8), engine.ObserveFull(func() { full.Add(1) }))
+			engine.WithMaxWaiting(8), engine.ObserveTooManyWaiting(func() { full.Add(1) }))
 		took, refused := takeTurns(t, e, 10, func() *engine.Call { return turn("a") })
 		if len(took) < 4 || len(took) > 5 || refused != 10-len(took) {
 			t.Errorf("%d admitted, %d refused; want at most half of 8 to wait", len(took), refused)
@@ -173,7 +173,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 func TestFloodOfWaitingCallsIsBounded(t *testing.T) {
 	const calls, most = 100_000, 10_000
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngineWith(t, `rule : [token] [k=+] [time=1; count=1000; burst=1; wait=60] [result=2; return=7]`, engine.MaxWaiting(most))
+		e := newEngineWith(t, `rule : [token] [k=+] [time=1; count=1000; burst=1; wait=60] [result=2; return=7]`, engine.WithMaxWaiting(most))
 		took, refused := takeTurns(t, e, calls, func() *engine.Call { return turn("a") })
 		if waited := len(took); waited < most/2 || waited > most/2+1 || waited+refused != calls {
 			t.Errorf("%d calls admitted, %d refused; want %d that wait, and one at once", waited, refused, most/2)
@@ -207,7 +207,7 @@ func TestWaitsOfAConnectionAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := limit{make(chan struct{}, 3)}
 		var full atomic.Int64
-		e := newEngineWith(t, queue, engine.LimitWaits(func(context.Context) engine.WaitLimit { return conn }), engine.ObserveFull(func() { full.Add(1) }))
+		e := newEngineWith(t, queue, engine.WithWaitLimits(func(context.Context) engine.WaitLimit { return conn }), engine.ObserveTooManyWaiting(func() { full.Add(1) }))
 		took, refused := takeTurns(t, e, 10, func() *engine.Call { return turn("a") })
 		if len(took) < 3 || len(took) > 4 || refused != 10-len(took) || len(conn.places) != 0 {
 			t.Errorf("%d admitted, %d refused, %d places left over; want three calls to wait", len(took), refused, len(conn.places))

@@ -155,7 +155,8 @@ type Header struct {
 }
 
 // Verdict returns the meaning of the entry: Challenge if Need_vcode is not 0, else
-// Deny if Err_no is not 0, else Allow. It returns VerdictUnset for a nil entry.
+// Deny if Err_no is not 0, else Allow, so that the zero entry allows, as {} does in
+// Koala. It returns VerdictUnset for a nil entry.
 func (r *Result) Verdict() Verdict {
 	switch {
 	case r == nil:

@@ -7,7 +7,7 @@ import (
 
 // Limits are the thresholds of a counting rule.
 type Limits struct {
-	Time  int64 // seconds, 1 … 31 622 400
+	Time  int64 // seconds, 1 … 31,622,400
 	Count int64 // hits per window (count, leak; base after the free hits), or tokens refilled per Time (token)
 	Base  int64 // free hits per day; base only
 	Burst int64 // capacity of the bucket; token only, defaults to Count

@@ -62,7 +62,7 @@ type Options struct {
 	// MaxWaiting is the number of calls that may wait for their turns at the same
 	// time; 0 for the default of the engine.
 	MaxWaiting int
-	// LimitWaits returns the limit of a call's connection; see engine.LimitWaits. Nil
+	// LimitWaits returns the limit of a call's connection; see engine.WithWaitLimits. Nil
 	// limits none.
 	LimitWaits func(context.Context) engine.WaitLimit
 	// Modes are the modes of doors. If it is nil, every door enforces.
@@ -129,7 +129,7 @@ type App struct {
 	setHook  func(*rules.Set) // Hooks.Set
 }
 
-// source is where the rules come from.
+// source supplies the rules: files, or published versions in Redis.
 type source interface {
 	Run(ctx context.Context, apply func(*rules.Set))
 	Trigger()
@@ -172,7 +172,7 @@ func Open(o Options) (*App, error) {
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
 		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules), engine.WithExceptions(o.Exceptions),
-		engine.MaxWaiting(o.MaxWaiting), engine.LimitWaits(o.LimitWaits), engine.ObserveFull(o.Hooks.TooManyWaiting),
+		engine.WithMaxWaiting(o.MaxWaiting), engine.WithWaitLimits(o.LimitWaits), engine.ObserveTooManyWaiting(o.Hooks.TooManyWaiting),
 		engine.ObserveSettlements(o.Hooks.Settled, o.Hooks.Renewed))
 	return a, nil
 }

@@ -50,7 +50,7 @@ func openCounters(o *Options) (*counters, error) {
 	return c, nil
 }
 
-// openRedis puts Redis before the in-process store.
+// openRedis puts the store in Redis in front of the in-process store.
 func (c *counters) openRedis(o *Options) error {
 	redis, err := remote.Open(redisOptions(o))
 	if err != nil {
@@ -72,8 +72,8 @@ func (c *counters) openRedis(o *Options) error {
 	return nil
 }
 
-// redisOptions returns the options of the store, which also counts and logs damaged
-// keys.
+// redisOptions returns the options of the store in Redis, with hooks that count and log
+// damaged keys.
 func redisOptions(o *Options) redis.Options {
 	damaged := &loglimit.Warner{Logger: o.Logger}
 	all := *o.Redis
@@ -228,8 +228,8 @@ func (a *App) Identities() int { return a.counters.memory.Identities() }
 // Shared returns the number of hits counted on shared counters in process.
 func (a *App) Shared() uint64 { return a.counters.memory.Shared() }
 
-// Leases returns what this process has done with parts of limits that it held in advance.
-// It is zero without Redis.
+// Leases returns the totals of the parts of limits that this process held in advance. They
+// are zero without Redis.
 func (a *App) Leases() lease.Stats {
 	if a.counters.leases == nil {
 		return lease.Stats{}
@@ -237,7 +237,7 @@ func (a *App) Leases() lease.Stats {
 	return a.counters.leases.Stats()
 }
 
-// RedisLoad returns what the store in Redis does now. It is zero without Redis.
+// RedisLoad returns the current load of the store in Redis. It is zero without Redis.
 func (a *App) RedisLoad() redis.Load {
 	if a.counters.redis == nil {
 		return redis.Load{}

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// trialBudget bounds a call of the counters of a trial, unless calls of those in force
-	// have more time. Nobody waits for them.
+	// trialBudget bounds a call of the counters of a trial, unless calls of the counters
+	// in force have more time. No caller waits for a trial.
 	trialBudget = time.Second
 	// trialWorkers is the number of calls of a trial in Redis at a time, which go there
 	// together.
 	trialWorkers = 32
 )
 
-// TrialCounters are counters of a trial: in Redis if those in force are, else in process.
+// TrialCounters are the counters of a trial: in Redis if the counters in force are there,
+// else in process.
 type TrialCounters struct {
 	Store store.Store
 	Links trial.Links // nil in process
@@ -31,7 +32,7 @@ type TrialCounters struct {
 	close func() error
 }
 
-// OpenTrial opens counters that begin as copies of those in force. All instances that name
+// OpenTrial opens counters that begin as copies of the counters in force. All instances that name
 // a space share it, and it expires at until at the latest; without Redis it is one of this
 // process.
 func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {

@@ -26,7 +26,7 @@ type Exception struct {
 	Until    time.Time         `json:"until"`
 	Author   string            `json:"author"`
 	Note     string            `json:"note"`
-	// Signature is that of publish_public_key, in base64; "" for none.
+	// Signature is the signature by the key of publish_public_key, in base64; "" for none.
 	Signature string `json:"signature,omitempty"`
 }
 

@@ -74,7 +74,7 @@ func New(o Options) *Keeper {
 	if o.Redis != nil {
 		k.records = newRecords(o.Redis, o.Prefix, o.PublicKey, k.max)
 	}
-	k.engine.Clock(func() int64 { return k.time().UnixMilli() })
+	k.engine.SetClock(func() int64 { return k.time().UnixMilli() })
 	return k
 }
 
