@@ -22,7 +22,7 @@ type check struct {
 // UnmarshalBinary reads a CheckRequest in wire form.
 func (c *check) UnmarshalBinary(request []byte) error { return c.message.read(request) }
 
-// fill copies from the message what the mapping needs.
+// fill copies the parts of the message that the mapping needs.
 func (c *check) fill() {
 	m := &c.message
 	c.question.Request = mapping.Request{

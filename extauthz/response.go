@@ -90,7 +90,7 @@ func (s *Server) appendDenied(b []byte, m *message, d *engine.Decision) []byte {
 	return appendRefusal(b, replyDenied, code, refusal, headers)
 }
 
-// appendFault denies a request that cannot be decided because of what it says.
+// appendFault denies a request that cannot be decided because of its contents.
 func appendFault(b []byte, f door.Fault) []byte {
 	b = appendRefusal(b, replyDenied, envoyapi.Code(f.Status), f.Refusal(), nil)
 	return appendVerdict(b, "invalid")

@@ -107,7 +107,7 @@ func (c *call) value() {
 	}
 }
 
-// reset forgets what one rule has counted for these parameters, and lifts a ban. It
+// reset forgets the hits of one rule for these parameters, and lifts a ban. It
 // uses only the parameters that the rule counts by, so that callers can send the
 // parameters of their other calls.
 func (c *call) reset() {

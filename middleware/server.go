@@ -88,8 +88,8 @@ type Options struct {
 	// for none.
 	Params func(*http.Request) map[string]string
 	// Refuse responds to a request that a rule refuses. The headers of the quota
-	// are already set; the decision is valid until Refuse returns. Without a status of
-	// Refuse, the response has the status of the entry of [result]. Nil sends the
+	// are already set; the decision is valid until Refuse returns. If Refuse writes no
+	// status, the response has the status of the entry of [result]. Nil sends the
 	// status, headers and body of that entry.
 	Refuse func(http.ResponseWriter, *http.Request, *engine.Decision)
 	// FailOpen lets requests through while no store can answer. Otherwise they

@@ -26,7 +26,7 @@ const (
 	receiptKey   = "koala.receipt"
 )
 
-// operation is what a descriptor asks for.
+// operation is the operation that a descriptor requests.
 type operation uint8
 
 // The operations.
@@ -66,8 +66,8 @@ func isOwn(e mapping.Entry) bool { return strings.HasPrefix(e.Key, ownPrefix) }
 
 var errOperation = errors.New("unknown " + operationKey + "; want charge or refund, and with " + receiptKey + " renew or none")
 
-// readOperation reads what the descriptor asks for. One with a receipt is a settlement,
-// also if the receipt is empty: nobody must take it for a request.
+// readOperation reads the operation that the descriptor requests. A descriptor with a
+// receipt is a settlement, even if the receipt is empty: it must not count as a request.
 func (d *descriptor) readOperation(entries []mapping.Entry) error {
 	name := mapping.FirstEntry(entries, operationKey)
 	switch at := slices.IndexFunc(entries, func(e mapping.Entry) bool { return e.Key == receiptKey }); {

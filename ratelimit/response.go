@@ -52,7 +52,7 @@ func (s *Server) appendAnswer(b []byte, c *call, d *engine.Decision) []byte {
 	return c.appendMetadata(b, d)
 }
 
-// appendStatuses appends one status per descriptor. That of an operation is OK.
+// appendStatuses appends one status per descriptor. An operation has the status OK.
 func (c *call) appendStatuses(b []byte, d *engine.Decision) []byte {
 	if c.operations == 0 {
 		for i := range d.Answers {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Level is what a caller may do.
+// Level is the extent of a caller's rights.
 type Level uint8
 
-// The levels, each with the rights of those before it.
+// The levels. Each includes the rights of the levels before it.
 const (
 	None Level = iota
 	Read

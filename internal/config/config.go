@@ -94,7 +94,7 @@ type Config struct {
 	// client, if rules use a parameter that comes from the address: refuse it, or keep
 	// it, although these rules do not match.
 	MissingAddress string `koanf:"missing_address" validate:"oneof=refuse keep"`
-	// MaxParams is the maximum number of parameters of a request. Those that no rule
+	// MaxParams is the maximum number of parameters of a request. Parameters that no rule
 	// names are dropped first; parameters that rules name are always kept.
 	MaxParams int `koanf:"max_params" validate:"min=16,max=1024"`
 	// MaxValue is the maximum length of a parameter's value, in bytes. The rest of a

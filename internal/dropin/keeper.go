@@ -1,4 +1,4 @@
-// Package dropin makes koalagate answer in the place of envoyproxy/ratelimit: it keeps
+// Package dropin lets koalagate replace envoyproxy/ratelimit: it keeps
 // the current limits (keeper.go), and serves the pages that envoyproxy/ratelimit has on
 // its HTTP and debug addresses (pages.go).
 //

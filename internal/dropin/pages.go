@@ -21,7 +21,7 @@ type Pages struct {
 	Decide func(ctx context.Context, request []byte) ([]byte, error)
 	// Statistics writes the page /stats.
 	Statistics func(io.Writer) error
-	// Draining reports whether the service ends.
+	// Draining reports whether the service is draining.
 	Draining func() bool
 	// HealthyWithOne makes the service unhealthy while no domain is loaded.
 	HealthyWithOne bool

@@ -176,7 +176,7 @@ func (e *explainer) explainConditions(x *Rule, r *rules.Rule) {
 	}
 }
 
-// explainMatch fills in what a rule does that is met. Decided reports whether an
+// explainMatch fills in the effect of a rule that matches. Decided reports whether an
 // earlier rule decides.
 func (e *explainer) explainMatch(x *Rule, m *rules.Match, decided bool) {
 	x.Cost = m.Cost

@@ -3,7 +3,7 @@
 // counts them in sketches of bounded memory, one for each kind and minute. If there are
 // many calls of a kind, callers append a random sample of them. Of each minute
 // the heaviest identities are kept, for an hour, with the error of their counts. With
-// Redis instances exchange them, so that the answer is that of all instances.
+// Redis instances exchange them, so that the answer covers all instances.
 package heavy
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Kind is what became of a call.
+// Kind is the outcome of a call.
 type Kind uint8
 
 // The kinds.

@@ -106,7 +106,7 @@ func (s *sketch) most() int64 {
 		n = s.slots[0].count
 	}
 	if s.weight > 1 {
-		// No call of it may be in the sample, and of those of a full sketch fewer than expected.
+		// The sample may have no call of it, and fewer calls than expected of a full sketch.
 		const unlikely = 6 // e^-6 is 0.2 %
 		n += deviation(n*(s.weight-1)) + unlikely*s.weight
 	}

@@ -28,7 +28,7 @@ type Options struct {
 	// EncodedSlashes decides paths with encoded slashes. Gateways that forward them
 	// to applications keep them, the zero value.
 	EncodedSlashes EncodedSlashes
-	// MaxParams is the maximum number of parameters. Those that no rule names, which
+	// MaxParams is the maximum number of parameters. Parameters that no rule names, which
 	// do not affect the decision, are dropped above it. The default is 64.
 	MaxParams int
 	// MaxValue is the maximum length of a value in bytes. The rest of a longer value

@@ -22,7 +22,7 @@ type Draft struct {
 	Files []File `json:"files"`
 }
 
-// Checked is what the check of a draft found.
+// Checked is the result of the check of a draft.
 type Checked struct {
 	findings.Document
 	// Changes are those from the rules in force; nil with errors, or without rules in

@@ -23,13 +23,13 @@ type DecisionLog struct {
 	Every int    // one in so many calls is in it; see trace.LogOptions
 }
 
-// Replay asks what a draft would have decided about the last calls in the decision log.
+// Replay is a request to decide the last calls in the decision log by a draft.
 type Replay struct {
 	Draft
 	SinceMS int64 `json:"since_ms"` // how far back, 1 … 3,600,000
 }
 
-// Replayed is what a draft decides differently from the rules in force about recorded
+// Replayed has the differences between a draft and the rules in force about recorded
 // calls. Both decide with counters that begin empty.
 type Replayed struct {
 	Calls int        `json:"calls"`
@@ -122,7 +122,7 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	return done, nil
 }
 
-// take takes over what the replay found.
+// take takes over the result of the replay.
 func (r *Replayed) take(found *replay.Difference) {
 	r.Calls, r.NewlyRefused, r.NewlyAllowed = found.Calls, found.NewlyRefused, found.NewlyAllowed
 	if found.Calls > 0 {

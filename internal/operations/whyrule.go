@@ -141,7 +141,7 @@ func rowOf(r *rules.Rule) WhyRule {
 	return WhyRule{Rule: r.Return, Name: r.Name, Why: effect(r)}
 }
 
-// effect returns what a rule does that a request meets.
+// effect returns the effect of a rule that a request meets.
 func effect(r *rules.Rule) string {
 	switch {
 	case r.Shadow:
@@ -154,7 +154,7 @@ func effect(r *rules.Rule) string {
 	return "it answers " + r.Result.Verdict().String() + " to every request that meets it"
 }
 
-// exceptionWhy returns what an exception does.
+// exceptionWhy describes the effect of an exception.
 func exceptionWhy(x *engine.Exception) string {
 	until := time.UnixMilli(x.Until).UTC().Format(time.RFC3339)
 	switch x.Kind {

@@ -25,7 +25,7 @@ type DiffOptions struct {
 	OnMasked func(MaskedParam)
 }
 
-// Difference is what two rule sets decide differently about a trace.
+// Difference has the differences between the decisions of two rule sets about a trace.
 type Difference struct {
 	Calls int // of the trace
 	// Skipped is the number of calls before DiffOptions.Since.

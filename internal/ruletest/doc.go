@@ -30,7 +30,7 @@ type Case struct {
 	Steps []Step
 }
 
-// Step is one call, and what is expected of its answer.
+// Step is one call and the expectations about its answer.
 type Step struct {
 	Line  int
 	Ask   explain.Options

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// expectations reads what is expected of an answer: a verdict, or fields.
+// expectations reads the expectations about an answer: a verdict, or fields.
 func (r *reader) expectations(n *yaml.Node) ([]Want, error) {
 	w := &wantReader{reader: r}
 	if n.Kind == yaml.ScalarNode {

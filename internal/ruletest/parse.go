@@ -28,8 +28,8 @@ var operations = map[string]engine.Op{
 	engine.Update.String(): engine.Update, engine.Refund.String(): engine.Refund,
 }
 
-// Parse reads a case file. The error names the line; the path is that of errors, and
-// paths in the file are relative to its folder.
+// Parse reads a case file. Errors name the path and the line. Paths in the file are
+// relative to its folder.
 func Parse(path string, text []byte) (*File, error) {
 	r := &fileReader{reader: reader{path}, file: &File{Path: path}}
 	var document yaml.Node

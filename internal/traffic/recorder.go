@@ -1,7 +1,7 @@
-// Package traffic keeps what an instance decided in each minute of the last hour, and
+// Package traffic keeps the numbers of decisions in each minute of the last hour, and
 // sends events about it every second. It reads the counts that the metrics have anyway, so
 // that callers do not wait for it. With Redis each instance writes the sums of its current
-// minute there, and the hour is that of all instances.
+// minute there, and the hour covers all instances.
 package traffic
 
 import (

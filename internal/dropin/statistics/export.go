@@ -39,8 +39,8 @@ type Statsd struct {
 // dialTimeout bounds a connection and a flush.
 const dialTimeout = 2 * time.Second
 
-// Run sends what was counted since the last time at each interval, and once more when
-// ctx is done. What cannot be sent is sent later.
+// Run sends the counts since the last flush at each interval, and once more when ctx is
+// done. Counts that cannot be sent are sent with the next flush.
 func (d *Statsd) Run(ctx context.Context) {
 	d.sent = make(map[string]uint64)
 	ticker := time.NewTicker(d.Interval)

@@ -13,7 +13,7 @@ import (
 )
 
 // Mapper turns the names of counts into metrics with labels, by a file of
-// statsd_exporter. Of that, it knows match, match_type, match_metric_type, name, labels,
+// statsd_exporter. It knows the fields match, match_type, match_metric_type, name, labels,
 // action and scale.
 type Mapper struct {
 	mappings []mapping
@@ -105,7 +105,7 @@ func (m *mapping) compile() error {
 	return err
 }
 
-// metric is what a name becomes.
+// metric is the metric to which a mapping turns a name.
 type metric struct {
 	name   string
 	names  []string // of the labels, sorted

@@ -55,8 +55,8 @@ func process() []counter {
 	}
 }
 
-// counters returns all counts in the order of their names. Those of a limit exist once it
-// has been counted on.
+// counters returns all counts in the order of their names. A limit has counts after its
+// first hit.
 func (s *Statistics) counters() []counter {
 	list := []counter{
 		{name: service + "config_load_success", value: s.loads.Load()},
@@ -94,8 +94,8 @@ var (
 	address  = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 )
 
-// sanitize replaces what has a meaning in statsd, and the dots of addresses, which would
-// divide the name.
+// sanitize replaces the characters that have a meaning in statsd, and the dots of
+// addresses, which would divide the name.
 func sanitize(name string) string {
 	return address.ReplaceAllStringFunc(reserved.Replace(name), func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/koalagate/koalagate/internal/envoylimits"
 )
 
-// MaxPaths is the largest number of limits that are counted each for itself. Clients can
-// choose names, if a configuration has detailed_metric or value_to_metric; further ones
-// are counted under the limit's own path.
+// MaxPaths is the largest number of paths with counts of their own. Clients can choose
+// paths if a configuration has detailed_metric or value_to_metric; further paths are
+// counted under the path of their limit.
 const MaxPaths = 100_000
 
-// Statistics are the counts since the start. They implement ratelimit.Statistics and
+// Statistics are the counts since the start. They implement imported.Statistics and
 // dropin.Loads. Use New; they are safe for concurrent use.
 type Statistics struct {
 	nearRatio float32
@@ -44,7 +44,7 @@ type Connections struct{ Open, Closed uint64 }
 // WatchConnections adds the connections that read returns to the statistics.
 func (s *Statistics) WatchConnections(read func() Connections) { s.connections.Store(&read) }
 
-// limit are the counts of one limit.
+// limit has the counts of one path.
 type limit struct {
 	total, over, near, within, shadow, negative atomic.Uint64
 }

@@ -59,15 +59,16 @@ type TLS struct {
 	ServerName string
 }
 
-// Backoff is the pause between two streams: Initial, and then each time Factor times as
-// long, up to Max. With Jitter it is a random part of that, from Initial.
+// Backoff defines the pauses between streams: the first is Initial, and each further one is
+// Factor times as long as the one before, up to Max. With Jitter a pause is a random time
+// between Initial and that.
 type Backoff struct {
 	Initial, Max time.Duration
 	Factor       float64
 	Jitter       bool
 }
 
-// Applier receives what the control plane sends.
+// Applier receives the responses of the control plane.
 type Applier interface {
 	// Apply makes configurations the current limits, or returns an error that the
 	// control plane receives.

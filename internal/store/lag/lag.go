@@ -1,4 +1,4 @@
-// Package lag measures how late this process notices what it waits for.
+// Package lag measures how late the timers of this process run.
 //
 // A goroutine that is ready to run waits for a CPU while the process is
 // overloaded, throttled, stopped or collecting garbage, and a busy process looks

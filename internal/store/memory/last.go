@@ -36,7 +36,7 @@ type stateShard struct {
 	sets [stateSets][stateWays]state
 }
 
-// state is what another store reported about one counter.
+// state is the state of one counter, as another store reported it.
 type state struct {
 	name  uint64 // hash of the counter; 0 for none
 	limit int64

@@ -3,7 +3,7 @@
 // A plan is one atomic step (step.go, walk.go) under the locks of its counters, which
 // are spread over 64 shards. Each method has a type of counter: window for count
 // (count.go), daily for base, slide for leak, bucket for token, holds for hold;
-// counter.go has what they share. A refused take leaves overdrafts and bans
+// counter.go has their common parts. A refused take leaves overdrafts and bans
 // (lasting.go). A take that waits for its turn or has a receipt leaves a record
 // (undo.go), which Cancel gives back and Settle amends (settle.go); receipts.go bounds
 // the records. The number of identities is bounded: identities beyond it share counters

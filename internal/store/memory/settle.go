@@ -30,7 +30,7 @@ func (m *Store) Renew(_ context.Context, n *store.Renewal) (store.Settled, error
 	return r.renew(n), nil
 }
 
-// settle amends what the take counted, and spends the record.
+// settle amends the hits of the take, and spends the record.
 func (r *record) settle(s *store.Settlement) store.Settled {
 	r.lock()
 	defer r.unlock()

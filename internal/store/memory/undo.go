@@ -9,9 +9,9 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// record is what a take counted, so that Cancel can give it back and a settlement can
-// amend it. It refers to the counters themselves: what a reset or the end of a counter
-// has dropped since is out of reach.
+// record has the hits that a take counted, so that Cancel can give them back and a
+// settlement can amend them. It refers to the counters themselves: hits that a reset or the
+// end of a counter has dropped since are out of reach.
 type record struct {
 	memory *Store
 	locks  uint64 // the shards of the counters, a bit each
@@ -25,7 +25,7 @@ type record struct {
 	spent   bool   // by a settlement or Cancel; the locks guard it
 }
 
-// taken is what a take counted on one counter, or the part that a rule on which it
+// taken has the hits of a take on one counter, or the part that a rule on which it
 // counted nothing has in its receipt.
 type taken struct {
 	rule    store.Rule // its Subject is the key of the counter if the rule has a part
@@ -54,7 +54,7 @@ func (w *window) taken(after *window) takenHits {
 	return got
 }
 
-// record counts the rule's weight on c and keeps what the take counted.
+// record counts the rule's weight on c and adds it to the record of the take.
 func (s *step) record(p *place, r *store.Rule, c counter) {
 	var before saved
 	before.save(c)
@@ -176,7 +176,7 @@ func (r *record) unlock() {
 	}
 }
 
-// Cancel gives back what a take counted that waits for its turn or whose caller left
+// Cancel gives back the hits of a take that waits for its turn or whose caller left
 // before it got its receipt, at the clock of the plan. It is safe to call for answers of
 // any plan; nothing is given back for those without Undo.
 func (m *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
@@ -194,7 +194,7 @@ func (m *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) err
 	return nil
 }
 
-// cancel gives back what the record holds, and reports whether it was not spent before.
+// cancel gives back the hits of the record, and reports whether it was not spent before.
 func (r *record) cancel(p *store.Plan) bool {
 	r.lock()
 	defer r.unlock()
