@@ -99,7 +99,7 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 		return nil, err
 	}
 	kinds := 0
-	x := exceptions.Exception{Rule: o.rule, Identity: identity, Count: o.count, Note: o.note, Until: time.Now().Add(o.span)}
+	x := exceptions.Exception{Rule: o.rule, Identity: identity, Count: o.count, Note: o.note}
 	for what, given := range map[string]bool{exceptions.Count: o.count != 0, exceptions.Allow: o.allow, exceptions.Deny: o.deny} {
 		if given {
 			x.What = what
@@ -114,7 +114,7 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 	case o.span <= 0:
 		return nil, errors.New("missing --for DURATION, such as 2h")
 	}
-	return &adminapi.Additions{Exceptions: []exceptions.Exception{x}}, nil
+	return &adminapi.Additions{Exceptions: []exceptions.Exception{x}, ForMS: max(1, o.span.Milliseconds())}, nil
 }
 
 // sign lets the instance complete the exceptions, and signs them.
@@ -135,26 +135,37 @@ func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *admin
 	}
 	for i := range prepared.Exceptions {
 		x, asked := &prepared.Exceptions[i], &what.Exceptions[i]
-		if !isCompleted(x, asked) {
-			return failure{fmt.Errorf("the instance would add a different exception: rule %d, %s %d for %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity))}
+		if what.ForMS != 0 {
+			asked.Until = time.Now().Add(time.Duration(what.ForMS) * time.Millisecond)
+		}
+		if !isCompleted(x, asked, what.ForMS != 0) {
+			return failure{fmt.Errorf("the instance would add a different exception: rule %d, %s %d for %s until %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity), x.Until.Format(time.RFC3339))}
 		}
 		x.Author = author()
 		x.Sign(key, prepared.Prefix)
 	}
-	what.Exceptions = prepared.Exceptions
+	what.Exceptions, what.ForMS = prepared.Exceptions, 0
 	return nil
 }
 
+// maxClockDifference is how far the end of an exception that is signed may be from the one by
+// the clock of this host.
+const maxClockDifference = 15 * time.Minute
+
 // isCompleted reports whether an exception is as asked but for its ID, its author, and
-// parameters of the identity that were left out.
-func isCompleted(x, asked *exceptions.Exception) bool {
+// parameters of the identity that were left out. With otherClock its end is by the clock of
+// Redis, and may differ by minutes.
+func isCompleted(x, asked *exceptions.Exception, otherClock bool) bool {
 	for name, value := range asked.Identity {
 		if x.Identity[name] != value {
 			return false
 		}
 	}
-	until := asked.Until.UTC().Truncate(time.Millisecond)
-	return x.Rule == asked.Rule && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && x.Until.Equal(until)
+	difference := x.Until.Sub(asked.Until.Truncate(time.Millisecond)).Abs()
+	if otherClock {
+		difference = max(0, difference-maxClockDifference)
+	}
+	return x.Rule == asked.Rule && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && difference == 0
 }
 
 // read returns the request of --file.

@@ -35,7 +35,7 @@ type State struct {
 	Published bool `json:"published"`
 	// Signed reports that only signed versions are accepted.
 	Signed bool      `json:"signed"`
-	Now    time.Time `json:"now"` // the clock of the instance
+	Now    time.Time `json:"now"` // the clock of Redis, without it that of the instance
 }
 
 // Word is a word of the rule language.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -19,6 +20,9 @@ const maxExceptionsBody = 64 << 20
 // and authors are ignored.
 type Additions struct {
 	Exceptions []exceptions.Exception `json:"exceptions"`
+	// ForMS is the time until their end in ms, instead of Until: it is added to the clock by
+	// which they end, because that of the caller may be wrong by minutes. 0 for their Until.
+	ForMS int64 `json:"for_ms,omitempty"`
 }
 
 // Prepared are exceptions as they would be added, to be signed.
@@ -28,7 +32,7 @@ type Prepared struct {
 }
 
 func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error {
-	what, err := readAdditions(w, r)
+	what, err := s.readAdditions(w, r)
 	if err != nil {
 		return err
 	}
@@ -39,16 +43,27 @@ func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error
 	return done(w, &Prepared{s.Exceptions.Prefix(), list})
 }
 
-// readAdditions reads a request with exceptions, and sets their authors unless they are
-// signed.
-func readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
+// readAdditions reads a request with exceptions, and sets their authors and ends unless they
+// are signed.
+func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
 	what := new(Additions)
 	if err := readUpTo(maxExceptionsBody, w, r, what); err != nil {
 		return nil, err
 	}
+	if most := exceptions.MaxSpan.Milliseconds(); what.ForMS < 0 || what.ForMS > most {
+		return nil, problem(http.StatusBadRequest, "for_ms is %d; want 1 … %d, which is 31 days", what.ForMS, most)
+	}
+	end := s.Exceptions.Now().Add(time.Duration(what.ForMS) * time.Millisecond)
 	for i := range what.Exceptions {
-		if x := &what.Exceptions[i]; x.Signature == "" {
+		x := &what.Exceptions[i]
+		switch {
+		case x.Signature == "":
 			x.Author = authorOf(r)
+		case what.ForMS != 0:
+			return nil, problem(http.StatusBadRequest, "for_ms is set for a signed exception, whose signature covers its end")
+		}
+		if what.ForMS != 0 {
+			x.Until = end
 		}
 	}
 	return what, nil
@@ -81,7 +96,7 @@ func exceptionFilter(query url.Values) (f exceptions.Filter, err error) {
 }
 
 func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
-	what, err := readAdditions(w, r)
+	what, err := s.readAdditions(w, r)
 	if err != nil {
 		return err
 	}

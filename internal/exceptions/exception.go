@@ -52,6 +52,9 @@ func WordOf(kind engine.ExceptionKind) string {
 const (
 	// MaxSpan is the longest time for which an exception can last.
 	MaxSpan = 31 * 24 * time.Hour
+	// clockStep is how far the clock of Redis, as this process knows it, may step back between
+	// the choice of an end and its check.
+	clockStep = time.Second
 	// idLength is the length of an ID.
 	idLength = 12
 	// maxNote is the maximum length of a note and of an author, in bytes.
@@ -111,7 +114,7 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 		return invalid("a count is set for %s; want it with count only", x.What)
 	case !x.Until.After(now):
 		return invalid("it ends at %s, which has passed", x.Until.Format(time.RFC3339))
-	case x.Until.After(now.Add(MaxSpan)):
+	case x.Until.After(now.Add(MaxSpan + clockStep)):
 		return invalid("it ends at %s; want 31 days from now at most", x.Until.Format(time.RFC3339))
 	case len(x.Note) > maxNote || len(x.Author) > maxNote:
 		return invalid("the note or the author is longer than %d bytes", maxNote)

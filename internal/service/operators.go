@@ -144,7 +144,7 @@ func (s *Service) operatorState() *adminapi.State {
 	return &adminapi.State{
 		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
 		LastError: r.LastError, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
-		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", Now: time.Now().UTC(),
+		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", Now: s.exceptions.Now().UTC(),
 	}
 }
 

@@ -38,12 +38,12 @@ export async function end(id: string, done?: () => void) {
   } catch (e) { notify((e as Error).message, undefined, true); }
 }
 
-/** add adds exceptions. */
-export function add(list: Partial<Exception>[]): Promise<Exception[]> {
-  return changing(() => post<Exception[]>("exceptions", { exceptions: list.map(({ rule, identity, what, count, until, note }) => ({ id: "", rule, identity, what, count: count ?? 0, until, author: "", note: note ?? "" })) }));
+/** add adds exceptions until their ends or, by the clock of the instances, for so many hours. */
+export function add(list: Partial<Exception>[], hours?: number): Promise<Exception[]> {
+  return changing(() => post<Exception[]>("exceptions", { ...(hours ? { for_ms: Math.round(hours * 3600_000) } : {}), exceptions: list.map(({ rule, identity, what, count, until, note }) => ({ id: "", rule, identity, what, count: count ?? 0, until: until ?? new Date().toISOString(), author: "", note: note ?? "" })) }));
 }
 
-const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 743]];
+const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 744]];
 
 /** Actions is the dialog of the change that is open. */
 export function Actions() {
@@ -65,9 +65,7 @@ function ActionDialog(p: { of: Action }) {
     notify(`The counter of ${ruleText(a)} starts anew.`);
   };
   const except = async (kind: Exception["what"]) => {
-    const added = await add([{
-      rule: a.rule, identity: a.identity, what: kind, note, until: new Date(Date.now() + hours * 3600_000).toISOString(), ...(kind === "count" ? { count: Number(count) } : {}),
-    }]);
+    const added = await add([{ rule: a.rule, identity: a.identity, what: kind, note, ...(kind === "count" ? { count: Number(count) } : {}) }], hours);
     close();
     changed(a.done);
     const id = added[0]?.id ?? "";

@@ -12,7 +12,7 @@ import { Now, tryLink } from "./now";
 import { Exceptions, Instances, Log } from "./operate";
 import { Rules } from "./rules";
 import { load, logIn, logOut, LogIn, session } from "./session";
-import { Text } from "./text";
+import { setClock, Text } from "./text";
 import { Try } from "./try";
 import { Dialog, messageOf, notify, Notes } from "./ui";
 import { Versions } from "./versions";
@@ -62,6 +62,7 @@ function Page() {
 
 function Head(p: { view: string; onHelp: () => void }) {
   const state = useData<State>("state", 5_000), now = session.use(), dirty = isChanged(draft.use()), live = link.use(), s = state.value;
+  useEffect(() => { if (s) setClock(s.now); }, [s?.now]);
   return <header class="head">
     <a class="name" href="#/">koalagate</a>
     <nav aria-label="Views">{views.map(([v, name, key]) => <a key={v} href={"#/" + v} aria-current={v === p.view ? "page" : undefined} title={`${name} (g ${key})`}>{name}{v === "change" && dirty && <span class="dot" title="your text is not published"> ●</span>}</a>)}</nav>

@@ -29,12 +29,12 @@ function AddException(p: { onClose: () => void }) {
   const [rule, setRule] = useState(""), [identity, setIdentity] = useState(""), [what, setWhat] = useState<Exception["what"]>("allow"), [count, setCount] = useState("100"), [hours, setHours] = useState("2"), [note, setNote] = useState("");
   return <Dialog title="Add an exception" action="Add" onClose={p.onClose} onDo={async () => {
     const pairs = identity.split(/[\n ]+/).filter(Boolean).map((l) => { const at = l.indexOf("="); if (at < 1) throw new Error(`“${l}” is not NAME=VALUE`); return [l.slice(0, at), l.slice(at + 1)] as const; });
-    await add([{ rule: Number(rule), identity: Object.fromEntries(pairs), what, note, until: new Date(Date.now() + Number(hours) * 3600_000).toISOString(), ...(what === "count" ? { count: Number(count) } : {}) }]);
+    await add([{ rule: Number(rule), identity: Object.fromEntries(pairs), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
     p.onClose();
     refresh("exceptions", "audit");
     notify(`Rule ${rule} has an exception.`);
   }}>
-    <div class="row"><Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field><Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={743} step="any" required value={hours} onValue={setHours} /></Field></div>
+    <div class="row"><Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field><Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
     <Field label="Identity" hint="NAME=VALUE of each parameter that the rule counts by"><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
     <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">the rule passes over it</option><option value="count">another count</option><option value="deny">banned</option></select></Field>
       {what === "count" && <Field label="Count"><Input type="number" min={1} value={count} onValue={setCount} /></Field>}</div>

@@ -49,11 +49,26 @@ export function span(ms: number): string {
   return parts.join(" ");
 }
 
+let ahead = 0; // ms: the clock of the instances, ahead of that of the browser
 let clock = Date.now();
 const watchers = new Set<(now: number) => void>();
-setInterval(() => { clock = Date.now(); for (const w of watchers) w(clock); }, 5000);
+setInterval(tick, 5000);
 
-/** useNow returns the time, and again every five seconds. */
+function tick() {
+  clock = Date.now() + ahead;
+  for (const w of watchers) w(clock);
+}
+
+/** setClock sets the time by the clock of the instances: that of the browser may be wrong by minutes. */
+export function setClock(now: string) {
+  const found = Date.parse(now) - Date.now();
+  if (Math.abs(found - ahead) > 2000) { ahead = found; tick(); }
+}
+
+/** shownTime returns a time of the browser, in ms, as Ago takes it. */
+export const shownTime = (at: number) => new Date(at + ahead).toISOString();
+
+/** useNow returns the time by the clock of the instances, and again every five seconds. */
 export function useNow(): number {
   const [now, set] = useState(clock);
   useEffect(() => { watchers.add(set); return () => { watchers.delete(set); }; }, []);

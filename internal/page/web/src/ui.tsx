@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Problem } from "./api";
 import { type Loaded, Value } from "./data";
-import { Ago } from "./text";
+import { Ago, shownTime } from "./text";
 
 /** Panel shows a part of a view in all its states: loading, missing, stale, empty. */
 export function Panel<T>(p: {
@@ -11,7 +11,7 @@ export function Panel<T>(p: {
 }) {
   const d = p.data;
   return <section class="panel" aria-label={p.title} id={p.id}>
-    <header><h2>{p.title}</h2>{d?.error && d.value !== undefined && <span class="stale" title={d.error.message}>stale, as of <Ago at={new Date(d.at).toISOString()} /></span>}<span class="grow" />{p.tools}</header>
+    <header><h2>{p.title}</h2>{d?.error && d.value !== undefined && <span class="stale" title={d.error.message}>stale, as of <Ago at={shownTime(d.at)} /></span>}<span class="grow" />{p.tools}</header>
     {!d || d.value !== undefined
       ? p.empty ? <p class="empty">{p.empty}</p> : p.children(d?.value as T)
       : d.error ? <Failure of={d.error} /> : <p class="empty loading">Loading …</p>}
