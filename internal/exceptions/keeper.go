@@ -55,6 +55,8 @@ type Keeper struct {
 	set      *rules.Set                  // by which resolved was made
 	all      map[string]Exception        // by place
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
+	next     *rules.Set                  // may replace set soon; nil if none may
+	ahead    map[string]engine.Exception // resolved by next
 }
 
 const defaultMax = 100_000
@@ -94,12 +96,32 @@ func (k *Keeper) time() time.Time {
 	return k.now().Add(time.Duration(k.records.ahead.Load()))
 }
 
+// Expect resolves the exceptions by a rule set ahead of its Use, which then takes less time:
+// a published version with 100,000 exceptions comes into force at its instant. Nothing waits
+// for it. Nil forgets the set.
+func (k *Keeper) Expect(set *rules.Set) {
+	ahead := make(map[string]engine.Exception)
+	if set != nil {
+		for _, x := range k.List() {
+			if resolved, err := x.resolve(set); err == nil {
+				ahead[x.ID] = resolved
+			}
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next, k.ahead = set, ahead
+}
+
 // Use resolves the exceptions by a rule set. It must be called before the set decides.
 func (k *Keeper) Use(set *rules.Set) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.set = set
-	clear(k.resolved)
+	k.resolved = make(map[string]engine.Exception)
+	if set == k.next {
+		k.resolved = k.ahead
+	}
+	k.set, k.next, k.ahead = set, nil, nil
 	k.apply()
 }
 
@@ -110,7 +132,6 @@ func (k *Keeper) apply() {
 	}
 	now := k.time()
 	list := make([]engine.Exception, 0, len(k.all))
-	kept := make(map[string]engine.Exception, len(k.all))
 	for _, x := range k.all {
 		if !x.Until.After(now) {
 			continue
@@ -121,11 +142,16 @@ func (k *Keeper) apply() {
 			if resolved, err = x.resolve(k.set); err != nil {
 				continue // the rules changed; another change may bring the rule back
 			}
+			k.resolved[x.ID] = resolved
 		}
-		kept[x.ID] = resolved
 		list = append(list, resolved)
 	}
-	k.resolved = kept
+	if len(k.resolved) > len(list) { // some have ended or were removed
+		clear(k.resolved)
+		for i := range list {
+			k.resolved[list[i].ID] = list[i]
+		}
+	}
 	k.engine.Set(list)
 }
 

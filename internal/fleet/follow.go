@@ -40,9 +40,13 @@ func (m *Member) follow(b *beaten) {
 func (m *Member) forget(b *beaten) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := len(m.versions)
 	maps.DeleteFunc(m.versions, func(n uint64, v *version) bool {
 		return v != m.current && n != b.InForce && n != b.Proposed && (n != b.Trial || b.TrialState != "running")
 	})
+	if len(m.versions) < before {
+		m.o.Expect(nil)
+	}
 	maps.DeleteFunc(m.failed, func(n uint64, _ time.Time) bool { return n != b.InForce && n != b.Proposed && n != b.Trial })
 }
 

@@ -61,6 +61,9 @@ func (m *Member) loadUntil(ctx context.Context) {
 			return
 		case number := <-m.jobs:
 			v, err := m.load(ctx, number)
+			if err == nil {
+				m.o.Expect(v.set)
+			}
 			m.finished <- loaded{number, v, err}
 		case <-m.prunes:
 			m.prune(ctx)

@@ -37,6 +37,10 @@ type MemberOptions struct {
 	// Notify is called with the state of the rules whenever it changes, by one goroutine
 	// at a time. It may be nil.
 	Notify func(reload.State)
+	// Expect is called with each set that was loaded and may come into force, before the
+	// instance says that it is ready, and with nil when one will not. It must be safe for
+	// concurrent use, and may be nil.
+	Expect func(*rules.Set)
 	// Try is called with the version of a trial when it begins, and with nil when it
 	// ends, by one goroutine at a time. It may be nil.
 	Try func(*Tried)
@@ -100,6 +104,9 @@ func NewMember(o MemberOptions) *Member {
 	}
 	if o.Describe == nil {
 		o.Describe = func() Instance { return Instance{} }
+	}
+	if o.Expect == nil {
+		o.Expect = func(*rules.Set) {}
 	}
 	if o.Try == nil {
 		o.Try = func(*Tried) {}
