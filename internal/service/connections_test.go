@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
 
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/internal/config"
@@ -43,12 +44,12 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	s, text := open(t, map[string]any{"grpc_max_connections": 20, "http_max_connections": 20})
 	run(t, s)
 	a := s.Addresses()
-	grpcConn := dialGRPC(t, s)
+	used, fresh := dialGRPC(t, s), &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	t.Cleanup(client.CloseIdleConnections)
-	use := func() {
+	call := func(conn *grpc.ClientConn, client *http.Client) {
 		t.Helper()
-		if _, err := authv3.NewAuthorizationClient(grpcConn).Check(t.Context(), &authv3.CheckRequest{}); err != nil && strings.Contains(err.Error(), "Unavailable") {
+		if _, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), &authv3.CheckRequest{}); err != nil && strings.Contains(err.Error(), "Unavailable") {
 			t.Fatal(err)
 		}
 		res, err := client.Get("http://" + a.HTTP + "/rule/browse?uid=ann")
@@ -57,6 +58,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 		}
 		res.Body.Close()
 	}
+	use := func() { t.Helper(); call(used, client) }
 	use()
 	for i := range 200 {
 		for _, address := range []string{a.GRPC, a.HTTP, a.Admin} {
@@ -67,6 +69,11 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 			t.Cleanup(func() { conn.Close() })
 		}
 		if i%10 == 0 {
+			// A new connection is accepted after those before it: none of them is younger than
+			// the next use.
+			conn := dialGRPC(t, s)
+			call(conn, fresh)
+			conn.Close()
 			use()
 		}
 	}
