@@ -1,12 +1,14 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -114,4 +116,27 @@ func TestWithoutPublishing(t *testing.T) {
 	}
 	w.visit("#/instances")
 	w.see("from files")
+}
+
+// A browser whose clock is wrong shows times by the clock of the instances, and makes
+// exceptions for the time that it states.
+func TestClockOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	f := publishedFleet(t, ruleFile)
+	w := enter(t, f.one.Admin, "", desk)
+	w.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`const right = Date.now; Date.now = () => right() - 20 * 60_000;`).Do(ctx)
+		return err
+	}), chromedp.Reload())
+	w.visit("#/try?p=uid%3Dann")
+	w.see("0 used of 4")
+	w.click("Ban")
+	w.choose("For", "15 minutes") // by its own clock the browser would ask for one that has ended
+	w.write("Note", "a quarter of an hour")
+	w.confirm()
+	w.see("Banned from rule 201 (comments).")
+	w.visit("#/exceptions")
+	w.wait(`/^in 1[45] m/.test(document.querySelector("main tbody time")?.textContent)`)
+	w.visit("#/log")
+	w.wait(`/^(now|[0-9]+ s ago|1 m)/.test(document.querySelector("main tbody time")?.textContent)`)
 }
