@@ -57,7 +57,8 @@ func TestFaultyFilesAreRefused(t *testing.T) {
 		{begin + "key: k\n  rate_limit: {unit: day, name: n, replaces: [{name: n}]}", "replaces should not contain name of same descriptor"},
 		{begin + "key: k\n  rate_limit: {unit: day, replaces: [n]}", "list of type other than map: n"},
 		{begin + "key: k\n  metadata: [1]", "a mapping for metadata"},
-		{begin + "key: k\n  metadata: {when: 2026-01-02}", "error parsing metadata"},
+		{begin + "key: k\n  metadata: {not UTF-8: !!binary gIGC}", "error parsing metadata"},
+		{begin + "key: k\n  value: 9223372036854775808", "error checking config"},
 		{"domain: &a\n  key: *a", "error loading config file"},
 		{deep, "error loading config file"},
 	} {

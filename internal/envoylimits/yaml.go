@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -162,7 +163,7 @@ func (r *reader) visit(n *yaml.Node, depth int) error {
 // scalar reads a value that is neither a mapping nor a list.
 func scalar(key string, n *yaml.Node, f *field) error {
 	switch tag := n.ShortTag(); {
-	case tag == "!!float" || tag == "!!binary":
+	case tag == "!!float" || tag == "!!binary" || tag == "!!int" && isLarge(n.Value):
 		return fmt.Errorf("line %d: error checking config: %s is %s; want a string, an integer or a boolean", n.Line, key, n.Value)
 	case f == nil:
 	case f.text != nil:
@@ -174,7 +175,7 @@ func scalar(key string, n *yaml.Node, f *field) error {
 		}
 		*f.flag = *value
 	case f.number != nil:
-		number, err := strconv.ParseUint(n.Value, 0, 32)
+		number, err := strconv.ParseUint(strings.TrimPrefix(n.Value, "+"), 0, 32)
 		if err != nil || tag != "!!int" {
 			return wrongType(n, "an integer from 0 to 4294967295 for "+key)
 		}
@@ -183,6 +184,12 @@ func scalar(key string, n *yaml.Node, f *field) error {
 		return wrongType(n, "no scalar for "+key)
 	}
 	return nil
+}
+
+// isLarge reports whether an integer needs more than 64 bits with its sign.
+func isLarge(text string) bool {
+	_, err := strconv.ParseInt(text, 0, 64)
+	return errors.Is(err, strconv.ErrRange)
 }
 
 // descriptors returns the reader of a list of descriptors.
@@ -222,41 +229,6 @@ func (r *reader) policy(n *yaml.Node, p *Policy, depth int) error {
 			return nil
 		}},
 	})
-}
-
-// readMetadata reads metadata, whose contents are free.
-func readMetadata(n *yaml.Node, to *map[string]any) error {
-	var free any
-	if err := n.Decode(&free); err != nil {
-		return fmt.Errorf("error loading config file: %w", err)
-	}
-	converted, isMapping := plain(free).(map[string]any)
-	if !isMapping {
-		return wrongType(n, "a mapping for metadata")
-	}
-	*to = converted
-	return nil
-}
-
-// plain returns a decoded value with keys that are strings.
-func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			v[key] = plain(value)
-		}
-	case map[any]any:
-		texts := make(map[string]any, len(v))
-		for key, value := range v {
-			texts[fmt.Sprint(key)] = plain(value)
-		}
-		return texts
-	case []any:
-		for i := range v {
-			v[i] = plain(v[i])
-		}
-	}
-	return v
 }
 
 // resolve returns the node that an alias refers to.

@@ -37,9 +37,8 @@ func (s *Settings) Base() (map[string]config.Based, error) {
 		b.add("grpc_tls_key", s.GRPCKey, "GRPC_SERVER_TLS_KEY")
 		b.add("grpc_tls_client_ca", s.GRPCClientCA, "GRPC_CLIENT_TLS_CACERT")
 	}
-	// koalagate has bounds for both, which only longer connections exceed.
-	b.add("grpc_max_connection_age", min(s.MaxConnectionAge, maxAge).String(), "GRPC_MAX_CONNECTION_AGE")
-	b.add("grpc_max_connection_age_grace", min(s.MaxConnectionAgeGrace, maxGrace).String(), "GRPC_MAX_CONNECTION_AGE_GRACE")
+	b.add("grpc_max_connection_age", bounded(s.MaxConnectionAge, minAge, maxAge).String(), "GRPC_MAX_CONNECTION_AGE")
+	b.add("grpc_max_connection_age_grace", bounded(s.MaxConnectionAgeGrace, minGrace, maxGrace).String(), "GRPC_MAX_CONNECTION_AGE_GRACE")
 	b.add("near_limit_ratio", s.NearLimitRatio, "NEAR_LIMIT_RATIO")
 	b.add("log_level", logLevels[strings.ToUpper(s.LogLevel)], "LOG_LEVEL")
 	format := "text"

@@ -2,11 +2,23 @@ package environ
 
 import "time"
 
-// The largest values of koalagate's settings for connections.
+// The bounds of koalagate's settings for connections.
 const (
-	maxAge   = 24 * time.Hour
-	maxGrace = 10 * time.Minute
+	minAge, maxAge     = time.Second, 24 * time.Hour
+	minGrace, maxGrace = 100 * time.Millisecond, 10 * time.Minute
 )
+
+// bounded returns the value of a setting that is closest to a duration, of which 0 means
+// without end. A negative one stays, and is refused as a setting.
+func bounded(d, least, most time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return most
+	case d < 0:
+		return d
+	}
+	return min(max(d, least), most)
+}
 
 // Ignored returns the variables that are set and have no effect, each with the reason,
 // for the log.
@@ -15,7 +27,7 @@ func (s *Settings) Ignored(environ []string) []string {
 	if s.Redis.PerSecond {
 		notes = append(notes, "REDIS_PERSECOND: limits of unit SECOND count in the Redis of REDIS_URL, like all others")
 	}
-	if s.MaxConnectionAgeGrace > maxGrace && s.set["GRPC_MAX_CONNECTION_AGE_GRACE"] {
+	if g := s.MaxConnectionAgeGrace; (g == 0 || g > maxGrace) && s.set["GRPC_MAX_CONNECTION_AGE_GRACE"] {
 		notes = append(notes, "GRPC_MAX_CONNECTION_AGE_GRACE: calls of a closing connection end after "+maxGrace.String())
 	}
 	for _, entry := range environ {

@@ -64,6 +64,27 @@ func TestRedisAddresses(t *testing.T) {
 	}
 }
 
+func TestAgesOfConnectionsAreBounded(t *testing.T) {
+	for _, c := range []struct{ age, grace, wantAge, wantGrace string }{
+		{"0", "0", "24h0m0s", "10m0s"},
+		{"1ms", "1ms", "1s", "100ms"},
+		{"300s", "30s", "5m0s", "30s"},
+		{"48h", "1h", "24h0m0s", "10m0s"},
+	} {
+		l, err := load(t, "GRPC_MAX_CONNECTION_AGE="+c.age, "GRPC_MAX_CONNECTION_AGE_GRACE="+c.grace)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if l.GRPCMaxConnectionAge.String() != c.wantAge || l.GRPCMaxConnectionAgeGrace.String() != c.wantGrace {
+			t.Errorf("%+v: got %v, %v", c, l.GRPCMaxConnectionAge, l.GRPCMaxConnectionAgeGrace)
+		}
+	}
+	if _, err := load(t, "GRPC_MAX_CONNECTION_AGE=-1s"); err == nil || !strings.Contains(err.Error(), "GRPC_MAX_CONNECTION_AGE") {
+		t.Errorf("a negative age: %v", err)
+	}
+}
+
 func TestInvalidVariablesAreNamed(t *testing.T) {
 	for _, c := range []struct{ variable, want string }{
 		{"GRPC_PORT=many", `GRPC_PORT is "many"; want a port, 0 to 65535`},
