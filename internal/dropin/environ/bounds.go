@@ -20,6 +20,18 @@ func bounded(d, least, most time.Duration) time.Duration {
 	return min(max(d, least), most)
 }
 
+// boundPauses replaces pauses that are not above 0 by the defaults of the library that
+// envoyproxy/ratelimit has them from. The longest pause wins over the first one.
+func (x *XDS) boundPauses() {
+	if x.Initial <= 0 {
+		x.Initial = 100 * time.Millisecond
+	}
+	if x.Max <= 0 {
+		x.Max = 10 * time.Second
+	}
+	x.Initial = min(x.Initial, x.Max)
+}
+
 // Ignored returns the variables that are set and have no effect, each with the reason,
 // for the log.
 func (s *Settings) Ignored(environ []string) []string {

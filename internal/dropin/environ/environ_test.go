@@ -3,6 +3,7 @@ package environ_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/dropin/environ"
@@ -82,6 +83,26 @@ func TestAgesOfConnectionsAreBounded(t *testing.T) {
 	}
 	if _, err := load(t, "GRPC_MAX_CONNECTION_AGE=-1s"); err == nil || !strings.Contains(err.Error(), "GRPC_MAX_CONNECTION_AGE") {
 		t.Errorf("a negative age: %v", err)
+	}
+}
+
+func TestPausesAreBounded(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, c := range []struct {
+		environ      []string
+		initial, max time.Duration
+	}{
+		{nil, 10 * s, 60 * s},
+		{[]string{"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=0"}, 100 * ms, 60 * s},
+		{[]string{"XDS_CLIENT_BACKOFF_MAX_INTERVAL=5s"}, 5 * s, 5 * s},
+		{[]string{"XDS_CLIENT_BACKOFF_MAX_INTERVAL=-1s"}, 10 * s, 10 * s},
+	} {
+		set, err := environ.Read(c.environ)
+		if err != nil {
+			t.Errorf("%v: %v", c.environ, err)
+		} else if set.XDS.Initial != c.initial || set.XDS.Max != c.max {
+			t.Errorf("%v: got %v and %v; want %v and %v", c.environ, set.XDS.Initial, set.XDS.Max, c.initial, c.max)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ func Read(environ []string) (*Settings, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	s.XDS.boundPauses()
 	return s, s.check()
 }
 
@@ -145,9 +146,6 @@ func (s *Settings) check() error {
 	}
 	if s.FlushInterval <= 0 {
 		refuse("STATS_FLUSH_INTERVAL", "is %v; want more than 0", s.FlushInterval)
-	}
-	if s.XDS.Initial <= 0 || s.XDS.Max < s.XDS.Initial {
-		refuse("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "is %v, and XDS_CLIENT_BACKOFF_MAX_INTERVAL %v; want more than 0, and at least as much", s.XDS.Initial, s.XDS.Max)
 	}
 	for _, own := range []struct {
 		name, value string

@@ -92,7 +92,11 @@ func (f *Folder) Run(ctx context.Context, apply func([]*envoylimits.Config, erro
 		}
 		if f.changed() || isFirst {
 			isFirst = false
-			apply(f.Read())
+			configs, err := f.Read()
+			if len(configs) == 0 && err == nil {
+				f.Logger.Warn("the runtime folder has no files, so nothing is limited", "folder", filepath.Join(f.Root, f.Sub, f.App))
+			}
+			apply(configs, err)
 		}
 	}
 }

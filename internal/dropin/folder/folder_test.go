@@ -2,6 +2,7 @@ package folder_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,10 +123,22 @@ func TestFaultyFileIsNamed(t *testing.T) {
 	}
 }
 
+// lines receives what is logged.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
 func TestFolderMayComeLater(t *testing.T) {
 	dir := t.TempDir()
-	results := run(t, folder.Options{Root: dir + "/current", App: "config"})
+	logged := make(lines, 10)
+	results := run(t, folder.Options{Root: dir + "/current", App: "config", Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	await(t, results, "")
+	if line := <-logged; !strings.Contains(line, "nothing is limited") || !strings.Contains(line, dir+"/current/config") {
+		t.Errorf("logged %s", line)
+	}
 	write(t, dir+"/current/config/a.yaml", "domain: a")
 	await(t, results, "a.yaml=a")
 }
