@@ -28,8 +28,10 @@ type Dict struct {
 	hash     [sha256.Size]byte
 	entries  wordlist.Set
 	mistakes dictMistakes
-	// hasHashes reports that a word has the form of a hashed value.
+	// hasHashes reports that a word has the form of a hashed value, and unhashed is the line
+	// of the first word without it, 0 if all words have it.
 	hasHashes bool
+	unhashed  int
 }
 
 // ParseDict reads a word list with one entry per line. It trims entries and skips
@@ -103,7 +105,13 @@ func (d *Dict) addLine(number int, entry []byte) error {
 // addWord adds an entry that is neither an address nor a block.
 func (d *Dict) addWord(line int, entry []byte) {
 	d.entries.AddWord(string(entry))
-	d.hasHashes = d.hasHashes || hasHashForm(entry)
+	if !d.hasHashes || d.unhashed == 0 {
+		if hasHashForm(entry) {
+			d.hasHashes = true
+		} else if d.unhashed == 0 {
+			d.unhashed = line
+		}
+	}
 	d.mistakes.check(line, entry)
 }
 

@@ -81,6 +81,12 @@ func classify(text string) (element, *mistake) {
 				"want an address on both sides of a range; quote it if it is a word",
 			}
 		}
+		if low, high, ok := quantities(left, right); ok {
+			return element{text: text}, &mistake{
+				warnLooksLike, fmt.Sprintf("%q is read as a word", text),
+				fmt.Sprintf("only thresholds have units and underscores: write %d-%d, or quote it if it is a word", low, high),
+			}
+		}
 	}
 	return element{text: text}, oddWord(text)
 }
@@ -245,6 +251,8 @@ func oddWord(text string) *mistake {
 		return &mistake{warnLooksLike, fmt.Sprintf("the quotes of %s are read as part of the word", text), `quote with "; a word without blanks or punctuation needs no quotes`}
 	case strings.ContainsAny(text[:1], "<>"):
 		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write n>4 instead of n>=5, and n<6 instead of n<=5; quote it if it is a word"}
+	case text[0] == '@':
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write name @ list or name !@ list, without =, for a word list; quote it if it is a word"}
 	case text[0] == '~':
 		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "regular expressions are not supported; quote it if it is a word"}
 	case isDotted(text):

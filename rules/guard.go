@@ -56,7 +56,7 @@ func (g *guards) index() {
 // guardOf returns the rule as a guard, nil if it is none.
 func (g *guards) guardOf(r *Rule) *guard {
 	q := &guard{Rule: r, refuses: r.refuses() && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
-		return r.Counts() && c.identifies() && g.supply.isChosen(c)
+		return r.Counts() && c.identifies() && g.supply.chosenSource(c) != nil
 	})}
 	if r.Shadow || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent }) {
 		return nil

@@ -35,8 +35,19 @@ func ParseTime(text string, zone *time.Location) (time.Time, error) {
 }
 
 func parseWall(text string) (time.Time, bool) {
+	t, ok := parseAnyWall(text)
+	return t, ok && t.Year() >= firstYear
+}
+
+// isEarly reports whether text is a date and time before the first year.
+func isEarly(text string) bool {
+	t, ok := parseAnyWall(text)
+	return ok && t.Year() < firstYear
+}
+
+func parseAnyWall(text string) (time.Time, bool) {
 	for _, layout := range instantLayouts {
-		if t, err := time.Parse(layout, text); err == nil && len(text) == len(layout) && t.Year() >= firstYear {
+		if t, err := time.Parse(layout, text); err == nil && len(text) == len(layout) {
 			return t, true
 		}
 	}
@@ -78,6 +89,8 @@ func (p *parser) instant(w word) instantDecl {
 	hint := wantInstant
 	if _, err := time.Parse(time.RFC3339, text); err == nil {
 		hint = "remove the offset, and state the time zone under [settings]"
+	} else if isEarly(text) {
+		hint = fmt.Sprintf("want a year from %d on", firstYear)
 	}
 	p.found.add(errInstant, w.value, Finding{
 		Message: fmt.Sprintf("invalid date and time %s=%s", w.name.text(), w.value.mention()), Hint: hint, Suggestion: likelyInstant(text),

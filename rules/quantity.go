@@ -43,12 +43,7 @@ func (p *parser) quantity(name string, value span, units *units, least, most int
 	if text == "" {
 		return 0
 	}
-	number, factor := text, int64(1)
-	for _, u := range units.list {
-		if before, found := strings.CutSuffix(text, u.name); found {
-			number, factor = before, u.factor
-		}
-	}
+	number, factor := units.cut(text)
 	digits, ok := plainDigits(number)
 	if !ok {
 		p.reportQuantity(name, value, units, most)
@@ -60,6 +55,32 @@ func (p *parser) quantity(name string, value span, units *units, least, most int
 		return 0
 	}
 	return n * factor
+}
+
+// quantities returns the bounds of a range that are written as the hits of a threshold: at
+// least one has a unit or an underscore.
+func quantities(left, right string) (low, high int64, ok bool) {
+	low, isLow := parseHits(left)
+	high, isHigh := parseHits(right)
+	return low, high, isLow && isHigh && low <= high
+}
+
+// parseHits reads a number of hits with or without a unit.
+func parseHits(text string) (int64, bool) {
+	number, factor := countUnits.cut(text)
+	digits, ok := plainDigits(number)
+	n, fits := parseInteger(digits)
+	return n * factor, ok && fits && n >= 0 && n <= maxExact/factor
+}
+
+// cut returns the text before a unit at its end, and the factor of the unit, 1 without one.
+func (u *units) cut(text string) (number string, factor int64) {
+	for _, one := range u.list {
+		if before, found := strings.CutSuffix(text, one.name); found {
+			return before, one.factor
+		}
+	}
+	return text, 1
 }
 
 // plainDigits returns an integer without the underscores between its digits. It

@@ -124,20 +124,24 @@ func (s *supply) isOptional(name string) bool {
 		!slices.ContainsFunc(sources, func(from ParamSource) bool { return from.Kind == FromDescriptor })
 }
 
-// isChosen reports whether the condition holds for any new value that a client invents
-// for its parameter. With =+, a plain header as the first source does not count: a
+// chosenSource returns the first source with which the condition holds for any new value
+// that a client invents, nil if there is none. With =+, a plain header does not count: a
 // gateway that authenticates clients overwrites it, but neither keys nor cookies nor
-// queries.
-func (s *supply) isChosen(c *Condition) bool {
+// queries. Sources after client-ip are not read.
+func (s *supply) chosenSource(c *Condition) *ParamSource {
+	if !c.isOpen() {
+		return nil
+	}
 	sources := s.sources(c.Name)
-	if len(sources) == 0 || !c.isOpen() {
-		return false
+	for i := range sources {
+		switch from := &sources[i]; {
+		case isFromClient(*from) && (c.Negated || from.Hashed || from.Kind != FromHeader):
+			return from
+		case from.Kind == FromClientIP:
+			return nil
+		}
 	}
-	if c.Negated {
-		return slices.ContainsFunc(sources, isFromClient)
-	}
-	first := sources[0]
-	return isFromClient(first) && (first.Hashed || first.Kind != FromHeader)
+	return nil
 }
 
 // identifiesRequest reports whether the parameter describes what is requested, rather

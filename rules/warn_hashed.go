@@ -32,6 +32,7 @@ func (s *supply) isHashed(name string) bool {
 
 // warnHashed reports conditions on hashed parameters with values that no hash has.
 func (p *parser) warnHashed(s *supply) {
+	plain := p.plainLists(s)
 	for _, d := range p.rules {
 		if d.isForOwnParams() {
 			continue
@@ -40,7 +41,7 @@ func (p *parser) warnHashed(s *supply) {
 			if !s.isHashed(c.Name) {
 				continue
 			}
-			if what, at := c.unhashed(d.places[i]); what != "" {
+			if what, at := c.unhashed(d.places[i], plain); what != "" {
 				p.reportf(at, warnHashed, fmt.Sprintf("want the first %d hex digits of the SHA-256 of each value, in lower case", hashLength),
 					"%s is hashed, and %s", c.Name, what)
 			}
@@ -48,14 +49,35 @@ func (p *parser) warnHashed(s *supply) {
 	}
 }
 
+// plainLists returns the word lists that conditions compare with parameters which are not
+// hashed. Their words may be meant for those.
+func (p *parser) plainLists(s *supply) map[*Dict]bool {
+	lists := make(map[*Dict]bool)
+	for _, d := range p.rules {
+		for _, c := range d.Conditions {
+			if !d.isForOwnParams() && s.isHashed(c.Name) {
+				continue
+			}
+			for _, list := range c.dicts {
+				lists[list] = true
+			}
+		}
+	}
+	return lists
+}
+
 // unhashed returns what is wrong with the condition at the span as one on a hashed
-// parameter, and where; "" if nothing is.
-func (c *Condition) unhashed(at span) (what string, where span) {
+// parameter, and where; "" if nothing is. It does not repeat an entry, which may be a
+// secret.
+func (c *Condition) unhashed(at span, plain map[*Dict]bool) (what string, where span) {
 	switch {
 	case c.form == formDict:
 		for _, d := range c.dicts {
-			if d.Len() > 0 && !d.hasHashes {
+			switch {
+			case d.Len() > 0 && !d.hasHashes:
 				return fmt.Sprintf("no entry of the word list %s has the form of a hash", d.name), at
+			case d.unhashed > 0 && !plain[d]:
+				return fmt.Sprintf("the entry at %s:%d does not have the form of a hash", d.name, d.unhashed), at
 			}
 		}
 	case c.comparesIntegers():

@@ -103,7 +103,7 @@ func (p *parser) warnOmittable(d *ruleDecl, g *guards) bool {
 	}
 	name := d.Conditions[at].Name
 	hint := fmt.Sprintf("add a source after else, such as client-ip, or a rule for requests without it (%s!=+)", name)
-	if g.supply.isChosen(d.Conditions[at]) {
+	if g.supply.chosenSource(d.Conditions[at]) != nil {
 		hint = "add a rule that limits by address"
 	}
 	p.reportf(d.places[at], warnOmittable, hint,
@@ -121,10 +121,14 @@ func (p *parser) warnInvented(d *ruleDecl, g *guards, refusesByDefault bool) {
 		if !c.identifies() || !c.isOpen() || g.coverInvention(d.Rule, c.Name) {
 			continue
 		}
-		if g.supply.isChosen(c) || g.supply.isOmittable(c.Name) && !refusesByDefault && !g.coverOmission(d.Rule, c.Name, isLimit) {
+		from := g.supply.chosenSource(c)
+		if from == nil && g.supply.isOmittable(c.Name) && !refusesByDefault && !g.coverOmission(d.Rule, c.Name, isLimit) {
+			from = g.supply.clientSource(c.Name)
+		}
+		if from != nil {
 			p.reportf(d.places[i], warnInvented,
 				"refuse unknown values, exclude the value from the identity with {~}, or add a rule that limits by address",
-				"a client that invents values of %s (%s) has a new limit for each", c.Name, g.supply.clientSource(c.Name))
+				"a client that invents values of %s (%s) has a new limit for each", c.Name, from)
 			return
 		}
 	}

@@ -19,6 +19,8 @@ key   : header X-Api-Key hashed
 twin  : header X-Api-Key hashed
 sid   : cookie sid else client-ip
 role  : metadata ns role
+user  : header X-User-Id else cookie uid else client-ip
+token : metadata ns sub else query token hashed
 act   : gateway
 [routes]
 POST /a/{id} : kind=a
@@ -57,6 +59,9 @@ POST /a/{id} : kind=a
 		"a header with a fallback, negated, joint":    {[]string{limit("uid !@ vip{~}; ip=+")}, ""},
 		"a header with a fallback in a list":          {[]string{limit("uid @ vip")}, ""},
 		"a cookie with a fallback":                    {[]string{limit("sid=+")}, "W045"},
+		"a header with a cookie as a fallback":        {[]string{limit("user=+")}, "W045"},
+		"and a limit by address for it":               {[]string{limit("user=+"), limit("ip=+")}, ""},
+		"a claim with a query as a fallback":          {[]string{limit("token=+")}, "W045"},
 		"a key without a fallback":                    {[]string{limit("key=+")}, "W042"},
 		"a key, and its absence is refused":           {[]string{direct("key!=+", "2"), limit("key=+")}, "W045"},
 		"a key, and unknown keys are refused":         {[]string{direct("key!=+", "2"), direct("key !@ gold", "2"), limit("key=+")}, ""},
@@ -109,7 +114,11 @@ POST /a/{id} : kind=a
 func trustCodes(t *testing.T, text string) string {
 	t.Helper()
 	_, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{OpenDict: func(_, path string) (*Dict, error) {
-		return ParseDict(path, strings.NewReader("7\n2bb80d537b1da3e38bd30361aa855686\n"))
+		entry := "7\n"
+		if path == "gold.dat" { // for hashed keys
+			entry = "2bb80d537b1da3e38bd30361aa855686\n"
+		}
+		return ParseDict(path, strings.NewReader(entry))
 	}})
 	var codes []string
 	for _, f := range findings {

@@ -184,18 +184,20 @@ func parseCost(p *parser, d *ruleDecl, w word, used bool) {
 	}
 }
 
-// parseWait reads a number of seconds with up to three decimals.
+// parseWait reads a span of time with up to three decimals.
 func parseWait(p *parser, d *ruleDecl, w word, used bool) {
 	text := w.value.text()
 	if text == "" {
 		return
 	}
-	ms, ok := parseMilliseconds(strings.TrimSuffix(text, "s"))
+	number, factor := spanUnits.cut(text)
+	ms, ok := parseMilliseconds(number)
+	ms *= factor
 	switch {
 	case !ok:
 		p.reportf(w.value, errNumber, "want seconds with at most three decimals, such as 1.5", "wait=%s is not a number of seconds", w.value.mention())
 	case ms < 1 || ms > maxWait:
-		p.reportf(w.value, errRange, "want 0.001 … 60", "wait=%s is out of range", w.value.mention())
+		p.reportf(w.value, errRange, "want 0.001 … 60 seconds", "wait=%s is out of range", w.value.mention())
 	case used:
 		d.Wait, d.wait = ms, w.value
 	}
