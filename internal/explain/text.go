@@ -194,7 +194,11 @@ func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
 		fmt.Fprintf(w, "verdict: %s, by limit %s, HTTP status %d\n", paintVerdict(paint, d.Verdict), rules.Printable(d.Imported), d.Status)
 		return
 	}
-	fmt.Fprintf(w, "verdict: %s, result %d", paintVerdict(paint, d.Verdict), d.Result)
+	verdict := d.Verdict
+	if verdict == "none" { // no rule is met, and entry 0 allows
+		verdict = rules.Allow.String()
+	}
+	fmt.Fprintf(w, "verdict: %s, result %d", paintVerdict(paint, verdict), d.Result)
 	if d.Reason != "" {
 		fmt.Fprintf(w, " %q", d.Reason)
 	}

@@ -25,6 +25,9 @@ func (a *answer) meets(w Want) (got string, ok bool) {
 		if r == nil {
 			return none, w.Value == none
 		}
+		if r.Name == none {
+			return strconv.FormatInt(r.Return, 10), isCalled(r, w.Value)
+		}
 		return r.Label(), isCalled(r, w.Value)
 	}
 	if w.Field == "shadow" {
@@ -34,9 +37,10 @@ func (a *answer) meets(w Want) (got string, ok bool) {
 	return got, got == w.Value
 }
 
-// isCalled reports whether a rule has this name or number.
+// isCalled reports whether a rule has this name or number. A rule with the name none has
+// only its number here.
 func isCalled(r *rules.Rule, name string) bool {
-	return name != "" && name == r.Name || name == strconv.FormatInt(r.Return, 10)
+	return name != "" && name != none && name == r.Name || name == strconv.FormatInt(r.Return, 10)
 }
 
 func (a *answer) decider() *rules.Rule {
