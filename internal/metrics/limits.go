@@ -1,5 +1,7 @@
 package metrics
 
+import "cmp"
+
 // importedRule is the label of imported limits, which have paths and no numbers.
 const importedRule = "imported"
 
@@ -7,21 +9,21 @@ const importedRule = "imported"
 // counts, index for index. Limits after the first thousand share counts, whose path is "".
 func (m *Metrics) LoadLimits(paths []string) []*Rule {
 	c := m.perRule
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.limits
-	c.limits = make(map[string]*Rule, min(len(paths), maxRuleRows))
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	next := *c.rows.Load()
+	before := next.limits
+	next.limits = make(map[string]*Rule, min(len(paths), maxRuleRows))
 	rows := make([]*Rule, len(paths))
 	for i, path := range paths {
 		if i >= maxRuleRows {
 			path = ""
 		}
-		if c.limits[path] == nil {
-			if c.limits[path] = before[path]; c.limits[path] == nil {
-				c.limits[path] = new(Rule)
-			}
+		if next.limits[path] == nil {
+			next.limits[path] = cmp.Or(before[path], new(Rule))
 		}
-		rows[i] = c.limits[path]
+		rows[i] = next.limits[path]
 	}
+	c.rows.Store(&next)
 	return rows
 }

@@ -119,8 +119,9 @@ func New(b Build) *Metrics {
 		changes:    prometheus.NewCounterVec(opts("rules_changes_total", "Rules that reloads changed, by change: added, removed or changed."), []string{"change"}),
 		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
+	m.rules.isGone, m.shadows.isGone = m.perRule.isGone, m.perRule.isGone
 	m.registry.MustRegister(
-		m.decisions.vec, m.rules.vec, m.shadows.vec, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
+		m.decisions, m.rules, m.shadows, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -241,15 +242,19 @@ func (m *Metrics) WatchBound(name string) { m.bounds.WithLabelValues(name) }
 // Bounded counts a connection or a call that a bound has ended.
 func (m *Metrics) Bounded(name string) { m.bounds.WithLabelValues(name).Inc() }
 
-// RuleDecided counts a decision made by the rule with this number and name, which may
-// be empty.
+// RuleDecided counts a decision made by the active rule with this number and name, which
+// may be empty.
 func (m *Metrics) RuleDecided(rule int64, name, verdict string) {
-	m.rules.of(ruleKey{rule, name, verdict}).Inc()
+	if k, ok := m.perRule.key(rule, name, verdict); ok {
+		m.rules.of(k).Inc()
+	}
 }
 
 // ShadowDecided counts a decision that a shadow rule would have made.
 func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
-	m.shadows.of(ruleKey{rule, name, verdict}).Inc()
+	if k, ok := m.perRule.key(rule, name, verdict); ok {
+		m.shadows.of(k).Inc()
+	}
 }
 
 // Evaluated records the time that the store took for one decision.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,46 @@ func TestRulesBeyondTheLimitShareASeries(t *testing.T) {
 	}
 	if !strings.Contains(text, `{name="",rule="other",verdict="deny"}`) {
 		t.Error("the rules beyond the limit are not counted")
+	}
+}
+
+// TestSeriesOfRulesEndWithThem checks which decisions are exported after a reload that
+// renames a rule, keeps one, and moves one behind the first thousand.
+func TestSeriesOfRulesEndWithThem(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	m.LoadRules([]metrics.RuleLabels{{Number: 201}, {Number: 202, Name: "kept"}, {Number: 203, Name: "moved"}})
+	decide := func(number int64, name string) {
+		m.RuleDecided(number, name, "deny")
+		m.ShadowDecided(number, name, "deny")
+	}
+	decide(201, "")
+	decide(202, "kept")
+	decide(203, "moved")
+	list := []metrics.RuleLabels{{Number: 201, Name: "named"}, {Number: 202, Name: "kept"}}
+	for n := range int64(998) {
+		list = append(list, metrics.RuleLabels{Number: 1000 + n})
+	}
+	m.LoadRules(append(list, metrics.RuleLabels{Number: 203, Name: "moved"}))
+	decide(201, "named")
+	decide(202, "kept")
+	decide(203, "moved")
+	decide(203, "moved")
+	for _, metric := range []string{"rule_decisions", "rule_shadow"} {
+		got := regexp.MustCompile("koalagate_"+metric+"_total({.*)").FindAllString(scrape(t, m), -1)
+		want := []string{
+			"koalagate_" + metric + `_total{name="",rule="other",verdict="deny"} 2`,
+			"koalagate_" + metric + `_total{name="kept",rule="202",verdict="deny"} 2`,
+			"koalagate_" + metric + `_total{name="named",rule="201",verdict="deny"} 1`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+
+	m.LoadRules([]metrics.RuleLabels{{Number: 202, Name: "kept"}})
+	decide(201, "named") // a call that began before the reload
+	if text := scrape(t, m); strings.Contains(text, "named") || !strings.Contains(text, `_decisions_total{name="kept",rule="202",verdict="deny"} 2`) {
+		t.Errorf("the removed rule has series, or the other one lost its count:\n%s", text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -52,50 +53,76 @@ func (r *Rule) ShadowRefused() { r.shadow.Add(1) }
 type ruleCollector struct {
 	matched, admitted, refused, near, shadow *prometheus.Desc
 
-	mu     sync.Mutex
-	active map[RuleLabels]*Rule
-	other  *Rule            // nil if every active rule has its own series
-	limits map[string]*Rule // imported limits by path, "" for those after the first thousand
+	loading sync.Mutex
+	rows    atomic.Pointer[ruleRows] // replaced, never modified
+}
+
+// ruleRows are the counts of the active rules and imported limits.
+type ruleRows struct {
+	active map[RuleLabels]*Rule // nil before rules are loaded
+	other  *Rule                // nil if every active rule has its own series
+	limits map[string]*Rule     // imported limits by path, "" for those after the first thousand
 }
 
 func newRuleCollector() *ruleCollector {
 	describe := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{"rule", "name"}, nil)
 	}
-	return &ruleCollector{
+	c := &ruleCollector{
 		matched:  describe("rule_matched_total", "Parameter sets for which the conditions of a rule held, by its number and name."),
 		admitted: describe("rule_admitted_total", "Parameter sets that matched a rule and were admitted."),
 		refused:  describe("rule_refused_total", "Parameter sets that a rule refused, also at doors that only observe."),
 		near:     describe("rule_near_limit_total", "Parameter sets that were admitted and used more of the rule's limit than near_limit_ratio. Of several rules that match, the one with the fewest remaining hits is counted."),
 		shadow:   describe("rule_shadow_refused_total", "Parameter sets that a rule would have refused without shadow=1."),
 	}
+	c.rows.Store(new(ruleRows))
+	return c
 }
 
 // LoadRules makes these rules the active ones and returns their counts, index for
 // index. Rules after the first thousand share counts.
 func (m *Metrics) LoadRules(list []RuleLabels) []*Rule {
 	c := m.perRule
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before, other := c.active, c.other
-	c.active, c.other = make(map[RuleLabels]*Rule, min(len(list), maxRuleRows)), nil
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	before := c.rows.Load()
+	next := &ruleRows{active: make(map[RuleLabels]*Rule, min(len(list), maxRuleRows)), limits: before.limits}
 	rows := make([]*Rule, len(list))
 	for i, labels := range list {
 		if i >= maxRuleRows {
-			if c.other == nil {
-				if c.other = other; other == nil {
-					c.other = new(Rule)
-				}
-			}
-			rows[i] = c.other
+			next.other = cmp.Or(next.other, before.other, new(Rule))
+			rows[i] = next.other
 			continue
 		}
-		if rows[i] = before[labels]; rows[i] == nil {
+		if rows[i] = before.active[labels]; rows[i] == nil {
 			rows[i] = new(Rule)
 		}
-		c.active[labels] = rows[i]
+		next.active[labels] = rows[i]
 	}
+	c.rows.Store(next)
 	return rows
+}
+
+// key returns the key under which a decision of a rule is counted. It returns false for a
+// rule that a reload has removed while its call was in progress.
+func (c *ruleCollector) key(number int64, name, verdict string) (ruleKey, bool) {
+	k := ruleKey{number, name, verdict}
+	switch rows := c.rows.Load(); {
+	case rows.isActive(k):
+		return k, true
+	case rows.other != nil:
+		return otherRule(k), true
+	}
+	return ruleKey{}, false
+}
+
+// isGone reports whether the rule of the key is no longer active.
+func (c *ruleCollector) isGone(k ruleKey) bool { return k.number != 0 && !c.rows.Load().isActive(k) }
+
+// isActive reports whether the rule of the key is active and has its own series. Before
+// rules are loaded, every rule is.
+func (r *ruleRows) isActive(k ruleKey) bool {
+	return r.active == nil || r.active[RuleLabels{k.number, k.name}] != nil
 }
 
 // RuleTotals are the counts of a rule since it became active.
@@ -109,29 +136,21 @@ type RuleTotals struct {
 
 // RuleTotals returns the counts of the active rules.
 func (m *Metrics) RuleTotals() []RuleTotals {
-	active, other, limits := m.perRule.rows()
-	list := make([]RuleTotals, 0, len(active)+1)
+	rows := m.perRule.rows.Load()
+	list := make([]RuleTotals, 0, len(rows.active)+1)
 	add := func(labels RuleLabels, r *Rule) {
 		list = append(list, RuleTotals{labels, r.admitted.Load(), r.refused.Load(), r.near.Load(), r.shadow.Load()})
 	}
-	for labels, r := range active {
+	for labels, r := range rows.active {
 		add(labels, r)
 	}
-	if other != nil {
-		add(RuleLabels{}, other)
+	if rows.other != nil {
+		add(RuleLabels{}, rows.other)
 	}
-	for path, r := range limits {
+	for path, r := range rows.limits {
 		add(RuleLabels{Name: path}, r)
 	}
 	return list
-}
-
-// rows returns the counts of the active rules and imported limits. LoadRules and LoadLimits
-// replace the maps.
-func (c *ruleCollector) rows() (active map[RuleLabels]*Rule, other *Rule, limits map[string]*Rule) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active, c.other, c.limits
 }
 
 // Describe implements prometheus.Collector.
@@ -143,14 +162,14 @@ func (c *ruleCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *ruleCollector) Collect(to chan<- prometheus.Metric) {
-	active, other, limits := c.rows()
-	for labels, r := range active {
+	rows := c.rows.Load()
+	for labels, r := range rows.active {
 		c.collect(to, r, strconv.FormatInt(labels.Number, 10), labels.Name)
 	}
-	if other != nil {
-		c.collect(to, other, "other", "")
+	if rows.other != nil {
+		c.collect(to, rows.other, "other", "")
 	}
-	for path, r := range limits {
+	for path, r := range rows.limits {
 		c.collect(to, r, importedRule, path)
 	}
 }

@@ -18,6 +18,8 @@ type series[K comparable] struct {
 	// the counter of the key that fold returns for them.
 	limit int
 	fold  func(K) K
+	// isGone reports, if it is set, whether the series of a key ends at the next scrape.
+	isGone func(K) bool
 
 	known atomic.Pointer[map[K]prometheus.Counter] // replaced, never modified
 	grow  sync.Mutex
@@ -56,6 +58,36 @@ func (s *series[K]) add(k K) prometheus.Counter {
 	larger[k] = c
 	s.known.Store(&larger)
 	return c
+}
+
+// Describe implements prometheus.Collector.
+func (s *series[K]) Describe(to chan<- *prometheus.Desc) { s.vec.Describe(to) }
+
+// Collect implements prometheus.Collector.
+func (s *series[K]) Collect(to chan<- prometheus.Metric) {
+	s.removeGone()
+	s.vec.Collect(to)
+}
+
+// removeGone ends the series of keys that are gone.
+func (s *series[K]) removeGone() {
+	if s.isGone == nil {
+		return
+	}
+	s.grow.Lock()
+	defer s.grow.Unlock()
+	known := *s.known.Load()
+	left := maps.Clone(known)
+	maps.DeleteFunc(left, func(k K, _ prometheus.Counter) bool { return s.isGone(k) })
+	if len(left) == len(known) {
+		return
+	}
+	s.known.Store(&left)
+	for k := range known {
+		if _, ok := left[k]; !ok {
+			s.vec.DeleteLabelValues(s.labels(k)...)
+		}
+	}
 }
 
 // each calls f with all keys and their counts.

@@ -111,7 +111,7 @@ func busy(t *testing.T, flags map[string]any) *Service {
 		s.web.Handler.ServeHTTP(httptest.NewRecorder(), checkOf("ann"))
 	}
 	s.metrics.RuleDecided(201, "", "deny")
-	s.metrics.ShadowDecided(301, "", "deny")
+	s.metrics.ShadowDecided(201, "", "deny")
 	s.metrics.Waited(401, time.Second)
 	s.metrics.Begun(metrics.GRPC)
 	s.metrics.GRPCAnswered("/envoy.service.auth.v3.Authorization/Check", codes.OK.String())
