@@ -56,18 +56,20 @@ func (p *program) diffCommand() *cobra.Command {
 		p.printChanges(changes)
 		isSame := changes.Empty()
 		if len(args) > 2 {
-			masked := 0
+			masked := make(map[string]bool) // parameters; both rule sets may compare one
 			d, err := replay.Diff(ctx, replay.DiffOptions{
 				Old: old, New: now, Traces: trace.OpenFiles(args[2:], p.stdin),
 				OnMasked: func(m replay.MaskedParam) {
-					masked++
-					fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
+					if !masked[m.Name] {
+						fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
+					}
+					masked[m.Name] = true
 				},
 			})
 			switch {
 			case err != nil:
 				return trouble{err}
-			case masked > 0:
+			case len(masked) > 0:
 				return trouble{errMaskedTrace}
 			}
 			p.printDifference(d, top)

@@ -21,6 +21,16 @@ func hosts(next http.Handler, names []string, refused func(reason string)) http.
 	})
 }
 
+// sameOrigin rejects requests by which a web page of another origin could change something.
+func sameOrigin(next http.Handler, refused func(reason string)) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refused("web_page")
+		http.Error(w, "a web page of another origin sent the request; such pages may not change anything here", http.StatusForbidden)
+	}))
+	return protection.Handler(next)
+}
+
 // authorized requires the token for reading, and for changes that for changes if one is
 // configured. If there is no token, it rejects all requests to an exposed address.
 func authorized(next http.Handler, tokens *access.Tokens, refused func(reason string)) http.Handler {

@@ -35,7 +35,7 @@ type Options struct {
 	// Page serves the paths below /ui/, which have no data and need no token; nil for none.
 	Page http.Handler
 	// Refused is called for each request that is refused because of its peer, with the
-	// reason: host or token. It may be nil.
+	// reason: host, token or web_page. It may be nil.
 	Refused func(reason string)
 }
 
@@ -101,7 +101,7 @@ func New(o Options) http.Handler {
 	mux.Handle("POST /modes", guard)
 	// Other web pages in an operator's browser may link here, but not change
 	// anything.
-	return hosts(http.NewCrossOriginProtection().Handler(routed(o.API, mux)), o.Hosts, o.Refused)
+	return hosts(sameOrigin(routed(o.API, mux), o.Refused), o.Hosts, o.Refused)
 }
 
 // routed returns a handler that passes the paths below /api/v1/ to api, if there is one,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,31 @@ func TestUnknownHostNamesAreRejected(t *testing.T) {
 		if w := request(h, "GET", "/metrics", host); w.Code != code {
 			t.Errorf("host %q: %d; want %d", host, w.Code, code)
 		}
+	}
+}
+
+// Web pages of other origins may read what needs no token, and change nothing.
+func TestWebPagesOfOtherOriginsAreRefused(t *testing.T) {
+	o := options()
+	var reasons []string
+	o.Refused = func(reason string) { reasons = append(reasons, reason) }
+	h := admin.New(o)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		headers      []string
+	}{
+		{"POST", "/modes", 403, []string{"Origin", "http://evil.example"}},
+		{"POST", "/modes", 403, []string{"Sec-Fetch-Site", "cross-site"}},
+		{"POST", "/modes", 400, []string{"Origin", "http://localhost:9982"}}, // without a body
+		{"GET", "/healthz", 200, []string{"Sec-Fetch-Site", "cross-site"}},
+	} {
+		if w := request(h, c.method, c.path, "localhost:9982", c.headers...); w.Code != c.code {
+			t.Errorf("%s %s with %v: %d; want %d", c.method, c.path, c.headers, w.Code, c.code)
+		}
+	}
+	if want := []string{"web_page", "web_page"}; !slices.Equal(reasons, want) {
+		t.Errorf("counted %q; want %q", reasons, want)
 	}
 }
 

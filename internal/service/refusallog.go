@@ -47,7 +47,7 @@ func (l *refusalLog) request(c *engine.Call, i int) (list []any) {
 	if i < len(c.Inputs) && c.Inputs[i].Params != nil {
 		var params []any
 		for _, p := range c.Inputs[i].Params.List() {
-			params = append(params, slog.String(p.Name, l.mask.Value(c.Door, p.Name, p.Value)))
+			params = append(params, slog.String(c.Inputs[i].Params.FullName(p.Name), l.mask.Value(c.Door, p.Name, p.Value)))
 		}
 		list = append(list, slog.Group("params", params...))
 	}

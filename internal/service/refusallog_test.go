@@ -29,7 +29,7 @@ func TestRefusalsAreSampled(t *testing.T) {
 		refuse := func(door string, rule int64) {
 			params := new(rules.Params)
 			params.Set("act", "post")
-			params.Set("uid", "ann")
+			params.SetFrom(rules.FromClientIP, "uid", "203.0.113.7")
 			call := &engine.Call{Door: door, Origin: requestName("r-1"), Inputs: []engine.Input{
 				{Params: rules.MakeParams(map[string]string{"act": "read"})},
 				{Params: params},
@@ -50,7 +50,7 @@ func TestRefusalsAreSampled(t *testing.T) {
 		l.log(&engine.Call{Door: "accel"}, &engine.Decision{Verdict: rules.Allow, Answers: []engine.Answer{{Verdict: rules.Allow}}})
 		(*refusalLog)(nil).log(&engine.Call{}, &engine.Decision{Verdict: rules.Deny})
 
-		const begin, end = `level=INFO msg="a request was refused" door=`, ` request_id=r-1 params.act=post params.uid=#`
+		const begin, end = `level=INFO msg="a request was refused" door=`, ` request_id=r-1 params.act=post params.uid@client-ip=#`
 		want := []string{
 			begin + "extauthz decision=deny rule=201 name=posts suppressed=0" + end,
 			begin + "extauthz decision=deny rule=202 name=posts suppressed=0" + end,

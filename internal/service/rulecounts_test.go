@@ -196,6 +196,7 @@ func TestRefusedPeersAreCounted(t *testing.T) {
 		`koalagate_refused_peers_total{address="http",reason="unknown_path"} 1`,
 		`koalagate_refused_peers_total{address="http",reason="token"} 1`,
 		`koalagate_refused_peers_total{address="admin",reason="host"} 0`,
+		`koalagate_refused_peers_total{address="admin",reason="web_page"} 0`,
 		`koalagate_http_requests_total{address="http",code="403"} 2`,
 		`koalagate_http_requests_total{address="http",code="404"} 1`,
 		`koalagate_calls_in_flight{address="http"} 0`,

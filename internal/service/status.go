@@ -13,7 +13,7 @@ import (
 // adminPages returns the handler of the admin address.
 func (s *Service) adminPages() http.Handler {
 	tokens, file := s.adminTokens()
-	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token")
+	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token", "web_page")
 	var fleetModes adminapi.FleetModes
 	if s.fleetModes != nil {
 		fleetModes = s.fleetModes
