@@ -36,6 +36,10 @@ type RedisOptions struct {
 	// most. Calls that Redis would refuse again are not sent. 0 means 32,768; a
 	// negative number disables this.
 	Refusals int
+	// Receipts is the number of receipts of the program's own calls to remember: these
+	// are settled in one call of Redis, others in two. 0 means 16 384; a negative number
+	// disables this.
+	Receipts int
 	// OnDamage, if not nil, is called for each key that contains no valid counters
 	// because another program wrote to it. Its counters restart. OnDamage is called
 	// from many goroutines and must return at once; its panics are ignored.
@@ -94,7 +98,7 @@ func (o *Options) redis() *redis.Options {
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 		TLS:      redisconn.TLSFiles{CA: r.TLS.CA, Cert: r.TLS.Cert, Key: r.TLS.Key, ServerName: r.TLS.ServerName},
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
-		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals,
+		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals, Receipts: r.Receipts,
 		OnDamage: r.OnDamage, OnLag: r.OnLag, OnRoundTrip: r.OnRoundTrip, OnScript: r.OnScript, Linger: r.Linger,
 	}
 }

@@ -56,7 +56,7 @@ func fill(v reflect.Value) {
 }
 
 func TestDefaultsOfRedisOptionsAreThoseOfTheStore(t *testing.T) {
-	if redis.DefaultBudget.String() != "100ms" || redis.DefaultRefusals != 32_768 || memory.DefaultMaxIdentities != 1_000_000 {
+	if redis.DefaultBudget.String() != "100ms" || redis.DefaultRefusals != 32_768 || redis.DefaultReceipts != 16_384 || memory.DefaultMaxIdentities != 1_000_000 {
 		t.Error("the comments of Options and RedisOptions name other defaults than the store's")
 	}
 }

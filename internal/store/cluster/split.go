@@ -124,7 +124,9 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 	switch {
 	case p.err != nil:
 	case c.WantsUndo():
-		p.undo, p.err = c.ReadTake(&p.before, &p.after)
+		if p.undo, p.err = c.ReadTake(&p.before, &p.after); p.after.Receipt != "" {
+			s.evaluator.RememberReceipt(c, &p.after)
+		}
 	default:
 		p.after.Reset(len(p.sets))
 		p.err = c.Read(&p.plan, &p.after)

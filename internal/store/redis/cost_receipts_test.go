@@ -13,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -85,6 +86,62 @@ func (c *receiptCost) measure(b *testing.B, callers int) {
 	b.StopTimer()
 	b.ReportMetric((redisCPU(b, client)-before)/float64(n), "redis-µs/op")
 	b.ReportMetric((ownCPU(b)-own)/float64(n), "own-µs/op")
+}
+
+// BenchmarkReceiptRatio compares takes without and with receipts and settlements of count
+// rules: rounds of each alternate in one process with one Redis, so that other load on the
+// machine affects all alike. CPU times are of Redis and of this process together.
+func BenchmarkReceiptRatio(b *testing.B) {
+	for _, settler := range []string{"the instance that took", "another instance"} {
+		for _, callers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("settled by %s/%d callers", settler, callers), func(b *testing.B) {
+				compareReceipts(b, callers, settler == "another instance")
+			})
+		}
+	}
+}
+
+func compareReceipts(b *testing.B, callers int, elsewhere bool) {
+	const round = 2048
+	server := storetest.StartServer(b)
+	s, client := server.Open(b), server.Client()
+	defer client.Close()
+	other := s
+	if elsewhere {
+		other = server.Open(b, func(o *redis.Options) { o.Prefix = s.Prefix() })
+	}
+	receipts := make([]string, round)
+	take := func(rule func(i int) store.Rule) func(i int) error {
+		return func(i int) error {
+			p, a := &store.Plan{Op: store.Take, Zone: time.UTC, Sets: oneSet(rule(i))}, new(store.Answers)
+			err := s.Evaluate(context.Background(), p, a)
+			receipts[i] = a.Receipt
+			return err
+		}
+	}
+	settle := func(i int) error {
+		got, err := other.Settle(context.Background(), &store.Settlement{Receipt: receipts[i], Zone: time.UTC, Judge: &storetest.Judge{Use: store.Use{Concerns: true, Given: true, Hits: 2}}})
+		if err == nil && !got.Known {
+			err = errors.New("a receipt is unknown")
+		}
+		return err
+	}
+	calls := []func(i int) error{take(func(i int) store.Rule { return costRule(0, i%1000, 1<<30) }), take(estimated), settle}
+	var spent [3]float64
+	rounds := max(b.N/round, 1)
+	for n := range rounds + 1 {
+		for i, do := range calls {
+			before := redisCPU(b, client) + ownCPU(b)
+			together(b, callers, round, do)
+			if n > 0 { // the first round prepares
+				spent[i] += redisCPU(b, client) + ownCPU(b) - before
+			}
+		}
+	}
+	b.ReportMetric(spent[0]/float64(rounds*round), "take-µs")
+	b.ReportMetric(spent[1]/spent[0], "receipt/take")
+	b.ReportMetric(spent[2]/spent[1], "settlement/receipt")
+	b.ReportMetric(spent[2]/spent[0], "settlement/take")
 }
 
 // together carries out n calls by concurrent callers.

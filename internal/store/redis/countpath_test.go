@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,12 +120,66 @@ func takeOf(sets ...store.Set) *store.Plan {
 // path.
 func takesGeneralPath(t *testing.T, client *goredis.Client, p *store.Plan) bool {
 	t.Helper()
-	const general = "the general path"
-	reply, err := client.Do(context.Background(), redis.CountPath("p", p, general)...).Text()
+	return repliesGeneral(t, client, redis.CountPath("p", p, general))
+}
+
+// general is what the script replies instead of taking its general path.
+const general = "the general path"
+
+func repliesGeneral(t *testing.T, client *goredis.Client, command []any) bool {
+	t.Helper()
+	reply, err := client.Do(context.Background(), command...).Text()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return reply == general
+}
+
+// TestCountPathSettlesEstimates fixes which settlements stay on the short path.
+func TestCountPathSettlesEstimates(t *testing.T) {
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	with := func(change func(*store.Rule)) store.Rule {
+		r := countRule("u", 1)
+		r.Settle = 600
+		change(&r)
+		return r
+	}
+	one := with(func(*store.Rule) {})
+	for name, c := range map[string]struct {
+		taken, before []store.Rule // before: counted before the settlement
+		general       bool
+	}{
+		"one estimate":              {taken: []store.Rule{one}},
+		"two subjects":              {taken: []store.Rule{one, with(func(r *store.Rule) { r.Subject = []byte("v") })}},
+		"more was counted":          {taken: []store.Rule{one}, before: []store.Rule{one}},
+		"two rules of one subject":  {taken: []store.Rule{one, with(func(r *store.Rule) { r.Return = 2 })}, general: true},
+		"another counter beside it": {taken: []store.Rule{one}, before: []store.Rule{countRule("u", 2)}, general: true},
+		"an estimate of 0":          {taken: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}, general: true},
+		"an estimate of leak":       {taken: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}, general: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client.FlushAll(context.Background())
+			s := openRig(t, server)
+			var a store.Answers
+			for _, rules := range [][]store.Rule{c.before, c.taken} {
+				if rules == nil {
+					continue
+				}
+				if err := s.Evaluate(context.Background(), takeOf(store.Set{Allows: true, Rules: rules}), &a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settled := slices.Clone(c.taken)
+			for i := range settled {
+				settled[i].Weight = 0
+			}
+			if is := repliesGeneral(t, client, redis.CountPathSettles(s.Prefix(), a.Receipt, settled, now, general)); is != c.general {
+				t.Errorf("takes the general path: %v, want %v", is, c.general)
+			}
+		})
+	}
 }
 
 // TestBothPathsStoreTheSame carries out the same takes on both paths, on values
@@ -168,8 +223,10 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 					rt.Fatalf("step %d: %v", step, err)
 				}
 			}
+			var made []*machine.Receipt
 			for k, p := range plans {
 				want := model.Evaluate(p)
+				made = append(made, model.Receipt)
 				for i := range both {
 					if !machine.Alike(want, got[i][k].Sets) {
 						rt.Fatalf("step %d, call %d, general path %v: %s: it differs from the model (-model +store):\n%s", step, k+1, i == 1, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got[i][k]).Sets))
@@ -197,6 +254,9 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 						values[i] = strings.ReplaceAll(stored, r.Prefix(), "p")
 					}
 				}
+				if made[k] != nil && rapid.Bool().Draw(rt, "settles") {
+					settleBoth(rt, model, made[k], both, [2]string{got[0][k].Receipt, got[1][k].Receipt}, at)
+				}
 				if values[0] != values[1] {
 					rt.Fatalf("step %d, call %d: the receipt of the short path is\n%x, of the general path\n%x", step, k+1, values[0], values[1])
 				}
@@ -212,6 +272,18 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 	})
 	if receipts == 0 {
 		t.Error("no take has made a receipt")
+	}
+}
+
+// settleBoth settles a receipt of the model and of both stores.
+func settleBoth(rt *rapid.T, model *machine.Model, r *machine.Receipt, both [2]*redis.Store, receipts [2]string, at int64) {
+	use := store.Use{Concerns: true, Given: true, Hits: rapid.SampledFrom([]int64{0, 1, 2, 5, store.MaxWeight}).Draw(rt, "used")}
+	want := model.Settle(r, use, &store.Plan{Op: store.Update, Now: at, Zone: time.UTC})
+	for i, s := range both {
+		got, err := s.Settle(context.Background(), &store.Settlement{Receipt: receipts[i], Now: at, Zone: time.UTC, Judge: &storetest.Judge{Use: use}})
+		if err != nil || got.Known != want {
+			rt.Fatalf("general path %v: a settlement is known: %v, %v; want %v", i == 1, got.Known, err, want)
+		}
 	}
 }
 

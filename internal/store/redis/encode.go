@@ -146,7 +146,8 @@ func (c *Call) NameLogs() bool {
 func (c *Call) fill() {
 	p := c.plan
 	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
-	c.logs, c.counts, c.settles, c.frees = false, c.op == store.Take && !c.wants, false, false
+	c.logs, c.settles, c.frees = false, false, false
+	c.counts = c.op == store.Take && !c.wants || c.op == settleReceipt || c.op == readReceipt
 	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
 	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
@@ -157,7 +158,7 @@ func (c *Call) fill() {
 	var before *store.Rule
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		c.counts = c.counts && !set.Refund && set.Allows
+		c.counts = c.counts && (c.op == settleReceipt || !set.Refund && set.Allows)
 		c.shape.add(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
 		c.shape.add(int64(len(set.Rules)))
 		for j := range set.Rules {
@@ -189,7 +190,7 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *Call) rule(r *store.Rule) {
-	c.counts = c.counts && r.Method == store.Count && r.Weight > 0 && !r.Shadow
+	c.counts = c.counts && r.Method == store.Count && (r.Weight > 0 || c.op == settleReceipt) && !r.Shadow
 	c.shape.add(r.Tag())
 	c.shape.add(c.window(r))
 	c.shape.add(r.Weight)

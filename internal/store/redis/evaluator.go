@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ type Evaluator struct {
 	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when spans did not fit
 	calls    sync.Pool
 	refusals *refusals // nil if none are remembered
+	receipts *descriptions
 	plans    atomic.Int64
 	scripts  atomic.Int64
 	flying   atomic.Int64 // round trips under way
@@ -91,6 +93,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	case o.Refusals == 0:
 		e.refusals = newRefusals(DefaultRefusals)
 	}
+	e.receipts = newDescriptions(cmp.Or(o.Receipts, DefaultReceipts))
 	if o.Linger > 0 {
 		e.linger = o.Linger.Milliseconds()
 	}
@@ -147,7 +150,9 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 	c.time.begin(ctx, c.start, c.end)
 	abandoned, err := e.Run(&c.time, sender, c) //nolint:contextcheck // it wraps the caller's, with an end
 	if err == nil {
-		err = c.Read(p, a)
+		if err = c.Read(p, a); a.Receipt != "" {
+			e.RememberReceipt(c, a)
+		}
 	}
 	if e.refusals != nil {
 		e.refusals.update(c, p, a, err, &e.calendar)

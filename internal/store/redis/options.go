@@ -42,6 +42,10 @@ type Options struct {
 	// a second: calls that Redis would refuse again are not sent. 0 means
 	// DefaultRefusals, less than 0 none.
 	Refusals int
+	// Receipts is the number of receipts of its own takes that the store remembers:
+	// it settles them in one call of Redis, others in two. 0 means DefaultReceipts,
+	// less than 0 none.
+	Receipts int
 	// OnDamage is called with each key whose value is no set of counters: it
 	// was tampered with, or belongs to another program. The script treats such
 	// a value as absent. OnDamage runs once per script call that meets the key,

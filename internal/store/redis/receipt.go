@@ -154,8 +154,8 @@ type record struct {
 // part is what a rule takes part in a receipt with.
 type part struct {
 	kind   store.Part
-	number int        // in the receipt, from 1
-	rule   store.Rule // with the weight; the subject is the text of a name
+	number int        // of the rule in the description, from 1
+	rule   store.Rule // the subject is the text of a name
 }
 
 // parseReceipt returns the content of a receipt; ok is false for any other value.
@@ -166,27 +166,27 @@ func parseReceipt(value string) (c record, ok bool) {
 		return c, false
 	}
 	parts := reader{rest: r.rest[:n*receiptPart]}
-	rules, ok := parseRules(r.rest[n*receiptPart:])
-	if !ok {
+	rules, ok := parseRules([]byte(r.rest[n*receiptPart:]))
+	if !ok || !validRules(rules) {
 		return c, false
 	}
 	c.taken, c.till = int64(taken), int64(till)
-	for i := range n {
+	for range n {
 		number, weight := int(parts.uint(2)), int64(parts.uint(7))
 		parts.skip(receiptPart - 2 - 7)
 		if number < 1 || number > len(rules) || weight > store.MaxCounter {
 			return c, false
 		}
 		one := rules[number-1]
-		one.number, one.rule.Weight = i+1, weight
+		one.rule.Weight = weight
 		c.parts = append(c.parts, one)
 	}
 	return c, true
 }
 
-// parseRules returns the rules of a description; ok is false if a take has no such rules.
-func parseRules(d string) (list []part, ok bool) {
-	rest := []byte(d)
+// parseRules returns the rules of a description, to which they refer; ok is false if no
+// take has such a description.
+func parseRules(rest []byte) (list []part, ok bool) {
 	for len(rest) > 0 {
 		kind := rest[0]
 		var numbers [6]int64
@@ -198,7 +198,7 @@ func parseRules(d string) (list []part, ok bool) {
 			}
 			numbers[i], rest = int64(n), rest[size:]
 		}
-		one := part{kind: store.Part(kind % overdrawn), rule: store.Rule{
+		one := part{kind: store.Part(kind % overdrawn), number: len(list) + 1, rule: store.Rule{
 			Return: numbers[0], Method: store.Method(numbers[1] % 8), Unit: store.Unit(min(numbers[1]/8, 255)), From: uint8(min(numbers[2], 255)),
 			Time: numbers[3], Count: numbers[4], Burst: numbers[5], Overdraft: kind&overdrawn != 0,
 		}}
@@ -224,7 +224,7 @@ func parseRules(d string) (list []part, ok bool) {
 		}
 		list = append(list, one)
 	}
-	return list, validRules(list)
+	return list, true
 }
 
 // validRules reports whether a plan may have the rules of a description. The script

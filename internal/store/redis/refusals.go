@@ -133,8 +133,13 @@ func (f *refusals) hash(c *Call) {
 	for i := range c.keys {
 		m.layout = binary.AppendUvarint(m.layout, uint64(c.keys[i].subject))
 	}
-	for i := range c.names {
-		m.layout = binary.AppendUvarint(m.layout, uint64(c.names[i].end))
+	names, texts := c.names, c.texts
+	if c.kept { // the last name is that of a new receipt
+		names = names[:c.key]
+		texts = texts[:names[c.key-1].end]
+	}
+	for i := range names {
+		m.layout = binary.AppendUvarint(m.layout, uint64(names[i].end))
 	}
 	for _, p := range c.periods {
 		m.layout = append(m.layout, byte(p.Unit), p.From)
@@ -147,7 +152,7 @@ func (f *refusals) hash(c *Call) {
 		h.SetSeed(seed)
 		_, _ = h.Write(c.shape.bytes) // it never fails
 		_, _ = h.Write(m.layout)
-		_, _ = h.Write(c.texts)
+		_, _ = h.Write(texts)
 		m.name[i] = h.Sum64()
 	}
 }

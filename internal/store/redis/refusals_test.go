@@ -68,6 +68,7 @@ func TestRememberedRefusalsEqualAnswersOfRedis(t *testing.T) {
 		"a ban":           {numbered(1, 0)},
 		"a ban of a day":  {{Return: 1, Method: store.Count, Weight: 1, Time: store.Day}},
 		"more than fits":  {weighs(numbered(1, 2), 3)},
+		"an outcome":      {{Return: 8, Method: store.Count, Weight: 1, Time: 60, Settle: 600, Outcome: true}},
 		"three of a day":  {{Return: 7, Method: store.Leak, Weight: 1, Time: store.Day, Count: 2}, free},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,13 +35,13 @@ func TestTamperedReceiptsBreakNoLimit(t *testing.T) {
 		rounds = 5000
 	}
 	server := storetest.StartServer(t)
-	s := openRig(t, server)
+	rigs := []*rig{openRig(t, server), openRig(t, server, readReceipts)}
 	ctx := context.Background()
 	witness := store.Rule{Subject: []byte("witness"), Return: 9, Method: store.Count, Weight: 1, Time: 3600, Count: 1_000_000}
 	known := 0
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(uint64(round), 7))
-		at, failed := int64(now+round%7*100), t.Failed()
+		s, at, failed := rigs[round%2], int64(now+round%7*100), t.Failed()
 		s.do(store.Reset, at, receiptRules()...)
 		receipt := takeReceipt(t, s, random, at)
 		key := strings.Replace(s.key, "{u}", "{#r}"+receipt[1:], 1)
@@ -78,6 +78,9 @@ func TestTamperedReceiptsBreakNoLimit(t *testing.T) {
 		t.Error("no tampered receipt was ever accepted: the test tests nothing")
 	}
 }
+
+// readReceipts makes a store read each receipt before it settles it.
+func readReceipts(o *redis.Options) { o.Receipts = -1 }
 
 // takeReceipt returns the receipt of a take on some of the rules.
 func takeReceipt(t *testing.T, s *rig, random *rand.Rand, at int64) string {
@@ -161,7 +164,7 @@ func TestDamagedReceiptIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var reported []string
-			s := openRig(t, server, func(o *redis.Options) {
+			s := openRig(t, server, readReceipts, func(o *redis.Options) {
 				o.OnDamage = func(key string) { reported = append(reported, key) }
 			})
 			ctx := context.Background()

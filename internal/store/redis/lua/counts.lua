@@ -3,12 +3,13 @@
 -- Most calls are takes on count rules, and most of them are admitted. If that
 -- holds for every request of a call, no counter states are built: a counter is
 -- two numbers, its hits and the instant at which its window closes, stored under
--- the position of its key. Takes may make receipts. Everything else leaves the short
--- path before anything is written, and the whole call takes the general one: a rule that refuses, a
--- value that holds anything but the one counter of its rule, a damaged value.
+-- the position of its key. Takes may make receipts, and receipts of count rules may be
+-- read and settled. Everything else leaves the short path before anything is written, and
+-- the whole call takes the general one: a rule that refuses, a value that holds anything
+-- but the one counter of its rule, a damaged value.
 
--- Reads the stored counters. Returns nil if a value is not a single count
--- counter. A tag of 0 means that nothing is stored.
+-- Reads the stored counters. Returns nil if a value is damaged. A tag of 0 means that
+-- nothing is stored, -1 that a value is not a single count counter.
 local function read_counts(values, n, now, far, unpack)
   -- Each table starts as a copy of values, all of whose elements are overwritten,
   -- because a table that grows is copied each time it doubles.
@@ -24,7 +25,7 @@ local function read_counts(values, n, now, far, unpack)
       if head < 0 or head >= far or tag == 0 or length ~= 7 or till > head then return end
       hits[k], closes[k], tags[k], expires[k] = used, till, tag, head
     else
-      return
+      tags[k] = -1
     end
   end
   return {hits = hits, closes = closes, tags = tags, expires = expires, changed = {}, receipts = {}}
@@ -34,20 +35,22 @@ end
 -- does for counters that were never reset. undos are the encoded undo records. Returns the
 -- end of the reply, or nil if two parts have one counter.
 local function keep_receipt(shape, plan, at, now, book, key, description, undos)
-  local parts, owned, span = {}, {}, 0
+  local parts, owned, span = '', shape.kept > 1 and {}, 0
   for i = 1, #shape do
     local set = shape[i]
     for j = 1, #set do
       at = at + 1
       local r, k = set[j], plan[at]
       if r.part then
-        if owned[k] then return end
-        owned[k], span = true, math.max(span, r.span)
-        parts[#parts + 1] = struct.pack('>I2I7I6I7I6', r.part, r.weight, book.closes[k], 0, 0)
+        if owned then
+          if owned[k] then return end
+          owned[k] = true
+        end
+        span, parts = math.max(span, r.span), parts .. struct.pack('>I2I7I6I7I6', r.part, r.weight, book.closes[k], 0, 0)
       end
     end
   end
-  local value = struct.pack('>BI6I6I2', LAYOUT, now, now + span, #parts) .. table.concat(parts) .. description
+  local value = struct.pack('>BI6I6I2', LAYOUT, now, now + span, #parts / 28) .. parts .. description
   book.receipts[#book.receipts + 1] = {key, value, now + span}
   return '\1\1' .. undos
 end
@@ -93,6 +96,47 @@ local function admit(shape, plan, at, now, book, answers, n)
   return at + 1, n
 end
 
+-- Settles a receipt of estimates, as receipts.lua does for counters that were never reset.
+-- Returns the position of the next request in plan and whether the receipt is valid, or nil
+-- if a counter is not the rule's own.
+local function settle_counts(shape, plan, at, now, book, value)
+  local key, set, hits, changed = plan[at + 1], shape[1], book.hits, book.changed
+  local valid, parts = parts_of(value, now)
+  at = at + 2
+  for j = 1, #set do
+    local k, from = plan[at], valid and parts[plan[at + 1]]
+    if from then
+      local weight, closes = struct.unpack('>I7I6', value, from + 2)
+      local tag, used, given = book.tags[k], hits[k], plan[at + 3]
+      if closes == 0 or tag ~= set[j].tag and tag ~= 0 then return end
+      if tag ~= 0 and now < closes and book.closes[k] == closes and used <= 9007199254740991 then
+        if given <= weight then used = math.max(used - (weight - given), 0)
+        else used = used + math.min(given - weight, 9007199254740991 - used) end
+        hits[k], changed[k] = used, changed[k] or 1
+      end
+    end
+    at = at + 4
+  end
+  if valid then
+    book.spent = book.spent or {}
+    book.spent[key] = true
+  end
+  return at, valid
+end
+
+-- Carries out an operation on a receipt and appends its reply. Returns as admit.
+local function on_receipt(shape, plan, at, now, book, answers, n)
+  local key, valid = plan[at + 1], nil
+  local value = not (book.spent and book.spent[key]) and values[key] or ''
+  if shape.operation == READ then
+    answers[n + 1] = struct.pack('>I4', #value) .. value
+    return at + 2, n + 1
+  end
+  at, valid = settle_counts(shape, plan, at, now, book, value)
+  answers[n + 1] = valid and '\1' or '\0'
+  return at, n + 1
+end
+
 -- Writes the changed counters and the receipts. Returns the numbers of the keys that held a value
 -- of another type, which is replaced.
 local function write_counts(n, book, now, linger, LAYOUT)
@@ -116,7 +160,13 @@ local function write_counts(n, book, now, linger, LAYOUT)
       end
     end
   end
-  for i = 1, #book.receipts do keep(book.receipts[i], now, linger) end
+  local till, left
+  for i = 1, #book.receipts do
+    local receipt = book.receipts[i]
+    if receipt[3] ~= till then till, left = receipt[3], receipt_left(receipt[3], now, linger) end
+    call('SET', receipt[1], receipt[2], 'PX', left)
+  end
+  for k in pairs(book.spent or {}) do call('DEL', keys[k]) end
   return damaged
 end
 
@@ -127,7 +177,8 @@ local function count_all(at)
   local plan, shapes, now, answers, n = plan, shapes, now, {struct.pack('>BI6', 1, now)}, 1
   for _ = 1, plan[7] do
     local shape = shapes[plan[at]]
-    at, n = admit(shape, plan, at, now, book, answers, n)
+    local carry_out = shape.operation == TAKE and admit or on_receipt
+    at, n = carry_out(shape, plan, at, now, book, answers, n)
     if not at then return end
   end
   return table.concat(answers) .. write_counts(plan[4], book, now, linger, LAYOUT)

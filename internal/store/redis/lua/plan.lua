@@ -47,10 +47,11 @@
 --              for each rule, set by set: the number of the subject's key in KEYS;
 --                         for a leak or hold rule the number of the log's key, 0 if
 --                         KEYS does not contain it; if the operation is 9, the four
---                         numbers of the undo record; if it is 10 or 11, the position
---                         of the rule's part in the receipt, and for 10 what becomes
---                         of the part (receipts.lua) and the hits; if it is 13, the
---                         seven numbers of the request for a part (lease.lua)
+--                         numbers of the undo record; if it is 10 or 11, the number
+--                         of the rule in the description, and for 10 what becomes of
+--                         its part (receipts.lua) and the hits; rules without a part
+--                         are passed over; if it is 13, the seven numbers of the
+--                         request for a part of a limit (lease.lua)
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
 --          Status 0: a span that was sent does not contain the instant; nothing
@@ -234,9 +235,22 @@ local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
   return hits and text .. struct.pack('>I7', hits) or text
 end
 
--- Writes a receipt: its key, its value and its end.
-local function keep(receipt, now, linger)
-  local till = receipt[3]
-  local left = linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger
-  redis.call('SET', receipt[1], receipt[2], 'PX', string.format('%.0f', left))
+-- Returns after how many ms Redis may expire a receipt that ends at till.
+local function receipt_left(till, now, linger)
+  return string.format('%.0f', linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger)
+end
+
+-- Returns the end of a valid receipt, and the position of each of its parts in the value by
+-- the number of its rule; nil for any other value. receipts.lua describes the value.
+local function parts_of(value, now)
+  if not value or #value < 15 or string.byte(value) ~= 1 then return nil end
+  local till, n = struct.unpack('>I6I2', value, 8)
+  if #value < 15 + n * 28 or now >= till then return nil end
+  local parts = {}
+  for at = 16, 15 + n * 28, 28 do
+    local rule, weight = struct.unpack('>I2I7', value, at)
+    if weight > 9007199254740991 then return nil end
+    parts[rule] = at
+  end
+  return till, parts
 end

@@ -75,18 +75,10 @@ if used.receipts or used.resets then
     return struct.pack('>BI6I6I2', LAYOUT, now, now + span, #parts) .. table.concat(texts) .. description, now + span
   end
 
-  -- Returns the end of a valid receipt; nil for any other value.
-  local function valid(value, now)
-    if not value or #value < 15 or string.byte(value) ~= LAYOUT then return nil end
-    local till, parts = struct.unpack('>I6I2', value, 8)
-    if #value < 15 + parts * 28 or now >= till then return nil end
-    return till
-  end
-
-  -- Applies to a counter what became of a rule's part: what is 1 if hits replace the
-  -- estimate, 2 if a hold ends, 3 if the weight is recorded.
-  local function apply(value, use, r, c, now)
-    local _, weight, at, number, resets = struct.unpack('>I2I7I6I7I6', value, 16 + (use[1] - 1) * 28)
+  -- Applies to a counter what became of the rule's part that begins at from: what is 1 if
+  -- hits replace the estimate, 2 if a hold ends, 3 if the weight is recorded.
+  local function apply(value, from, use, r, c, now)
+    local weight, at, number, resets = struct.unpack('>I7I6I7I6', value, from + 2)
     local what, hits, s = use[2], use[3], c.state or c.method.unused
     local late = what == 1 and at == 0 and r.tag % 8 ~= TOKEN
     local after = s
@@ -103,21 +95,26 @@ if used.receipts or used.resets then
 
   -- Settles a receipt, whose value is given. Reports whether it was valid.
   settle = function(counters, uses, from, upto, now, value)
-    if not valid(value, now) then return false end
-    for i = from + 1, upto do apply(value, uses[i], uses[i].rule, counters[i], now) end
+    local till, parts = parts_of(value, now)
+    if not till then return false end
+    for i = from + 1, upto do
+      local part = parts[uses[i][1]]
+      if part then apply(value, part, uses[i], uses[i].rule, counters[i], now) end
+    end
     return true
   end
 
   -- Renews the holds of a receipt. Returns its value and its end, nil if it is not valid.
   renew = function(counters, uses, from, upto, now, value)
-    local till = valid(value, now)
+    local till, parts = parts_of(value, now)
     if not till then return nil end
     for i = from + 1, upto do
-      local r, c, first = uses[i].rule, counters[i], 16 + (uses[i][1] - 1) * 28
-      local _, weight, at, _, resets = struct.unpack('>I2I7I6I7I6', value, first)
-      if c.state and reset_of(c, now) <= resets then
+      local r, c, first = uses[i].rule, counters[i], parts[uses[i][1]]
+      if first and c.state then
+        local weight, at, _, resets = struct.unpack('>I7I6I7I6', value, first + 2)
         r.weight = weight
-        local after, ends = c.method.renew(c.state, r, now, at)
+        local after, ends = c.state, 0
+        if reset_of(c, now) <= resets then after, ends = c.method.renew(c.state, r, now, at) end
         if ends > at then
           c.state, till = after, math.max(till, ends)
           value = string.sub(value, 1, first + 8) .. struct.pack('>I6', ends) .. string.sub(value, first + 15)

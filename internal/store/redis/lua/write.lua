@@ -60,7 +60,7 @@ for i = 1, plan[4] do
 end
 for key, receipt in pairs(receipts) do
   if receipt then
-    keep({key, receipt[1], receipt[2]}, now, linger)
+    redis.call('SET', key, receipt[1], 'PX', receipt_left(receipt[2], now, linger))
   else
     redis.call('DEL', key)
   end
