@@ -104,7 +104,7 @@ func (e *Engine) onReceipt(ctx context.Context, receipt string, do func(context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	got, err := do(ctx)
-	return Settled{Known: got.Known, Age: milliseconds(got.Age), Deferred: got.Deferred}, err
+	return Settled{Known: got.Known || got.Deferred, Age: milliseconds(got.Age), Deferred: got.Deferred}, err
 }
 
 // ValidReceipt reports whether a text has the form of a receipt: at most 120 letters,

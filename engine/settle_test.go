@@ -172,3 +172,24 @@ func TestSettlementsAreObserved(t *testing.T) {
 		t.Errorf("observed\n%s, want\n%s", got, want)
 	}
 }
+
+// deferring is a store whose Redis is away: settlements wait.
+type deferring struct{ store.Store }
+
+func (deferring) Settle(context.Context, *store.Settlement) (store.Settled, error) {
+	return store.Settled{Deferred: true}, nil
+}
+
+// TestSettlementsThatWaitAreKnown settles while Redis is away: the receipt is known.
+func TestSettlementsThatWaitAreKnown(t *testing.T) {
+	local := memory.New(memory.Options{})
+	defer local.Close()
+	e := engine.New(parse(t, receiptRules, rules.Options{}), wiring.CountIn(deferring{local}))
+	d := takeHits(t, e, 2)
+	if got, err := e.Settle(context.Background(), &engine.Settlement{Receipt: d.Receipt}); err != nil || !got.Known || !got.Deferred {
+		t.Errorf("settled: %+v, %v; want a settlement that waits", got, err)
+	}
+	if err := d.Settle(context.Background(), 3); err != nil {
+		t.Errorf("the decision is settled: %v; want nil", err)
+	}
+}

@@ -214,7 +214,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 			TooManySettlements: func() { s.bounds.exceeded(boundSettlements, nil) },
 		},
 	}
-	o.Hooks.Settled, o.Hooks.Renewed = s.trials.settling(observeSettlements(m, s.decisions))
+	o.Hooks.Settled, o.Hooks.Renewed = s.trials.settling(observeSettlements(m, s.decisions, s.logger))
 	if c.Redis != "" {
 		redis := redisOptions(c)
 		redis.TLS.AnyName = s.imported != nil && s.imported.AnyRedisName
