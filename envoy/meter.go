@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// meter bounds what the peers of all connections can cause before a call is decided.
+// meter bounds the memory and work that the peers of all connections can cause before a
+// call is decided.
 // gRPC bounds the number of open streams and the size of a message, but not their
 // product: it extends the window of a stream to the length that a message announces,
 // so that one connection could hold 1024 times the maximum size. It also reads frames
@@ -129,7 +130,7 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Close closes the connection and releases what it held.
+// Close closes the connection and releases its memory in the meter.
 func (c *meteredConn) Close() error {
 	c.close.Do(func() {
 		close(c.done)

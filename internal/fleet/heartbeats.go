@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is what a heartbeat reads.
+// State is the state of the published rules, as a heartbeat reads it.
 type State struct {
 	Now     time.Time // Redis's clock
 	InForce uint64    // 0 before the first version
@@ -25,7 +25,7 @@ type State struct {
 	InForceSum, ProposedSum, TrialSum string
 }
 
-// Heartbeat is what an instance says of itself.
+// Heartbeat is the report of an instance about itself.
 type Heartbeat struct {
 	ID      string
 	Text    []byte // description in JSON, see Instance

@@ -92,7 +92,7 @@ func (p *Proposal) check() error {
 	return nil
 }
 
-// Outcome is what became of a proposal.
+// Outcome is the outcome of a proposal.
 type Outcome struct {
 	// State is pending, in_force, trial, refused, conflict, lapsed, or unknown for a
 	// number that was not proposed within the last hour.
@@ -106,7 +106,7 @@ type Outcome struct {
 	Ready, Waiting []string
 }
 
-// Outcome returns what became of a proposal.
+// Outcome returns the outcome of a proposal.
 func (r *Records) Outcome(ctx context.Context, number uint64) (Outcome, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 // Records returns the records of the instance.
 func (m *Member) Records() *Records { return m.o.Records }
 
-// Propose proposes a version as Records.Propose does, and reports what it changes here.
-// It sends contents that Redis has lost and this instance holds. The report is nil if
-// this instance has no rules or cannot read the version.
+// Propose proposes a version as Records.Propose does, and reports its changes to the rules
+// of this instance. It sends contents that Redis has lost and this instance holds. The
+// report is nil if this instance has no rules or cannot read the version.
 func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.Changes, error) {
 	manifest, err := m.o.Records.Propose(ctx, p)
 	var wrong *missingError

@@ -24,7 +24,7 @@ type Trial struct {
 	Reports [][]byte
 }
 
-// Tally is what an instance has counted in a trial since it began there.
+// Tally has the counts of a trial at an instance since it began there.
 type Tally struct {
 	Number                 uint64 // of the version
 	Requests, NewlyRefused int64

@@ -94,7 +94,7 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	return nil
 }
 
-// importedDesk returns what operators can ask about imported limits, nil for none.
+// importedDesk returns the desk for questions about imported limits, nil for none.
 func (s *Service) importedDesk() *operations.Imported {
 	if s.imported == nil {
 		return nil

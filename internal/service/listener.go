@@ -67,9 +67,9 @@ func (l *limitedListener) open() int {
 	return len(l.conns)
 }
 
-// networkOf returns what the connections of a peer are counted by: its IPv4 address, or
-// the /64 of its IPv6 address, which one machine usually has for itself. It is invalid
-// for a Unix socket, whose peers have no address.
+// networkOf returns the network by which the connections of a peer are counted: its IPv4
+// address, or the /64 of its IPv6 address, which one machine usually has for itself. It is
+// invalid for a Unix socket, whose peers have no address.
 func networkOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -129,7 +129,7 @@ type limitedConn struct {
 	heard    atomic.Int64 // when the peer last sent anything, in Unix nanoseconds
 }
 
-// Read reads what the peer has sent.
+// Read reads from the peer.
 func (c *limitedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {

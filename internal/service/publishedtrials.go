@@ -85,7 +85,7 @@ func (r *trials) endPublished(ctx context.Context, current *runningTrial) {
 	r.end(state, detail) //nolint:contextcheck // the last tally is written although the caller has left
 }
 
-// tally writes what the trial of a version has counted here to Redis.
+// tally writes the counts of the trial of a version at this instance to Redis.
 func (r *trials) tally(t *runningTrial) {
 	member := r.s.app.Member()
 	if member == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// refusalLog logs a sample of the refusals that clients received: of each rule at each
-// door the first one in loglimit.Every, with masked parameters and the number of those
-// that were not logged. A nil *refusalLog logs nothing.
+// refusalLog logs a sample of the refusals that clients received: the first of each rule at
+// each door in loglimit.Every, with masked parameters and the number of refusals that were
+// not logged. A nil *refusalLog logs nothing.
 type refusalLog struct {
 	logger *slog.Logger
 	mask   *trace.Mask

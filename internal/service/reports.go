@@ -77,7 +77,7 @@ func (s *Service) startReports(start func(func() error)) {
 	})
 }
 
-// endReports stops reading reports. Those that have arrived are settled.
+// endReports stops reading reports. Reports that have arrived are settled.
 func (s *Service) endReports() {
 	if s.listeners.report != nil {
 		closePackets(s.listeners.report)

@@ -14,13 +14,13 @@ import (
 	"github.com/koalagate/koalagate/internal/metrics"
 )
 
-// watchDoors returns what the doors report their calls to.
+// watchDoors returns the observer of the calls at the doors.
 func watchDoors(m *metrics.Metrics) *door.Watch {
 	m.WatchDoors(doorname.Served())
 	return &door.Watch{Answered: m.Answered}
 }
 
-// watchFront returns what the gRPC address reports its calls to.
+// watchFront returns the observer of the calls at the gRPC address.
 func watchFront(m *metrics.Metrics) envoy.Watch {
 	m.WatchRefusals(metrics.GRPC, "tls")
 	return envoy.Watch{

@@ -225,7 +225,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 	return o
 }
 
-// watchApp exports what the app counts by itself.
+// watchApp exports the numbers that the app keeps.
 func (s *Service) watchApp() {
 	m := s.metrics
 	m.WatchMemory(s.app.Identities, s.app.Shared)

@@ -110,7 +110,7 @@ func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until t
 	return nil
 }
 
-// report returns the trial and what it has found so far.
+// report returns the trial with its findings so far.
 func (t *runningTrial) report() *trial.Report {
 	report := t.head
 	report.Found = t.trial.Found()
@@ -144,8 +144,8 @@ func (r *trials) end(state, detail string) bool {
 	return true
 }
 
-// Report returns the trial that runs, or the last one: with published rules that of all
-// instances, else that of this one.
+// Report returns the running trial, or else the last one: with published rules the trial
+// of all instances, otherwise the trial of this instance.
 func (r *trials) Report(ctx context.Context) (*trial.Report, error) {
 	if r.s.app.Member() != nil {
 		return r.published(ctx)

@@ -104,7 +104,7 @@ func (r *ruleCounts) identity(name string) *Differences {
 	return one
 }
 
-// report returns what was counted, with at most this number of identities of a rule.
+// report returns the counts, with at most this number of identities of a rule.
 func (c *counts) report(shown int) Found {
 	f := Found{Totals: c.totals, Rules: make([]Rule, 0, len(c.rules))}
 	for key, r := range c.rules {

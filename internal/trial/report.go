@@ -39,10 +39,10 @@ func (t *Totals) Add(other *Totals) {
 	t.add(&other.Differences)
 }
 
-// Found is what a trial has found.
+// Found are the findings of a trial.
 type Found struct {
 	Totals
-	// Rules are those with the most differences first: rules on trial that newly refuse
+	// Rules are sorted by their differences, most first: rules on trial that newly refuse
 	// calls, and rules in force whose refusals are newly allowed.
 	Rules []Rule `json:"rules"`
 }
@@ -68,7 +68,7 @@ const (
 	Aborted = "aborted" // by its condition
 )
 
-// Report is a trial and what it has found. docs/formats.md describes its JSON document.
+// Report is a trial with its findings. docs/formats.md describes its JSON document.
 type Report struct {
 	Version uint64     `json:"version"` // 0 for rule files
 	State   string     `json:"state"`   // Running, Ended or Aborted
@@ -86,10 +86,10 @@ type Report struct {
 // ErrNone is the error of a report if there was no trial.
 var ErrNone = errors.New("there is no trial: koalagate publish --trial 15m PATH begins one, and koalagate serve --trial PATH tries rule files")
 
-// Found returns what the trial has found so far.
+// Found returns the findings of the trial so far.
 func (t *Trial) Found() Found { return t.found(shownIdentities) }
 
-// Shared returns what the trial has found so far, for Merge with other instances.
+// Shared returns the findings of the trial so far, for Merge with other instances.
 func (t *Trial) Shared() Found {
 	f := t.found(sharedIdentities)
 	f.Rules = f.Rules[:min(len(f.Rules), sharedRules)]
@@ -122,13 +122,13 @@ const (
 	maxReadRules = 10 * sharedRules
 )
 
-// Encode returns the text of what was found, for ParseFound at other instances.
+// Encode returns the findings as text, for ParseFound at other instances.
 func (f *Found) Encode() []byte {
 	text, _ := json.Marshal(f) // numbers and strings can always be encoded
 	return text
 }
 
-// ParseFound reads what another instance has found, which may be anything. Fields of newer
+// ParseFound reads the findings of another instance. The text may be hostile. Fields of newer
 // programs are ignored.
 func ParseFound(text []byte) (Found, error) {
 	var f Found
@@ -159,7 +159,7 @@ func isCount(list ...int64) bool {
 	return true
 }
 
-// Merge returns what several instances have found. Their reports may be hostile: texts are
+// Merge returns the findings of several instances. Their reports may be hostile: texts are
 // made printable and shortened.
 func Merge(list []Found) Found {
 	all := Found{}

@@ -10,7 +10,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// seeded is a store whose counters begin as copies of those in force, when a call first
+// seeded is a store whose counters begin as copies of the counters in force, when a call first
 // uses them. The rules in force have counted the call by then: seeded gives back what they
 // counted before the trial decides it.
 type seeded struct {
@@ -43,7 +43,7 @@ type own struct {
 	sample *sample
 }
 
-// reversal gives back what the rules in force counted for a call.
+// reversal gives back the hits that the rules in force counted for a call.
 type reversal struct {
 	sample *sample
 	copies map[uint64]bool // the counters that contain the call
@@ -148,7 +148,7 @@ func counterKey(r *store.Rule) uint64 {
 
 var keySeed = maphash.MakeSeed()
 
-// reverse gives back what the rules in force counted for a call on these counters.
+// reverse gives back the hits that the rules in force counted for a call on these counters.
 func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) error {
 	if s.inForce == nil {
 		return nil
@@ -162,7 +162,7 @@ func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) 
 	return err
 }
 
-// planOf returns the plan that gives back what a plan of the rules in force counted.
+// planOf returns the plan that gives back the hits of a plan of the rules in force.
 func (r *reversal) planOf(p *store.Plan) *store.Plan {
 	back := &store.Plan{Op: store.Refund, Zone: p.Zone, Sets: make([]store.Set, len(p.Sets))}
 	refused := first(r.sample.verdicts).refused

@@ -3,7 +3,7 @@
 //
 // Observe copies a call into a bounded queue, which drops and counts calls when it is
 // full, so that no caller waits for the trial. Workers decide the calls with counters of
-// the trial's own, which begin as copies of those in force (seed.go). Settlements of the
+// the trial's own, which begin as copies of the counters in force (seed.go). Settlements of the
 // calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
 // differences by rule and identity are counted in a Report (counts.go, report.go).
 package trial
@@ -70,7 +70,7 @@ type Trial struct {
 // job is a call or a settlement that waits for the trial.
 type job interface{ run(t *Trial) }
 
-// sample is a copy of a call, and what the rules in force decided.
+// sample is a copy of a call with the decision of the rules in force.
 type sample struct {
 	at       time.Time
 	call     engine.Call
@@ -79,7 +79,7 @@ type sample struct {
 	receipt  string     // of the rules in force
 }
 
-// verdict is what counts of a decision about an input.
+// verdict is the part of a decision about an input that a trial compares.
 type verdict struct {
 	refused bool
 	rule    *rules.Rule // that decided; nil if none did

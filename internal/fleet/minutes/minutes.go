@@ -66,7 +66,7 @@ func (r *Records) Write(ctx context.Context, kind string, minute int64, document
 	return write.Run(ctx, r.client, []string{r.key(kind, minute)}, r.instance, document, expiry.Milliseconds()).Err()
 }
 
-// Document is what another instance wrote about a minute.
+// Document is the document of another instance about a minute.
 type Document struct {
 	Instance string
 	Minute   int64

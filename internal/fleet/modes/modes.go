@@ -132,7 +132,7 @@ func (k *Keeper) read(ctx context.Context) error {
 	return nil
 }
 
-// note remembers what was applied, in bounded memory.
+// note remembers the applied modes, in bounded memory.
 func (k *Keeper) note(door, value string) {
 	if len(k.known) >= maxDoors {
 		clear(k.known)

@@ -75,7 +75,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	return err
 }
 
-// Try is Evaluate, and reports what the attempt shows about the Cluster.
+// Try is Evaluate, and also returns the evidence of the attempt about the Cluster.
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *Store) Calls() redis.Calls {
 	return c
 }
 
-// Load returns what the store does now, with the connections to all nodes.
+// Load returns the current load of the store, with the connections to all nodes.
 func (s *Store) Load() redis.Load {
 	l := s.evaluator.Load()
 	for _, n := range s.nodes.all() {

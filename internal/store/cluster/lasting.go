@@ -125,9 +125,9 @@ func waitFor(a *store.Answers, parts []*part) {
 	a.Undo = turns(parts)
 }
 
-// Cancel gives back what a take counted that waits for its turn or has a receipt. Each slot gives back
-// once, in the background, as parts of refused takes do. Only a take in one slot is
-// given back before Cancel returns.
+// Cancel gives back the hits of a take that waits for its turn or has a receipt. Each slot
+// gives back once, in the background, as parts of refused takes do. Only a take in one slot
+// is given back before Cancel returns.
 func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if parts, ok := a.Undo.(turns); ok {
 		a.Undo = nil

@@ -12,9 +12,9 @@ import (
 )
 
 // A receipt of a take over several slots is one text: the receipt of a store in
-// Redis, and behind it the slots in which rules have a part, in ascending order. Each of these slots
-// keeps a receipt of its own under that name, beside the counters, which is settled there,
-// once. A text has room for maxReceiptSlots; parts in further slots are not settled: their
+// Redis, followed by the slots in which rules have a part, in ascending order. Each of
+// these slots has its own receipt under that name, which is settled once, with the counters
+// of the slot. A text has room for maxReceiptSlots; parts in further slots are not settled: their
 // estimates stand, and their holds run out.
 const (
 	receiptLength   = 23 // without slots
@@ -67,8 +67,8 @@ func setReceipt(a *store.Answers, parts []*part) {
 	}
 }
 
-// tagOf returns a text in the slot, which is the hash tag of its receipts. Like
-// redis.ReceiptTag it is that of no subject.
+// tagOf returns a text in the slot, which is the hash tag of its receipts. No subject has
+// that hash tag, nor redis.ReceiptTag.
 func tagOf(slot uint16) string { return slotTags()[slot] }
 
 // slotTags are the texts # and a number with the smallest number in each slot. They take

@@ -13,7 +13,7 @@ import (
 // hits stay until the windows end.
 const maxUndoing = 4096
 
-// giveBack gives back what the parts took, in the background and once each, and
+// giveBack gives back the hits that the parts took, in the background and once each, and
 // returns a channel that receives each part when that has ended. A part that did
 // not answer may have counted nothing, and is left. The subjects belong to the
 // caller of Evaluate, who may overwrite them after it returns, so giveBack copies

@@ -7,13 +7,13 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// turn is what Cancel needs to know of a take that waits or has a receipt.
+// turn describes, for Cancel, a take that waits or has a receipt.
 type turn struct {
 	undo         string // its encoded undo records
 	tag, receipt string
 }
 
-// Cancel gives back what a take counted that waits for its turn or has a receipt, in one
+// Cancel gives back the hits of a take that waits for its turn or has a receipt, in one
 // call that is not repeated. The budget bounds it, and ctx does.
 func (s *Store) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	c := s.evaluator.Cancel(p, a)

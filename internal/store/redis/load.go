@@ -32,7 +32,7 @@ func tripFault(err error) string {
 	return tripReply
 }
 
-// Load is what a store in Redis does at a time.
+// Load is the current load of a store in Redis.
 type Load struct {
 	Flying      int64 // round trips under way
 	Waiting     int64 // decisions that wait for a round trip

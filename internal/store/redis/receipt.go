@@ -78,7 +78,7 @@ func (c *Call) beginReceipt() {
 	}
 }
 
-// nameReceipt appends the name of the receipt's key. Only what exists already is read.
+// nameReceipt appends the name of the receipt's key. Only existing receipts are read.
 func (c *Call) nameReceipt() {
 	if !c.kept {
 		return
@@ -151,7 +151,7 @@ type record struct {
 	parts       []part
 }
 
-// part is what a rule takes part in a receipt with.
+// part is the part of a rule in a receipt.
 type part struct {
 	kind   store.Part
 	number int        // of the rule in the description, from 1

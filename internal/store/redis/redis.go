@@ -67,7 +67,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	return err
 }
 
-// Try is Evaluate, and reports what the attempt shows about Redis.
+// Try is Evaluate, and also returns the evidence of the attempt about Redis.
 func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	c, err := s.evaluator.Begin(ctx, p, a)
 	if err != nil {

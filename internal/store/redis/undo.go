@@ -2,9 +2,9 @@ package redis
 
 import "github.com/koalagate/koalagate/internal/store"
 
-// Undo is an undo record: what a take counted on one rule. A take that wants
+// Undo is an undo record: the hits that a take counted on one rule. A take that wants
 // undo records returns one per rule, and a call with them gives back exactly
-// what that take counted: only if the counter is still the one that was counted
+// these hits: only if the counter is still the one that was counted
 // on, and never more than would be there without the take. A give-back that is
 // late or lost therefore leaves hits until their window ends, and never admits
 // one hit too many.

@@ -17,7 +17,7 @@ import (
 type Store interface {
 	store.Store
 	store.Lessor
-	// Try is Evaluate, and reports what the attempt shows about Redis.
+	// Try is Evaluate, and also returns the evidence of the attempt about Redis.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
 	// Check returns an error that explains why Redis cannot count now, or nil.
 	Check(ctx context.Context) error
@@ -29,7 +29,7 @@ type Store interface {
 	Clocks(ctx context.Context) ([]redisconn.Clock, error)
 	// Calls returns how plans were carried out so far.
 	Calls() redis.Calls
-	// Load returns what the store does now, and its connections.
+	// Load returns the current load of the store, and its connections.
 	Load() redis.Load
 	// Clear removes every key under the store's prefix.
 	Clear(ctx context.Context) error

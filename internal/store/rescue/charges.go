@@ -102,7 +102,7 @@ func (d *debts) outlived(begun time.Time) bool {
 	return int64(begun.Sub(d.base)) < d.dropped.Load() && time.Since(begun) >= flightTime
 }
 
-// forget drops all debts: Redis is unreachable, and what is counted in rescue is
+// forget drops all debts: Redis is unreachable, and hits that are counted in rescue are
 // lost when it returns.
 func (d *debts) forget() {
 	d.mu.Lock()

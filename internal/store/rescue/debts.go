@@ -74,7 +74,7 @@ func lends(p *store.Plan, attempt store.Attempt) bool {
 
 func takes(p *store.Plan) bool { return p.Op == store.Take || p.Op == store.CompleteTake }
 
-// lend has the local store decide a take, and records what it admits as debts.
+// lend decides a take by the local store, and records the admitted hits as debts.
 // Calls that were not sent must be charged.
 func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, attempt store.Attempt) error {
 	d := &s.debts

@@ -28,7 +28,7 @@ import (
 
 // Shared is the store that all instances share.
 type Shared interface {
-	// Try evaluates the plan and reports what the attempt shows about the store.
+	// Try evaluates the plan, and also returns the evidence of the attempt about the store.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
 	// Check returns an error that explains why the store cannot count now, or nil.
 	Check(ctx context.Context) error
