@@ -31,7 +31,7 @@ func (p *program) topCommand() *cobra.Command {
 		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
 		Short: "List the clients with the most calls, by rule",
 		Long: "List the identities with the most calls, by rule: with Redis at all instances, without it at the\n" +
-			"instance that is asked. Values that clients sent are masked, except for the parameters in the\n" +
+			"instance itself. Values that clients sent are masked, except for the parameters in the\n" +
 			"setting decision_log_params.\n\n" +
 			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
 			"the number in the column error. Direct rules count nothing and are not listed.",
