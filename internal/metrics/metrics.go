@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // namespace is the prefix of every metric name.
@@ -28,9 +29,9 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions *series[decisionKey]
-	rules     *series[ruleKey]
-	shadows   *series[ruleKey]
+	decisions *counters[decisionKey]
+	rules     *counters[ruleKey]
+	shadows   *counters[ruleKey]
 	evaluated prometheus.Histogram
 	failures  prometheus.Counter
 	rescued   prometheus.Counter
@@ -44,7 +45,7 @@ type Metrics struct {
 	perRule   *ruleCollector
 	servers   *servers
 	trips     *trips
-	waits     *prometheus.HistogramVec
+	waits     *series[ruleKey, prometheus.Observer] // without a verdict
 	receipts  *receipts
 	excepted  *prometheus.CounterVec
 
@@ -76,12 +77,12 @@ func New(b Build) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		perRule:  newRuleCollector(),
-		decisions: newSeries(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store answered) or invalid (the call could not be decided)."),
+		decisions: newCounters(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store answered) or invalid (the call could not be decided)."),
 			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
 			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
-		rules: newSeries(opts("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict, from the first one on. Beyond a thousand series, rules share the number other."),
+		rules: newCounters(opts("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict, from the first one on. Beyond a thousand series, rules share the number other."),
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
-		shadows: newSeries(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict."),
+		shadows: newCounters(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict."),
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
 		evaluated: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "evaluate_seconds",
@@ -99,11 +100,11 @@ func New(b Build) *Metrics {
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
 		}),
 		evicted: prometheus.NewCounter(opts("redis_evicted_keys_total", "Keys that Redis evicted, which may be counters: their limits started from zero. Every instance counts them all.")),
-		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		waits: newSeries(prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "wait_seconds",
-			Help:    "Time until the turn of an admitted call, by the number of the rule with wait= that made it wait.",
+			Help:    "Time until the turn of an admitted call, by the number and name of the rule with wait= that made it wait.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"rule"}),
+		}, []string{"rule", "name"}), func(k ruleKey) []string { return ruleLabels(k)[:2] }, maxRules, otherRule),
 		excepted:   prometheus.NewCounterVec(opts("exceptions_applied_total", "Parameter sets to which an exception applied, by what it does: count, allow or deny. A set to which several apply is counted for each."), []string{"what"}),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
@@ -119,7 +120,7 @@ func New(b Build) *Metrics {
 		changes:    prometheus.NewCounterVec(opts("rules_changes_total", "Rules that reloads changed, by change: added, removed or changed."), []string{"change"}),
 		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
-	m.rules.isGone, m.shadows.isGone = m.perRule.isGone, m.perRule.isGone
+	m.rules.isGone, m.shadows.isGone, m.waits.isGone = m.perRule.isGone, m.perRule.isGone, m.perRule.isGone
 	m.registry.MustRegister(
 		m.decisions, m.rules, m.shadows, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
@@ -140,9 +141,12 @@ func (m *Metrics) WatchWaiting(waiting func() int) {
 		func() float64 { return float64(waiting()) }))
 }
 
-// Waited records that a rule made an admitted call wait for its turn.
-func (m *Metrics) Waited(rule int64, wait time.Duration) {
-	m.waits.WithLabelValues(strconv.FormatInt(rule, 10)).Observe(wait.Seconds())
+// Waited records that the active rule with this number and name made an admitted call
+// wait for its turn.
+func (m *Metrics) Waited(rule int64, name string, wait time.Duration) {
+	if k, ok := m.perRule.key(rule, name, ""); ok {
+		m.waits.of(k).Observe(wait.Seconds())
+	}
 }
 
 // The outcomes of a load.
@@ -204,9 +208,10 @@ func (m *Metrics) WatchDoor(door string) {
 // DecisionTotals returns the number of decisions by verdict, for all verdicts that occurred.
 func (m *Metrics) DecisionTotals() map[string]int64 {
 	totals := make(map[string]int64)
-	m.decisions.each(func(k decisionKey, count float64) {
-		if count > 0 {
-			totals[k.verdict] += int64(count)
+	m.decisions.each(func(k decisionKey, counter prometheus.Counter) {
+		var now dto.Metric
+		if counter.Write(&now) == nil && now.GetCounter().GetValue() > 0 {
+			totals[k.verdict] += int64(now.GetCounter().GetValue())
 		}
 	})
 	return totals

@@ -76,16 +76,28 @@ func TestEventsAreExported(t *testing.T) {
 	}
 }
 
+// TestWaitsAreExported records waits of rules, of which one is removed by a reload.
 func TestWaitsAreExported(t *testing.T) {
 	m := metrics.New(metrics.Build{})
 	m.WatchWaiting(func() int { return 3 })
-	m.Waited(7, 200*time.Millisecond)
-	page := httptest.NewRecorder()
-	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	for _, want := range []string{"koalagate_waiting_calls 3\n", `koalagate_wait_seconds_sum{rule="7"} 0.2`} {
-		if !strings.Contains(page.Body.String(), want) {
-			t.Errorf("the metrics have no %q", want)
+	m.LoadRules([]metrics.RuleLabels{{7, "queue"}, {8, ""}})
+	m.Waited(7, "queue", 200*time.Millisecond)
+	m.Waited(8, "", time.Second)
+	want := func(texts ...string) {
+		t.Helper()
+		got := scrape(t, m)
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				t.Errorf("the metrics have no %q", text)
+			}
 		}
+	}
+	want("koalagate_waiting_calls 3\n", `koalagate_wait_seconds_sum{name="queue",rule="7"} 0.2`, `koalagate_wait_seconds_count{name="",rule="8"} 1`)
+	m.LoadRules([]metrics.RuleLabels{{7, "queue"}})
+	m.Waited(8, "", time.Second) // its call was in progress
+	want(`koalagate_wait_seconds_count{name="queue",rule="7"} 1`)
+	if strings.Contains(scrape(t, m), `rule="8"`) {
+		t.Error("the waits of a removed rule are still exported")
 	}
 }
 

@@ -6,33 +6,46 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
-// series contains the counters of one metric by key. A lookup neither locks nor
-// allocates, whereas the library's lookup builds a string for each label.
-type series[K comparable] struct {
-	vec    *prometheus.CounterVec
+// vector is a CounterVec or a HistogramVec of the library.
+type vector[M any] interface {
+	prometheus.Collector
+	WithLabelValues(values ...string) M
+	DeleteLabelValues(values ...string) bool
+}
+
+// series contains the counters or histograms of one metric by key. A lookup neither
+// locks nor allocates, whereas the library's lookup builds a string for each label.
+type series[K comparable, M any] struct {
+	vec    vector[M]
 	labels func(K) []string
-	// limit is the number of keys with their own counters. Further keys share
-	// the counter of the key that fold returns for them.
+	// limit is the number of keys with their own series. Further keys share
+	// the series of the key that fold returns for them.
 	limit int
 	fold  func(K) K
 	// isGone reports, if it is set, whether the series of a key ends at the next scrape.
 	isGone func(K) bool
 
-	known atomic.Pointer[map[K]prometheus.Counter] // replaced, never modified
+	known atomic.Pointer[map[K]M] // replaced, never modified
 	grow  sync.Mutex
 }
 
-func newSeries[K comparable](o prometheus.CounterOpts, names []string, labels func(K) []string, limit int, fold func(K) K) *series[K] {
-	s := &series[K]{vec: prometheus.NewCounterVec(o, names), labels: labels, limit: limit, fold: fold}
-	s.known.Store(&map[K]prometheus.Counter{})
+// counters are the counters of one metric by key.
+type counters[K comparable] = series[K, prometheus.Counter]
+
+func newCounters[K comparable](o prometheus.CounterOpts, names []string, labels func(K) []string, limit int, fold func(K) K) *counters[K] {
+	return newSeries(prometheus.NewCounterVec(o, names), labels, limit, fold)
+}
+
+func newSeries[K comparable, M any](vec vector[M], labels func(K) []string, limit int, fold func(K) K) *series[K, M] {
+	s := &series[K, M]{vec: vec, labels: labels, limit: limit, fold: fold}
+	s.known.Store(&map[K]M{})
 	return s
 }
 
-// of returns the counter of k.
-func (s *series[K]) of(k K) prometheus.Counter {
+// of returns the counter or histogram of k.
+func (s *series[K, M]) of(k K) M {
 	known := *s.known.Load()
 	if c, ok := known[k]; ok {
 		return c
@@ -46,7 +59,7 @@ func (s *series[K]) of(k K) prometheus.Counter {
 	return s.add(k)
 }
 
-func (s *series[K]) add(k K) prometheus.Counter {
+func (s *series[K, M]) add(k K) M {
 	s.grow.Lock()
 	defer s.grow.Unlock()
 	known := *s.known.Load()
@@ -61,16 +74,16 @@ func (s *series[K]) add(k K) prometheus.Counter {
 }
 
 // Describe implements prometheus.Collector.
-func (s *series[K]) Describe(to chan<- *prometheus.Desc) { s.vec.Describe(to) }
+func (s *series[K, M]) Describe(to chan<- *prometheus.Desc) { s.vec.Describe(to) }
 
 // Collect implements prometheus.Collector.
-func (s *series[K]) Collect(to chan<- prometheus.Metric) {
+func (s *series[K, M]) Collect(to chan<- prometheus.Metric) {
 	s.removeGone()
 	s.vec.Collect(to)
 }
 
 // removeGone ends the series of keys that are gone.
-func (s *series[K]) removeGone() {
+func (s *series[K, M]) removeGone() {
 	if s.isGone == nil {
 		return
 	}
@@ -78,7 +91,7 @@ func (s *series[K]) removeGone() {
 	defer s.grow.Unlock()
 	known := *s.known.Load()
 	left := maps.Clone(known)
-	maps.DeleteFunc(left, func(k K, _ prometheus.Counter) bool { return s.isGone(k) })
+	maps.DeleteFunc(left, func(k K, _ M) bool { return s.isGone(k) })
 	if len(left) == len(known) {
 		return
 	}
@@ -90,12 +103,9 @@ func (s *series[K]) removeGone() {
 	}
 }
 
-// each calls f with all keys and their counts.
-func (s *series[K]) each(f func(key K, count float64)) {
-	for key, counter := range *s.known.Load() {
-		var now dto.Metric
-		if counter.Write(&now) == nil {
-			f(key, now.GetCounter().GetValue())
-		}
+// each calls f with all keys and their counters or histograms.
+func (s *series[K, M]) each(f func(key K, now M)) {
+	for key, now := range *s.known.Load() {
+		f(key, now)
 	}
 }

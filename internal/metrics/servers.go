@@ -29,8 +29,8 @@ const maxAnswers = 200
 type servers struct {
 	calls    *prometheus.HistogramVec
 	took     map[string]prometheus.Observer // by door
-	grpc     *series[grpcKey]
-	http     *series[httpKey]
+	grpc     *counters[grpcKey]
+	http     *counters[httpKey]
 	inFlight map[Address]*atomic.Int64
 	refused  *prometheus.CounterVec
 }
@@ -50,10 +50,10 @@ func newServers(registry *prometheus.Registry) *servers {
 			Buckets: []float64{.000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
 		}, []string{"door"}),
 		took: make(map[string]prometheus.Observer),
-		grpc: newSeries(opts("grpc_calls_total", "Unary calls at the gRPC address, by method and status code."),
+		grpc: newCounters(opts("grpc_calls_total", "Unary calls at the gRPC address, by method and status code."),
 			[]string{"method", "code"}, func(k grpcKey) []string { return []string{k.method, k.code} },
 			maxAnswers, func(k grpcKey) grpcKey { return grpcKey{"other", k.code} }),
-		http: newSeries(opts("http_requests_total", "Requests at the HTTP and the admin address, by address and status code."),
+		http: newCounters(opts("http_requests_total", "Requests at the HTTP and the admin address, by address and status code."),
 			[]string{"address", "code"}, func(k httpKey) []string { return []string{string(k.address), strconv.Itoa(k.code)} },
 			maxAnswers, func(k httpKey) httpKey { return httpKey{k.address, 0} }),
 		inFlight: make(map[Address]*atomic.Int64),

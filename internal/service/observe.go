@@ -42,7 +42,7 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusa
 			m.Rescued()
 		}
 		if d.Waiter != nil {
-			m.Waited(d.Waiter.Return, d.Wait)
+			m.Waited(d.Waiter.Return, d.Waiter.Name, d.Wait)
 		}
 		for i := range d.Answers {
 			observeAnswer(m, &d.Answers[i])
