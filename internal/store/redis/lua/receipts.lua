@@ -9,7 +9,7 @@
 --   method  instant                        number
 --   count   end of the window, 0 if none was open
 --   leak    of the run, 0 if there is none
---   token   of the bucket's use            missing after the take
+--   token   of the bucket's use            missing after the set's take
 --   hold    when the run runs out
 --
 -- A counter that is reset or banned while receipts may concern it, or whose next window ends
@@ -56,8 +56,9 @@ if used.receipts or used.resets then
       parts[c], parts[#parts + 1] = p, p
     end
     p.weight, p.span = math.min(p.weight + r.weight, 9007199254740991), math.max(p.span, r.span)
-    if not r.outcome and (r.weight > 0 or r.tag % 8 == COUNT) then
-      p.at = c.method.mark(c.state or c.method.unused, r, now)
+    local method = r.tag % 8
+    if not r.outcome and (r.weight > 0 or method == COUNT or method == TOKEN) then
+      p.at, p.number = c.method.mark(c.state or c.method.unused, r, now)
     end
   end
 
@@ -66,9 +67,6 @@ if used.receipts or used.resets then
     local texts, span = {}, 0
     for i = 1, #parts do
       local p = parts[i]
-      if p.rule.tag % 8 == TOKEN and not p.rule.outcome then
-        p.at, p.number = p.counter.method.mark(p.counter.state or p.counter.method.unused, p.rule, now)
-      end
       span = math.max(span, p.span)
       texts[i] = struct.pack('>I2I7I6I7I6', p.rule.part, p.weight, p.at, p.number, p.resets)
     end
