@@ -14,8 +14,9 @@ const (
 	SettledError    = "error"
 )
 
-// receipts are the metrics of settlements.
+// receipts are the metrics of receipts and their settlements.
 type receipts struct {
+	issued      prometheus.Counter
 	settlements *prometheus.CounterVec
 	renewals    *prometheus.CounterVec
 	age         prometheus.Histogram
@@ -25,6 +26,7 @@ type receipts struct {
 func newReceipts(r *prometheus.Registry) *receipts {
 	results := []string{"result"}
 	t := &receipts{
+		issued:      prometheus.NewCounter(opts("receipts_total", "Receipts of allowed calls, kept in Redis or in process.")),
 		settlements: prometheus.NewCounterVec(opts("settlements_total", "Settlements of receipts by result: ok, unknown (settled before, expired or never issued), deferred until Redis is available, or error."), results),
 		renewals:    prometheus.NewCounterVec(opts("renewals_total", "Renewals of receipts by result, as settlements."), results),
 		age: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -34,13 +36,16 @@ func newReceipts(r *prometheus.Registry) *receipts {
 		}),
 	}
 	t.dropped = prometheus.NewCounterVec(opts("reports_dropped_total", "Datagrams at report_addr that were dropped, by reason: untrusted, too_long, malformed or queue_full."), []string{"reason"})
-	r.MustRegister(t.settlements, t.renewals, t.age, t.dropped)
+	r.MustRegister(t.issued, t.settlements, t.renewals, t.age, t.dropped)
 	for _, result := range []string{SettledOK, SettledUnknown, SettledDeferred, SettledError} {
 		t.settlements.WithLabelValues(result) // export all from the start
 		t.renewals.WithLabelValues(result)
 	}
 	return t
 }
+
+// Issued counts a receipt.
+func (m *Metrics) Issued() { m.receipts.issued.Inc() }
 
 // Settled counts a settlement, and the age of its receipt if that was known.
 func (m *Metrics) Settled(result string, age time.Duration) {

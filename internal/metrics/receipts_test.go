@@ -11,6 +11,7 @@ func TestSettlementsAreCounted(t *testing.T) {
 	m := New(Build{})
 	m.WatchReceipts(func() (int, uint64) { return 3, 5 })
 	m.WatchSettlements(func() int { return 7 })
+	m.Issued()
 	m.Settled(SettledOK, 2*time.Second)
 	m.Settled(SettledUnknown, 0)
 	m.Renewed(SettledDeferred)
@@ -19,7 +20,7 @@ func TestSettlementsAreCounted(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
-		`koalagate_settlements_total{result="ok"} 1`, `koalagate_settlements_total{result="unknown"} 1`, `koalagate_settlements_total{result="error"} 0`,
+		"koalagate_receipts_total 1\n", `koalagate_settlements_total{result="ok"} 1`, `koalagate_settlements_total{result="unknown"} 1`, `koalagate_settlements_total{result="error"} 0`,
 		`koalagate_renewals_total{result="deferred"} 1`, "koalagate_receipt_age_seconds_sum 2\n", "koalagate_receipt_age_seconds_count 1\n",
 		`koalagate_reports_dropped_total{reason="malformed"} 1`, `koalagate_reports_dropped_total{reason="too_long"} 0`,
 		"koalagate_settlements_waiting 7\n", "koalagate_memory_receipts 3\n", "koalagate_memory_receipts_expired_total 5\n",

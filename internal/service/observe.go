@@ -41,6 +41,9 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusa
 		if d.Degraded {
 			m.Rescued()
 		}
+		if d.Receipt != "" {
+			m.Issued()
+		}
 		if d.Waiter != nil {
 			m.Waited(d.Waiter.Return, d.Waiter.Name, d.Wait)
 		}
