@@ -132,6 +132,10 @@ func (e *Engine) Rules() *rules.Set {
 	return noRules()
 }
 
+// HasRules reports whether the engine has rules to decide by. Before, Rules returns a set
+// of no file, by which every decision is Unavailable.
+func (e *Engine) HasRules() bool { return e.Rules() != noRules() }
+
 // Swap makes rs the current generation of rules. Calls that have begun keep the
 // generation that they began with. An rs that is nil, or that rules.Parse did not make, acts
 // as in New.

@@ -12,7 +12,7 @@ import (
 // Book is a rule set as operators read it: its files as they are written, and what is in
 // them.
 type Book struct {
-	Hash     string             `json:"hash"` // as in /readyz; "" before the first rules
+	Hash     string             `json:"hash"` // as in /readyz; "" before the first rules, as all below
 	Timezone string             `json:"timezone"`
 	Files    []File             `json:"files"`
 	Rules    []BookRule         `json:"rules"` // highest priority first
@@ -87,12 +87,8 @@ type BookList struct {
 
 // Book returns the rules in force.
 func (d *Desk) Book() *Book {
-	set := d.engine.Rules()
-	if set == nil {
-		set = new(rules.Set)
-	}
 	b := &Book{
-		Hash: set.Hash, Files: []File{}, Rules: []BookRule{}, Params: []BookParam{}, Routes: []BookRoute{}, Results: []BookResult{},
+		Files: []File{}, Rules: []BookRule{}, Params: []BookParam{}, Routes: []BookRoute{}, Results: []BookResult{},
 		Lists: []BookList{}, Tables: []BookList{}, Findings: []findings.Finding{},
 	}
 	if limits := d.limits(); limits != nil {
@@ -100,10 +96,11 @@ func (d *Desk) Book() *Book {
 			b.Imported = append(b.Imported, BookLimit{l.Path, l.Name, l.Text()})
 		}
 	}
-	if set.Hash == "" {
+	set := d.inForce()
+	if set == nil {
 		return b
 	}
-	b.Timezone = set.Zone.String()
+	b.Hash, b.Timezone = set.Hash, set.Zone.String()
 	for _, s := range set.Sources {
 		b.Files = append(b.Files, File{s.Name, string(s.Text)})
 	}

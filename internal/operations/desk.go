@@ -53,6 +53,17 @@ func New(o Options) *Desk {
 	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log}
 }
 
+// errNoRules is the error of questions and changes before the first rules.
+var errNoRules = InputError{errors.New("there are no rules yet; publish some, or wait until they are loaded")}
+
+// inForce returns the rules in force, nil before the first ones.
+func (d *Desk) inForce() *rules.Set {
+	if !d.engine.HasRules() {
+		return nil
+	}
+	return d.engine.Rules()
+}
+
 // InputError reports a question or change that cannot be carried out because of its own
 // contents. Nothing was done.
 type InputError struct{ error }
@@ -114,7 +125,11 @@ type ResetDone struct {
 
 // Reset forgets the counter of a rule for an identity, and lifts its ban.
 func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*ResetDone, error) {
-	m, err := Identify(d.engine.Rules(), rule, identity)
+	set := d.inForce()
+	if set == nil {
+		return nil, errNoRules
+	}
+	m, err := Identify(set, rule, identity)
 	if err != nil {
 		return nil, err
 	}

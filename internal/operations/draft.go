@@ -63,7 +63,7 @@ func (d *Desk) Check(draft *Draft) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := d.engine.Rules()
+	now := d.inForce()
 	set, list := d.parse(now, sources)
 	c := &Checked{Contents: make([]Content, len(sources))}
 	if list.HasErrors() {
@@ -94,7 +94,7 @@ func (d *Desk) Format(f *File) *Formatted {
 // Explain explains what a draft decides about a request, as a first request: its
 // counters are empty, and the counters of the service stay as they are.
 func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, error) {
-	set := d.engine.Rules()
+	set := d.inForce()
 	if len(x.Files) > 0 {
 		sources, err := sourcesOf(x.Files)
 		if err != nil {
@@ -107,7 +107,7 @@ func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, er
 		set = draft
 	}
 	if set == nil {
-		return nil, invalid("there are no rules yet")
+		return nil, errNoRules
 	}
 	question, err := d.explained(&x.Question)
 	if err != nil {

@@ -78,12 +78,12 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := d.engine.Rules()
+	now := d.inForce()
 	switch {
 	case d.log.Path == "":
 		return nil, ErrNoLog
 	case now == nil:
-		return nil, invalid("there are no rules yet")
+		return nil, errNoRules
 	case !replaying.TryLock():
 		return nil, ErrReplaying
 	}

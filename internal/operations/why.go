@@ -74,7 +74,10 @@ type Header struct {
 
 // Why answers a question. The error is an InputError, or an error of the counters.
 func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
-	set := d.engine.Rules()
+	set := d.inForce()
+	if set == nil {
+		return nil, errNoRules
+	}
 	if q.Request != nil {
 		return d.whyRequest(ctx, set, q)
 	}
