@@ -28,6 +28,10 @@ type trials struct {
 	slow     *loglimit.Warner
 	changed  chan struct{} // wanted changed
 
+	// changing is held while a trial begins, ends or is reported, which may wait for Redis,
+	// so that nothing follows the report of its end.
+	changing sync.Mutex
+
 	mu      sync.Mutex
 	current *runningTrial // nil without one
 	wanted  *fleet.Tried  // the published version on trial, nil for none
@@ -88,7 +92,9 @@ func (r *trials) open() error {
 
 // begin ends the current trial and begins another one, with its counters in a space.
 func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until time.Time) error {
-	r.end(trial.Ended, "another trial began")
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.endCurrent(trial.Ended, "another trial began")
 	counters, err := r.s.app.OpenTrial(space, until)
 	if err != nil {
 		return fmt.Errorf("cannot open the counters of a trial: %w", err)
@@ -119,9 +125,16 @@ func (t *runningTrial) report() *trial.Report {
 
 // end ends the current trial, and reports whether one ran.
 func (r *trials) end(state, detail string) bool {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	return r.endCurrent(state, detail)
+}
+
+// endCurrent is end for callers that hold r.changing. The trial stays the current one until
+// its counts are among the past ones, so that the metrics never go back.
+func (r *trials) endCurrent(state, detail string) bool {
 	r.mu.Lock()
 	last := r.current
-	r.current = nil
 	r.mu.Unlock()
 	if last == nil {
 		return false
@@ -132,7 +145,7 @@ func (r *trials) end(state, detail string) bool {
 	report := last.report()
 	report.State, report.Detail = state, detail
 	r.mu.Lock()
-	r.last = report
+	r.current, r.last = nil, report
 	r.past.Add(&report.Totals)
 	r.mu.Unlock()
 	if err := last.counters.Close(); err != nil {
@@ -195,24 +208,34 @@ func (r *trials) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			r.reportCurrent() //nolint:contextcheck // a call of Redis has a deadline of its own
 		}
-		r.mu.Lock()
-		current := r.current
-		r.mu.Unlock()
-		if current == nil {
-			continue
-		}
-		now := current.trial.Totals()
-		if now == current.reported {
-			continue
-		}
-		if now.Dropped > current.reported.Dropped {
-			r.slow.Warn("a trial left out calls; it is slower than the traffic, or its counters do not answer", "version", current.head.Version, "dropped", now.Dropped, "requests", now.Requests)
-		}
-		current.reported = now
-		r.tally(current) //nolint:contextcheck // it has a deadline of its own
-		r.s.traffic.SendState(traffic.EventTrial, current.report())
 	}
+}
+
+// reportCurrent reports the current trial if its counts have changed. It leaves a trial that
+// begins or ends to begin and end.
+func (r *trials) reportCurrent() {
+	if !r.changing.TryLock() {
+		return
+	}
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	current := r.current
+	r.mu.Unlock()
+	if current == nil {
+		return
+	}
+	now := current.trial.Totals()
+	if now == current.reported {
+		return
+	}
+	if now.Dropped > current.reported.Dropped {
+		r.slow.Warn("a trial left out calls; it is slower than the traffic, or its counters do not answer", "version", current.head.Version, "dropped", now.Dropped, "requests", now.Requests)
+	}
+	current.reported = now
+	r.tally(current)
+	r.s.traffic.SendState(traffic.EventTrial, current.report())
 }
 
 // observing returns a hook that calls f and passes the decision on to the trial.
@@ -225,14 +248,14 @@ func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*
 	}
 }
 
-// settling returns hooks that call the others and pass what was settled or renewed on to
-// the trial.
+// settling returns hooks that call settled and renewed, and pass known receipts on to the
+// trial.
 func (r *trials) settling(settled, renewed func(*engine.Settlement, engine.Settled, error)) (s, n func(*engine.Settlement, engine.Settled, error)) {
 	with := func(f func(*engine.Settlement, engine.Settled, error), follow func(*trial.Trial, *engine.Settlement)) func(*engine.Settlement, engine.Settled, error) {
-		return func(what *engine.Settlement, got engine.Settled, err error) {
-			f(what, got, err)
+		return func(settlement *engine.Settlement, got engine.Settled, err error) {
+			f(settlement, got, err)
 			if t := r.observer.Load(); t != nil && err == nil && got.Known {
-				follow(t, what)
+				follow(t, settlement)
 			}
 		}
 	}
