@@ -31,8 +31,8 @@ type Statsd struct {
 	// Logger receives connections that fail, at debug level: nothing needs to listen.
 	Logger *slog.Logger
 
-	sent     map[string]uint64
-	sentTime uint64
+	sent     map[string]uint64 // counts, by name
+	sentTime uint64            // the sum of the times of calls, in µs
 	conn     net.Conn
 }
 
@@ -62,7 +62,7 @@ func (d *Statsd) Run(ctx context.Context) {
 
 // flush sends the differences to the last flush.
 func (d *Statsd) flush(ctx context.Context) error {
-	text, counts := d.lines()
+	text, counts, took := d.lines()
 	if len(text) == 0 {
 		return nil
 	}
@@ -83,11 +83,12 @@ func (d *Statsd) flush(ctx context.Context) error {
 	for _, c := range counts {
 		d.sent[c.name] = c.value
 	}
+	d.sentTime = took
 	return nil
 }
 
-// lines returns the lines to send, and the counts that they contain.
-func (d *Statsd) lines() (text []byte, counts []counter) {
+// lines returns the lines to send, and the counts and the sum of times that they contain.
+func (d *Statsd) lines() (text []byte, counts []counter, took uint64) {
 	var tags strings.Builder
 	names := make([]string, 0, len(d.Tags))
 	for name := range d.Tags {
@@ -113,10 +114,10 @@ func (d *Statsd) lines() (text []byte, counts []counter) {
 		text = fmt.Appendf(text, "%s%s:%d|c\n", c.name, tags.String(), n)
 		counts = append(counts, c)
 	}
-	if sum := d.Statistics.tookSum.Load(); calls > 0 {
+	took = d.Statistics.tookSum.Load()
+	if calls > 0 {
 		// One line with the mean: a line for each call would be most of the traffic.
-		text = fmt.Appendf(text, "%s%s:%.3f|ms\n", responseTime, tags.String(), float64(sum-d.sentTime)/float64(calls)/1000)
-		d.sentTime = sum
+		text = fmt.Appendf(text, "%s%s:%.3f|ms\n", responseTime, tags.String(), float64(took-d.sentTime)/float64(calls)/1000)
 	}
-	return text, counts
+	return text, counts, took
 }
