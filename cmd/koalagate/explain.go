@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/service"
@@ -136,7 +137,7 @@ func (p *program) color() bool {
 		to = out.Writer
 	}
 	file, ok := to.(*os.File)
-	if !ok || variable(p.environ, "NO_COLOR") != "" || variable(p.environ, "TERM") == "dumb" {
+	if !ok || env.Value(p.environ, "NO_COLOR") != "" || env.Value(p.environ, "TERM") == "dumb" {
 		return false
 	}
 	info, err := file.Stat()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/service"
 	"github.com/koalagate/koalagate/internal/spelling"
 )
@@ -54,7 +55,7 @@ func addSettings(c *cobra.Command) *settings {
 func (s *settings) load(environ []string) (*config.Loaded, error) {
 	in := config.Input{File: s.file, Environ: environ, Flags: make(map[string]any)}
 	if in.File == "" {
-		in.File = variable(environ, "KOALAGATE_CONFIG")
+		in.File = env.Value(environ, "KOALAGATE_CONFIG")
 	}
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		switch list, isList := f.Value.(pflag.SliceValue); {
@@ -101,13 +102,3 @@ func suggestion(kind, word string) string {
 
 // keyOf returns the key that a flag sets.
 func keyOf(f *pflag.Flag) string { return strings.ReplaceAll(f.Name, "-", "_") }
-
-// variable returns the value of an environment variable, "" if it is not set.
-func variable(environ []string, name string) string {
-	for _, entry := range environ {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}

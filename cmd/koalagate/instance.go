@@ -17,6 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/apiclient"
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/probe"
 )
 
@@ -58,13 +59,13 @@ func (i *instance) target(environ []string) (apiclient.Target, error) {
 	}
 	given := i.admin
 	if given == "" {
-		given = variable(environ, adminVariable)
+		given = env.Value(environ, adminVariable)
 	}
 	address, isTLS := strings.CutPrefix(given, "https://")
 	if given == "" {
 		in := config.Input{File: i.file, Environ: environ}
 		if in.File == "" {
-			in.File = variable(environ, "KOALAGATE_CONFIG")
+			in.File = env.Value(environ, "KOALAGATE_CONFIG")
 		}
 		loaded, err := config.Load(in)
 		if err != nil {
@@ -101,7 +102,7 @@ func (i *instance) client(environ []string) (*apiclient.Client, error) {
 		return nil, err
 	}
 	c := &apiclient.Client{Target: target, Author: author()}
-	state := variable(environ, "KOALAGATE_STATE_DIR")
+	state := env.Value(environ, "KOALAGATE_STATE_DIR")
 	switch {
 	case i.token != "":
 		if c.Token, err = access.ReadFile(i.token); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/dropin/xds"
+	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/service"
 )
 
@@ -109,7 +110,7 @@ func (p *program) rateLimitSettings() (*environ.Settings, *config.Loaded, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, err := config.Load(config.Input{Base: base, File: variable(p.environ, "KOALAGATE_CONFIG"), Environ: environ.Own(p.environ)})
+	loaded, err := config.Load(config.Input{Base: base, File: env.Value(p.environ, "KOALAGATE_CONFIG"), Environ: environ.Own(p.environ)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -8,11 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/env"
 )
 
 const (
 	folderMode = 0o700
-	fileMode   = 0o600
 	// maxToken is the maximum length of a token in a file, in bytes.
 	maxToken = 4096
 )
@@ -141,14 +143,9 @@ func Dirs(environ []string, stateDir string) []string {
 }
 
 func runtimeDir(environ []string) string {
-	temporary := os.TempDir()
-	for _, entry := range environ {
-		if dir, found := strings.CutPrefix(entry, "XDG_RUNTIME_DIR="); found && dir != "" {
-			return filepath.Join(dir, "koalagate")
-		}
-		if dir, found := strings.CutPrefix(entry, "TMPDIR="); found && dir != "" {
-			temporary = dir
-		}
+	if dir := env.Value(environ, "XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "koalagate")
 	}
+	temporary := cmp.Or(env.Value(environ, "TMPDIR"), os.TempDir())
 	return filepath.Join(temporary, fmt.Sprintf("koalagate-%d", os.Getuid()))
 }

@@ -3,10 +3,10 @@ package service
 import (
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/env"
 )
 
 // goPercent is the default of Go: a collection once there is as much garbage as live
@@ -24,7 +24,7 @@ const collectorInterval = time.Second
 // A fixed percentage would have the same effect on a small process, but multiply the
 // memory of one with millions of counters.
 func calmCollector(headroom int, environ []string) (end func()) {
-	if headroom == 0 || isSet(environ, "GOGC") || isSet(environ, "GOMEMLIMIT") {
+	if headroom == 0 || env.Value(environ, "GOGC") != "" || env.Value(environ, "GOMEMLIMIT") != "" {
 		return func() {}
 	}
 	percent := 0
@@ -62,14 +62,6 @@ func calmCollector(headroom int, environ []string) (end func()) {
 func collectorPercent(headroom, live int64) int {
 	const least = 4 << 20 // the smallest live memory that Go calculates with
 	return max(goPercent, int(headroom*100/max(live, least)))
-}
-
-// isSet reports whether the environment has a variable that is not empty.
-func isSet(environ []string, name string) bool {
-	return slices.ContainsFunc(environ, func(entry string) bool {
-		value, ok := strings.CutPrefix(entry, name+"=")
-		return ok && value != ""
-	})
 }
 
 // liveMemory returns the bytes that the last collection scanned: the live heap, the

@@ -2,11 +2,11 @@ package service
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/spans"
 )
@@ -16,7 +16,7 @@ const tracesTimeout = time.Second
 
 // openTraces exports spans of decisions if the environment names a collector.
 func (s *Service) openTraces(ctx context.Context, environ []string) error {
-	if !spans.Enabled(func(name string) string { return valueOf(environ, name) }) {
+	if !spans.Enabled(func(name string) string { return env.Value(environ, name) }) {
 		return nil
 	}
 	exporter, err := spans.Open(ctx, s.version.Version)
@@ -36,14 +36,4 @@ func (s *Service) openTraces(ctx context.Context, environ []string) error {
 		}
 	})
 	return nil
-}
-
-// valueOf returns the value of a variable of an environment, "" without one.
-func valueOf(environ []string, name string) string {
-	for _, entry := range environ {
-		if value, found := strings.CutPrefix(entry, name+"="); found {
-			return value
-		}
-	}
-	return ""
 }

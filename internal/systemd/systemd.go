@@ -5,7 +5,9 @@ package systemd
 import (
 	"fmt"
 	"net"
-	"strings"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/env"
 )
 
 // The states that a service reports.
@@ -18,17 +20,15 @@ const (
 
 // socketVariable names the socket to report to; systemd sets it for units of
 // Type=notify.
-const socketVariable = "NOTIFY_SOCKET="
+const socketVariable = "NOTIFY_SOCKET"
+
+// timeout bounds a notification: systemd may be too busy to read it.
+const timeout = time.Second
 
 // Notify sends a state to the socket that the environment names, and does nothing
 // without one. Environ contains entries NAME=value.
 func Notify(environ []string, state string) error {
-	path := ""
-	for _, entry := range environ {
-		if value, ok := strings.CutPrefix(entry, socketVariable); ok {
-			path = value
-		}
-	}
+	path := env.Value(environ, socketVariable)
 	if path == "" {
 		return nil
 	}
@@ -38,6 +38,7 @@ func Notify(environ []string, state string) error {
 		return fmt.Errorf("notifying systemd: %w", err)
 	}
 	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(timeout)) // a socket that was just opened takes it
 	if _, err := conn.Write([]byte(state)); err != nil {
 		return fmt.Errorf("notifying systemd: %w", err)
 	}
