@@ -15,9 +15,10 @@ const maxReserve = 512
 // connectionLimits are the maximum numbers of connections of the three addresses.
 type connectionLimits struct{ grpc, http, admin int }
 
-// limitConnections returns the configured limits, lowered so that connections use at
-// most descriptors less a reserve: three quarters of them, at most maxReserve. The gRPC and the HTTP address each get half of the
-// rest, and what the other does not need.
+// limitConnections returns the configured limits, lowered so that connections leave a
+// reserve of the descriptors: three quarters of them, at most maxReserve. The gRPC and the
+// HTTP address each get half of the rest, and the part of the other half that the other
+// address does not need.
 func limitConnections(c *config.Config, descriptors int) connectionLimits {
 	available := descriptors - min(descriptors*3/4, maxReserve)
 	admin := max(1, min(c.AdminMaxConnections, available/8))

@@ -64,7 +64,7 @@ func (s *Service) files() reload.Files {
 	return ruleFiles(s.config, s.zone)
 }
 
-// importedDoor registers the door of imported limits in place of the door of the rules.
+// importedDoor registers the door of imported limits instead of the door of the rules.
 func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error {
 	o := s.imported.Limits
 	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare
@@ -148,17 +148,18 @@ func (s *Service) listenPrometheus(ctx context.Context) error {
 	return nil
 }
 
-// startImported starts the parts of imported limits that run with the doors.
-func (s *Service) startImported(ctx context.Context, start func(func() error)) {
+// importedParts returns the parts of imported limits that run with the doors.
+func (s *Service) importedParts(ctx context.Context) (parts []func() error) {
 	if s.imported == nil {
-		return
+		return nil
 	}
 	if s.prometheus != nil {
-		start(func() error { return serveHTTP(s.prometheus, s.prometheusListener) })
+		parts = append(parts, func() error { return serveHTTP(s.prometheus, s.prometheusListener) })
 	}
 	if s.imported.Statsd != nil {
-		start(func() error { s.imported.Statsd.Run(ctx); return nil })
+		parts = append(parts, func() error { s.imported.Statsd.Run(ctx); return nil })
 	}
+	return parts
 }
 
 // endImported ends the server of the statistics.

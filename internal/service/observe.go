@@ -67,7 +67,8 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 }
 
 // observeRules returns a function that records the state of the rules in metrics, and
-// passes it on to gRPC health and to the subscribers of events. It must be called by one goroutine at a time.
+// passes it on to gRPC health and to the subscribers of events. The function must be called
+// by one goroutine at a time.
 func (s *Service) observeRules() func(reload.State) {
 	var before reload.State
 	m := s.metrics

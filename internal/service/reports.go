@@ -60,21 +60,16 @@ func packetAddress(conn net.PacketConn) string {
 	return conn.LocalAddr().String()
 }
 
-// startReports starts to serve the reports about the ends of requests, if the settings ask
-// for it. They end when their connection is closed.
-func (s *Service) startReports(start func(func() error)) {
-	if s.listeners.report == nil {
-		return
-	}
+// serveReports settles the reports about the ends of requests until their connection is
+// closed.
+func (s *Service) serveReports() error {
 	reports := nginx.NewReports(nginx.ReportOptions{
 		Engine: s.app.Engine(), TrustedProxies: prefixes(s.config.TrustedProxies), Dropped: s.metrics.ReportDropped, Logger: s.logger,
 	})
-	start(func() error {
-		if err := reports.Serve(s.listeners.report); err != nil {
-			return fmt.Errorf("reading reports on %s: %w", packetAddress(s.listeners.report), err)
-		}
-		return nil
-	})
+	if err := reports.Serve(s.listeners.report); err != nil {
+		return fmt.Errorf("reading reports on %s: %w", packetAddress(s.listeners.report), err)
+	}
+	return nil
 }
 
 // endReports stops reading reports. Reports that have arrived are settled.

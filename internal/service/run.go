@@ -34,14 +34,11 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 		"store", s.app.StoreKind(), "redis", s.config.Redis.String(), "generation", s.app.Rules().Generation, "version", s.version.Version)...)
 
 	var parts sync.WaitGroup
-	ended := make(chan error, 7) // buffered for all parts, so that none blocks
-	start := func(part func() error) { parts.Go(func() { ended <- part() }) }
-	start(func() error { return s.front.Serve(s.listeners.grpc) })
-	start(func() error { return serveHTTP(s.web, s.listeners.http) })
-	start(func() error { return serveHTTP(s.admin, s.listeners.admin) })
-	start(func() error { s.app.Watch(running); return nil })
-	s.startImported(running, start)
-	s.startReports(start) //nolint:contextcheck // reports that have arrived are settled although the service ends
+	all := s.parts(running)
+	ended := make(chan error, len(all)) // buffered, so that none blocks
+	for _, part := range all {
+		parts.Go(func() { ended <- part() })
+	}
 	s.notify(systemd.Ready)
 
 	fault := s.wait(stop, hangup, ended)
@@ -58,6 +55,22 @@ func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error 
 	}
 	s.logger.Info("ended")
 	return fault
+}
+
+// parts returns the functions of a running service, each of which runs until the service
+// ends. ctx ends with the service.
+func (s *Service) parts(ctx context.Context) []func() error {
+	all := []func() error{
+		func() error { return s.front.Serve(s.listeners.grpc) },
+		func() error { return serveHTTP(s.web, s.listeners.http) },
+		func() error { return serveHTTP(s.admin, s.listeners.admin) },
+		func() error { s.app.Watch(ctx); return nil },
+	}
+	all = append(all, s.importedParts(ctx)...)
+	if s.listeners.report != nil {
+		all = append(all, s.serveReports) //nolint:contextcheck // reports that have arrived are settled although the service ends
+	}
+	return all
 }
 
 // notify reports a state to systemd, if it has started the process.
@@ -93,6 +106,9 @@ func (s *Service) awaitEnd(begin time.Time, stop <-chan os.Signal, over <-chan s
 	}
 }
 
+// errEnded is the error of a part that ended without one, although the service serves.
+var errEnded = errors.New("it returned without an error")
+
 // wait returns when the service must end: nil for a signal, or the error of a part.
 func (s *Service) wait(stop, hangup <-chan os.Signal, ended <-chan error) error {
 	for {
@@ -104,6 +120,9 @@ func (s *Service) wait(stop, hangup <-chan os.Signal, ended <-chan error) error 
 			s.logger.Info("draining", "signal", received.String(), "wait", s.config.DrainWait.String(), "timeout", s.config.DrainTimeout.String())
 			return nil
 		case err := <-ended:
+			if err == nil {
+				err = errEnded
+			}
 			s.logger.Error("a part of the service ended", "error", err)
 			return fmt.Errorf("a part of the service ended: %w", err)
 		}

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"syscall"
@@ -40,6 +42,16 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A service whose part ends by itself ends with an error that says so.
+func TestServiceEndsWithItsParts(t *testing.T) {
+	s, _ := open(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // ends the watch of the rules
+	if err := s.Run(ctx, nil, nil); !errors.Is(err, errEnded) {
+		t.Errorf("the error is %v; want %v", err, errEnded)
 	}
 }
 

@@ -78,7 +78,7 @@ type Service struct {
 	closers   []func()    // called in reverse order
 
 	imported           *Imported         // nil for none
-	limits             *ratelimit.Limits // their door
+	limits             *ratelimit.Limits // the door of imported; nil for none
 	prometheus         *http.Server
 	prometheusListener net.Listener
 }

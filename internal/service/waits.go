@@ -11,8 +11,8 @@ import (
 
 // httpWaits bounds the checks at the HTTP address that wait for their turns. Each keeps a
 // connection: above its limits a listener closes the connection that has been silent
-// longest, which is that of a waiting check, and a gateway that fails open then lets the
-// request through. So they get half of the connections, in all and of one address.
+// longest, which belongs to a waiting check, and a gateway that fails open then lets the
+// request through. So waiting checks get half of the connections, in all and of one address.
 type httpWaits struct {
 	limit connectionShare
 
