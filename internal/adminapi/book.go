@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -65,15 +66,15 @@ type Code struct {
 
 // texts are the routes about rules as they are written.
 var texts = []route{
-	{http.MethodGet, "state", false, (*server).state},
-	{http.MethodGet, "rules", false, (*server).rules},
-	{http.MethodGet, "words", false, (*server).words},
-	{http.MethodPost, "check", false, (*server).check},
-	{http.MethodPost, "format", false, (*server).format},
-	{http.MethodPost, "explain", false, (*server).explain},
-	{http.MethodPost, "replay", true, (*server).replay}, // it changes nothing, but takes seconds of a processor
-	{http.MethodGet, "modes", false, (*server).modes},
-	{http.MethodPost, "modes", true, (*server).changeModes},
+	{http.MethodGet, "state", access.Read, (*server).state},
+	{http.MethodGet, "rules", access.Read, (*server).rules},
+	{http.MethodGet, "words", access.Read, (*server).words},
+	{http.MethodPost, "check", access.Read, (*server).check},
+	{http.MethodPost, "format", access.Read, (*server).format},
+	{http.MethodPost, "explain", access.Read, (*server).explain},
+	{http.MethodPost, "replay", access.Change, (*server).replay}, // it changes nothing, but takes seconds of a processor
+	{http.MethodGet, "modes", access.Read, (*server).modes},
+	{http.MethodPost, "modes", access.Change, (*server).changeModes},
 }
 
 func (s *server) state(w http.ResponseWriter, _ *http.Request) error { return done(w, s.State()) }

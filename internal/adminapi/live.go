@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -17,9 +18,9 @@ import (
 
 // live are the routes about the traffic.
 var live = []route{
-	{http.MethodGet, "events", false, (*server).events},
-	{http.MethodGet, "traffic", false, (*server).traffic},
-	{http.MethodGet, "top", false, (*server).top},
+	{http.MethodGet, "events", access.Read, (*server).events},
+	{http.MethodGet, "traffic", access.Read, (*server).traffic},
+	{http.MethodGet, "top", access.Read, (*server).top},
 }
 
 // traffic answers with the traffic of the last hour.

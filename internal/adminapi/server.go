@@ -3,9 +3,8 @@
 // tests hold every path and every field against it. All commands that ask a running
 // instance use this API alone.
 //
-// Each path is a row of the table in New: its operation, and whether it changes
-// something. Reading and changing need tokens as internal/access has it; every change is
-// in the log and in the audit trail with its author.
+// Each path is a row in one of the tables of routes, with the level that internal/access must
+// give its callers. Every change is in the log and in the audit trail with its author.
 package adminapi
 
 import (
@@ -72,7 +71,7 @@ type server struct{ Options }
 // route is one path and method of the API.
 type route struct {
 	method, path string
-	changes      bool
+	needs        access.Level // of callers
 	answer       func(*server, http.ResponseWriter, *http.Request) error
 }
 
@@ -81,14 +80,14 @@ var routes = slices.Concat(open, questions, texts, live, tried, published)
 
 // questions are the routes of every instance.
 var questions = []route{
-	{http.MethodGet, "openapi.yaml", false, (*server).describe},
-	{http.MethodPost, "why", false, (*server).why},
-	{http.MethodPost, "reset", true, (*server).reset},
-	{http.MethodGet, "audit", false, (*server).audit},
-	{http.MethodGet, "exceptions", false, (*server).exceptions},
-	{http.MethodPost, "exceptions", true, (*server).addExceptions},
-	{http.MethodPost, "exceptions/prepare", false, (*server).prepareExceptions},
-	{http.MethodDelete, "exceptions/{id}", true, (*server).removeException},
+	{http.MethodGet, "openapi.yaml", access.Read, (*server).describe},
+	{http.MethodPost, "why", access.Read, (*server).why},
+	{http.MethodPost, "reset", access.Change, (*server).reset},
+	{http.MethodGet, "audit", access.Read, (*server).audit},
+	{http.MethodGet, "exceptions", access.Read, (*server).exceptions},
+	{http.MethodPost, "exceptions", access.Change, (*server).addExceptions},
+	{http.MethodPost, "exceptions/prepare", access.Read, (*server).prepareExceptions},
+	{http.MethodDelete, "exceptions/{id}", access.Change, (*server).removeException},
 }
 
 // New returns the handler of the paths below Prefix.
@@ -104,10 +103,7 @@ func New(o Options) http.Handler {
 	}
 	s := &server{o}
 	mux := http.NewServeMux()
-	for _, one := range open {
-		mux.Handle(one.method+" "+Prefix+one.path, s.answering(one))
-	}
-	for _, one := range slices.Concat(questions, texts, live, tried, published) {
+	for _, one := range routes {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))
 	}
 	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
@@ -120,31 +116,24 @@ func New(o Options) http.Handler {
 	})
 }
 
-// answering answers a request whatever its token.
-func (s *server) answering(one route) http.Handler {
+// guard returns the handler of a route, which answers callers with the token that the route
+// needs.
+func (s *server) guard(one route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if level := s.Tokens.Of(r); level < one.needs {
+			s.Refused("token")
+			s.fail(w, s.refusal(w, one.needs, level))
+			return
+		}
 		if err := one.answer(s, w, r); err != nil {
 			s.fail(w, problemOf(err))
 		}
 	})
 }
 
-// guard requires the token that a route needs.
-func (s *server) guard(one route) http.Handler {
-	answering := s.answering(one)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		level := s.Tokens.Of(r)
-		if level == access.None || one.changes && level != access.Change {
-			s.Refused("token")
-			s.fail(w, s.refusal(w, one.changes, level))
-			return
-		}
-		answering.ServeHTTP(w, r)
-	})
-}
-
 // refusal returns the answer to a request without the token that it needs.
-func (s *server) refusal(w http.ResponseWriter, changes bool, level access.Level) *Problem {
+func (s *server) refusal(w http.ResponseWriter, needs, level access.Level) *Problem {
+	changes := needs == access.Change
 	if changes && level == access.Read && s.Tokens.Change == "" {
 		return problem(http.StatusForbidden, "changes need a token, and this instance has none; set admin_token_file, or state_dir, in which it makes one")
 	}

@@ -26,11 +26,11 @@ type Session struct {
 // levelNames are the names of the levels.
 var levelNames = map[access.Level]string{access.None: "none", access.Read: "read", access.Change: "change"}
 
-// open are the routes that need no token: without one, callers learn only that.
+// open are the routes that need no token. Without one, callers learn only that they need one.
 var open = []route{
-	{http.MethodGet, "session", false, (*server).session},
-	{http.MethodPost, "session", false, (*server).logIn},
-	{http.MethodDelete, "session", false, (*server).logOut},
+	{http.MethodGet, "session", access.None, (*server).session},
+	{http.MethodPost, "session", access.None, (*server).logIn},
+	{http.MethodDelete, "session", access.None, (*server).logOut},
 }
 
 func (s *server) session(w http.ResponseWriter, r *http.Request) error {

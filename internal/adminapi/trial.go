@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/trial"
 )
 
@@ -20,8 +21,8 @@ type Trials interface {
 
 // tried are the routes about trials.
 var tried = []route{
-	{http.MethodGet, "trial", false, (*server).trial},
-	{http.MethodDelete, "trial", true, (*server).stopTrial},
+	{http.MethodGet, "trial", access.Read, (*server).trial},
+	{http.MethodDelete, "trial", access.Change, (*server).stopTrial},
 }
 
 func (s *server) trial(w http.ResponseWriter, r *http.Request) error {

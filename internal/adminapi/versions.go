@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/reload"
 )
@@ -63,15 +64,15 @@ type Difference struct {
 
 // published are the routes of instances with published rules.
 var published = []route{
-	{http.MethodGet, "fleet", false, (*server).fleet},
-	{http.MethodGet, "instances", false, (*server).instances},
-	{http.MethodGet, "versions", false, (*server).versions},
-	{http.MethodPost, "versions", true, (*server).publish},
-	{http.MethodGet, "versions/{number}", false, (*server).version},
-	{http.MethodGet, "differences/{from}/{to}", false, (*server).difference},
-	{http.MethodGet, "proposals/{number}", false, (*server).progress},
-	{http.MethodPost, "contents/missing", true, (*server).missing},
-	{http.MethodPut, "contents/{hash}", true, (*server).upload},
+	{http.MethodGet, "fleet", access.Read, (*server).fleet},
+	{http.MethodGet, "instances", access.Read, (*server).instances},
+	{http.MethodGet, "versions", access.Read, (*server).versions},
+	{http.MethodPost, "versions", access.Change, (*server).publish},
+	{http.MethodGet, "versions/{number}", access.Read, (*server).version},
+	{http.MethodGet, "differences/{from}/{to}", access.Read, (*server).difference},
+	{http.MethodGet, "proposals/{number}", access.Read, (*server).progress},
+	{http.MethodPost, "contents/missing", access.Change, (*server).missing},
+	{http.MethodPut, "contents/{hash}", access.Change, (*server).upload},
 }
 
 // member returns the part of the instance in published rules.
