@@ -1,7 +1,7 @@
 package operations
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/koalagate/koalagate/internal/explain"
@@ -118,14 +118,14 @@ func (d *Desk) Book() *Book {
 	for _, r := range set.Routes.List() {
 		b.Routes = append(b.Routes, BookRoute{r.Text, r.Pos.File, int64(r.Pos.Line)})
 	}
-	for _, number := range sortedKeys(set.Results) {
+	for _, number := range slices.Sorted(maps.Keys(set.Results)) {
 		r := set.Results[number]
 		b.Results = append(b.Results, BookResult{int64(number), r.Verdict().String(), r.StrReason, int64(r.HTTPStatus)})
 	}
-	for _, name := range sortedKeys(set.Dicts) {
+	for _, name := range slices.Sorted(maps.Keys(set.Dicts)) {
 		b.Lists = append(b.Lists, BookList{name, set.Dicts[name].Name(), int64(set.Dicts[name].Len())})
 	}
-	for _, name := range sortedKeys(set.Tables) {
+	for _, name := range slices.Sorted(maps.Keys(set.Tables)) {
 		b.Tables = append(b.Tables, BookList{name, set.Tables[name].Name(), int64(set.Tables[name].Len())})
 	}
 	_, list := d.parse(set, set.Sources)
@@ -139,14 +139,4 @@ func bookRule(r *rules.Rule, now int64) BookRule {
 		Verdict: r.Result.Verdict().String(), Result: int64(r.Result.Number), Shadow: r.Shadow, Active: r.ActiveAt(now),
 		File: r.Pos.File, Line: int64(r.Pos.Line),
 	}
-}
-
-// sortedKeys returns the keys of a map in order.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

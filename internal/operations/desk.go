@@ -1,15 +1,19 @@
 // Package operations answers the questions of operators about a running engine, and
-// carries out their changes: why an identity is limited, which identities are, and the
-// reset of a counter. It knows no protocol: internal/adminapi serves it at the admin
+// carries out their changes. It knows no protocol: internal/adminapi serves it at the admin
 // address.
+//
+// A Desk explains why an identity is limited and forgets its counter (why.go, desk.go,
+// refusals.go), shows the rules in force (book.go), and checks, explains and replays drafts of
+// rules that are not in force (draft.go, replay.go). modes.go checks changes of the modes of
+// doors, and imported.go adds the limits that a service imported from envoyproxy/ratelimit.
 package operations
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/display"
@@ -80,7 +84,7 @@ type Identity map[string]string
 // String returns the parameters as commands write them: act=comment uid=ann.
 func (i Identity) String() string {
 	list := make([]rules.Param, 0, len(i))
-	for _, name := range namesOf(i) {
+	for _, name := range slices.Sorted(maps.Keys(i)) {
 		list = append(list, rules.Param{Name: name, Value: i[name]})
 	}
 	return display.Identity(list)
@@ -142,15 +146,3 @@ func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*Reset
 	}
 	return &ResetDone{Named{rule, m.Rule.Name, identityOf(&m)}, degraded}, nil
 }
-
-// namesOf returns the names of an identity in order.
-func namesOf(identity Identity) []string {
-	names := make([]string, 0, len(identity))
-	for name := range identity {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func milliseconds(d time.Duration) int64 { return d.Milliseconds() }

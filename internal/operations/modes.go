@@ -2,6 +2,8 @@ package operations
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
@@ -31,4 +33,4 @@ func CheckModes(changes map[string]engine.Mode) error {
 }
 
 // DoorsOf returns the doors of a change in order.
-func DoorsOf(changes map[string]engine.Mode) []string { return sortedKeys(changes) }
+func DoorsOf(changes map[string]engine.Mode) []string { return slices.Sorted(maps.Keys(changes)) }

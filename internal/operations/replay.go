@@ -137,11 +137,8 @@ func (r *Replayed) take(found *replay.Difference) {
 			Identities: identitiesOf(number, found),
 		})
 	}
-	slices.SortStableFunc(r.Rules, func(a, b trial.Rule) int { return cmp.Compare(weight(b.Differences), weight(a.Differences)) })
+	slices.SortStableFunc(r.Rules, func(a, b trial.Rule) int { return cmp.Compare(b.Sum(), a.Sum()) })
 }
-
-// weight is the number of calls of a difference.
-func weight(d trial.Differences) int64 { return d.NewlyRefused + d.NewlyAllowed }
 
 // identitiesOf returns the identities of a rule with the most differences, most first.
 func identitiesOf(rule int64, found *replay.Difference) []trial.Identity {
@@ -167,6 +164,6 @@ func identitiesOf(rule int64, found *replay.Difference) []trial.Identity {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		list = append(list, *by[name])
 	}
-	slices.SortStableFunc(list, func(a, b trial.Identity) int { return cmp.Compare(weight(b.Differences), weight(a.Differences)) })
+	slices.SortStableFunc(list, func(a, b trial.Identity) int { return cmp.Compare(b.Sum(), a.Sum()) })
 	return list[:min(len(list), shownIdentities)]
 }

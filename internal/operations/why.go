@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	case decision.Unavailable:
 		return nil, errors.Join(errors.New("no store answered"), decision.Cause)
 	}
-	w := &Why{Verdict: decision.Verdict.String(), WaitMS: milliseconds(decision.Wait), Rules: whyMatches(set, params, d.engine.Now())}
+	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: whyMatches(set, params, d.engine.Now())}
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}
@@ -173,7 +174,7 @@ func (d *Desk) explained(q *Question) (*explain.Question, error) {
 // entriesOf returns parameters in order.
 func entriesOf(params Identity) []mapping.Entry {
 	var list []mapping.Entry
-	for _, name := range namesOf(params) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		list = append(list, mapping.Entry{Key: name, Value: params[name]})
 	}
 	return list
@@ -204,7 +205,7 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 			continue
 		}
 		r.Counted, r.Limit, r.Used, r.Remaining = true, c.Limit, c.Used, c.Remaining
-		r.ResetMS, r.RetryMS, r.BannedMS = milliseconds(c.Reset), milliseconds(c.Retry), milliseconds(c.Banned)
+		r.ResetMS, r.RetryMS, r.BannedMS = c.Reset.Milliseconds(), c.Retry.Milliseconds(), c.Banned.Milliseconds()
 		r.Leased = c.Leased
 		if c.Retry < 0 {
 			r.RetryMS = -1

@@ -92,7 +92,7 @@ func (r *ruleCounts) identity(name string) *Differences {
 	if len(r.identities) >= maxIdentities {
 		var least string
 		for other, d := range r.identities {
-			if one == nil || d.sum() < one.sum() {
+			if one == nil || d.Sum() < one.Sum() {
 				least, one = other, d
 			}
 		}
@@ -124,11 +124,11 @@ func (f *Found) sort(shown int) {
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		slices.SortFunc(r.Identities, func(a, b Identity) int {
-			return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.Identity, b.Identity))
+			return cmp.Or(cmp.Compare(b.Sum(), a.Sum()), cmp.Compare(a.Identity, b.Identity))
 		})
 		r.Identities = r.Identities[:min(len(r.Identities), shown)]
 	}
 	slices.SortFunc(f.Rules, func(a, b Rule) int {
-		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Sum(), a.Sum()), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Name, b.Name))
 	})
 }

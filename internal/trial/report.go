@@ -17,7 +17,8 @@ func (d *Differences) add(other *Differences) {
 	d.NewlyAllowed += other.NewlyAllowed
 }
 
-func (d *Differences) sum() int64 { return d.NewlyRefused + d.NewlyAllowed }
+// Sum returns the number of calls.
+func (d *Differences) Sum() int64 { return d.NewlyRefused + d.NewlyAllowed }
 
 // Totals count the calls of a trial.
 type Totals struct {
