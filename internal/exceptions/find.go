@@ -10,9 +10,9 @@ import (
 
 // Filter selects exceptions; the zero value selects all.
 type Filter struct {
-	Rule int64 // only those of this rule; 0 for all rules
-	// Words are texts that must each occur in what is known about an exception: its ID, rule,
-	// parameters as NAME=VALUE, what it does, author and note. Case is ignored.
+	Rule int64 // the number of a rule; 0 for all rules
+	// Words are texts that must each occur in the ID, the rule, the parameters (NAME=VALUE), the
+	// effect, the author or the note of an exception. Case is ignored.
 	Words []string
 	Most  int // the maximum number; 0 for all
 }
@@ -27,7 +27,7 @@ func (k *Keeper) Find(f Filter) []Exception {
 		words[i] = strings.ToLower(word)
 	}
 	k.mu.Lock()
-	now := k.time()
+	now := k.Now()
 	list := make([]Exception, 0, 1)
 	for _, x := range k.all {
 		if x.Until.After(now) && (f.Rule == 0 || x.Rule == f.Rule) && x.has(words) {
@@ -42,7 +42,7 @@ func (k *Keeper) Find(f Filter) []Exception {
 	return list
 }
 
-// has reports whether each word, in lower case, occurs in what is known about an exception.
+// has reports whether each word, in lower case, occurs in a text of the exception.
 func (x *Exception) has(words []string) bool {
 	if len(words) == 0 {
 		return true

@@ -76,20 +76,16 @@ func New(o Options) *Keeper {
 	if o.Redis != nil {
 		k.records = newRecords(o.Redis, o.Prefix, o.PublicKey, k.max)
 	}
-	k.engine.SetClock(func() int64 { return k.time().UnixMilli() })
+	k.engine.SetClock(func() int64 { return k.Now().UnixMilli() })
 	return k
 }
 
 // Engine returns the exceptions for engine.WithExceptions.
 func (k *Keeper) Engine() *engine.Exceptions { return &k.engine }
 
-// Now returns the time in the last answer of Redis, advanced by the clock of this process,
-// or the time of this process without Redis.
-func (k *Keeper) Now() time.Time { return k.time() }
-
-// time returns the time by the clock of Redis, by its last answer, or by the clock of
-// this process without Redis.
-func (k *Keeper) time() time.Time {
+// Now returns the time by which exceptions end: the time in the last answer of Redis,
+// advanced by the clock of this process, or the time of this process without Redis.
+func (k *Keeper) Now() time.Time {
 	if k.records == nil {
 		return k.now()
 	}
@@ -130,7 +126,7 @@ func (k *Keeper) apply() {
 	if k.set == nil {
 		return
 	}
-	now := k.time()
+	now := k.Now()
 	list := make([]engine.Exception, 0, len(k.all))
 	for _, x := range k.all {
 		if !x.Until.After(now) {
@@ -162,7 +158,7 @@ func (k *Keeper) apply() {
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	now := k.time()
+	now := k.Now()
 	list, added, err := k.prepare(list, now)
 	if err != nil {
 		return nil, err
@@ -194,7 +190,7 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 func (k *Keeper) Prepare(list []Exception) ([]Exception, error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	list, _, err := k.prepare(list, k.time())
+	list, _, err := k.prepare(list, k.Now())
 	return list, err
 }
 
@@ -238,7 +234,7 @@ func (k *Keeper) Counts() map[string]int {
 	counts := map[string]int{Count: 0, Allow: 0, Deny: 0}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.time()
+	now := k.Now()
 	for _, x := range k.all {
 		if x.Until.After(now) {
 			counts[x.What]++

@@ -55,7 +55,7 @@ type records struct {
 	prefix        string
 	key           ed25519.PublicKey // nil if signatures are not required
 	max           int
-	ahead         atomic.Int64 // ns: the clock of Redis, ahead of that of this process
+	ahead         atomic.Int64 // ns by which the clock of Redis is ahead of this process's
 	seed          maphash.Seed
 	known         map[string]known // by place, what the last read found; of read alone
 }
@@ -213,7 +213,7 @@ func (r *records) run(ctx context.Context, script *goredis.Script, args ...any) 
 	defer cancel()
 	answer, err := script.Run(ctx, r.client, []string{r.book, r.version}, args...).Text()
 	if err != nil {
-		return "", fmt.Errorf("redis does not keep the exception: %w", err)
+		return "", fmt.Errorf("the exceptions in Redis were not changed, or the answer was lost: %w", err)
 	}
 	return answer, nil
 }

@@ -42,7 +42,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) prune(ctx context.Context) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	ended := k.drop(k.time())
+	ended := k.drop(k.Now())
 	k.mu.Lock()
 	k.apply()
 	k.mu.Unlock()

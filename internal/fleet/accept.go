@@ -65,18 +65,26 @@ func (m *Member) change(f func(*reload.State)) reload.State {
 	return state
 }
 
-// complain records a problem and logs it once. unready says that the service cannot
-// serve because of it.
-func (m *Member) complain(problem string, unready bool) {
-	reason := ""
-	if unready {
-		reason = problem
+// complain records a problem. An instance that decides by an active version serves on.
+func (m *Member) complain(problem string) {
+	unready := ""
+	if m.active() == nil {
+		unready = problem
 	}
-	if m.problem == problem && m.State().Unready == reason {
+	m.record(problem, unready)
+}
+
+// fail records a problem because of which the instance cannot serve.
+func (m *Member) fail(problem string) { m.record(problem, problem) }
+
+// record records a problem and logs it once. unready is the reason why the instance cannot
+// serve, "" if it can.
+func (m *Member) record(problem, unready string) {
+	if m.problem == problem && m.State().Unready == unready {
 		return
 	}
 	m.problem = problem
-	m.change(func(s *reload.State) { s.LastError, s.LastErrorAt, s.Unready = problem, time.Now(), reason })
+	m.change(func(s *reload.State) { s.LastError, s.LastErrorAt, s.Unready = problem, time.Now(), unready })
 	m.o.Logger.Error("the published rules cannot be followed", "version", m.number(), "error", problem)
 }
 

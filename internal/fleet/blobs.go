@@ -77,7 +77,7 @@ func (r *Records) piece(ctx context.Context, b Blob, n int64) (string, error) {
 // HasBlob reports whether Redis has the content, which it reads and checks: an equal
 // content is not sent again, and a damaged one is replaced.
 func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
-	content, err := r.ReadBlob(ctx, b)
+	_, err := r.ReadBlob(ctx, b)
 	if errors.Is(err, ErrBlob) {
 		return false, nil
 	}
@@ -95,7 +95,7 @@ func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
 	if err != nil {
 		return false, unavailable(err)
 	}
-	return content != nil, nil
+	return true, nil
 }
 
 // WriteBlob writes a content in pieces. Until it is complete and checked it has another

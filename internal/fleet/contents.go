@@ -96,7 +96,7 @@ func opened[T any](open func(source, path string) ([]byte, error), source, path 
 }
 
 // Parse parses a version with the options of an instance. It reads nothing but the
-// contents. The error joins nothing: it is the first finding and the number of others.
+// contents. The error states the first finding and the number of the others.
 func Parse(m *Manifest, contents Contents, o rules.Options) (*rules.Set, rules.Findings, error) {
 	sources := make([]rules.Source, len(m.Files))
 	for i, f := range m.Files {

@@ -19,12 +19,12 @@ func (m *Member) learn(number uint64) {
 }
 
 // follow acts on the fleet state in a heartbeat's reply.
-func (m *Member) follow(b *beaten) {
+func (m *Member) follow(b *beatResult) {
 	if b.err != nil {
 		// The text of the error may differ each time.
 		if !errors.Is(b.err, context.Canceled) && !m.isAway {
 			m.isAway = true
-			m.complain(b.err.Error(), m.State().Generation == 0)
+			m.complain(b.err.Error())
 		}
 		return
 	}
@@ -37,14 +37,15 @@ func (m *Member) follow(b *beaten) {
 }
 
 // forget drops the versions that are no longer needed.
-func (m *Member) forget(b *beaten) {
+func (m *Member) forget(b *beatResult) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	before := len(m.versions)
 	maps.DeleteFunc(m.versions, func(n uint64, v *version) bool {
-		return v != m.current && n != b.InForce && n != b.Proposed && (n != b.Trial || b.TrialState != "running")
+		return v != m.current && n != b.InForce && n != b.Proposed && (n != b.Trial || b.TrialState != trialRunning)
 	})
-	if len(m.versions) < before {
+	hasDropped := len(m.versions) < before
+	m.mu.Unlock()
+	if hasDropped {
 		m.o.Expect(nil)
 	}
 	maps.DeleteFunc(m.failed, func(n uint64, _ time.Time) bool { return n != b.InForce && n != b.Proposed && n != b.Trial })
@@ -81,7 +82,7 @@ func (m *Member) active() *version {
 	return m.current
 }
 
-func (m *Member) followInForce(b *beaten) {
+func (m *Member) followInForce(b *beatResult) {
 	current := m.number()
 	if b.InForce != 0 { // a flush does not undo a switch that the other instances make, too
 		m.next = nil
@@ -90,11 +91,11 @@ func (m *Member) followInForce(b *beaten) {
 	case b.InForce == current && current > 0 && m.active().hasSum(b.InForceSum):
 		m.recover()
 	case b.InForce == 0 && current == 0:
-		m.complain("no rules have been published yet: koalagate publish PATH", true)
+		m.complain("no rules have been published yet: koalagate publish PATH")
 	case b.InForce == 0:
-		m.complain("Redis has no published rules (flushed or replaced?); version "+numberText(current)+" stays active; publish it again: koalagate publish --restore", false)
+		m.complain("Redis has no published rules (flushed or replaced?); version " + numberText(current) + " stays active; publish it again: koalagate publish --restore")
 	case b.InForce < m.accepted:
-		m.complain(m.outdated(b.InForce).Error(), current == 0)
+		m.complain(m.outdated(b.InForce).Error())
 	case v == nil:
 		m.want(b.InForce)
 	default:
@@ -126,7 +127,7 @@ func (m *Member) prune(ctx context.Context) {
 	}
 }
 
-func (m *Member) followProposal(b *beaten) {
+func (m *Member) followProposal(b *beatResult) {
 	m.mu.Lock()
 	answered := m.answer.About == b.Proposed && m.answer.Sum == b.ProposedSum
 	if b.Proposed == 0 {
@@ -154,9 +155,9 @@ func (m *Member) say(number uint64, answer string) {
 	m.Trigger()
 }
 
-func (m *Member) followTrial(b *beaten) {
+func (m *Member) followTrial(b *beatResult) {
 	tried := uint64(0)
-	if b.TrialState == "running" && b.Trial != b.InForce {
+	if b.TrialState == trialRunning && b.Trial != b.InForce {
 		tried = b.Trial
 	}
 	v := m.versionOf(tried, b.TrialSum)

@@ -15,8 +15,8 @@ type State struct {
 	Last    uint64    // the highest number that was used
 	// Proposed is the version that waits for the instances, 0 for none.
 	Proposed uint64
-	// Trial is the version of the last trial, and TrialState its state: running, ended
-	// or aborted.
+	// Trial is the version of the last trial, and TrialState its state: trialRunning,
+	// ended or aborted.
 	Trial      uint64
 	TrialState string
 	// The sums are the SHA-1 of the records of InForce, Proposed and Trial, by which an
@@ -36,6 +36,9 @@ type Heartbeat struct {
 	Sum    string // State.ProposedSum of the version that Answer answers for
 	Leaves bool   // the instance ends
 }
+
+// trialRunning is the state of a trial that has not ended.
+const trialRunning = "running"
 
 // ready is the answer of an instance that can apply a proposed version.
 const ready = "ready"

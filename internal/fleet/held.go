@@ -49,8 +49,8 @@ func (m *Member) Known() uint64 {
 	return m.known
 }
 
-// Changes reports what the change from one version to another changes. A version that is
-// not active here is read from Redis.
+// Changes returns the differences between two versions. A version that this instance has not
+// loaded is read from Redis.
 func (m *Member) Changes(ctx context.Context, from, to uint64) (*reload.Changes, error) {
 	before, err := m.set(ctx, from)
 	if err != nil {

@@ -32,7 +32,7 @@ func (m *Member) want(number uint64) {
 }
 
 // receive handles the result of loading a version.
-func (m *Member) receive(l *loaded) {
+func (m *Member) receive(l *loadResult) {
 	if l.err == nil {
 		m.mu.Lock()
 		m.versions[l.number] = l.version
@@ -47,7 +47,7 @@ func (m *Member) receive(l *loaded) {
 	m.o.Logger.Error("a version cannot be loaded", "version", l.number, "error", l.err)
 	var wrong *RefusedError
 	if l.number == m.inForce && (errors.As(l.err, &wrong) || errors.Is(l.err, ErrBlob)) {
-		m.complain("version "+numberText(l.number)+" is in force, and this instance cannot load it: "+l.err.Error(), true)
+		m.fail("version " + numberText(l.number) + " is in force, and this instance cannot load it: " + l.err.Error())
 	}
 	// The answer counts only while the version is proposed.
 	m.say(l.number, l.err.Error())
@@ -64,7 +64,7 @@ func (m *Member) loadUntil(ctx context.Context) {
 			if err == nil {
 				m.o.Expect(v.set)
 			}
-			m.finished <- loaded{number, v, err}
+			m.finished <- loadResult{number, v, err}
 		case <-m.prunes:
 			m.prune(ctx)
 		}

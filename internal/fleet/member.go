@@ -84,11 +84,11 @@ type Member struct {
 	isAway   bool   // Redis did not answer the last heartbeat
 	jobs     chan uint64
 	prunes   chan struct{}
-	finished chan loaded
+	finished chan loadResult
 }
 
-// loaded is the result of loading a version.
-type loaded struct {
+// loadResult is the result of loading a version.
+type loadResult struct {
 	number  uint64
 	version *version
 	err     error
@@ -115,7 +115,7 @@ func NewMember(o MemberOptions) *Member {
 	_, _ = rand.Read(random[:]) // never fails
 	m := &Member{
 		o: o, folder: folderIn(o.StateDir), trigger: make(chan struct{}, 1), versions: make(map[uint64]*version),
-		failed: make(map[uint64]time.Time), jobs: make(chan uint64, 1), prunes: make(chan struct{}, 1), finished: make(chan loaded, 1),
+		failed: make(map[uint64]time.Time), jobs: make(chan uint64, 1), prunes: make(chan struct{}, 1), finished: make(chan loadResult, 1),
 	}
 	m.id = hex.EncodeToString(random[:])
 	m.accepted = m.folder.highest()
@@ -155,7 +155,7 @@ func (m *Member) First(ctx context.Context) *rules.Set {
 	if restored := m.restore(reason); restored != nil {
 		return restored
 	}
-	m.complain(reason, true)
+	m.complain(reason)
 	return nil
 }
 
@@ -198,7 +198,7 @@ func (m *Member) restore(reason string) *rules.Set {
 	}
 	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), set: set, findings: findings})
 	m.change(func(s *reload.State) { s.Restored, s.SavedAt = true, savedAt })
-	m.complain("starting with version "+numberText(manifest.Number)+" of state_dir: "+reason, false)
+	m.complain("starting with version " + numberText(manifest.Number) + " of state_dir: " + reason)
 	return set
 }
 
@@ -208,7 +208,7 @@ func (m *Member) Run(ctx context.Context, apply func(*rules.Set)) {
 	m.apply = apply
 	m.due = time.NewTimer(time.Hour)
 	defer m.due.Stop()
-	beats := make(chan beaten)
+	beats := make(chan beatResult)
 	var helpers sync.WaitGroup
 	helpers.Go(func() { m.beatUntil(ctx, beats) })
 	helpers.Go(func() { m.loadUntil(ctx) })
@@ -229,15 +229,15 @@ func (m *Member) Run(ctx context.Context, apply func(*rules.Set)) {
 	}
 }
 
-// beaten is the result of a heartbeat.
-type beaten struct {
+// beatResult is the result of a heartbeat.
+type beatResult struct {
 	State
 	at  time.Time // by the monotonic clock, when Redis read its own
 	err error
 }
 
 // beatUntil sends heartbeats until ctx is done, and takes leave then.
-func (m *Member) beatUntil(ctx context.Context, to chan<- beaten) {
+func (m *Member) beatUntil(ctx context.Context, to chan<- beatResult) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -258,7 +258,7 @@ func (m *Member) beatUntil(ctx context.Context, to chan<- beaten) {
 	}
 }
 
-func (m *Member) beat(ctx context.Context, leaves bool) beaten {
+func (m *Member) beat(ctx context.Context, leaves bool) beatResult {
 	m.mu.Lock()
 	h := m.answer
 	h.Highest = m.known
@@ -267,7 +267,7 @@ func (m *Member) beat(ctx context.Context, leaves bool) beaten {
 	h.Text, _ = json.Marshal(m.describe()) // strings and numbers can always be encoded
 	began := time.Now()
 	state, err := m.o.Records.Beat(ctx, &h)
-	return beaten{State: state, at: began.Add(time.Since(began) / 2), err: err}
+	return beatResult{State: state, at: began.Add(time.Since(began) / 2), err: err}
 }
 
 // describe returns the description of the instance.
