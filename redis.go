@@ -36,9 +36,9 @@ type RedisOptions struct {
 	// most. Calls that Redis would refuse again are not sent. 0 means 32,768; a
 	// negative number disables this.
 	Refusals int
-	// Receipts is the number of receipts of the program's own calls to remember: these
-	// are settled in one call of Redis, others in two. 0 means 16 384; a negative number
-	// disables this.
+	// Receipts is the maximum number of receipts of the program's own calls to remember:
+	// these are settled in one call of Redis, others in two. 0 means 16,384; a negative
+	// number disables this.
 	Receipts int
 	// OnDamage, if not nil, is called for each key that contains no valid counters
 	// because another program wrote to it. Its counters restart. OnDamage is called

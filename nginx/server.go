@@ -2,12 +2,12 @@
 // they forward a request: nginx (auth_request, X-Accel-Redirect), Caddy, Traefik,
 // APISIX and HAProxy (forward-auth), and Envoy's ext_authz in HTTP mode.
 //
-// A check takes the same steps at each of these doors: server.go checks whether its
-// peer is trusted and finds the door of its path; request.go reads it; a door.Gate
-// decides it; response.go writes the answer in the form that the gateway expects. A
-// fault never allows a request: a check that cannot be decided is denied, and an
-// internal failure is a 503. settle.go takes the reports of how requests ended, and
-// report.go settlements from nginx's access log. complaints.go logs gateways that are misconfigured.
+// A check takes the same steps at each of these doors: server.go checks whether its peer is
+// trusted and finds the door of its path; request.go reads it; a door.Gate decides it;
+// response.go writes the answer in the form that the gateway expects. A fault never allows a
+// request: a check that cannot be decided is denied, and an internal failure is a 503.
+// settle.go takes the reports of how requests ended, and report.go settlements from nginx's
+// access log. complaints.go logs gateways that are misconfigured.
 //
 // The package serves package internal/service: its API may change in any release. Go
 // programs use the packages koalagate, engine, rules and middleware.
@@ -77,9 +77,9 @@ type route struct {
 	door    string
 }
 
-// New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel,
-// /v1/ext-authz/*, /v1/settle and /v1/renew. It must not be behind an http.ServeMux, which would redirect paths
-// with double slashes or dot segments, as Envoy sends them.
+// New returns the handler of /v1/auth-request, /v1/forward-auth, /v1/accel, /v1/ext-authz/*,
+// /v1/settle and /v1/renew. It must not be behind an http.ServeMux, which would redirect
+// paths with double slashes or dot segments, as Envoy sends them.
 func New(o Options) http.Handler {
 	s := &server{
 		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},

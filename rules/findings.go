@@ -135,8 +135,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// sorted returns the findings in the order of the files, those in tables last, and for each severity one
-// more with the number of findings that are not shown.
+// sorted returns the findings in the order of the files, those in tables last, and for each
+// severity one more with the number of findings that are not shown.
 func (c *collector) sorted(sources []Source) Findings {
 	order := make(map[string]int, len(sources))
 	for i := range sources {

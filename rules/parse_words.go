@@ -73,8 +73,8 @@ func swallowed(value span, known []string) words {
 	return ws
 }
 
-// number reads the value of a word that is a number without a unit. It returns 0 for a value that it reports, and for
-// a missing one, which words reports.
+// number reads the value of a word that is a number without a unit. It returns 0 for a value
+// that it reports, and for a missing one, which words reports.
 func (p *parser) number(w word, least, most int64) int64 {
 	text := w.value.text()
 	switch {

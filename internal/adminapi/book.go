@@ -36,7 +36,7 @@ type State struct {
 	Published bool `json:"published"`
 	// Signed reports that only signed versions are accepted.
 	Signed bool      `json:"signed"`
-	Now    time.Time `json:"now"` // the clock of Redis, without it that of the instance
+	Now    time.Time `json:"now"` // the clock of Redis, or of the instance without Redis
 }
 
 // Word is a word of the rule language.

@@ -21,7 +21,7 @@ const maxExceptionsBody = 64 << 20
 type Additions struct {
 	Exceptions []exceptions.Exception `json:"exceptions"`
 	// ForMS is the time until their end in ms, instead of Until: it is added to the clock by
-	// which they end, because that of the caller may be wrong by minutes. 0 for their Until.
+	// which they end, because the caller's clock may be wrong by minutes. 0 for their Until.
 	ForMS int64 `json:"for_ms,omitempty"`
 }
 

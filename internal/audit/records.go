@@ -21,7 +21,7 @@ const (
 	maxRecord = 4096
 	// maxDetail and maxWord are the maximum lengths of Detail and of the other texts, in bytes.
 	maxDetail, maxWord = 2000, 128
-	// idLength is the length of an ID, and maxID that of one that is read.
+	// idLength is the length of a new ID, and maxID the maximum length of an ID in Redis.
 	idLength, maxID = 12, 32
 	// piece is the number of changes in one reply.
 	piece = 100

@@ -18,7 +18,7 @@ type Proposal struct {
 }
 
 // Propose proposes a version whose blobs are in Redis. The error is a ConflictError, a
-// RefusedError or that of Redis.
+// RefusedError or an error of Redis.
 func (r *Records) Propose(ctx context.Context, p *Proposal) (*Manifest, error) {
 	m, err := ParseManifest(p.Manifest, r.o.MaxVersionBytes)
 	if err == nil {

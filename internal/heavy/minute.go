@@ -85,7 +85,8 @@ func (r *Recorder) freeze() *minute {
 	return m
 }
 
-// choose returns the counters that a minute keeps, and the most calls that one of the others may have.
+// choose returns the counters that a minute keeps, and the most calls that one of the others
+// may have.
 func choose(slots []*slot) (chosen []*slot, left int64) {
 	order := slices.Clone(slots)
 	slices.SortFunc(order, func(a, b *slot) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })

@@ -17,9 +17,9 @@ type Options struct {
 	// address of the peer.
 	TrustedHops int
 	// KeepMalformed decides requests whose hosts are malformed, or differ from the host of
-	// the target, which are then used as received, and requests whose paths have an invalid escape, a NUL, a
-	// fragment or an encoded dot segment. An encoded dot segment is then resolved, and
-	// the others stand for themselves. Otherwise such requests are refused.
+	// the target, which are then used as received, and requests whose paths have an invalid
+	// escape, a NUL, a fragment or an encoded dot segment. An encoded dot segment is then
+	// resolved, and the others stand for themselves. Otherwise such requests are refused.
 	KeepMalformed bool
 	// KeepMissingAddress decides requests without an address of the client if a
 	// parameter that rules use comes from it and has no other value. They then have no

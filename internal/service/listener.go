@@ -104,8 +104,8 @@ func (l *limitedListener) makeRoom(peer netip.Prefix) {
 	}
 }
 
-// closeSilent closes the connection that has been silent longest among the connections that may be
-// closed, and reports the bound.
+// closeSilent closes the connection that has been silent longest among the connections that
+// may be closed, and reports the bound.
 func (l *limitedListener) closeSilent(bound string, may func(*limitedConn) bool) {
 	l.mu.Lock()
 	var silent *limitedConn

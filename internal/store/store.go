@@ -3,11 +3,11 @@
 // and counts the whole plan in one atomic step and fills Answers. No store
 // knows rule files.
 //
-// The stores are subpackages: memory keeps counters in this process, redis in
-// one Redis server, cluster in a Redis Cluster, rescue answers from memory
-// while Redis is unreachable, and lease from parts of limits that it holds in advance. Package remote opens redis or cluster by URL;
-// redisconn connects to servers, and breaker decides when to stop calling one.
-// Package storetest holds the behavior table that every store passes.
+// The stores are subpackages: memory keeps counters in this process, redis in one Redis
+// server, cluster in a Redis Cluster, rescue answers from memory while Redis is unreachable,
+// and lease from parts of limits that it holds in advance. Package remote opens redis or
+// cluster by URL; redisconn connects to servers, and breaker decides when to stop calling
+// one. Package storetest holds the behavior table that every store passes.
 //
 // # What only the response shows
 //

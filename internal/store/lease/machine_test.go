@@ -23,12 +23,12 @@ var long = flag.Bool("long", false, "run the long form of the tests")
 // beginning is when the dialogues begin, ms since the epoch.
 const beginning = 1_780_000_000_000
 
-// TestFleetStaysWithinTheModel compares three instances that hold parts with the model,
-// which decides each call at its instant without parts. What the fleet admits, the model
-// must admit. What the fleet refuses, the model must refuse, or the instances may hold
-// what is missing: at most their share of the limit, what was lost with killed
-// instances and failed requests, and what an instance has not given back in time. The clocks of the instances run apart, requests come
-// late or get lost, and calls happen while a request is under way.
+// TestFleetStaysWithinTheModel compares three instances that hold parts with the model, which
+// decides each call at its instant without parts. What the fleet admits, the model must
+// admit. What the fleet refuses, the model must refuse, or the instances may hold what is
+// missing: at most their share of the limit, what was lost with killed instances and failed
+// requests, and what an instance has not given back in time. The clocks of the instances run
+// apart, requests come late or get lost, and calls happen while a request is under way.
 func TestFleetStaysWithinTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
 	n := 400
