@@ -138,20 +138,21 @@ func (c *limitCall) Answer(ctx context.Context) ([]byte, error) {
 // limit counts the descriptors by the limits.
 func (c *limitCall) limit(ctx context.Context) error {
 	if err := c.check(); err != nil {
-		return c.fail(false, err)
+		return c.failRequest(err)
 	}
 	set := c.limits.options.Current()
 	if set == nil {
-		return c.fail(false, errors.New("no rate limit configuration loaded"))
+		return c.failRequest(errors.New("no rate limit configuration loaded"))
 	}
 	if err := c.apply(set); err != nil {
-		return c.fail(false, err)
+		return c.failRequest(err)
 	}
 	if err := c.countAll(ctx); err != nil {
 		if ctx.Err() != nil {
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		return c.fail(true, err)
+		c.limits.options.Statistics.StoreFailed()
+		return c.refuse(err)
 	}
 	return nil
 }
@@ -174,13 +175,15 @@ func (c *limitCall) check() (err error) {
 	return err
 }
 
-// fail reports an error and returns it as a gRPC status with the code that
+// failRequest reports a call that cannot be counted, and returns the status of refuse.
+func (c *limitCall) failRequest(err error) error {
+	c.limits.options.Statistics.RequestFailed()
+	return c.refuse(err)
+}
+
+// refuse logs an error and returns it as a gRPC status with the code that
 // envoyproxy/ratelimit uses.
-func (c *limitCall) fail(isStore bool, err error) error {
-	c.limits.options.Statistics.Failed(isStore)
-	if c.limits.options.Failed != nil {
-		c.limits.options.Failed(isStore)
-	}
+func (c *limitCall) refuse(err error) error {
 	c.limits.options.Logger.Debug("call refused", "door", doorname.RateLimit, "reason", err)
 	return status.Error(codes.Unknown, err.Error())
 }

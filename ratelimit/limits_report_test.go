@@ -10,11 +10,21 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/rules"
 )
+
+// failures are statistics that report failed calls.
+type failures struct {
+	imported.Statistics
+	report func(outcome string)
+}
+
+func (f failures) StoreFailed()   { f.report("unavailable") }
+func (f failures) RequestFailed() { f.report("invalid") }
 
 func TestEachCallOfImportedLimitsIsReportedOnce(t *testing.T) {
 	unitless := oneEntry("two")
@@ -48,9 +58,7 @@ func TestEachCallOfImportedLimitsIsReportedOnce(t *testing.T) {
 					}
 					got = append(got, outcome)
 				}
-				o.Failed = func(isStore bool) {
-					got = append(got, map[bool]string{true: "unavailable", false: "invalid"}[isStore])
-				}
+				o.Statistics = failures{o.Statistics, func(outcome string) { got = append(got, outcome) }}
 				o.Log = func(call *engine.Call, d *engine.Decision) {
 					if len(call.Inputs) != len(c.call) || len(d.Answers) != len(c.call) {
 						t.Errorf("%d inputs and %d answers; want %d", len(call.Inputs), len(d.Answers), len(c.call))

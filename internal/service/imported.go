@@ -117,13 +117,6 @@ func (s *Service) observeLimits(o *imported.Options) {
 			m.Rescued()
 		}
 	}
-	o.Failed = func(isStore bool) {
-		outcome := metrics.Invalid
-		if isStore {
-			outcome = metrics.Unavailable
-		}
-		m.Decided(doorname.RateLimit, outcome)
-	}
 	if s.config.DecisionLog == "" && s.refusals == nil {
 		return
 	}

@@ -68,7 +68,7 @@ func (s *Service) parts(ctx context.Context) []func() error {
 	}
 	all = append(all, s.importedParts(ctx)...)
 	if s.listeners.report != nil {
-		all = append(all, s.serveReports) //nolint:contextcheck // reports that have arrived are settled although the service ends
+		all = append(all, s.serveReports)
 	}
 	return all
 }

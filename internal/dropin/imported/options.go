@@ -43,9 +43,11 @@ type Statistics interface {
 	Subtracted(path string, hits uint64)
 	// Overruled reports a refusal that Options.Shadow or the mode of the door let through.
 	Overruled()
-	// Failed reports a call that ended with an error. isStore is true if the store is the
-	// reason, false for a faulty request.
-	Failed(isStore bool)
+	// StoreFailed reports a call that ended with an error because no store answered.
+	StoreFailed()
+	// RequestFailed reports a call that ended with an error for another reason: its request is
+	// faulty, or no limits are loaded.
+	RequestFailed()
 }
 
 // Options configure the door. Current, Store and Statistics are required.
@@ -91,8 +93,6 @@ type Options struct {
 	// does not receive calls that the limits allow while the rules of a door decide, too.
 	// isDegraded reports that Redis was unavailable. Nil for none.
 	Decided func(outcome string, isDegraded bool)
-	// Failed receives the calls that ended with an error; see Statistics. Nil for none.
-	Failed func(isStore bool)
 	// Log receives the calls of Decided in the form of calls that rules decide: an input
 	// for each descriptor, with the domain and the entries as parameters, and the path of
 	// its limit as the name of a rule without a number. It must not keep its arguments.

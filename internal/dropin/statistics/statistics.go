@@ -140,14 +140,11 @@ func (s *Statistics) Subtracted(path string, hits uint64) { s.of(path, path).neg
 // Overruled counts a refusal that SHADOW_MODE let through.
 func (s *Statistics) Overruled() { s.overruled.Add(1) }
 
-// Failed counts a call that ended with an error.
-func (s *Statistics) Failed(isStore bool) {
-	if isStore {
-		s.storeErrors.Add(1)
-	} else {
-		s.requestErrors.Add(1)
-	}
-}
+// StoreFailed counts a call that no store answered.
+func (s *Statistics) StoreFailed() { s.storeErrors.Add(1) }
+
+// RequestFailed counts a call that ended with another error.
+func (s *Statistics) RequestFailed() { s.requestErrors.Add(1) }
 
 // Loaded counts an attempt to load limits.
 func (s *Statistics) Loaded(ok bool) {

@@ -25,7 +25,7 @@ func counted() *statistics.Statistics {
 	s.Counted("d.route_r1.user.other", ten, 1, 12, 13)
 	s.Counted("d.ip_192.0.2.1", &envoylimits.Limit{Path: "d.ip_192.0.2.1", Requests: 1, Shadow: true}, 2, 0, 2)
 	s.UnknownDomain("nobody")
-	s.Failed(true)
+	s.StoreFailed()
 	s.Loaded(true)
 	s.Called(20 * time.Millisecond)
 	s.WatchConnections(func() statistics.Connections { return statistics.Connections{Open: 3, Closed: 4} })
