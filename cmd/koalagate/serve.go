@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/service"
 )
 
@@ -70,7 +70,7 @@ func (p *program) serve(ctx context.Context, loaded *config.Loaded) error {
 // rulesFailure returns the failure of a service that did not open, and prints the
 // findings if rules are the reason.
 func (p *program) rulesFailure(err error) error {
-	var faulty *app.RulesError
+	var faulty *reload.FindingsError
 	if errors.As(err, &faulty) {
 		findings.WriteText(p.stderr, faulty.Findings)
 		return failed("the rules have errors; fix them and start again")

@@ -139,23 +139,8 @@ type source interface {
 	State() reload.State
 }
 
-// RulesError reports rules that have errors.
-type RulesError struct {
-	Findings rules.Findings // at least one is an error
-}
-
-// Error returns the first error among the findings.
-func (e *RulesError) Error() string {
-	for _, f := range e.Findings {
-		if f.Severity == rules.Error {
-			return "the rules have errors: " + f.Error()
-		}
-	}
-	return "the rules have errors"
-}
-
-// Open reads the rules and opens the counters. If the rules have errors, it returns a
-// RulesError, unless StateDir has rules of an earlier run. An unreachable Redis is
+// Open reads the rules and opens the counters. If the rules have errors, the error wraps a
+// *reload.FindingsError, unless StateDir has rules of an earlier run. An unreachable Redis is
 // not an error: the counters are in process until it answers. Without published rules in
 // Redis, decisions are Unavailable until Watch finds some.
 func Open(o Options) (*App, error) {
@@ -199,7 +184,7 @@ func (a *App) openRules(o *Options) (*rules.Set, error) {
 		return nil, fmt.Errorf("cannot read the rules: %w", err)
 	}
 	if findings.HasErrors() {
-		return nil, &RulesError{findings}
+		return nil, fmt.Errorf("the rules have errors: %w", &reload.FindingsError{Findings: findings})
 	}
 	return set, nil
 }

@@ -83,8 +83,8 @@ type Service struct {
 	prometheusListener net.Listener
 }
 
-// Open reads the rules, opens the counters and the logs, and listens at the
-// addresses. Rules with errors are an app.RulesError; errors of settings name the
+// Open reads the rules, opens the counters and the logs, and listens at the addresses. For
+// rules with errors the error wraps a *reload.FindingsError; errors of settings name the
 // setting and its source. The caller must call Run, or Close if it does not.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	c := &o.Config.Config

@@ -72,7 +72,7 @@ func (r *trials) open() error {
 	case err != nil:
 		return fmt.Errorf("cannot read the rules on trial: %w", err)
 	case findings.HasErrors():
-		return &app.RulesError{Findings: findings}
+		return fmt.Errorf("the rules on trial have errors: %w", &reload.FindingsError{Findings: findings})
 	}
 	begin := func(set *rules.Set) error {
 		return r.begin(&trial.Report{Hash: set.Hash}, set, "trial:"+set.Hash[:16], time.Time{})
