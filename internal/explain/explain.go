@@ -35,8 +35,8 @@ func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) 
 // Ask carries out an operation of the question with counters, at a time in ms since the
 // epoch, and explains its decision. The decision is nil if the request is refused before
 // any rule; the report's decision is nil for operations that decide nothing. Counters
-// must decide by set. The error comes from ctx, from the counters, or is
-// reports hits that are out of range.
+// must decide by set. The error comes from ctx or from the counters, or reports hits that
+// are out of range.
 func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, op engine.Op, now int64) (*Report, *engine.Decision, error) {
 	params, origins, err := q.params(set)
 	var refusal *mapping.Refusal

@@ -82,7 +82,7 @@ type Threshold struct {
 	Word      string `json:"word"`                // time, count, base or burst
 	Value     int64  `json:"value"`               // 0 if it is unlimited
 	Unlimited bool   `json:"unlimited,omitempty"` // the rule does not match the request
-	Given     bool   `json:"given"`               // the table or the parameter has the value; otherwise it is that after else
+	Given     bool   `json:"given"`               // the table or the parameter has the value; otherwise the value after else applies
 	Param     string `json:"param"`               // the name of the parameter
 	Key       string `json:"key,omitempty"`       // the value of the parameter; absent without one
 	Table     string `json:"table,omitempty"`     // absent for the value of the parameter itself

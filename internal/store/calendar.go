@@ -23,21 +23,6 @@ func (r *Rule) Period() Period {
 	return Period{}
 }
 
-// UsesCalendar reports whether the rule counts by a calendar unit.
-func (r *Rule) UsesCalendar() bool { return r.Period() != Period{} }
-
-// UsesCalendar reports whether a rule of the plan counts by a calendar unit.
-func (p *Plan) UsesCalendar() bool {
-	for i := range p.Sets {
-		for j := range p.Sets[i].Rules {
-			if p.Sets[i].Rules[j].UsesCalendar() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // number identifies a unit of the calendar among units of its kind: two local times
 // are in one unit if their numbers are equal.
 type number [4]int
