@@ -11,7 +11,7 @@ import (
 // masked values.
 func appendLine(b []byte, at int64, c *engine.Call, d *engine.Decision, m *Mask, instance string) []byte {
 	b = strconv.AppendInt(append(b, `{"t":`...), at, 10)
-	b = appendOptional(b, `,"op":`, names[c.Op])
+	b = appendOptional(b, `,"op":`, c.Op.String())
 	b = appendOptional(b, `,"door":`, c.Door)
 	if c.Rules != nil {
 		b = appendOptional(b, `,"hash":`, c.Rules.Hash)

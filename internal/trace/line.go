@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
@@ -15,25 +14,17 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// names has the names of the operations.
-var names = [...]string{
-	engine.Take:         "take",
-	engine.Browse:       "browse",
-	engine.Update:       "update",
-	engine.Refund:       "refund",
-	engine.Complete:     "browse-complete",
-	engine.CompleteTake: "take-complete",
-	engine.Peek:         "peek",
-	engine.Reset:        "reset",
-}
-
 // operation returns the operation of a name; "" means take.
 func operation(name string) (op engine.Op, known bool) {
 	if name == "" {
 		return engine.Take, true
 	}
-	at := slices.Index(names[:], name)
-	return engine.Op(max(at, 0)), at >= 0
+	for op := engine.Take; op <= engine.Reset; op++ {
+		if op.String() == name {
+			return op, true
+		}
+	}
+	return 0, false
 }
 
 // Line is one line of a trace.
