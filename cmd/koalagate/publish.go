@@ -163,12 +163,14 @@ func (p *program) publish(ctx context.Context, b *publishing, files reload.Files
 	return p.propose(ctx, b, manifest, &state)
 }
 
-// upload stores a content. It has the deadline of the publish, not of a short call.
+// upload stores a content. It has more time than --timeout: contents may be large.
 func (b *publishing) upload(ctx context.Context, environ []string, blob fleet.Blob, content []byte) error {
 	c, err := b.client(environ)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, adminapi.UploadTime+b.timeout)
+	defer cancel()
 	if err := c.Upload(ctx, "contents/"+blob.Sum, bytes.NewReader(content)); err != nil {
 		return failure{err}
 	}

@@ -73,8 +73,8 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
 	return done(w, &answer)
 }
 
-// uploadTime is the time for which a caller may send a content.
-const uploadTime = 10 * time.Minute
+// UploadTime is the time for which a caller may send a content.
+const UploadTime = 10 * time.Minute
 
 // upload stores a content, which is the body of the request.
 func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
@@ -86,7 +86,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusLengthRequired, "want Content-Length")
 	}
 	control := http.NewResponseController(w)
-	deadline := time.Now().Add(uploadTime)
+	deadline := time.Now().Add(UploadTime)
 	for _, err := range []error{control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)} {
 		if err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
