@@ -132,8 +132,8 @@ func (e *Engine) Rules() *rules.Set {
 	return noRules()
 }
 
-// HasRules reports whether the engine has rules to decide by. Before, Rules returns a set
-// of no file, by which every decision is Unavailable.
+// HasRules reports whether the engine has rules to decide by. While it has none, every
+// decision is Unavailable, and Rules returns a set that matches nothing.
 func (e *Engine) HasRules() bool { return e.Rules() != noRules() }
 
 // Swap makes rs the current generation of rules. Calls that have begun keep the

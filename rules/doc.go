@@ -10,6 +10,9 @@
 //	[dicts]
 //	white : lists/white.dat                   one word, address or block per line
 //
+//	[tables]
+//	plans : plans.csv                         limits and other values by key
+//
 //	[params]
 //	uid : header X-User-Id else cookie uid    the sources of parameters
 //
@@ -29,15 +32,14 @@
 //
 // A rule matches if all its conditions hold: = and != with values, ranges, patterns
 // (10.*.24.*) and blocks; =+ and !=+ for a present and an absent parameter; < and >;
-// @ and !@ for word lists. The values of its parameters, except those marked {~}, are
+// @ and !@ for word lists. The values of its parameters, without parameters marked {~}, are
 // the identity of its counter. Methods: direct decides at once; count has a window;
 // base has free hits per day, then a window; leak is a sliding window; token is a
-// bucket.
+// bucket; hold limits what is in use at the same time, until a settlement frees it.
 //
 // Parse cuts lines into spans (lexer.go), reads them into declarations (parse*.go,
 // words.go), checks these against each other (check.go, warn*.go, unreachable.go) and
-// builds the index (index.go, want.go, rangetree.go). Match fills a Matches (match.go,
-// condition.go, identity.go). Mistakes are reported as a Finding with a code from
-// errors.go. Format formats a file (format.go, layout.go). README.md is the manual of
-// the language.
+// builds the index (index.go, want.go, rangetree.go). It reports each mistake as a Finding
+// with a code from errors.go. Match fills a Matches (match.go, condition.go, identity.go).
+// Format formats a file (format.go, layout.go). README.md is the manual of the language.
 package rules
