@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,62 +21,20 @@ import (
 )
 
 // vault is a folder with the certificate files of a server, and their authorities.
-type vault struct {
-	*testing.T
-	dir   string
-	files certificates.Files
-}
+type vault struct{ *certs.Vault }
 
-func newVault(t *testing.T) *vault {
-	v := &vault{T: t, dir: t.TempDir()}
-	v.files = certificates.Files{Cert: v.path("tls.crt"), Key: v.path("tls.key")}
-	return v
-}
-
-func (v *vault) path(name string) string { return filepath.Join(v.dir, name) }
-
-func (v *vault) write(path string, text []byte) {
-	v.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		v.Fatal(err)
-	}
-}
-
-// serve writes a pair to the files of the server.
-func (v *vault) serve(p certs.Pair) {
-	v.Helper()
-	v.write(v.files.Cert, p.Cert)
-	v.write(v.files.Key, p.Key)
-}
-
-func (v *vault) authority(name string) *certs.Authority {
-	v.Helper()
-	a, err := certs.NewAuthority(name)
-	if err != nil {
-		v.Fatal(err)
-	}
-	return a
-}
-
-func (v *vault) sign(a *certs.Authority, name string) certs.Pair {
-	v.Helper()
-	p, err := a.Sign(name)
-	if err != nil {
-		v.Fatal(err)
-	}
-	return p
-}
+func newVault(t *testing.T) *vault { return &vault{certs.NewVault(t)} }
 
 // admitCallersOf makes the server require certificates of this authority.
 func (v *vault) admitCallersOf(a *certs.Authority) {
 	v.Helper()
-	v.files.ClientCA = v.path("clients.crt")
-	v.write(v.files.ClientCA, a.Cert)
+	v.Files.ClientCA = v.Path("clients.crt")
+	v.Write(v.Files.ClientCA, a.Cert)
 }
 
 func (v *vault) load(log *syncBuffer) *certificates.Certificates {
 	v.Helper()
-	c, err := certificates.Load(v.files, slog.New(slog.NewTextHandler(log, nil)))
+	c, err := certificates.Load(v.Files, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -130,8 +87,8 @@ func serverName(t *testing.T, addr string, config *tls.Config) string {
 
 func TestServerUsesTLS(t *testing.T) {
 	v := newVault(t)
-	ca := v.authority("ca")
-	v.serve(v.sign(ca, "koalagate"))
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "koalagate"))
 	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{})}, allow)
 	if err := checkOn(t, secureConn(t, f.addr, trusting(t, ca))); err != nil {
 		t.Errorf("a call over TLS: %v", err)
@@ -139,7 +96,7 @@ func TestServerUsesTLS(t *testing.T) {
 	if _, err := f.check(t); err == nil {
 		t.Error("a call in plain text was answered")
 	}
-	if err := checkOn(t, secureConn(t, f.addr, trusting(t, v.authority("other")))); err == nil {
+	if err := checkOn(t, secureConn(t, f.addr, trusting(t, v.Authority("other")))); err == nil {
 		t.Error("a caller that does not trust the authority went on")
 	}
 	for version, served := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
@@ -157,11 +114,11 @@ func TestServerUsesTLS(t *testing.T) {
 
 func TestCallersNeedACertificateOfTheClientCA(t *testing.T) {
 	v := newVault(t)
-	ca, clients, others := v.authority("ca"), v.authority("clients"), v.authority("others")
-	v.serve(v.sign(ca, "koalagate"))
+	ca, clients, others := v.Authority("ca"), v.Authority("clients"), v.Authority("others")
+	v.Serve(v.Sign(ca, "koalagate"))
 	v.admitCallersOf(clients)
 	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{})}, allow)
-	known, stranger := trusting(t, ca, v.sign(clients, "envoy")), trusting(t, ca, v.sign(others, "envoy"))
+	known, stranger := trusting(t, ca, v.Sign(clients, "envoy")), trusting(t, ca, v.Sign(others, "envoy"))
 
 	open := secureConn(t, f.addr, known)
 	if err := checkOn(t, open); err != nil {
@@ -188,8 +145,8 @@ func TestCallersNeedACertificateOfTheClientCA(t *testing.T) {
 
 func TestNewConnectionsUseTheNewCertificate(t *testing.T) {
 	v := newVault(t)
-	ca := v.authority("ca")
-	v.serve(v.sign(ca, "first"))
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "first"))
 	log := &syncBuffer{}
 	f := start(t, envoy.Options{Certificates: v.load(log)}, allow)
 	open := secureConn(t, f.addr, trusting(t, ca))
@@ -204,21 +161,21 @@ func TestNewConnectionsUseTheNewCertificate(t *testing.T) {
 	}
 	want("first")
 
-	second := v.sign(ca, "second")
-	v.write(v.files.Cert, second.Cert) // the key is not there yet
+	second := v.Sign(ca, "second")
+	v.Write(v.Files.Cert, second.Cert) // the key is not there yet
 	want("first")
 	want("first")
 	if n := strings.Count(log.String(), "are invalid"); n != 1 {
 		t.Errorf("the log complains %d times of the same fault; want once:\n%s", n, log)
 	}
-	v.write(v.files.Key, second.Key)
+	v.Write(v.Files.Key, second.Key)
 	want("second")
 
-	if err := os.Remove(v.files.Key); err != nil {
+	if err := os.Remove(v.Files.Key); err != nil {
 		t.Fatal(err)
 	}
 	want("second")
-	v.serve(v.sign(ca, "third"))
+	v.Serve(v.Sign(ca, "third"))
 	want("third")
 	if err := checkOn(t, open); err != nil {
 		t.Errorf("a call on a connection from before the changes: %v", err)
@@ -229,11 +186,11 @@ func TestNewConnectionsUseTheNewCertificate(t *testing.T) {
 // other, so that half of the time they do not match.
 func TestNoCallFailsWhenCertificatesChange(t *testing.T) {
 	v := newVault(t)
-	ca := v.authority("ca")
-	v.serve(v.sign(ca, "koalagate"))
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "koalagate"))
 	v.admitCallersOf(ca)
 	f := start(t, envoy.Options{Certificates: v.load(&syncBuffer{}), MaxConnectionAge: 20 * time.Millisecond}, allow)
-	caller := trusting(t, ca, v.sign(ca, "envoy"))
+	caller := trusting(t, ca, v.Sign(ca, "envoy"))
 
 	var stopped atomic.Bool
 	var callers sync.WaitGroup
@@ -249,7 +206,7 @@ func TestNoCallFailsWhenCertificatesChange(t *testing.T) {
 		})
 	}
 	for range 20 {
-		v.serve(v.sign(ca, "koalagate"))
+		v.Serve(v.Sign(ca, "koalagate"))
 		time.Sleep(15 * time.Millisecond)
 	}
 	stopped.Store(true)

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,60 +14,13 @@ import (
 	"github.com/koalagate/koalagate/internal/certificates"
 )
 
-// vault is a folder with the certificate files of a server.
-type vault struct {
-	*testing.T
-	dir   string
-	files certificates.Files
-}
-
-func newVault(t *testing.T) *vault {
-	v := &vault{T: t, dir: t.TempDir()}
-	v.files = certificates.Files{Cert: v.path("tls.crt"), Key: v.path("tls.key")}
-	return v
-}
-
-func (v *vault) path(name string) string { return filepath.Join(v.dir, name) }
-
-func (v *vault) write(path string, text []byte) {
-	v.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		v.Fatal(err)
-	}
-}
-
-// serve writes a pair to the files of the server.
-func (v *vault) serve(p certs.Pair) {
-	v.Helper()
-	v.write(v.files.Cert, p.Cert)
-	v.write(v.files.Key, p.Key)
-}
-
-func (v *vault) authority(name string) *certs.Authority {
-	v.Helper()
-	a, err := certs.NewAuthority(name)
-	if err != nil {
-		v.Fatal(err)
-	}
-	return a
-}
-
-func (v *vault) sign(a *certs.Authority, name string) certs.Pair {
-	v.Helper()
-	p, err := a.Sign(name)
-	if err != nil {
-		v.Fatal(err)
-	}
-	return p
-}
-
 // The server offers the protocols that it was given, and a changed certificate applies
 // to the next handshake. Package envoy tests the other changes through gRPC.
 func TestServerConfigOffersProtocolsAndReloads(t *testing.T) {
-	v := newVault(t)
-	ca := v.authority("ca")
-	v.serve(v.sign(ca, "first"))
-	loaded, err := certificates.Load(v.files, slog.New(slog.DiscardHandler))
+	v := certs.NewVault(t)
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "first"))
+	loaded, err := certificates.Load(v.Files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +35,7 @@ func TestServerConfigOffersProtocolsAndReloads(t *testing.T) {
 		{"second", []string{"http/1.1"}, []string{"h2"}, "no application protocol"},
 		{"third", nil, []string{"h2"}, ""},
 	} {
-		v.serve(v.sign(ca, c.serve))
+		v.Serve(v.Sign(ca, c.serve))
 		client, server := net.Pipe()
 		go func() {
 			// The client reports the error of the handshake.
@@ -104,33 +55,33 @@ func TestServerConfigOffersProtocolsAndReloads(t *testing.T) {
 }
 
 func TestInvalidCertificatesAreNamedAtStart(t *testing.T) {
-	v := newVault(t)
-	ca := v.authority("ca")
-	pair, other := v.sign(ca, "koalagate"), v.sign(ca, "other")
-	v.serve(pair)
-	good := v.files
+	v := certs.NewVault(t)
+	ca := v.Authority("ca")
+	pair, other := v.Sign(ca, "koalagate"), v.Sign(ca, "other")
+	v.Serve(pair)
+	good := v.Files
 	for name, text := range map[string][]byte{
 		"other.key": other.Key, "text": []byte("no PEM\n"), "empty": nil,
 		"huge": []byte(strings.Repeat("x", 1<<20+1)), "broken.crt": pair.Cert[:len(pair.Cert)/2],
 	} {
-		v.write(v.path(name), text)
+		v.Write(v.Path(name), text)
 	}
 	for name, test := range map[string]struct {
 		files certificates.Files
 		want  []string
 	}{
-		"no such certificate":     {certificates.Files{Cert: v.path("none"), Key: good.Key}, []string{"certificate:", "none", "no such file"}},
-		"no such key":             {certificates.Files{Cert: good.Cert, Key: v.path("none")}, []string{"key:", "none", "no such file"}},
-		"a key of another one":    {certificates.Files{Cert: good.Cert, Key: v.path("other.key")}, []string{"tls.crt", "other.key", "does not match"}},
-		"no PEM":                  {certificates.Files{Cert: v.path("text"), Key: good.Key}, []string{"text", "PEM"}},
-		"cut off":                 {certificates.Files{Cert: v.path("broken.crt"), Key: good.Key}, []string{"broken.crt", "PEM"}},
+		"no such certificate":     {certificates.Files{Cert: v.Path("none"), Key: good.Key}, []string{"certificate:", "none", "no such file"}},
+		"no such key":             {certificates.Files{Cert: good.Cert, Key: v.Path("none")}, []string{"key:", "none", "no such file"}},
+		"a key of another one":    {certificates.Files{Cert: good.Cert, Key: v.Path("other.key")}, []string{"tls.crt", "other.key", "does not match"}},
+		"no PEM":                  {certificates.Files{Cert: v.Path("text"), Key: good.Key}, []string{"text", "PEM"}},
+		"cut off":                 {certificates.Files{Cert: v.Path("broken.crt"), Key: good.Key}, []string{"broken.crt", "PEM"}},
 		"cert and key exchanged":  {certificates.Files{Cert: good.Key, Key: good.Cert}, []string{"tls.key", "PEM"}},
-		"empty":                   {certificates.Files{Cert: v.path("empty"), Key: good.Key}, []string{"empty is empty"}},
-		"a folder":                {certificates.Files{Cert: v.dir, Key: good.Key}, []string{"not a regular file"}},
+		"empty":                   {certificates.Files{Cert: v.Path("empty"), Key: good.Key}, []string{"empty is empty"}},
+		"a folder":                {certificates.Files{Cert: v.Dir, Key: good.Key}, []string{"not a regular file"}},
 		"a device without end":    {certificates.Files{Cert: "/dev/zero", Key: good.Key}, []string{"/dev/zero is not a regular file"}},
-		"too large":               {certificates.Files{Cert: v.path("huge"), Key: good.Key}, []string{"huge is larger than"}},
-		"no such authorities":     {certificates.Files{Cert: good.Cert, Key: good.Key, ClientCA: v.path("none")}, []string{"authorities of callers:", "none", "no such file"}},
-		"authorities without PEM": {certificates.Files{Cert: good.Cert, Key: good.Key, ClientCA: v.path("text")}, []string{"authorities of callers:", "text contains no certificate"}},
+		"too large":               {certificates.Files{Cert: v.Path("huge"), Key: good.Key}, []string{"huge is larger than"}},
+		"no such authorities":     {certificates.Files{Cert: good.Cert, Key: good.Key, ClientCA: v.Path("none")}, []string{"authorities of callers:", "none", "no such file"}},
+		"authorities without PEM": {certificates.Files{Cert: good.Cert, Key: good.Key, ClientCA: v.Path("text")}, []string{"authorities of callers:", "text contains no certificate"}},
 		"a key for authorities":   {certificates.Files{Cert: good.Cert, Key: good.Key, ClientCA: good.Key}, []string{"authorities of callers:", "tls.key contains no certificate"}},
 	} {
 		_, err := certificates.Load(test.files, slog.New(slog.DiscardHandler))
@@ -143,14 +94,14 @@ func TestInvalidCertificatesAreNamedAtStart(t *testing.T) {
 }
 
 func TestExpiredCertificateIsLoggedAsWarning(t *testing.T) {
-	v := newVault(t)
-	past, err := v.authority("ca").SignUntil("koalagate", time.Now().Add(-time.Minute))
+	v := certs.NewVault(t)
+	past, err := v.Authority("ca").SignUntil("koalagate", time.Now().Add(-time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.serve(past)
+	v.Serve(past)
 	log := new(bytes.Buffer)
-	if _, err := certificates.Load(v.files, slog.New(slog.NewTextHandler(log, nil))); err != nil {
+	if _, err := certificates.Load(v.Files, slog.New(slog.NewTextHandler(log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "expired") {
@@ -159,19 +110,19 @@ func TestExpiredCertificateIsLoggedAsWarning(t *testing.T) {
 }
 
 func TestClientNameIsRequired(t *testing.T) {
-	v := newVault(t)
-	ca := v.authority("ca")
-	v.serve(v.sign(ca, "server"))
-	v.files.ClientCA, v.files.ClientName = v.path("ca.crt"), "gateway"
-	v.write(v.files.ClientCA, ca.Cert)
-	loaded, err := certificates.Load(v.files, slog.New(slog.DiscardHandler))
+	v := certs.NewVault(t)
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "server"))
+	v.Files.ClientCA, v.Files.ClientName = v.Path("ca.crt"), "gateway"
+	v.Write(v.Files.ClientCA, ca.Cert)
+	loaded, err := certificates.Load(v.Files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.Cert)
 	for name, want := range map[string]string{"gateway": "", "other": "not gateway"} {
-		p := v.sign(ca, name)
+		p := v.Sign(ca, name)
 		pair, err := tls.X509KeyPair(p.Cert, p.Key)
 		if err != nil {
 			t.Fatal(err)
