@@ -31,14 +31,14 @@ type seed struct {
 // afresh; copying again changes nothing.
 const maxSeen = 200_000
 
-// ownCall and reversing are the keys of a context.
+// triedKey and reversalKey are the keys of a tried and of a reversal in a context.
 type (
-	ownCall   struct{}
-	reversing struct{}
+	triedKey    struct{}
+	reversalKey struct{}
 )
 
-// own is the call that a plan decides.
-type own struct {
+// tried is the call that a plan of the trial decides.
+type tried struct {
 	trial  *Trial
 	sample *sample
 }
@@ -51,10 +51,10 @@ type reversal struct {
 
 // Evaluate copies the counters that the plan is the first to use, and evaluates it.
 func (s *seeded) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	if r, reverses := ctx.Value(reversing{}).(*reversal); reverses {
+	if r, reverses := ctx.Value(reversalKey{}).(*reversal); reverses {
 		return s.Store.Evaluate(ctx, r.planOf(p), a)
 	}
-	call, known := ctx.Value(ownCall{}).(*own)
+	call, known := ctx.Value(triedKey{}).(*tried)
 	if s.copy == nil || !known {
 		return s.Store.Evaluate(ctx, p, a)
 	}
@@ -101,7 +101,7 @@ func (s *seeded) begin(ctx context.Context, p *store.Plan, at time.Time) (copies
 		}
 	}
 	s.mu.Unlock()
-	if err := s.make(ctx, mine, fresh); err != nil {
+	if err := s.copyTo(ctx, mine, fresh); err != nil {
 		s.mu.Lock()
 		for _, r := range mine {
 			delete(s.seen, counterKey(r)) // the next call tries again
@@ -125,8 +125,8 @@ func (s *seeded) begin(ctx context.Context, p *store.Plan, at time.Time) (copies
 	return copies, nil
 }
 
-// make copies the counters of rules, whose seeds others may wait for.
-func (s *seeded) make(ctx context.Context, rules []*store.Rule, seeds []*seed) error {
+// copyTo copies the counters of rules, whose seeds others may wait for.
+func (s *seeded) copyTo(ctx context.Context, rules []*store.Rule, seeds []*seed) error {
 	if len(rules) == 0 {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) 
 	}
 	c := s.call
 	c.Rules = s.inForce
-	d, err := t.engine.Decide(context.WithValue(ctx, reversing{}, &reversal{s, copies}), &c)
+	d, err := t.engine.Decide(context.WithValue(ctx, reversalKey{}, &reversal{s, copies}), &c)
 	if err == nil {
 		err = d.Cause
 	}
@@ -165,7 +165,7 @@ func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) 
 // planOf returns the plan that gives back the hits of a plan of the rules in force.
 func (r *reversal) planOf(p *store.Plan) *store.Plan {
 	back := &store.Plan{Op: store.Refund, Zone: p.Zone, Sets: make([]store.Set, len(p.Sets))}
-	refused := first(r.sample.verdicts).refused
+	refused := firstRefusal(r.sample.verdicts).refused
 	for i := range p.Sets {
 		if p.Sets[i].Refund {
 			continue
@@ -176,8 +176,8 @@ func (r *reversal) planOf(p *store.Plan) *store.Plan {
 		}
 		for _, one := range p.Sets[i].Rules {
 			decides := one.Return == decider
-			// A refused call has counted its overdrafts alone, and an allowed one what
-			// precedes the rule that allows it.
+			// A refused call has counted its overdrafts alone, and an allowed one the rules
+			// before the rule that allows it.
 			counted := one.Overdraft || !refused && !decides
 			if counted && r.copies[counterKey(&one)] {
 				back.Sets[i].Rules = append(back.Sets[i].Rules, one)

@@ -189,7 +189,7 @@ func (t *Trial) work() {
 
 // run decides the call by the rules on trial and counts the difference.
 func (s *sample) run(t *Trial) {
-	d, err := t.engine.Decide(context.WithValue(t.ctx, ownCall{}, &own{trial: t, sample: s}), &s.call)
+	d, err := t.engine.Decide(context.WithValue(t.ctx, triedKey{}, &tried{trial: t, sample: s}), &s.call)
 	if err != nil || d.Unavailable {
 		t.receipts.forget(s.receipt)
 		if t.ctx.Err() == nil {
@@ -201,7 +201,7 @@ func (s *sample) run(t *Trial) {
 	if !decides(s.call.Op) {
 		return
 	}
-	before, now := first(s.verdicts), decided(d)
+	before, now := firstRefusal(s.verdicts), outcomeOf(d)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts.add(&before, &now, func(of *outcome) string { return t.identity(s, of) })
@@ -213,8 +213,8 @@ type outcome struct {
 	input int // that was refused
 }
 
-// first returns the first refusal, or the zero outcome.
-func first(list []verdict) outcome {
+// firstRefusal returns the first refusal among verdicts, or the zero outcome.
+func firstRefusal(list []verdict) outcome {
 	for i, v := range list {
 		if v.refused {
 			return outcome{v, i}
@@ -223,8 +223,8 @@ func first(list []verdict) outcome {
 	return outcome{}
 }
 
-// decided returns the outcome of a decision.
-func decided(d *engine.Decision) outcome {
+// outcomeOf returns the outcome of a decision.
+func outcomeOf(d *engine.Decision) outcome {
 	for i := range d.Answers {
 		if a := &d.Answers[i]; a.Verdict != rules.Allow {
 			return outcome{verdict{true, a.Decider}, i}

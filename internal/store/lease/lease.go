@@ -38,9 +38,9 @@ type Options struct {
 	Clock func() time.Duration
 	// Now is the Now of requests for parts; nil means the clock of Redis.
 	Now func() int64
-	// Run runs a request for a part; nil means a goroutine. With Run, the caller calls
-	// Sweep, which makes one request after the other.
-	Run func(request func())
+	// Run calls a function that requests a part; nil means in a goroutine. With Run, the
+	// caller calls Sweep, which makes one request after the other.
+	Run func(f func())
 }
 
 // Store answers calls from held parts, and passes the others on. It is safe for
@@ -52,7 +52,7 @@ type Store struct {
 	seed        func(p *store.Plan, a *store.Answers)
 	clock       func() time.Duration
 	now         func() int64
-	run         func(request func())
+	run         func(f func())
 	alone       bool // requests are made one after the other
 	hash        maphash.Seed
 	shards      [shardCount]shard
@@ -101,7 +101,7 @@ func New(next store.Store, shared store.Lessor, o Options) *Store {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.run == nil {
-		s.run = func(request func()) { s.running.Go(request) }
+		s.run = s.running.Go
 		s.running.Go(s.sweepUntilClosed)
 	}
 	return s
@@ -141,7 +141,7 @@ func (s *Store) Close() {
 	s.giveBackAll()
 }
 
-// Stats is what a Store has done so far.
+// Stats counts the hits of a Store.
 type Stats struct {
 	Held     int64 // hits in parts now
 	Granted  int64
@@ -155,7 +155,7 @@ type Stats struct {
 	Early int64
 }
 
-// Stats returns what the store has done so far.
+// Stats returns the counts so far.
 func (s *Store) Stats() Stats {
 	all := Stats{Granted: s.granted.Load(), Returned: s.back.Load(), Lost: s.lost.Load(), Early: s.early.Load()}
 	now := s.clock()
