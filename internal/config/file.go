@@ -73,7 +73,7 @@ func readBounded(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.Open(path) //nolint:gosec // the the operator provides the path
+	f, err := os.Open(path) //nolint:gosec // the operator provides the path
 	if err != nil {
 		return nil, err
 	}

@@ -80,22 +80,22 @@ func (t *Totals) add(other *Totals) {
 	}
 }
 
-// subtract sets each of to to now less then or, if its count began again, to now.
-func subtract(to, now, then []*int64) {
-	for i := range to {
-		if *to[i] = *now[i]; *now[i] >= *then[i] {
-			*to[i] -= *then[i]
+// subtract sets each result to now less then or, if its count began again, to now.
+func subtract(result, now, then []*int64) {
+	for i := range result {
+		if *result[i] = *now[i]; *now[i] >= *then[i] {
+			*result[i] -= *then[i]
 		}
 	}
 }
 
-// sum adds each of counts to to. Sums stay at the largest number instead of overflowing.
-func sum(to, counts []*int64) {
-	for i := range to {
-		if *to[i] > math.MaxInt64-*counts[i] {
-			*to[i] = math.MaxInt64
+// sum adds each count to its total. Totals stay at the largest number instead of overflowing.
+func sum(totals, counts []*int64) {
+	for i := range totals {
+		if *totals[i] > math.MaxInt64-*counts[i] {
+			*totals[i] = math.MaxInt64
 			continue
 		}
-		*to[i] += *counts[i]
+		*totals[i] += *counts[i]
 	}
 }
