@@ -112,13 +112,13 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exce
 		}
 		for i := 0; i+1 < len(pairs); i += 2 {
 			x, err := r.parseOnce(pairs[i], pairs[i+1])
-			switch {
-			case err != nil:
+			if err != nil {
 				faulty(fmt.Errorf("%.100q: %w", pairs[i], err))
-			case len(all) >= r.max:
+				continue
+			}
+			// A scan may return a field more than once.
+			if all[pairs[i]], fresh[pairs[i]] = x.Exception, x; len(all) > r.max {
 				return nil, ErrFull
-			default:
-				all[pairs[i]], fresh[pairs[i]] = x.Exception, x
 			}
 		}
 		if cursor = next; cursor == "0" {
