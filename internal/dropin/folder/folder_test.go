@@ -142,3 +142,18 @@ func TestFolderMayComeLater(t *testing.T) {
 	write(t, dir+"/current/config/a.yaml", "domain: a")
 	await(t, results, "a.yaml=a")
 }
+
+// A file that is too large to be limits is an error with its size, and is read no further.
+func TestLargeFileIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/config/a.yaml", "domain: a")
+	if err := os.Truncate(dir+"/config/a.yaml", 64<<20+1); err != nil {
+		t.Fatal(err)
+	}
+	results := run(t, folder.Options{Root: dir, App: "config"})
+	if got := <-results; got.err == nil || !strings.Contains(got.err.Error(), "a.yaml: 67108865 bytes; want at most") {
+		t.Errorf("%v; want the size of the file", got.err)
+	}
+	write(t, dir+"/config/a.yaml", "domain: b")
+	await(t, results, "a.yaml=b")
+}
