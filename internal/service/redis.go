@@ -50,12 +50,12 @@ func CheckRedis(l *config.Loaded) error {
 		return nil
 	}
 	o := redisOptions(&l.Config)
-	return naming(l, o.Validate())
+	return nameSettings(l, o.Validate())
 }
 
-// naming replaces the options in errors of the store by settings and the sources of
+// nameSettings replaces the options in errors of the store by settings and the sources of
 // their values.
-func naming(l *config.Loaded, err error) error {
+func nameSettings(l *config.Loaded, err error) error {
 	if err == nil {
 		return nil
 	}

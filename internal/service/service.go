@@ -110,7 +110,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	c := s.config
 	s.modes = startModes(c, s.metrics, s.logger)
 	if err := s.openApp(); err != nil { //nolint:contextcheck // Close ends the background work that it starts
-		return naming(o.Config, err)
+		return nameSettings(o.Config, err)
 	}
 	// Not earlier: the live heap grows fast while the first word lists load, and a
 	// setting for a small heap would then cause many collections.
@@ -142,7 +142,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 	}
 	rules := s.app.Rules()
 	s.front.SetServing(isReady(&rules))
-	s.web = newHTTPServer(countAnswers(closing(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
+	s.web = newHTTPServer(countAnswers(closeWhileDraining(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
 	s.web.ConnContext = newHTTPWaits(limits.http, c.HTTPMaxConnectionsPerPeer).connect
 	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)
 	return nil

@@ -66,9 +66,9 @@ func (s *Service) httpDoors() http.Handler {
 	return doors
 }
 
-// closing makes callers close their connections once isDraining is set. If this end
+// closeWhileDraining makes callers close their connections once isDraining is set. If this end
 // closed them, a request could be on its way.
-func closing(next http.Handler, isDraining *atomic.Bool) http.Handler {
+func closeWhileDraining(next http.Handler, isDraining *atomic.Bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isDraining.Load() {
 			w.Header().Set("Connection", "close")

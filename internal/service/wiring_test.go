@@ -170,7 +170,7 @@ func TestStatus(t *testing.T) {
 // are still accepted, so that none is closed while a request is on its way.
 func TestDrainMakesCallersCloseConnections(t *testing.T) {
 	var draining atomic.Bool
-	s := httptest.NewServer(closing(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &draining))
+	s := httptest.NewServer(closeWhileDraining(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &draining))
 	defer s.Close()
 	ask := func() bool {
 		reply, err := s.Client().Get(s.URL)
