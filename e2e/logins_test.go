@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ func TestFailedLoginsAreBanned(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*fixture, *e2e.App, ...*e2e.Koalagate) *e2e.Gateway{
 		"envoy": (*fixture).envoy, "nginx": (*fixture).nginx, "accel": (*fixture).accel,
+		"nginx, post_action": (*fixture).nginxPostAction, "accel, post_action": (*fixture).accelPostAction,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,12 +44,40 @@ func TestFailedLoginsAreBanned(t *testing.T) {
 	}
 }
 
+// nginxPostAction is nginx with the sample of auth_request, which settles by post_action.
+func (h *fixture) nginxPostAction(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return h.postAction("nginx/nginx.conf", "      proxy_pass http://app/;\n", app, instances)
+}
+
+// accelPostAction is nginx with the sample of accel, which settles by post_action.
+func (h *fixture) accelPostAction(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	return h.postAction("nginx/accel.conf", "      proxy_pass http://app;\n", app, instances)
+}
+
+// postAction makes a sample settle by post_action, as docs/gateways/nginx.md describes, in
+// place of the access log. The line forwards to the application.
+func (h *fixture) postAction(sample, line string, app *e2e.App, instances []*e2e.Koalagate) *e2e.Gateway {
+	h.Helper()
+	page := string(must(os.ReadFile(h.stage.Path("docs/gateways/nginx.md")))(h.T))
+	_, settle, found := strings.Cut(page, "```\nlocation @settle {")
+	settle, _, ended := strings.Cut(settle, "```")
+	if !found || !ended {
+		h.Fatal("docs/gateways/nginx.md has no location @settle")
+	}
+	return must(h.stage.NginxSample(sample, app.Address, []string{instances[0].HTTP, instances[1].HTTP},
+		[2]string{"  access_log syslog:server=127.0.0.1:9983,nohostname,tag=koala koala_report if=$koala_receipt;\n", ""},
+		[2]string{line, "      post_action @settle;\n" + line},
+		[2]string{"    # Not checked.\n", "    location @settle {" + settle + "    # Not checked.\n"}))(h.T)
+}
+
 func banAfterFiveFailures(t *testing.T, g *e2e.Gateway, app *backend, instances []*e2e.Koalagate) {
 	t.Helper()
 	attempt := func(i, want int, password string) reply {
 		t.Helper()
 		spent(t, instances[i%2], "rule_no=201&act=login&account=ann", 0) // the attempt before has ended
-		return wantStatus(t, want, "POST", g.URL+"/login", "X-Account: ann", "X-Password: "+password)
+		return wantStatus(t, want, "POST", g.URL+"/login?next=/", "X-Account: ann", "X-Password: "+password)
 	}
 	for i := range 4 {
 		attempt(i, http.StatusUnauthorized, "wrong")

@@ -115,15 +115,16 @@ func New(o Options) http.Handler {
 // ServeHTTP answers one check.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target := targetOf(r)
-	a := &answer{server: s, w: w, check: r, door: s.doorOf(target), target: target}
+	path, _, _ := strings.Cut(target, "?")
+	a := &answer{server: s, w: w, check: r, door: s.doorOf(path), target: target}
 	defer a.recover()
 	switch {
 	case !s.trusts(r):
 		s.refused("untrusted")
 		s.complaints.warn("refused a check from a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if the peer is a gateway of yours, add its address to trusted_proxies")
 		a.problem(http.StatusForbidden, "")
-	case receiptPaths[target] != nil:
-		a.settle(r.Context(), receiptPaths[target])
+	case receiptPaths[path] != nil:
+		a.settle(r.Context(), path)
 	case a.door == "":
 		s.refused("unknown_path")
 		s.complaints.warn("refused a check at a path without a door", "path", r.URL.Path[:min(len(r.URL.Path), 100)], "peer", r.RemoteAddr,
@@ -137,9 +138,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// doorOf returns the name of the door that a request target belongs to, "" for none.
-func (s *server) doorOf(target string) string {
-	path, _, _ := strings.Cut(target, "?")
+// doorOf returns the name of the door that the path of a request belongs to, "" for none.
+func (s *server) doorOf(path string) string {
 	for i := range s.routes {
 		t := &s.routes[i]
 		if path == t.path || t.subtree && strings.HasPrefix(path, t.path) {

@@ -41,9 +41,10 @@ var (
 	errHits     = errors.New("the hits are no whole number 0 … 10^15")
 )
 
-// settle carries out an operation on a receipt, and answers 204, or 404 for a receipt that
-// is unknown.
-func (a *answer) settle(ctx context.Context, do onReceipt) {
+// settle carries out the operation of a path in receiptPaths, and answers 204, or 404 for a
+// receipt that is unknown. A query of the path has no meaning: nginx appends the client's in
+// a rewrite.
+func (a *answer) settle(ctx context.Context, path string) {
 	if a.check.Method != http.MethodPost {
 		a.w.Header().Set("Allow", http.MethodPost)
 		a.reject(http.StatusMethodNotAllowed, "want POST")
@@ -54,8 +55,8 @@ func (a *answer) settle(ctx context.Context, do onReceipt) {
 		a.reject(http.StatusBadRequest, err.Error())
 		return
 	}
-	s.Door = strings.TrimPrefix(a.target, "/v1/")
-	got, err := do(a.server.gate.Engine, ctx, s)
+	s.Door = strings.TrimPrefix(path, "/v1/")
+	got, err := receiptPaths[path](a.server.gate.Engine, ctx, s)
 	switch {
 	case err != nil:
 		a.server.complaints.warn("a receipt was not settled", "error", err)

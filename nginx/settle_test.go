@@ -77,6 +77,15 @@ func TestSettlementsOverHTTP(t *testing.T) {
 		"a document with texts": {func(d reserving, r string) *httptest.ResponseRecorder {
 			return d.send("POST", "/v1/settle", `{"receipt": "`+r+`", "hits": "600", "response": {"status": "200"}}`)
 		}, 204, "399"},
+		"the client's query": {func(d reserving, r string) *httptest.ResponseRecorder {
+			return d.send("POST", "/v1/settle?next=/&receipt=x", "", "X-Koala-Receipt: "+r, "X-Koala-Hits: 600")
+		}, 204, "399"},
+		"a renewal with the client's query": {func(d reserving, r string) *httptest.ResponseRecorder {
+			return d.send("POST", "/v1/renew?", "", "X-Koala-Receipt: "+r)
+		}, 204, "998"},
+		"a receipt in the query": {func(d reserving, r string) *httptest.ResponseRecorder {
+			return d.send("POST", "/v1/settle?receipt="+r, "")
+		}, 400, "998"},
 		"a renewal": {func(d reserving, r string) *httptest.ResponseRecorder {
 			return d.send("POST", "/v1/renew", "", "X-Koala-Receipt: "+r)
 		}, 204, "998"},
