@@ -50,10 +50,16 @@ func Receipt(ctx context.Context) string {
 }
 
 // SetHits states the number of hits that the request used, 0 … 10^15, which replaces the
-// estimates of rules with settle=SECONDS when the handler ends. Without it they stand. It
-// has no effect on a request without a receipt.
+// estimates of rules with settle=SECONDS when the handler ends. Without it they stand. A
+// larger number, such as a negative one that was converted to uint64, is logged and counts
+// as not stated. SetHits has no effect on a request without a receipt.
 func SetHits(ctx context.Context, hits uint64) {
-	if e := endingOf(ctx); e != nil {
+	e := endingOf(ctx)
+	switch {
+	case e == nil:
+	case hits > engine.MaxHits:
+		e.server.Logger.Error("a handler stated too many hits, which count as not stated", "door", Door, "hits", hits, "most", uint64(engine.MaxHits))
+	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.settlement.Hits, e.settlement.HasHits = hits, true

@@ -114,6 +114,15 @@ func TestHandlersSettle(t *testing.T) {
 		{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.Copy(w, strings.NewReader("body"))
 		}, [5]int64{0, 1, 0, 0, 0}},
+		{"too many hits", func(w http.ResponseWriter, r *http.Request) {
+			used := -5
+			middleware.SetHits(r.Context(), uint64(used))
+			w.WriteHeader(http.StatusNotFound)
+		}, [5]int64{0, 1, 0, 1, 0}},
+		{"too many hits, then hits", func(_ http.ResponseWriter, r *http.Request) {
+			middleware.SetHits(r.Context(), engine.MaxHits+1)
+			middleware.SetHits(r.Context(), 70)
+		}, [5]int64{0, 70, 0, 0, 0}},
 		{"hits", func(_ http.ResponseWriter, r *http.Request) { middleware.SetHits(r.Context(), 70) }, [5]int64{0, 70, 0, 0, 0}},
 		{"parameters of the response", func(_ http.ResponseWriter, r *http.Request) {
 			middleware.SetHits(r.Context(), 70)
