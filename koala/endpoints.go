@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/hits"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -192,12 +193,12 @@ func (c *call) decide(what engine.Call) (*engine.Decision, bool) {
 		c.fail(http.StatusBadRequest, err.Error())
 		return nil, false
 	}
-	hits, ok := c.hits()
+	n, ok := c.hits()
 	if !ok {
 		return nil, false
 	}
 	in := &c.question.Inputs()[0]
-	in.Hits, in.NoHits = hits, hits == 0
+	in.Hits, in.NoHits = n, n == 0
 	d, err := gate.Decide(c.http.Context(), &c.question, what)
 	switch {
 	case err != nil:
@@ -221,15 +222,16 @@ func (c *call) explain(f door.Fault) {
 }
 
 // settle settles the receipt _receipt with _hits, if stated, and the arguments whose names
-// begin with response.
+// begin with response. As at the other doors, hits are what a gateway wrote: 2e+09, too.
 func (c *call) settle() {
 	s := &engine.Settlement{Receipt: c.own("_receipt"), Door: doorname.Koala, Response: new(rules.Params)}
-	if c.own("_hits") != "" {
-		var ok bool
-		if s.Hits, ok = c.hits(); !ok {
+	if value := c.own("_hits"); value != "" {
+		used, ok := hits.Parse(value)
+		if !ok {
+			c.failHits()
 			return
 		}
-		s.HasHits = true
+		s.Hits, s.HasHits = uint64(used), true
 	}
 	for _, a := range c.question.Request.Args {
 		if _, stated := s.Response.Get(a.Key); strings.HasPrefix(a.Key, rules.ResponsePrefix) && !stated {

@@ -118,10 +118,15 @@ func (c *call) hits() (uint64, bool) {
 	}
 	hits, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || hits > engine.MaxHits {
-		c.fail(http.StatusBadRequest, "_hits must be a number from 0 to "+strconv.FormatInt(engine.MaxHits, 10))
+		c.failHits()
 		return 0, false
 	}
 	return hits, true
+}
+
+// failHits replies that _hits is invalid.
+func (c *call) failHits() {
+	c.fail(http.StatusBadRequest, "_hits must be a number from 0 to "+strconv.FormatInt(engine.MaxHits, 10))
 }
 
 // ruleNumber returns the number of the rule that the call names. If it is invalid,
