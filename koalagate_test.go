@@ -82,6 +82,27 @@ func TestGateCountsInProcessWithoutRedis(t *testing.T) {
 	}
 }
 
+// Beyond MaxReceipts a hold rule refuses, and the log says why.
+func TestGateReportsTooManyReceipts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	const text = "[rules]\nrule : [hold] [uid=+] [time=60; count=9] [result=2; return=1]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := new(bytes.Buffer)
+	g, err := koalagate.Open(koalagate.Options{Rules: []string{path}, MaxReceipts: 1, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := take(t, g, "ann"), take(t, g, "bob")
+	if err := g.Close(); err != nil { // ends all writes to the log
+		t.Error(err)
+	}
+	if first != rules.Allow || second != rules.Deny || !strings.Contains(log.String(), "max_receipts=1 ") {
+		t.Errorf("%v, %v; want the second take refused, and a warning:\n%s", first, second, log)
+	}
+}
+
 // RedisOptions hold what the service reads from its redis_ settings.
 func TestGateUsesRedisOptions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")

@@ -59,7 +59,7 @@ func (a *answer) settle(ctx context.Context, path string) {
 	got, err := receiptPaths[path](a.server.gate.Engine, ctx, s)
 	switch {
 	case err != nil:
-		a.server.complaints.warn("a receipt was not settled", "error", err)
+		a.server.complaints.warn("a receipt was not settled", "door", s.Door, "error", err)
 		a.reject(http.StatusServiceUnavailable, "no store answered; repeat the call")
 	case !got.Known:
 		a.reject(http.StatusNotFound, "the receipt is settled already, has expired or was never issued")

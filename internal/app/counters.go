@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,11 @@ type counters struct {
 // is unavailable, or only an in-process store.
 func openCounters(o *Options) (*counters, error) {
 	c := &counters{evaluated: o.Hooks.Evaluated, options: o}
-	full := &loglimit.Warner{Logger: o.Logger}
+	full, excess := &loglimit.Warner{Logger: o.Logger}, &loglimit.Warner{Logger: o.Logger}
 	c.memory = memory.New(memory.Options{MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, OnFull: func() {
 		full.Warn("the in-process store is full; additional identities share counters, and one may be refused because of another; raise max_identities unless this is an attack", "max_identities", o.MaxIdentities)
+	}, OnExcess: func() {
+		excess.Warn("max_receipts receipts are open in process: hold rules refuse every request, and estimates stand; find out why requests are not settled, or raise max_receipts", "max_receipts", cmp.Or(o.MaxReceipts, memory.DefaultMaxReceipts))
 	}})
 	c.Store = c.memory
 	if o.Redis != nil {

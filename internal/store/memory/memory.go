@@ -45,6 +45,7 @@ type Store struct {
 	shards   [shards]shard
 	steps    sync.Pool
 	onFull   func()
+	onExcess func()
 	shared   atomic.Uint64 // times that a rule was counted on a shared counter
 	swept    atomic.Int64  // when a shard was last swept, by the clock of plans
 	turn     atomic.Uint32 // index of the shard that is swept next
@@ -70,6 +71,9 @@ type Options struct {
 	// Beyond it hold rules refuse, and other takes get no receipt: their estimates
 	// stand.
 	MaxReceipts int
+	// OnExcess is called, outside of all locks, after every plan that found MaxReceipts
+	// receipts open. It must return at once.
+	OnExcess func()
 }
 
 // DefaultMaxReceipts is the default bound of receipts. With one rule each they take
@@ -82,7 +86,7 @@ const DefaultMaxIdentities = 1_000_000
 
 // New returns a store without any counters.
 func New(o Options) *Store {
-	m := &Store{clock: o.Clock, seed: maphash.MakeSeed(), long: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, onFull: o.OnFull}
+	m := &Store{clock: o.Clock, seed: maphash.MakeSeed(), long: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, onFull: o.OnFull, onExcess: o.OnExcess}
 	if o.MaxIdentities <= 0 {
 		o.MaxIdentities = DefaultMaxIdentities
 	}
@@ -137,6 +141,9 @@ func (m *Store) evaluate(p *store.Plan, a *store.Answers) {
 		if m.onFull != nil {
 			m.onFull()
 		}
+	}
+	if s.at.full && m.onExcess != nil {
+		m.onExcess()
 	}
 }
 

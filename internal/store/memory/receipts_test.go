@@ -35,7 +35,8 @@ func (m *Store) settleAt(t *testing.T, now int64, receipt string) bool {
 // TestReceiptsAreBounded fills the store with receipts: then holds are refused and
 // estimates stand, until receipts are settled or expire.
 func TestReceiptsAreBounded(t *testing.T) {
-	m := New(Options{MaxReceipts: 3})
+	excesses := 0
+	m := New(Options{MaxReceipts: 3, OnExcess: func() { excesses++ }})
 	defer m.Close()
 	held := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Hold, Time: 60, Count: 100, Weight: 1}
 	estimate := store.Rule{Subject: []byte("u"), Return: 2, Method: store.Count, Time: 60, Count: 100, Weight: 1, Settle: 120}
@@ -52,6 +53,9 @@ func TestReceiptsAreBounded(t *testing.T) {
 	}
 	if a := takeAt(t, m, 1000, estimate); a.Sets[0].Decider != -1 || a.Receipt != "" || a.Undo != nil {
 		t.Errorf("an estimate beyond the bound: %+v, want it admitted without a receipt", a)
+	}
+	if excesses != 2 {
+		t.Errorf("%d excesses are reported, want 2", excesses)
 	}
 	if !m.settleAt(t, 1001, first) {
 		t.Error("a receipt was lost")
@@ -72,6 +76,9 @@ func TestReceiptsAreBounded(t *testing.T) {
 	m.Clear()
 	if open, _ := m.Receipts(); open != 0 {
 		t.Errorf("%d receipts are open after Clear, want 0", open)
+	}
+	if excesses != 2 {
+		t.Errorf("%d excesses are reported, want no more than 2", excesses)
 	}
 }
 
