@@ -89,7 +89,9 @@ func (p *parser) checkSettling(d *ruleDecl) {
 	switch {
 	case d.outcome && d.Wait > 0:
 		p.reportf(d.wait, errResponse, "remove wait or the condition on the response", "a rule that counts by the response makes nobody wait")
-	case d.Used != "" && (d.outcome || d.Settle == 0):
+	case d.Used != "" && d.outcome:
+		p.reportf(d.used, warnNoUse, "remove it: the weight of the request is counted", "used has no effect in a rule that counts by the response")
+	case d.Used != "" && d.Settle == 0:
 		p.reportf(d.used, warnNoUse, "add settle=SECONDS, or remove it", "used has no effect in a rule without an estimate")
 	}
 	if isOfResponse(d.Cost) {
