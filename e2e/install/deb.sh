@@ -79,7 +79,10 @@ for page in /usr/share/man/man1/koalagate*; do
   [[ -z $warnings ]] || fail "$page: $warnings"
 done
 test -s /usr/share/bash-completion/completions/koalagate
-koalagate check /usr/share/doc/koalagate/examples/gateway.conf
+for file in /usr/share/doc/koalagate/examples/*.conf; do
+  koalagate check "$file"
+done
+koalagate test /usr/share/doc/koalagate/examples /usr/share/doc/koalagate/examples/first-limit
 
 step "reload: changed rules apply, and invalid ones do not"
 sed -i 's/count=4\]/count=5]/' /etc/koalagate/rules.d/gateway.conf
