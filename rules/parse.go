@@ -164,6 +164,11 @@ func (p *fileParser) line(l *line) {
 
 // statement reads a line that is neither blank, nor a comment, nor a section head.
 func (p *fileParser) statement(statement span) {
+	if s := unclosedHead(statement); s != unknownSection {
+		p.reportf(statement, errStatement, fmt.Sprintf("write [%s]", sectionNames[s]), "the section head has no ]")
+		p.enter(s, statement.tail(1))
+		return
+	}
 	if home := homeOf(statement); home != noSection && home != p.section && p.section <= settingsSection && p.section != noSection {
 		p.reportf(statement, errStatement, fmt.Sprintf("move it to [%s]", sectionNames[home]), "a line of [%s] is in [%s]", sectionNames[home], sectionNames[p.section])
 		return
@@ -193,6 +198,16 @@ func (p *fileParser) statement(statement span) {
 		}
 		p.outside(statement, errNoSection, "move it to [dicts], [tables], [rules], [result], [params], [routes] or [settings]", "text before the first section")
 	}
+}
+
+// unclosedHead returns the section whose head the statement is, but for its bracket, or
+// unknownSection.
+func unclosedHead(statement span) section {
+	name, isOpen := strings.CutPrefix(statement.text(), "[")
+	if !isOpen {
+		return unknownSection
+	}
+	return sectionNamed(strings.TrimSpace(name))
 }
 
 // homeOf returns the section that a statement belongs to by its form, if it is a

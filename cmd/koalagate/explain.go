@@ -40,8 +40,9 @@ func (p *program) explainCommand() *cobra.Command {
 			"read or changed. `koalagate why` reads a running instance's counters: what is used, until when\n" +
 			"an identity is banned, and how long a request would wait.\n\n" +
 			"NAME=VALUE sets a rule parameter. With --request or --door, the door derives parameters\n" +
-			"from the request, and NAME=VALUE is what the gateway's configuration adds: context extensions, arguments of the check's URL, entries of a descriptor, arguments\n" +
-			"of Koala's API, or parameters that a Go program sets with the middleware.",
+			"from the request, and NAME=VALUE is what the gateway's configuration adds: context extensions,\n" +
+			"arguments of the check's URL, entries of a descriptor, arguments of Koala's API, or parameters\n" +
+			"that a Go program sets with the middleware.",
 		Example: "  koalagate explain --rules rules.conf act=vote uid=7\n" +
 			"  koalagate explain --rules rules.conf --request 'POST /api/comments' -H 'X-User-Id: ann' --peer 203.0.113.7\n" +
 			"  koalagate explain --rules rules.conf --request 'GET /x' --metadata 'envoy.filters.http.jwt_authn payload.sub=ann'\n" +

@@ -29,7 +29,7 @@ func (p *program) topCommand() *cobra.Command {
 	q := query[[]heavy.Row]{p, "list", func([]string) string { return o.path() }, writeTop}
 	c := q.complete(&cobra.Command{
 		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
-		Short: "List the clients with the most calls, by rule",
+		Short: "List the identities with the most calls, by rule",
 		Long: "List the identities with the most calls, by rule: with Redis at all instances, without it at the\n" +
 			"instance itself. Values that clients sent are masked, except for the parameters in the\n" +
 			"setting decision_log_params.\n\n" +

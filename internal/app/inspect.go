@@ -45,7 +45,7 @@ func inspectOnce(ctx context.Context, r remote.Store, logger *slog.Logger, logge
 		if f.Warning {
 			level = slog.LevelWarn
 		}
-		logger.Log(ctx, level, "The settings of Redis", "finding", f.Text)
+		logger.Log(ctx, level, "finding about Redis", "finding", f.Text)
 	}
 	return err == nil // calls report the error itself
 }

@@ -112,6 +112,7 @@ func TestErrorsNameKeySourceAndRemedy(t *testing.T) {
 		{"a key twice", "timezone: UTC\ntimezone: UTC\n", "", `:2: "timezone" is set twice`},
 		{"a list instead of a mapping", "- a\n", "", `:1: want keys and values`},
 		{"invalid YAML", "a: [\n", "", "yaml: line 1"},
+		{"an indented key", "rules: a\n timezone: UTC\n", "", "every key begins in the first column"},
 		{"a tab", "a:\n\tb: 1\n", "", "YAML does not accept tabs there"},
 		{"not UTF-8", "# \xd6\xd0\n", "", "save it as UTF-8"},
 		{"a string for a number", "rescue_share: 25%\n", "", "got a string; want a number"},

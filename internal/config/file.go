@@ -30,7 +30,7 @@ func readFile(path string) (layer, error) {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		hint := ""
+		hint := "; check this line and its neighbors: every key begins in the first column"
 		if bytes.HasPrefix(text, []byte("\t")) || bytes.Contains(text, []byte("\n\t")) {
 			hint = "; indent lines with spaces: YAML does not accept tabs there"
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -65,7 +66,7 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 			if names, err = r.folder(path); err != nil {
 				problems = append(problems, err)
 			} else if len(names) == 0 {
-				problems = append(problems, fmt.Errorf("%s: the folder contains no *.conf file", path))
+				problems = append(problems, fmt.Errorf("%s: the folder contains no *.conf file; name rule files so, or state their paths", path))
 			}
 		}
 		for _, name := range names {
@@ -79,7 +80,7 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 				source.Text, err = io.ReadAll(text)
 				return err
 			}); err != nil {
-				problems = append(problems, err)
+				problems = append(problems, withRemedy(err))
 			}
 			sources = append(sources, source)
 		}
@@ -88,6 +89,14 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 		problems = append(problems, errors.New("no rule files"))
 	}
 	return sources, errors.Join(problems...)
+}
+
+// withRemedy adds to the error of a rule file what to do about it.
+func withRemedy(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; let the user that runs koalagate read it", err)
+	}
+	return err
 }
 
 // The path of the standard input, and its name in findings. Word lists named in

@@ -41,7 +41,7 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("the decision log: %w", err)
+		return fmt.Errorf("the decision log: %w; decision_log wants a file in a folder that exists and that the service may write", err)
 	}
 	l.log = log
 	return nil

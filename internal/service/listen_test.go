@@ -2,7 +2,9 @@ package service
 
 import (
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/config"
@@ -31,5 +33,14 @@ func TestListenErrorsNameTheRemedy(t *testing.T) {
 				t.Errorf("%q; want http_addr and %q", text, test.want)
 			}
 		})
+	}
+}
+
+// A port that the user may not bind names the capability. Root may bind every port, so
+// the error is made.
+func TestForbiddenPortNamesTheCapability(t *testing.T) {
+	err := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	if got := listenRemedy(err); !strings.Contains(got, "CAP_NET_BIND_SERVICE") {
+		t.Errorf("the remedy of %v is %q; want the capability", err, got)
 	}
 }
