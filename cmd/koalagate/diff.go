@@ -86,7 +86,7 @@ func (p *program) diffCommand() *cobra.Command {
 // twoRuleSets rejects a command line without two rule sets.
 func twoRuleSets(_ *cobra.Command, args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("got %d rule sets; want the old and the new one", len(args))
+		return errors.New("missing rule set; want the old and the new one")
 	}
 	return nil
 }

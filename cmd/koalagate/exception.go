@@ -113,6 +113,8 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 		return nil, errors.New("want one of --count NUMBER, --allow and --deny")
 	case o.span <= 0:
 		return nil, errors.New("missing --for DURATION, such as 2h")
+	case o.span > exceptions.MaxSpan:
+		return nil, fmt.Errorf("--for is %s; want at most %.0fh, which is 31 days", o.span, exceptions.MaxSpan.Hours())
 	}
 	return &adminapi.Additions{Exceptions: []exceptions.Exception{x}, ForMS: max(1, o.span.Milliseconds())}, nil
 }
@@ -237,7 +239,7 @@ func (p *program) removeExceptions(ctx context.Context, i *instance, ids []strin
 	for _, id := range ids {
 		var removed exceptions.Exception
 		if err := i.call(ctx, p.environ, http.MethodDelete, "exceptions/"+url.PathEscape(id), nil, &removed); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", id, err)
 		}
 		fmt.Fprintf(p.stdout, "removed %s\n", exceptionLine(&removed))
 	}

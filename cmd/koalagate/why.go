@@ -133,7 +133,7 @@ func (p *program) writeWhy(w *operations.Why) {
 	if w.Imported != nil {
 		p.writeImported(w.Imported)
 	} else if len(w.Rules) == 0 {
-		fmt.Fprintln(out, "no rule counts by these parameters")
+		fmt.Fprintln(out, "no rule counts by these parameters; check their names in the rule files")
 	}
 	for i := range w.Rules {
 		r := &w.Rules[i]

@@ -41,7 +41,7 @@ func Parse(path string, text []byte) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: want one YAML document", path)
+		return nil, fmt.Errorf("%s: want one YAML document, a case file that names its rule files", path)
 	}
 	if err := r.read(document.Content[0]); err != nil {
 		return nil, err
