@@ -62,6 +62,9 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	if strings.HasPrefix(rest.text(), "~") {
 		hint += "; regular expressions are not supported"
 	}
+	if strings.EqualFold(firstWord(operator), "in") {
+		hint = "write " + c.Name + " @ LIST, with a word list of [dicts]"
+	}
 	p.reportf(operator, errOperator, cmp.Or(halfWidthHint(firstRune(rest.text()), operatorSigns), hint), "unknown operator %q", firstWord(operator))
 	return nil
 }

@@ -90,7 +90,7 @@ func (p *parser) parseElement(c *Condition, s span) (element, bool) {
 	}
 	switch {
 	case s.text() == "+":
-		p.reportf(s, errPlus, "write it alone, or quote it to compare with a plus sign", "+ means any value and cannot be combined with other values")
+		p.reportf(s, errPlus, "write it alone, put a ; before the next condition, or quote it to compare with a plus sign", "+ means any value and cannot be combined with other values")
 		return element{}, false
 	case strings.Contains(s.text(), `"`):
 		i := strings.IndexByte(s.text(), '"')
