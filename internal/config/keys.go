@@ -60,6 +60,26 @@ func describeType(t reflect.Type) string {
 	return "an integer"
 }
 
+// describeKey describes the accepted values of a key, for errors about their type: by the
+// form of a text, if the key has one.
+func describeKey(key string, t reflect.Type) string {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if field.Tag.Get("koanf") != key {
+			continue
+		}
+		for tag := range strings.SplitSeq(field.Tag.Get("validate"), ",") {
+			switch form := simpleTags[tag]; {
+			case form == "" || tag == "required":
+			case t.Kind() == reflect.Slice:
+				return "a list of " + form
+			case t.Kind() == reflect.String:
+				return form
+			}
+		}
+	}
+	return describeType(t)
+}
+
 // describeValue names the type of a value that was read, for errors.
 func describeValue(value any) string {
 	t := reflect.TypeOf(value)

@@ -128,7 +128,7 @@ func (l *Loaded) decode(merged *koanf.Koanf) error {
 			err = d.Decode(value)
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], decodeError(err, value), describeType(field.Type())))
+			problems = append(problems, fmt.Errorf("%s (%s): %w; want %s", key, l.Sources[key], decodeError(err, value), describeKey(key, field.Type())))
 		}
 	})
 	return errors.Join(problems...)

@@ -145,22 +145,18 @@ func describeInvalid(fault validator.FieldError) string {
 var simpleTags = map[string]string{
 	"required":         "a value",
 	"excluded_without": "no value without a Redis; set redis too",
+	"listen":           "host:port, like 127.0.0.1:9191, or unix:/path",
+	"filemode":         "octal digits in quotes, like \"0660\"",
+	"mode":             "door=mode: one of " + strings.Join(doorname.Served(), ", ") + ", and enforce, observe or off",
+	"failpolicy":       "door=policy: one of " + strings.Join(doorname.Served(), ", ") + ", and rescue, allow, deny or gateway",
 }
 
 // describeAccepted describes the values that the failed tag accepts.
 func describeAccepted(fault validator.FieldError) string {
 	switch fault.Tag() {
-	case "listen":
-		return "host:port, like 127.0.0.1:9191, or unix:/path"
-	case "filemode":
-		return "octal digits in quotes, like \"0660\""
 	case "required_with":
 		address, _, _ := strings.Cut(fault.Field(), "_")
 		return "a file: " + address + "_tls_cert and " + address + "_tls_key require each other, and " + address + "_tls_client_ca requires both"
-	case "mode":
-		return "door=mode: one of " + strings.Join(doorname.Served(), ", ") + ", and enforce, observe or off"
-	case "failpolicy":
-		return "door=policy: one of " + strings.Join(doorname.Served(), ", ") + ", and rescue, allow, deny or gateway"
 	case "gt", "lte":
 		return "a number above 0 and up to 1"
 	case "redisurl":
