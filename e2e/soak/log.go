@@ -38,7 +38,7 @@ func (s *scene) readLogs() (absences []absence, warnings map[string]int) {
 				left = l.Time
 			case strings.HasPrefix(l.Msg, "Redis is reachable again"):
 				absences = append(absences, absence{left.Add(-settling), l.Time.Add(settling)})
-			case strings.HasPrefix(l.Msg, "This instance is short of CPU"), strings.HasPrefix(l.Msg, "Redis did not answer a call"):
+			case strings.HasPrefix(l.Msg, "this instance is short of CPU"), strings.HasPrefix(l.Msg, "Redis did not answer a call"):
 				// Logged at most every ten seconds, for all calls of that time.
 				absences = append(absences, absence{l.Time.Add(-settling), l.Time.Add(10 * time.Second)})
 			}

@@ -127,7 +127,7 @@ func logRescue(logger *slog.Logger) func(error) {
 	unanswered, starved := &loglimit.Warner{Logger: logger}, &loglimit.Warner{Logger: logger}
 	return func(err error) {
 		if errors.Is(err, redisconn.ErrStarved) {
-			starved.Warn("This instance is short of CPU; calls ran out of time although Redis answers", "error", err, "remedy", redisconn.Remedy(err))
+			starved.Warn("this instance is short of CPU; calls ran out of time although Redis answers", "error", err, "remedy", redisconn.Remedy(err))
 			return
 		}
 		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", redisconn.Remedy(err))

@@ -129,6 +129,6 @@ func (l *decisionLog) close() {
 		return
 	}
 	if err := l.log.Close(); err != nil {
-		l.logger.Warn("closing the decision log", "error", err)
+		l.logger.Warn("the decision log was not closed; its last lines may be missing", "error", err)
 	}
 }
