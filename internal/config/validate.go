@@ -79,7 +79,7 @@ func (l *Loaded) validate() error {
 	if err != nil && !errors.As(err, &list) {
 		return err
 	}
-	problems := []error{l.rejectMixedRules(), l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
+	problems := []error{l.rejectMixedRules(), l.rejectSharedAddress(), l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
 	for _, fault := range list {
 		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
 		problems = append(problems, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], describeInvalid(fault), describeAccepted(fault)))
@@ -107,6 +107,19 @@ func (l *Loaded) rejectMixedRules() error {
 		return fmt.Errorf("rules (%s): redis: and files; want one of them", l.Sources["rules"])
 	case l.Redis == "":
 		return fmt.Errorf("rules (%s): redis: without a Redis; set redis too", l.Sources["rules"])
+	}
+	return nil
+}
+
+// rejectSharedAddress returns an error if two listeners have one address. Port 0 is
+// another port for each.
+func (l *Loaded) rejectSharedAddress() error {
+	keys := make(map[string]string)
+	for _, one := range []struct{ key, address string }{{"grpc_addr", l.GRPCAddr}, {"http_addr", l.HTTPAddr}, {"admin_addr", l.AdminAddr}} {
+		if before, used := keys[one.address]; used && !strings.HasSuffix(one.address, ":0") {
+			return fmt.Errorf("%s (%s): %s is the address of %s, too; use another one", one.key, l.Sources[one.key], quoted(one.address), before)
+		}
+		keys[one.address] = one.key
 	}
 	return nil
 }

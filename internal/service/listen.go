@@ -59,6 +59,8 @@ func listenRemedy(err error) string {
 		return "; want an address of this machine, or :PORT for all of them"
 	case errors.Is(err, syscall.EACCES):
 		return "; a port below 1024 needs CAP_NET_BIND_SERVICE, and a Unix socket a folder that the service may write: permit it, or use another address"
+	case errors.Is(err, syscall.ENOENT):
+		return "; create the folder of the Unix socket, or correct the path"
 	case isOutOfFiles(err):
 		return "; " + raiseFiles
 	}

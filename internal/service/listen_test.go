@@ -19,6 +19,7 @@ func TestListenErrorsNameTheRemedy(t *testing.T) {
 	defer taken.Close()
 	for _, test := range []struct{ name, address, want string }{
 		{"taken", taken.Addr().String(), "another program listens there"},
+		{"in a missing folder", "unix:" + t.TempDir() + "/missing/x", "create the folder"},
 		{"of another machine", "192.0.2.1:0", "want an address of this machine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
