@@ -122,7 +122,11 @@ func (s *server) publish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.record(r, action, fmt.Sprintf("version %d, %s: %s", manifest.Number, manifest.Author, manifest.Note))
+	detail := fmt.Sprintf("version %d, %s", manifest.Number, manifest.Author)
+	if manifest.Note != "" {
+		detail += ": " + manifest.Note
+	}
+	s.record(r, action, detail)
 	return done(w, &Proposed{manifest.Number, changes})
 }
 

@@ -140,7 +140,7 @@ func (c *Changes) String() string {
 		parts = append(parts, fmt.Sprintf("result %d", number))
 	}
 	if parts = append(parts, c.Sections...); len(parts) == 0 {
-		return "comments and layout only"
+		return "at most comments and layout"
 	}
 	return strings.Join(parts, "; ")
 }

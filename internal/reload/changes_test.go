@@ -25,7 +25,7 @@ func line(number, count int) string {
 
 func TestChangesInOneLine(t *testing.T) {
 	for _, c := range []struct{ before, now, want string }{
-		{line(1, 5), line(1, 5), "comments and layout only"},
+		{line(1, 5), line(1, 5), "at most comments and layout"},
 		{line(1, 5) + line(2, 5), line(1, 6) + line(3, 5), "added 3; removed 2; changed 1 (count 5 → 6)"},
 		{line(1, 5) + line(2, 5), line(2, 5) + line(1, 5), "order"},
 	} {
