@@ -68,7 +68,7 @@ func topQuestion(query url.Values) (q heavy.Question, err error) {
 	}
 	if text := query.Get("by"); text != "" {
 		if q.By, err = heavy.ParseKind(text); err != nil {
-			return q, fmt.Errorf("by is %w", err)
+			return q, fmt.Errorf("by: %w", err)
 		}
 	}
 	if text := query.Get("since"); text != "" {

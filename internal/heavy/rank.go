@@ -51,7 +51,7 @@ func ParseKind(name string) (Kind, error) {
 	case "near":
 		return Near, nil
 	}
-	return 0, fmt.Errorf("%.40q is unknown; want refused, admitted or near", name)
+	return 0, fmt.Errorf("unknown kind %.40q; want refused, admitted or near", name)
 }
 
 // Top returns the heaviest identities of all instances or, without Redis or if it does not

@@ -77,6 +77,15 @@ func (e InputError) Unwrap() error { return e.error }
 
 func invalid(format string, args ...any) error { return InputError{fmt.Errorf(format, args...)} }
 
+// unanswered returns the error of a question that no store answered because of err, which may
+// be nil.
+func unanswered(err error) error {
+	if err == nil {
+		return errors.New("no store answered")
+	}
+	return fmt.Errorf("no store answered: %w", err)
+}
+
 // Identity is a set of parameters that select a counter, by name. A value from a later
 // source of its parameter has the name NAME@KIND, such as uid@client-ip.
 type Identity map[string]string
@@ -142,7 +151,7 @@ func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*Reset
 	case engine.IsInvalid(err):
 		return nil, invalid("rule %s has no counter", m.Rule.Label())
 	case err != nil:
-		return nil, errors.Join(errors.New("no store answered"), err)
+		return nil, unanswered(err)
 	}
 	return &ResetDone{Named{rule, m.Rule.Name, identityOf(&m)}, degraded}, nil
 }

@@ -94,7 +94,7 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	}
 	tail, err := trace.OpenTail(d.log.Path, maxReplay)
 	if err != nil {
-		return nil, errors.Join(ErrNoLog, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoLog, err)
 	}
 	defer tail.Close()
 	ctx, cancel := context.WithTimeout(ctx, replayTime)

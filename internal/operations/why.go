@@ -121,7 +121,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	case err != nil:
 		return nil, err
 	case decision.Unavailable:
-		return nil, errors.Join(errors.New("no store answered"), decision.Cause)
+		return nil, unanswered(decision.Cause)
 	}
 	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: whyMatches(set, params, d.engine.Now())}
 	if decider := decision.Answers[0].Decider; decider != nil {
@@ -192,7 +192,7 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 	}
 	counters, degraded, err := d.engine.Counters(ctx, matches)
 	if err != nil {
-		return errors.Join(errors.New("no store answered"), err)
+		return unanswered(err)
 	}
 	w.Degraded = degraded
 	for i, r := range of {
