@@ -71,15 +71,15 @@ func (m *Member) complain(problem string) {
 	if m.active() == nil {
 		unready = problem
 	}
-	m.record(problem, unready)
+	m.note(problem, unready)
 }
 
 // fail records a problem because of which the instance cannot serve.
-func (m *Member) fail(problem string) { m.record(problem, problem) }
+func (m *Member) fail(problem string) { m.note(problem, problem) }
 
-// record records a problem and logs it once. unready is the reason why the instance cannot
+// note notes a problem and logs it once. unready is the reason why the instance cannot
 // serve, "" if it can.
-func (m *Member) record(problem, unready string) {
+func (m *Member) note(problem, unready string) {
 	if m.problem == problem && m.State().Unready == unready {
 		return
 	}
