@@ -44,15 +44,7 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	requests := make([]*rlsv3.RateLimitRequest, identities)
-	for i, descriptors := range t.requests() {
-		requests[i] = &rlsv3.RateLimitRequest{Domain: domain}
-		for _, d := range descriptors {
-			requests[i].Descriptors = append(requests[i].Descriptors, &ratelimitv3.RateLimitDescriptor{
-				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: d.name, Value: d.value}},
-			})
-		}
-	}
+	requests := rateLimitRequests(t)
 	asks := make([]ask, callers)
 	for i := range asks {
 		client, next := rlsv3.NewRateLimitServiceClient(connections[i%len(connections)]), turns(i, callers)
@@ -65,6 +57,20 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 		}
 	}
 	return asks, end, nil
+}
+
+// rateLimitRequests returns one request per identity.
+func rateLimitRequests(t traffic) []*rlsv3.RateLimitRequest {
+	requests := make([]*rlsv3.RateLimitRequest, identities)
+	for i, descriptors := range t.requests() {
+		requests[i] = &rlsv3.RateLimitRequest{Domain: domain}
+		for _, d := range descriptors {
+			requests[i].Descriptors = append(requests[i].Descriptors, &ratelimitv3.RateLimitDescriptor{
+				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: d.name, Value: d.value}},
+			})
+		}
+	}
+	return requests
 }
 
 // domain is the domain of all requests.

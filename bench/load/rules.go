@@ -16,6 +16,8 @@ type limit struct {
 	time, count, base int64
 	// lease is the share of the limit that instances may hold in advance, in percent.
 	lease int64
+	// settle is the time of receipts in seconds, 0 for none.
+	settle int64
 }
 
 const never = 1_000_000_000
@@ -26,6 +28,7 @@ var limits = []limit{
 	{name: "one", method: store.Count, time: 60, count: never},
 	{name: "hot", method: store.Count, time: 60, count: never, lease: 5},
 	{name: "uid", method: store.Count, time: 60, count: never},
+	{name: "settled", method: store.Count, time: 60, count: never, settle: 60},
 	{name: "a", method: store.Count, time: 60, count: never},
 	{name: "b", method: store.Count, time: 60, count: never},
 	{name: "c", method: store.Count, time: 60, count: never},
@@ -47,9 +50,9 @@ const firstReturn = 201
 
 var methodNames = map[store.Method]string{store.Count: "count", store.Base: "base", store.Leak: "leak", store.Token: "token"}
 
-// ruleText returns the rule file, with leases or, for versions that do not know the word,
-// without.
-func ruleText(leases bool) string {
+// ruleText returns the rule file of this version, or without the words that an earlier
+// version may not know.
+func ruleText(earlier bool) string {
 	var b strings.Builder
 	b.WriteString("[settings]\ntimezone : UTC\n[rules]\n")
 	for i, l := range limits {
@@ -57,12 +60,15 @@ func ruleText(leases bool) string {
 		if l.base > 0 {
 			base = fmt.Sprintf("base=%d; ", l.base)
 		}
-		lease := ""
-		if leases && l.lease > 0 {
-			lease = fmt.Sprintf("; lease=%d%%", l.lease)
+		words := ""
+		if l.lease > 0 && !earlier {
+			words += fmt.Sprintf("; lease=%d%%", l.lease)
+		}
+		if l.settle > 0 && !earlier {
+			words += fmt.Sprintf("; settle=%d", l.settle)
 		}
 		fmt.Fprintf(&b, "rule : [%s] [%s=+] [%stime=%d; count=%d%s] [result=2; return=%d]\n",
-			methodNames[l.method], l.name, base, l.time, l.count, lease, firstReturn+i)
+			methodNames[l.method], l.name, base, l.time, l.count, words, firstReturn+i)
 	}
 	b.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10, \"Str_reason\":\"Deny\"}\n[end]\n")
 	return b.String()

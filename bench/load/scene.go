@@ -30,8 +30,8 @@ func newScene(dir string) (*scene, error) {
 		stage: stage, dir: dir, binary: filepath.Join(dir, "koalagate"),
 		rules: filepath.Join(dir, "bench.conf"), older: filepath.Join(dir, "older.conf"),
 	}
-	for path, leases := range map[string]bool{s.rules: true, s.older: false} {
-		if err := os.WriteFile(path, []byte(ruleText(leases)), 0o600); err != nil {
+	for path, earlier := range map[string]bool{s.rules: false, s.older: true} {
+		if err := os.WriteFile(path, []byte(ruleText(earlier)), 0o600); err != nil {
 			return nil, err
 		}
 	}

@@ -49,7 +49,7 @@ func heldBy(subject int) store.Rule {
 }
 
 // BenchmarkReceiptCost reports the CPU time of takes with and without receipts, of
-// settlements and of holds, in Redis and in this process.
+// settlements and of holds, in Redis and in this process, and the part of the scripts.
 func BenchmarkReceiptCost(b *testing.B) {
 	for _, c := range receiptCosts {
 		for _, callers := range []int{1, 64} {
@@ -80,11 +80,12 @@ func (c *receiptCost) measure(b *testing.B, callers int) {
 		together(b, 64, n, take)
 		do = settle
 	}
-	before, own := redisCPU(b, client), ownCPU(b)
+	before, scripts, own := redisCPU(b, client), scriptTime(b, client), ownCPU(b)
 	b.ResetTimer()
 	together(b, callers, n, do)
 	b.StopTimer()
 	b.ReportMetric((redisCPU(b, client)-before)/float64(n), "redis-µs/op")
+	b.ReportMetric((scriptTime(b, client)-scripts)/float64(n), "script-µs/op")
 	b.ReportMetric((ownCPU(b)-own)/float64(n), "own-µs/op")
 }
 

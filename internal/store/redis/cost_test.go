@@ -120,6 +120,19 @@ func redisCPU(b *testing.B, client *goredis.Client) float64 {
 	return sum
 }
 
+// scriptTime returns the time that Redis spent in scripts, in µs.
+func scriptTime(b *testing.B, client *goredis.Client) float64 {
+	b.Helper()
+	_, stats, _ := strings.Cut(client.Info(context.Background(), "commandstats").Val(), "cmdstat_evalsha:")
+	_, stats, _ = strings.Cut(stats, "usec=")
+	text, _, _ := strings.Cut(stats, ",")
+	spent, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		b.Fatalf("Redis states no time of scripts: %v", err)
+	}
+	return spent
+}
+
 // ownCPU returns the CPU time of this process in µs.
 func ownCPU(b *testing.B) float64 {
 	b.Helper()
