@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -70,14 +71,15 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	k, err := stage.Serve(binary, []string{tokenVariable + token}, "--rules", "redis:", "--redis", redis.URL())
+	token := rand.Text() // lets this program ask the admin address
+	k, err := stage.Serve(binary, []string{"KOALAGATE_ADMIN_TOKEN=" + token}, "--rules", "redis:", "--redis", redis.URL())
 	if err != nil {
 		return err
 	}
 	if err := k.Listens(); err != nil {
 		return err
 	}
-	i := &instance{binary: binary, dir: dir, admin: k.Admin}
+	i := &instance{binary, dir, k.Admin, token}
 	if _, err := i.publish(ctx, 1); err != nil {
 		return err
 	}
@@ -106,14 +108,8 @@ func (o *options) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// tokenVariable and token let this program ask the admin address.
-const (
-	tokenVariable = "KOALAGATE_ADMIN_TOKEN="
-	token         = "a-token-for-one-measurement-only"
-)
-
 // instance is the instance that a version is published to.
-type instance struct{ binary, dir, admin string }
+type instance struct{ binary, dir, admin, token string }
 
 // publish publishes a word list of this many words. It returns when the list was stored.
 func (i *instance) publish(ctx context.Context, words int) (stored time.Time, err error) {
@@ -122,7 +118,7 @@ func (i *instance) publish(ctx context.Context, words int) (stored time.Time, er
 		return stored, err
 	}
 	tokens := filepath.Join(i.dir, "token")
-	if err := os.WriteFile(tokens, []byte(token), 0o600); err != nil {
+	if err := os.WriteFile(tokens, []byte(i.token), 0o600); err != nil {
 		return stored, err
 	}
 	// The command has what the processors leave: it usually runs on another machine.
@@ -150,7 +146,7 @@ func (i *instance) watch(ctx context.Context, content string) time.Time {
 		if err != nil {
 			return time.Time{}
 		}
-		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Authorization", "Bearer "+i.token)
 		r.Header.Set("Content-Type", "application/json")
 		if resp, err := http.DefaultClient.Do(r); err == nil {
 			var missing struct{ Contents []any }
