@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -118,6 +119,11 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 		}
 		sum.Write(buffer[:n])
 		if n > 0 || size == 0 {
+			if size > int64(n) {
+				if err := pause(ctx, pieceGap); err != nil {
+					return err
+				}
+			}
 			if sent := r.writePiece(ctx, upload, piecesOf(size)-1, buffer[:n]); sent != nil {
 				return sent
 			}
@@ -136,6 +142,16 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // writePiece writes a piece of an upload, which expires if it does not go on. A piece that

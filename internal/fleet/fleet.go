@@ -32,6 +32,9 @@ const (
 	// pieceSize is the largest piece of a blob in one command, in bytes, so that
 	// decisions wait for no more than that.
 	pieceSize = 256 << 10
+	// pieceGap is the time between two pieces of an upload, in which Redis and the
+	// instance decide: 50 MB take about a second longer.
+	pieceGap = 5 * time.Millisecond
 	// maxNumber is the largest number that Redis's Lua holds exactly.
 	maxNumber = 1<<53 - 1
 	// spareTime is the time for which blobs and versions outlive their use.

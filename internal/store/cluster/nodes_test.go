@@ -282,7 +282,10 @@ func TestNodeIsFoundWhileItsSlotMoves(t *testing.T) {
 	key, slot := firstProbe()
 	to.MustDo("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID())
 	from.MustDo("CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID())
-	from.MustDo("DEL", key)
+	// The key of a check may have expired already; then the node answers ASK.
+	if _, err := from.Do("DEL", key); err != nil && !strings.HasPrefix(err.Error(), "ASK ") {
+		t.Fatal(err)
+	}
 	rule := store.Rule{Subject: subjectIn(100), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
 	degraded := func(want bool) {
 		t.Helper()
