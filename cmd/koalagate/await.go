@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/display"
 )
 
@@ -39,7 +40,7 @@ func (p *program) await(ctx context.Context, b *publishing, number uint64, hash 
 		case "in_force":
 			if now.At != nil {
 				// The instances change at this time of Redis's clock, within half a second.
-				pause(ctx, min(time.Until(*now.At), time.Second))
+				delay.Wait(ctx, min(time.Until(*now.At), time.Second))
 			}
 			if b.format.value == "json" {
 				return display.JSON(p.stdout, published{Version: number, Hash: hash, Ready: ready, InForceAt: now.At})
@@ -57,18 +58,8 @@ func (p *program) await(ctx context.Context, b *publishing, number uint64, hash 
 		default:
 			return failed("version %d is %s; nothing changed\n%s", number, display.Text(now.State), display.Text(now.Detail))
 		}
-		if !pause(ctx, pollInterval) {
+		if !delay.Wait(ctx, pollInterval) {
 			return failed("version %d: no answer in time; it lapses at its deadline", number)
 		}
-	}
-}
-
-// pause waits, and returns false if ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/delay"
 )
 
 // ErrBlob reports a content in Redis that is cut, damaged or missing.
@@ -119,17 +120,15 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 		}
 		sum.Write(buffer[:n])
 		if n > 0 || size == 0 {
-			if size > int64(n) {
-				if err := pause(ctx, pieceGap); err != nil {
-					return err
-				}
-			}
 			if sent := r.writePiece(ctx, upload, piecesOf(size)-1, buffer[:n]); sent != nil {
 				return sent
 			}
 		}
 		if err != nil {
 			break
+		}
+		if !delay.Wait(ctx, pieceGap) {
+			return ctx.Err()
 		}
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != b.Sum || size != b.Size {
@@ -142,16 +141,6 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 		return unavailable(err)
 	}
 	return nil
-}
-
-// pause waits, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // writePiece writes a piece of an upload, which expires if it does not go on. A piece that

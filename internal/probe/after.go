@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/delay"
 )
 
 const (
@@ -64,7 +66,7 @@ func (h *httpProbe) probeAfter(ctx context.Context, first *response) {
 			h.fault("after", "requests that have ended still count after "+patience.String(), unreported)
 			return
 		}
-		if !sleep(ctx, pause) {
+		if !delay.Wait(ctx, pause) {
 			h.fault("reach", ctx.Err().Error(), stopped)
 			return
 		}
@@ -89,16 +91,4 @@ func (r *response) hold() (left int64, ends time.Duration, ok bool) {
 	left, err1 := strconv.ParseInt(remaining, 10, 64)
 	seconds, err2 := strconv.ParseInt(reset, 10, 64)
 	return left, time.Duration(seconds) * time.Second, err1 == nil && err2 == nil
-}
-
-// sleep waits, and reports whether ctx is still valid.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

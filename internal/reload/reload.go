@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -93,7 +94,7 @@ func New(o Options) *Reloader {
 	if o.Notify == nil {
 		o.Notify = func(State) {}
 	}
-	return &Reloader{options: o, trigger: make(chan struct{}, 1), sleep: sleep, last: newReader(nil)}
+	return &Reloader{options: o, trigger: make(chan struct{}, 1), sleep: delay.Wait, last: newReader(nil)}
 }
 
 // Trigger makes Run load the files at once, whether or not they changed. It does
@@ -277,17 +278,5 @@ func (r *Reloader) confirm(forced bool) {
 		r.options.Logger.Info("the rule files match the active rules again", "generation", state.Generation)
 	} else if forced {
 		r.options.Logger.Info("the rule files have not changed", "generation", r.State().Generation)
-	}
-}
-
-// sleep waits for d. It returns false if ctx was done first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

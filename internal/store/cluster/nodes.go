@@ -11,6 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/store/breaker"
 	"github.com/koalagate/koalagate/internal/store/redis"
 )
@@ -189,10 +190,8 @@ func (k *nodes) watch() {
 		}
 		_ = k.refresh(k.ctx) // as above
 		k.checkUnreachable()
-		select { // at most one refresh in this time
-		case <-k.ctx.Done():
+		if !delay.Wait(k.ctx, refreshEvery) { // at most one refresh in this time
 			return
-		case <-time.After(refreshEvery):
 		}
 	}
 }

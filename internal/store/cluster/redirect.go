@@ -10,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
@@ -101,12 +102,7 @@ func (k *nodes) waitForKeys(ctx context.Context, c *redis.Call, err error) bool 
 	default:
 		return false
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(tryAgainAfter):
-		return true
-	}
+	return delay.Wait(ctx, tryAgainAfter)
 }
 
 // unservedSlot begins a node's error about a slot without an owner. The node
