@@ -40,6 +40,16 @@ func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientCo
 
 // askRateLimit returns callers of a rate limit service.
 func askRateLimit(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
+	return rateLimitCallers(ctx, address, t, callers, func(_ context.Context, _ rlsv3.RateLimitServiceClient, reply *rlsv3.RateLimitResponse) error {
+		if reply.GetOverallCode() == rlsv3.RateLimitResponse_UNKNOWN {
+			return fmt.Errorf("the rate limit service at %s answered without a code", address)
+		}
+		return nil
+	})
+}
+
+// rateLimitCallers returns callers of a rate limit service, who call then with each reply.
+func rateLimitCallers(ctx context.Context, address string, t traffic, callers int, then func(context.Context, rlsv3.RateLimitServiceClient, *rlsv3.RateLimitResponse) error) ([]ask, func(), error) {
 	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
 		return nil, nil, err
@@ -50,8 +60,8 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 		client, next := rlsv3.NewRateLimitServiceClient(connections[i%len(connections)]), turns(i, callers)
 		asks[i] = func(ctx context.Context) (bool, error) {
 			reply, err := client.ShouldRateLimit(ctx, requests[next()])
-			if err == nil && reply.GetOverallCode() == rlsv3.RateLimitResponse_UNKNOWN {
-				err = fmt.Errorf("the rate limit service at %s answered without a code", address)
+			if err == nil {
+				err = then(ctx, client, reply)
 			}
 			return reply.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT, err
 		}

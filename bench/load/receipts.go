@@ -50,30 +50,17 @@ func (r *run) receipts(ctx context.Context) error {
 // askSettled returns callers of a rate limit service that get a receipt with each answer,
 // and settle it at once if settles.
 func askSettled(ctx context.Context, address string, callers int, settles bool) ([]ask, func(), error) {
-	connections, end, err := dialAll(ctx, address, callers)
-	if err != nil {
-		return nil, nil, err
-	}
-	requests := rateLimitRequests(settled)
-	asks := make([]ask, callers)
-	for i := range asks {
-		client, next := rlsv3.NewRateLimitServiceClient(connections[i%len(connections)]), turns(i, callers)
-		asks[i] = func(ctx context.Context) (bool, error) {
-			reply, err := client.ShouldRateLimit(ctx, requests[next()])
-			if err != nil {
-				return false, err
-			}
-			receipt := reply.GetDynamicMetadata().GetFields()["receipt"].GetStringValue()
-			if receipt == "" {
-				return false, fmt.Errorf("the rate limit service at %s answered without a receipt", address)
-			}
-			if settles {
-				_, err = client.ShouldRateLimit(ctx, settlement(receipt))
-			}
-			return reply.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT, err
+	return rateLimitCallers(ctx, address, settled, callers, func(ctx context.Context, client rlsv3.RateLimitServiceClient, reply *rlsv3.RateLimitResponse) error {
+		receipt := reply.GetDynamicMetadata().GetFields()["receipt"].GetStringValue()
+		if receipt == "" {
+			return fmt.Errorf("the rate limit service at %s answered without a receipt", address)
 		}
-	}
-	return asks, end, nil
+		if !settles {
+			return nil
+		}
+		_, err := client.ShouldRateLimit(ctx, settlement(receipt))
+		return err
+	})
 }
 
 // settlement returns the request that settles a receipt with two hits, where one was
