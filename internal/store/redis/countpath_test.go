@@ -151,13 +151,13 @@ func TestCountPathSettlesEstimates(t *testing.T) {
 		taken, before []store.Rule // before: counted before the settlement
 		general       bool
 	}{
-		"one estimate":              {taken: []store.Rule{one}},
-		"two subjects":              {taken: []store.Rule{one, with(func(r *store.Rule) { r.Subject = []byte("v") })}},
-		"more was counted":          {taken: []store.Rule{one}, before: []store.Rule{one}},
-		"two rules of one subject":  {taken: []store.Rule{one, with(func(r *store.Rule) { r.Return = 2 })}, general: true},
-		"another counter beside it": {taken: []store.Rule{one}, before: []store.Rule{countRule("u", 2)}, general: true},
-		"an estimate of 0":          {taken: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}, general: true},
-		"an estimate of leak":       {taken: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}, general: true},
+		"one estimate":                  {taken: []store.Rule{one}},
+		"two subjects":                  {taken: []store.Rule{one, with(func(r *store.Rule) { r.Subject = []byte("v") })}},
+		"more was counted":              {taken: []store.Rule{one}, before: []store.Rule{one}},
+		"two rules of one subject":      {taken: []store.Rule{one, with(func(r *store.Rule) { r.Return = 2 })}, general: true},
+		"another counter under its key": {taken: []store.Rule{one}, before: []store.Rule{countRule("u", 2)}, general: true},
+		"an estimate of 0":              {taken: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}, general: true},
+		"an estimate of leak":           {taken: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}, general: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client.FlushAll(context.Background())

@@ -134,7 +134,7 @@ func (f *refusals) hash(c *Call) {
 		m.layout = binary.AppendUvarint(m.layout, uint64(c.keys[i].subject))
 	}
 	names, texts := c.names, c.texts
-	if c.kept { // the last name is that of a new receipt
+	if c.kept { // the last name belongs to a new receipt
 		names = names[:c.key]
 		texts = texts[:names[c.key-1].end]
 	}

@@ -40,7 +40,7 @@ func (s *Store) Settle(ctx context.Context, t *store.Settlement) (store.Settled,
 	return s.evaluator.Settle(ctx, s.batcher, 0, ReceiptTag, t)
 }
 
-// Renew extends the holds of a receipt, in calls as those of Settle.
+// Renew extends the holds of a receipt. It makes the same calls as Settle.
 func (s *Store) Renew(ctx context.Context, r *store.Renewal) (store.Settled, error) {
 	if len(r.Receipt) != receiptLength {
 		return store.Settled{}, nil

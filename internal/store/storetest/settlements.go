@@ -120,7 +120,7 @@ var bucketEstimates = []receiptCase{
 		{5800, settle, "c", nil, used(1), "ok"},
 		{5800, store.Browse, "", one(token(1, 10, 10)), gone, "ok; rule 0: 10 of 10, reset 0"},
 	}},
-	{"settle: of a bucket, the overflow is that after the part's set, whatever later sets recorded", []receiptStep{
+	{"settle: a bucket gives back less by its overflow since the part's set, whatever later sets recorded", []receiptStep{
 		{0, store.Take, "a", []store.Set{of(weighing(3, settling(token(1, 10, 10)))), of(weighing(20, shadow(overdraft(settling(token(1, 10, 10))))))}, gone, "ok; rule 0: 7 of 10, reset 300 | ok; refusing [0] | receipt"},
 		{200, settle, "a", nil, used(0), "ok"},
 		{200, store.Browse, "", one(token(1, 10, 10)), gone, "rule 0 refuses; rule 0: 0 of 10, reset 2000, retry 1100"},
