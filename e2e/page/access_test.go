@@ -128,6 +128,7 @@ func TestClockOfTheBrowser(t *testing.T) {
 		_, err := page.AddScriptToEvaluateOnNewDocument(`const right = Date.now; Date.now = () => right() - 20 * 60_000;`).Do(ctx)
 		return err
 	}), chromedp.Reload())
+	w.wait(`Date.now() < performance.timeOrigin`)
 	w.visit("#/try?p=uid%3Dann")
 	w.see("0 used of 4")
 	w.click("Ban")

@@ -3,6 +3,7 @@ package page
 import (
 	_ "embed"
 	"encoding/json"
+	"strings"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -103,6 +104,16 @@ func (w *tab) confirm() {
 func (w *tab) visit(hash string) {
 	w.Helper()
 	w.run(chromedp.Evaluate(`location.hash = `+quoted(hash), nil))
+	w.drawn(hash)
+}
+
+// drawn waits until the page has drawn a view. Until then it shows the previous view, which
+// may contain the same words.
+func (w *tab) drawn(hash string) {
+	w.Helper()
+	view, _, _ := strings.Cut(strings.TrimPrefix(hash, "#/"), "?")
+	view, _, _ = strings.Cut(view, "/")
+	w.wait(`document.querySelector("nav [aria-current=page]")?.getAttribute("href") === ` + quoted("#/"+view))
 }
 
 // giveToken fills in the dialog that asks for a token.

@@ -17,6 +17,7 @@ interface Entry {
 }
 
 const entries = new Map<string, Entry>();
+const nothing: Loaded<unknown> = { at: 0 };
 
 async function load(path: string, e: Entry) {
   if (e.flying) { e.again = true; return; }
@@ -34,6 +35,7 @@ async function load(path: string, e: Entry) {
 /** useData reads a path of the API, and again every so many ms and on refresh. */
 export function useData<T>(path: string | null, every = 0): Loaded<T> {
   const [, redraw] = useState(0);
+  const drawn = (path !== null && entries.get(path)?.loaded) || nothing;
   useEffect(() => {
     if (path === null) return;
     let e = entries.get(path);
@@ -41,6 +43,7 @@ export function useData<T>(path: string | null, every = 0): Loaded<T> {
     const entry = e, watcher = () => redraw((n) => n + 1);
     entry.watchers.add(watcher);
     if (Date.now() - entry.loaded.at > 1000) void load(path, entry);
+    else if (entry.loaded !== drawn) watcher(); // it arrived before there was a watcher
     const timer = every > 0 ? setInterval(() => { if (!document.hidden) void load(path, entry); }, every) : 0;
     return () => {
       entry.watchers.delete(watcher);
@@ -48,7 +51,7 @@ export function useData<T>(path: string | null, every = 0): Loaded<T> {
       if (entry.watchers.size === 0 && path.includes("search=")) entries.delete(path); // few are asked again
     };
   }, [path, every]);
-  return (path !== null && entries.get(path)?.loaded as Loaded<T>) || { at: 0 };
+  return drawn as Loaded<T>;
 }
 
 /** useKept returns the last answer until there is one to the next question. */

@@ -1,7 +1,7 @@
 // The frame of the page: views by the part of the address after #, keys, and the state of
 // the instance.
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, type State } from "./api";
 import { Actions } from "./actions";
 import { Change } from "./change";
@@ -30,11 +30,13 @@ function placeOf(hash: string): Place {
 }
 
 function Page() {
-  const [place, setPlace] = useState(placeOf(location.hash));
+  const [hash, setHash] = useState(location.hash);
+  const place = useMemo(() => placeOf(hash), [hash]);
   const [search, setSearch] = useState(""), [help, setHelp] = useState(false);
   const now = session.use(), main = useRef<HTMLElement>(null);
   useEffect(() => {
-    const moved = () => setPlace(placeOf(location.hash));
+    const moved = () => setHash(location.hash);
+    moved(); // the address may have changed since the page was first drawn
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
   }, []);
