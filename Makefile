@@ -40,26 +40,32 @@ UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations internal/config
 DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|BothPaths|CountPath|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
 
 MODULE   := github.com/koalagate/koalagate
-PACKAGES  = $(shell go list ./...)
-ALONE    := $(addprefix $(MODULE)/,cmd/koalagate e2e)
+MODULES  := e2e/toxic e2e/page examples/gin
+PACKAGES := $(ONLY:./%=$(MODULE)/%)
+ifndef ONLY
+PACKAGES  = $(shell go list ./...) $(addprefix $(MODULE)/,$(MODULES))
+endif
+OWN       = $(filter $(addprefix $(MODULE)/,$(MODULES)),$(PACKAGES))
+ALONE     = $(filter $(addprefix $(MODULE)/,cmd/koalagate e2e),$(PACKAGES))
 STORES    = $(filter $(MODULE)/internal/store%,$(PACKAGES))
 PLAIN     = $(filter-out $(ALONE),$(filter $(addprefix $(MODULE)/,$(UNRACED)),$(PACKAGES)))
-RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(STORES),$(PACKAGES))
+RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(STORES) $(OWN),$(PACKAGES))
 GOTEST   := go test -vet=all -timeout 10m
+
+# tests runs go test with arguments (1) for packages (2), if there are any.
+tests = $(if $(2),$(GOTEST) $(1) $(2) || status=1;)
 
 # The tests of e2e and of the commands have the deadlines of real gateways, so they
 # run alone. -race needs cgo.
 .PHONY: test
-test: tools ## vet, and run every test against the real programs, with the race detector where it can find something
+test: tools ## vet, and run every test against the real programs, with the race detector where it can find something; ONLY="PACKAGE ..." runs only these packages
 	@status=0; \
-	$(GOTEST) $(PLAIN) || status=1; \
-	$(GOTEST) -race -parallel 4 $(RACED) || status=1; \
-	$(GOTEST) -race -parallel 4 -skip '$(DIALOGUES)' $(STORES) || status=1; \
-	$(GOTEST) -run '$(DIALOGUES)' $(STORES) || status=1; \
-	$(GOTEST) -p 1 -parallel 4 $(ALONE) || status=1; \
-	go -C e2e/toxic test -vet=all -timeout 10m . || status=1; \
-	go -C e2e/page test -vet=all -count=1 -timeout 10m . || status=1; \
-	go -C examples/gin test -vet=all -timeout 10m . || status=1; \
+	$(call tests,,$(PLAIN)) \
+	$(call tests,-race -parallel 4,$(RACED)) \
+	$(call tests,-race -parallel 4 -skip '$(DIALOGUES)',$(STORES)) \
+	$(call tests,-run '$(DIALOGUES)',$(STORES)) \
+	$(call tests,-p 1 -parallel 4,$(ALONE)) \
+	for module in $(OWN:$(MODULE)/%=%); do $(GOTEST:go=go -C "$$module") -count=1 . || status=1; done; \
 	exit $$status
 
 .PHONY: verify
