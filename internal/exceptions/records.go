@@ -103,29 +103,22 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exception, error) {
 	all := make(map[string]Exception, len(r.known))
 	fresh := make(map[string]known, len(r.known))
-	for cursor := "0"; ; {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		pairs, next, err := redisconn.ScanHash(call, r.client, r.book, cursor, piece, maxRecord)
-		cancel()
+	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: callTimeout}
+	for field, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, err
 		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			x, err := r.parseOnce(pairs[i], pairs[i+1])
-			if err != nil {
-				faulty(fmt.Errorf("%.100q: %w", pairs[i], err))
-				continue
-			}
-			// A scan may return a field more than once.
-			if all[pairs[i]], fresh[pairs[i]] = x.Exception, x; len(all) > r.max {
-				return nil, ErrFull
-			}
+		x, err := r.parseOnce(field.Name, field.Value)
+		if err != nil {
+			faulty(fmt.Errorf("%.100q: %w", field.Name, err))
+			continue
 		}
-		if cursor = next; cursor == "0" {
-			r.known = fresh
-			return all, nil
+		if all[field.Name], fresh[field.Name] = x.Exception, x; len(all) > r.max {
+			return nil, ErrFull
 		}
 	}
+	r.known = fresh
+	return all, nil
 }
 
 // parseOnce returns what the last read found at a place, if the text is the same.

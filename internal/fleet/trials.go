@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -58,14 +57,13 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	for cursor := ""; cursor != "0"; {
-		var pairs []string
-		// Four reports at a time are at most 1 MB.
-		if pairs, cursor, err = redisconn.ScanHash(ctx, r.client, r.keys.begin+"reports", cmp.Or(cursor, "0"), 4, MaxReport); err != nil {
+	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport} // a page is at most 1 MB
+	for report, err := range scan.Fields(ctx, r.client) {
+		if err != nil {
 			return nil, unavailable(err)
 		}
-		for i := 1; i < len(pairs) && len(t.Reports) < maxReports; i += 2 {
-			t.Reports = append(t.Reports, []byte(pairs[i]))
+		if t.Reports = append(t.Reports, []byte(report.Value)); len(t.Reports) >= maxReports {
+			break
 		}
 	}
 	return t, nil

@@ -97,18 +97,17 @@ func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Docu
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var list []Document
-	for cursor := "0"; ; {
-		pairs, next, err := redisconn.ScanHash(ctx, r.client, r.key(kind, minute), cursor, piece, MaxDocument)
+	scan := redisconn.HashScan{Key: r.key(kind, minute), Page: piece, MaxBytes: MaxDocument}
+	for field, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, err
 		}
-		for i := 0; i+1 < len(pairs) && len(list) < maxInstances; i += 2 {
-			if pairs[i] != r.instance {
-				list = append(list, Document{Instance: pairs[i], Minute: minute, Text: pairs[i+1]})
-			}
+		if field.Name != r.instance {
+			list = append(list, Document{Instance: field.Name, Minute: minute, Text: field.Value})
 		}
-		if cursor = next; cursor == "0" || len(list) >= maxInstances {
-			return list, nil
+		if len(list) >= maxInstances {
+			break
 		}
 	}
+	return list, nil
 }

@@ -110,19 +110,16 @@ func (k *Keeper) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	fresh := make(map[string]string)
-	for cursor := "0"; ; {
-		pairs, next, err := redisconn.ScanHash(ctx, k.o.Redis, k.key, cursor, maxDoors, maxText)
+	scan := redisconn.HashScan{Key: k.key, Page: maxDoors, MaxBytes: maxText}
+	for field, err := range scan.Fields(ctx, k.o.Redis) {
 		if err != nil {
 			return err
 		}
-		for i := 0; i+1 < len(pairs) && len(fresh) < maxDoors; i += 2 {
-			door, value := pairs[i], pairs[i+1]
-			if _, mode, ok := strings.Cut(value, " "); ok && k.known[door] != value {
-				fresh[door] = mode
-				k.note(door, value)
-			}
+		if _, mode, ok := strings.Cut(field.Value, " "); ok && k.known[field.Name] != field.Value {
+			fresh[field.Name] = mode
+			k.note(field.Name, field.Value)
 		}
-		if cursor = next; cursor == "0" || len(fresh) >= maxDoors {
+		if len(fresh) >= maxDoors {
 			break
 		}
 	}

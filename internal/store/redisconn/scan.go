@@ -3,6 +3,8 @@ package redisconn
 import (
 	"context"
 	"fmt"
+	"iter"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -19,11 +21,52 @@ for i = 1, #page[2], 2 do
 end
 return list`)
 
-// ScanHash returns some fields of a hash, with about count of them at a time: names and
-// values in turn, without pairs of which a part is longer than most bytes. It begins with the
-// cursor "0", and has returned all fields when next is "0".
-func ScanHash(ctx context.Context, client goredis.Scripter, key, cursor string, count, most int) (pairs []string, next string, err error) {
-	reply, err := scanHash.Run(ctx, client, []string{key}, cursor, count, most).StringSlice()
+// A HashScan reads the fields of a hash in pages.
+type HashScan struct {
+	Key string
+	// Page is the approximate number of fields in a page.
+	Page int
+	// MaxBytes is the maximum length of a name and of a value. Fields with longer ones are
+	// left out.
+	MaxBytes int
+	// Timeout is the maximum time for a page; 0 for that of the context alone.
+	Timeout time.Duration
+}
+
+// Field is a field of a hash.
+type Field struct{ Name, Value string }
+
+// Fields yields all fields. As with HSCAN, a field may occur more than once, and fields
+// that change meanwhile may be left out. An error is the last thing that it yields.
+func (s *HashScan) Fields(ctx context.Context, client goredis.Scripter) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		for cursor := "0"; ; {
+			pairs, next, err := s.page(ctx, client, cursor)
+			if err != nil {
+				yield(Field{}, err)
+				return
+			}
+			for ; len(pairs) > 0; pairs = pairs[2:] {
+				if !yield(Field{pairs[0], pairs[1]}, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == "0" {
+				return
+			}
+		}
+	}
+}
+
+// page returns names and values in turn, and the cursor of the next page; "0" if this is
+// the last one.
+func (s *HashScan) page(ctx context.Context, client goredis.Scripter, cursor string) (pairs []string, next string, err error) {
+	if s.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.Timeout)
+		defer cancel()
+	}
+	reply, err := scanHash.Run(ctx, client, []string{s.Key}, cursor, s.Page, s.MaxBytes).StringSlice()
 	if err != nil {
 		return nil, "", err
 	}
