@@ -15,14 +15,13 @@
 package koala
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/bearer"
 	"github.com/koalagate/koalagate/internal/browser"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -70,7 +69,7 @@ type Options struct {
 type server struct {
 	gate      door.Gate
 	access    Access
-	token     *[sha256.Size]byte // digest of the token, so that timing does not reveal its length; nil for none
+	token     string // "" if calls need none
 	hosts     []string
 	redisAway func() bool
 	refused   func(reason string)
@@ -94,6 +93,7 @@ func New(o Options) http.Handler {
 	s := &server{
 		gate:      door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
 		access:    o.Access,
+		token:     o.Token,
 		hosts:     o.Hosts,
 		redisAway: o.RedisAway,
 		refused:   o.Refused,
@@ -116,10 +116,6 @@ func New(o Options) http.Handler {
 	}
 	if s.access != Full && s.access != Read {
 		s.access = Off
-	}
-	if o.Token != "" {
-		digest := sha256.Sum256([]byte(o.Token))
-		s.token = &digest
 	}
 	if s.redisAway == nil {
 		s.redisAway = func() bool { return false }
@@ -201,12 +197,7 @@ func (s *server) warnUnknown(r *http.Request) {
 
 // admits reports whether a call has the token, if one is required.
 func (s *server) admits(r *http.Request) bool {
-	if s.token == nil {
-		return true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	digest := sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(digest[:], s.token[:]) == 1
+	return s.token == "" || bearer.Equal(bearer.Token(r), s.token)
 }
 
 // opens reports whether the setting koala_api allows calls that write, or calls that

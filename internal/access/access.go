@@ -6,10 +6,9 @@
 package access
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
-	"strings"
+
+	"github.com/koalagate/koalagate/internal/bearer"
 )
 
 // Level is the extent of a caller's rights.
@@ -40,13 +39,11 @@ type Tokens struct {
 
 // Of returns the level of the caller of a request.
 func (t *Tokens) Of(r *http.Request) Level {
-	switch {
-	case hasToken(r, t.Change):
+	sent := t.OfText(bearer.Token(r))
+	if sent == Change {
 		return Change
-	case hasToken(r, t.Read):
-		return max(Read, t.Sessions.Of(r))
 	}
-	level := t.Sessions.Of(r)
+	level := max(sent, t.Sessions.Of(r))
 	if t.isOpen() {
 		level = max(level, Read)
 	}
@@ -56,9 +53,9 @@ func (t *Tokens) Of(r *http.Request) Level {
 // OfText returns the level of a token.
 func (t *Tokens) OfText(token string) Level {
 	switch {
-	case isToken(token, t.Change):
+	case bearer.Equal(token, t.Change):
 		return Change
-	case isToken(token, t.Read):
+	case bearer.Equal(token, t.Read):
 		return Read
 	}
 	return None
@@ -69,19 +66,3 @@ func (t *Tokens) isOpen() bool { return !t.Exposed && !t.Configured() }
 
 // Configured reports whether the settings have a token that lets callers read.
 func (t *Tokens) Configured() bool { return t.Read != "" || t.Change != "" && !t.Made }
-
-// hasToken reports whether a request has a bearer token.
-func hasToken(r *http.Request, token string) bool {
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && isToken(strings.TrimSpace(sent), token)
-}
-
-// isToken compares hashes in constant time, so that neither the content nor the
-// length of the token can be measured.
-func isToken(sent, token string) bool {
-	if token == "" {
-		return false
-	}
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(sent))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
-}
