@@ -16,7 +16,10 @@ const maxModes = 4 << 10
 // modes serves /modes: GET returns the mode of every door, and POST changes the
 // doors in its JSON object, such as {"ratelimit":"observe"}, and answers like GET.
 // An invalid request changes nothing.
-type modes struct{ *engine.Modes }
+type modes struct {
+	*engine.Modes
+	changed func(*http.Request, map[string]engine.Mode) // nil for nobody
+}
 
 func (m modes) get(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, operations.Modes(m.Modes))
@@ -31,6 +34,9 @@ func (m modes) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.Set(changes)
+	if m.changed != nil {
+		m.changed(r, changes)
+	}
 	m.get(w, r)
 }
 

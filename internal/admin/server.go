@@ -22,6 +22,8 @@ type Options struct {
 	Metrics http.Handler
 	// Modes are the modes to show and change at /modes.
 	Modes *engine.Modes
+	// ModesChanged is called with each change at /modes, to record it; nil for nobody.
+	ModesChanged func(r *http.Request, changes map[string]engine.Mode)
 	// Version is the answer of /version.
 	Version Version
 	// Hosts lists the accepted host names, in addition to localhost and IP
@@ -81,8 +83,9 @@ func New(o Options) http.Handler {
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", o.Metrics)
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
-	guarded.HandleFunc("GET /modes", modes{o.Modes}.get)
-	guarded.HandleFunc("POST /modes", modes{o.Modes}.post)
+	doors := modes{o.Modes, o.ModesChanged}
+	guarded.HandleFunc("GET /modes", doors.get)
+	guarded.HandleFunc("POST /modes", doors.post)
 	guarded.HandleFunc("GET /debug/pprof/", pprof.Index)
 	guarded.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	guarded.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

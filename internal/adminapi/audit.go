@@ -4,14 +4,33 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/audit"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
 
 // record adds a change to the audit trail, and sends it as an event.
 func (s *server) record(r *http.Request, action, detail string) {
-	c := s.Trail.Add(r.Context(), &audit.Change{Author: authorOf(r), Peer: r.RemoteAddr, Action: action, Detail: detail})
-	s.Traffic.Send(traffic.EventChange, c)
+	record(s.Trail, s.Traffic, r, action, detail)
+}
+
+// RecordModes adds changes of the modes of doors at this instance to the audit trail, and
+// sends them as events.
+func RecordModes(trail *audit.Trail, events *traffic.Recorder, r *http.Request, changes map[string]engine.Mode) {
+	for _, door := range operations.DoorsOf(changes) {
+		record(trail, events, r, modeAction, modeDetail(door, changes[door]))
+	}
+}
+
+// modeAction is the action of a change of a mode.
+const modeAction = "mode"
+
+func modeDetail(door string, mode engine.Mode) string { return door + " " + string(mode) }
+
+func record(trail *audit.Trail, events *traffic.Recorder, r *http.Request, action, detail string) {
+	change := trail.Add(r.Context(), &audit.Change{Author: authorOf(r), Peer: r.RemoteAddr, Action: action, Detail: detail})
+	events.Send(traffic.EventChange, change)
 }
 
 // maxAuthor is the maximum length of an author, in bytes.

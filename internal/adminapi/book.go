@@ -172,7 +172,7 @@ func (s *server) changeModes(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.Modes.Set(changes)
 	for _, door := range operations.DoorsOf(changes) {
-		s.record(r, "mode", door+" "+string(changes[door])+scope)
+		s.record(r, modeAction, modeDetail(door, changes[door])+scope)
 	}
 	return s.modes(w, r)
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"net/http"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/admin"
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/metrics"
@@ -23,6 +24,9 @@ func (s *Service) adminPages() http.Handler {
 			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
+		ModesChanged: func(r *http.Request, changes map[string]engine.Mode) {
+			adminapi.RecordModes(s.trail, s.traffic, r, changes)
+		},
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{
 			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
