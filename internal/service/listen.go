@@ -88,7 +88,11 @@ func listen(ctx context.Context, address string, shared bool) (net.Listener, err
 	}
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !isUnix {
-		return open.Listen(ctx, "tcp", address)
+		l, err := open.Listen(ctx, "tcp", address)
+		if tcp, isTCP := l.(*net.TCPListener); isTCP {
+			return &gentleListener{TCPListener: tcp, maxWait: maxQueueTime}, err
+		}
+		return l, err
 	}
 	open.Control = nil // sockets in the file system have no port
 	l, err := open.Listen(ctx, "unix", path)
