@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // with returns the rule file with a replacement.
@@ -160,6 +163,53 @@ func TestReplay(t *testing.T) {
 	w.see("Replay shows what your text would have decided") // not the answer about the earlier text
 	w.click("Replay")
 	w.wait(`/Of 5 recorded requests.* 0 newly refused, 1 newly allowed/.test(document.body.innerText)`)
+}
+
+// What is typed while the view asks for the rules in force stays.
+func TestTypedWhileLoading(t *testing.T) {
+	t.Parallel()
+	f := fileFleet(t, ruleFile)
+	w := enter(t, f.one.Admin, "#/change", desk)
+	w.see("The instance would load these rules.")
+	w.visit("#/log")
+	w.wait(`(() => {
+  const ask = fetch, held = [];
+  globalThis.fetch = (url, o) => new Promise((done) => held.push(() => ask(url, o).then((r) => { done(r); return r.status; })));
+  globalThis.isHeld = () => held.length > 0;
+  globalThis.release = () => { globalThis.fetch = ask; return Promise.all(held.map((go) => go())).then(() => ask("/api/v1/session")).then((r) => r.status); };
+  return true;
+})()`)
+	w.visit("#/change")
+	w.wait(`isHeld()`)
+	w.edit(with(t, "count=4]", "count=40]"))
+	w.wait(`document.querySelector("nav .dot")`) // the text is changed
+	if status := eval[int](w, `release()`); status != http.StatusOK {
+		t.Fatalf("the request after those that were held: %d", status)
+	}
+	w.see("count 4 → 40")
+	if !eval[bool](w, `!!document.querySelector("nav .dot")`) {
+		t.Error("what was typed is lost")
+	}
+}
+
+// Keys that come faster than the page draws stay in their order.
+func TestFastTyping(t *testing.T) {
+	t.Parallel()
+	f := fileFleet(t, ruleFile)
+	w := enter(t, f.one.Admin, "#/change", desk)
+	w.see("The instance would load these rules.")
+	w.wait(`((e) => { e?.focus(); return !!e; })(` + editor + `)`)
+	w.press(kb.Home, input.ModifierCtrl)
+	typed := eval[string](w, `(async () => {
+  for (const key of "# as fast") {
+    document.execCommand("insertText", false, key);
+    for (let i = 0; i < 20; i++) await null; // the page notices, and does not draw yet
+  }
+  return `+editor+`.querySelector(".cm-line").textContent;
+})()`)
+	if want := "# as fast[params]"; typed != want {
+		t.Errorf("the first line is %q; want %q", typed, want)
+	}
 }
 
 // Redis is away while somebody publishes: the page says so, and keeps the text.

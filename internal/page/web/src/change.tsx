@@ -53,7 +53,10 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
   }, []);
   useEffect(() => { if (checked) editor.current?.find(checked.findings); }, [checked]);
   const text = d.files.find((f) => f.name === d.file)?.text;
-  useEffect(() => { if (text !== undefined) editor.current?.show(d.file, text); }, [d.file, text]);
+  useEffect(() => {
+    const now = draft.get(), latest = now?.files.find((f) => f.name === now.file); // effects may run after the next key
+    if (now && latest) editor.current?.show(now.file, latest.text);
+  }, [d.file, text]);
   const go = (f: Finding) => { const file = d.files.find((x) => x.name === f.file); if (file) { change({ file: file.name }); editor.current?.show(file.name, file.text, f.line); } };
   const format = async () => {
     try {

@@ -35,6 +35,7 @@ const empty: RuleFile = { name: "rules.conf", text: "[rules]\n\n[result]\n0 : {\
 export async function begin(): Promise<void> {
   if (isChanged(draft.get())) return;
   const now = await inForce();
+  if (isChanged(draft.get())) return; // an earlier draft was on the screen, and could be changed, meanwhile
   if (now.files.length === 0) now.files = [empty];
   let kept: { base: RuleFile[]; files: RuleFile[]; version: number; file: string } | undefined;
   try { kept = JSON.parse(sessionStorage.getItem(key) ?? "null") ?? undefined; } catch { kept = undefined; }
