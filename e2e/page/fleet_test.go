@@ -19,6 +19,9 @@ const (
 	readToken   = "token-for-reading-0123456789"
 )
 
+// redisBudget is so large that no call is decided without Redis because the machine is busy.
+const redisBudget = "KOALAGATE_REDIS_BUDGET=5s"
+
 // ruleFile has a rule for comments of a user, one for log-ins of an address, and one that
 // only observes.
 const ruleFile = `[params]
@@ -107,6 +110,7 @@ func (f *fleet) serve(args ...string) *e2e.Koalagate {
 	env := []string{
 		"KOALAGATE_ADMIN_TOKEN=" + changeToken, "KOALAGATE_ADMIN_READ_TOKEN=" + readToken, "KOALAGATE_DRAIN_WAIT=0s",
 		"KOALAGATE_DECISION_LOG=" + f.log, "KOALAGATE_DECISION_LOG_PARAMS=all",
+		redisBudget,
 	}
 	k, err := f.stage.Serve(binary, env, append(args, "--state-dir", dir)...)
 	if err != nil {

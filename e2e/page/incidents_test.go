@@ -67,6 +67,7 @@ func TestIncidents(t *testing.T) {
 		w.press("/")
 		w.wait(`document.activeElement?.id === "search"`)
 		w.typeText("login")
+		w.wait(`document.querySelectorAll("table.rules tbody tr").length === 1`)
 		w.press(kb.Enter)
 		w.see("at most 10 in any 300 s")
 		w.see("198.51.100.66")
