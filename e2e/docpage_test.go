@@ -61,7 +61,8 @@ var docPorts = []string{"9191", "9981", "9982", "9983", "9980", "10000", "9901",
 // redisOfPages is the address of Redis in the pages.
 const redisOfPages = "127.0.0.1:6379"
 
-// docTree is a copy of the folders that commands of pages use, with free ports.
+// docTree is a copy of the folders that commands of pages use, with free ports, and with
+// gateways that wait for an instance on a busy machine.
 type docTree struct {
 	dir   string
 	ports *strings.Replacer
@@ -147,7 +148,11 @@ func (d *docTree) copyTo(t *testing.T, root, from, into string) {
 		if err != nil {
 			return err
 		}
-		out := d.ports.Replace(string(text))
+		patient, err := e2e.WithLongTimeouts(filepath.ToSlash(name), string(text))
+		if err != nil {
+			return err
+		}
+		out := d.ports.Replace(patient)
 		if strings.HasPrefix(name, "nginx") {
 			out = docNginxHead(d.dir) + out
 		}

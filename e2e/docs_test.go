@@ -93,7 +93,7 @@ func runPage(t *testing.T, name string, blocks []docBlock) {
 		"HOME=" + tree.dir, "TMPDIR=" + tree.dir, "MANPAGER=cat",
 		"PATH=" + filepath.Join(tree.dir, "bin") + ":" + stage.Path(".tools/bin") + ":" + os.Getenv("PATH") + ":/usr/sbin",
 		"KOALAGATE_GRPC_ADDR=127.0.0.1:" + tree.port["9191"], "KOALAGATE_HTTP_ADDR=127.0.0.1:" + tree.port["9981"],
-		"KOALAGATE_ADMIN_ADDR=127.0.0.1:" + tree.port["9982"],
+		"KOALAGATE_ADMIN_ADDR=127.0.0.1:" + tree.port["9982"], "KOALAGATE_REDIS_BUDGET=5s", // as in raceSettings
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -198,7 +198,7 @@ func script(tree *docTree, blocks []docBlock) string {
 				line = m[1] + " || [ $? = 1 ]" // a search may find nothing
 			}
 			if strings.HasPrefix(line, "curl -N ") {
-				line = "timeout 3 " + line + " || [ $? = 124 ]" // the reader leaves the stream
+				line = "{ timeout 60 " + line + " || true; } | sed '/^event: decisions/{n;q}'" // the reader leaves the stream
 			}
 			line = docException.ReplaceAllString(line, "$1 $(koalagate exception list | cut -d' ' -f1)")
 			b.WriteString(line + "\n")

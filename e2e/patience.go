@@ -24,6 +24,8 @@ var patient = map[string][][2]string{
 	"nginx/accel.conf":           nginxTimes,
 	"deploy/caddy/Caddyfile":     {{"dial_timeout 250ms\n", "dial_timeout 5s\n"}, {"response_header_timeout 1s\n", "response_header_timeout 10s\n"}},
 	"deploy/haproxy/haproxy.cfg": {{"timeout connect 250ms\n", "timeout connect 5s\n"}, {"timeout server 1s\n", "timeout server 10s\n"}},
+
+	"examples/first-limit/envoy.yaml": envoyTimes,
 }
 
 // BePatient sets whether gateways started from now on give koalagate ten seconds
@@ -32,8 +34,9 @@ var patient = map[string][][2]string{
 // that disturbs tests of other behavior, which need patient gateways.
 func (s *Stage) BePatient(is bool) { s.isPatient = is }
 
-// withLongTimeouts returns a sample with the timeouts of a patient stage.
-func withLongTimeouts(name, text string) (string, error) {
+// WithLongTimeouts returns the text of the sample of a name with the timeouts of a patient
+// stage. Other files keep their text.
+func WithLongTimeouts(name, text string) (string, error) {
 	for _, p := range patient[name] {
 		if !strings.Contains(text, p[0]) {
 			return "", fmt.Errorf("%s: %q not found; update e2e/patience.go", name, p[0])

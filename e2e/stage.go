@@ -109,7 +109,7 @@ func (s *Stage) sample(name string, pairs ...[2]string) (string, error) {
 		}
 	}
 	if s.isPatient {
-		return withLongTimeouts(name, out)
+		return WithLongTimeouts(name, out)
 	}
 	return out, nil
 }
