@@ -105,8 +105,8 @@ func gatewayRoute(filters ...[3]string) string {
 // gatewayFilter returns a rate limit filter as Envoy Gateway inserts it, but with a
 // timeout for a busy machine, and no failure mode that could hide an error.
 func gatewayFilter(name, domain string) string {
-	return fmt.Sprintf(`{ name: %s, typed_config: { "@type": %sfilters.http.ratelimit.v3.RateLimit, domain: %s, timeout: 10s, failure_mode_deny: true, disable_x_envoy_ratelimited_header: true, enable_x_ratelimit_headers: DRAFT_VERSION_03, rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: ratelimit_cluster } } } } }`,
-		name, typeURL, domain)
+	return fmt.Sprintf(`{ name: %s, typed_config: { "@type": %sfilters.http.ratelimit.v3.RateLimit, domain: %s, timeout: %s, failure_mode_deny: true, disable_x_envoy_ratelimited_header: true, enable_x_ratelimit_headers: DRAFT_VERSION_03, rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: ratelimit_cluster } } } } }`,
+		name, typeURL, domain, ample)
 }
 
 // usage puts the tokens of a response into the metadata, as the external processor of

@@ -97,11 +97,12 @@ func signal(t *testing.T, k *e2e.Koalagate, s os.Signal) {
 // httpAuthz returns the filter that calls koalagate over HTTP.
 func httpAuthz(more string) string {
 	filter := strings.Replace(extAuthzHTTP(more+`, allowed_headers: { patterns: [ { exact: x-forwarded-for } ] }`, ""), "path_prefix: /auth", "path_prefix: /v1/ext-authz", 1)
-	return strings.Replace(filter, "timeout: 5s", "timeout: 0.3s", 1)
+	return strings.Replace(filter, "timeout: "+ample, "timeout: 0.3s", 1)
 }
 
 // load sends requests from several callers until stop is called, which returns
-// their number. Each answer other than 200 fails the test.
+// their number. It returns when ten are answered, so that what follows happens under load.
+// Each answer other than 200 fails the test.
 func load(t *testing.T, url string) (stop func() int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -128,6 +129,7 @@ func load(t *testing.T, url string) (stop func() int64) {
 		return answered.Load()
 	}
 	t.Cleanup(func() { stop() })
+	waitUntil(t, "the load is under way", func() bool { return answered.Load() >= 10 || t.Failed() })
 	return stop
 }
 
@@ -149,9 +151,7 @@ func TestEnvoyWhileInstancesStop(t *testing.T) {
 				t.Error("the instance still runs 20 s after SIGTERM")
 			}
 		}
-		if n := stop(); n < 10 {
-			t.Errorf("%d requests were answered; want more", n)
-		}
+		t.Logf("%d requests were answered", stop())
 	})
 	t.Run("GW-84 calls that could not be sent go to another instance", func(t *testing.T) {
 		if err := third.Kill(); err != nil {

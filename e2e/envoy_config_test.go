@@ -16,6 +16,9 @@ type listener struct {
 	tls       string   // a transport_socket
 }
 
+// ample is a timeout that no call exceeds because the machine is busy.
+const ample = "20s"
+
 const typeURL = "type.googleapis.com/envoy.extensions."
 
 // envoyConfig returns a bootstrap configuration with listeners and clusters.
@@ -62,7 +65,7 @@ func cluster(name, address, more string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		endpoint = fmt.Sprintf("pipe: { path: %q }", path)
 	}
-	return fmt.Sprintf("  - { name: %s, type: STATIC, connect_timeout: 1s, load_assignment: { cluster_name: %s, endpoints: [ { lb_endpoints: [ { endpoint: { address: { %s } } } ] } ] }%s }\n",
+	return fmt.Sprintf("  - { name: %s, type: STATIC, connect_timeout: 10s, load_assignment: { cluster_name: %s, endpoints: [ { lb_endpoints: [ { endpoint: { address: { %s } } } ] } ] }%s }\n",
 		name, name, endpoint, optional("", more))
 }
 

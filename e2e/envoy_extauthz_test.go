@@ -32,15 +32,15 @@ func TestEnvoyExtAuthzFacts(t *testing.T) {
 	f := &extAuthzFacts{stub: newStub(t), app: newMirror(t)}
 	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
 		listener{
-			name: "strict", filters: []string{tenantMetadata, extAuthz("5s", `status_on_error: { code: 503 }, metadata_context_namespaces: [ facts ], route_metadata_context_namespaces: [ facts.route ]`)},
+			name: "strict", filters: []string{tenantMetadata, extAuthz(ample, `status_on_error: { code: 503 }, metadata_context_namespaces: [ facts ], route_metadata_context_namespaces: [ facts.route ]`)},
 			route: `metadata: { filter_metadata: { facts.route: { tier: gold } } }, typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: route } } } }`,
 		},
 		listener{name: "open", filters: []string{extAuthz("0.5s", `failure_mode_allow: true`)}},
 		listener{name: "default", filters: []string{extAuthz("", "")}},
-		listener{name: "raw", filters: []string{extAuthz("5s", `encode_raw_headers: true`)}},
-		listener{name: "few", filters: []string{extAuthz("5s", `allowed_headers: { patterns: [ { exact: x-user } ] }`)}},
-		listener{name: "behind", filters: []string{extAuthz("5s", "")}, manager: "xff_num_trusted_hops: 1"},
-		listener{name: "tls", filters: []string{extAuthz("5s", `include_peer_certificate: true, include_tls_session: true`)}, tls: mutualTLS(h)},
+		listener{name: "raw", filters: []string{extAuthz(ample, `encode_raw_headers: true`)}},
+		listener{name: "few", filters: []string{extAuthz(ample, `allowed_headers: { patterns: [ { exact: x-user } ] }`)}},
+		listener{name: "behind", filters: []string{extAuthz(ample, "")}, manager: "xff_num_trusted_hops: 1"},
+		listener{name: "tls", filters: []string{extAuthz(ample, `include_peer_certificate: true, include_tls_session: true`)}, tls: mutualTLS(h)},
 	)))(t)
 
 	t.Run("GW-1 an empty reply allows", f.emptyAllows)

@@ -27,9 +27,9 @@ func TestEnvoyFrontFacts(t *testing.T) {
 		cluster("koalagate", s.Address, http2)+cluster("echo", tcp.address, "")+
 			cluster("panics", ill.Address, http2+", "+healthChecked)+
 			cluster("calm", ill.Address, http2+", "+healthChecked+", common_lb_config: { healthy_panic_threshold: { value: 0 } }"),
-		listener{name: "http", filters: []string{extAuthz("5s", "")}},
+		listener{name: "http", filters: []string{extAuthz(ample, "")}},
 		listener{name: "panics", filters: []string{askingCluster("panics")}},
-		listener{name: "hasty", filters: []string{strings.Replace(extAuthz("5s", `status_on_error: { code: 503 }`), "timeout: 5s",
+		listener{name: "hasty", filters: []string{strings.Replace(extAuthz(ample, `status_on_error: { code: 503 }`), "timeout: "+ample,
 			`timeout: 15s, retry_policy: { retry_on: connect-failure, retry_back_off: { base_interval: 0.001s, max_interval: 0.1s } }`, 1)}},
 		listener{name: "calm", filters: []string{askingCluster("calm")}},
 	)
@@ -79,7 +79,7 @@ func TestEnvoyFrontFacts(t *testing.T) {
 
 // askingCluster returns a filter that calls the cluster with this name.
 func askingCluster(name string) string {
-	return strings.Replace(extAuthz("5s", `status_on_error: { code: 503 }`), "cluster_name: koalagate", "cluster_name: "+name, 1)
+	return strings.Replace(extAuthz(ample, `status_on_error: { code: 503 }`), "cluster_name: koalagate", "cluster_name: "+name, 1)
 }
 
 // tcpListener checks connections that are not HTTP by ext_authz.
@@ -87,9 +87,9 @@ var tcpListener = fmt.Sprintf(`  - name: tcp
     address: { socket_address: { address: 127.0.0.1, port_value: 0 } }
     filter_chains:
     - filters:
-      - { name: envoy.filters.network.ext_authz, typed_config: { "@type": %sfilters.network.ext_authz.v3.ExtAuthz, stat_prefix: tcp, transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: koalagate }, timeout: 5s } } }
+      - { name: envoy.filters.network.ext_authz, typed_config: { "@type": %sfilters.network.ext_authz.v3.ExtAuthz, stat_prefix: tcp, transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: koalagate }, timeout: %s } } }
       - { name: envoy.filters.network.tcp_proxy, typed_config: { "@type": %sfilters.network.tcp_proxy.v3.TcpProxy, stat_prefix: tcp, cluster: echo } }
-`, typeURL, typeURL)
+`, typeURL, ample, typeURL)
 
 // echo is an application that does not speak HTTP and returns its input.
 type echo struct{ address string }

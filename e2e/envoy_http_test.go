@@ -39,7 +39,7 @@ type httpFacts struct {
 
 func extAuthzHTTP(more, response string) string {
 	return `{ name: envoy.filters.http.ext_authz, typed_config: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthz` + optional("", more) +
-		`, http_service: { path_prefix: /auth, server_uri: { uri: "http://service", cluster: service, timeout: 5s }` + optional("authorization_response: ", response) + ` } } }`
+		`, http_service: { path_prefix: /auth, server_uri: { uri: "http://service", cluster: service, timeout: ` + ample + ` }` + optional("authorization_response: ", response) + ` } } }`
 }
 
 // How Envoy treats the answers of an ext_authz service over HTTP, and what it sends:

@@ -33,10 +33,10 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 	k := h.koalagate("--rules", h.file("rules.conf", policyRules), "--redis", "redis://"+unusedAddress(t))
 	limits := `[ { actions: [ { request_headers: { header_name: x-user, descriptor_key: user } } ] } ]`
 	g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
-		listener{name: "authz-closed", filters: []string{extAuthz("5s", `status_on_error: { code: 502 }`)}},
-		listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
-		listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 502 }`)}, rateLimit: limits},
-		listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
+		listener{name: "authz-closed", filters: []string{extAuthz(ample, `status_on_error: { code: 502 }`)}},
+		listener{name: "authz-open", filters: []string{extAuthz(ample, `failure_mode_allow: true`)}},
+		listener{name: "limit-closed", filters: []string{rateLimit(ample, `failure_mode_deny: true, status_on_error: { code: 502 }`)}, rateLimit: limits},
+		listener{name: "limit-open", filters: []string{rateLimit(ample, "")}, rateLimit: limits},
 		listener{name: "web-closed", filters: []string{withLongTimeout(httpAuthz("status_on_error: { code: 502 }"))}},
 		listener{name: "web-open", filters: []string{withLongTimeout(httpAuthz("failure_mode_allow: true"))}},
 	)))(t)
@@ -72,5 +72,5 @@ func unusedAddress(t *testing.T) string {
 
 // withLongTimeout gives a filter the time that a busy machine needs.
 func withLongTimeout(filter string) string {
-	return strings.Replace(filter, "timeout: 0.3s", "timeout: 5s", 1)
+	return strings.Replace(filter, "timeout: 0.3s", "timeout: "+ample, 1)
 }

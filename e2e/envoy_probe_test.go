@@ -28,11 +28,11 @@ func TestProbeOfEnvoy(t *testing.T) {
 	disabled := `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig, disabled: true } }`
 	g := must(h.stage.EnvoyWith(envoyConfig(app.Address,
 		cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, "")+strings.ReplaceAll(cluster("koalagate", unusedAddress(t), http2), "koalagate", "nobody"),
-		listener{name: "disabled", filters: []string{extAuthz("5s", "")}, route: disabled},
-		listener{name: "open", filters: []string{strings.Replace(extAuthz("5s", "failure_mode_allow: true"), "koalagate", "nobody", 1)}},
-		listener{name: "closed", filters: []string{strings.Replace(extAuthz("5s", ""), "koalagate", "nobody", 1)}},
-		listener{name: "limit", filters: []string{rateLimit("5s", "failure_mode_deny: true")}, rateLimit: byUser},
-		listener{name: "whole", filters: []string{rateLimit("5s", "failure_mode_deny: true, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true")}, rateLimit: byUser},
+		listener{name: "disabled", filters: []string{extAuthz(ample, "")}, route: disabled},
+		listener{name: "open", filters: []string{strings.Replace(extAuthz(ample, "failure_mode_allow: true"), "koalagate", "nobody", 1)}},
+		listener{name: "closed", filters: []string{strings.Replace(extAuthz(ample, ""), "koalagate", "nobody", 1)}},
+		listener{name: "limit", filters: []string{rateLimit(ample, "failure_mode_deny: true")}, rateLimit: byUser},
+		listener{name: "whole", filters: []string{rateLimit(ample, "failure_mode_deny: true, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true")}, rateLimit: byUser},
 		listener{name: "unlisted", filters: []string{web("", closed)}},
 		listener{name: "params", filters: []string{web(all+", { prefix: x-koala- }", closed)}},
 	)))(t)

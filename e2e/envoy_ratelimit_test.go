@@ -37,13 +37,13 @@ func TestEnvoyRateLimitFacts(t *testing.T) {
 	f := &rateLimitFacts{stub: newStub(t), app: newMirror(t)}
 	f.envoy = must(h.stage.EnvoyWith(envoyConfig(f.app.Address, cluster("koalagate", f.stub.Address, http2),
 		listener{
-			name: "strict", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true`)},
+			name: "strict", filters: []string{rateLimit(ample, `failure_mode_deny: true, status_on_error: { code: 503 }, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true`)},
 			rateLimit: `[ ` + scripted + ` ]`,
 		},
 		listener{name: "open", filters: []string{rateLimit("0.5s", "")}, rateLimit: `[ ` + scripted + ` ]`},
 		listener{name: "default", filters: []string{rateLimit("", "")}, rateLimit: `[ ` + scripted + ` ]`},
 		listener{
-			name: "odd", filters: []string{rateLimit("5s", "")},
+			name: "odd", filters: []string{rateLimit(ample, "")},
 			rateLimit: `[ ` + scripted + `,
               { actions: [ { generic_key: { descriptor_key: k, descriptor_value: a } } ] }, { actions: [ { generic_key: { descriptor_key: k, descriptor_value: a } } ] },
               { actions: [ { request_headers: { header_name: x-empty, descriptor_key: empty } } ] },
@@ -52,7 +52,7 @@ func TestEnvoyRateLimitFacts(t *testing.T) {
               { actions: [ { generic_key: { descriptor_key: k, descriptor_value: own } } ], limit: { rate_limit: { requests_per_unit: 42, unit: HOUR } } } ]`,
 		},
 		listener{
-			name: "hits", filters: []string{rateLimit("5s", "")},
+			name: "hits", filters: []string{rateLimit(ample, "")},
 			route: perRoute(scripted + `,
               { actions: [ { generic_key: { descriptor_key: k, descriptor_value: look } } ], hits_addend: { number: 0 } },
               { actions: [ { generic_key: { descriptor_key: k, descriptor_value: three } } ], hits_addend: { number: 3 } },

@@ -58,18 +58,18 @@ func TestEnvoyWithKoalagate(t *testing.T) {
 	s := &service{app: newMirror(t), overHTTP: h.envoyHTTP(h.app(), k)}
 	quota := `enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true, failure_mode_deny: true`
 	s.envoy = must(h.stage.EnvoyWith(envoyConfig(s.app.Address, cluster("koalagate", k.GRPC, http2),
-		listener{name: "map", filters: []string{tenantMetadata, extAuthz("5s", `metadata_context_namespaces: [ facts ]`)}},
-		listener{name: "raw", filters: []string{extAuthz("5s", `encode_raw_headers: true`)}},
+		listener{name: "map", filters: []string{tenantMetadata, extAuthz(ample, `metadata_context_namespaces: [ facts ]`)}},
+		listener{name: "raw", filters: []string{extAuthz(ample, `encode_raw_headers: true`)}},
 		listener{
-			name: "body", filters: []string{extAuthz("5s", `with_request_body: { max_request_bytes: 16, allow_partial_message: true }`)},
+			name: "body", filters: []string{extAuthz(ample, `with_request_body: { max_request_bytes: 16, allow_partial_message: true }`)},
 			route: `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + typeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: extension } } } }`,
 		},
-		listener{name: "tls", filters: []string{extAuthz("5s", "")}, tls: mutualTLS(h)},
-		listener{name: "take", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 3 }`)},
-		listener{name: "look", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 0 }`)},
-		listener{name: "refund", filters: []string{rateLimit("5s", quota)}, route: byUser(`hits_addend: { number: 2, is_negative_hits: true }`)},
+		listener{name: "tls", filters: []string{extAuthz(ample, "")}, tls: mutualTLS(h)},
+		listener{name: "take", filters: []string{rateLimit(ample, quota)}, route: byUser(`hits_addend: { number: 3 }`)},
+		listener{name: "look", filters: []string{rateLimit(ample, quota)}, route: byUser(`hits_addend: { number: 0 }`)},
+		listener{name: "refund", filters: []string{rateLimit(ample, quota)}, route: byUser(`hits_addend: { number: 2, is_negative_hits: true }`)},
 		listener{
-			name: "own", filters: []string{rateLimit("5s", quota)},
+			name: "own", filters: []string{rateLimit(ample, quota)},
 			rateLimit: `[ { actions: [ { request_headers: { header_name: x-user, descriptor_key: other } } ], limit: { rate_limit: { requests_per_unit: 2, unit: HOUR } } } ]`,
 		},
 	)))(t)

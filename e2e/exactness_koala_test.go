@@ -120,7 +120,6 @@ var koalaDialogue = []struct{ path, want string }{
 func TestKoalaAPIAnswersWordForWord(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	avoidMidnight(t)
 	rules := h.file("rules.conf", koalaRules)
 	setups := map[string][]*e2e.Koalagate{
 		"in process":          {h.koalagate("--rules", rules)},
@@ -131,6 +130,7 @@ func TestKoalaAPIAnswersWordForWord(t *testing.T) {
 	}
 	for name, instances := range setups {
 		t.Run(name, func(t *testing.T) {
+			avoidMidnight(t)
 			for i, q := range koalaDialogue {
 				if got := send(t, "GET", "http://"+instances[i%len(instances)].HTTP+q.path); got.status != 200 || got.body != q.want {
 					t.Errorf("%s answers\n%d %s\nwant\n200 %s", q.path, got.status, got.body, q.want)

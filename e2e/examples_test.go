@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -137,15 +138,16 @@ var exampleTests = map[string]func(*scene){
 		wantStatus(s.T, 401, "GET", s.nginx.URL+"/api/things", "X-Api-Key: invented")
 	},
 	"api-plans.conf": func(s *scene) {
-		avoidMinuteEnd()
 		s.take("tenant=suspended", "10")
 		for range 70 { // more than a tenant without a row has
 			s.take("tenant=internal", "0")
 		}
+		avoidMinuteEnd()
 		for range 60 {
 			s.take("tenant=new", "0")
 		}
 		s.take("tenant=new", "10")
+		avoidMinuteEnd()
 		for range 10 { // without a tenant the address counts
 			wantStatus(s.T, 200, "GET", s.envoy.URL+"/")
 			wantStatus(s.T, 200, "GET", s.nginx.URL+"/")
@@ -216,6 +218,10 @@ var exampleTests = map[string]func(*scene){
 	},
 }
 
+// shortWindows are windows that could end between the requests of a test on a busy machine.
+// The test replaces them by an hour.
+var shortWindows = map[string]string{"black-and-white-lists.conf": "time=10"}
+
 // avoidMinuteEnd waits for the next minute if the current one ends soon: counters of
 // calendar minutes would start from zero during a test.
 func avoidMinuteEnd() {
@@ -247,10 +253,17 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%v: %v\n%s", check, err, out)
 			}
 			h := newFixture(t)
-			avoidMidnight(t)
+			if short, found := shortWindows[name]; found {
+				file = h.sampleRules("examples/"+name, [2]string{short, "time=3600"})
+				if err := os.Symlink(h.stage.Path("examples/lists"), filepath.Join(h.dir, "lists")); err != nil {
+					t.Fatal(err)
+				}
+			}
 			k := h.koalagate("--rules", file, "--redis", h.redis().URL())
 			app := h.app()
-			test(&scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)})
+			s := &scene{T: t, koalagate: k, envoy: h.envoy(app, k), nginx: h.nginx(app, k)}
+			avoidMidnight(t)
+			test(s)
 		})
 	}
 }

@@ -57,10 +57,10 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 			k := withoutRedis(h, policy)
 			limits := `[ { actions: [ { remote_address: {} } ] } ]`
 			g := must(h.stage.EnvoyWith(envoyConfig(newMirror(t).Address, cluster("koalagate", k.GRPC, http2)+cluster("service", k.HTTP, ""),
-				listener{name: "authz-closed", filters: []string{extAuthz("5s", `status_on_error: { code: 502 }`)}},
-				listener{name: "authz-open", filters: []string{extAuthz("5s", `failure_mode_allow: true`)}},
-				listener{name: "limit-closed", filters: []string{rateLimit("5s", `failure_mode_deny: true, status_on_error: { code: 503 }`)}, rateLimit: limits},
-				listener{name: "limit-open", filters: []string{rateLimit("5s", "")}, rateLimit: limits},
+				listener{name: "authz-closed", filters: []string{extAuthz(ample, `status_on_error: { code: 502 }`)}},
+				listener{name: "authz-open", filters: []string{extAuthz(ample, `failure_mode_allow: true`)}},
+				listener{name: "limit-closed", filters: []string{rateLimit(ample, `failure_mode_deny: true, status_on_error: { code: 503 }`)}, rateLimit: limits},
+				listener{name: "limit-open", filters: []string{rateLimit(ample, "")}, rateLimit: limits},
 				listener{name: "web-closed", filters: []string{withLongTimeout(httpAuthz("status_on_error: { code: 503 }"))}},
 				listener{name: "web-open", filters: []string{withLongTimeout(httpAuthz("failure_mode_allow: true"))}},
 			)))(t)

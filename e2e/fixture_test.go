@@ -165,7 +165,7 @@ type reply struct {
 // client does not follow redirects, and keeps enough connections for concurrent
 // requests.
 var client = &http.Client{
-	Timeout:       20 * time.Second,
+	Timeout:       time.Minute,
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 100},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }

@@ -129,7 +129,7 @@ func sendFields(t *testing.T, g *e2e.Gateway, fields []field) {
 		// A bytes.Buffer does not fail.
 		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value})
 	}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Error(err)
 		return
 	}

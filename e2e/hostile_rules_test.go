@@ -33,7 +33,8 @@ func TestHostileFolderOfRuleFilesCostsLittle(t *testing.T) {
 	}
 	rule := func(i, limit int) {
 		text := fmt.Sprintf("[rules]\nrule : [count] [act=a%d; uid=+] [time=60; count=%d] [result=2; return=%d]\n", i, limit, i)
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("r%06d.conf", i)), []byte(text), 0o600); err != nil {
+		// Atomically: without the rule of an empty file there would be another generation.
+		if err := os.Rename(h.file("next", text), filepath.Join(dir, fmt.Sprintf("r%06d.conf", i))); err != nil {
 			t.Fatal(err)
 		}
 	}

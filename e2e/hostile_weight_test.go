@@ -27,7 +27,7 @@ rule : [count] [domain=facts; user=+; tokens=+] [time=3600; count=90000000000000
 		return `{ request_headers: { header_name: ` + name + `, descriptor_key: ` + key + `, skip_if_absent: true } }`
 	}
 	envoy := must(h.stage.EnvoyWith(envoyConfig(app.Address, cluster("koalagate", k.GRPC, http2), listener{
-		name: "http", filters: []string{rateLimit("5s", `enable_x_ratelimit_headers: DRAFT_VERSION_03`)},
+		name: "http", filters: []string{rateLimit(ample, `enable_x_ratelimit_headers: DRAFT_VERSION_03`)},
 		route: perRoute(`{ actions: [ ` + header("x-user", "user") + `, ` + header("x-hits", "koala.hits") + `, ` + header("x-tokens", "tokens") + ` ] }`),
 	})))(t)
 	for name, c := range map[string]struct {

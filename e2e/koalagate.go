@@ -42,12 +42,21 @@ func (s *Stage) Koalagate(binary string, env []string, args ...string) (*Koalaga
 	return k, eventually(k.Program, k.ready)
 }
 
-// Serve starts an instance on free ports, without waiting.
+// Serve starts an instance on free ports, without waiting. The system chooses none of them:
+// it could give the port of an instance that was killed to another one.
 func (s *Stage) Serve(binary string, env []string, args ...string) (*Koalagate, error) {
-	args = append([]string{
-		"serve", "--grpc-addr", local(s.samplePort(9191)), "--http-addr", local(s.samplePort(9981)), "--admin-addr", local(s.samplePort(9982)),
-	}, args...)
-	p, err := s.start("koalagate", binary, env, args...)
+	own := []string{"serve"}
+	for _, address := range []struct {
+		flag string
+		port int // of the samples
+	}{{"--grpc-addr", 9191}, {"--http-addr", 9981}, {"--admin-addr", 9982}} {
+		port, err := s.choosePort(address.port)
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, address.flag, local(port))
+	}
+	p, err := s.start("koalagate", binary, env, append(own, args...)...)
 	return &Koalagate{Program: p}, err
 }
 

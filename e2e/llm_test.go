@@ -76,10 +76,10 @@ func prompt(t *testing.T, url, document string, headers ...string) (status int, 
 func TestBudgetOfTokensCloses(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	avoidMidnight(t)
 	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", "count=1000;"}))
 	g := llmEnvoy(h, m, instances...)
+	avoidMidnight(t)
 	const counter = "rule_no=202&domain=llm&budget=tokens&user="
 	for i, c := range []struct {
 		user, query, document string
@@ -248,7 +248,7 @@ rule : [count] [domain=facts; key=+] [time=3600; count=2; overdraft=1] [result=2
 	instances := h.pair(rules)
 	const descriptor = `actions: [ { generic_key: { descriptor_key: key, descriptor_value: a } } ]`
 	g := must(h.stage.EnvoyWith(envoyConfig(m.address, cluster("koalagate", instances[0].GRPC, http2), listener{
-		name: "http", filters: []string{rateLimit("10s", "failure_mode_deny: true")},
+		name: "http", filters: []string{rateLimit(ample, "failure_mode_deny: true")},
 		route: perRoute(`{ ` + descriptor + ` }, { ` + descriptor + `, hits_addend: { number: 1, is_negative_hits: true }, apply_on_stream_done: true }`),
 	})))(t)
 	const rounds, callers = 3, 30

@@ -43,7 +43,6 @@ type stream struct {
 func TestStreamsSpendWhatTheyUsed(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	avoidMidnight(t)
 	const limit, streams = 24_000, 64
 	kinds := []stream{
 		{"?stream", 600, 600},        // right
@@ -59,6 +58,7 @@ func TestStreamsSpendWhatTheyUsed(t *testing.T) {
 	m := startBackend(t, completion)
 	instances := h.pair(h.sampleRules("examples/token-budget.conf", [2]string{"count=100k;", fmt.Sprintf("count=%d;", limit)}, [2]string{"count=4]", "count=100]"}))
 	g := llmEnvoy(h, m, instances...)
+	avoidMidnight(t)
 	const counter = "rule_no=202&domain=llm&budget=tokens&user=ann"
 	understated := 0
 	for i := range streams {

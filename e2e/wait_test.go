@@ -26,16 +26,19 @@ rule : [token] [path=/queue; uid=+] [time=1; count=5; burst=1; wait=3] [result=2
 2 : {"Err_no":10}
 `
 
-// slowQueueRules admit a request in ten seconds.
-var slowQueueRules = strings.Replace(queueRules, "time=1; count=5; burst=1; wait=3", "time=600; count=60; burst=1; wait=60", 1)
+// slowQueueRules admit a request in twenty seconds.
+var slowQueueRules = strings.Replace(queueRules, "time=1; count=5; burst=1; wait=3", "time=600; count=30; burst=1; wait=60", 1)
 
-// arrivals is an application that records when requests reach it.
+// arrivals is an application that records when requests reach it, except those for /healthz.
 type arrivals struct {
 	mu    sync.Mutex
 	times []time.Time
 }
 
-func (a *arrivals) ServeHTTP(http.ResponseWriter, *http.Request) {
+func (a *arrivals) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" { // the stage asks whether gateways answer
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.times = append(a.times, time.Now())
@@ -60,9 +63,6 @@ func TestRequestsWaitForTheirTurnsAtTwoGateways(t *testing.T) {
 	t.Cleanup(server.Close)
 	address := strings.TrimPrefix(server.URL, "http://")
 	gateways := []*e2e.Gateway{h.envoy(&e2e.App{Address: address}, instances...), waitingNginx(h, address, instances[1])}
-	record.mu.Lock()
-	record.times = nil // the stage has asked whether the gateways answer
-	record.mu.Unlock()
 	begin := time.Now()
 	concurrently(10, func(i int) {
 		r, err := trySend("GET", gateways[i%2].URL+"/queue", "X-User-Id: ann")
@@ -81,7 +81,7 @@ func TestRequestsWaitForTheirTurnsAtTwoGateways(t *testing.T) {
 	}
 }
 
-// Clients that disconnect while they wait give their turns back. Turns are ten seconds
+// Clients that disconnect while they wait give their turns back. Turns are twenty seconds
 // apart, so that the queue becomes shorter by this alone.
 func TestClientThatLeavesGivesItsTurnBack(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestClientThatLeavesGivesItsTurnBack(t *testing.T) {
 	wantStatus(t, http.StatusOK, "GET", g.URL+"/queue", "X-User-Id: bob")
 	ctx, leave := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		clients.Go(func() {
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL+"/queue", http.NoBody)
 			if err != nil {
@@ -105,10 +105,10 @@ func TestClientThatLeavesGivesItsTurnBack(t *testing.T) {
 			}
 		})
 	}
-	waitUntil(t, "four clients wait", func() bool { return nextTurn(t, k, "bob") > 40*time.Second })
+	waitUntil(t, "two clients wait", func() bool { return nextTurn(t, k, "bob") > 40*time.Second })
 	leave()
 	clients.Wait()
-	waitUntil(t, "their turns are given back", func() bool { return nextTurn(t, k, "bob") <= 10*time.Second })
+	waitUntil(t, "their turns are given back", func() bool { return nextTurn(t, k, "bob") <= 20*time.Second })
 }
 
 // nextTurn returns how long the next request of a user would wait.
