@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a story waits for an expected event.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // server is the `koalagate serve` of a story.
 type server struct {
