@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,38 +126,58 @@ func TestUnixSocketsHaveNoLimitPerPeer(t *testing.T) {
 	}
 }
 
-// net/http ends slow, long and unread exchanges itself; they are counted.
-func TestBoundsOfHTTPAreCountedAndLogged(t *testing.T) {
-	s, text := open(t, map[string]any{
-		"http_header_timeout": "100ms", "http_receive_timeout": "200ms", "http_max_header": 4096, "http_idle_timeout": "1s",
-	})
-	run(t, s)
-	send := func(request string) net.Conn {
-		conn, err := net.Dial("tcp", s.Addresses().HTTP)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
-	wantClosed(t, "nothing", send(""))
-	wantClosed(t, "half a header", send("GET /rule/browse?uid=a HTTP/1.1\r\nHost: localhost\r\nX-H: "))
-	wantClosed(t, "half a form", send("POST /rule/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nuid="))
-	second := send("GET /rule/browse?uid=a HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if _, err := second.Read(make([]byte, 1)); err != nil {
+// sendHTTP sends a text over a new connection to the HTTP address.
+func sendHTTP(t *testing.T, s *Service, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addresses().HTTP)
+	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+const browse = "GET /rule/browse?uid=a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// net/http ends slow, long and unread exchanges itself; they are counted.
+func TestSlowRequestsAreCountedAndLogged(t *testing.T) {
+	s, text := open(t, map[string]any{"http_header_timeout": "100ms", "http_receive_timeout": "2s"})
+	run(t, s)
+	slow := map[string]net.Conn{
+		"half a form":   sendHTTP(t, s, "POST /rule/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nuid="),
+		"nothing":       sendHTTP(t, s, ""),
+		"half a header": sendHTTP(t, s, "GET /rule/browse?uid=a HTTP/1.1\r\nHost: localhost\r\nX-H: "),
+	}
+	n := len(slow) + 1
+	second := sendHTTP(t, s, browse)
+	for first := make([]byte, 1); ; n++ {
+		if _, err := second.Read(first); err == nil {
+			break
+		}
+		second = sendHTTP(t, s, browse) // the machine paused while this one was on its way: it counts, too
 	}
 	if _, err := io.WriteString(second, "GET /"); err != nil {
 		t.Fatal(err)
 	}
-	wantClosed(t, "half a second request", second)
-	wantClosed(t, "idle", send("GET /rule/browse?uid=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-	wantBound(t, s, text, boundHTTPReceive, "4")
-	wantClosed(t, "a long header", send("GET / HTTP/1.1\r\nHost: localhost\r\nX-H: "+strings.Repeat("x", 10_000)+"\r\n\r\n"))
+	slow["half a second request"] = second
+	for name, conn := range slow {
+		wantClosed(t, name, conn)
+	}
+	wantBound(t, s, text, boundHTTPReceive, strconv.Itoa(n))
+}
+
+func TestLongHeadersAreCountedAndIdleConnectionsAreNot(t *testing.T) {
+	s, text := open(t, map[string]any{"http_max_header": 4096, "http_idle_timeout": "1s"})
+	run(t, s)
+	wantClosed(t, "idle", sendHTTP(t, s, browse))
+	wantClosed(t, "a long header", sendHTTP(t, s, "GET / HTTP/1.1\r\nHost: localhost\r\nX-H: "+strings.Repeat("x", 10_000)+"\r\n\r\n"))
 	wantBound(t, s, text, boundHTTPHeader, "1")
+	if _, body := get(t, s.Addresses().Admin, "/metrics"); !strings.Contains(body, `koalagate_bounds_total{bound="`+boundHTTPReceive+`"} 0`) {
+		t.Error("an idle connection or a long header counts as a request that did not arrive")
+	}
 }
 
 // slowConn is a connection whose peer does not read.

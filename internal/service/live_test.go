@@ -14,7 +14,7 @@ import (
 // Events of a running service report its decisions, outlive the timeouts of requests that
 // are answered once, and end with the drain.
 func TestEventsOfAService(t *testing.T) {
-	s, text := open(t, map[string]any{"http_receive_timeout": "1s", "http_header_timeout": "1s", "drain_wait": "30s", "drain_timeout": "40s"})
+	s, text := open(t, map[string]any{"http_receive_timeout": "3s", "http_header_timeout": "3s", "drain_wait": "30s", "drain_timeout": "40s"})
 	stop := make(chan os.Signal, 2)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(context.Background(), stop, nil) }()
@@ -28,7 +28,7 @@ func TestEventsOfAService(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	lines, seconds, decided := bufio.NewScanner(resp.Body), 0, false
-	for seconds < 3 || !decided {
+	for seconds < 5 || !decided {
 		if !lines.Scan() {
 			t.Fatalf("the stream ended after %d seconds: %v; the log:\n%s", seconds, lines.Err(), text)
 		}
