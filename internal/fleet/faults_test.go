@@ -92,15 +92,11 @@ func atSteps(t *testing.T, n int, test func(t *testing.T, prefix string, step in
 	group.Wait()
 }
 
-// mustPropose proposes a version, again if the instances are late with their heartbeats.
-func mustPropose(t *testing.T, r *Records, limit int, change ...func(*Proposal)) (number uint64) {
+// mustPropose proposes a version with a limit.
+func mustPropose(t *testing.T, r *Records, limit int, change ...func(*Proposal)) uint64 {
 	t.Helper()
-	storetest.Eventually(t, func() (err error) {
-		m, contents := bundle(limit)
-		number, err = publish(t, r, m, contents, change...)
-		return err
-	})
-	return number
+	m, contents := bundle(limit)
+	return submit(t, r, m, contents, change...)
 }
 
 // bury makes a heartbeat as old as one of an instance that ended a while ago.
@@ -279,11 +275,7 @@ func TestRedisReplacedAtEveryStep(t *testing.T) {
 		for _, b := range restored.Blobs() {
 			contents[b.Sum] = one.Held(b)
 		}
-		number := uint64(0)
-		storetest.Eventually(t, func() (err error) {
-			number, err = publish(t, r, &restored, contents)
-			return err
-		})
+		number := submit(t, r, &restored, contents)
 		if number < 2 {
 			t.Errorf("the number %d was used before", number)
 		}

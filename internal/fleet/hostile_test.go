@@ -208,10 +208,7 @@ func TestSignatures(t *testing.T) {
 		{"valid", func(text []byte) string { return Sign(private, text) }, ""},
 	} {
 		m, contents := bundle(1)
-		number, err := publish(t, open, m, contents, func(p *Proposal) { p.Signature = c.sign(p.Manifest) })
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		number := submit(t, open, m, contents, func(p *Proposal) { p.Signature = c.sign(p.Manifest) })
 		o := outcome(t, open, number)
 		if c.want == "" && o.State != "in_force" || c.want != "" && (o.State != "refused" || !strings.Contains(o.Detail, c.want)) {
 			t.Errorf("%s: %+v; want %q", c.name, o, c.want)
@@ -264,11 +261,7 @@ func TestKeysExpire(t *testing.T) {
 	// A proposal that was refused, and an upload that nobody used.
 	m, contents := bundle(9)
 	m.Files[0].Blob = contents.add([]byte("[rules]\n"))
-	number, err := publish(t, r, m, contents)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcome(t, r, number)
+	outcome(t, r, submit(t, r, m, contents))
 	k := keysOf(prefix)
 	lasting := func() (names []string) {
 		all, err := client.Keys(t.Context(), "*").Result()

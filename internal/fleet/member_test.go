@@ -121,6 +121,16 @@ func publish(t *testing.T, r *Records, m *Manifest, contents Contents, change ..
 	return m.Number, err
 }
 
+// submit is publish, again if the instances are late with their heartbeats.
+func submit(t *testing.T, r *Records, m *Manifest, contents Contents, change ...func(*Proposal)) (number uint64) {
+	t.Helper()
+	storetest.Eventually(t, func() (err error) {
+		number, err = publish(t, r, m, contents, change...)
+		return err
+	})
+	return number
+}
+
 // outcome waits for the end of a proposal.
 func outcome(t *testing.T, r *Records, number uint64) (o Outcome) {
 	t.Helper()
@@ -160,10 +170,7 @@ func livingInstances(t *testing.T, r *Records, n int) {
 
 func mustPublish(t *testing.T, r *Records, m *Manifest, contents Contents) uint64 {
 	t.Helper()
-	number, err := publish(t, r, m, contents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := submit(t, r, m, contents)
 	if o := outcome(t, r, number); o.State != "in_force" {
 		t.Fatalf("version %d: %+v; want it in force", number, o)
 	}
@@ -230,10 +237,7 @@ func TestOneRefusalChangesNothing(t *testing.T) {
 
 	large, contents := bundle(2)
 	large.Lists[0].Blob = contents.add([]byte(strings.Repeat("word\n", 1000)))
-	number, err := publish(t, r, large, contents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := submit(t, r, large, contents)
 	o := outcome(t, r, number)
 	if o.State != "refused" || !strings.Contains(o.Detail, b.id) || !strings.Contains(o.Detail, "max_version_bytes") {
 		t.Errorf("a version above the bound of one instance: %+v", o)
@@ -241,10 +245,7 @@ func TestOneRefusalChangesNothing(t *testing.T) {
 
 	cut, contents := bundle(3)
 	cut.Files[0].Blob = contents.add([]byte(strings.TrimSuffix(ruleText(3), "[end]\n")))
-	number, err = publish(t, r, cut, contents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number = submit(t, r, cut, contents)
 	o = outcome(t, r, number)
 	if o.State != "refused" || !strings.Contains(o.Detail, strict.id) || !strings.Contains(o.Detail, "[end]") {
 		t.Errorf("a version that one instance refuses by its setting: %+v", o)
@@ -255,10 +256,7 @@ func TestOneRefusalChangesNothing(t *testing.T) {
 		}
 	}
 	// With a quorum of two it comes into force, and the third is not ready.
-	number, err = publish(t, r, cut, contents, func(p *Proposal) { p.Quorum = 2 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	number = submit(t, r, cut, contents, func(p *Proposal) { p.Quorum = 2 })
 	if o := outcome(t, r, number); o.State != "in_force" {
 		t.Fatalf("with a quorum: %+v", o)
 	}

@@ -23,11 +23,7 @@ func (n *tried) try(v *Tried) {
 // mustTry begins a trial and returns its number.
 func mustTry(t *testing.T, r *Records, limit int, o TrialOptions) uint64 {
 	t.Helper()
-	m, contents := bundle(limit)
-	number, err := publish(t, r, m, contents, func(p *Proposal) { p.Trial = &o })
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := mustPropose(t, r, limit, func(p *Proposal) { p.Trial = &o })
 	if got := outcome(t, r, number); got.State != "trial" {
 		t.Fatalf("the trial of version %d is %s: %s", number, got.State, got.Detail)
 	}
@@ -132,8 +128,11 @@ func TestEndsOfTrials(t *testing.T) {
 			m, contents := bundle(1)
 			inForce := mustPublish(t, r, m, contents)
 			eventually(t, "the first version", func() bool { return one.version() == inForce })
-			number := mustTry(t, r, 2, TrialOptions{Length: time.Second, Then: then})
-			eventually(t, "the end: "+want, func() bool { return lastTrial(t, r).Detail == want })
+			number := mustPropose(t, r, 2, func(p *Proposal) { p.Trial = &TrialOptions{Length: time.Second, Then: then} })
+			eventually(t, "the end: "+want, func() bool {
+				last, err := r.Trial(t.Context())
+				return err == nil && last != nil && last.Detail == want
+			})
 			if then == "enforce" {
 				eventually(t, "the version is in force", func() bool { return one.version() == number })
 			} else if one.version() != inForce {
