@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func NewNode(t testing.TB) *Node {
 	n := &Node{process: process{t: t}, Dir: dir, Address: freeAddress(t)}
 	t.Cleanup(func() {
 		n.Kill()
-		taken.Delete(n.Address)
+		release(n.Address)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -59,25 +60,51 @@ func NewNode(t testing.TB) *Node {
 	return n
 }
 
-// taken holds the addresses of this process's nodes, whether these listen yet or
-// not.
+// taken holds the addresses of this process's nodes, whether these listen or not, with
+// what reserves each in other processes.
 var taken sync.Map
+
+// reserve reserves an address for a node of this process, and reports whether no node has
+// it. On Linux the name of a socket reserves it in all processes: tests of other packages
+// start nodes at the same time, also while this one is stopped.
+func reserve(address string) bool {
+	if _, exists := taken.LoadOrStore(address, nil); exists {
+		return false
+	}
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	name, err := net.Listen("unix", "@koalagate-test-node-"+address)
+	if err != nil {
+		taken.Delete(address)
+		return false
+	}
+	taken.Store(address, name)
+	return true
+}
+
+// release ends the reservation of an address.
+func release(address string) {
+	if name, _ := taken.LoadAndDelete(address); name != nil {
+		_ = name.(net.Listener).Close() // nothing connects to it
+	}
+}
 
 // freeAddress returns an address whose port is free, as is the port 10000 above,
 // which nodes of a Cluster use among themselves. Both are below the ephemeral ports.
-// No other node of this process has the address.
+// No other node has the address.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := 12000 + rand.IntN(9000)
 		address := fmt.Sprintf("127.0.0.1:%d", port)
-		if _, exists := taken.LoadOrStore(address, true); exists {
+		if !reserve(address) {
 			continue
 		}
 		if isFree(port) && isFree(port+10000) {
 			return address
 		}
-		taken.Delete(address)
+		release(address)
 	}
 	t.Fatal("no port is free")
 	return ""
@@ -103,7 +130,7 @@ func (n *Node) startAtFreePort(launch func()) {
 		if err := os.Remove(filepath.Join(n.Dir, "log")); err != nil {
 			n.t.Fatal(err)
 		}
-		taken.Delete(n.Address)
+		release(n.Address)
 		n.Address = freeAddress(n.t)
 	}
 }
