@@ -17,7 +17,7 @@ import (
 func TestClocksOmitNodesThatHang(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
-	r := c.Open(t, redis.Options{Budget: 2 * time.Second})
+	r := c.Open(t, redis.Options{Budget: 5 * time.Second})
 	c.Nodes[1].Pause()
 	defer c.Nodes[1].Resume()
 	clocks, err := r.Clocks(context.Background())

@@ -16,7 +16,7 @@ import (
 func TestHungTargetOfAMoveLeavesTheSource(t *testing.T) {
 	t.Parallel()
 	c := storetest.StartCluster(t, 3, false, partly...)
-	s, _ := openPartly(t, c, time.Second)
+	s := openShort(t, c, 2*time.Second)
 	count := func(slot int) store.Rule {
 		return store.Rule{Subject: subjectIn(slot), Method: store.Count, Time: 60, Count: 1e6, Weight: 1}
 	}

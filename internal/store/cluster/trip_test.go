@@ -15,6 +15,7 @@ import (
 // TestCallsThatWaitForTheSlotMapShareATrip checks that calls which wait in vain for
 // one refresh of the slot map report one trip: together they are one failure.
 func TestCallsThatWaitForTheSlotMapShareATrip(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and does not answer
 	if err != nil {
 		t.Fatal(err)
@@ -27,11 +28,11 @@ func TestCallsThatWaitForTheSlotMapShareATrip(t *testing.T) {
 	defer r.Close()
 	one := []store.Rule{{Subject: []byte("a"), Method: store.Count, Time: 60, Count: 9, Weight: 1}}
 	two := append(one, store.Rule{Subject: []byte("b"), Method: store.Count, Time: 60, Count: 9, Weight: 1})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
 	var callers sync.WaitGroup
 	for i, rules := range [][]store.Rule{one, two, one, two} {
 		callers.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
 			attempt, err := r.Try(ctx, &store.Plan{Op: store.Take, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}, new(store.Answers))
 			if !redisconn.TimedOut(err) || attempt.Trip != 1 {
 				t.Errorf("call %d: %v, trip %d; want a timeout, trip 1", i, err, attempt.Trip)

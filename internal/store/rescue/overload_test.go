@@ -15,7 +15,7 @@ import (
 )
 
 // overloadRounds is how often a run is repeated that shows nothing.
-const overloadRounds = 10
+const overloadRounds = 40
 
 // TestOverloadGivesNoFreshLimits has far more callers, with the deadlines of a
 // gateway, than this process has CPU for: many calls run out of time although
