@@ -67,17 +67,18 @@ func TestHeldHitsAreReportedAndGivenBack(t *testing.T) {
 		}
 		return list[0]
 	}
+	desk := operations.New(operations.Options{Engine: other.Engine(), Refusals: operations.NewRefusals()})
 	storetest.Eventually(t, func() error { // a request for more may be under way
-		if c, held := counter(), holder.Leases().Held; c.Used != admitted+held || c.Leased < held || held == 0 {
+		c, held := counter(), holder.Leases().Held
+		if c.Used != admitted+held || c.Leased < held || held == 0 {
 			return fmt.Errorf("used %d, leased %d; want %d admitted hits and %d held ones", c.Used, c.Leased, admitted, held)
+		}
+		why, err := desk.Why(t.Context(), &operations.Question{Params: map[string]string{"api": "a"}})
+		if err != nil || len(why.Rules) != 1 || why.Rules[0].Leased != c.Leased {
+			return fmt.Errorf("why: %+v, %w; want %d held hits", why, err, c.Leased)
 		}
 		return nil
 	})
-	why, err := operations.New(operations.Options{Engine: other.Engine(), Refusals: operations.NewRefusals()}).
-		Why(t.Context(), &operations.Question{Params: map[string]string{"api": "a"}})
-	if leased := counter().Leased; err != nil || len(why.Rules) != 1 || why.Rules[0].Leased != leased {
-		t.Errorf("why: %+v, %v; want %d held hits", why, err, leased)
-	}
 
 	match, err := other.Engine().Rules().Rules[0].Identify(api)
 	if err != nil {
