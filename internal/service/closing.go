@@ -24,6 +24,7 @@ type gentleListener struct {
 	ended   atomic.Bool
 }
 
+// Accept returns the next connection.
 func (l *gentleListener) Accept() (net.Conn, error) {
 	conn, err := l.TCPListener.Accept()
 	if err != nil && l.ended.Load() {
@@ -38,7 +39,7 @@ func (l *gentleListener) Close() error {
 	if err != nil {
 		return l.TCPListener.Close()
 	}
-	for end := time.Now().Add(l.maxWait); err == nil && !l.ended.Load() && time.Now().Before(end); time.Sleep(queueCheck) {
+	for end := time.Now().Add(l.maxWait); err == nil && !l.ended.Load() && time.Now().Before(end); <-time.After(queueCheck) {
 		err = socket.Control(func(fd uintptr) {
 			if isQueueEmpty(fd) {
 				l.ended.Store(true)
