@@ -15,12 +15,12 @@ trap 'rm -f "$report" "$table" "$toxic_report" "$toxic_table"' EXIT
 failed=0
 
 # show COMMAND…: runs a command, and writes it with its output into the report,
-# without progress lines and lines of passed subtests.
+# without progress lines, lines of passed subtests and temporary folders.
 show() {
   local begin=$SECONDS word=passed
   echo "## $*"
   printf '\n## %s\n\n~~~\n' "$*" >>"$report"
-  if ! "$@" 2>&1 | tee -a /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d' >>"$report"; then
+  if ! "$@" 2>&1 | tee -a /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d; s,/tmp/[A-Za-z]+[0-9]+/[0-9]{3}/,,g' >>"$report"; then
     word=FAILED failed=1
   fi
   echo '~~~' >>"$report"
