@@ -172,23 +172,57 @@ func TestTypedWhileLoading(t *testing.T) {
 	w := enter(t, f.one.Admin, "#/change", desk)
 	w.see("The instance would load these rules.")
 	w.visit("#/log")
-	w.wait(`(() => {
-  const ask = fetch, held = [];
-  globalThis.fetch = (url, o) => new Promise((done) => held.push(() => ask(url, o).then((r) => { done(r); return r.status; })));
-  globalThis.isHeld = () => held.length > 0;
-  globalThis.release = () => { globalThis.fetch = ask; return Promise.all(held.map((go) => go())).then(() => ask("/api/v1/session")).then((r) => r.status); };
-  return true;
-})()`)
+	w.holdRequests()
 	w.visit("#/change")
 	w.wait(`isHeld()`)
 	w.edit(with(t, "count=4]", "count=40]"))
 	w.wait(`document.querySelector("nav .dot")`) // the text is changed
-	if status := eval[int](w, `release()`); status != http.StatusOK {
-		t.Fatalf("the request after those that were held: %d", status)
-	}
+	w.release()
 	w.see("count 4 → 40")
 	if !eval[bool](w, `!!document.querySelector("nav .dot")`) {
 		t.Error("what was typed is lost")
+	}
+}
+
+// holdRequests holds the requests of the page until release. Requests after pass are not
+// held.
+func (w *tab) holdRequests() {
+	w.Helper()
+	w.wait(`(() => {
+  const ask = fetch, held = [];
+  globalThis.fetch = (url, o) => new Promise((done) => held.push(() => ask(url, o).then((r) => { done(r); return r.status; })));
+  globalThis.isHeld = () => held.length > 0;
+  globalThis.pass = () => { globalThis.fetch = ask; return true; };
+  globalThis.release = () => pass() && Promise.all(held.map((go) => go())).then(() => ask("/api/v1/session")).then((r) => r.status);
+  return true;
+})()`)
+}
+
+// release sends the requests that are held, and waits for their answers.
+func (w *tab) release() {
+	w.Helper()
+	if status := eval[int](w, `release()`); status != http.StatusOK {
+		w.Fatalf("the request after those that were held: %d", status)
+	}
+}
+
+// The answer to an earlier question, which comes late, does not replace that to the last
+// one.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	f := fileFleet(t, ruleFile)
+	w := enter(t, f.one.Admin, "#/log", desk)
+	w.see("Changes by operators")
+	w.holdRequests()
+	w.visit("#/try?p=uid%3Dann")
+	w.wait(`isHeld()`)
+	w.wait(`pass()`)
+	w.visit("#/try?p=uid%3Dbob")
+	const asked = `document.querySelector(".answer .card .identity")?.textContent`
+	w.wait(asked + `?.includes("uid=bob")`)
+	w.release()
+	if got := eval[string](w, asked); !strings.Contains(got, "uid=bob") {
+		t.Errorf("the answer is of %s; want that of uid=bob", got)
 	}
 }
 

@@ -108,6 +108,9 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
+	if redisconn.TimedOut(err) {
+		return fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", callTimeout, err)
+	}
 	if remedy := redisconn.Remedy(err); remedy != "" {
 		return fmt.Errorf("Redis does not answer: %w: %s", err, remedy)
 	}

@@ -1,6 +1,6 @@
 // Asks what the running rules do with a request, and why.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { post, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyImported, type WhyRule } from "./api";
 import { Buttons } from "./actions";
 import { readCurl } from "./curl";
@@ -62,21 +62,25 @@ export function Try(p: { given: URLSearchParams }) {
   const [form, setForm] = useState<Form>(kept);
   const [curl, setCurl] = useState("");
   const [answer, setAnswer] = useState<Answer>();
-  const [question, setQuestion] = useState<Question>();
   const [error, setError] = useState<Problem>();
   const [busy, setBusy] = useState(false);
+  const last = useRef<{ question?: Question }>({}); // late answers to earlier questions are dropped
   const set = (change: Partial<Form>) => setForm((f) => kept = { ...f, ...change });
   const run = async (f: Form) => {
+    const mine: { question?: Question } = last.current = {};
     setBusy(true);
     setError(undefined);
     try {
-      const q = questionOf(f);
-      setQuestion(q);
-      setAnswer(await ask(q));
-    } catch (e) { setError(e instanceof Problem ? e : new Problem(400, (e as Error).message)); }
-    setBusy(false);
+      mine.question = questionOf(f);
+      const found = await ask(mine.question);
+      if (last.current === mine) setAnswer(found);
+    } catch (e) { if (last.current === mine) setError(e instanceof Problem ? e : new Problem(400, (e as Error).message)); }
+    if (last.current === mine) setBusy(false);
   };
-  const again = () => { if (question) void ask(question).then(setAnswer, () => undefined); };
+  const again = () => {
+    const mine = last.current;
+    if (mine.question) void ask(mine.question).then((found) => { if (last.current === mine) setAnswer(found); }, () => undefined);
+  };
   const given = p.given.getAll("p").join("\n");
   useEffect(() => {
     if (!given) return;
@@ -94,7 +98,7 @@ export function Try(p: { given: URLSearchParams }) {
     } catch (e) { setError(new Problem(400, (e as Error).message)); }
   };
   return <div class="split try">
-    <Panel title="Try a request" tools={<button type="button" class="quiet" onClick={() => { setForm(kept = nothing); setCurl(""); setAnswer(undefined); setError(undefined); }}>Clear</button>}>{() =>
+    <Panel title="Try a request" tools={<button type="button" class="quiet" onClick={() => { last.current = {}; setBusy(false); setForm(kept = nothing); setCurl(""); setAnswer(undefined); setError(undefined); }}>Clear</button>}>{() =>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void run(form); }}>
         <Field label="Paste a curl command"><textarea name="curl" rows={2} value={curl} spellcheck={false} placeholder="curl -X POST https://api.example/api/comments -H 'X-User-Id: ann'" onInput={(e) => paste(e.currentTarget.value)} /></Field>
         <div class="row"><Field label="Door"><select name="door" value={form.door} onChange={(e) => set({ door: e.currentTarget.value })}>{doors.map(([d, text]) => <option value={d} key={d}>{text}</option>)}</select></Field>
