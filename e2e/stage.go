@@ -240,3 +240,12 @@ func (s *Stage) Script(name string, env ...string) (*Program, error) {
 	}
 	return s.start(filepath.Base(name), s.Path(name), env)
 }
+
+// ReplaceFile replaces a file in one step, so that no instance reads a part of it.
+func ReplaceFile(path, text string) error {
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
@@ -174,7 +175,7 @@ func (s *Server) Serve(l net.Listener) error {
 // first, Drain aborts the remaining calls and returns an error.
 func (s *Server) Drain(ctx context.Context) error {
 	s.health.Shutdown()
-	wait(ctx, s.drainWait)
+	delay.Wait(ctx, s.drainWait)
 	s.endStreams()
 	done := make(chan struct{})
 	go func() {
@@ -196,16 +197,4 @@ func (s *Server) Stop() {
 	s.health.Shutdown()
 	s.endStreams()
 	s.grpc.Stop()
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

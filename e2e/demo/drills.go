@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/e2e"
 )
 
 // keysHelp lists what drill carries out.
@@ -99,10 +101,10 @@ func (s *scene) toggleMistake() error {
 	}
 	if good := strings.ReplaceAll(string(text), mistake, ""); good != string(text) {
 		fmt.Println("The mistake is gone from the rule file.")
-		return s.replaceRules(good)
+		return e2e.ReplaceFile(s.rules, good)
 	}
 	bad := strings.Replace(string(text), "[result]\n", mistake+"[result]\n", 1)
-	if err := s.replaceRules(bad); err != nil {
+	if err := e2e.ReplaceFile(s.rules, bad); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -112,16 +114,6 @@ func (s *scene) toggleMistake() error {
 		}
 	}
 	return fmt.Errorf("%s does not report the mistake", s.instances[0].Admin)
-}
-
-// replaceRules replaces the rule file in one step: of a file that is being written, an
-// instance might report another mistake.
-func (s *scene) replaceRules(text string) error {
-	next := s.rules + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, s.rules)
 }
 
 // replay decides the requests so far by a stricter rule, and prints who would be refused.

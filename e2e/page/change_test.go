@@ -202,12 +202,11 @@ func (w *tab) holdRequests() {
 func (w *tab) release() {
 	w.Helper()
 	if status := eval[int](w, `release()`); status != http.StatusOK {
-		w.Fatalf("the request after those that were held: %d", status)
+		w.Fatalf("after the held requests /api/v1/session answers %d; want 200", status)
 	}
 }
 
-// The answer to an earlier question, which comes late, does not replace that to the last
-// one.
+// A late answer to an earlier question does not replace the answer to the last one.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	f := fileFleet(t, ruleFile)

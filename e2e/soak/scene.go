@@ -115,16 +115,7 @@ func (s *scene) setClock(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-func (s *scene) writeRules(n int) error { return replace(s.rules, fmt.Sprintf(ruleText, n)) }
-
-// replace replaces a file at once.
-func replace(path, text string) error {
-	next := path + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
-}
+func (s *scene) writeRules(n int) error { return e2e.ReplaceFile(s.rules, fmt.Sprintf(ruleText, n)) }
 
 // event counts an event for the report, and its error as a fault.
 func (s *scene) event(name string, err error) {

@@ -39,11 +39,7 @@ type Tokens struct {
 
 // Of returns the level of the caller of a request.
 func (t *Tokens) Of(r *http.Request) Level {
-	sent := t.OfText(bearer.Token(r))
-	if sent == Change {
-		return Change
-	}
-	level := max(sent, t.Sessions.Of(r))
+	level := max(t.OfText(bearer.Token(r)), t.Sessions.Of(r))
 	if t.isOpen() {
 		level = max(level, Read)
 	}

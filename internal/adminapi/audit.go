@@ -15,18 +15,13 @@ func (s *server) record(r *http.Request, action, detail string) {
 	record(s.Trail, s.Traffic, r, action, detail)
 }
 
-// RecordModes adds changes of the modes of doors at this instance to the audit trail, and
-// sends them as events.
-func RecordModes(trail *audit.Trail, events *traffic.Recorder, r *http.Request, changes map[string]engine.Mode) {
+// RecordModes adds changes of the modes of doors to the audit trail, and sends them as
+// events. The entries end with scope, which names further instances; "" is this one alone.
+func RecordModes(trail *audit.Trail, events *traffic.Recorder, r *http.Request, changes map[string]engine.Mode, scope string) {
 	for _, door := range operations.DoorsOf(changes) {
-		record(trail, events, r, modeAction, modeDetail(door, changes[door]))
+		record(trail, events, r, "mode", door+" "+string(changes[door])+scope)
 	}
 }
-
-// modeAction is the action of a change of a mode.
-const modeAction = "mode"
-
-func modeDetail(door string, mode engine.Mode) string { return door + " " + string(mode) }
 
 func record(trail *audit.Trail, events *traffic.Recorder, r *http.Request, action, detail string) {
 	change := trail.Add(r.Context(), &audit.Change{Author: authorOf(r), Peer: r.RemoteAddr, Action: action, Detail: detail})

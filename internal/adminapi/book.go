@@ -171,9 +171,7 @@ func (s *server) changeModes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Modes.Set(changes)
-	for _, door := range operations.DoorsOf(changes) {
-		s.record(r, modeAction, modeDetail(door, changes[door])+scope)
-	}
+	RecordModes(s.Trail, s.Traffic, r, changes, scope)
 	return s.modes(w, r)
 }
 

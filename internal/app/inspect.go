@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/remote"
 )
@@ -22,10 +23,8 @@ const (
 func inspectRedis(ctx context.Context, r remote.Store, logger *slog.Logger) {
 	logged := make(map[redisconn.Finding]bool)
 	for !inspectOnce(ctx, r, logger, logged) {
-		select {
-		case <-ctx.Done():
+		if !delay.Wait(ctx, inspectEvery) {
 			return
-		case <-time.After(inspectEvery):
 		}
 	}
 }

@@ -35,18 +35,23 @@ func (l *gentleListener) Accept() (net.Conn, error) {
 
 // Close ends the listener when its queue is empty.
 func (l *gentleListener) Close() error {
-	socket, err := l.SyscallConn()
-	if err != nil {
-		return l.TCPListener.Close()
+	for end := time.Now().Add(l.maxWait); !l.endIfEmpty() && time.Now().Before(end); {
+		<-time.After(queueCheck)
 	}
-	for end := time.Now().Add(l.maxWait); err == nil && !l.ended.Load() && time.Now().Before(end); <-time.After(queueCheck) {
+	return l.TCPListener.Close()
+}
+
+// endIfEmpty ends the socket if its queue is empty, and reports whether it has ended.
+func (l *gentleListener) endIfEmpty() bool {
+	socket, err := l.SyscallConn()
+	if err == nil {
 		err = socket.Control(func(fd uintptr) {
-			if isQueueEmpty(fd) {
+			if !l.ended.Load() && isQueueEmpty(fd) {
 				l.ended.Store(true)
 				// At once: closing the socket waits for the goroutine that accepts.
 				endListening(fd)
 			}
 		})
 	}
-	return l.TCPListener.Close()
+	return err != nil || l.ended.Load()
 }

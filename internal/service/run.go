@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/systemd"
 )
 
@@ -149,10 +150,7 @@ func (s *Service) drain(ctx context.Context) {
 		}
 	})
 	doors.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(s.config.DrainWait):
-		}
+		delay.Wait(ctx, s.config.DrainWait)
 		s.refuseConnections(ctx)
 		s.shut(ctx, s.web, "HTTP calls were cut off")
 	})
@@ -177,10 +175,7 @@ func (s *Service) refuseConnections(ctx context.Context) {
 	if err := s.listeners.http.Close(); err != nil {
 		s.logger.Debug("closing the HTTP address", "error", err)
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(firstRequest):
-	}
+	delay.Wait(ctx, firstRequest)
 }
 
 // shut ends a server when its requests are answered or ctx is done.

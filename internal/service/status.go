@@ -25,7 +25,7 @@ func (s *Service) adminPages() http.Handler {
 		},
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		ModesChanged: func(r *http.Request, changes map[string]engine.Mode) {
-			adminapi.RecordModes(s.trail, s.traffic, r, changes)
+			adminapi.RecordModes(s.trail, s.traffic, r, changes, "")
 		},
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{

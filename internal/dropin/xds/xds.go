@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 )
 
@@ -163,12 +164,7 @@ func (c *Client) Run(ctx context.Context, to Applier) {
 		}
 		pause := c.Backoff.pause(attempt)
 		c.Logger.Error("the control plane is lost; the limits stay", "server", c.Server, "error", err, "again_in", pause.String())
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		delay.Wait(ctx, pause)
 	}
 }
 

@@ -29,7 +29,7 @@ type HashScan struct {
 	// MaxBytes is the maximum length of a name and of a value. Fields with longer ones are
 	// left out.
 	MaxBytes int
-	// Timeout is the maximum time for a page; 0 for that of the context alone.
+	// Timeout limits the time of each page; if it is 0, only the context does.
 	Timeout time.Duration
 }
 
