@@ -68,4 +68,8 @@ export async function discard() {
   keep();
 }
 
-addEventListener("beforeunload", (e) => { if (isChanged(draft.get()) && !sessionStorage.getItem(key)) e.preventDefault(); });
+addEventListener("beforeunload", (e) => {
+  clearTimeout(later);
+  keep(); // the last change may not be kept yet
+  if (isChanged(draft.get()) && !sessionStorage.getItem(key)) e.preventDefault();
+});
