@@ -104,6 +104,10 @@ else
 	@bench/run.sh
 endif
 
+.PHONY: house
+house: tools ## count the places that one request, and one idea, lives in; writes docs/house.md
+	@go run ./bench/house -o docs/house.md
+
 .PHONY: lint
 lint: $(GOLANGCI) $(PROMTOOL) ## golangci-lint with gofumpt, shellcheck and promtool
 	@e2e/programs.sh shellcheck

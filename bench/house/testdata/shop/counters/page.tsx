@@ -1,0 +1,4 @@
+/* A comment
+ of two lines */
+// and one
+export const n = 1
