@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -167,7 +168,7 @@ func quota(rule *rules.Rule, plan *store.Rule, from *store.Answer) Quota {
 	switch {
 	case from.Daily:
 		q.Window = rules.Day
-	case plan.Method == store.Token && plan.Count > 0:
+	case method.Of(plan.Method).Refills && plan.Count > 0:
 		q.Window = (plan.Burst*plan.Time + plan.Count - 1) / plan.Count
 	}
 	return q

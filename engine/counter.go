@@ -128,10 +128,10 @@ func (e *Engine) ResetCounter(ctx context.Context, m rules.Match) (degraded bool
 	}
 	var answers store.Answers
 	plan := store.Plan{Op: store.Reset, Zone: e.Rules().Zone, Sets: []store.Set{{Rules: []store.Rule{{
-		Subject: m.Identity, Return: m.Rule.Return, Method: storeMethods[m.Rule.Method],
+		Subject: m.Identity, Return: m.Rule.Return, Method: store.Method(m.Rule.Method),
 		// A reset does not depend on thresholds, which the store checks nevertheless. But
 		// what instances hold in advance opens a window.
-		Time: max(m.Rule.Time, 1), Unit: storeUnits[m.Rule.Unit], From: uint8(m.Rule.From), Base: 1,
+		Time: max(m.Rule.Time, 1), Unit: store.Unit(m.Rule.Unit), From: uint8(m.Rule.From), Base: 1,
 		Lease: m.Rule.Lease,
 	}}}}}
 	if err := e.store.Evaluate(ctx, &plan, &answers); err != nil {

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -41,7 +42,7 @@ func (x *Exception) applies() bool {
 	}
 	switch x.Kind {
 	case ExceptCount:
-		return r.Method != rules.Base && r.Counts()
+		return method.Of(r.Method).Replaces
 	case ExceptDeny:
 		return r.Result.Verdict() != rules.Allow
 	}

@@ -153,23 +153,14 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 	return int64(weight), nil
 }
 
-// storeUnits maps the units of count rules to units of plans.
-var storeUnits = [...]store.Unit{
-	rules.Seconds: store.Seconds, rules.Epoch: store.Epoch, rules.Minute: store.Minute, rules.Hour: store.Hour,
-	rules.Week: store.Week, rules.Month: store.Month, rules.Year: store.Year,
-}
-
-// storeMethods maps the counting methods of rules to methods of plans.
-var storeMethods = [...]store.Method{rules.Count: store.Count, rules.Base: store.Base, rules.Leak: store.Leak, rules.Token: store.Token, rules.Hold: store.Hold}
-
 func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.Match, weight int64, o *Override) {
 	r := store.Rule{
 		Subject: match.Identity,
 		Return:  match.Rule.Return,
 		Weight:  weight,
-		Method:  storeMethods[match.Rule.Method],
+		Method:  store.Method(match.Rule.Method),
 		Time:    match.Limits.Time,
-		Unit:    storeUnits[match.Rule.Unit],
+		Unit:    store.Unit(match.Rule.Unit),
 		From:    uint8(match.Rule.From),
 		Count:   match.Limits.Count,
 		Base:    match.Limits.Base,

@@ -127,7 +127,7 @@ func (j *judge) kept() func(int64, store.Method) store.Use {
 // use returns the use of the rule with a number and a method.
 func (j *judge) use(number int64, m store.Method) store.Use {
 	r := j.rules.Rule(number)
-	if r == nil || storeMethods[r.Method] != m {
+	if r == nil || store.Method(r.Method) != m {
 		return store.Use{}
 	}
 	use := store.Use{Concerns: true}

@@ -33,7 +33,7 @@ func TestSuggest(t *testing.T) {
 		"cuont": "count", "COUNT": "count", "lek": "leak", "tokens": "token", "drect": "direct", "bsae": "base",
 		"c": "", "": "", "window": "", "cat": "", strings.Repeat("count", 100): "",
 	} {
-		if got := suggest(word, methodNames[:]); got != want {
+		if got := suggest(word, methodNames); got != want {
 			t.Errorf("for %.20q: %q; want %q", word, got, want)
 		}
 	}

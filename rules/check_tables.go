@@ -57,7 +57,7 @@ func (p *parser) checkTables(set *Set) {
 				whole = t.table != nil && c.check(t).valid && whole
 			}
 		}
-		if whole && d.Method.hasBucket() && d.Time > 0 {
+		if whole && d.Method.is().Refills && d.Time > 0 {
 			c.checkBuckets(d)
 		}
 	}

@@ -55,7 +55,7 @@ func (p *parser) checkLease(d *ruleDecl) {
 		p.reportf(d.lease, errLease, "remove lease or wait", "lease in a rule with wait")
 	}
 	whole, limit, half := d.Count, d.Count, ""
-	if d.Method.hasBucket() { // as many hits may be missing of its refill
+	if d.Method.is().Refills { // as many hits may be missing of its refill
 		whole, limit, half = d.Burst, d.Burst/2, "half of "
 	}
 	if whole > 0 && limit*d.Lease < minPart*1000 {

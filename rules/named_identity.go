@@ -153,8 +153,8 @@ func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
 // none. It reports whether they limit a request and can be counted exactly.
 func (r *Rule) WithCount(l Limits, count int64) (Limits, bool) {
 	l.Count = count
-	if r.Method.hasBucket() && !r.statesBurst {
+	if r.Method.is().Refills && !r.statesBurst {
 		l.Burst = count
 	}
-	return l, count >= 0 && count <= maxCount && !l.isUnlimited() && (!r.Method.hasBucket() || r.isExact(&l))
+	return l, count >= 0 && count <= maxCount && !l.isUnlimited() && (!r.Method.is().Refills || r.isExact(&l))
 }

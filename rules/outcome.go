@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/hits"
@@ -26,7 +25,7 @@ func isOfResponse(name string) bool { return strings.HasPrefix(name, ResponsePre
 func (r *Rule) IsOutcome() bool { return r.outcome }
 
 // Settles reports whether the rule has a part in the receipt of a request.
-func (r *Rule) Settles() bool { return r.Settle > 0 || r.Method == Hold }
+func (r *Rule) Settles() bool { return r.Settle > 0 || r.Method.is().Holds }
 
 // Charges reports whether all conditions on the response hold for the parameters of a
 // settlement. Integers may be spelled as hits are, 2e+09 included.
@@ -76,7 +75,7 @@ func (p *parser) checkSettling(d *ruleDecl) {
 		switch {
 		case !c.OfResponse():
 			continue
-		case !slices.Contains(settling, d.Method):
+		case !settling.has(d.Method):
 			p.reportf(d.places[i], errResponse, "use a [count], [leak] or [token] rule, or remove the condition", "a condition on the response in a %s rule", d.Method)
 			return
 		case c.Joint && c.form != formAbsent:

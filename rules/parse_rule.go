@@ -194,12 +194,12 @@ func (p *parser) reportText(s span) {
 }
 
 func (p *parser) parseMethod(d *ruleDecl, s span) bool {
-	if i := slices.Index(methodNames[:], s.text()); i >= 0 {
+	if i := slices.Index(methodNames, s.text()); i >= 0 {
 		d.Method = Method(i)
 		return true
 	}
 	// The rest of the rule is checked against the method that was probably meant.
-	if i := slices.Index(methodNames[:], p.unknown(s, errMethod, "method", methodNames[:])); i >= 0 {
+	if i := slices.Index(methodNames, p.unknown(s, errMethod, "method", methodNames)); i >= 0 {
 		d.Method = Method(i)
 		return true
 	}

@@ -22,12 +22,12 @@ type limitWord struct {
 	// zero is the least value in tables, parameters and after else.
 	zero int64
 	// varies are the methods whose rules may have it depend on the request.
-	varies []Method
+	varies methods
 }
 
 // The thresholds that may depend on the request.
 var (
-	timeLimit  = limitWord{"time", &spanUnits, 1, maxTime, 1, []Method{Count}}
+	timeLimit  = limitWord{"time", &spanUnits, 1, maxTime, 1, windowed}
 	countLimit = limitWord{"count", &countUnits, 1, maxCount, 0, counting}
 	baseLimit  = limitWord{"base", &countUnits, 1, maxCount, 1, counting}
 	burstLimit = limitWord{"burst", &countUnits, 1, maxCount, 1, counting}
@@ -88,7 +88,7 @@ func (p *parser) parseVarying(d *ruleDecl, lw *limitWord, w word, used bool) {
 	}
 	switch {
 	case !used || !ok:
-	case !slices.Contains(lw.varies, d.Method):
+	case !lw.varies.has(d.Method):
 		p.reportf(w.value, errVarying, "want a number of seconds, or use a [count] rule", "%s depends on the request in a %s rule", lw.name, d.Method)
 	default:
 		*d.of(lw.name) = max(t.Else, 0)

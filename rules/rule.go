@@ -3,12 +3,14 @@ package rules
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // Method is the counting method of a rule.
 type Method uint8
 
-// The methods of the rule language.
+// The methods of the rule language. Their numbers are those of package method.
 const (
 	Direct Method = iota // decides as soon as it matches, counts nothing
 	Count                // a window that its first hit opens, or the calendar day
@@ -18,7 +20,7 @@ const (
 	Hold                 // weight that is held at the same time
 )
 
-var methodNames = [...]string{"direct", "count", "base", "leak", "token", "hold"}
+var methodNames = method.Names()
 
 // String returns the word for the method in rule files.
 func (m Method) String() string {
@@ -27,6 +29,8 @@ func (m Method) String() string {
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
+
+func (m Method) is() *method.Method { return method.Of(m) }
 
 // Verdict is the meaning of a decision for its caller. Only Allow lets a request
 // through.
@@ -99,12 +103,8 @@ type Rule struct {
 	outcome     bool // it has a condition on the response
 }
 
-// hasBucket reports whether the rules of a method have a bucket, whose burst may depend on
-// the count.
-func (m Method) hasBucket() bool { return m == Token }
-
 // Counts reports whether the rule has a counter, as with every method except direct.
-func (r *Rule) Counts() bool { return r.Method != Direct }
+func (r *Rule) Counts() bool { return r.Method.is().Counts }
 
 // Label returns the number of the rule, followed by its name if it has one: 201 (posts).
 func (r *Rule) Label() string { return Label(r.Return, r.Name) }

@@ -110,7 +110,7 @@ func (t *Threshold) parseCell(cell string) (n int64, given, ok bool) {
 // of a bucket, and replaces thresholds from parameters whose bucket cannot be counted
 // exactly. It reports whether the limits limit the request.
 func (r *Rule) complete(l *Limits) bool {
-	if !r.Method.hasBucket() {
+	if !r.Method.is().Refills {
 		return !l.isUnlimited()
 	}
 	if !r.statesBurst {

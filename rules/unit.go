@@ -14,6 +14,7 @@ const (
 	Epoch               // windows of Time seconds that begin at whole multiples of Time since 1970 UTC
 	Minute
 	Hour
+	_     // a unit of stores: the calendar day, which is Seconds with a Time of Day
 	Week  // begins on the day From, 1 (Monday) … 7
 	Month // begins on the day From, 1 … 31, or on the last day of a shorter month
 	Year
@@ -53,7 +54,8 @@ func calendarWordOf(text string) *calendarWord {
 // UsesCalendar reports whether the windows of the rule are units of the calendar, and so
 // depend on the time zone.
 func (r *Rule) UsesCalendar() bool {
-	return r.Method == Base || r.Method == Count && (r.Unit >= Minute || r.Unit == Seconds && r.mayBeDay())
+	is := r.Method.is()
+	return is.FirstFree || is.Windows && (r.Unit >= Minute || r.Unit == Seconds && r.mayBeDay())
 }
 
 // mayBeDay reports whether the windows may be the calendar day.
@@ -68,7 +70,7 @@ func parseTime(p *parser, d *ruleDecl, w word, used bool) {
 	case c == nil:
 		timeLimit.parse(p, d, w, used)
 	case !used:
-	case d.Method != Count:
+	case !d.Method.is().Windows:
 		p.reportf(w.value, errCalendar, "want a number of seconds, or use a [count] rule", "time=%s in a %s rule", c.name, d.Method)
 	default:
 		d.Time, d.Unit, d.calendar = c.length, c.unit, c
@@ -80,7 +82,7 @@ func parseFrom(p *parser, d *ruleDecl, w word, _ bool) {
 	isEpoch := w.value.text() == epochWord
 	switch c := d.calendar; {
 	case w.value.empty():
-	case d.Method != Count:
+	case !d.Method.is().Windows:
 		p.reportf(w.name, errCalendar, "remove it", "from in a %s rule", d.Method)
 	case isEpoch && c == nil:
 		d.Unit = Epoch

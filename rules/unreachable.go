@@ -20,7 +20,7 @@ func (p *parser) warnUnreachable() {
 			p.reportf(d.at, warnUnreachable, "move it above that rule, or remove it", "the rule is unreachable: the direct rule %d at %s decides every request that matches it", first.Return, first.at.position())
 			continue
 		}
-		if d.Method == Direct && !d.Shadow && !d.isTimed() {
+		if !d.Counts() && !d.Shadow && !d.isTimed() {
 			for _, key := range coverKeys(d.Rule) {
 				above[key] = append(above[key], d)
 			}

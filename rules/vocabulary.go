@@ -23,7 +23,7 @@ type Word struct {
 // Words returns the words of the language.
 func Words() Vocabulary {
 	return Vocabulary{
-		Sections: slices.Clone(sectionNames[dictsSection:]), Methods: slices.Clone(methodNames[:]),
+		Sections: slices.Clone(sectionNames[dictsSection:]), Methods: slices.Clone(methodNames),
 		Thresholds: wordsOf(thresholds), Outcomes: wordsOf(outcomes), Policies: slices.Clone(failWords),
 		Sources: sourceNames(), Derived: slices.Clone(derivedNames),
 	}
@@ -33,8 +33,10 @@ func wordsOf(list []ruleWord) []Word {
 	words := make([]Word, len(list))
 	for i := range list {
 		words[i] = Word{Name: list[i].name, Required: list[i].missing.code != nil}
-		for _, m := range list[i].methods {
-			words[i].Methods = append(words[i].Methods, m.String())
+		for m, name := range methodNames {
+			if list[i].methods.has(Method(m)) {
+				words[i].Methods = append(words[i].Methods, name)
+			}
 		}
 	}
 	return words

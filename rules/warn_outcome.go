@@ -24,15 +24,15 @@ func (p *parser) warnSettling() {
 				"no gateway at the door %s reports how a request ended", doors[0])
 		}
 		switch {
-		case d.Method == Hold && d.Time < usualStream:
+		case d.Method.is().Holds && d.Time < usualStream:
 			p.reportf(d.at, warnShortHold, "state the longest time that a request takes, or renew the receipt meanwhile",
 				"a hold ends after %d s, and streams usually take longer", d.Time)
-		case d.Method != Hold && d.IsOutcome():
+		case !d.Method.is().Holds && d.IsOutcome():
 			if !holds[identityNames(d.Rule)] {
 				p.reportf(d.at, warnNoHold, "add a [hold] rule that counts by the same parameters",
 					"requests that run at the same time are admitted before any of them is counted")
 			}
-		case d.Method != Hold && d.Used == "":
+		case !d.Method.is().Holds && d.Used == "":
 			p.warnSameUse(estimates, d)
 			estimates = append(estimates, d)
 		}
@@ -43,7 +43,7 @@ func (p *parser) warnSettling() {
 func (p *parser) heldIdentities() map[string]bool {
 	list := make(map[string]bool)
 	for _, d := range p.rules {
-		if d.Method == Hold && !d.Shadow {
+		if d.Method.is().Holds && !d.Shadow {
 			list[identityNames(d.Rule)] = true
 		}
 	}

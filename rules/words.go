@@ -1,8 +1,9 @@
 package rules
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // ruleWord is a word of a rule's third or fourth bracket. The two tables below are
@@ -10,7 +11,7 @@ import (
 // misplaced and missing words all follow from them.
 type ruleWord struct {
 	name    string
-	methods []Method // the methods that use the word; nil for all
+	methods methods // the methods that use the word; nil for all
 	// missing says how to write the word, for the finding about a rule that lacks
 	// it. The zero value makes the word optional.
 	missing missingWord
@@ -18,9 +19,9 @@ type ruleWord struct {
 	// The value is empty if that has been reported.
 	parse func(p *parser, d *ruleDecl, w word, used bool)
 	// ignored are the methods that do not use the word and may have it.
-	ignored []Method
+	ignored methods
 	// refused are the methods in whose rules the word is an error.
-	refused []Method
+	refused methods
 }
 
 // missingWord is the finding about a required word that a rule lacks.
@@ -29,34 +30,50 @@ type missingWord struct {
 	hint string
 }
 
-// The methods that have counters.
-var counting = []Method{Count, Base, Leak, Token, Hold}
+// methods is a set of methods, by what a method is.
+type methods func(*method.Method) bool
 
-// The methods that can learn from a response what to count.
-var settling = []Method{Count, Leak, Token}
+// has reports whether the set contains a method. The zero value is empty.
+func (ms methods) has(m Method) bool { return ms != nil && ms(method.Of(m)) }
+
+// The methods that have a word, or do without.
+var (
+	counting = methods(func(m *method.Method) bool { return m.Counts })
+	settling = methods(func(m *method.Method) bool { return m.Settles })
+	banning  = methods(func(m *method.Method) bool { return m.Bans })
+	waiting  = methods(func(m *method.Method) bool { return m.Waits })
+	leasing  = methods(func(m *method.Method) bool { return m.Leases })
+	sliding  = methods(func(m *method.Method) bool { return m.Slides })
+	bursting = methods(func(m *method.Method) bool { return m.Refills })
+	basing   = methods(func(m *method.Method) bool { return m.FirstFree })
+	windowed = methods(func(m *method.Method) bool { return m.Windows })
+	holding  = methods(func(m *method.Method) bool { return m.Holds })
+	unleased = methods(func(m *method.Method) bool { return !m.Leases })
+	direct   = methods(func(m *method.Method) bool { return !m.Counts })
+)
 
 // thresholds are the words of the third bracket. Koala's manual writes
 // `time=1; count=0;` in direct rules.
 var thresholds = []ruleWord{
-	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: []Method{Direct}, parse: parseTime},
+	{name: "time", methods: counting, missing: missingWord{errMissing, "write time=N"}, ignored: direct, parse: parseTime},
 	{name: fromWord, parse: parseFrom},
-	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: []Method{Direct}, parse: countLimit.parse},
-	{name: "base", methods: []Method{Base}, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
-	{name: "burst", methods: []Method{Token}, parse: burstLimit.parse},
-	{name: "overdraft", methods: settling, refused: []Method{Hold}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+	{name: "count", methods: counting, missing: missingWord{errMissing, "write count=N"}, ignored: direct, parse: countLimit.parse},
+	{name: "base", methods: basing, missing: missingWord{errBaseZero, noLimit["base"].hint}, parse: baseLimit.parse},
+	{name: "burst", methods: bursting, parse: burstLimit.parse},
+	{name: "overdraft", methods: settling, refused: holding, parse: func(p *parser, d *ruleDecl, w word, used bool) {
 		d.Overdraft = p.choice(w, offOn) == 1 && used
 		d.overdraft = w.name
 	}},
-	{name: "ban", methods: []Method{Count, Leak}, refused: []Method{Hold}, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+	{name: "ban", methods: banning, refused: holding, parse: func(p *parser, d *ruleDecl, w word, used bool) {
 		numberWord(&spanUnits, 1, maxTime, func(r *Rule) *int64 { return &r.Ban })(p, d, w, used)
 		d.ban = w.value
 	}},
-	{name: "wait", methods: []Method{Token}, refused: []Method{Hold}, parse: parseWait},
-	{name: "settle", methods: settling, refused: []Method{Hold}, parse: numberWord(&spanUnits, 1, maxSettle, func(r *Rule) *int64 { return &r.Settle })},
+	{name: "wait", methods: waiting, refused: holding, parse: parseWait},
+	{name: "settle", methods: settling, refused: holding, parse: numberWord(&spanUnits, 1, maxSettle, func(r *Rule) *int64 { return &r.Settle })},
 	{name: "used", methods: settling, parse: parseUsed},
-	{name: "lease", methods: []Method{Count, Token}, ignored: []Method{Direct, Base, Leak, Hold}, parse: parseLease},
-	{name: "erase1", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
-	{name: "erase2", methods: []Method{Leak}, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
+	{name: "lease", methods: leasing, ignored: unleased, parse: parseLease},
+	{name: "erase1", methods: sliding, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase1 })},
+	{name: "erase2", methods: sliding, parse: numberWord(&countUnits, 0, maxCount, func(r *Rule) *int64 { return &r.Erase2 })},
 	{name: "cost", methods: counting, parse: parseCost},
 }
 
@@ -126,7 +143,7 @@ var noLimit = map[string]missingWord{
 }
 
 // usedBy reports whether rules of a method use the word.
-func (rw *ruleWord) usedBy(m Method) bool { return rw.methods == nil || slices.Contains(rw.methods, m) }
+func (rw *ruleWord) usedBy(m Method) bool { return rw.methods == nil || rw.methods.has(m) }
 
 // parseWords reads one of the last two brackets, which ends at end. If the method is
 // unknown, no word is reported as unused.
@@ -138,11 +155,11 @@ func (p *parser) parseWords(d *ruleDecl, table []ruleWord, ws words, end span, m
 		switch {
 		case given:
 			rw.parse(p, d, w, used)
-			if methodKnown && slices.Contains(rw.refused, d.Method) {
+			if methodKnown && rw.refused.has(d.Method) {
 				p.reportf(w.name, errHeld, "remove it", "%s in a %s rule", w.name.text(), d.Method)
 				continue
 			}
-			if methodKnown && !used && !w.name.empty() && !slices.Contains(rw.ignored, d.Method) {
+			if methodKnown && !used && !w.name.empty() && !rw.ignored.has(d.Method) {
 				p.reportf(w.name, warnNoUse, "remove it", "%s has no effect in a %s rule", w.name.text(), d.Method)
 			}
 		case used && rw.missing.code != nil:
@@ -215,8 +232,8 @@ func parseMilliseconds(text string) (int64, bool) {
 
 // checkThresholds checks the thresholds of a rule against each other.
 func (p *parser) checkThresholds(d *ruleDecl, ws words) {
-	switch d.Method {
-	case Token:
+	switch is := d.Method.is(); {
+	case is.Refills:
 		w, stated := ws.find("burst")
 		if d.statesBurst = stated; !stated {
 			w, _ = ws.find("count")
@@ -226,11 +243,9 @@ func (p *parser) checkThresholds(d *ruleDecl, ws words) {
 			message, hint := d.excess(&d.Limits)
 			p.reportf(w.value, errBucket, hint, "%s", message)
 		}
-	case Leak:
-		if d.Count > maxQuietLeak {
-			w, _ := ws.find("count")
-			p.reportf(w.value, warnLargeLeak, "use a [token] rule, which keeps a single number",
-				"one identity of this rule may keep %d hits and take %d MB", d.Count, (d.Count*bytesPerHit+999_999)/1_000_000)
-		}
+	case is.Slides && d.Count > maxQuietLeak:
+		w, _ := ws.find("count")
+		p.reportf(w.value, warnLargeLeak, "use a [token] rule, which keeps a single number",
+			"one identity of this rule may keep %d hits and take %d MB", d.Count, (d.Count*bytesPerHit+999_999)/1_000_000)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
@@ -93,7 +94,7 @@ func (t *TrialCounters) Copy(ctx context.Context, rules []*store.Rule) ([]time.T
 	at := make([]time.Time, len(rules))
 	var holds []store.Rule
 	for i, r := range rules {
-		if r.Method != store.Hold {
+		if !method.Of(r.Method).Holds {
 			at[i] = copied[i].At
 		} else if copied[i].Now {
 			holds = append(holds, *r)

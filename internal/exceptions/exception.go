@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -146,7 +147,7 @@ func (x *Exception) checkRecord() error {
 // checkCount checks the count of a new exception for a rule.
 func (x *Exception) checkCount(r *rules.Rule) error {
 	switch {
-	case !r.Counts() || r.Method == rules.Base:
+	case !method.Of(r.Method).Replaces:
 		return invalid("rule %s has no count that an exception can replace: it is %s", r.Label(), r.Method)
 	case x.Count < 1:
 		return invalid("the count is %d; want 1 or more", x.Count)

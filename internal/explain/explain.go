@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -250,11 +251,11 @@ func Limit(r *rules.Rule) string { return limitText(r, &r.Limits) }
 
 // limitText returns the limit of a rule in words.
 func limitText(r *rules.Rule, l *rules.Limits) string {
-	window := fmt.Sprintf("%d s", l.Time)
-	if r.Method == rules.Count {
+	window, is := fmt.Sprintf("%d s", l.Time), method.Of(r.Method)
+	if is.Windows {
 		window = windowText(r, l)
 	}
-	text := countText(r, l, window)
+	text := is.Limit(l.Count, l.Base, l.Burst, window)
 	switch {
 	case r.Ban > 0:
 		text += fmt.Sprintf(", a refusal bans for %d s", r.Ban)
@@ -273,22 +274,4 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 		text += fmt.Sprintf(", up to %g %% of it held in advance by instances", float64(r.Lease)/10)
 	}
 	return text
-}
-
-// countText returns the thresholds of a rule in words.
-func countText(r *rules.Rule, l *rules.Limits, window string) string {
-	switch r.Method {
-	case rules.Count:
-		return fmt.Sprintf("at most %d in %s", l.Count, window)
-	case rules.Base:
-		return fmt.Sprintf("%d free per day, then at most %d in %d s", l.Base, l.Count, l.Time)
-	case rules.Leak:
-		return fmt.Sprintf("at most %d in any %d s", l.Count, l.Time)
-	case rules.Token:
-		return fmt.Sprintf("a bucket of %d, refilled with %d in %d s", l.Burst, l.Count, l.Time)
-	case rules.Hold:
-		return fmt.Sprintf("at most %d at the same time, for %d s", l.Count, l.Time)
-	default:
-		return r.Method.String()
-	}
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // Period is a calendar unit with its beginning.
@@ -15,9 +17,9 @@ type Period struct {
 // counts by none.
 func (r *Rule) Period() Period {
 	switch {
-	case r.Method == Base, r.Method == Count && r.Unit == Seconds && r.Time == Day:
+	case method.Of(r.Method).FirstFree, method.Of(r.Method).Windows && r.Unit == Seconds && r.Time == Day:
 		return Period{Unit: Date}
-	case r.Method == Count && r.Unit >= Minute:
+	case method.Of(r.Method).Windows && r.Unit >= Minute:
 		return Period{r.Unit, r.From}
 	}
 	return Period{}

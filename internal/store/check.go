@@ -1,6 +1,10 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/koalagate/koalagate/internal/method"
+)
 
 // MaxNow is the largest clock value of a plan, in ms since the epoch: instants take six
 // bytes in Redis.
@@ -77,18 +81,13 @@ func (r *Rule) fault() string {
 	if fault := r.faultOfWords(); fault != "" {
 		return fault
 	}
-	switch r.Method {
-	case Count, Leak, Hold:
-	case Base:
-		if !within(r.Base, 1, maxLimit) {
-			return "base is out of range"
-		}
-	case Token:
-		if !within(r.Burst, 0, (MaxCounter+1)/(r.Time*1000)) || !r.waitFits() {
-			return "count, burst or wait is out of range"
-		}
-	default:
+	switch is := method.Of(r.Method); {
+	case !is.Counts:
 		return "unknown method"
+	case is.FirstFree && !within(r.Base, 1, maxLimit):
+		return "base is out of range"
+	case is.Refills && (!within(r.Burst, 0, (MaxCounter+1)/(r.Time*1000)) || !r.waitFits()):
+		return "count, burst or wait is out of range"
 	}
 	return ""
 }
@@ -99,7 +98,7 @@ var lastFrom = [...]uint8{Week: 7, Month: 31, Year: 0}
 // faultOfUnit describes what is invalid about Unit and From.
 func (r *Rule) faultOfUnit() string {
 	switch {
-	case r.Unit > Year || r.Unit != Seconds && r.Method != Count:
+	case r.Unit > Year || r.Unit != Seconds && !method.Of(r.Method).Windows:
 		return "unit is unknown, or not allowed for the method"
 	case r.From > lastFrom[r.Unit]:
 		return "from is out of range"
@@ -109,15 +108,15 @@ func (r *Rule) faultOfUnit() string {
 
 // faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle, Outcome and Lease.
 func (r *Rule) faultOfWords() string {
-	settles := r.Method == Count || r.Method == Leak || r.Method == Token
+	is := method.Of(r.Method)
 	switch {
-	case r.Overdraft && !settles:
+	case r.Overdraft && !is.Settles:
 		return "a base or hold rule has no overdraft"
-	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && r.Method != Count && r.Method != Leak:
+	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && !is.Bans:
 		return "ban is out of range, or not on a count or leak rule"
-	case !within(r.Wait, 0, maxWait) || r.Wait > 0 && r.Method != Token:
+	case !within(r.Wait, 0, maxWait) || r.Wait > 0 && !is.Waits:
 		return "wait is out of range, or not on a token rule"
-	case !within(r.Settle, 0, maxSettle) || r.Settle > 0 && !settles:
+	case !within(r.Settle, 0, maxSettle) || r.Settle > 0 && !is.Settles:
 		return "settle is out of range, or not on a count, leak or token rule"
 	case r.Outcome && (r.Settle == 0 || r.Wait > 0):
 		return "an outcome rule has no settle, or a wait"
@@ -127,7 +126,7 @@ func (r *Rule) faultOfWords() string {
 
 // faultOfLease describes what is invalid about Lease.
 func (r *Rule) faultOfLease() string {
-	if !within(r.Lease, 0, maxLease) || r.Lease > 0 && (r.Method != Count && r.Method != Token || r.Settle > 0 || r.Wait > 0) {
+	if !within(r.Lease, 0, maxLease) || r.Lease > 0 && (!method.Of(r.Method).Leases || r.Settle > 0 || r.Wait > 0) {
 		return "lease is out of range, or not on a plain count or token rule"
 	}
 	return ""

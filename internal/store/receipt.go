@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // Settler settles and renews receipts. A receipt that is unknown, malformed, spent or
@@ -105,7 +107,7 @@ func (r *Rule) Part() Part {
 	switch {
 	case r.Outcome && r.Weight > 0:
 		return Charge
-	case r.Method == Hold && r.Weight > 0:
+	case method.Of(r.Method).Holds && r.Weight > 0:
 		return Held
 	case r.Settle > 0 && !r.Outcome:
 		return Estimate
@@ -113,9 +115,12 @@ func (r *Rule) Part() Part {
 	return NoPart
 }
 
+// Settles reports whether the rule may have a part in a receipt.
+func (r *Rule) Settles() bool { return r.Settle > 0 || method.Of(r.Method).Holds }
+
 // ReceiptSpan returns how long the rule keeps a receipt valid, in ms.
 func (r *Rule) ReceiptSpan() int64 {
-	if r.Method == Hold {
+	if method.Of(r.Method).Holds {
 		return r.Time * 1000
 	}
 	return r.Settle * 1000
@@ -125,7 +130,7 @@ func (r *Rule) ReceiptSpan() int64 {
 func (p *Plan) Settles() bool {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
-			if r := &p.Sets[i].Rules[j]; r.Settle > 0 || r.Method == Hold {
+			if p.Sets[i].Rules[j].Settles() {
 				return true
 			}
 		}

@@ -24,23 +24,24 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
-// Method is how a counter counts. The numbers are part of the layout in Redis
-// and never change. Tag has room for numbers below Methods, of which lua/lease.lua has 0
-// and lua/receipts.lua has 6 for entries that are no counters.
-type Method uint8
+// Method is how a counter counts. Tag has room for numbers below Methods, of which
+// lua/lease.lua has 0 and lua/receipts.lua has 6 for entries that are no counters.
+type Method = method.Number
 
 // Methods is above the numbers of all methods.
-const Methods = 8
+const Methods = method.Numbers
 
 // The counting methods.
 const (
-	Count Method = 1 // a window that its first hit opens, or the calendar day
-	Base  Method = 2 // free hits per day, then a window
-	Leak  Method = 3 // exact sliding window
-	Token Method = 4 // token bucket
-	Hold  Method = 5 // weight that is held at the same time, see Settler
+	Count = method.Count
+	Base  = method.Base
+	Leak  = method.Leak
+	Token = method.Token
+	Hold  = method.Hold
 )
 
 // Op is the operation of a plan.

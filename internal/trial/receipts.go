@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -154,7 +155,7 @@ func (r *receipts) of(ctx context.Context, inForce string) (string, error) {
 func spanOf(set *rules.Set) time.Duration {
 	longest := int64(0)
 	for _, r := range set.Rules {
-		if r.Method == rules.Hold {
+		if method.Of(r.Method).Holds {
 			longest = max(longest, r.Time)
 		}
 		longest = max(longest, r.Settle)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -77,7 +78,7 @@ func (p *part) adopt(r *store.Rule) {
 
 // refills reports whether the part is one of a bucket, which Redis fills again with what
 // the part held once it has ended.
-func (p *part) refills() bool { return p.rule.Method == store.Token }
+func (p *part) refills() bool { return method.Of(p.rule.Method).Refills }
 
 // limit returns the limit of the part's counter.
 func (p *part) limit() int64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -94,7 +95,7 @@ func (s *Store) take(p *part, l *store.Lease, g store.Grant, lasts time.Duration
 	s.granted.Add(g.Granted)
 	p.era, p.ends, p.state, p.stated = g.Era, g.Ends, g, p.asked
 	lasts = min(lasts, time.Duration(g.Ends-g.Now)*time.Millisecond)
-	if p.rule.Method == store.Count {
+	if method.Of(p.rule.Method).Windows {
 		lasts = min(lasts, time.Duration(g.Reset)*time.Millisecond)
 	}
 	p.until = p.asked + lasts - lasts/drift - time.Millisecond

@@ -85,4 +85,14 @@ func (d *daily) giveBack(c *taken, t *moment) {
 	d.second.takeBack(&c.second, t.now)
 }
 
+func (d *daily) save(s *saved)    { s.daily = *d }
+func (d *daily) restore(s *saved) { *d = s.daily }
+func (d *daily) clone() counter   { return new(*d) }
+
+func (d *daily) taken(c *taken, before *saved, _ *moment) {
+	c.window, c.second = before.daily.today.counted(&d.today), before.daily.second.counted(&d.second)
+}
+
+func (d *daily) untaken(*taken, *moment) {}
+
 func (d *daily) until() int64 { return max(d.today.end, d.second.end) }

@@ -2,8 +2,8 @@ package memory
 
 import (
 	"hash/maphash"
-	"slices"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -13,7 +13,7 @@ import (
 func (m *Store) Copy(from *Store, rules []*store.Rule) []bool {
 	copied := make([]bool, len(rules))
 	for i, r := range rules {
-		if r.Method == store.Hold {
+		if method.Of(r.Method).Holds {
 			continue
 		}
 		if c := from.clone(r); c != nil {
@@ -29,17 +29,8 @@ func (m *Store) clone(r *store.Rule) counter {
 	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
 	s.Lock()
 	defer s.Unlock()
-	switch c := s.find(subject, r).(type) {
-	case *window:
-		return new(*c)
-	case *daily:
-		return new(*c)
-	case *slide:
-		one := *c
-		one.older = slices.Clip(one.older) // its elements are never changed; an append copies them
-		return &one
-	case *bucket:
-		return new(*c)
+	if c := s.find(subject, r); c != nil {
+		return c.clone()
 	}
 	return nil
 }

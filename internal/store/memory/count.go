@@ -103,6 +103,26 @@ func (w *window) takeBack(c *takenHits, now int64) {
 	}
 }
 
+func (w *window) save(s *saved)    { s.window = *w }
+func (w *window) restore(s *saved) { *w = s.window }
+func (w *window) clone() counter   { return new(*w) }
+
+func (w *window) taken(c *taken, before *saved, _ *moment) { c.window = before.window.counted(w) }
+
+// counted returns the hits that a take counted, which changed the window from w to after.
+func (w *window) counted(after *window) takenHits {
+	got := takenHits{hits: after.hits - w.hits, opened: after.opened, end: after.end}
+	if w.opened != after.opened || w.end != after.end {
+		got.hits, got.opens = after.hits, true
+	}
+	return got
+}
+
+func (w *window) untaken(c *taken, t *moment) {
+	c.later = !w.isOpen(t.now)
+	c.window.opened, c.window.end = w.opened, w.end
+}
+
 func (w *window) until() int64 { return w.end }
 
 // windowEnd returns the instant at which a window of a count rule closes if it

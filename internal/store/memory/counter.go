@@ -30,6 +30,15 @@ type counter interface {
 	giveBack(c *taken, t *moment)
 	// amend changes what a take counted by n, if it is still there.
 	amend(c *taken, n int64, t *moment)
+	// save copies the state of the counter to s, and restore copies it back.
+	save(s *saved)
+	restore(s *saved)
+	// clone returns a copy that shares nothing that changes.
+	clone() counter
+	// taken records in c what a take counted since the state was copied to before.
+	taken(c *taken, before *saved, t *moment)
+	// untaken records in c the state on which a take counted nothing.
+	untaken(c *taken, t *moment)
 	// seed makes the counter answer as another store did when it refused the
 	// rule's weight.
 	seed(r *store.Rule, a *store.Answer, t *moment)
@@ -89,25 +98,21 @@ func needed(r *store.Rule) int64 {
 // never is the retry of a weight that does not fit even into an unused counter.
 const never = -1
 
-// newCounter returns the zero counter of a method.
-func newCounter(m store.Method) counter {
-	switch m {
-	case store.Base:
-		return new(daily)
-	case store.Leak:
-		return new(slide)
-	case store.Token:
-		return new(bucket)
-	case store.Hold:
-		return new(holds)
-	}
-	return new(window)
+// zero has a function for each method that returns its zero counter.
+var zero = [store.Methods]func() counter{
+	store.Count: func() counter { return new(window) },
+	store.Base:  func() counter { return new(daily) },
+	store.Leak:  func() counter { return new(slide) },
+	store.Token: func() counter { return new(bucket) },
+	store.Hold:  func() counter { return new(holds) },
 }
 
 // unused holds a zero counter of each method, to read for rules without one.
 var unused = func() (counters [store.Methods]counter) {
 	for m := range counters {
-		counters[m] = newCounter(store.Method(m))
+		if zero[m] != nil {
+			counters[m] = zero[m]()
+		}
 	}
 	return counters
 }()
@@ -126,29 +131,11 @@ type saved struct {
 // the runs that a copy of it refers to.
 func (s *saved) save(c counter) {
 	s.counter = c
-	switch c := c.(type) {
-	case *window:
-		s.window = *c
-	case *daily:
-		s.daily = *c
-	case *slide:
-		s.slide = *c
-	case *bucket:
-		s.bucket = *c
-	}
+	c.save(s)
 }
 
 // restore sets the counter to the copy.
 func (s *saved) restore() {
-	switch c := s.counter.(type) {
-	case *window:
-		*c = s.window
-	case *daily:
-		*c = s.daily
-	case *slide:
-		*c = s.slide
-	case *bucket:
-		*c = s.bucket
-	}
+	s.counter.restore(s)
 	s.counter, s.slide = nil, slide{}
 }

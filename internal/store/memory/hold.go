@@ -206,6 +206,13 @@ func (h *holds) raise(_ *store.Rule, s *state, t *moment) {
 	}
 }
 
+func (h *holds) save(*saved)    {}
+func (h *holds) restore(*saved) {}
+
+func (h *holds) taken(c *taken, _ *saved, t *moment) { c.at = t.now + c.rule.Time*1000 }
+
+func (h *holds) untaken(*taken, *moment) {}
+
 func (h *holds) until() int64 {
 	if len(h.chunks) == 0 {
 		return 0
@@ -213,8 +220,7 @@ func (h *holds) until() int64 {
 	return h.chunks[len(h.chunks)-1].last().until
 }
 
-// clone returns a copy that shares nothing.
-func (h *holds) clone() *holds {
+func (h *holds) clone() counter {
 	c := &holds{slices.Clone(h.chunks), h.sum}
 	for i := range c.chunks {
 		c.chunks[i].runs = slices.Clone(c.chunks[i].runs)

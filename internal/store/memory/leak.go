@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -246,5 +247,22 @@ func moved(from, n int64) int64 {
 	}
 	return forward(from, n)
 }
+
+func (s *slide) save(to *saved)      { to.slide = *s }
+func (s *slide) restore(from *saved) { *s = from.slide }
+
+func (s *slide) clone() counter {
+	one := *s
+	one.older = slices.Clip(one.older) // its elements are never changed; an append copies them
+	return &one
+}
+
+func (s *slide) taken(c *taken, before *saved, t *moment) {
+	_, hits := before.slide.live(&c.rule, t.now)
+	_, now := s.live(&c.rule, t.now)
+	c.window.hits, c.at = now-hits, s.newest.at
+}
+
+func (s *slide) untaken(*taken, *moment) {}
 
 func (s *slide) until() int64 { return s.gone }

@@ -219,7 +219,7 @@ func (s *shard) make(subject []byte, r *store.Rule) counter {
 		}
 		s.peak = max(s.peak, len(s.subjects)+1)
 	}
-	c := newCounter(r.Method)
+	c := zero[r.Method]()
 	s.subjects[string(subject)] = append(cells, cell{tag: r.Tag(), counter: c})
 	return c
 }

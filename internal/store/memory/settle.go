@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/maphash"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -94,7 +95,7 @@ func (r *record) spend(i int, used int64, t *moment) {
 		return
 	case change == 0:
 		return
-	case last.rule.Method == store.Token:
+	case method.Of(last.rule.Method).Refills:
 		// A bucket that was full since may have been dropped, and is full.
 		p := r.placeOf(last)
 		if now := p.current(&last.rule, t.now); now == nil || now != recorded.counter {

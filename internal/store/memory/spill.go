@@ -52,7 +52,8 @@ func (p *place) make(r *store.Rule, now int64) (c counter, shares bool) {
 		return p.shard.share(r, p.part, now), true
 	}
 	if shared != nil {
-		replicate(p.counter, shared)
+		p.counter = shared.clone()
+		p.shard.cell(p.subject, r).counter = p.counter
 	}
 	return p.counter, false
 }
@@ -96,28 +97,17 @@ func (s *shard) share(r *store.Rule, part uint8, now int64) counter {
 			return c
 		}
 	}
-	c := newCounter(r.Method)
+	var c counter
 	if before != nil {
-		replicate(c, before)
+		c = before.clone()
+	} else {
+		c = zero[r.Method]()
 	}
 	if s.spilled == nil {
 		s.spilled = make(map[shareKey]counter)
 	}
 	s.spilled[at] = c
 	return c
-}
-
-// replicate copies the state of from to c, which is new.
-func replicate(c, from counter) {
-	if h, ok := from.(*holds); ok {
-		*c.(*holds) = *h.clone()
-		return
-	}
-	var copied saved
-	copied.save(from)
-	copied.slide.older = copied.slide.older[:len(copied.slide.older):len(copied.slide.older)]
-	copied.counter = c
-	copied.restore()
 }
 
 // Identities returns the number of identities that have counters of their own.

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -31,6 +32,7 @@ type step struct {
 	waiter  [2]int // its set and rule
 	lasting []lasting
 	taken   []taken
+	before  saved // by record
 }
 
 // place is where a rule's counter is.
@@ -69,7 +71,7 @@ func (s *step) begin(p *store.Plan) {
 			r := &p.Sets[i].Rules[j]
 			s.lasts = s.lasts || r.Overdraft || r.Ban > 0
 			s.records = s.records || r.Wait > 0
-			s.settles = s.settles || r.Settle > 0 || r.Method == store.Hold
+			s.settles = s.settles || r.Settles()
 			var subject []byte
 			subject, s.hashes = s.memory.keptUnder(r.Subject, s.hashes)
 			hash := maphash.Bytes(s.memory.seed, subject)
@@ -164,8 +166,8 @@ func (s *step) change(i, j int) counter {
 // alone, as if nothing else had been counted.
 func (s *step) undo() {
 	for i := range s.taken {
-		if h, ok := s.taken[i].counter.(*holds); ok {
-			h.giveBack(&s.taken[i], &s.at)
+		if method.Of(s.taken[i].rule.Method).Holds {
+			s.taken[i].counter.giveBack(&s.taken[i], &s.at)
 		}
 	}
 	for i := len(s.journal) - 1; i >= 0; i-- {

@@ -135,7 +135,7 @@ func (b *bucket) banned(int64) bool { return false }
 
 func (b *bucket) ban(int64) {}
 
-func (b *bucket) giveBack(c *taken, t *moment) { b.restore(c, c.window.hits, t) }
+func (b *bucket) giveBack(c *taken, t *moment) { b.refill(c, c.window.hits, t) }
 
 // amend takes n more tokens, below empty if need be, or gives -n back.
 func (b *bucket) amend(c *taken, n int64, t *moment) {
@@ -145,13 +145,13 @@ func (b *bucket) amend(c *taken, n int64, t *moment) {
 		r.Weight = n
 		b.set(minus(b.levelAt(&r, t.now), &r, sizeOf(&r)-mostBelow), &r, t.now)
 	case n < 0:
-		b.restore(c, min(-n, mostBelow/unit)*unit, t)
+		b.refill(c, min(-n, mostBelow/unit)*unit, t)
 	}
 }
 
 // restore gives back n units of a take, less the units that would have overflowed since
 // if nobody else had taken. It may refuse too much for a while, never too little.
-func (b *bucket) restore(c *taken, n int64, t *moment) {
+func (b *bucket) refill(c *taken, n int64, t *moment) {
 	r := &c.rule
 	level, size := b.levelAt(r, t.now), sizeOf(r)
 	if elapsed := t.now - c.at; elapsed > 0 {
@@ -164,6 +164,19 @@ func (b *bucket) restore(c *taken, n int64, t *moment) {
 	if level < size && n > 0 {
 		b.set(min(level+n, size), r, t.now)
 	}
+}
+
+func (b *bucket) save(s *saved)    { s.bucket = *b }
+func (b *bucket) restore(s *saved) { *b = s.bucket }
+func (b *bucket) clone() counter   { return new(*b) }
+
+func (b *bucket) taken(c *taken, before *saved, t *moment) {
+	c.level, c.at = before.bucket.levelAt(&c.rule, t.now), b.at
+	c.window.hits = c.level - b.levelAt(&c.rule, t.now)
+}
+
+func (b *bucket) untaken(c *taken, t *moment) {
+	c.level, c.at = b.levelAt(&c.rule, t.now), max(t.now, b.at)
 }
 
 func (b *bucket) until() int64 { return b.full }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -45,38 +46,15 @@ type takenHits struct {
 	opens             bool // the take opened the window
 }
 
-// taken returns the hits that a take counted, which changed the window from w to after.
-func (w *window) taken(after *window) takenHits {
-	got := takenHits{hits: after.hits - w.hits, opened: after.opened, end: after.end}
-	if w.opened != after.opened || w.end != after.end {
-		got.hits, got.opens = after.hits, true
-	}
-	return got
-}
-
 // record counts the rule's weight on c and adds it to the record of the take.
 func (s *step) record(p *place, r *store.Rule, c counter) {
-	var before saved
-	before.save(c)
+	s.before.save(c)
 	c.add(r, &s.at)
 	s.taken = append(s.taken, taken{rule: *r, counter: c, shard: p.shard})
 	got := &s.taken[len(s.taken)-1]
+	c.taken(got, &s.before, &s.at)
 	got.rule.Subject = p.subject
-	switch after := c.(type) {
-	case *window:
-		got.window = before.window.taken(after)
-	case *daily:
-		got.window, got.second = before.daily.today.taken(&after.today), before.daily.second.taken(&after.second)
-	case *slide:
-		_, hits := before.slide.live(r, s.at.now)
-		_, now := after.live(r, s.at.now)
-		got.window.hits, got.at = now-hits, after.newest.at
-	case *bucket:
-		got.level, got.at = before.bucket.levelAt(r, s.at.now), after.at
-		got.window.hits = got.level - after.levelAt(r, s.at.now)
-	case *holds:
-		got.at = s.at.now + r.Time*1000
-	}
+	s.before = saved{}
 }
 
 // part adds the part of rule j of set i to the record: to what the set counted on it, or
@@ -94,16 +72,12 @@ func (s *step) part(i, j int, part store.Part) {
 		}
 		return // a banned counter recorded nothing
 	}
-	t := taken{rule: *r, part: part, shard: p.shard, counter: p.current(r, s.at.now), at: s.at.now, level: sizeOf(r), later: r.Method != store.Token}
+	t := taken{rule: *r, part: part, shard: p.shard, counter: p.current(r, s.at.now), at: s.at.now, level: sizeOf(r), later: !method.Of(r.Method).Refills}
 	t.rule.Subject = p.subject
-	switch c := t.counter.(type) {
-	case *window:
-		t.later = !c.isOpen(s.at.now)
-		t.window.opened, t.window.end = c.opened, c.end
-	case *bucket:
-		t.level, t.at = c.levelAt(r, s.at.now), max(s.at.now, c.at)
-	}
 	s.taken = append(s.taken, t)
+	if t.counter != nil {
+		t.counter.untaken(&s.taken[len(s.taken)-1], &s.at)
+	}
 	s.parts++
 }
 

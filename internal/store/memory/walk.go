@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/koalagate/koalagate/internal/store"
+import (
+	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/store"
+)
 
 // decide answers every set of the plan.
 func (s *step) decide(a *store.Answers) {
@@ -197,7 +200,7 @@ func (s *step) count(i, n int, refusing []int) {
 			refusing = refusing[1:]
 			continue
 		}
-		if rules[j].Outcome || s.at.update && rules[j].Method == store.Hold {
+		if rules[j].Outcome || s.at.update && method.Of(rules[j].Method).Holds {
 			continue
 		}
 		if rules[j].Weight > 0 && (!rules[j].Overdraft || s.at.update) {
@@ -221,7 +224,7 @@ func (s *step) add(i, j int) counter {
 func (s *step) refund(i int) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
-		if rules[j].Outcome || rules[j].Method == store.Hold {
+		if rules[j].Outcome || method.Of(rules[j].Method).Holds {
 			continue
 		}
 		if rules[j].Weight > 0 && s.own(i, j) != nil {

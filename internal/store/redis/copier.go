@@ -9,6 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -70,7 +71,7 @@ func (c *Copier) Copy(ctx context.Context, rules []*store.Rule) ([]Copied, error
 		from, to := string(appendKey(nil, c.from, []byte(subject))), string(appendKey(nil, c.to, []byte(subject)))
 		keys := []string{from, to, to + ":c"}
 		for _, i := range list {
-			if r := rules[i]; r.Method == store.Leak {
+			if r := rules[i]; method.Of(r.Method).Slides {
 				log := fmt.Sprintf(":%d", r.Tag())
 				keys = append(keys, from+log, to+log)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -251,9 +252,9 @@ func (r *reader) answer(a *store.Answer, rules []store.Rule) {
 // hits of a base rule.
 func limit(r *store.Rule, daily bool) int64 {
 	switch {
-	case r.Method == store.Token && r.Count == 0:
+	case method.Of(r.Method).Refills && r.Count == 0:
 		return 0
-	case r.Method == store.Token:
+	case method.Of(r.Method).Refills:
 		return r.Burst
 	case daily:
 		return r.Base

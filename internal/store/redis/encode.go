@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -190,12 +191,12 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *Call) rule(r *store.Rule) {
-	c.counts = c.counts && r.Method == store.Count && (r.Weight > 0 || c.op == settleReceipt) && !r.Shadow
+	c.counts = c.counts && method.Of(r.Method).Windows && (r.Weight > 0 || c.op == settleReceipt) && !r.Shadow
 	c.shape.add(r.Tag())
 	c.shape.add(c.window(r))
 	c.shape.add(r.Weight)
 	switch {
-	case r.Method != store.Token:
+	case !method.Of(r.Method).Refills:
 		c.shape.add(r.Count)
 		c.shape.add(r.Base)
 	case r.Count == 0: // nothing fits, and what is below empty is refilled as by 1
@@ -207,7 +208,7 @@ func (c *Call) rule(r *store.Rule) {
 	}
 	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows) |
 		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits) |
-		flag(r.Settle > 0 || r.Method == store.Hold, ruleSettles) | flag(r.Outcome, ruleOutcome) |
+		flag(r.Settles(), ruleSettles) | flag(r.Outcome, ruleOutcome) |
 		flag(r.Lease > 0, ruleLeases))
 	if r.Ban > 0 {
 		c.shape.add(r.Ban * 1000)
@@ -215,7 +216,7 @@ func (c *Call) rule(r *store.Rule) {
 	if r.Wait > 0 {
 		c.shape.add(r.Wait)
 	}
-	if r.Settle > 0 || r.Method == store.Hold {
+	if r.Settles() {
 		c.shape.add(r.ReceiptSpan())
 		c.settles, c.frees = true, c.frees || !r.Outcome
 		c.counts = c.counts && !r.Outcome
@@ -250,7 +251,7 @@ func (c *Call) window(r *store.Rule) int64 {
 		at = len(c.periods)
 		c.periods = append(c.periods, period)
 	}
-	if r.Method == store.Base { // which has a second window, of seconds
+	if method.Of(r.Method).FirstFree { // which has a second window, of seconds
 		return r.Time*1000 + int64(at+1)
 	}
 	return int64(at + 1)
@@ -268,7 +269,7 @@ func (c *Call) name(r, before *store.Rule) {
 		c.appendKey(r.Subject)
 		c.names = append(c.names, name{end: len(c.texts)})
 	}
-	logs := r.Method == store.Leak || r.Method == store.Hold
+	logs := method.Of(r.Method).Logged
 	c.logs = c.logs || logs
 	switch {
 	case logs && c.bare:

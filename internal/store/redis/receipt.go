@@ -3,6 +3,7 @@ package redis
 import (
 	"encoding/binary"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -111,7 +112,7 @@ func (c *Call) describe() {
 	for i := range c.plan.Sets {
 		for j := range c.plan.Sets[i].Rules {
 			r := &c.plan.Sets[i].Rules[j]
-			if r.Settle > 0 || r.Method == store.Hold {
+			if r.Settles() {
 				d = appendRule(d, c.begin, r, before)
 				before = r
 			}
@@ -126,7 +127,7 @@ func appendRule(d []byte, begin string, r, before *store.Rule) []byte {
 	switch {
 	case r.Outcome:
 		kind = byte(store.Charge)
-	case r.Method == store.Hold:
+	case method.Of(r.Method).Holds:
 		kind = byte(store.Held)
 	}
 	same := before != nil && string(before.Subject) == string(r.Subject)
@@ -219,7 +220,7 @@ func parseRules(rest []byte) (list []part, ok bool) {
 		default:
 			one.rule.Subject, rest = rest[1:1+int(rest[0])], rest[1+int(rest[0]):]
 		}
-		if one.kind == store.Held != (one.rule.Method == store.Hold) {
+		if one.kind == store.Held != method.Of(one.rule.Method).Holds {
 			return nil, false
 		}
 		list = append(list, one)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -228,11 +229,11 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 	}
 	switch {
 	case got.Banned: // nothing changes until the ban ends
-	case r.Method == store.Token, r.Method == store.Leak && r.Weight > 1:
+	case method.Of(r.Method).Refills, method.Of(r.Method).Logged && r.Weight > 1:
 		return // what remains grows continuously, or before the whole weight fits
-	case r.Method != store.Count && got.Retry < 0:
+	case !method.Of(r.Method).Windows && got.Retry < 0:
 		return // what remains changes at an instant that the answer does not contain
-	case r.Method == store.Base:
+	case method.Of(r.Method).FirstFree:
 		until = min(until, calendar.DayEnd(p.Zone, a.Now)-a.Now) // then hits are free
 	}
 	shard, entry := f.entry(c.lookup.name)
@@ -247,7 +248,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 		now:     a.Now,
 		begun:   c.lookup.begun,
 		until:   until,
-		closed:  !got.Banned && got.Retry < 0 && r.Method == store.Count && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
+		closed:  !got.Banned && got.Retry < 0 && method.Of(r.Method).Windows && r.Unit == store.Seconds && r.Time != store.Day && got.Reset == r.Time*1000,
 		answer:  *got,
 	}
 	entry.answer.Refusals = nil

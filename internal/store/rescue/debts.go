@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -132,7 +133,7 @@ func atOnce(p *store.Plan) *store.Plan {
 func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 	r := &set.Rules[j]
 	switch {
-	case set.Refund, r.Weight == 0, r.Outcome, r.Method == store.Hold, a.Decider >= 0 && j > a.Decider:
+	case set.Refund, r.Weight == 0, r.Outcome, method.Of(r.Method).Holds, a.Decider >= 0 && j > a.Decider:
 		return false
 	case r.Overdraft:
 		return true

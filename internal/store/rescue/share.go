@@ -3,6 +3,7 @@ package rescue
 import (
 	"slices"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -40,11 +41,11 @@ func scale(r *store.Rule, share float64) {
 	part := func(limit, least int64) int64 {
 		return max(int64(float64(limit)*share), min(max(least, 1), limit))
 	}
-	switch r.Method {
-	case store.Base:
+	switch is := method.Of(r.Method); {
+	case is.FirstFree:
 		r.Base = part(r.Base, 1)
 		r.Count = part(r.Count, r.Weight)
-	case store.Token:
+	case is.Refills:
 		r.Burst = part(r.Burst, r.Weight)
 		r.Count = part(r.Count, 1)
 	default:
