@@ -134,8 +134,8 @@ func TestConnectionsMakeRoomWithoutDescriptors(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(make([]byte, 1)); err == nil || ended != 1 || len(l.conns) != 0 {
-		t.Errorf("%v, %d ended, %d open; want the connection closed", err, ended, len(l.conns))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || ended != 1 || l.conns.Len() != 0 {
+		t.Errorf("%v, %d ended, %d open; want the connection closed", err, ended, l.conns.Len())
 	}
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"container/heap"
 	"errors"
 	"net"
 	"net/netip"
@@ -28,14 +29,14 @@ type limitedListener struct {
 	exceeded func(string, net.Addr)
 
 	mu    sync.Mutex
-	conns map[*limitedConn]struct{}
-	peers map[netip.Prefix]int // open connections
+	conns silence
+	peers map[netip.Prefix]*silence // of networks with open connections
 }
 
 func newLimitedListener(l net.Listener, limit listenerLimit, exceeded func(string, net.Addr)) *limitedListener {
 	return &limitedListener{
 		Listener: l, limit: limit, exceeded: exceeded,
-		conns: make(map[*limitedConn]struct{}), peers: make(map[netip.Prefix]int),
+		conns: silence{which: ofAll}, peers: make(map[netip.Prefix]*silence),
 	}
 }
 
@@ -44,7 +45,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		if isOutOfFiles(err) {
-			l.closeSilent(l.limit.bound, func(*limitedConn) bool { return true }) // the server tries again
+			l.closeSilent(l.limit.bound, &l.conns) // the server tries again
 		}
 		return nil, err
 	}
@@ -53,9 +54,14 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	l.makeRoom(c.peer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.conns[c] = struct{}{}
+	heap.Push(&l.conns, c)
 	if c.peer.IsValid() {
-		l.peers[c.peer]++
+		same := l.peers[c.peer]
+		if same == nil {
+			same = &silence{which: ofPeer}
+			l.peers[c.peer] = same
+		}
+		heap.Push(same, c)
 	}
 	return c, nil
 }
@@ -64,7 +70,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.conns)
+	return l.conns.Len()
 }
 
 // networkOf returns the network by which the connections of a peer are counted: its IPv4
@@ -94,26 +100,21 @@ func isOutOfFiles(err error) bool {
 // makeRoom closes a connection if there is no room for another one of the peer.
 func (l *limitedListener) makeRoom(peer netip.Prefix) {
 	l.mu.Lock()
-	all, same := len(l.conns), l.peers[peer]
+	all, same := l.conns.Len(), l.peers[peer]
+	full := same != nil && same.Len() >= l.limit.peer
 	l.mu.Unlock()
 	switch {
-	case same >= l.limit.peer:
-		l.closeSilent(l.limit.perPeer, func(c *limitedConn) bool { return c.peer == peer })
+	case full:
+		l.closeSilent(l.limit.perPeer, same)
 	case all >= l.limit.all:
-		l.closeSilent(l.limit.bound, func(*limitedConn) bool { return true })
+		l.closeSilent(l.limit.bound, &l.conns)
 	}
 }
 
-// closeSilent closes the connection that has been silent longest among the connections that
-// may be closed, and reports the bound.
-func (l *limitedListener) closeSilent(bound string, may func(*limitedConn) bool) {
+// closeSilent closes the connection that has been silent longest, and reports the bound.
+func (l *limitedListener) closeSilent(bound string, conns *silence) {
 	l.mu.Lock()
-	var silent *limitedConn
-	for c := range l.conns {
-		if may(c) && (silent == nil || c.heard.Load() < silent.heard.Load()) {
-			silent = c
-		}
-	}
+	silent := conns.longest()
 	l.mu.Unlock()
 	if silent != nil {
 		l.exceeded(bound, silent.RemoteAddr())
@@ -127,6 +128,8 @@ type limitedConn struct {
 	listener *limitedListener
 	peer     netip.Prefix
 	heard    atomic.Int64 // when the peer last sent anything, in Unix nanoseconds
+	noted    [2]int64     // heard, when it was last compared in each silence
+	place    [2]int       // in each silence; -1 after the connection has left it
 }
 
 // Read reads from the peer.
@@ -142,10 +145,13 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 func (c *limitedConn) Close() error {
 	l := c.listener
 	l.mu.Lock()
-	if _, isOpen := l.conns[c]; isOpen {
-		delete(l.conns, c)
-		if l.peers[c.peer]--; l.peers[c.peer] <= 0 {
-			delete(l.peers, c.peer)
+	if c.place[ofAll] >= 0 {
+		heap.Remove(&l.conns, c.place[ofAll])
+		if same := l.peers[c.peer]; same != nil {
+			heap.Remove(same, c.place[ofPeer])
+			if same.Len() == 0 {
+				delete(l.peers, c.peer)
+			}
 		}
 	}
 	l.mu.Unlock()

@@ -15,6 +15,9 @@ const (
 	// flushSize is the number of pending bytes that triggers a write before the
 	// timer does, and the size of one write.
 	flushSize = 256 << 10
+	// maxKept is the size in bytes of the largest buffer that is used again. Calls with
+	// many descriptors have longer lines, and are rare.
+	maxKept = 16 << 10
 	// flushInterval is the longest time that a line waits.
 	flushInterval = time.Second
 	// closeTimeout is how long Close waits for the disk.
@@ -95,7 +98,9 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 	b := l.buffers.Get().(*[]byte)
 	*b = appendLine((*b)[:0], at, c, d, l.options.Mask, l.options.Instance)
 	l.add(*b)
-	l.buffers.Put(b)
+	if cap(*b) <= maxKept {
+		l.buffers.Put(b)
+	}
 }
 
 // decided reports whether a call decided or counted something. That excludes

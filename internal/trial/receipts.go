@@ -36,7 +36,19 @@ type receipts struct {
 type receipt struct {
 	decided bool
 	own     string        // of the trial; "" if it refused the call or has no part in it
-	waiting []*settlement // until it is decided
+	waiting []*settlement // until it is decided: a renewal, a settlement, or both
+}
+
+// wait adds a settlement that waits. Renewals begin from the time at which they are carried
+// out, so only the last one waits, and nothing follows a settlement.
+func (r *receipt) wait(s *settlement) {
+	switch n := len(r.waiting); {
+	case n > 0 && !r.waiting[n-1].renews:
+	case n > 0 && s.renews:
+		r.waiting[n-1] = s
+	default:
+		r.waiting = append(r.waiting, s)
+	}
 }
 
 // expect notes that the trial will decide a call with this receipt, "" for none.
@@ -107,7 +119,7 @@ func (t *Trial) settle(s *engine.Settlement, renews bool) {
 	own.Response = s.Response.Clone()
 	t.receipts.mu.Lock()
 	if one := t.receipts.open[s.Receipt]; one != nil && !one.decided {
-		one.waiting = append(one.waiting, own)
+		one.wait(own)
 		t.receipts.mu.Unlock()
 		return
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,18 @@ type receiptShard struct {
 	sync.Mutex
 	records map[string]*record
 	ends    ends
+	// first is the instant at which the first record is dropped, so that a call that finds
+	// no place locks only shards in which one is due. The zero value is due.
+	first atomic.Int64
+}
+
+// note updates first after a change of ends.
+func (s *receiptShard) note() {
+	first := int64(math.MaxInt64)
+	if len(s.ends) > 0 {
+		first = s.ends[0].until + linger
+	}
+	s.first.Store(first)
 }
 
 // ends is a heap of the records that are kept, the first to expire first.
@@ -61,6 +74,9 @@ func (t *receipts) reserve(now int64) bool {
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
+		if s.first.Load() > now {
+			continue
+		}
 		s.Lock()
 		t.drop(s, now)
 		s.Unlock()
@@ -86,6 +102,7 @@ func (t *receipts) add(r *record, now int64) {
 	}
 	s.records[r.receipt] = r
 	heap.Push(&s.ends, r)
+	s.note()
 }
 
 // drop drops the records of the shard that have expired.
@@ -96,6 +113,7 @@ func (t *receipts) drop(s *receiptShard, now int64) {
 		t.open.Add(-1)
 		t.expired.Add(1)
 	}
+	s.note()
 }
 
 // sweep drops the records of the next shard that have expired.
@@ -131,6 +149,7 @@ func (t *receipts) remove(r *record) {
 	if s.records[r.receipt] == r {
 		delete(s.records, r.receipt)
 		heap.Remove(&s.ends, r.place)
+		s.note()
 		t.open.Add(-1)
 	}
 }
@@ -142,6 +161,7 @@ func (t *receipts) extend(r *record, until int64) {
 	defer s.Unlock()
 	if r.until = until; s.records[r.receipt] == r {
 		heap.Fix(&s.ends, r.place)
+		s.note()
 	}
 }
 
@@ -152,6 +172,7 @@ func (t *receipts) clear() {
 		s.Lock()
 		t.open.Add(-int64(len(s.ends)))
 		s.records, s.ends = nil, nil
+		s.note()
 		s.Unlock()
 	}
 }

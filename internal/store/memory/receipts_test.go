@@ -147,3 +147,28 @@ func TestChargesMakeCounters(t *testing.T) {
 type charging struct{}
 
 func (charging) Judge(int64, store.Method) store.Use { return store.Use{Concerns: true, Charge: true} }
+
+// At the bound, a call that looks for a place does not wait for shards in which no receipt
+// has expired.
+func TestFullReceiptsLockNoShard(t *testing.T) {
+	m := New(Options{MaxReceipts: 1})
+	defer m.Close()
+	if a := takeAt(t, m, 1000, store.Rule{Subject: []byte("u"), Return: 1, Method: store.Hold, Time: 60, Count: 9, Weight: 1}); a.Receipt == "" {
+		t.Fatal("no receipt")
+	}
+	m.receipts.reserve(1000) // notes that the other shards are empty
+	for i := range m.receipts.shards {
+		m.receipts.shards[i].Lock()
+		defer m.receipts.shards[i].Unlock()
+	}
+	done := make(chan bool, 1)
+	go func() { done <- m.receipts.reserve(1001) }()
+	select {
+	case reserved := <-done:
+		if reserved {
+			t.Error("a place was found beyond the bound")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the call waits for a lock")
+	}
+}
