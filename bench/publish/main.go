@@ -1,8 +1,8 @@
-// Command publish measures a publish of a large word list under load: how long uploads of
-// the list take, how long it takes from then until the version is in force, in which the
-// command and the instance read the list, and what callers notice in either. All programs are on
-// loopback, with Redis; the publishing command has the lowest priority, because it usually
-// runs on another machine.
+// Command publish measures how a large word list is published under load. It reports how
+// long an upload takes, how long the version then takes to come into force, while the
+// command and the instance read the list, and the latency of decisions during both. All
+// programs run on loopback. The publishing command has the lowest priority, because it
+// usually runs on another machine.
 //
 //	go run ./bench/publish [-size 50] [-uploads 10] [-rate 500] [-span 10s]
 package main

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Rules returns a rule file that decides as the limits of a set, for requests whose
-// values are not empty and whose descriptors name each key once, in the order of the
-// configuration and no others. problems has a line for each limit that no rule can
-// express; the file contains it as a comment.
+// Rules returns a rule file that decides as the limits of the set. It does so for
+// descriptors that have the keys of the configuration in its order, each once and no
+// others, with values that are not empty. problems has a line for each limit that no rule
+// can express; the file contains it as a comment.
 func (s *Set) Rules() (text string, problems []string) {
 	w := &ruleWriter{labels: make(map[string]bool)}
 	w.b.WriteString(fileHead)

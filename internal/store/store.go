@@ -90,14 +90,14 @@ const Never = -1
 
 // Plan is one atomic step over several parameter sets.
 //
-// A store decides the sets of a Take in order; each set sees what the sets
-// before it would count. If all of them allow, the store counts everything. If
-// one refuses, only overdrafts and bans stay: each refused set reports what it
-// saw, and every other set reports what a Browse would report after the undo,
-// in which rules with an overdraft or a ban admit what they have admitted.
+// A store decides the sets of a Take in order, and each set sees the hits of the sets
+// before it. If all sets allow, the store counts everything. If one refuses, the store
+// undoes everything but overdrafts and bans. A refused set then reports the state that
+// refused it. Every other set reports what a Browse would report now, except that rules
+// with an overdraft or a ban keep the answers that they gave.
 //
-// A CompleteTake records the overdrafts and bans of the Take with the same
-// decider: rules below it record and ban nothing.
+// A CompleteTake asks all rules, but records only the overdrafts and bans that a Take
+// would record: the rules below its decider record and ban nothing.
 type Plan struct {
 	Op   Op
 	Now  int64          // ms since the epoch; 0: the store's own clock

@@ -25,10 +25,10 @@ const (
 	span = 100 * time.Millisecond
 )
 
-// Breaker opens after MaxFailures consecutive round trips without an answer, or
-// when at least MaxFailures calls, of at least minTrips round trips, failed and
-// are half of the calls since a failure at most span ago. A round trip counts
-// once, unless it hangs so long that calls still fail by it after span.
+// Breaker opens in two cases: after MaxFailures round trips in a row without an answer,
+// and when half of the calls within span failed, which must be at least MaxFailures calls
+// in at least minTrips round trips. A round trip counts once, unless calls still fail by
+// it after span.
 //
 // While no call fails, a call costs one load of a flag that does not change.
 // The zero value is ready to use. It is safe for concurrent use.

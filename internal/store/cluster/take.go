@@ -110,10 +110,10 @@ func mayAllow(p *store.Plan, parts []*part, i, d int) bool {
 	})
 }
 
-// takeParts carries out the parts of a take. If one of them refuses, the take is
-// refused, whatever happened to parts that did not answer: they might have
-// refused too, but could not have admitted it. again reports that only rules
-// refused that allow their sets, and that everything was given back.
+// takeParts carries out the parts of a take. One refusal refuses the take, also if
+// other parts did not answer: no answer of theirs could admit it. again reports that the
+// only rules that refused are rules that allow their sets, and that everything was given
+// back; the caller then decides the take again.
 func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, parts []*part) (again bool, err error) {
 	if p.Settles() {
 		receipt := newReceipt()

@@ -1,12 +1,11 @@
 // Package lag measures how late the timers of this process run.
 //
-// A goroutine that is ready to run waits for a CPU while the process is
-// overloaded, throttled, stopped or collecting garbage, and a busy process looks
-// at its connections only every 10 ms. Then timeouts expire although the awaited
-// reply has arrived, so a timeout is no evidence against the server. A Probe
-// sends itself a byte through a pipe again and again and adds up how late it
-// notices the byte; the time that a caller waited, less the lateness in it, is
-// the time in which this process could have noticed a reply.
+// A process that is overloaded, throttled, stopped or collecting garbage lets goroutines
+// wait for a CPU, and a busy process looks at its connections only every 10 ms. A timeout
+// may then expire although the reply has arrived, and is no evidence against the server. A
+// Probe sends itself bytes through a pipe, and adds up how late it notices them. A caller
+// subtracts the lateness from the time that it waited; the rest is the time in which this
+// process could have noticed a reply.
 package lag
 
 import (

@@ -88,8 +88,8 @@ func (p *part) limit() int64 {
 	return p.rule.Count
 }
 
-// most returns the largest number of hits that instances may hold together. It is half
-// the share of a bucket: while they hold that, the bucket may miss as much of its refill.
+// most returns the largest number of hits that instances may hold together. For a bucket it
+// is half the share, because a bucket may lose as much refill as instances hold.
 func (p *part) most() int64 {
 	if p.refills() {
 		return p.share() / 2

@@ -9,10 +9,9 @@ type daily struct {
 	second window
 }
 
-// split divides the hits of the rule's weight. need is the number of hits that
-// arrive when today's number is already base, and so must fit into the second
-// window. counting is the number that count there: those, and the hit that raises
-// today's number to base.
+// split divides the hits of the rule's weight. need is the number of hits above the free
+// ones: they must fit into the second window. counting is the number of hits that the
+// second window counts: need, and the last free hit of the day.
 func (d *daily) split(r *store.Rule, now int64) (need, counting int64) {
 	free := max(r.Base-d.today.hitsAt(now), 0)
 	need = max(r.Weight-free, 0)

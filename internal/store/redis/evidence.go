@@ -7,12 +7,12 @@ import (
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// A call without an answer is evidence against Redis only if this process gave
-// Redis the time to answer and was able to notice the answer: the round trip was
-// under way for as long as a fair call waits, not counting the time by which
-// timers were late meanwhile (package lag), and nothing was read. Any other
-// timeout is the process's own: the call waited for a batch, or for a CPU. Its
-// error wraps redisconn.ErrStarved. Connection errors are evidence at once.
+// A timeout is evidence against Redis only if Redis had the time to answer and this
+// process had the time to notice: nothing was read, and the round trip was under way for
+// as long as a fair call waits. The time by which timers were late meanwhile (package lag)
+// does not count. Every other timeout is this process's own fault, because the call waited
+// for a batch or for a CPU; its error wraps redisconn.ErrStarved. A connection error is
+// evidence at once.
 
 // departure is when a batch left.
 type departure struct {

@@ -13,13 +13,13 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 )
 
-// debts are hits of takes that the local store admitted although Redis is in use,
-// because a call was starved or a reply was lost. Redis mostly counts a call that was
-// sent (flights.go); other hits are charged to Redis in the background. Until every
-// answer of Redis certainly contains such a hit, an admission by Redis stands only if it
-// leaves as many hits as are owed. So the admissions of this instance do not exceed a
-// limit while Redis is in use; other instances may exceed it by the hits that this one
-// owes.
+// debts are hits that this instance owes to Redis. While Redis is in use, the local store
+// decides a take only if the call was starved or its reply was lost, and owes what it
+// admits. Redis usually counts a call that was sent (flights.go); the other hits are
+// charged to Redis in the background. Until every answer of Redis includes a hit, Redis
+// must leave room for it: an admission stands only if as many hits remain as are owed. So
+// this instance never admits more than a limit, and the other instances exceed it at most
+// by these debts.
 type debts struct {
 	size    atomic.Int32 // entries, and calls that are about to add one
 	base    time.Time

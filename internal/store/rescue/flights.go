@@ -77,9 +77,9 @@ func (s *Store) land() {
 	})
 }
 
-// omits reports whether Redis, by its answers, counted nothing on a rule, because
-// another rule refused the call. If this one did, its counter is full of hits whose
-// answers yield to what is owed.
+// omits reports whether the answers of Redis show that it counted nothing on a rule,
+// because another rule refused the call. A rule that refused the call itself is not
+// omitted: its counter is full, and answers about it yield to the debt anyway.
 func (f *flight) omits(l lent, a *store.Answers) bool {
 	set, one := &f.plan.Sets[l.set], &a.Sets[l.set]
 	if f.plan.Op == store.Update || records(set, one, l.rule, f.plan.Allowed(a)) {

@@ -34,10 +34,11 @@
 --                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule;
 --                  then the share of the limit that may be leased, in thousandths, if
 --                  128 is.
---                  What time exceeds whole seconds by is the
---                  position, from 1, of the rule's calendar unit among the spans
---                  of the shape; 999 if windows begin at multiples of the time
---                  since the epoch. A count rule with a calendar unit has no time
+--                  The milliseconds of time beyond whole seconds name the windows:
+--                  0 begin with their first hits, 999 at multiples of the time since
+--                  the epoch, and any other number is the position, from 1, of the
+--                  rule's calendar unit among the spans of the shape. A count rule
+--                  with a calendar unit has no time beside it
 --            for each request:
 --              shape      the shape's number, from 1
 --              patience   the longest wait of the caller, in ms; only if a rule of

@@ -98,11 +98,13 @@ if used[TOKEN] then
       return 1, s.at, size - level, 0
     end,
 
-    -- Tokens that were refilled since the take are not given back: without the take
-    -- the bucket might have been full, and the refill lost. A take that waits gives
-    -- back more, because it waits while that refill comes: only what would have
-    -- overflowed if no other call had used the bucket since is lost; so does one with a
-    -- receipt. missing is what was missing before the take.
+    -- Without the take, the bucket would have been fuller, and might have lost a part of
+    -- the refill since. So a take gives back its tokens less that refill:
+    --   given back = tokens - count * elapsed
+    -- A take that waited, or that has a receipt, knows that the bucket was not full: it
+    -- gives back what would not have overflowed if no other call had used the bucket:
+    --   given back = tokens + missing - count * elapsed, at most tokens
+    -- missing is what the bucket lacked before the take.
     give_back = function(s, r, now, waited, _, at, missing)
       local level, size = level_at(s, r, now)
       if level == size then return s end
