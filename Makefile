@@ -79,10 +79,8 @@ package: tools ## build the packages, install and start them, and check their fi
 	$(GOTEST) -count=1 -timeout 30m -v ./e2e/install -long
 
 .PHONY: page
-page: ## build the page for operators from internal/page/web; needs node and npm
-	mkdir -p .tools/page
-	cp internal/page/web/package.json internal/page/web/package-lock.json .tools/page
-	cd .tools/page && npm ci --no-audit --no-fund
+page: ## build the page for operators from internal/page/web
+	@e2e/programs.sh page
 	ln -sfn ../../../.tools/page/node_modules internal/page/web/node_modules
 	cd internal/page/web && npm run --silent build
 

@@ -2,8 +2,9 @@
 # Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl chromium-headless-shell, and the Go
-#                                  modules of the tests;
+#                                  haproxy curl chromium-headless-shell, the Go modules
+#                                  of the tests, and page;
+#     page: the packages that build and test the page for operators;
 #                                  packaging: the programs of `make package`
 #
 # A program on PATH is used if its version is suitable. Otherwise the script unpacks
@@ -221,6 +222,27 @@ modules() {
   done
 }
 
+# page_packages installs the packages of the page's lock file with npm, which comes from a
+# wheel if there is none: axe for its tests, and the programs that build it.
+page_packages() {
+  local folder=$tools/page lock=internal/page/web/package-lock.json
+  if cmp -s "$lock" "$folder/installed.json"; then
+    return 0
+  fi
+  command -v npm >/dev/null || fetch_npm || return 1
+  mkdir -p "$folder"
+  cp internal/page/web/package.json "$lock" "$folder"
+  (cd "$folder" && PATH=$bin:$PATH retry npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) || return 1
+  cp "$lock" "$folder/installed.json"
+}
+
+fetch_npm() {
+  python_packages "$tools/node" --require-hashes -r e2e/node-requirements.txt || return 1
+  mkdir -p "$bin"
+  ln -sfn "$tools/node/bin/node" "$bin/node"
+  ln -sfn "$tools/node/bin/npm" "$bin/npm"
+}
+
 # lock waits until no other run of this script downloads in this clone.
 lock() {
   mkdir -p "$tools"
@@ -248,8 +270,9 @@ advice() {
 }
 
 main() {
-  local name missing=0 all=$(($# == 0))
+  local name missing=0 all=$(($# == 0)) page=$(($# == 0))
   [[ $* != packaging ]] || set -- "${packaging[@]}"
+  [[ $* != page ]] || { page=1 && set --; }
   ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl chromium-headless-shell
   for name in "$@"; do
     if report "$name"; then
@@ -267,6 +290,10 @@ main() {
   done
   if ((all == 1)) && ! modules; then
     echo "cannot download the Go modules of the tests; give the go command access to a module proxy (GOPROXY)" >&2
+    missing=1
+  fi
+  if ((page == 1)) && { lock; ! page_packages; }; then
+    echo "cannot install the packages of the page; install npm, or python3 with venv, and give it access to the npm registry" >&2
     missing=1
   fi
   return "$missing"

@@ -1,9 +1,11 @@
 package page
 
 import (
-	_ "embed"
 	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
+	"sync"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -135,13 +137,23 @@ func (w *tab) edit(text string) {
 	w.typeText(text)
 }
 
-//go:embed testdata/axe.min.js
-var axe string
+// readAxe reads axe from the packages of the page.
+var readAxe = sync.OnceValues(func() (string, error) {
+	script, err := os.ReadFile("../../.tools/page/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		return "", fmt.Errorf("axe is missing; run make tools: %w", err)
+	}
+	return string(script), nil
+})
 
 // accessible reports what axe finds in a view.
 func (w *tab) accessible(view string) {
 	w.Helper()
 	if !eval[bool](w, `"axe" in window`) {
+		axe, err := readAxe()
+		if err != nil {
+			w.Fatal(err)
+		}
 		w.run(chromedp.Evaluate(axe, nil)) // the policy of the page does not apply to the driver
 	}
 	const rules = `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`
