@@ -34,7 +34,7 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 # detector watches the same code in internal/service and in the binary of e2e.
 UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
-	internal/mapping internal/probe internal/replay internal/sandbox internal/wire internal/wordlist
+	internal/mapping internal/probe internal/replay internal/sandbox internal/tree internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the
 # detector itself would allocate.
 DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|BothPaths|CountPath|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany

@@ -1,5 +1,5 @@
 // Package koalagate_test tests the public API, and the house rules of the whole tree.
-package koalagate_test
+package tree
 
 import (
 	"go/ast"

@@ -1,4 +1,4 @@
-package koalagate_test
+package tree
 
 import (
 	"bytes"

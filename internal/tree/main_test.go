@@ -1,0 +1,16 @@
+package tree
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestMain runs the tests at the root of the module.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
