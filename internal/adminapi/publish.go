@@ -60,6 +60,9 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &request); err != nil {
 		return err
 	}
+	if err := m.Records().CheckBlobs(request.Contents); err != nil {
+		return problem(http.StatusBadRequest, "%v", err)
+	}
 	answer := Missing{Contents: []fleet.Blob{}}
 	for _, b := range request.Contents {
 		has, err := m.Records().HasBlob(r.Context(), b)

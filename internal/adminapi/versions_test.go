@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,6 +112,50 @@ func TestPublishedAnswersAreDescribed(t *testing.T) {
 	}
 	if log := s.log.String(); !strings.Contains(log, "publish") || !strings.Contains(log, "eve@desk") {
 		t.Errorf("the log does not have the change:\n%s", log)
+	}
+}
+
+// Contents that no version can have are refused with 400, and a version that names them
+// with 422: no length that callers send fails the instance.
+func TestImpossibleContentsAreRefused(t *testing.T) {
+	member := newMember(t)
+	s := newStage(t, func(o *Options) { o.Member = member })
+	good := fleet.BlobOf([]byte(ruleFile))
+	for name, blobs := range map[string][]fleet.Blob{
+		"a size of -1":            {{Sum: good.Sum, Size: -1}},
+		"the smallest size":       {{Sum: good.Sum, Size: math.MinInt64}},
+		"the largest size":        {{Sum: good.Sum, Size: math.MaxInt64}},
+		"more than a version has": {{Sum: good.Sum, Size: 1<<20 + 1}},
+		"two sizes":               {good, {Sum: good.Sum, Size: -1}},
+		"sizes with a large sum":  {{Sum: good.Sum, Size: 1 << 20}, {Sum: strings.Repeat("0", 64), Size: math.MaxInt64}},
+		"no hash":                 {{Size: 1}},
+		"another key":             {{Sum: "../head", Size: 1}},
+		"a hash in upper case":    {{Sum: strings.ToUpper(good.Sum), Size: good.Size}},
+	} {
+		body, _ := json.Marshal(Missing{Contents: blobs})
+		if w := s.ask("POST contents/missing", string(body), "Authorization", "Bearer "+changeToken); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s; want 400", name, w.Code, w.Body)
+		}
+		m := &fleet.Manifest{Prefix: "api", Number: 1, Author: "ann", Hash: "h", Rules: 3}
+		for _, b := range blobs {
+			m.Files = append(m.Files, fleet.File{Name: "rules.conf", Blob: b})
+		}
+		text, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ = json.Marshal(NewVersion{Manifest: string(text), TimeoutMS: 60_000})
+		if w := s.ask("POST versions", string(body), "Authorization", "Bearer "+changeToken); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s, as a version: %d %s; want 422", name, w.Code, w.Body)
+		}
+	}
+	list := make([]fleet.Blob, 10_001)
+	for i := range list {
+		list[i].Sum = fmt.Sprintf("%064x", i)
+	}
+	many, _ := json.Marshal(Missing{Contents: list})
+	if w := s.ask("POST contents/missing", string(many), "Authorization", "Bearer "+changeToken); w.Code != http.StatusBadRequest {
+		t.Errorf("10,001 contents: %d; want 400", w.Code)
 	}
 }
 

@@ -24,11 +24,22 @@ var ErrBlob = errors.New("its content in Redis is cut, damaged or missing")
 // piecesOf returns the number of pieces of a content. An empty one has an empty piece.
 func piecesOf(size int64) int64 { return max(1, (size+pieceSize-1)/pieceSize) }
 
+// CheckBlobs returns a RefusedError unless the blobs may be contents of one version.
+func (r *Records) CheckBlobs(blobs []Blob) error {
+	if len(blobs) > maxFiles {
+		return refused("%d contents; want at most %d", len(blobs), maxFiles)
+	}
+	if err := checkBlobs(blobs, r.o.MaxVersionBytes); err != nil {
+		return refused("the version is refused: %v", err)
+	}
+	return nil
+}
+
 // ReadBlob reads a content in pieces and checks it. It never reads more than the
 // size of the blob.
 func (r *Records) ReadBlob(ctx context.Context, b Blob) ([]byte, error) {
-	if b.Size > r.o.MaxVersionBytes {
-		return nil, fmt.Errorf("%d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
+	if err := r.CheckBlobs([]Blob{b}); err != nil {
+		return nil, err
 	}
 	pieces, err := r.countPieces(ctx, b)
 	if err != nil {
@@ -103,8 +114,8 @@ func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
 // WriteBlob writes a content in pieces. Until it is complete and checked it has another
 // key, so that nobody reads a part of it. Without a version that uses it, it expires.
 func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
-	if !isSum(b.Sum) || b.Size < 0 || b.Size > r.o.MaxVersionBytes {
-		return refused("a file of %d bytes; want at most %d, as max_version_bytes says", b.Size, r.o.MaxVersionBytes)
+	if err := r.CheckBlobs([]Blob{b}); err != nil {
+		return err
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails

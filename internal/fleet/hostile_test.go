@@ -96,6 +96,9 @@ func TestHostileVersions(t *testing.T) {
 		"that states more than the bound": {func(m *Manifest, _ Contents) []byte {
 			return encode(m, func(m *Manifest) { m.Lists[0].Size = 1 << 40 })
 		}, "max_version_bytes"},
+		"with a blob of two sizes": {func(m *Manifest, _ Contents) []byte {
+			return encode(m, func(m *Manifest) { m.Lists = append(m.Lists, ListFile{"s", "p", Blob{m.Lists[0].Sum, -1}}) })
+		}, "invalid blob"},
 		"without a blob": {func(m *Manifest, contents Contents) []byte {
 			value := encode(m, unchanged)
 			clear(contents)

@@ -160,17 +160,38 @@ func (m *Manifest) check(total int64) error {
 }
 
 func (m *Manifest) checkSizes(total int64) error {
-	size := int64(0)
-	for _, b := range m.Blobs() {
-		if !isSum(b.Sum) || b.Size < 0 {
-			return errors.New("its manifest has an invalid blob")
-		}
-		if size += min(b.Size, total+1); size > total {
+	blobs := make([]Blob, 0, len(m.Files)+len(m.Lists))
+	for i := range m.Files {
+		blobs = append(blobs, m.Files[i].Blob)
+	}
+	for i := range m.Lists {
+		blobs = append(blobs, m.Lists[i].Blob)
+	}
+	return checkBlobs(blobs, total)
+}
+
+// checkBlobs returns an error if a blob is invalid, or if all blobs together, each counted
+// once, have more than total bytes.
+func checkBlobs(blobs []Blob, total int64) error {
+	sizes, left := make(map[string]int64, len(blobs)), total
+	for _, b := range blobs {
+		size, isKnown := sizes[b.Sum]
+		switch {
+		case !b.isValid() || isKnown && size != b.Size:
+			return fmt.Errorf("it has an invalid blob: sha256 %.70q, %d bytes", b.Sum, b.Size)
+		case isKnown:
+			continue
+		case b.Size > left:
 			return fmt.Errorf("it is larger than max_version_bytes, %d bytes; raise that setting on every instance, or make its word lists smaller", total)
 		}
+		sizes[b.Sum] = b.Size
+		left -= b.Size
 	}
 	return nil
 }
+
+// isValid reports whether a content can have the hash and the size.
+func (b Blob) isValid() bool { return isSum(b.Sum) && b.Size >= 0 }
 
 // isText reports whether s may appear in logs and on terminals.
 func isText(s string, limit int) bool {

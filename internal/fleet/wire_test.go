@@ -145,6 +145,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add(record(text, ""))
 	f.Add(record([]byte(wireManifest), wireSignature))
 	f.Add([]byte("-\n{\"format\":2,\"program\":\"v9\"}"))
+	m.Files = append(m.Files, File{Name: "same", Blob: Blob{Sum: m.Files[0].Sum, Size: -1}})
+	if text, err = m.Encode(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(record(text, ""))
 	open := &Records{o: Options{Prefix: prefix, MaxVersionBytes: 1 << 20}}
 	signed := &Records{o: Options{Prefix: prefix, MaxVersionBytes: 1 << 20, PublicKey: make(PublicKey, ed25519.PublicKeySize)}}
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -152,6 +157,16 @@ func FuzzRecord(f *testing.F) {
 		m, err := open.openRecord(number, value)
 		if err != nil {
 			return
+		}
+		for i := range m.Files {
+			if b := m.Files[i].Blob; !isSum(b.Sum) || b.Size < 0 || b.Size > 1<<20 {
+				t.Errorf("the blob %+v was accepted", b)
+			}
+		}
+		for i := range m.Lists {
+			if b := m.Lists[i].Blob; !isSum(b.Sum) || b.Size < 0 || b.Size > 1<<20 {
+				t.Errorf("the blob %+v was accepted", b)
+			}
 		}
 		text, err := m.Encode()
 		if err != nil {

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,64 @@ func TestWaitsOverSlots(t *testing.T) {
 	}
 	if a.Wait != 0 || a.Sets[1].Decider != 1 || a.Sets[1].Retry != 2000 {
 		t.Errorf("a caller without patience gets %+v after %d ms", a.Sets[1], a.Wait)
+	}
+}
+
+// TestJunkUnderTheKeysOfAReceipt settles, renews and cancels a take in two slots whose
+// receipts' keys have other values: nothing fails, the receipt is unknown, and the hits and
+// the values stay.
+func TestJunkUnderTheKeysOfAReceipt(t *testing.T) {
+	servers := storetest.StartCluster(t, 3, false)
+	r := servers.Open(t, redis.Options{})
+	for name, put := range map[string]func(key string) []any{
+		"a list":    func(key string) []any { return []any{"RPUSH", key, "x"} },
+		"garbage":   func(key string) []any { return []any{"SET", key, "garbage"} },
+		"too large": func(key string) []any { return []any{"SET", key, strings.Repeat("\x01", 4<<20)} },
+	} {
+		rules := []store.Rule{
+			about("count "+name, store.Rule{Return: 1, Method: store.Count, Time: 60, Count: 5, Settle: 60}),
+			about("hold "+name, store.Rule{Return: 2, Method: store.Hold, Time: 60, Count: 5}),
+		}
+		a := answer(t, r, store.Take, allows(rules...))
+		junk := 0
+		for _, n := range servers.Nodes {
+			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":1:{#*").([]any)
+			for _, key := range keys {
+				n.MustDo("DEL", key)
+				n.MustDo(put(key.(string))...)
+				junk++
+			}
+		}
+		if junk != 2 {
+			t.Fatalf("%s: the take has %d receipts; want one in each of two slots", name, junk)
+		}
+		ctx := context.Background()
+		p := &store.Plan{Op: store.Take, Now: 1_793_505_600_000, Zone: time.UTC, Sets: []store.Set{allows(rules...)}}
+		settled, err := r.Settle(ctx, &store.Settlement{Receipt: a.Receipt, Now: p.Now, Zone: time.UTC, Judge: &storetest.Judge{Use: store.Use{Concerns: true, Given: true}}})
+		if settled.Known || err != nil {
+			t.Errorf("%s: settled %+v, %v; want an unknown receipt", name, settled, err)
+		}
+		renewed, err := r.Renew(ctx, &store.Renewal{Receipt: a.Receipt, Now: p.Now})
+		if renewed.Known || err != nil {
+			t.Errorf("%s: renewed %+v, %v; want an unknown receipt", name, renewed, err)
+		}
+		if err := r.Cancel(ctx, p, &a); err != nil {
+			t.Errorf("%s: canceled: %v", name, err)
+		}
+		for _, rule := range rules {
+			if got := hitsOf(t, r, rule); got != 1 {
+				t.Errorf("%s: %d hits of rule %d; want 1", name, got, rule.Return)
+			}
+		}
+		for _, n := range servers.Nodes {
+			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":1:{#*").([]any)
+			for _, key := range keys {
+				n.MustDo("DEL", key)
+				junk--
+			}
+		}
+		if junk != 0 {
+			t.Errorf("%s: %d values under the keys of receipts are gone; want none", name, junk)
+		}
 	}
 }

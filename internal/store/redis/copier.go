@@ -110,15 +110,18 @@ func (c *Copier) Link(ctx context.Context, inForce, own string, span time.Durati
 	return nil
 }
 
-// Linked returns the receipt of the space that belongs to one of the prefix, "" for none.
+// Linked returns the receipt of the space that belongs to one of the prefix, "" for none. A
+// value that is no receipt, of any type and size, is none.
 func (c *Copier) Linked(ctx context.Context, inForce string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timed)
 	defer cancel()
-	own, err := c.client.Get(ctx, c.linkKey(inForce)).Result()
-	if err != nil && !errors.Is(err, goredis.Nil) {
+	own, err := c.client.GetRange(ctx, c.linkKey(inForce), 0, store.MaxReceipt).Result()
+	switch {
+	case goredis.HasErrorPrefix(err, "WRONGTYPE"):
+		return "", nil
+	case err != nil:
 		return "", fmt.Errorf("redis: find a receipt: %w", err)
-	}
-	if !store.ValidReceipt(own) {
+	case !store.ValidReceipt(own):
 		return "", nil
 	}
 	return own, nil

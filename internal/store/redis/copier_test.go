@@ -157,8 +157,13 @@ func TestLinksOfReceipts(t *testing.T) {
 	if got, err := s.copier.Linked(t.Context(), inForce); got != own || err != nil {
 		t.Error(got, err)
 	}
-	s.client.Set(t.Context(), s.client.Keys(t.Context(), s.prefix+"*").Val()[0], "tampered with", time.Minute)
-	if got, err := s.copier.Linked(t.Context(), inForce); got != "" || err != nil {
-		t.Error(got, err)
+	key := s.client.Keys(t.Context(), s.prefix+"*").Val()[0]
+	for name, c := range junk {
+		s.client.Del(t.Context(), key)
+		c.put(t.Context(), s.client, key, own)
+		s.client.Expire(t.Context(), key, time.Minute)
+		if got, err := s.copier.Linked(t.Context(), inForce); got != "" || err != nil {
+			t.Errorf("%s: %.40q, %v; want no receipt", name, got, err)
+		}
 	}
 }

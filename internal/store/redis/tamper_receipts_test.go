@@ -138,54 +138,85 @@ func checkLimits(t *testing.T, s *rig, rules []store.Rule, at int64) {
 	}
 }
 
-// TestDamagedReceiptIsUnknown settles and renews receipts whose keys have no value of a
-// receipt. Both answer that the receipt is unknown, damage is reported, and the counter
-// stays as it was.
-func TestDamagedReceiptIsUnknown(t *testing.T) {
+// junk are values under the key of a receipt that are none, by what they are. reported is
+// whether the value is reported as damaged: Redis returns none of another type.
+var junk = map[string]struct {
+	put      func(ctx context.Context, c goredis.Cmdable, key, good string)
+	reported bool
+}{
+	"gone":   {func(context.Context, goredis.Cmdable, string, string) {}, false},
+	"a list": {func(ctx context.Context, c goredis.Cmdable, key, _ string) { c.RPush(ctx, key, "x") }, false},
+	"a hash": {func(ctx context.Context, c goredis.Cmdable, key, _ string) { c.HSet(ctx, key, "x", "y") }, false},
+	"a set":  {func(ctx context.Context, c goredis.Cmdable, key, _ string) { c.SAdd(ctx, key, "x") }, false},
+	"sorted": {func(ctx context.Context, c goredis.Cmdable, key, _ string) { c.ZAdd(ctx, key, goredis.Z{Member: "x"}) }, false},
+	"a stream": {func(ctx context.Context, c goredis.Cmdable, key, _ string) {
+		c.XAdd(ctx, &goredis.XAddArgs{Stream: key, Values: []string{"x", "y"}})
+	}, false},
+	"nothing":              {junkText(func(string) string { return "" }), false},
+	"garbage":              {junkText(func(string) string { return "garbage" }), true},
+	"a number":             {junkText(func(string) string { return "1" }), true},
+	"cut":                  {junkText(func(good string) string { return good[:len(good)/2] }), true},
+	"the head alone":       {junkText(func(good string) string { return good[:15] }), true},
+	"of a later layout":    {junkText(func(good string) string { return "\x02" + good[1:] }), true},
+	"with missing parts":   {junkText(func(good string) string { return good[:13] + "\xff\xff" + good[15:] }), true},
+	"as long as a counter": {junkText(func(string) string { return "\x01" + strings.Repeat("\x00", 26) }), true},
+	"too large":            {junkText(func(good string) string { return good + strings.Repeat("x", 4<<20) }), false},
+}
+
+// junkText returns a function that puts the text that change makes of a receipt.
+func junkText(change func(good string) string) func(context.Context, goredis.Cmdable, string, string) {
+	return func(ctx context.Context, c goredis.Cmdable, key, good string) { c.Set(ctx, key, change(good), 0) }
+}
+
+// TestJunkUnderAReceiptsKeyIsUnknown settles, renews and cancels takes whose receipts' keys
+// have other values. Nothing fails: the receipt is unknown, damage is reported, and the counters and the
+// values stay as they were.
+func TestJunkUnderAReceiptsKeyIsUnknown(t *testing.T) {
 	server := storetest.StartServer(t)
 	rule := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Count, Weight: 3, Time: 60, Count: 5, Settle: 600}
-	for name, c := range map[string]struct {
-		damage  func(ctx context.Context, c *goredis.Client, key, good string)
-		reports int
-	}{
-		"gone": {func(ctx context.Context, c *goredis.Client, key, _ string) { c.Del(ctx, key) }, 0},
-		"of another type": {func(ctx context.Context, c *goredis.Client, key, _ string) {
-			c.Del(ctx, key)
-			c.RPush(ctx, key, "x")
-			c.Expire(ctx, key, time.Minute)
-		}, 0},
-		"garbage": {func(ctx context.Context, c *goredis.Client, key, _ string) { c.Set(ctx, key, "garbage", time.Minute) }, 2},
-		"cut": {func(ctx context.Context, c *goredis.Client, key, good string) {
-			c.Set(ctx, key, good[:len(good)-1], time.Minute)
-		}, 2},
-		"of a later layout": {func(ctx context.Context, c *goredis.Client, key, good string) {
-			c.Set(ctx, key, "\x02"+good[1:], time.Minute)
-		}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var reported []string
-			s := openRig(t, server, readReceipts, func(o *redis.Options) {
-				o.OnDamage = func(key string) { reported = append(reported, key) }
-			})
-			ctx := context.Background()
-			var a store.Answers
-			p := &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
-			if err := s.Evaluate(ctx, p, &a); err != nil {
-				t.Fatal(err)
+	held := store.Rule{Subject: []byte("u"), Return: 2, Method: store.Hold, Weight: 1, Time: 60, Count: 5}
+	for way, change := range map[string]func(*redis.Options){"remembered": func(*redis.Options) {}, "read": readReceipts} {
+		for name, c := range junk {
+			for kind, rules := range map[string][]store.Rule{"count": {rule}, "hold": {rule, held}} { // the short path, and the general one
+				t.Run(way+"/"+kind+"/"+name, func(t *testing.T) {
+					var reported []string
+					s := openRig(t, server, change, func(o *redis.Options) {
+						o.OnDamage = func(key string) { reported = append(reported, key) }
+					})
+					ctx := context.Background()
+					var a store.Answers
+					p := &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}
+					if err := s.Evaluate(ctx, p, &a); err != nil {
+						t.Fatal(err)
+					}
+					key := strings.Replace(s.key, "{u}", "{#r}"+a.Receipt[1:], 1)
+					good := s.client.Get(ctx, key).Val()
+					s.client.Del(ctx, key)
+					c.put(ctx, s.client, key, good)
+					s.client.Expire(ctx, key, time.Minute)
+					before := s.client.Dump(ctx, key).Val()
+
+					settled, err := s.Settle(ctx, &store.Settlement{Receipt: a.Receipt, Now: now, Zone: time.UTC, Judge: &storetest.Judge{Use: store.Use{Concerns: true, Given: true}}})
+					renewed, fault := s.Renew(ctx, &store.Renewal{Receipt: a.Receipt, Now: now})
+					if settled.Known || renewed.Known || err != nil || fault != nil {
+						t.Errorf("settled %+v, %v and renewed %+v, %v; want an unknown receipt", settled, err, renewed, fault)
+					}
+					if want := map[bool]int{true: 2}[c.reported]; len(reported) != want || want > 0 && reported[0] != key {
+						t.Errorf("reported %q; want %s %d times", reported, key, want)
+					}
+					if err := s.Cancel(ctx, p, &a); err != nil {
+						t.Errorf("a cancellation failed: %v", err)
+					}
+					if s.client.Dump(ctx, key).Val() != before {
+						t.Error("the value under the key is changed")
+					}
+					for _, r := range rules {
+						if got := s.do(store.Peek, now, r); got.Hits != r.Weight {
+							t.Errorf("%d hits of rule %d are counted; want %d", got.Hits, r.Return, r.Weight)
+						}
+					}
+				})
 			}
-			key := strings.Replace(s.key, "{u}", "{#r}"+a.Receipt[1:], 1)
-			c.damage(ctx, s.client, key, s.client.Get(ctx, key).Val())
-			settled, err := s.Settle(ctx, &store.Settlement{Receipt: a.Receipt, Now: now, Zone: time.UTC, Judge: &storetest.Judge{Use: store.Use{Concerns: true, Given: true}}})
-			renewed, fault := s.Renew(ctx, &store.Renewal{Receipt: a.Receipt, Now: now})
-			if settled.Known || renewed.Known || err != nil || fault != nil {
-				t.Errorf("settled %+v, %v and renewed %+v, %v; want an unknown receipt", settled, err, renewed, fault)
-			}
-			if len(reported) != c.reports || c.reports > 0 && reported[0] != key {
-				t.Errorf("reported %q; want %s %d times", reported, key, c.reports)
-			}
-			if got := s.do(store.Peek, now, rule); got.Hits != 3 {
-				t.Errorf("%d hits are counted; want 3", got.Hits)
-			}
-		})
+		}
 	}
 }

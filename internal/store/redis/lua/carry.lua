@@ -66,7 +66,10 @@ end
 -- Carries out an operation on the receipt with the number k in KEYS. Returns the reply.
 local function with_receipt(operation, k, counters, uses, from, upto)
   local value = values[k]
-  if operation == READ then return struct.pack('>I4', value and #value or 0) .. (value or '') end
+  if operation == READ then
+    if not value or #value > MAX_RECEIPT then value = '' end
+    return struct.pack('>I4', #value) .. value
+  end
   if operation == SETTLE then
     if not settle(counters, uses, from, upto, now, value) then return '\0' end
     values[k], receipts[KEYS[k]] = false, false
@@ -150,7 +153,7 @@ local function decide_all()
     elseif operation >= SETTLE then
       answers[#answers + 1] = with_receipt(operation, key, counters, undos, from, n)
     else
-      if operation == GIVE_BACK and (not key or values[key]) then
+      if operation == GIVE_BACK and (not key or parts_of(values[key], 0)) then -- an expired one, too
         give_back(counters, undos, from, n, now)
         if key then values[key], receipts[KEYS[key]] = false, false end
       end

@@ -129,6 +129,7 @@ local function on_receipt(shape, plan, at, now, book, answers, n)
   local key, valid = plan[at + 1], nil
   local value = not (book.spent and book.spent[key]) and values[key] or ''
   if shape.operation == READ then
+    if #value > MAX_RECEIPT then value = '' end
     answers[n + 1] = struct.pack('>I4', #value) .. value
     return at + 2, n + 1
   end

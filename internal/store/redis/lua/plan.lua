@@ -241,10 +241,14 @@ local function receipt_left(till, now, linger)
   return string.format('%.0f', linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger)
 end
 
+-- The maximum size of a receipt in bytes. Sending a larger value could take longer than
+-- callers wait, and decisions would then go on without Redis.
+local MAX_RECEIPT = 1048576
+
 -- Returns the end of a valid receipt, and the position of each of its parts in the value by
 -- the number of its rule; nil for any other value. receipts.lua describes the value.
 local function parts_of(value, now)
-  if not value or #value < 15 or string.byte(value) ~= 1 then return nil end
+  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= 1 then return nil end
   local till, n = struct.unpack('>I6I2', value, 8)
   if #value < 15 + n * 28 or now >= till then return nil end
   local parts = {}
