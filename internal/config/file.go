@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/koalagate/koalagate/internal/yamldoc"
 )
 
 // maxFile is the maximum size of a configuration file, in bytes.
@@ -35,6 +37,9 @@ func readFile(path string) (layer, error) {
 			hint = "; indent lines with spaces: YAML does not accept tabs there"
 		}
 		return l, fmt.Errorf("%s: %w%s", path, err, hint)
+	}
+	if err := yamldoc.Check(&document, len(text)); err != nil {
+		return l, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(document.Content) == 0 {
 		return l, nil // an empty file sets nothing

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/koalagate/koalagate/internal/yamldoc"
 )
 
 // maxDepth is the largest number of nested values in a file.
@@ -17,21 +19,16 @@ const maxDepth = 1000
 // Read reads the first document of a YAML file. Its error begins with name and is in the
 // words of envoyproxy/ratelimit where that has words for it.
 func Read(name string, text []byte) (*Config, error) {
-	r := &reader{}
 	c := &Config{Name: name}
-	if err := r.read(c, text); err != nil {
+	if err := read(c, text); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
 }
 
-// reader reads one file. It walks the nodes instead of decoding them, since a repeated
-// key is no error in envoyproxy/ratelimit: the last value counts.
-type reader struct {
-	nodes int // that were visited, through aliases too
-}
-
-func (r *reader) read(c *Config, text []byte) error {
+// read reads one file. It walks the nodes instead of decoding them, since a repeated key is
+// no error in envoyproxy/ratelimit: the last value counts.
+func read(c *Config, text []byte) error {
 	var document yaml.Node
 	switch err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&document); {
 	case errors.Is(err, io.EOF) || err == nil && len(document.Content) == 0:
@@ -39,12 +36,15 @@ func (r *reader) read(c *Config, text []byte) error {
 	case err != nil:
 		return fmt.Errorf("error loading config file: %w", err)
 	}
+	if err := yamldoc.Check(&document, len(text)); err != nil {
+		return fmt.Errorf("error loading config file: %w", err)
+	}
 	if isNull(document.Content[0]) {
 		return nil
 	}
-	return r.mapping(document.Content[0], 0, map[string]*field{
+	return readMapping(document.Content[0], 0, map[string]*field{
 		"domain":      {text: &c.Domain},
-		"descriptors": {list: r.descriptors(&c.Descriptors, 1)},
+		"descriptors": {list: readDescriptors(&c.Descriptors, 1)},
 	})
 }
 
@@ -64,21 +64,21 @@ var known = map[string]bool{
 	"detailed_metric": true, "value_to_metric": true, "share_threshold": true, "metadata": true,
 }
 
-// mapping reads a mapping. A known key without a field has no effect there, but its
+// readMapping reads a mapping. A known key without a field has no effect there, but its
 // value must be well-formed.
-func (r *reader) mapping(n *yaml.Node, depth int, fields map[string]*field) error {
+func readMapping(n *yaml.Node, depth int, fields map[string]*field) error {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
 		return wrongType(n, "a mapping")
 	}
-	if err := r.visit(n, depth); err != nil {
+	if err := checkDepth(n, depth); err != nil {
 		return err
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), resolve(n.Content[i+1])
 		switch {
 		case key.Tag == "!!merge":
-			if err := r.merge(value, depth+1, fields); err != nil {
+			if err := readMerge(value, depth+1, fields); err != nil {
 				return err
 			}
 			continue
@@ -87,28 +87,28 @@ func (r *reader) mapping(n *yaml.Node, depth int, fields map[string]*field) erro
 		case !known[key.Value]:
 			return fmt.Errorf("config error, unknown key '%s'", key.Value)
 		}
-		if err := r.value(key.Value, value, depth+1, fields[key.Value]); err != nil {
+		if err := readValue(key.Value, value, depth+1, fields[key.Value]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// merge reads the mappings that a merge key names.
-func (r *reader) merge(n *yaml.Node, depth int, fields map[string]*field) error {
+// readMerge reads the mappings that a merge key names.
+func readMerge(n *yaml.Node, depth int, fields map[string]*field) error {
 	if n.Kind != yaml.SequenceNode {
-		return r.mapping(n, depth, fields)
+		return readMapping(n, depth, fields)
 	}
 	for i := len(n.Content) - 1; i >= 0; i-- { // an earlier one overrides a later one
-		if err := r.mapping(n.Content[i], depth+1, fields); err != nil {
+		if err := readMapping(n.Content[i], depth+1, fields); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// value reads the value of a known key into f, which is nil for no destination.
-func (r *reader) value(key string, n *yaml.Node, depth int, f *field) error {
+// readValue reads the value of a known key into f, which is nil for no destination.
+func readValue(key string, n *yaml.Node, depth int, f *field) error {
 	switch {
 	case key == "metadata":
 		if f == nil || f.mapping == nil || isNull(n) {
@@ -118,7 +118,7 @@ func (r *reader) value(key string, n *yaml.Node, depth int, f *field) error {
 	case isNull(n):
 		return nil
 	case n.Kind == yaml.SequenceNode:
-		if err := r.elements(n, depth); err != nil || f == nil {
+		if err := checkElements(n, depth); err != nil || f == nil {
 			return err
 		}
 		if f.list == nil {
@@ -129,7 +129,7 @@ func (r *reader) value(key string, n *yaml.Node, depth int, f *field) error {
 		if f != nil && f.mapping != nil {
 			return f.mapping(n)
 		}
-		if err := r.mapping(n, depth, nil); err != nil || f == nil {
+		if err := readMapping(n, depth, nil); err != nil || f == nil {
 			return err
 		}
 		return wrongType(n, "no mapping for "+key)
@@ -137,9 +137,9 @@ func (r *reader) value(key string, n *yaml.Node, depth int, f *field) error {
 	return scalar(key, n, f)
 }
 
-// elements checks that every element of a list is a mapping with known keys.
-func (r *reader) elements(n *yaml.Node, depth int) error {
-	if err := r.visit(n, depth); err != nil {
+// checkElements checks that every element of a list is a mapping with known keys.
+func checkElements(n *yaml.Node, depth int) error {
+	if err := checkDepth(n, depth); err != nil {
 		return err
 	}
 	for _, e := range n.Content {
@@ -151,11 +151,10 @@ func (r *reader) elements(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// visit counts a node, since aliases can make a small file a large tree.
-func (r *reader) visit(n *yaml.Node, depth int) error {
-	const maxNodes = 10_000_000
-	if r.nodes++; depth > maxDepth || r.nodes > maxNodes {
-		return fmt.Errorf("line %d: error loading config file: more than %d levels, or %d mappings and lists", n.Line, maxDepth, maxNodes)
+// checkDepth bounds the nesting, which aliases can make deeper than the file.
+func checkDepth(n *yaml.Node, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("line %d: error loading config file: more than %d levels", n.Line, maxDepth)
 	}
 	return nil
 }
@@ -192,12 +191,12 @@ func isLarge(text string) bool {
 	return errors.Is(err, strconv.ErrRange)
 }
 
-// descriptors returns the reader of a list of descriptors.
-func (r *reader) descriptors(list *[]Descriptor, depth int) func([]*yaml.Node) error {
+// readDescriptors returns the reader of a list of descriptors.
+func readDescriptors(list *[]Descriptor, depth int) func([]*yaml.Node) error {
 	return func(nodes []*yaml.Node) error {
 		*list = make([]Descriptor, len(nodes))
 		for i, n := range nodes {
-			if err := r.descriptor(n, &(*list)[i], depth+1); err != nil {
+			if err := readDescriptor(n, &(*list)[i], depth+1); err != nil {
 				return err
 			}
 		}
@@ -205,24 +204,24 @@ func (r *reader) descriptors(list *[]Descriptor, depth int) func([]*yaml.Node) e
 	}
 }
 
-func (r *reader) descriptor(n *yaml.Node, d *Descriptor, depth int) error {
-	return r.mapping(n, depth, map[string]*field{
+func readDescriptor(n *yaml.Node, d *Descriptor, depth int) error {
+	return readMapping(n, depth, map[string]*field{
 		"key": {text: &d.Key}, "value": {text: &d.Value},
 		"shadow_mode": {flag: &d.Shadow}, "quota_mode": {flag: &d.Quota}, "detailed_metric": {flag: &d.Detailed},
 		"value_to_metric": {flag: &d.ValueToMetric}, "share_threshold": {flag: &d.Share},
-		"descriptors": {list: r.descriptors(&d.Descriptors, depth+1)},
-		"rate_limit":  {mapping: func(n *yaml.Node) error { d.Policy = new(Policy); return r.policy(n, d.Policy, depth+1) }},
+		"descriptors": {list: readDescriptors(&d.Descriptors, depth+1)},
+		"rate_limit":  {mapping: func(n *yaml.Node) error { d.Policy = new(Policy); return readPolicy(n, d.Policy, depth+1) }},
 		"metadata":    {mapping: func(n *yaml.Node) error { return readMetadata(n, &d.Metadata) }},
 	})
 }
 
-func (r *reader) policy(n *yaml.Node, p *Policy, depth int) error {
-	return r.mapping(n, depth, map[string]*field{
+func readPolicy(n *yaml.Node, p *Policy, depth int) error {
+	return readMapping(n, depth, map[string]*field{
 		"unit": {text: &p.Unit}, "requests_per_unit": {number: &p.Requests}, "unlimited": {flag: &p.Unlimited}, "name": {text: &p.Name},
 		"replaces": {list: func(nodes []*yaml.Node) error {
 			p.Replaces = make([]string, len(nodes))
 			for i, e := range nodes {
-				if err := r.mapping(e, depth+1, map[string]*field{"name": {text: &p.Replaces[i]}}); err != nil {
+				if err := readMapping(e, depth+1, map[string]*field{"name": {text: &p.Replaces[i]}}); err != nil {
 					return err
 				}
 			}

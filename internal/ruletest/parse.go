@@ -17,6 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/yamldoc"
 )
 
 // maxTimes is the maximum of a step's times.
@@ -42,6 +43,9 @@ func Parse(path string, text []byte) (*File, error) {
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: want one YAML document, a case file that names its rule files", path)
+	}
+	if err := yamldoc.Check(&document, len(text)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := r.read(document.Content[0]); err != nil {
 		return nil, err
