@@ -169,19 +169,16 @@ func (c *call) endpoint() (endpoint, bool) {
 // bars refuses a call that a web page in a browser may have sent, and reports whether
 // it did. A GET may write here, so that it is not exempt.
 func (s *server) bars(c *call) bool {
-	status, kind, reason := http.StatusForbidden, "web_page", "a web page of another origin sent the call; browsers may not use this API"
-	if !browser.IsForeign(c.http) {
-		if host := c.http.Host; browser.AllowsHost(host, s.hosts) || browser.IsPrivateName(host) {
-			return false
-		}
-		status, kind, reason = http.StatusMisdirectedRequest, "host", "the host name is not listed in koala_hosts; add it to that setting, or use the IP address"
+	refusal := browser.Refuse(c.http, s.hosts, "koala_hosts")
+	if refusal == nil {
+		return false
 	}
-	s.refused(kind)
+	s.refused(refusal.Kind)
 	if skipped, due := s.barred.Due(); due {
 		host := c.http.Host
-		s.logger.Warn("call of Koala's API refused: "+reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "suppressed", skipped)
+		s.logger.Warn("call of Koala's API refused: "+refusal.Reason, "host", host[:min(len(host), 100)], "peer", c.http.RemoteAddr, "suppressed", skipped)
 	}
-	c.fail(status, reason)
+	c.fail(refusal.Status, refusal.Reason)
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/hits"
+	"github.com/koalagate/koalagate/internal/peer"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -73,7 +74,7 @@ type Reports struct {
 func NewReports(o ReportOptions) *Reports {
 	r := &Reports{engine: o.Engine, trusted: o.TrustedProxies, dropped: o.Dropped, logger: o.Logger}
 	if r.trusted == nil {
-		r.trusted = privateRanges()
+		r.trusted = peer.PrivateRanges()
 	}
 	if r.dropped == nil {
 		r.dropped = func(string) {}
@@ -110,11 +111,11 @@ func (r *Reports) Serve(conn net.PacketConn) error {
 func (r *Reports) receive(conn net.PacketConn, queue chan<- *engine.Settlement) error {
 	var buffer [maxReport + 1]byte
 	for {
-		n, peer, err := conn.ReadFrom(buffer[:])
+		n, from, err := conn.ReadFrom(buffer[:])
 		if err != nil {
 			return err
 		}
-		s, reason := r.read(buffer[:n], peer)
+		s, reason := r.read(buffer[:n], from)
 		if reason == "" {
 			select {
 			case queue <- s:
@@ -123,13 +124,13 @@ func (r *Reports) receive(conn net.PacketConn, queue chan<- *engine.Settlement) 
 				reason = DroppedQueueFull
 			}
 		}
-		r.drop(reason, peer)
+		r.drop(reason, from)
 	}
 }
 
 // read returns the settlement in a datagram, or the reason to drop it.
-func (r *Reports) read(datagram []byte, peer net.Addr) (s *engine.Settlement, reason string) {
-	if udp, is := peer.(*net.UDPAddr); is && !isIn(r.trusted, udp.AddrPort().Addr()) {
+func (r *Reports) read(datagram []byte, from net.Addr) (s *engine.Settlement, reason string) {
+	if udp, is := from.(*net.UDPAddr); is && !peer.IsIn(r.trusted, udp.AddrPort().Addr()) {
 		return nil, DroppedUntrusted
 	}
 	if len(datagram) > maxReport {

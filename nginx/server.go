@@ -27,6 +27,7 @@ import (
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/peer"
 )
 
 // Options configure the doors. Only Engine is required.
@@ -97,7 +98,7 @@ func New(o Options) http.Handler {
 		},
 	}
 	if s.trusted == nil {
-		s.trusted = privateRanges()
+		s.trusted = peer.PrivateRanges()
 	}
 	if len(s.accelTargets) == 0 {
 		s.accelTargets = []string{"@app"}
@@ -119,7 +120,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{server: s, w: w, check: r, door: s.doorOf(path), target: target}
 	defer a.recover()
 	switch {
-	case !s.trusts(r):
+	case !peer.IsTrusted(r, s.trusted):
 		s.refused("untrusted")
 		s.complaints.warn("refused a check from a peer that is not in trusted_proxies", "peer", r.RemoteAddr, "remedy", "if the peer is a gateway of yours, add its address to trusted_proxies")
 		a.problem(http.StatusForbidden, "")

@@ -218,6 +218,75 @@ descriptors:
 	}
 }
 
+// Web pages neither count nor give hits back at the running program, and read nothing there;
+// curl with its default content type counts.
+func TestWebPagesAreKeptFromTheReplacement(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 2}}]"))
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address,
+		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "KOALAGATE_TRUSTED_PROXIES=127.0.0.1")
+	ask := func(address, path, body, host string, headers ...string) int {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		ask, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask.Host = host
+		for i := 0; i < len(headers); i += 2 {
+			ask.Header.Set(headers[i], headers[i+1])
+		}
+		answer, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	const (
+		form  = "application/x-www-form-urlencoded"
+		count = `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"a"}]}]}`
+		back  = `{"domain":"d","descriptors":[{"isNegativeHits":true,"hitsAddend":"1","entries":[{"key":"k","value":"a"}]}]}`
+	)
+	r.calls("d", "k", "a", 200)
+	for _, body := range []string{count, back} {
+		for _, c := range []struct {
+			status  int
+			host    string
+			headers []string
+		}{
+			{403, r.http, []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
+			{403, r.http, []string{"Content-Type", form, "Origin", "null"}},
+			{421, "evil.example", []string{"Content-Type", "application/json", "Origin", "http://evil.example"}},
+			{415, r.http, []string{"Content-Type", "text/plain"}},
+		} {
+			if got := ask(r.http, "/json", body, c.host, c.headers...); got != c.status {
+				t.Errorf("%s with %q and the host %s: %d; want %d", body, c.headers, c.host, got, c.status)
+			}
+		}
+	}
+	if got := ask(r.http, "/json", count, "", "Content-Type", form); got != 200 {
+		t.Errorf("curl: %d; want 200, the second of two", got)
+	}
+	r.calls("d", "k", "a", 429)
+	for _, path := range []string{"/rlconfig", "/stats", "/"} {
+		if got := ask(r.debug, path, "", "evil.example"); got != 421 {
+			t.Errorf("%s by another name: %d; want 421", path, got)
+		}
+	}
+	if got := ask(r.http, "/healthcheck", "", "balancer.example"); got != 200 {
+		t.Errorf("/healthcheck: %d; want 200", got)
+	}
+	page := r.get(r.debug, "/metrics")
+	for _, line := range []string{`{address="http",reason="web_page"} 4`, `{address="http",reason="host"} 2`, `{address="http",reason="content_type"} 2`, `{address="admin",reason="host"} 3`} {
+		if !strings.Contains(page, "koalagate_refused_peers_total"+line+"\n") {
+			t.Errorf("%s is missing in\n%s", line, page)
+		}
+	}
+}
+
 func TestInvalidVariableEndsTheProgram(t *testing.T) {
 	p := &program{stdout: io.Discard, stderr: io.Discard, environ: []string{"GRPC_PORT=many"}}
 	if err := p.rateLimit(t.Context()); err == nil || !strings.Contains(err.Error(), `GRPC_PORT is "many"`) {

@@ -27,6 +27,38 @@ func AllowsHost(host string, names []string) bool {
 	return isAddress(name)
 }
 
+// Refusal is the answer to a request that a web page may have sent.
+type Refusal struct {
+	Status int    // of HTTP
+	Kind   string // web_page or host, as metrics name it
+	Reason string // for the caller
+}
+
+// Refuse returns the refusal of a request that a page of another origin sent, or that has
+// neither a host of AllowsHost with names nor a private name; nil for any other request.
+// setting is the setting with the names.
+func Refuse(r *http.Request, names []string, setting string) *Refusal {
+	switch {
+	case IsForeign(r):
+		return &Refusal{http.StatusForbidden, "web_page", "a web page of another origin sent the call; browsers may not use this API"}
+	case !AllowsHost(r.Host, names) && !IsPrivateName(r.Host):
+		return &Refusal{http.StatusMisdirectedRequest, "host", "the host name is not listed in " + setting + "; add it to that setting, or use the IP address"}
+	}
+	return nil
+}
+
+// IsBrowser reports whether a request has a header that browsers add, whatever page sends
+// it: Accept-Language to every request, Origin to those that may change something, and
+// Sec-Fetch-Site to those to this machine. No page can leave them out.
+func IsBrowser(r *http.Request) bool {
+	for _, name := range [...]string{"Accept-Language", "Origin", "Sec-Fetch-Site"} {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // isAddress reports whether name is an IP address. It calls netip.ParseAddr, whose errors
 // allocate, only for texts that may be one.
 func isAddress(name string) bool {

@@ -79,7 +79,7 @@ type Config struct {
 	// HTTPMaxHeader is the maximum size of a request's header, in bytes.
 	HTTPMaxHeader int `koanf:"http_max_header" validate:"min=4096,max=1048576"`
 	// TrustedProxies lists the addresses and blocks whose HTTP checks are
-	// answered; other peers get 403.
+	// answered, and in place of envoyproxy/ratelimit calls of /json; other peers get 403.
 	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,ip|cidr"`
 	// TrustedHops is the number of proxies between the client and the gateway that
 	// calls, which is the number of entries to skip at the right end of
@@ -139,8 +139,8 @@ type Config struct {
 	// KoalaAPI is the part of Koala's own API to serve on HTTPAddr: auto is full
 	// on a loopback address or Unix socket, and read on any other.
 	KoalaAPI string `koanf:"koala_api" validate:"oneof=auto full read off"`
-	// KoalaHosts lists the host names under which applications call Koala's API, in
-	// addition to IP addresses, localhost and names that only private networks have:
+	// KoalaHosts lists the host names under which applications call Koala's API, and in
+	// place of envoyproxy/ratelimit /json, in addition to IP addresses, localhost and names that only private networks have:
 	// one label, or the ending .svc or .svc.cluster.local.
 	KoalaHosts []string `koanf:"koala_hosts" validate:"dive,hostname_rfc1123"`
 	// KoalaToken is the bearer token required from callers of Koala's API. Empty:

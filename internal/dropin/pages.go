@@ -4,11 +4,15 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/koalagate/koalagate/internal/browser"
+	"github.com/koalagate/koalagate/internal/peer"
 )
 
 // maxBody is the largest body of a request to /json, in bytes.
@@ -25,18 +29,23 @@ type Pages struct {
 	Draining func() bool
 	// HealthyWithOne makes the service unhealthy while no domain is loaded.
 	HealthyWithOne bool
+	// Calls guards /json, and Operators the pages of the debug address.
+	Calls, Operators Guard
+	// TrustedProxies are the peers that may call /json, which counts for any identity.
+	TrustedProxies []netip.Prefix
 	// Profiles leaves the pages under /debug/pprof/ to next.
 	Profiles bool
 }
 
-// HTTP returns the handler of the HTTP address, which leaves unknown paths to next.
+// HTTP returns the handler of the HTTP address, which leaves unknown paths to next. Load
+// balancers call /healthcheck, which has no data, under any host name.
 func (p *Pages) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthcheck":
 			p.health(w)
 		case "/json":
-			p.json(w, r)
+			p.answer(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -51,6 +60,24 @@ func (p *Pages) health(w http.ResponseWriter) {
 		return
 	}
 	_, _ = io.WriteString(w, "OK") // an error means that the caller has left
+}
+
+// answer answers a call of /json, unless a web page or a peer that is not trusted may have
+// sent it.
+func (p *Pages) answer(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case p.Calls.bars(w, r):
+	case !peer.IsTrusted(r, p.TrustedProxies):
+		p.Calls.refuse(w, r, &browser.Refusal{
+			Status: http.StatusForbidden, Kind: "untrusted", Reason: "the peer is not listed in KOALAGATE_TRUSTED_PROXIES; add its address to that setting",
+		})
+	case !mayBeJSON(r):
+		p.Calls.refuse(w, r, &browser.Refusal{
+			Status: http.StatusUnsupportedMediaType, Kind: "content_type", Reason: "want Content-Type: application/json",
+		})
+	default:
+		p.json(w, r)
+	}
 }
 
 // json answers a RateLimitRequest in JSON.
@@ -100,8 +127,10 @@ const index = "/debug/pprof/: profiles, if KOALAGATE_RATELIMIT_PROFILES allows t
 
 // Debug returns the handler of the debug address, which leaves other paths to next.
 func (p *Pages) Debug(next http.Handler) http.Handler {
+	own := map[string]bool{"/": true, "/rlconfig": true, "/stats": true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
+		case own[path] && p.Operators.bars(w, r):
 		case path == "/rlconfig":
 			p.limits(w)
 		case path == "/stats":

@@ -15,6 +15,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/peer"
 )
 
 // loads counts the attempts of a keeper.
@@ -64,7 +65,9 @@ func TestFaultyLimitsKeepThePreviousOnes(t *testing.T) {
 // get returns the status and the body of a page.
 func get(h http.Handler, method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:4711"
+	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -72,7 +75,7 @@ func TestPages(t *testing.T) {
 	k := keeper(new(loads))
 	draining := false
 	pages := &dropin.Pages{
-		Keeper: k, HealthyWithOne: true, Draining: func() bool { return draining },
+		Keeper: k, TrustedProxies: peer.PrivateRanges(), HealthyWithOne: true, Draining: func() bool { return draining },
 		Statistics: func(w io.Writer) error { _, err := io.WriteString(w, "name: 1\n"); return err },
 		Decide: func(_ context.Context, request []byte) ([]byte, error) {
 			in := new(rlsv3.RateLimitRequest)

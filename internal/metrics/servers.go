@@ -57,7 +57,7 @@ func newServers(registry *prometheus.Registry) *servers {
 			[]string{"address", "code"}, func(k httpKey) []string { return []string{string(k.address), strconv.Itoa(k.code)} },
 			maxAnswers, func(k httpKey) httpKey { return httpKey{k.address, 0} }),
 		inFlight: make(map[Address]*atomic.Int64),
-		refused:  prometheus.NewCounterVec(opts("refused_peers_total", "Requests and connections refused because of their peer, by address and reason: untrusted (not in trusted_proxies), token, host, web_page, unknown_path or tls."), []string{"address", "reason"}),
+		refused:  prometheus.NewCounterVec(opts("refused_peers_total", "Requests and connections refused because of their peer, by address and reason: untrusted (not in trusted_proxies), token, host, web_page, content_type, unknown_path or tls."), []string{"address", "reason"}),
 	}
 	registry.MustRegister(s.calls, s.grpc.vec, s.http.vec, s.refused)
 	for _, a := range addresses {

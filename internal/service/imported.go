@@ -136,7 +136,7 @@ func (s *Service) listenPrometheus(ctx context.Context) error {
 		return fmt.Errorf("PROMETHEUS_ADDR: %w%s", err, listenRemedy(err))
 	}
 	s.prometheusListener = l
-	s.prometheus = newHTTPServer(countAnswers(s.imported.Prometheus, metrics.Admin, s.metrics), s.config, s.config.HTTPSendTimeout, s.logger)
+	s.prometheus = newHTTPServer(countAnswers(s.imported.Pages.Operators.Scraped(s.imported.Prometheus), metrics.Admin, s.metrics), s.config, s.config.HTTPSendTimeout, s.logger)
 	s.onClose(func() { _ = l.Close() })
 	return nil
 }

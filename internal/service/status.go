@@ -6,6 +6,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/admin"
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/page"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -34,6 +35,7 @@ func (s *Service) adminPages() http.Handler {
 		}),
 	})
 	if s.imported != nil {
+		s.imported.Pages.Operators = dropin.Guard{Hosts: s.config.AdminHosts, Setting: "KOALAGATE_ADMIN_HOSTS", Refused: refused, Logger: s.logger}
 		return s.imported.Pages.Debug(pages)
 	}
 	return pages

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/koala"
 	"github.com/koalagate/koalagate/nginx"
@@ -38,10 +39,18 @@ const gatewayPaths = "/v1/"
 // httpDoors returns the handler of the HTTP address. It does not use http.ServeMux,
 // which would redirect some of the paths that gateways send.
 func (s *Service) httpDoors() http.Handler {
-	if s.imported != nil && len(s.config.Rules) == 0 {
-		return s.imported.Pages.HTTP(http.NotFoundHandler())
-	}
 	c, e := s.config, s.app.Engine()
+	if s.imported != nil {
+		pages := &s.imported.Pages
+		pages.TrustedProxies = prefixes(c.TrustedProxies)
+		pages.Calls = dropin.Guard{
+			Hosts: c.KoalaHosts, Setting: "KOALAGATE_KOALA_HOSTS", Logger: s.logger,
+			Refused: refusedPeers(s.metrics, metrics.HTTP, "untrusted", "host", "web_page", "content_type"),
+		}
+		if len(c.Rules) == 0 {
+			return pages.HTTP(http.NotFoundHandler())
+		}
+	}
 	refused := refusedPeers(s.metrics, metrics.HTTP, "untrusted", "unknown_path", "token", "host", "web_page")
 	gateways := nginx.New(nginx.Options{
 		Engine: e, Mapping: s.mappingOptions(), Presentation: presentation(c),
