@@ -61,3 +61,41 @@ func from(h http.Handler, method, target, host, header, value string) int {
 	h.ServeHTTP(w, r)
 	return w.Code
 }
+
+// Wrong tokens of an address are slowed, and the right token of another one is not.
+func TestWrongTokensAreSlowed(t *testing.T) {
+	o, refused := options(t), 0
+	o.Token, o.Refused = "token-of-koala", func(reason string) {
+		if refused++; reason != "token" {
+			t.Errorf("refused because of %s", reason)
+		}
+	}
+	h := koala.New(o)
+	ask := func(peer, token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/rule/browse?uid=ann", http.NoBody)
+		r.RemoteAddr = peer
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for i, token := range []string{"a", "b", "c", "d", "e", "f", o.Token} {
+		want := http.StatusForbidden
+		if i >= 5 {
+			want = http.StatusTooManyRequests
+		}
+		w := ask("192.0.2.1:1", token)
+		if w.Code != want || (w.Header().Get("Retry-After") == "") != (want == http.StatusForbidden) {
+			t.Errorf("token %d: %d, Retry-After %q; want %d", i+1, w.Code, w.Header().Get("Retry-After"), want)
+		}
+	}
+	if w := ask("192.0.2.2:1", o.Token); w.Code != http.StatusOK || refused != 7 {
+		t.Errorf("another address: %d, %d refusals; want 200 and 7", w.Code, refused)
+	}
+	for i := range 12 { // one program with an old token keeps no other of its address out
+		ask("127.0.0.1:1", "old")
+		if w := ask("127.0.0.1:2", o.Token); w.Code != http.StatusOK {
+			t.Errorf("after %d calls with an old token: %d", i+1, w.Code)
+		}
+	}
+}

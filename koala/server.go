@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/bearer"
@@ -75,6 +76,8 @@ type server struct {
 	refused   func(reason string)
 	logger    *slog.Logger
 	endpoints map[string]endpoint
+	guesses   bearer.Guesses
+	guessed   loglimit.Line // peers that sent too many wrong tokens
 	barred    loglimit.Line // calls refused by bars
 	unknown   loglimit.Line // calls of unknown paths
 	calls     door.Pool[call]
@@ -146,8 +149,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // reason and returns false.
 func (c *call) endpoint() (endpoint, bool) {
 	e, known := c.server.endpoints[strings.Trim(c.http.URL.Path, "/")]
+	admitted, wait := c.server.admits(c.http)
 	switch {
-	case !c.server.admits(c.http):
+	case wait > 0:
+		c.server.refused("token")
+		c.server.warnGuesses(c.http)
+		c.fail(http.StatusTooManyRequests, bearer.Refuse(c.w.Header(), wait))
+	case !admitted:
 		c.server.refused("token")
 		c.fail(http.StatusForbidden, "the call needs the token of koala_token: Authorization: Bearer TOKEN")
 	case !known:
@@ -192,9 +200,22 @@ func (s *server) warnUnknown(r *http.Request) {
 	}
 }
 
-// admits reports whether a call has the token, if one is required.
-func (s *server) admits(r *http.Request) bool {
-	return s.token == "" || bearer.Equal(bearer.Token(r), s.token)
+// admits reports whether a call has the token, if one is required, and how long its peer
+// must wait if it was not compared, after too many wrong ones.
+func (s *server) admits(r *http.Request) (bool, time.Duration) {
+	if s.token == "" {
+		return true, 0
+	}
+	index, wait := s.guesses.Try(r, bearer.Token(r), s.token)
+	return index == 0, wait
+}
+
+// warnGuesses logs a peer that sent too many wrong tokens.
+func (s *server) warnGuesses(r *http.Request) {
+	if skipped, due := s.guessed.Due(); due {
+		s.logger.Warn("an address that sent too many wrong tokens must wait", "peer", r.RemoteAddr,
+			"remedy", "give the application the token of koala_token; if it is no application of yours, restrict access to the address", "suppressed", skipped)
+	}
 }
 
 // opens reports whether the setting koala_api allows calls that write, or calls that

@@ -7,6 +7,7 @@ package access
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/bearer"
 )
@@ -35,26 +36,32 @@ type Tokens struct {
 	Exposed bool
 	// Sessions are the sessions of browsers; nil for none.
 	Sessions *Sessions
+
+	guesses bearer.Guesses
 }
 
-// Of returns the level of the caller of a request.
-func (t *Tokens) Of(r *http.Request) Level {
-	level := max(t.OfText(bearer.Token(r)), t.Sessions.Of(r))
+// Of returns the level of the caller of a request, and how long its peer must wait if its
+// token was not compared, after too many wrong ones.
+func (t *Tokens) Of(r *http.Request) (Level, time.Duration) {
+	level, wait := t.OfToken(r, bearer.Token(r))
+	level = max(level, t.Sessions.Of(r))
 	if t.isOpen() {
 		level = max(level, Read)
 	}
-	return level
+	return level, wait
 }
 
-// OfText returns the level of a token.
-func (t *Tokens) OfText(token string) Level {
-	switch {
-	case bearer.Equal(token, t.Change):
-		return Change
-	case bearer.Equal(token, t.Read):
-		return Read
+// OfToken returns the level of a token that the peer of a request sends, and how long the
+// peer must wait if the token was not compared, after too many wrong ones.
+func (t *Tokens) OfToken(r *http.Request, token string) (Level, time.Duration) {
+	index, wait := t.guesses.Try(r, token, t.Change, t.Read)
+	switch index {
+	case 0:
+		return Change, 0
+	case 1:
+		return Read, 0
 	}
-	return None
+	return None, wait
 }
 
 // isOpen reports whether everyone may read.

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -16,12 +15,6 @@ const (
 	sessionTime = 12 * time.Hour
 	// maxSessions bounds the sessions. A new one replaces the oldest.
 	maxSessions = 256
-
-	// triesPerMinute is the number of failed log-ins of a peer in a minute.
-	triesPerMinute = 5
-	// maxTriers bounds the peers whose failures are counted singly; all others share
-	// their tries.
-	maxTriers = 1024
 )
 
 // Sessions are the log-ins of browsers: a token is exchanged for a cookie that scripts
@@ -31,9 +24,8 @@ type Sessions struct {
 	path string // of the cookies
 	now  func() time.Time
 
-	mu     sync.Mutex
-	open   map[string]session
-	failed map[netip.Addr]failures
+	mu   sync.Mutex
+	open map[string]session
 }
 
 type session struct {
@@ -41,15 +33,9 @@ type session struct {
 	until time.Time
 }
 
-// failures are the failed log-ins of a peer since a time.
-type failures struct {
-	since time.Time
-	count int
-}
-
 // NewSessions returns sessions for the paths below a path.
 func NewSessions(path string) *Sessions {
-	return &Sessions{path: path, now: time.Now, open: make(map[string]session), failed: make(map[netip.Addr]failures)}
+	return &Sessions{path: path, now: time.Now, open: make(map[string]session)}
 }
 
 // Of returns the level of the session of a request, None without one. A page of another
@@ -89,7 +75,6 @@ func (s *Sessions) Open(r *http.Request, level Level) *http.Cookie {
 		delete(s.open, oldest)
 	}
 	s.open[id] = session{level, now.Add(sessionTime)}
-	delete(s.failed, peerOf(r))
 	return s.cookie(r, id, int(sessionTime/time.Second))
 }
 
@@ -118,58 +103,4 @@ func cookieName(r *http.Request) string {
 		name += "_" + port
 	}
 	return name
-}
-
-// Failed records a failed log-in.
-func (s *Sessions) Failed(r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, peer := s.now(), peerOf(r)
-	f, known := s.failed[peer]
-	if !known && len(s.failed) >= maxTriers {
-		for other, o := range s.failed {
-			if now.Sub(o.since) >= time.Minute {
-				delete(s.failed, other)
-			}
-		}
-		if len(s.failed) >= maxTriers {
-			peer = netip.Addr{}
-			f = s.failed[peer]
-		}
-	}
-	if now.Sub(f.since) >= time.Minute {
-		f = failures{since: now}
-	}
-	f.count++
-	s.failed[peer] = f
-}
-
-// Wait returns the time after which the peer of a request may try to log in again, 0 for
-// now.
-func (s *Sessions) Wait(r *http.Request) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, known := s.failed[peerOf(r)]
-	if !known && len(s.failed) >= maxTriers {
-		f = s.failed[netip.Addr{}]
-	}
-	if left := time.Minute - s.now().Sub(f.since); f.count >= triesPerMinute && left > 0 {
-		return left
-	}
-	return 0
-}
-
-// peerOf returns the address of a peer: of an IPv6 address its network, the zero address
-// for a Unix socket.
-func peerOf(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	peer := at.Addr().Unmap().WithZone("")
-	if peer.Is6() {
-		network, _ := peer.Prefix(64) // valid for every IPv6 address
-		peer = network.Addr()
-	}
-	return peer
 }

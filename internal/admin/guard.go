@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/bearer"
 	"github.com/koalagate/koalagate/internal/browser"
 )
 
@@ -35,11 +36,14 @@ func sameOrigin(next http.Handler, refused func(reason string)) http.Handler {
 // configured. If there is no token, it rejects all requests to an exposed address.
 func authorized(next http.Handler, tokens *access.Tokens, refused func(reason string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		level := tokens.Of(r)
+		level, wait := tokens.Of(r)
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
 		case level == access.Change, level == access.Read && (isRead || !tokens.Configured()):
 			next.ServeHTTP(w, r)
+		case wait > 0:
+			refused("token")
+			http.Error(w, bearer.Refuse(w.Header(), wait), http.StatusTooManyRequests)
 		case !tokens.Configured():
 			refused("token")
 			http.Error(w, "not available beyond loopback without a token; set admin_token, and send it as a bearer token", http.StatusForbidden)

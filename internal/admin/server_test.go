@@ -178,6 +178,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Wrong tokens are slowed at the pages, too, and probes are not.
+func TestWrongTokensAreSlowed(t *testing.T) {
+	o := options()
+	o.Tokens = &access.Tokens{Change: "good-token", Exposed: true}
+	h := admin.New(o)
+	for i, token := range []string{"a", "b", "c", "d", "e", "f", "good-token"} {
+		want := http.StatusUnauthorized
+		if i >= 5 {
+			want = http.StatusTooManyRequests
+		}
+		w := request(h, "GET", "/metrics", "localhost", "Authorization", "Bearer "+token)
+		if w.Code != want || (w.Header().Get("Retry-After") == "") != (want == http.StatusUnauthorized) {
+			t.Errorf("token %d: %d, Retry-After %q; want %d", i+1, w.Code, w.Header().Get("Retry-After"), want)
+		}
+	}
+	if w := request(h, "GET", "/readyz", "localhost"); w.Code != http.StatusOK {
+		t.Errorf("/readyz: %d", w.Code)
+	}
+}
+
 // The page and the way to it need no token, and only known host names reach them.
 func TestPage(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })

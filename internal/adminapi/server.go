@@ -19,6 +19,7 @@ import (
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/heavy"
+	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -66,7 +67,10 @@ type Options struct {
 }
 
 // server answers the requests of the API.
-type server struct{ Options }
+type server struct {
+	Options
+	guessed loglimit.Line // peers that sent too many wrong tokens
+}
 
 // route is one path and method of the API.
 type route struct {
@@ -101,7 +105,7 @@ func New(o Options) http.Handler {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	s := &server{o}
+	s := &server{Options: o}
 	mux := http.NewServeMux()
 	for _, one := range routes {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))
@@ -120,7 +124,13 @@ func New(o Options) http.Handler {
 // needs.
 func (s *server) guard(one route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if level := s.Tokens.Of(r); level < one.needs {
+		level, wait := s.Tokens.Of(r)
+		switch {
+		case level >= one.needs:
+		case wait > 0:
+			s.fail(w, s.slowed(w, r, wait))
+			return
+		default:
 			s.Refused("token")
 			s.fail(w, s.refusal(w, one.needs, level))
 			return

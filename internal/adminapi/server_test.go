@@ -253,25 +253,25 @@ func TestTokens(t *testing.T) {
 	const readToken = "token-for-reading"
 	for _, c := range []struct {
 		name   string
-		tokens access.Tokens
+		tokens *access.Tokens
 		sent   string
 		read   int
 		change int
 		detail string // of the refusal of the change
 	}{
-		{"made", access.Tokens{Change: changeToken, Made: true}, "", 200, 401, "/run/token"},
-		{"made, sent", access.Tokens{Change: changeToken, Made: true}, changeToken, 200, 200, ""},
-		{"made, wrong", access.Tokens{Change: changeToken, Made: true}, "wrong", 200, 401, "/run/token"},
-		{"none could be made", access.Tokens{}, "", 200, 403, "set admin_token_file"},
-		{"none could be made, empty", access.Tokens{}, " ", 200, 403, "set admin_token_file"},
-		{"configured", access.Tokens{Change: changeToken}, "", 401, 401, "admin_token"},
-		{"configured, sent", access.Tokens{Change: changeToken}, changeToken, 200, 200, ""},
-		{"for reading", access.Tokens{Change: changeToken, Read: readToken}, readToken, 200, 401, "admin_token"},
-		{"for reading alone", access.Tokens{Change: changeToken, Made: true, Read: readToken}, "", 401, 401, "/run/token"},
-		{"exposed", access.Tokens{Change: changeToken, Made: true, Exposed: true}, "", 403, 401, "admin_token"},
-		{"exposed, for reading", access.Tokens{Change: changeToken, Made: true, Exposed: true, Read: readToken}, readToken, 200, 401, "admin_token"},
+		{"made", &access.Tokens{Change: changeToken, Made: true}, "", 200, 401, "/run/token"},
+		{"made, sent", &access.Tokens{Change: changeToken, Made: true}, changeToken, 200, 200, ""},
+		{"made, wrong", &access.Tokens{Change: changeToken, Made: true}, "wrong", 200, 401, "/run/token"},
+		{"none could be made", &access.Tokens{}, "", 200, 403, "set admin_token_file"},
+		{"none could be made, empty", &access.Tokens{}, " ", 200, 403, "set admin_token_file"},
+		{"configured", &access.Tokens{Change: changeToken}, "", 401, 401, "admin_token"},
+		{"configured, sent", &access.Tokens{Change: changeToken}, changeToken, 200, 200, ""},
+		{"for reading", &access.Tokens{Change: changeToken, Read: readToken}, readToken, 200, 401, "admin_token"},
+		{"for reading alone", &access.Tokens{Change: changeToken, Made: true, Read: readToken}, "", 401, 401, "/run/token"},
+		{"exposed", &access.Tokens{Change: changeToken, Made: true, Exposed: true}, "", 403, 401, "admin_token"},
+		{"exposed, for reading", &access.Tokens{Change: changeToken, Made: true, Exposed: true, Read: readToken}, readToken, 200, 401, "admin_token"},
 	} {
-		s := newStage(t, func(o *Options) { o.Tokens = &c.tokens })
+		s := newStage(t, func(o *Options) { o.Tokens = c.tokens })
 		var headers []string
 		if c.sent != "" {
 			headers = []string{"Authorization", "Bearer " + c.sent}

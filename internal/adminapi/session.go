@@ -2,10 +2,10 @@ package adminapi
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/bearer"
 )
 
 // LogIn is the request to begin a session.
@@ -34,7 +34,11 @@ var open = []route{
 }
 
 func (s *server) session(w http.ResponseWriter, r *http.Request) error {
-	return done(w, s.sessionOf(s.Tokens.Of(r), s.Tokens.Sessions.Of(r)))
+	level, wait := s.Tokens.Of(r)
+	if wait > 0 {
+		return s.slowed(w, r, wait)
+	}
+	return done(w, s.sessionOf(level, s.Tokens.Sessions.Of(r)))
 }
 
 func (s *server) sessionOf(level, byCookie access.Level) *Session {
@@ -47,18 +51,15 @@ func (s *server) sessionOf(level, byCookie access.Level) *Session {
 
 // logIn exchanges a token for a cookie.
 func (s *server) logIn(w http.ResponseWriter, r *http.Request) error {
-	if wait := s.Tokens.Sessions.Wait(r); wait > 0 {
-		seconds := int64((wait + time.Second - 1) / time.Second)
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-		return problem(http.StatusTooManyRequests, "too many wrong tokens from this address; try again in %d s", seconds)
-	}
 	var what LogIn
 	if err := read(w, r, &what); err != nil {
 		return err
 	}
-	level := s.Tokens.OfText(what.Token)
+	level, wait := s.Tokens.OfToken(r, what.Token)
+	if wait > 0 {
+		return s.slowed(w, r, wait)
+	}
 	if level == access.None {
-		s.Tokens.Sessions.Failed(r)
 		s.Refused("token")
 		s.Logger.Warn("a log-in at the admin address had a wrong token", "peer", r.RemoteAddr)
 		return problem(http.StatusUnauthorized, "this is neither admin_token nor admin_read_token")
@@ -71,5 +72,15 @@ func (s *server) logIn(w http.ResponseWriter, r *http.Request) error {
 func (s *server) logOut(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, s.Tokens.Sessions.Close(r))
 	r.Header.Del("Cookie")
-	return done(w, s.sessionOf(s.Tokens.Of(r), access.None))
+	level, _ := s.Tokens.Of(r)
+	return done(w, s.sessionOf(level, access.None))
+}
+
+// slowed returns the answer to a peer that sent too many wrong tokens.
+func (s *server) slowed(w http.ResponseWriter, r *http.Request, wait time.Duration) *Problem {
+	s.Refused("token")
+	if skipped, due := s.guessed.Due(); due {
+		s.Logger.Warn("an address that sent too many wrong tokens must wait", "peer", r.RemoteAddr, "suppressed", skipped)
+	}
+	return problem(http.StatusTooManyRequests, "%s", bearer.Refuse(w.Header(), wait))
 }

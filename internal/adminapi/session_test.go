@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -43,13 +44,49 @@ func TestSession(t *testing.T) {
 	ask("GET session", "", 200, `"cookie": true`, "Cookie", cookie)
 	ask("DELETE session", "", 200, `"level": "none"`, "Cookie", cookie)
 	ask("POST reset", reset, 401, "changes need", "Cookie", cookie)
-	for range 5 {
-		ask("POST session", `{"token":"wrong"}`, 401, "neither")
+	for _, digit := range "12345" {
+		ask("POST session", `{"token":"wrong`+string(digit)+`"}`, 401, "neither")
 	}
 	if r := ask("POST session", `{"token":"`+changeToken+`"}`, 429, "try again in"); r.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	if log := s.log.String(); strings.Contains(log, changeToken) || !strings.Contains(log, "wrong token") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// Wrong bearer tokens are slowed as those of log-ins are, and together with them. The right
+// token of another address, and requests without a token, go on.
+func TestWrongTokensAreSlowed(t *testing.T) {
+	s := newStage(t, nil) // reading is open
+	const reset = `{"rule":201,"identity":{"uid":"ann"}}`
+	for i, digit := range "123" {
+		if w := s.ask("POST reset", reset, "Authorization", "Bearer wrong"+string(digit)); w.Code != http.StatusUnauthorized {
+			t.Fatalf("wrong token %d: %d %s; want 401", i, w.Code, w.Body)
+		}
+	}
+	for _, digit := range "45" {
+		if w := s.ask("POST session", `{"token":"wrong`+string(digit)+`"}`); w.Code != http.StatusUnauthorized {
+			t.Fatalf("wrong log-in %c: %d %s; want 401", digit, w.Code, w.Body)
+		}
+	}
+	for line, body := range map[string]string{"POST reset": reset, "GET session": "", "POST session": `{"token":"` + changeToken + `"}`} {
+		w := s.ask(line, body, "Authorization", "Bearer "+changeToken)
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s after five wrong tokens: %d %s; want 429", line, w.Code, w.Body)
+		}
+	}
+	if w := s.ask("GET audit", "", "Authorization", "Bearer "+changeToken); w.Code != http.StatusOK {
+		t.Errorf("reading, which is open: %d %s", w.Code, w.Body)
+	}
+	r := httptest.NewRequest(http.MethodPost, Prefix+"reset", strings.NewReader(reset))
+	r.RemoteAddr = "198.51.100.7:1"
+	r.Header.Set("Authorization", "Bearer "+changeToken)
+	w := httptest.NewRecorder()
+	if s.handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+		t.Errorf("the right token of another address: %d %s", w.Code, w.Body)
+	}
+	if log := s.log.String(); !strings.Contains(log, "must wait") {
 		t.Errorf("the log: %s", log)
 	}
 }
