@@ -2,11 +2,15 @@ package page
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 const importedLimits = `domain: edge
@@ -69,4 +73,83 @@ func TestImportedLimits(t *testing.T) {
 	ask("domain=edge\nuser=ann\nroute=r1", fmt.Sprintf("None applies: nothing below %q matches %q", "edge", "user=ann"))
 	ask("domain=edge\ntier=<b>gold</b>", "at most 0 per year, in shadow mode")
 	ask("domain=edge\nroute=r1\nuser=bob", "0 used of 2, 2 left")
+}
+
+// In the place of envoyproxy/ratelimit, the pages of other sites count nothing and give no hits
+// back, whatever a browser sends for them, and a host name that leads here reads nothing.
+func TestOtherSitesAtImportedLimits(t *testing.T) {
+	f := newFleet(t)
+	var err error
+	if f.redis, err = f.stage.Redis(); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "config", "limits.yaml"), []byte(importedLimits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prometheus := free.Addr().String()
+	free.Close()
+	k, err := f.stage.RateLimit(binary, "REDIS_URL="+f.redis.URL(), "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false", redisBudget,
+		"USE_PROMETHEUS=true", "USE_STATSD=false", "PROMETHEUS_ADDR="+prometheus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(want int) {
+		t.Helper()
+		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"route","value":"r1"},{"key":"user","value":"ann"}]}]}`
+		answer, err := http.Post("http://"+k.HTTP+"/json", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("a call is answered with %d; want %d", answer.StatusCode, want)
+		}
+	}
+	call(http.StatusOK)
+	const script = `const to = %q, entries = [{key: "route", value: "r1"}, {key: "user", value: "ann"}];
+const bodies = [{domain: "edge", descriptors: [{entries}]}, {domain: "edge", descriptors: [{entries, isNegativeHits: true, hitsAddend: "1"}]}].map((b) => JSON.stringify(b));
+const ask = (o) => fetch(to, { method: "POST", ...o }).then((r) => r.type === "opaque" ? r.type : r.status, () => "failed");
+Promise.all(bodies.flatMap((body) => [
+  ask({ mode: "no-cors", body }), ask({ mode: "no-cors", body: new Blob([body]) }), ask({ mode: "no-cors", body: new URLSearchParams(body) }),
+  ask({ body, headers: { "Content-Type": "application/json" } }), Promise.resolve(navigator.sendBeacon(to, body))])).then((all) => { document.title = all.join(" "); });`
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(rw, "<title>other</title><script>"+script+"</script>", "http://"+k.HTTP+"/json")
+	}))
+	defer site.Close()
+	w := open(t, k.Admin, "", desk, "status of 4", "blocked by CORS", "Cross-Origin", "a request to another host", "ERR_", "favicon")
+	w.run(chromedp.Navigate(site.URL))
+	w.wait(`document.title !== "other"`)
+	one := "opaque opaque opaque failed true"
+	if title := eval[string](w, `document.title`); title != one+" "+one {
+		t.Errorf("another site: %s", title)
+	}
+	named := func(address, path string) string {
+		_, port, _ := strings.Cut(address, ":")
+		return "http://" + evil + ":" + port + path
+	}
+	w.run(chromedp.Navigate(named(k.HTTP, "/healthcheck")))
+	w.run(chromedp.Evaluate(fmt.Sprintf(script, "/json"), nil))
+	w.wait(`document.title !== ""`)
+	if title := eval[string](w, `document.title`); strings.Count(title, "421") != 8 {
+		t.Errorf("by another name: %s", title)
+	}
+	for address, paths := range map[string][]string{k.Admin: {"/rlconfig", "/stats", "/"}, prometheus: {"/metrics"}} {
+		for _, path := range paths {
+			w.run(chromedp.Navigate(named(address, path)))
+			if text := w.text(); !strings.Contains(text, "KOALAGATE_ADMIN_HOSTS") {
+				t.Errorf("%s of %s by another name: %.200s", path, address, text)
+			}
+		}
+	}
+	call(http.StatusOK)
+	call(http.StatusTooManyRequests)
 }

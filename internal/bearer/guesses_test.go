@@ -3,6 +3,7 @@ package bearer
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestGuessersAreBounded(t *testing.T) {
 	g := newGuesser()
 	for i := range 5 * maxPeers {
 		for j := range maxGuesses {
-			g.try(fmt.Sprintf("10.0.%d.%d:1", i/256, i%256), fmt.Sprint(j))
+			g.try(fmt.Sprintf("10.0.%d.%d:1", i/256, i%256), strconv.Itoa(j))
 		}
 	}
 	if n := len(g.recent) + len(g.older); n > 2*maxPeers {
@@ -124,7 +125,7 @@ func TestConcurrentGuesses(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for j := range 200 {
-				g.Try(&http.Request{RemoteAddr: fmt.Sprintf("10.0.0.%d:1", i%2)}, fmt.Sprint(j), "right")
+				g.Try(&http.Request{RemoteAddr: fmt.Sprintf("10.0.0.%d:1", i%2)}, strconv.Itoa(j), "right")
 				if index, _ := g.Try(&http.Request{RemoteAddr: "192.0.2.1:1"}, "right", "right"); index != 0 {
 					t.Error("the right token is refused")
 				}

@@ -47,16 +47,21 @@ func Refuse(r *http.Request, names []string, setting string) *Refusal {
 	return nil
 }
 
-// IsBrowser reports whether a request has a header that browsers add, whatever page sends
-// it: Accept-Language to every request, Origin to those that may change something, and
-// Sec-Fetch-Site to those to this machine. No page can leave them out.
-func IsBrowser(r *http.Request) bool {
-	for _, name := range [...]string{"Accept-Language", "Origin", "Sec-Fetch-Site"} {
+// SentPost reports whether a POST has a header by which browsers name the page that sends it:
+// Origin, which they add to every POST, or another one. No page can leave it out.
+func SentPost(r *http.Request) bool {
+	for _, name := range [...]string{"Origin", "Sec-Fetch-Site", "Accept-Language"} {
 		if len(r.Header[name]) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// MaySendGet reports whether a browser may have sent a GET, to which it need not add Origin:
+// all browsers accept deflate, and no page can change that. Few programs do.
+func MaySendGet(r *http.Request) bool {
+	return SentPost(r) || strings.Contains(strings.Join(r.Header["Accept-Encoding"], ","), "deflate")
 }
 
 // isAddress reports whether name is an IP address. It calls netip.ParseAddr, whose errors

@@ -88,3 +88,25 @@ func TestIsForeign(t *testing.T) {
 		}
 	}
 }
+
+// Chromium, Firefox and Safari are told from programs by headers that no page can change.
+func TestBrowsersAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name, header, value string
+		post, get           bool
+	}{
+		{"curl", "Accept", "*/*", false, false},
+		{"Prometheus", "Accept-Encoding", "gzip", false, false},
+		{"Python", "Accept-Encoding", "gzip, deflate", false, true},
+		{"headless Chromium", "Accept-Encoding", "gzip, deflate", false, true},
+		{"a browser", "Accept-Language", "en", true, true},
+		{"a post of a page", "Origin", "null", true, true},
+		{"a page on this machine", "Sec-Fetch-Site", "same-origin", true, true},
+		{"an empty header", "Accept-Language", "", true, true},
+	} {
+		r := &http.Request{Header: http.Header{c.header: {c.value}}}
+		if post, get := SentPost(r), MaySendGet(r); post != c.post || get != c.get {
+			t.Errorf("%s: %v and %v; want %v and %v", c.name, post, get, c.post, c.get)
+		}
+	}
+}

@@ -52,10 +52,10 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *browser.
 }
 
 // Scraped returns a handler of a page that programs read under any host name, as Prometheus
-// does. Browsers read it under the names of the guard alone.
+// does. Browsers, and programs that accept deflate, read it under the names of the guard alone.
 func (g *Guard) Scraped(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !browser.IsBrowser(r) || !g.bars(w, r) {
+		if !browser.MaySendGet(r) || !g.bars(w, r) {
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -68,7 +68,7 @@ func mayBeJSON(r *http.Request) bool {
 	stated := r.Header.Get("Content-Type")
 	kind, _, _ := mime.ParseMediaType(stated) // "" for a malformed one
 	if stated == "" || kind == "application/x-www-form-urlencoded" {
-		return !browser.IsBrowser(r)
+		return !browser.SentPost(r)
 	}
 	return kind == "application/json"
 }

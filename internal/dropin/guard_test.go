@@ -116,6 +116,7 @@ func TestProgramsCallJSON(t *testing.T) {
 	for name, from := range map[string]caller{
 		"curl with its default type": {host: "localhost:8080", headers: []string{"Content-Type", "application/x-www-form-urlencoded", "User-Agent", "curl/8.5.0", "Accept", "*/*"}},
 		"a program without a type":   {host: "127.0.0.1:8080"},
+		"a program in Python":        {host: "127.0.0.1:8080", headers: []string{"Accept-Encoding", "gzip, deflate", "User-Agent", "python-requests/2.32"}},
 		"a program with a charset":   {host: "[::1]:8080", headers: []string{"Content-Type", "application/json; charset=utf-8"}},
 		"a container":                {host: "ratelimit:8080", remote: "172.18.0.5:1", headers: []string{"Content-Type", jsonType}},
 		"a pod":                      {host: "envoy-ratelimit.envoy-gateway-system.svc.cluster.local:8080", remote: "10.1.2.3:1", headers: []string{"Content-Type", jsonType}},
@@ -153,6 +154,7 @@ func TestWebPagesReadNothing(t *testing.T) {
 		"Prometheus by a name":         {caller{host: "host.corp.example:9090", headers: []string{"User-Agent", "Prometheus/3.0", "Accept-Encoding", "gzip"}}, 421, 200},
 		"a rebound name":               {caller{host: "evil.example:6070", headers: []string{"Accept-Language", "en"}}, 421, 421},
 		"a rebound name, by a script":  {caller{host: "evil.example:6070", headers: []string{"Accept-Language", "*", "X-Prometheus-Scrape-Timeout-Seconds", "10"}}, 421, 421},
+		"a rebound name, headless":     {caller{host: "evil.example:6070", headers: []string{"Accept-Encoding", "gzip, deflate"}}, 421, 421},
 		"a page of another site":       {caller{host: "127.0.0.1:6070", headers: []string{"Sec-Fetch-Site", "cross-site"}}, 403, 403},
 		"a script of another origin":   {caller{host: "127.0.0.1:6070", headers: []string{"Origin", "http://127.0.0.1:3000"}}, 403, 403},
 		"a name that begins as an own": {caller{host: "127.0.0.1.evil.example", headers: []string{"Accept-Language", "en"}}, 421, 421},
