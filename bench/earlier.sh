@@ -1,20 +1,11 @@
 #!/usr/bin/env bash
-# Compares the CPU per call with that of an earlier commit, on rules that both know, and
-# prints the sections and goals. Builds the commit in .tools.
+# Compares the CPU and the allocations of a call with another commit, in all scenes whose
+# rules both know, and prints what costs more than 1.03 times as much.
 #
-#   bench/earlier.sh COMMIT [-rounds N]
+#   bench/earlier.sh COMMIT [-rounds N] [-only REGEXP] [-span DURATION]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-commit=$(git rev-parse --short "$1^{commit}")
-readonly binary=$PWD/.tools/earlier/koalagate-$commit
+binary=$(bench/commit.sh "$1")
 shift
-
-if [[ ! -x $binary ]]; then
-  tree=$(mktemp -d)
-  trap 'rm -rf "$tree"' EXIT
-  git archive "$commit" | tar -x -C "$tree"
-  mkdir -p "${binary%/*}"
-  go build -C "$tree" -o "$binary" ./cmd/koalagate
-fi
-go run ./bench/load -earlier "$binary" -only '^An earlier version' "$@"
+go run ./bench/load -rounds 9 -earlier "$binary" "$@"

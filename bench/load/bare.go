@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -14,12 +15,12 @@ import (
 func bare(name string, s store.Store, redis process.ID, redisAddress string) *subject {
 	return &subject{
 		name: name, service: process.ID(os.Getpid()), redis: redis, redisAddress: redisAddress,
-		open: func(_ context.Context, t traffic, callers int) ([]ask, func(), error) {
-			plans := make([]store.Plan, identities)
-			for i, descriptors := range t.requests() {
+		open: func(_ context.Context, t traffic.Kind, callers int) ([]ask, func(), error) {
+			plans := make([]store.Plan, traffic.Identities)
+			for i, descriptors := range t.Requests() {
 				plans[i] = store.Plan{Op: store.Take, Zone: time.UTC}
 				for _, d := range descriptors {
-					plans[i].Sets = append(plans[i].Sets, planSet(d))
+					plans[i].Sets = append(plans[i].Sets, traffic.Set(d))
 				}
 			}
 			asks := make([]ask, callers)

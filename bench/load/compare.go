@@ -15,14 +15,14 @@ import (
 func (o *options) compare(ctx context.Context) error {
 	s := &section{name: "Rate limit services side by side", load: o.load}
 	for _, t := range kinds {
-		if t.name == o.traffic {
+		if t.Name == o.traffic {
 			s.traffic = t
 		}
 	}
-	if s.traffic.request == nil {
+	if s.traffic.Request == nil {
 		var known []string
 		for _, t := range kinds {
-			known = append(known, t.name)
+			known = append(known, t.Name)
 		}
 		return fmt.Errorf("-traffic %q: want one of %s", o.traffic, strings.Join(known, "; "))
 	}

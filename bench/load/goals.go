@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/bench/stats"
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // goal is a promised bound with its measured value.
 type goal struct {
 	what       string
-	got        *value  // nil if it was not measured
-	must, more float64 // 0 without a promise: the value is for comparison only
+	got        *stats.Value // nil if it was not measured
+	must, more float64      // 0 without a promise: the value is for comparison only
 	atMost     bool
 	unit       string
 }
@@ -19,7 +22,7 @@ type goal struct {
 func (r *run) goals() string {
 	var b strings.Builder
 	b.WriteString("\n## Goals\n\n| | measured | must | stretch | |\n| --- | --- | --- | --- | --- |\n")
-	for _, g := range slices.Concat(r.goalsAlone(), r.goalsOfTrials(), r.goalsOfReceipts(), r.goalsAgainstEarlier(), r.goalsAgainstEnvoy()) {
+	for _, g := range slices.Concat(r.goalsAlone(), r.goalsOfTrials(), r.goalsOfReceipts(), r.goalsAgainstEnvoy()) {
 		sign := "≥"
 		if g.atMost {
 			sign = "≤"
@@ -42,9 +45,9 @@ func (r *run) goals() string {
 func (g *goal) verdict() string {
 	meets := func(bound float64) bool {
 		if g.atMost {
-			return g.got.median <= bound
+			return g.got.Median <= bound
 		}
-		return g.got.median >= bound
+		return g.got.Median >= bound
 	}
 	switch {
 	case g.got == nil, g.must == 0:
@@ -59,7 +62,7 @@ func (g *goal) verdict() string {
 
 // ratio returns one subject's metric divided by another's, or nil if one of them was
 // not measured.
-func ratio(a, b *figures, m metric) *value {
+func ratio(a, b *figures, m metric) *stats.Value {
 	if a == nil || b == nil {
 		return nil
 	}
@@ -69,28 +72,28 @@ func ratio(a, b *figures, m metric) *value {
 
 // goalsAlone returns the goals that need no other service.
 func (r *run) goalsAlone() []goal {
-	calm, attacked := rateLimitSection+plain.name, rateLimitSection+attack.name
+	calm, attacked := rateLimitSection+traffic.Plain.Name, rateLimitSection+traffic.Attack.Name
 	at := r.figures
 	list := []goal{
 		{what: "in process, calls/s relative to the constant answer", got: ratio(at(calm, inProcess), at(calm, constantly), rate), must: 0.7, more: 0.8},
 		{what: "Redis, calls/s relative to the constant answer", got: ratio(at(calm, withRedis), at(calm, constantly), rate), must: 0.45, more: 0.55},
 		{what: "90 % over the limit added to regular calls, Redis CPU relative to regular calls alone", got: medianRatio(at(onTop, withRedis), at(beforeAttack, withRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
-		{what: "… 64 callers of the stores alone", got: medianRatio(at(storesSection+attack.name, bareRedis), at(storesSection+plain.name, bareRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
-		{what: "… replacing nine tenths of the regular calls, 4000 calls/s each", got: medianRatio(at(equalRate+attack.name, withRedis), at(equalRate+plain.name, withRedis), redisCPU)},
+		{what: "… 64 callers of the stores alone", got: medianRatio(at(storesSection+traffic.Attack.Name, bareRedis), at(storesSection+traffic.Plain.Name, bareRedis), redisCPU), must: 0.15, more: 0.1, atMost: true},
+		{what: "… replacing nine tenths of the regular calls, 4000 calls/s each", got: medianRatio(at(equalRate+traffic.Attack.Name, withRedis), at(equalRate+traffic.Plain.Name, withRedis), redisCPU)},
 		{what: "… 64 callers of the service, closed loops", got: medianRatio(at(attacked, withRedis), at(calm, withRedis), redisCPU)},
 		{what: "a single caller, time relative to that without batching", got: ratio(at(batchingSection, withRedis), at(batchingSection, batchingOff), p50), must: 1.1, more: 1, atMost: true},
 	}
-	if f := at(rateLimitSection+leased.name, withRedis); f != nil {
+	if f := at(rateLimitSection+traffic.Leased.Name, withRedis); f != nil {
 		cpu := f.of(redisCPU)
 		list = append(list,
-			goal{what: "one counter with a lease, Redis, calls/s relative to the constant answer", got: ratio(f, at(rateLimitSection+leased.name, constantly), rate), must: 0.8, more: 0.9},
+			goal{what: "one counter with a lease, Redis, calls/s relative to the constant answer", got: ratio(f, at(rateLimitSection+traffic.Leased.Name, constantly), rate), must: 0.8, more: 0.9},
 			goal{what: "… Redis CPU per call", got: &cpu, must: 1, more: 1, atMost: true, unit: " µs"})
 	}
 	list = append(list, goal{
 		what: "auth_request in process, time relative to a handler with the same answer",
 		got:  ratio(at(authRequestAlone, inProcess), at(authRequestAlone, sameAnswer), p50), must: 1.3, more: 1.2, atMost: true,
 	})
-	if f := at(rateLimitSection+four.name, withRedis); f != nil {
+	if f := at(rateLimitSection+traffic.Four.Name, withRedis); f != nil {
 		late := f.of(func(s *sample) float64 { return (s.p99 - 2*s.p50) / 1000 })
 		list = append(list, goal{what: "four descriptors, p99 minus twice p50", got: &late, must: 2, more: 2, atMost: true, unit: " ms"})
 	}
@@ -99,50 +102,32 @@ func (r *run) goalsAlone() []goal {
 
 // goalsAgainstEnvoy returns the goals relative to envoyproxy/ratelimit.
 func (r *run) goalsAgainstEnvoy() []goal {
-	of := func(name string, t traffic, m metric) *value {
-		section := rateLimitSection + t.name
+	of := func(name string, t traffic.Kind, m metric) *stats.Value {
+		section := rateLimitSection + t.Name
 		return ratio(r.figures(section, name), r.figures(section, envoyPeer), m)
 	}
-	against := func(t traffic, m metric) *value { return of(withRedis, t, m) }
-	replacing := func(m metric) *value { return of(asPeer, four, m) }
+	against := func(t traffic.Kind, m metric) *stats.Value { return of(withRedis, t, m) }
+	replacing := func(m metric) *stats.Value { return of(asPeer, traffic.Four, m) }
 	return []goal{
-		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(four, rate), must: 2, more: 2.5},
-		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(four, totalCPU), must: 0.45, more: 0.4, atMost: true},
-		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(four, p99), must: 0.55, more: 0.5, atMost: true},
-		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(oneCounter, rate), must: 2, more: 2.5},
-		{what: "… service and Redis CPU", got: against(oneCounter, totalCPU), must: 0.4, more: 0.33, atMost: true},
-		{what: "one counter with a lease, calls/s relative to envoyproxy/ratelimit", got: against(leased, rate), must: 3, more: 3.5},
-		{what: "… service and Redis CPU", got: against(leased, totalCPU), must: 0.25, more: 0.2, atMost: true},
+		{what: "four descriptors, calls/s relative to envoyproxy/ratelimit", got: against(traffic.Four, rate), must: 2, more: 2.5},
+		{what: "four descriptors, service and Redis CPU relative to envoyproxy/ratelimit", got: against(traffic.Four, totalCPU), must: 0.45, more: 0.4, atMost: true},
+		{what: "four descriptors, p99 relative to envoyproxy/ratelimit", got: against(traffic.Four, p99), must: 0.55, more: 0.5, atMost: true},
+		{what: "one counter, calls/s relative to envoyproxy/ratelimit", got: against(traffic.OneCounter, rate), must: 2, more: 2.5},
+		{what: "… service and Redis CPU", got: against(traffic.OneCounter, totalCPU), must: 0.4, more: 0.33, atMost: true},
+		{what: "one counter with a lease, calls/s relative to envoyproxy/ratelimit", got: against(traffic.Leased, rate), must: 3, more: 3.5},
+		{what: "… service and Redis CPU", got: against(traffic.Leased, totalCPU), must: 0.25, more: 0.2, atMost: true},
 		{what: "with the limits of envoyproxy/ratelimit, four descriptors: calls/s", got: replacing(rate), must: 1.8, more: 2.5},
 		{what: "… service and Redis CPU", got: replacing(totalCPU), must: 0.45, more: 0.4, atMost: true},
 		{what: "… p99", got: replacing(p99), must: 0.6, more: 0.5, atMost: true},
 	}
 }
 
-// goalsAgainstEarlier returns the goals relative to an earlier version: what rules do not
-// use costs them nothing.
-func (r *run) goalsAgainstEarlier() (list []goal) {
-	if r.before[0] == nil {
-		return nil
-	}
-	for _, t := range []traffic{plain, four, methods} {
-		for _, names := range [][2]string{{inProcess, earlierMemory}, {withRedis, earlierRedis}} {
-			of := func(name string) *figures { return r.figures(earlierSection+t.name, name) }
-			list = append(list, goal{
-				what: fmt.Sprintf("%s, %s: service and Redis CPU relative to an earlier version", t.name, names[0]),
-				got:  ratio(of(names[0]), of(names[1]), totalCPU), must: 1.03, more: 1, atMost: true,
-			})
-		}
-	}
-	return list
-}
-
 // medianRatio compares subjects of different sections, whose rounds did not
 // alternate.
-func medianRatio(a, b *figures, m metric) *value {
+func medianRatio(a, b *figures, m metric) *stats.Value {
 	if a == nil || b == nil {
 		return nil
 	}
 	x, y := a.of(m), b.of(m)
-	return &value{x.median / y.median, x.least / y.most, x.most / y.least}
+	return &stats.Value{Median: x.Median / y.Median, Least: x.Least / y.Most, Most: x.Most / y.Least}
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // connections is the number of connections that callers share: Envoy has one per
@@ -39,7 +40,7 @@ func dialAll(ctx context.Context, address string, callers int) ([]*grpc.ClientCo
 }
 
 // askRateLimit returns callers of a rate limit service.
-func askRateLimit(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
+func askRateLimit(ctx context.Context, address string, t traffic.Kind, callers int) ([]ask, func(), error) {
 	return rateLimitCallers(ctx, address, t, callers, func(_ context.Context, _ rlsv3.RateLimitServiceClient, reply *rlsv3.RateLimitResponse) error {
 		if reply.GetOverallCode() == rlsv3.RateLimitResponse_UNKNOWN {
 			return fmt.Errorf("the rate limit service at %s answered without a code", address)
@@ -49,7 +50,7 @@ func askRateLimit(ctx context.Context, address string, t traffic, callers int) (
 }
 
 // rateLimitCallers returns callers of a rate limit service, who call then with each reply.
-func rateLimitCallers(ctx context.Context, address string, t traffic, callers int, then func(context.Context, rlsv3.RateLimitServiceClient, *rlsv3.RateLimitResponse) error) ([]ask, func(), error) {
+func rateLimitCallers(ctx context.Context, address string, t traffic.Kind, callers int, then func(context.Context, rlsv3.RateLimitServiceClient, *rlsv3.RateLimitResponse) error) ([]ask, func(), error) {
 	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
 		return nil, nil, err
@@ -70,21 +71,13 @@ func rateLimitCallers(ctx context.Context, address string, t traffic, callers in
 }
 
 // rateLimitRequests returns one request per identity.
-func rateLimitRequests(t traffic) []*rlsv3.RateLimitRequest {
-	requests := make([]*rlsv3.RateLimitRequest, identities)
-	for i, descriptors := range t.requests() {
-		requests[i] = &rlsv3.RateLimitRequest{Domain: domain}
-		for _, d := range descriptors {
-			requests[i].Descriptors = append(requests[i].Descriptors, &ratelimitv3.RateLimitDescriptor{
-				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: d.name, Value: d.value}},
-			})
-		}
+func rateLimitRequests(t traffic.Kind) []*rlsv3.RateLimitRequest {
+	requests := make([]*rlsv3.RateLimitRequest, traffic.Identities)
+	for i, descriptors := range t.Requests() {
+		requests[i] = traffic.RateLimitRequest(descriptors)
 	}
 	return requests
 }
-
-// domain is the domain of all requests.
-const domain = "bench"
 
 // headers contains the headers of an ordinary request, as sent by Envoy.
 var headers = map[string]string{
@@ -94,16 +87,16 @@ var headers = map[string]string{
 }
 
 // askAuthorization returns callers of an ext_authz service.
-func askAuthorization(ctx context.Context, address string, t traffic, callers int) ([]ask, func(), error) {
+func askAuthorization(ctx context.Context, address string, t traffic.Kind, callers int) ([]ask, func(), error) {
 	connections, end, err := dialAll(ctx, address, callers)
 	if err != nil {
 		return nil, nil, err
 	}
-	requests := make([]*authv3.CheckRequest, identities)
-	for i, descriptors := range t.requests() {
+	requests := make([]*authv3.CheckRequest, traffic.Identities)
+	for i, descriptors := range t.Requests() {
 		about := map[string]string{}
 		for _, d := range descriptors {
-			about[d.name] = d.value
+			about[d.Name] = d.Value
 		}
 		requests[i] = &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // The requests of HTTP callers.
@@ -22,12 +24,12 @@ const (
 // askHTTP returns callers of an HTTP door, each with its own persistent connection, as
 // gateways have them. It writes and reads the bytes directly, because a caller as
 // expensive as the service would hide the service's cost.
-func askHTTP(ctx context.Context, address, request string, t traffic, callers int) ([]ask, func(), error) {
-	requests := make([][]byte, identities)
-	for i, descriptors := range t.requests() {
+func askHTTP(ctx context.Context, address, request string, t traffic.Kind, callers int) ([]ask, func(), error) {
+	requests := make([][]byte, traffic.Identities)
+	for i, descriptors := range t.Requests() {
 		query := url.Values{}
 		for _, d := range descriptors {
-			query.Set(d.name, d.value)
+			query.Set(d.Name, d.Value)
 		}
 		requests[i] = fmt.Appendf(nil, request, query.Encode())
 	}

@@ -5,7 +5,7 @@
 // services.
 //
 //	go run ./bench/load [-o docs/bench-load.md] [-short] [-only REGEXP]
-//	go run ./bench/load -earlier BINARY -only 'An earlier version'
+//	go run ./bench/load -earlier BINARY [-only REGEXP] [-rounds N]
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //
 // All programs listen on loopback, and stop with this one.
@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // options contains the command line.
@@ -45,10 +47,10 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "a regular expression for the names of the sections")
 	flag.BoolVar(&o.short, "short", false, "measure briefly and roughly, for development")
 	flag.StringVar(&o.ratelimit, "ratelimit", "", "also measure this binary of envoyproxy/ratelimit")
-	flag.StringVar(&o.earlier, "earlier", "", "also measure this binary of an earlier version of koalagate")
+	flag.StringVar(&o.earlier, "earlier", "", "only compare with this `BINARY` of an earlier version of koalagate")
 	flag.StringVar(&o.target, "target", "", "the address of a running rate limit service, followed by /PID and /REDIS-PID to measure their CPU")
 	flag.StringVar(&o.peer, "peer", "", "the same for another service to compare with")
-	flag.StringVar(&o.traffic, "traffic", plain.name, "the traffic for -target and -peer")
+	flag.StringVar(&o.traffic, "traffic", traffic.Plain.Name, "the traffic for -target and -peer")
 	flag.IntVar(&o.load.callers, "callers", 64, "the number of callers of -target and -peer")
 	flag.Float64Var(&o.load.rate, "rate", 0, "calls per second to -target and -peer; 0 makes a closed loop")
 	flag.IntVar(&o.bounds.rounds, "rounds", 5, "the number of turns of each subject of a section")
@@ -91,6 +93,9 @@ func (o *options) run(ctx context.Context) error {
 	s, err := newScene(dir)
 	if err != nil {
 		return err
+	}
+	if o.earlier != "" {
+		return errors.Join(o.compareVersions(ctx, s, only), s.stage.Close())
 	}
 	return errors.Join(o.all(ctx, s, only), s.stage.Close())
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/resp"
+	"github.com/koalagate/koalagate/bench/stats"
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // subject is a service or store under test, with its processes.
@@ -17,13 +19,14 @@ type subject struct {
 	service      process.ID
 	redis        process.ID
 	redisAddress string // "" without a Redis
-	open         func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)
+	admin        string // where to read its allocations; "" to omit them
+	open         func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error)
 }
 
 // section compares subjects under one load.
 type section struct {
 	name     string
-	traffic  traffic
+	traffic  traffic.Kind
 	load     load
 	subjects []*subject // ratios are relative to the first
 }
@@ -35,6 +38,7 @@ type sample struct {
 	service, redis, ours float64 // CPU µs per call; ours is used by the callers
 	in, out              float64 // bytes on Redis's network per call
 	scripts              float64 // script calls per call
+	allocations          float64 // per call, 0 if omitted
 }
 
 // cpu returns the CPU time of the service and its Redis per call, in µs.
@@ -106,7 +110,8 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 // usage is the resources used by a subject's processes so far.
 type usage struct {
 	service, redis, ours time.Duration
-	state                redisState
+	state                resp.State
+	allocations          float64
 }
 
 func (s *subject) usage(ctx context.Context) (u usage, err error) {
@@ -119,15 +124,20 @@ func (s *subject) usage(ctx context.Context) (u usage, err error) {
 	if u.ours, err = process.ID(os.Getpid()).CPU(); err != nil {
 		return u, err
 	}
-	u.state, err = stateOf(ctx, s.redisAddress)
+	u.state, err = resp.StateOf(ctx, s.redisAddress)
 	return u, err
 }
 
 func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sample, error) {
+	allocated, err := f.subject.allocated(ctx)
+	if err != nil {
+		return sample{}, err
+	}
 	before, err := f.subject.usage(ctx)
 	if err != nil {
 		return sample{}, err
 	}
+	before.allocations = allocated
 	got, err := s.load.run(ctx, f.inFlight.asks, span)
 	if err != nil {
 		return sample{}, err
@@ -136,14 +146,17 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 	if err != nil {
 		return sample{}, err
 	}
+	if after.allocations, err = f.subject.allocated(ctx); err != nil {
+		return sample{}, err
+	}
 	calls := float64(got.latencies.number)
 	if calls == 0 {
 		return sample{}, fmt.Errorf("no call in %v", span)
 	}
 	// Koala's API refuses in the body of a 200, which callers do not read.
-	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.refused) > 0.05 {
+	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.Refused) > 0.05 {
 		return sample{}, fmt.Errorf("%.0f %% of the calls were refused; want %.0f %%: the rules do not match the traffic",
-			100*share, 100*s.traffic.refused)
+			100*share, 100*s.traffic.Refused)
 	}
 	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return sample{
@@ -153,9 +166,11 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 		service: micro(after.service-before.service) / calls,
 		redis:   micro(after.redis-before.redis) / calls,
 		ours:    micro(after.ours-before.ours) / calls,
-		in:      float64(after.state.in-before.state.in) / calls,
-		scripts: float64(after.state.scripts-before.state.scripts) / calls,
-		out:     float64(after.state.out-before.state.out) / calls,
+		in:      float64(after.state.In-before.state.In) / calls,
+		scripts: float64(after.state.Scripts()-before.state.Scripts()) / calls,
+		out:     float64(after.state.Out-before.state.Out) / calls,
+
+		allocations: (after.allocations - before.allocations) / calls,
 	}, nil
 }
 
@@ -175,31 +190,23 @@ var (
 	scripts    metric = func(s *sample) float64 { return s.scripts }
 	bytesIn    metric = func(s *sample) float64 { return s.in }
 	bytesOut   metric = func(s *sample) float64 { return s.out }
+
+	allocations metric = func(s *sample) float64 { return s.allocations }
 )
 
-// value is a median with minimum and maximum.
-type value struct{ median, least, most float64 }
+// of returns a metric over all rounds.
+func (f *figures) of(m metric) stats.Value { return stats.Of(f.list(m)) }
 
-func valueOfAll(list []float64) value {
-	list = slices.Sorted(slices.Values(list))
-	n := len(list)
-	return value{(list[n/2] + list[(n-1)/2]) / 2, list[0], list[n-1]}
+// over returns the ratio of a metric to the same metric of another subject, round by round.
+func (f *figures) over(other *figures, m metric) stats.Value {
+	return stats.Ratios(f.list(m), other.list(m))
 }
 
-// of returns a metric over all rounds.
-func (f *figures) of(m metric) value {
+// list returns a metric of each round.
+func (f *figures) list(m metric) []float64 {
 	list := make([]float64, len(f.samples))
 	for i := range f.samples {
 		list[i] = m(&f.samples[i])
 	}
-	return valueOfAll(list)
-}
-
-// over returns the ratio of a metric to the same metric of another subject, round by round.
-func (f *figures) over(other *figures, m metric) value {
-	list := make([]float64, len(f.samples))
-	for i := range f.samples {
-		list[i] = m(&f.samples[i]) / m(&other.samples[i])
-	}
-	return valueOfAll(list)
+	return list
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/resp"
+	"github.com/koalagate/koalagate/bench/stats"
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/remote"
@@ -16,16 +19,14 @@ import (
 
 // The names of subjects that goals refer to.
 const (
-	inProcess     = "koalagate, in process"
-	withRedis     = "koalagate, Redis"
-	bareRedis     = "Redis" // the store without a service
-	constantly    = "constant answer"
-	sameAnswer    = "constant answer with the same headers"
-	envoyPeer     = "envoyproxy/ratelimit"
-	earlierRedis  = "an earlier version, Redis"
-	earlierMemory = "an earlier version, in process"
-	asPeer        = "koalagate as ratelimit, Redis"
-	manyCallers   = 64
+	inProcess   = "koalagate, in process"
+	withRedis   = "koalagate, Redis"
+	bareRedis   = "Redis" // the store without a service
+	constantly  = "constant answer"
+	sameAnswer  = "constant answer with the same headers"
+	envoyPeer   = "envoyproxy/ratelimit"
+	asPeer      = "koalagate as ratelimit, Redis"
+	manyCallers = 64
 )
 
 // run is one run of all sections.
@@ -38,8 +39,6 @@ type run struct {
 	constant, same, memory, redis, peer *instance
 	// asPeer is koalagate in the place of envoyproxy/ratelimit, with the same limits.
 	asPeer *instance
-	// before are instances of an earlier version, in process and with Redis; nil without one.
-	before [2]*instance
 	incrs  []float64
 	busy   string // the load average before the run
 }
@@ -48,10 +47,10 @@ type run struct {
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	start := time.Now()
 	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: origin.Load()}
-	if err := r.open(o.ratelimit, o.earlier); err != nil {
+	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.earlier, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.sizing} {
+	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -61,16 +60,16 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 	if o.output == "" {
 		return nil
 	}
-	version, err := redisVersion(ctx, r.redis.redisAddress)
+	state, err := resp.StateOf(ctx, r.redis.redisAddress)
 	if err != nil {
 		return err
 	}
-	text := head(ctx, version, r, time.Since(start)) + goals + r.text.String()
+	text := head(ctx, state.Version, r, time.Since(start)) + goals + r.text.String()
 	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a public report
 }
 
 // open starts the instances that most sections need.
-func (r *run) open(peer, earlier string) (err error) {
+func (r *run) open(peer string) (err error) {
 	if r.constant, err = r.scene.constant(constantly, ""); err != nil {
 		return err
 	}
@@ -91,14 +90,7 @@ func (r *run) open(peer, earlier string) (err error) {
 			return err
 		}
 	}
-	if earlier == "" {
-		return nil
-	}
-	if r.before[0], err = r.scene.koalagateOf(earlier, r.scene.older, earlierMemory, false); err != nil {
-		return err
-	}
-	r.before[1], err = r.scene.koalagateOf(earlier, r.scene.older, earlierRedis, true)
-	return err
+	return nil
 }
 
 // section measures one section, if it is selected.
@@ -128,18 +120,18 @@ func (r *run) calibrate(ctx context.Context) error {
 }
 
 // incr returns the median CPU time of a plain INCR on this Redis, in seconds.
-func (r *run) incr() float64 { return valueOfAll(r.incrs).median }
+func (r *run) incr() float64 { return stats.Of(r.incrs).Median }
 
 // rateLimits returns the rate limit services that support this traffic.
-func (r *run) rateLimits(t traffic) []*subject {
+func (r *run) rateLimits(t traffic.Kind) []*subject {
 	list := []*subject{r.memory.rateLimit(), r.redis.rateLimit()}
-	if t.refused == 0 { // the constant answer never refuses
+	if t.Refused == 0 { // the constant answer never refuses
 		list = append([]*subject{r.constant.rateLimit()}, list...)
 	}
-	if t.name == four.name {
+	if t.Name == traffic.Four.Name {
 		list = append(list, r.asPeer.rateLimit())
 	}
-	if r.peer != nil && t.name != methods.name {
+	if r.peer != nil && t.SuitsPeers() {
 		list = append(list, r.peer.rateLimit())
 	}
 	return list
@@ -148,7 +140,6 @@ func (r *run) rateLimits(t traffic) []*subject {
 // The names of sections that goals refer to.
 const (
 	rateLimitSection = "Rate limit service: "
-	earlierSection   = "An earlier version: "
 	equalRate        = "Rate limit service, 4000 calls per second: "
 	beforeAttack     = "Rate limit service, 800 regular calls per second"
 	onTop            = "Rate limit service, plus 7200 calls per second over the limit"
@@ -156,8 +147,14 @@ const (
 	loneSection      = "Rate limit service: a single caller"
 	batchingSection  = "Without batches, a single caller"
 
+	authorizationSection = "ext_authz over gRPC"
+	authorizationFour    = authorizationSection + ", four limits of one identity"
+	koalaSection         = "Koala's API over HTTP"
+
 	authRequestSection = "nginx's auth_request over HTTP"
 	authRequestAlone   = authRequestSection + ", a single caller"
+	authRequestTwo     = authRequestSection + ", two limits"
+	authRequestTwoFull = authRequestSection + ", two limits, refused"
 )
 
 func (r *run) rateLimit(ctx context.Context) error {
@@ -165,41 +162,25 @@ func (r *run) rateLimit(ctx context.Context) error {
 	var failed []error
 	for _, t := range kinds {
 		failed = append(failed, r.section(ctx, &section{
-			name: rateLimitSection + t.name, traffic: t, load: load{callers: manyCallers}, subjects: r.rateLimits(t),
+			name: rateLimitSection + t.Name, traffic: t, load: load{callers: manyCallers}, subjects: r.rateLimits(t),
 		}))
 	}
 	failed = append(failed, r.section(ctx, &section{
-		name: loneSection, traffic: plain, load: load{callers: 1}, subjects: r.rateLimits(plain),
+		name: loneSection, traffic: traffic.Plain, load: load{callers: 1}, subjects: r.rateLimits(traffic.Plain),
 	}))
 	for _, rate := range []float64{2_000, 8_000} {
 		failed = append(failed, r.section(ctx, &section{
-			name: fmt.Sprintf("%s%.0f calls per second", rateLimitSection, rate), traffic: four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(four),
+			name: fmt.Sprintf("%s%.0f calls per second", rateLimitSection, rate), traffic: traffic.Four, load: load{callers: 256, rate: rate}, subjects: r.rateLimits(traffic.Four),
 		}))
 	}
 	for _, s := range []section{
-		{name: beforeAttack, traffic: plain, load: load{callers: manyCallers, rate: 800}},
-		{name: onTop, traffic: attack, load: load{callers: 256, rate: 8_000}},
-		{name: equalRate + plain.name, traffic: plain, load: load{callers: 256, rate: 4_000}},
-		{name: equalRate + attack.name, traffic: attack, load: load{callers: 256, rate: 4_000}},
+		{name: beforeAttack, traffic: traffic.Plain, load: load{callers: manyCallers, rate: 800}},
+		{name: onTop, traffic: traffic.Attack, load: load{callers: 256, rate: 8_000}},
+		{name: equalRate + traffic.Plain.Name, traffic: traffic.Plain, load: load{callers: 256, rate: 4_000}},
+		{name: equalRate + traffic.Attack.Name, traffic: traffic.Attack, load: load{callers: 256, rate: 4_000}},
 	} {
 		s.subjects = []*subject{r.redis.rateLimit()}
 		failed = append(failed, r.section(ctx, &s))
-	}
-	return errors.Join(failed...)
-}
-
-// earlier compares with an earlier version, on rules that both versions know.
-func (r *run) earlier(ctx context.Context) error {
-	if r.before[0] == nil {
-		return nil
-	}
-	r.print("\n## An earlier version\n")
-	var failed []error
-	for _, t := range []traffic{plain, four, methods} {
-		failed = append(failed, r.section(ctx, &section{
-			name: earlierSection + t.name, traffic: t, load: load{callers: manyCallers},
-			subjects: []*subject{r.before[0].rateLimit(), r.memory.rateLimit(), r.before[1].rateLimit(), r.redis.rateLimit()},
-		}))
 	}
 	return errors.Join(failed...)
 }
@@ -212,10 +193,13 @@ func (r *run) doors(ctx context.Context) error {
 		return []*subject{door(r.constant), door(r.memory), door(r.redis)}
 	}
 	return errors.Join(
-		r.section(ctx, &section{"ext_authz over gRPC", plain, many, three((*instance).authorization)}),
-		r.section(ctx, &section{authRequestSection, plain, many, append(three(nginxAsks), nginxAsks(r.same))}),
-		r.section(ctx, &section{authRequestAlone, plain, load{callers: 1}, []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
-		r.section(ctx, &section{"Koala's API over HTTP", plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
+		r.section(ctx, &section{authorizationSection, traffic.Plain, many, three((*instance).authorization)}),
+		r.section(ctx, &section{authorizationFour, traffic.FourOfOne, many, three((*instance).authorization)}),
+		r.section(ctx, &section{authRequestSection, traffic.Plain, many, append(three(nginxAsks), nginxAsks(r.same))}),
+		r.section(ctx, &section{authRequestTwo, traffic.TwoOfOne, many, three(nginxAsks)}),
+		r.section(ctx, &section{authRequestTwoFull, traffic.TwoFull, many, three(nginxAsks)[1:]}),
+		r.section(ctx, &section{authRequestAlone, traffic.Plain, load{callers: 1}, []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
+		r.section(ctx, &section{koalaSection, traffic.Plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
 	)
 }
 
@@ -224,27 +208,17 @@ func (r *run) doors(ctx context.Context) error {
 func (r *run) stores(ctx context.Context) error {
 	r.print("\n## The stores alone\n")
 	var failed []error
-	for _, t := range []traffic{plain, four, methods, attack} {
+	for _, t := range []traffic.Kind{traffic.Plain, traffic.Four, traffic.Methods, traffic.Attack} {
 		memory := memory.New(memory.Options{})
 		redis, err := remote.Open(redis.Options{URL: "redis://" + r.redis.redisAddress, Prefix: "bare", Budget: maxWait})
 		if err != nil {
 			return err
 		}
 		failed = append(failed, r.section(ctx, &section{
-			name: storesSection + t.name, traffic: t, load: load{callers: manyCallers},
+			name: storesSection + t.Name, traffic: t, load: load{callers: manyCallers},
 			subjects: []*subject{bare("in process", memory, 0, ""), bare(bareRedis, redis, r.redis.redis, r.redis.redisAddress)},
 		}), redis.Close())
 		memory.Close()
 	}
 	return errors.Join(failed...)
-}
-
-func redisVersion(ctx context.Context, address string) (string, error) {
-	c, err := dialRedis(ctx, address)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	text, err := c.bulk("INFO server")
-	return field(text, "redis_version"), err
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/resp"
+	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -69,8 +71,8 @@ func (r *run) queue(ctx context.Context) error {
 	r.print("\n## %s\n\n", queueSection)
 	r.print("`token` with `time=1; count=5; burst=1; wait=3`, %d concurrent requests in each of %d rounds, half of them to each of two instances with one Redis: turns are %v apart.\n\n", queueCallers, r.bounds.rounds, queueStep)
 	r.print("| | ms apart |\n| --- | --- |\n")
-	r.print("| turns that the instances report (`Wait_ms`), by Redis's clock, each ± %.1f ms | %s |\n", slices.Max(errs), valueOfAll(told))
-	r.print("| requests that reach the application, through Envoy and nginx | %s |\n", valueOfAll(arrived))
+	r.print("| turns that the instances report (`Wait_ms`), by Redis's clock, each ± %.1f ms | %s |\n", slices.Max(errs), stats.Of(told))
+	r.print("| requests that reach the application, through Envoy and nginx | %s |\n", stats.Of(arrived))
 	r.print("\nNo request was refused. The requests reached the application at least %.1f ms after the earliest time that their turns could have.\n", slices.Min(margins))
 	if slices.Min(margins) < 0 {
 		return fmt.Errorf("%s: a request reached the application %.1f ms before its turn", queueSection, -slices.Min(margins))
@@ -139,12 +141,12 @@ func (q *queue) told(ctx context.Context, path string) (turns []time.Time, inexa
 	all := make([]time.Time, queueCallers)
 	errs := make([]float64, queueCallers)
 	err = atOnce(func(i int) error {
-		clock, err := dialRedis(ctx, q.redis)
+		clock, err := resp.Dial(ctx, q.redis)
 		if err != nil {
 			return err
 		}
 		defer clock.Close()
-		before, err := clock.clock()
+		before, err := clock.Clock()
 		if err != nil {
 			return err
 		}
@@ -152,7 +154,7 @@ func (q *queue) told(ctx context.Context, path string) (turns []time.Time, inexa
 		if err != nil {
 			return err
 		}
-		after, err := clock.clock()
+		after, err := clock.Clock()
 		half := after.Sub(before) / 2
 		all[i], errs[i] = before.Add(half+wait), milliseconds(half)
 		return err
@@ -183,12 +185,12 @@ func take(ctx context.Context, address, path string) (time.Duration, error) {
 // through sends requests concurrently through both gateways, and returns when they began,
 // by Redis's clock, and when each reached the application. All clocks are this machine's.
 func (q *queue) through(ctx context.Context, path string) ([]time.Time, error) {
-	clock, err := dialRedis(ctx, q.redis)
+	clock, err := resp.Dial(ctx, q.redis)
 	if err != nil {
 		return nil, err
 	}
 	defer clock.Close()
-	begin, err := clock.clock()
+	begin, err := clock.Clock()
 	if err != nil {
 		return nil, err
 	}

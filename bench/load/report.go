@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/stats"
 )
 
 // report collects the measurements. It prints each section at once.
@@ -31,11 +32,11 @@ func (r *report) print(format string, args ...any) {
 // add adds a section to the report.
 func (r *report) add(s *section, all []*figures) {
 	r.sections[s.name] = all
-	r.print("\n### %s\n\n%s: %s.\n\n", s.name, capital(s.traffic.name), s.load)
+	r.print("\n### %s\n\n%s: %s.\n\n", s.name, capital(s.traffic.Name), s.load)
 	r.print("| | calls/s | p50 µs | p90 | p99 | p99.9 | service CPU µs per call | Redis CPU | callers' CPU | service MB | Redis MB | Redis bytes in, out | calls per script call |\n")
 	r.print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
-		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).median,
+		r.print("| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.subject.name, f.of(rate).Median,
 			micro(f.of(p50)), micro(f.of(p90)), micro(f.of(p99)), micro(f.of(p999)),
 			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f), batchSize(f))
 	}
@@ -66,17 +67,14 @@ func (r *report) figures(section, subject string) *figures {
 	return nil
 }
 
-// String returns the median and, in parentheses, minimum and maximum.
-func (v value) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", v.median, v.least, v.most) }
-
-func micro(v value) string {
+func micro(v stats.Value) string {
 	switch {
-	case v.median == 0:
+	case v.Median == 0:
 		return ""
-	case v.median >= 1000:
-		return fmt.Sprintf("%.0f", v.median)
+	case v.Median >= 1000:
+		return fmt.Sprintf("%.0f", v.Median)
 	}
-	return fmt.Sprintf("%.1f", v.median)
+	return fmt.Sprintf("%.1f", v.Median)
 }
 
 func mega(bytes int64) string {
@@ -90,12 +88,12 @@ func network(f *figures) string {
 	if f.subject.redisAddress == "" {
 		return ""
 	}
-	return fmt.Sprintf("%.0f, %.0f", f.of(bytesIn).median, f.of(bytesOut).median)
+	return fmt.Sprintf("%.0f, %.0f", f.of(bytesIn).Median, f.of(bytesOut).Median)
 }
 
 // batchSize returns the calls per script call, including calls refused from memory.
 func batchSize(f *figures) string {
-	scripts := f.of(scripts).median
+	scripts := f.of(scripts).Median
 	if scripts == 0 {
 		return ""
 	}

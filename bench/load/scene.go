@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -18,7 +19,6 @@ type scene struct {
 	dir    string
 	binary string // koalagate
 	rules  string // the path of the rule file
-	older  string // the same for an earlier version
 }
 
 func newScene(dir string) (*scene, error) {
@@ -28,12 +28,10 @@ func newScene(dir string) (*scene, error) {
 	}
 	s := &scene{
 		stage: stage, dir: dir, binary: filepath.Join(dir, "koalagate"),
-		rules: filepath.Join(dir, "bench.conf"), older: filepath.Join(dir, "older.conf"),
+		rules: filepath.Join(dir, "bench.conf"),
 	}
-	for path, earlier := range map[string]bool{s.rules: false, s.older: true} {
-		if err := os.WriteFile(path, []byte(ruleText(earlier)), 0o600); err != nil {
-			return nil, err
-		}
+	if err := os.WriteFile(s.rules, []byte(traffic.Rules()), 0o600); err != nil {
+		return nil, err
 	}
 	return s, stage.Build(s.binary, false)
 }
@@ -44,27 +42,32 @@ type instance struct {
 	service, redis        process.ID
 	redisAddress          string
 	grpc, http, adminAddr string
+	counts                bool // its allocations
 }
 
 // door returns one of the instance's doors as a subject.
-func (i *instance) door(open func(ctx context.Context, t traffic, callers int) ([]ask, func(), error)) *subject {
-	return &subject{name: i.name, service: i.service, redis: i.redis, redisAddress: i.redisAddress, open: open}
+func (i *instance) door(open func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error)) *subject {
+	s := &subject{name: i.name, service: i.service, redis: i.redis, redisAddress: i.redisAddress, open: open}
+	if i.counts {
+		s.admin = i.adminAddr
+	}
+	return s
 }
 
 func (i *instance) rateLimit() *subject {
-	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+	return i.door(func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error) {
 		return askRateLimit(ctx, i.grpc, t, callers)
 	})
 }
 
 func (i *instance) authorization() *subject {
-	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+	return i.door(func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error) {
 		return askAuthorization(ctx, i.grpc, t, callers)
 	})
 }
 
 func (i *instance) web(request string) *subject {
-	return i.door(func(ctx context.Context, t traffic, callers int) ([]ask, func(), error) {
+	return i.door(func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error) {
 		return askHTTP(ctx, i.http, request, t, callers)
 	})
 }
@@ -134,7 +137,7 @@ func (s *scene) peerEnviron(i *instance) ([]string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(peerConfig()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(traffic.PeerConfig()), 0o600); err != nil {
 		return nil, err
 	}
 	return []string{

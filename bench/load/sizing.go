@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/koalagate/koalagate/bench/resp"
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/internal/store/memory"
 )
 
@@ -26,20 +28,20 @@ func (r *run) network(ctx context.Context) error {
 	for _, one := range []struct {
 		door    string
 		subject *subject
-		traffic traffic
+		traffic traffic.Kind
 	}{
-		{"rate limit service", r.memory.rateLimit(), plain},
-		{"rate limit service", r.memory.rateLimit(), four},
-		{"rate limit service", r.memory.rateLimit(), attack},
-		{"ext_authz", r.memory.authorization(), plain},
-		{"auth_request", r.memory.web(authRequest), plain},
-		{"Koala's API", r.memory.web(koalaBrowse), plain},
+		{"rate limit service", r.memory.rateLimit(), traffic.Plain},
+		{"rate limit service", r.memory.rateLimit(), traffic.Four},
+		{"rate limit service", r.memory.rateLimit(), traffic.Attack},
+		{"ext_authz", r.memory.authorization(), traffic.Plain},
+		{"auth_request", r.memory.web(authRequest), traffic.Plain},
+		{"Koala's API", r.memory.web(koalaBrowse), traffic.Plain},
 	} {
 		var w wire
 		if err := askOnce(w.counting(ctx), one.subject, one.traffic); err != nil {
 			return fmt.Errorf("%s: %w", one.door, err)
 		}
-		r.print("| %s | %s | %d | %d |\n", one.door, one.traffic.name, w.out.Load()/identities, w.in.Load()/identities)
+		r.print("| %s | %s | %d | %d |\n", one.door, one.traffic.Name, w.out.Load()/traffic.Identities, w.in.Load()/traffic.Identities)
 	}
 	return nil
 }
@@ -67,7 +69,7 @@ func (r *run) memoryOfIdentities(ctx context.Context) error {
 	}
 	r.print("\n### %s\n\nIncluding the key and its share of the tables.\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
 	for _, m := range memories {
-		t := traffic{name: m.what, request: many(m.name)}
+		t := traffic.Kind{Name: m.what, Request: traffic.Many(m.name)}
 		inRedis, err := memoryInRedis(ctx, r.redis, t, m.hits)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.what, err)
@@ -82,17 +84,17 @@ func (r *run) memoryOfIdentities(ctx context.Context) error {
 }
 
 // memoryInRedis returns the bytes per identity in Redis.
-func memoryInRedis(ctx context.Context, i *instance, t traffic, hits int) (float64, error) {
+func memoryInRedis(ctx context.Context, i *instance, t traffic.Kind, hits int) (float64, error) {
 	// Keys of other sections could expire during the measurement.
-	c, err := dialRedis(ctx, i.redisAddress)
+	c, err := resp.Dial(ctx, i.redisAddress)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	if reply, err := c.bulk("FLUSHALL"); err != nil || reply != "+OK" {
+	if reply, err := c.Do("FLUSHALL"); err != nil || reply != "+OK" {
 		return 0, fmt.Errorf("redis answered FLUSHALL with %q (%w)", reply, err)
 	}
-	before, err := stateOf(ctx, i.redisAddress)
+	before, err := resp.StateOf(ctx, i.redisAddress)
 	if err != nil {
 		return 0, err
 	}
@@ -101,12 +103,12 @@ func memoryInRedis(ctx context.Context, i *instance, t traffic, hits int) (float
 			return 0, err
 		}
 	}
-	after, err := stateOf(ctx, i.redisAddress)
-	return float64(after.memory-before.memory) / identities, err
+	after, err := resp.StateOf(ctx, i.redisAddress)
+	return float64(after.Memory-before.Memory) / traffic.Identities, err
 }
 
 // memoryInProcess returns the bytes per identity in the in-process store.
-func memoryInProcess(ctx context.Context, t traffic, hits int) (float64, error) {
+func memoryInProcess(ctx context.Context, t traffic.Kind, hits int) (float64, error) {
 	m := memory.New(memory.Options{})
 	defer m.Close()
 	before := heap()
@@ -117,12 +119,12 @@ func memoryInProcess(ctx context.Context, t traffic, hits int) (float64, error) 
 	}
 	after := heap()
 	runtime.KeepAlive(m)
-	return float64(after-before) / identities, nil
+	return float64(after-before) / traffic.Identities, nil
 }
 
 // askOnce makes one call for every identity.
-func askOnce(ctx context.Context, s *subject, t traffic) error {
-	const callers = 50 // identities is a multiple
+func askOnce(ctx context.Context, s *subject, t traffic.Kind) error {
+	const callers = 50 // of which the identities are a multiple
 	asks, end, err := s.open(ctx, t, callers)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func askOnce(ctx context.Context, s *subject, t traffic) error {
 	var running sync.WaitGroup
 	for i := range asks {
 		running.Go(func() {
-			for range identities / callers {
+			for range traffic.Identities / callers {
 				if _, err := asks[i](ctx); err != nil {
 					failed[i] = err
 					return

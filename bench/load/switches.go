@@ -3,26 +3,28 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // optimization is a setting that makes the service faster, and the load that shows it.
 type optimization struct {
 	name    string
 	off     string // `KEY=VALUE` of the environment, which switches it off
-	traffic traffic
+	traffic traffic.Kind
 	load    load
 	redis   bool // it applies to the service with Redis
 }
 
 // optimizations lists all that can be switched off.
 var optimizations = []optimization{
-	{name: "stream workers", off: "KOALAGATE_GRPC_STREAM_WORKERS=0", traffic: plain, load: load{callers: manyCallers}},
-	{name: "garbage headroom", off: "KOALAGATE_GC_HEADROOM=0", traffic: plain, load: load{callers: manyCallers}},
-	{name: "one script call for many callers", off: "KOALAGATE_REDIS_BATCHING=pipeline", traffic: four, load: load{callers: manyCallers}, redis: true},
-	{name: "batches", off: batchingOff, traffic: four, load: load{callers: manyCallers}, redis: true},
-	{name: "batches, a single caller", off: batchingOff, traffic: plain, load: load{callers: 1}, redis: true},
-	{name: "the short path for counts", off: "KOALAGATE_REDIS_COUNT_PATH=false", traffic: four, load: load{callers: manyCallers}, redis: true},
-	{name: "remembered refusals", off: "KOALAGATE_REDIS_REFUSALS=0", traffic: attack, load: load{callers: manyCallers}, redis: true},
+	{name: "stream workers", off: "KOALAGATE_GRPC_STREAM_WORKERS=0", traffic: traffic.Plain, load: load{callers: manyCallers}},
+	{name: "garbage headroom", off: "KOALAGATE_GC_HEADROOM=0", traffic: traffic.Plain, load: load{callers: manyCallers}},
+	{name: "one script call for many callers", off: "KOALAGATE_REDIS_BATCHING=pipeline", traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
+	{name: "batches", off: batchingOff, traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
+	{name: "batches, a single caller", off: batchingOff, traffic: traffic.Plain, load: load{callers: 1}, redis: true},
+	{name: "the short path for counts", off: "KOALAGATE_REDIS_COUNT_PATH=false", traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
+	{name: "remembered refusals", off: "KOALAGATE_REDIS_REFUSALS=0", traffic: traffic.Attack, load: load{callers: manyCallers}, redis: true},
 }
 
 // batchingOff switches batching off.

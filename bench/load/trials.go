@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/koalagate/koalagate/bench/stats"
+	"github.com/koalagate/koalagate/bench/traffic"
 )
 
 // trialSection begins the names of the sections about trials; that on Redis ends with
@@ -38,7 +41,7 @@ func (r *run) trials(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = r.section(ctx, &section{trialSection + place, plain, load{callers: 256, rate: trialRate}, []*subject{off.rateLimit(), on.rateLimit()}})
+		err = r.section(ctx, &section{trialSection + place, traffic.Plain, load{callers: 256, rate: trialRate}, []*subject{off.rateLimit(), on.rateLimit()}})
 		if err != nil {
 			return fmt.Errorf("%s: %w", trialSection+place, err)
 		}
@@ -48,7 +51,7 @@ func (r *run) trials(ctx context.Context) error {
 
 // goalsOfTrials returns the goals of a running trial: no caller waits for it.
 func (r *run) goalsOfTrials() []goal {
-	of := func(place, name string, m metric) *value {
+	of := func(place, name string, m metric) *stats.Value {
 		section := trialSection + place
 		return ratio(r.figures(section, withTrial(name)), r.figures(section, name), m)
 	}
