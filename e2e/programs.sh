@@ -52,6 +52,10 @@ usable() {
       [[ $version =~ version\ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
       ((BASH_REMATCH[1] > 2 || BASH_REMATCH[1] == 2 && BASH_REMATCH[2] >= 5)) || return 1
       echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
+    valgrind)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ valgrind-([0-9.]+) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
     shellcheck)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ version:\ ([0-9.]+) ]] || return 1
@@ -146,8 +150,8 @@ download_with_update() {
   apt-get "${apt_options[@]}" update && download "$@"
 }
 
-# start_unpacked PROGRAM PATH: .tools/bin/PROGRAM runs the unpacked binary with
-# the unpacked libraries, as the same process.
+# start_unpacked PROGRAM PATH [VARIABLE=VALUE]: .tools/bin/PROGRAM runs the unpacked binary
+# with the unpacked libraries and the variable, as the same process.
 start_unpacked() {
   local name=$1 path=$unpacked/$2 libraries
   [[ -x $path ]] || return 1
@@ -155,7 +159,7 @@ start_unpacked() {
   mkdir -p "$bin"
   cat >"$bin/$name" <<WRAPPER
 #!/bin/sh
-LD_LIBRARY_PATH="$libraries:$libraries/pulseaudio:$unpacked/lib/$(uname -m)-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$path" "\$@"
+LD_LIBRARY_PATH="$libraries:$libraries/pulseaudio:$unpacked/lib/$(uname -m)-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" ${3:-} exec "$path" "\$@"
 WRAPPER
   chmod +x "$bin/$name"
 }
@@ -204,6 +208,7 @@ fetch() {
     curl) debian curl && start_unpacked curl usr/bin/curl ;;
     chromium-headless-shell) debian chromium-headless-shell chromium-common fonts-dejavu-core && start_unpacked "$1" usr/lib/chromium/chromium-headless-shell ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
+    valgrind) debian valgrind && start_unpacked valgrind usr/bin/valgrind "VALGRIND_LIB=\"$unpacked/usr/libexec/valgrind\"" ;;
     envoy) fetch_envoy ;;
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
     helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
@@ -261,11 +266,12 @@ advice() {
     curl) echo "install curl so that it is on PATH" ;;
     chromium-headless-shell) echo "install chromium-headless-shell 123 or newer so that it is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
+    valgrind) echo "install valgrind so that it is on PATH" ;;
     nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, shellcheck and ${packaging[*]}" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, shellcheck, valgrind and ${packaging[*]}" ;;
   esac
 }
 

@@ -1,0 +1,83 @@
+// Command script measures the script in Redis alone. Services, of this commit and of
+// another one, encode the same decisions in batches of 15: a proxy between each of them
+// and its Redis records the script calls. They are replayed against a redis-server per
+// version, alternately; what is compared is the CPU time of Redis per decision or, with
+// callgrind, its instructions, which other load on the machine does not change.
+//
+//	go run ./bench/script [-earlier BINARY] [-only REGEXP] [-rounds N] [-batch N]
+//	go run ./bench/script -instructions [-earlier BINARY] [-update]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"github.com/koalagate/koalagate/e2e"
+)
+
+// figures is where the instructions per decision are kept.
+const figures = "bench/script/testdata/instructions.txt"
+
+// options contains the command line.
+type options struct {
+	earlier              string
+	only                 *regexp.Regexp
+	rounds, passes       int
+	batch, batches       int
+	instructions, update bool
+}
+
+func main() {
+	var o options
+	var only string
+	flag.StringVar(&o.earlier, "earlier", "", "compare with this `BINARY` of another version of koalagate")
+	flag.StringVar(&only, "only", "", "a regular expression for the names of the scenes")
+	flag.IntVar(&o.rounds, "rounds", 9, "the number of turns of each version")
+	flag.IntVar(&o.passes, "passes", 25, "how often a turn replays the decisions")
+	flag.IntVar(&o.batch, "batch", 15, "the decisions in a script call")
+	flag.IntVar(&o.batches, "batches", 40, "the script calls of a scene")
+	flag.BoolVar(&o.instructions, "instructions", false, "count instructions with callgrind instead of CPU time")
+	flag.BoolVar(&o.update, "update", false, "with -instructions, keep the figures in "+figures)
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := o.run(ctx, only)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench/script:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) run(ctx context.Context, only string) (err error) {
+	if o.only, err = regexp.Compile(only); err != nil {
+		return err
+	}
+	if o.rounds < 1 || o.passes < 1 || o.batches < 2 || o.batch < 1 || o.batch > 64 {
+		return errors.New("want at least one round and pass, two batches, and batches of 1 to 64 decisions")
+	}
+	dir, err := os.MkdirTemp("", "koalagate-script-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	stage, err := e2e.NewStage(dir)
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(dir, "koalagate")
+	if err := stage.Build(own, false); err != nil {
+		return err
+	}
+	binaries := []string{own}
+	if o.earlier != "" {
+		binaries = []string{o.earlier, own}
+	}
+	return errors.Join(o.measure(ctx, stage, dir, binaries), stage.Close())
+}
