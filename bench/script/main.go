@@ -25,6 +25,9 @@ import (
 // figures is where the instructions per decision are kept.
 const figures = "bench/script/testdata/instructions.txt"
 
+// keptBatch is the size of the batches whose figures are kept.
+const keptBatch = 15
+
 // options contains the command line.
 type options struct {
 	earlier              string
@@ -41,7 +44,7 @@ func main() {
 	flag.StringVar(&only, "only", "", "a regular expression for the names of the scenes")
 	flag.IntVar(&o.rounds, "rounds", 9, "the number of turns of each version")
 	flag.IntVar(&o.passes, "passes", 25, "how often a turn replays the decisions")
-	flag.IntVar(&o.batch, "batch", 15, "the decisions in a script call")
+	flag.IntVar(&o.batch, "batch", keptBatch, "the decisions in a script call")
 	flag.IntVar(&o.batches, "batches", 40, "the script calls of a scene")
 	flag.BoolVar(&o.instructions, "instructions", false, "count instructions with callgrind instead of CPU time")
 	flag.BoolVar(&o.update, "update", false, "with -instructions, keep the figures in "+figures)
@@ -61,6 +64,9 @@ func (o *options) run(ctx context.Context, only string) (err error) {
 	}
 	if o.rounds < 1 || o.passes < 1 || o.batches < 2 || o.batch < 1 || o.batch > 64 {
 		return errors.New("want at least one round and pass, two batches, and batches of 1 to 64 decisions")
+	}
+	if o.update && (only != "" || o.batch != keptBatch) {
+		return fmt.Errorf("-update keeps the figures of all scenes, with -batch %d", keptBatch)
 	}
 	dir, err := os.MkdirTemp("", "koalagate-script-")
 	if err != nil {

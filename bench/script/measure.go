@@ -74,6 +74,9 @@ func (o *options) count(ctx context.Context, stage *e2e.Stage, versions []*versi
 	if o.update {
 		return os.WriteFile(figures, []byte(now.String()), 0o644) //nolint:gosec // a file of the repository
 	}
+	if o.batch != keptBatch {
+		return nil
+	}
 	file, err := os.Open(figures)
 	if err != nil {
 		return err

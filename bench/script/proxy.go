@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	"encoding/hex"
@@ -13,17 +14,25 @@ import (
 	"github.com/koalagate/koalagate/bench/resp"
 )
 
-// proxy is between a service and its Redis. While it is shut, script calls wait in it.
+// checkKey is a part of the key with which the service checks whether Redis answers, as it
+// does while calls take long. These checks pass.
+const checkKey = "{%F5check"
+
+// decides is a part of the script that decides, which no other script of the service has.
+const decides = "cmsgpack.unpack(ARGV[1])"
+
+// proxy is between a service and its Redis. While it is shut, calls of the script that
+// decides wait in it.
 type proxy struct {
 	listener net.Listener
 	redis    string
 	arrived  chan *held
 	closed   chan struct{}
 
-	mu      sync.Mutex
-	shut    bool
-	scripts map[string]string // texts by hash
-	last    string            // the hash of the last script call
+	mu     sync.Mutex
+	shut   bool
+	script string // the text of the script that decides, "" until it was sent
+	hash   string // of script
 }
 
 // held is a script call that waits in the proxy.
@@ -41,7 +50,7 @@ func listen(redis string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{listener: l, redis: redis, arrived: make(chan *held), closed: make(chan struct{}), scripts: map[string]string{}}
+	p := &proxy{listener: l, redis: redis, arrived: make(chan *held), closed: make(chan struct{})}
 	go p.accept() // until the listener is closed
 	return p, nil
 }
@@ -86,7 +95,7 @@ func (p *proxy) serve(service net.Conn) {
 	}
 }
 
-// note learns scripts, and makes script calls wait while the proxy is shut.
+// note learns the script, and makes its calls wait while the proxy is shut.
 func (p *proxy) note(args []string, raw []byte) {
 	if len(args) < 3 {
 		return
@@ -95,10 +104,12 @@ func (p *proxy) note(args []string, raw []byte) {
 	shut := false
 	switch strings.ToLower(args[0]) {
 	case "eval":
-		sum := sha1.Sum([]byte(args[1])) //nolint:gosec // as above
-		p.scripts[hex.EncodeToString(sum[:])] = args[1]
+		if strings.Contains(args[1], decides) {
+			sum := sha1.Sum([]byte(args[1])) //nolint:gosec // as above
+			p.script, p.hash = args[1], hex.EncodeToString(sum[:])
+		}
 	case "evalsha":
-		p.last, shut = args[1], p.shut
+		shut = p.shut && args[1] == p.hash && !bytes.Contains(raw, []byte(checkKey))
 	}
 	p.mu.Unlock()
 	if shut {
@@ -122,9 +133,9 @@ func (p *proxy) setShut(shut bool) {
 	p.shut = shut
 }
 
-// script returns the text of the script that was called last, "" if it was never sent.
-func (p *proxy) script() string {
+// text returns the text of the script that decides, "" if it was never sent.
+func (p *proxy) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.scripts[p.last]
+	return p.script
 }

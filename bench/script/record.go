@@ -59,7 +59,7 @@ func (r *recorder) record(ctx context.Context, s *scene, batches int) (*recordin
 	if err := <-r.begin(ctx, lone).done; err != nil {
 		return nil, err
 	}
-	made := &recording{script: r.proxy.script()}
+	made := &recording{script: r.proxy.text()}
 	if made.script == "" {
 		return nil, errors.New("the service has not sent the text of its script")
 	}
