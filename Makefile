@@ -32,7 +32,7 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
 # detector watches the same code in internal/service and in the binary of e2e.
-UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations internal/config internal/display \
+UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations bench/counts internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
 	internal/mapping internal/probe internal/replay internal/sandbox internal/tree internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the

@@ -33,11 +33,11 @@ func StateOf(ctx context.Context, address string) (State, error) {
 	}
 	defer c.Close()
 	text, err := c.Do("INFO", "all")
-	return parseInfo(text), err
+	return ParseInfo(text), err
 }
 
-// parseInfo reads the reply of INFO. What is missing is 0.
-func parseInfo(text string) State {
+// ParseInfo reads the reply of INFO all. What is missing is 0.
+func ParseInfo(text string) State {
 	fields, s := map[string]string{}, State{Commands: map[string]int64{}}
 	for line := range strings.Lines(text) {
 		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestParseInfo(t *testing.T) {
-	s := parseInfo("# Server\r\nredis_version:7.0.15\r\nused_memory:1000\r\nmem_clients_normal:100\r\n" +
+	s := ParseInfo("# Server\r\nredis_version:7.0.15\r\nused_memory:1000\r\nmem_clients_normal:100\r\n" +
 		"total_net_input_bytes:7\r\ntotal_net_output_bytes:8\r\nrdb_changes_since_last_save:3\r\naof_current_size:99\r\n" +
 		"cmdstat_evalsha:calls=4,usec=1\r\ncmdstat_eval:calls=1,usec=9\r\ncmdstat_set:calls=x\r\n")
 	if s.Version != "7.0.15" || s.Memory != 900 || s.In != 7 || s.Out != 8 || s.Changes != 3 || s.Logged != 99 {
