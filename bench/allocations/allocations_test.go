@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,22 @@ var cases = []testCase{
 	{"a hold", []string{"streams"}, true, true},
 }
 
+// several are limits of one identity, with a rule of each form that is measured under load.
+// They are measured at one door: what a door adds does not depend on them.
+var several = []testCase{
+	{"two limits of one identity", []string{"two"}, true, false},
+	{"four limits of one identity", []string{"user"}, true, false},
+	{"token and day", []string{"token-day"}, true, false},
+	{"base and count", []string{"base-count"}, true, false},
+	{"leak and day", []string{"leak-day"}, true, false},
+	{"two limits of one identity, refused", []string{"two-full"}, false, false},
+	{"four limits of one identity, refused", []string{"user-full"}, false, false},
+	{"token and day, refused", []string{"token-day-full"}, false, false},
+	{"base and count, refused", []string{"base-count-full"}, false, false},
+	{"leak and day, refused", []string{"leak-day-full"}, false, false},
+	{"four rules, the last one refused", []string{"a", "b", "c", "attack"}, false, false},
+}
+
 // runs is the number of decisions to average, so large that refilling the pools after
 // a garbage collection has no effect.
 const runs = 2000
@@ -71,8 +88,12 @@ func TestAllocationsPerDecision(t *testing.T) {
 		{"Redis", cases, storetest.Redis(t)},
 		{"Redis that is asked", cases[2:3], storetest.Redis(t, withoutMemory)},
 	} {
-		for _, d := range decisions {
-			for _, c := range s.cases {
+		for i, d := range decisions {
+			list := s.cases
+			if i == 0 && len(list) == len(cases) {
+				list = slices.Concat(list, several)
+			}
+			for _, c := range list {
 				if c.receipt && d.settles {
 					continue
 				}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -16,6 +17,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
@@ -26,26 +28,26 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// ruleFile has a limit that is never reached, for four names, one that is reached
+// ownRules have a limit that is never reached, for four names, one that is reached
 // after one call, and two whose takes have receipts. Calls that match no rule with a
 // receipt must not pay for these.
-const ruleFile = `
-[rules]
-rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=201]
-rule : [count] [org=+] [time=3600; count=1000000000] [result=2; return=202]
-rule : [count] [app=+] [time=3600; count=1000000000] [result=2; return=203]
-rule : [count] [key=+] [time=3600; count=1000000000] [result=2; return=204]
-rule : [count] [few=+] [time=3600; count=1] [result=2; return=205]
-rule : [count] [tokens=+] [time=3600; count=1000000000; settle=60] [result=2; return=206]
-rule : [hold] [streams=+] [time=60; count=1000000] [result=2; return=207]
-[result]
-0 : {"Err_no":0}
-1 : {"Err_no":0}
-2 : {"Err_no":10, "Str_reason":"Deny"}
+const ownRules = `
+rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=1]
+rule : [count] [org=+] [time=3600; count=1000000000] [result=2; return=2]
+rule : [count] [app=+] [time=3600; count=1000000000] [result=2; return=3]
+rule : [count] [key=+] [time=3600; count=1000000000] [result=2; return=4]
+rule : [count] [few=+] [time=3600; count=1] [result=2; return=5]
+rule : [count] [tokens=+] [time=3600; count=1000000000; settle=60] [result=2; return=6]
+rule : [hold] [streams=+] [time=60; count=1000000] [result=2; return=7]
 `
 
 func parse(t *testing.T) *rules.Set {
-	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(ruleFile)}}, rules.Options{Timezone: "UTC"})
+	var names []string
+	for _, c := range several {
+		names = append(names, c.names...)
+	}
+	text := strings.Replace(traffic.Rules(names...), "[rules]\n", "[rules]"+ownRules, 1)
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{Timezone: "UTC"})
 	if findings.HasErrors() {
 		t.Fatal(findings)
 	}

@@ -68,13 +68,13 @@ var limits = []Limit{
 	{Name: "eight", Method: store.Count, Time: 6 * hour, Count: never},
 	{Name: "eight", Method: store.Count, Time: store.Day, Count: never},
 	{Name: "token", Method: store.Token, Time: minute, Count: tokens},
-	{Name: "leak", Method: store.Leak, Time: minute, Count: 1000},
+	{Name: "leak", Method: store.Leak, Time: minute, Count: leaks},
 	{Name: "shadow", Method: store.Count, Time: minute, Count: never, Shadow: true},
 	{Name: "token-day", Method: store.Token, Time: minute, Count: tokens},
 	{Name: "token-day", Method: store.Count, Time: store.Day, Count: never},
 	{Name: "base-count", Method: store.Base, Time: minute, Count: never, Base: 1000},
 	{Name: "base-count", Method: store.Count, Time: minute, Count: never},
-	{Name: "leak-day", Method: store.Leak, Time: minute, Count: 1000},
+	{Name: "leak-day", Method: store.Leak, Time: minute, Count: leaks},
 	{Name: "leak-day", Method: store.Count, Time: store.Day, Count: never},
 	{Name: "two-full", Method: store.Count, Time: minute, Count: never},
 	{Name: "two-full", Method: store.Count, Time: store.Day, Count: 1},
@@ -86,13 +86,16 @@ var limits = []Limit{
 	{Name: "token-day-full", Method: store.Count, Time: store.Day, Count: 1},
 	{Name: "base-count-full", Method: store.Base, Time: minute, Count: never, Base: 1000},
 	{Name: "base-count-full", Method: store.Count, Time: hour, Count: 1},
-	{Name: "leak-day-full", Method: store.Leak, Time: minute, Count: 1000},
+	{Name: "leak-day-full", Method: store.Leak, Time: minute, Count: leaks},
 	{Name: "leak-day-full", Method: store.Count, Time: store.Day, Count: 1},
 	{Name: "settled-full", Method: store.Count, Time: hour, Count: 1, Settle: minute},
 }
 
-// tokens is the rate and burst of the buckets that never refuse.
-const tokens = 1_000_000
+// The limits of buckets and logs that never refuse.
+const (
+	tokens = 1_000_000
+	leaks  = 10_000
+)
 
 // firstReturn is the number of the first rule; the others follow.
 const firstReturn = 201
