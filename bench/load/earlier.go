@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,7 +53,7 @@ func contests() []contest {
 func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	r := newReport(os.Stdout)
 	list := slices.DeleteFunc(contests(), func(c contest) bool { return !only.MatchString(c.name) })
-	known, err := s.knownLimits(ctx, o.earlier, list)
+	known, err := knownLimits(ctx, o.earlier, list)
 	if err != nil {
 		return err
 	}
@@ -108,22 +107,16 @@ func (s *scene) openVersions(binary, rules string) (list []*instance, err error)
 }
 
 // knownLimits returns the names of the limits whose rules a binary knows.
-func (s *scene) knownLimits(ctx context.Context, binary string, list []contest) (known []string, err error) {
-	file := filepath.Join(s.dir, "known.conf")
+func knownLimits(ctx context.Context, binary string, list []contest) (known []string, err error) {
 	for _, c := range list {
 		for _, name := range c.kind.Names() {
 			if slices.Contains(known, name) {
 				continue
 			}
-			if err := os.WriteFile(file, []byte(traffic.Rules(name)), 0o600); err != nil {
+			if is, err := traffic.Knows(ctx, binary, name); err != nil {
 				return nil, err
-			}
-			var findings *exec.ExitError
-			switch out, err := exec.CommandContext(ctx, binary, "check", file).CombinedOutput(); {
-			case err == nil:
+			} else if is {
 				known = append(known, name)
-			case !errors.As(err, &findings) || findings.ExitCode() != 1: // 1 is for errors of rules
-				return nil, fmt.Errorf("%s check: %w\n%s", binary, err, out)
 			}
 		}
 	}

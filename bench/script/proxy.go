@@ -45,13 +45,13 @@ type held struct {
 func (h *held) pass() { close(h.leave) }
 
 // listen starts a proxy in front of the Redis at an address. close ends it.
-func listen(redis string) (*proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of this program
+func listen(ctx context.Context, redis string) (*proxy, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	p := &proxy{listener: l, redis: redis, arrived: make(chan *held), closed: make(chan struct{})}
-	go p.accept() // until the listener is closed
+	go p.accept(ctx) // until the listener is closed
 	return p, nil
 }
 
@@ -61,20 +61,20 @@ func (p *proxy) close() {
 	_ = p.listener.Close() // nothing connects any more
 }
 
-func (p *proxy) accept() {
+func (p *proxy) accept(ctx context.Context) {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		go p.serve(conn) // until either side closes its connection
+		go p.serve(ctx, conn) // until either side closes its connection
 	}
 }
 
 // serve passes on the commands of a connection, and the replies as they are.
-func (p *proxy) serve(service net.Conn) {
+func (p *proxy) serve(ctx context.Context, service net.Conn) {
 	defer service.Close()
-	redis, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.redis)
+	redis, err := new(net.Dialer).DialContext(ctx, "tcp", p.redis)
 	if err != nil {
 		return
 	}

@@ -18,13 +18,27 @@ type scene struct {
 
 // scenes lists all scenes.
 var scenes = []scene{
-	{kind: traffic.Plain}, {kind: traffic.Four}, {kind: traffic.OneCounter}, {kind: traffic.Receipt},
+	{kind: traffic.Plain},
+	{kind: traffic.Four},
+	{kind: traffic.OneCounter},
+	{kind: traffic.Receipt},
 	{kind: traffic.Receipt, settles: true},
-	{kind: traffic.TwoOfOne}, {kind: traffic.FourOfOne}, {kind: traffic.EightOfOne},
-	{kind: traffic.TokenDay}, {kind: traffic.BaseCount}, {kind: traffic.LeakDay, timed: true},
-	{kind: traffic.Token}, {kind: traffic.Leak, timed: true}, {kind: traffic.Shadow},
-	{kind: traffic.OneFull}, {kind: traffic.UserFull}, {kind: traffic.FourFull}, {kind: traffic.OneOfFifteen},
-	{kind: traffic.TokenFull}, {kind: traffic.BaseFull}, {kind: traffic.LeakFull, timed: true},
+	{kind: traffic.TwoOfOne},
+	{kind: traffic.FourOfOne},
+	{kind: traffic.EightOfOne},
+	{kind: traffic.TokenDay},
+	{kind: traffic.BaseCount},
+	{kind: traffic.LeakDay, timed: true},
+	{kind: traffic.Token},
+	{kind: traffic.Leak, timed: true},
+	{kind: traffic.Shadow},
+	{kind: traffic.OneFull},
+	{kind: traffic.UserFull},
+	{kind: traffic.FourFull},
+	{kind: traffic.OneOfFifteen},
+	{kind: traffic.TokenFull},
+	{kind: traffic.BaseFull},
+	{kind: traffic.LeakFull, timed: true},
 }
 
 func (s *scene) name() string {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -46,14 +45,14 @@ func (o *options) openVersion(ctx context.Context, stage *e2e.Stage, dir, binary
 		if !o.only.MatchString(s.name()) {
 			continue
 		}
-		rules := filepath.Join(dir, "scene.conf")
-		if err := os.WriteFile(rules, []byte(traffic.Rules(s.kind.Names()...)), 0o600); err != nil {
-			return nil, err
-		}
-		if known, err := knows(ctx, binary, rules); err != nil {
+		if known, err := traffic.Knows(ctx, binary, s.kind.Names()...); err != nil {
 			return nil, err
 		} else if !known {
 			continue
+		}
+		rules := filepath.Join(dir, "scene.conf")
+		if err := os.WriteFile(rules, []byte(traffic.Rules(s.kind.Names()...)), 0o600); err != nil {
+			return nil, err
 		}
 		err := errMixed
 		for pause := firstPause; errors.Is(err, errMixed) && pause < firstPause<<attempts; pause *= 2 {
@@ -66,26 +65,13 @@ func (o *options) openVersion(ctx context.Context, stage *e2e.Stage, dir, binary
 	return v, nil
 }
 
-// knows reports whether a binary knows the rules in a file.
-func knows(ctx context.Context, binary, rules string) (bool, error) {
-	out, err := exec.CommandContext(ctx, binary, "check", rules).CombinedOutput()
-	var findings *exec.ExitError
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.As(err, &findings) && findings.ExitCode() == 1: // the code for errors of rules
-		return false, nil
-	}
-	return false, fmt.Errorf("%s check: %w\n%s", binary, err, out)
-}
-
 // recordScene starts a service with a Redis behind a proxy, and records what it sends.
 func (o *options) recordScene(ctx context.Context, stage *e2e.Stage, binary, rules string, s *scene, pause time.Duration) (*recording, error) {
 	redis, err := stage.Redis()
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := listen(redis.Address)
+	proxy, err := listen(ctx, redis.Address)
 	if err != nil {
 		return nil, err
 	}

@@ -109,8 +109,10 @@ func TestRulesKeepTheirNumbers(t *testing.T) {
 
 func TestSuitsPeers(t *testing.T) {
 	for _, k := range kinds {
-		suits := slices.Contains([]string{traffic.OneCounter.Name, traffic.Leased.Name, traffic.Plain.Name, traffic.Four.Name,
-			traffic.Attack.Name, traffic.OneFull.Name, traffic.FourFull.Name, traffic.OneOfFifteen.Name}, k.Name)
+		suits := slices.Contains([]string{
+			traffic.OneCounter.Name, traffic.Leased.Name, traffic.Plain.Name, traffic.Four.Name,
+			traffic.Attack.Name, traffic.OneFull.Name, traffic.FourFull.Name, traffic.OneOfFifteen.Name,
+		}, k.Name)
 		if k.SuitsPeers() != suits {
 			t.Errorf("%s: suits envoyproxy/ratelimit: %v; want %v", k.Name, k.SuitsPeers(), suits)
 		}
