@@ -173,7 +173,7 @@ func TestJunkUnderTheKeysOfAReceipt(t *testing.T) {
 		a := answer(t, r, store.Take, allows(rules...))
 		junk := 0
 		for _, n := range servers.Nodes {
-			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":1:{#*").([]any)
+			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":2:{#*").([]any)
 			for _, key := range keys {
 				n.MustDo("DEL", key)
 				n.MustDo(put(key.(string))...)
@@ -202,7 +202,7 @@ func TestJunkUnderTheKeysOfAReceipt(t *testing.T) {
 			}
 		}
 		for _, n := range servers.Nodes {
-			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":1:{#*").([]any)
+			keys, _ := n.MustDo("KEYS", redis.DefaultPrefix+":2:{#*").([]any)
 			for _, key := range keys {
 				n.MustDo("DEL", key)
 				junk--

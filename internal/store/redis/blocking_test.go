@@ -150,7 +150,7 @@ func (s *rig) fill() {
 	body = binary.BigEndian.AppendUint32(body, million-1)
 	body = append(append(body, instantBytes(expires)...), make([]byte, 8)...)
 	body = append(body, millionRuns()[last:]...)
-	value := append([]byte{1}, instantBytes(expires)...)
+	value := append([]byte{2}, instantBytes(expires)...)
 	value = append(value, 0, 0, 0, 0, 11)
 	value = append(value, instantBytes(till)...)
 	value = binary.BigEndian.AppendUint16(value, uint16(len(body)))

@@ -120,7 +120,7 @@ func TestKeysOfASpace(t *testing.T) {
 	s := openSpace(t, server, time.Now().Add(time.Minute))
 	s.take(s.copy, store.Rule{Subject: []byte("ann"), Return: 7, Method: store.Count, Weight: 1, Time: 60, Count: 2})
 	keys := s.client.Keys(t.Context(), s.prefix+":*").Val()
-	if want := s.prefix + ":trial7:1:{ann}"; len(keys) != 1 || keys[0] != want {
+	if want := s.prefix + ":trial7:2:{ann}"; len(keys) != 1 || keys[0] != want {
 		t.Errorf("keys %q, want %q", keys, want)
 	}
 	if err := s.copy.Clear(t.Context()); err != nil || s.client.Exists(t.Context(), keys...).Val() != 0 {

@@ -21,7 +21,7 @@ import (
 
 // stored returns a value with these entries that expires an hour after now.
 func stored(entries ...string) string {
-	return string(binary.BigEndian.AppendUint64(nil, 1<<48|uint64(now+3_600_000))[1:]) + strings.Join(entries, "")
+	return string(binary.BigEndian.AppendUint64(nil, 2<<48|uint64(now+3_600_000))[1:]) + strings.Join(entries, "")
 }
 
 // entry returns an entry whose counter ends left ms after now.
@@ -52,7 +52,7 @@ func TestCountPathTakesSingleCounters(t *testing.T) {
 		"a counter that outlives the value": {stored(entry(9, 7_200_000, hits)), true},
 		"a body that is too long":           {stored(entry(9, 60_000, hits+"x")), true},
 		"a truncated value":                 {stored(count(1))[:20], true},
-		"a later layout":                    {"\x02" + stored(count(1))[1:], true},
+		"a later layout":                    {"\x03" + stored(count(1))[1:], true},
 		"a single byte":                     {"\x01", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,13 +47,13 @@ func TestDamageIsReportedAndReplaced(t *testing.T) {
 		"nothing":                      {store.Count, set(func(string) string { return "" })},
 		"garbage":                      {store.Token, set(func(string) string { return "garbage garbage" })},
 		"truncated":                    {store.Base, set(func(good string) string { return good[:len(good)-1] })},
-		"a later layout":               {store.Leak, replace(0, "\x02")},
+		"a later layout":               {store.Leak, replace(0, "\x03")},
 		"a body that is too short":     {store.Count, set(func(good string) string { return good[:body-1] + "\x06" + good[body:len(good)-1] })},
 		"a window that never closes":   {store.Count, replace(end, far)},
 		"a day that never ends":        {store.Base, replace(body+7, far)},
 		"hits that never leave":        {store.Leak, replace(end, far)},
-		"a bucket used in the future":  {store.Token, replace(body+7, far)},
-		"a bucket of a rule of 0 time": {store.Token, replace(body+13, "\x00\x00\x00\x00\x00")},
+		"a bucket used in the future":  {store.Token, replace(body+14, far)},
+		"a bucket of a rule of 0 time": {store.Token, replace(body+20, "\x00\x00\x00\x00\x00")},
 		"a missing log":                {store.Leak, replace(body+11, "\x00\x00\x00\x09")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestDamageIsReportedAndReplaced(t *testing.T) {
 func TestVersionsCountSideBySide(t *testing.T) {
 	s := openRig(t, storetest.StartServer(t))
 	ctx := context.Background()
-	next := strings.Replace(s.key, ":1:", ":2:", 1)
+	next := strings.Replace(s.key, ":2:", ":3:", 1)
 	if err := s.client.RPush(ctx, next, "anything").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestPack(t *testing.T) {
 	for _, n := range b.names {
 		keys = append(keys, n.String())
 	}
-	if diff := cmp.Diff([]string{"p:1:{a}", "p:1:{b}", "p:1:{c}", "p:1:{a}:59"}, keys); diff != "" {
+	if diff := cmp.Diff([]string{"p:2:{a}", "p:2:{b}", "p:2:{c}", "p:2:{a}:59"}, keys); diff != "" {
 		t.Errorf("the keys (-want +got):\n%s", diff)
 	}
 	want := []int64{

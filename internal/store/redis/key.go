@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// A key in Redis is PREFIX:1:{S}, and PREFIX:1:{S}:TAG for the log of a leak
-// counter. 1 is the version of the layout. The braces make a Redis Cluster keep
-// all keys of a subject in one slot. With a fixed tag a key is
-// PREFIX:1:{*PREFIX}{S}, which puts all keys into one slot.
+// A key in Redis is PREFIX:2:{S}, and PREFIX:2:{S}:TAG for the log of a leak
+// counter. 2 is the layout. The braces make a Redis Cluster keep all keys of a
+// subject in one slot. With a fixed tag a key is PREFIX:2:{*PREFIX}{S}, which puts
+// all keys into one slot.
 const (
 	// DefaultPrefix is the default prefix of every key.
 	DefaultPrefix = "koala"
@@ -17,6 +17,9 @@ const (
 	MaxPrefix = 64
 	// MaxKey is the largest length of a key with its prefix, in bytes.
 	MaxKey = 256
+
+	// layout is the version of keys and values, which lua/plan.lua has, too.
+	layout = 2
 
 	// maxSubject is the largest length of S, in bytes, unless S is a hash. It
 	// keeps common identities legible: two UUIDs still fit. Within MaxKey it
@@ -46,7 +49,7 @@ func checkPrefix(prefix string) error {
 // tag puts them into one slot: Redis Cluster hashes the content of the first braces. The
 // keys of a subject have one slot in all spaces.
 func keyBegin(prefix, space string, fixed bool) string {
-	begin := spaced(prefix, space) + ":1:"
+	begin := fmt.Sprintf("%s:%d:", spaced(prefix, space), layout)
 	if fixed {
 		return begin + "{*" + prefix + "}"
 	}

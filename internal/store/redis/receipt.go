@@ -12,7 +12,7 @@ import (
 const ReceiptTag = "#r"
 
 // A receipt is a key with what a settlement must know: when the take was, which weights
-// it recorded where, and by which rules. Its name is PREFIX:1:{TAG}ID, where ID is that
+// it recorded where, and by which rules. Its name is PREFIX:2:{TAG}ID, where ID is that
 // of the receipt's text. The script writes the first (lua/receipts.lua), for the rules
 // that take part; the rules come with the take, as a description that the script does
 // not read. A description has for each rule of the take that may take part:
@@ -162,8 +162,8 @@ type part struct {
 // parseReceipt returns the content of a receipt; ok is false for any other value.
 func parseReceipt(value string) (c record, ok bool) {
 	r := reader{rest: value}
-	layout, taken, till, n := r.uint(1), r.uint(6), r.uint(6), int(r.uint(2))
-	if r.bad || layout != 1 || len(r.rest) < n*receiptPart {
+	version, taken, till, n := r.uint(1), r.uint(6), r.uint(6), int(r.uint(2))
+	if r.bad || version != layout || len(r.rest) < n*receiptPart {
 		return c, false
 	}
 	parts := reader{rest: r.rest[:n*receiptPart]}

@@ -14,7 +14,7 @@ func FuzzReceipt(f *testing.F) {
 		change(&r)
 		return r
 	}
-	c := &Call{begin: "koala:1:", plan: &store.Plan{Sets: []store.Set{{Rules: []store.Rule{
+	c := &Call{begin: "koala:2:", plan: &store.Plan{Sets: []store.Set{{Rules: []store.Rule{
 		rule(store.Count, func(*store.Rule) {}),
 		rule(store.Leak, func(r *store.Rule) { r.Overdraft = true }),
 		rule(store.Token, func(r *store.Rule) { r.Subject = []byte("another") }),
@@ -22,7 +22,7 @@ func FuzzReceipt(f *testing.F) {
 		rule(store.Hold, func(r *store.Rule) { r.Settle = 0 }),
 	}}}}}
 	c.describe()
-	const head = "\x01\x01\x9e\x83\x0e\x1a\x00\x01\x9e\x83\x17\x41\xc0\x00\x01"
+	const head = "\x02\x01\x9e\x83\x0e\x1a\x00\x01\x9e\x83\x17\x41\xc0\x00\x01"
 	part := "\x00\x05" + "\x00\x00\x00\x00\x00\x00\x03" + "\x01\x9e\x83\x0e\x1a\x00" + "\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00"
 	good := head + part + string(c.description)
 	if content, ok := parseReceipt(good); !ok || len(content.parts) != 1 || content.parts[0].rule.Method != store.Hold || content.parts[0].rule.Weight != 3 {

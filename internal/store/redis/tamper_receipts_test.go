@@ -157,9 +157,9 @@ var junk = map[string]struct {
 	"a number":             {junkText(func(string) string { return "1" }), true},
 	"cut":                  {junkText(func(good string) string { return good[:len(good)/2] }), true},
 	"the head alone":       {junkText(func(good string) string { return good[:15] }), true},
-	"of a later layout":    {junkText(func(good string) string { return "\x02" + good[1:] }), true},
+	"of a later layout":    {junkText(func(good string) string { return "\x03" + good[1:] }), true},
 	"with missing parts":   {junkText(func(good string) string { return good[:13] + "\xff\xff" + good[15:] }), true},
-	"as long as a counter": {junkText(func(string) string { return "\x01" + strings.Repeat("\x00", 26) }), true},
+	"as long as a counter": {junkText(func(string) string { return "\x02" + strings.Repeat("\x00", 26) }), true},
 	"too large":            {junkText(func(good string) string { return good + strings.Repeat("x", 4<<20) }), false},
 }
 

@@ -240,7 +240,7 @@ func (c *Cluster) Open(t testing.TB, o redis.Options, ways ...Way) *cluster.Stor
 // The subject must consist of letters and digits.
 func (c *Cluster) SlotOf(subject string) int {
 	c.t.Helper()
-	slot, ok := c.Nodes[0].MustDo("CLUSTER", "KEYSLOT", redis.DefaultPrefix+":1:{"+subject+"}").(int64)
+	slot, ok := c.Nodes[0].MustDo("CLUSTER", "KEYSLOT", redis.DefaultPrefix+":2:{"+subject+"}").(int64)
 	if !ok {
 		c.t.Fatal("CLUSTER KEYSLOT returned no number")
 	}

@@ -21,7 +21,7 @@ local function read_counts(values, n, now, far, unpack)
       hits[k], closes[k], tags[k], expires[k] = 0, 0, 0, 0
     elseif #value == 27 then
       local head, tag, till, length, used = read('>I7I5I6I2I7', value)
-      head = head - 281474976710656 -- 2^48: the expiry follows LAYOUT, which is 1
+      head = head - 562949953421312 -- LAYOUT times 2^48: the expiry follows it
       if head < 0 or head >= far or tag == 0 or length ~= 7 or till > head then return end
       hits[k], closes[k], tags[k], expires[k] = used, till, tag, head
     else

@@ -1,8 +1,8 @@
 -- Reading ---------------------------------------------------------------------
 
 -- Returns the entries of a value, three elements each: tag, the instant from which
--- the counter is unused again, body; n is the number of elements. The body of a token
--- bucket includes the entry of its burst. Nothing of a damaged value is used.
+-- the counter is unused again, body; n is the number of elements. Nothing of a damaged
+-- value is used.
 local function parse(value, LAYOUT)
   if not value then return {expires = 0, n = 0, size = 0, counters = {}, absent = true} end
   local size = #value
@@ -12,10 +12,6 @@ local function parse(value, LAYOUT)
   while at <= size do
     if at + 12 > size then return {expires = 0, n = 0, size = 0, counters = {}, damaged = true} end
     local tag, till, length = struct.unpack('>I5I6I2', value, at)
-    if length == 18 and tag % 8 == 4 then -- a token bucket: the entry of its burst may follow
-      local method, _, _, _, _, _, _, _, more = string.byte(value, at + 35, at + 43)
-      if method and method % 8 == 7 then length = length + 13 + (more or 255) end
-    end
     if at + 12 + length > size then return {expires = 0, n = 0, size = 0, counters = {}, damaged = true} end
     subject[n + 1], subject[n + 2], subject[n + 3] = tag, till, string.sub(value, at + 13, at + 12 + length)
     at, n = at + 13 + length, n + 3

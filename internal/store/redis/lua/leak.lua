@@ -188,6 +188,11 @@ if used[LEAK] then
     end
   end
 
+  -- Returns the state that is banned until an instant. Its body is empty.
+  local function banned(till, log)
+    return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = log, gone = till, banned = till}
+  end
+
   methods[LEAK] = {
     unused = {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', gone = 0},
 
@@ -203,15 +208,9 @@ if used[LEAK] then
       return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
     end,
 
-    -- Versions of this program that have no bans read one run of 2^53-1 hits, which
-    -- leaves when the ban ends. expires marks it.
     ban = function(s, r, now)
       if s.banned and now < s.banned then return s end
-      local till = now + r.ban
-      return {
-        before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = s.log, gone = till, banned = till,
-        run = struct.pack('>I6I7', math.max(till - r.time, 1), 9007199254740991),
-      }
+      return banned(now + r.ban, s.log)
     end,
 
     add = function(s, r, now)
@@ -262,15 +261,13 @@ if used[LEAK] then
     settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, SETTLED) end,
 
     decode = function(body, till, log, far)
+      if body == '' then return banned(till, log) end
       if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
       local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
       if tail < head or head < start or start < moved then return nil end
       -- The newest run is before the counter's end, and numbers are below 2^53.
       local newest, total = struct.unpack('>I6I7', body, #body - 12)
       if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
-      if expires == 281474976710655 then -- a ban
-        return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = log, gone = till, banned = till, run = string.sub(body, -13)}
-      end
       if tail > 0 and not log then error('its log is not named') end
       if tail > head then
         local size = redis.pcall('STRLEN', log)
@@ -286,7 +283,7 @@ if used[LEAK] then
     encode = function(s, tag, log, stored, now)
       write_log(s, log, stored, now)
       if s.banned then
-        return struct.pack('>I5I6I2I7I4I4I6I4I4', tag, s.gone, 42, 0, 0, 0, 281474976710655, 0, 0) .. s.run, s.gone
+        return struct.pack('>I5I6I2', tag, s.gone, 0), s.gone
       end
       local head = struct.pack('>I5I6I2I7I4I4I6I4I4', tag, s.gone, 29 + #s.runs, s.before, s.head, s.tail, s.expires, s.start, s.moved)
       return head .. s.runs, s.gone

@@ -88,7 +88,7 @@
 -- unused again, the length of the body, and the body. From that instant on the
 -- counter is unused even if thresholds have changed since, so that no answer
 -- depends on when Redis drops the key. The tag is return × 8 + method. Entries
--- that belong to no rule of the plan are kept: other rules, or other versions of
+-- that belong to no rule of the plan are kept: other rules, or later versions of
 -- this program, may use them. Any other value is damaged: it is treated as absent,
 -- reported in the reply, and replaced when its key is written.
 --
@@ -103,7 +103,7 @@
 -- their full names, and the functions of a method are defined only if a rule uses
 -- the method.
 
-local LAYOUT = 1
+local LAYOUT = 2
 local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5 -- below 8; lease.lua has 0, receipts.lua 6
 local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SETTLE, RENEW, READ, LEASE = 10, 11, 12, 13
@@ -248,7 +248,7 @@ local MAX_RECEIPT = 1048576
 -- Returns the end of a valid receipt, and the position of each of its parts in the value by
 -- the number of its rule; nil for any other value. receipts.lua describes the value.
 local function parts_of(value, now)
-  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= 1 then return nil end
+  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
   local till, n = struct.unpack('>I6I2', value, 8)
   if #value < 15 + n * 28 or now >= till then return nil end
   local parts = {}

@@ -1,8 +1,7 @@
 -- token: the level of the bucket in token·ms, and the instant at which it was
 -- computed; the rule's burst and time then; the instant from which the bucket is full.
 -- A full bucket has burst × time, and no level is more than 2^53 (9007199254740992)
--- below that. A state without a level was written by a version of this program that
--- stored what was missing in the bucket, and no burst.
+-- below that.
 if used[TOKEN] then
   -- Returns a / b rounded up. It is exact to 2^53, because a / b, rounded to a double,
   -- then reaches no integer that it does not equal.
@@ -19,12 +18,7 @@ if used[TOKEN] then
   -- Returns a level in units of the rule's time. Whole tokens stay; a token that is
   -- partly refilled counts as missing.
   local function convert(s, r)
-    local tokens
-    if s.level then
-      tokens = math.min(div_down(s.level, s.time), r.size)
-    else
-      tokens = math.max(r.size - div_up(s.missing, s.time), 0)
-    end
+    local tokens = math.min(div_down(s.level, s.time), r.size)
     if r.size - tokens > div_down(9007199254740992, r.time) then return r.size * r.time - 9007199254740992 end
     return tokens * r.time
   end
@@ -33,11 +27,7 @@ if used[TOKEN] then
   local function level_at(s, r, now)
     local size, count, level = r.size * r.time, r.count, s.level
     if now >= s.full then return size, size end
-    if s.time ~= r.time then
-      level = convert(s, r)
-    elseif not level then
-      level = math.max(size - s.missing, 0)
-    end
+    if s.time ~= r.time then level = convert(s, r) end
     if level > size then level = size elseif level < size - 9007199254740992 then level = size - 9007199254740992 end
     local elapsed = now - s.at
     if elapsed <= 0 then return level, size end
@@ -50,7 +40,7 @@ if used[TOKEN] then
   local function state(s, r, now, level, size)
     local at = s.at
     if now > at then at = now end
-    return {level = level, at = at, time = r.time, burst = r.size, count = r.count, full = at + div_up(size - level, r.count)}
+    return {level = level, at = at, time = r.time, burst = r.size, full = at + div_up(size - level, r.count)}
   end
 
   methods[TOKEN] = {
@@ -137,41 +127,23 @@ if used[TOKEN] then
       return state(s, r, now, back < size - level and level + back or size, size)
     end,
 
-    -- The entry of the burst follows the entry of the bucket; parse joins the two. It is
-    -- valid if its end is the instant of the bucket: older versions of this program
-    -- keep it, but write buckets without it. Below empty, it has also the amount below
-    -- and its instant. The bucket then is empty at the instant at which the level will
-    -- be 0, for older versions; what they gave back since is part of the level.
+    -- The body: what is missing in the bucket, the amount below empty, the instant of
+    -- both, the time and the burst. Amounts are in token·ms.
     decode = function(body, till, _, far)
-      local size = #body
-      if size == 38 then
-        local missing, at, time, _, mark, _, burst = struct.unpack('>I7I6I5I5I6I2I7', body)
-        local full = burst * time
-        if time > 0 and at < far and mark == at and full <= 9007199254740992 and missing <= full then
-          return {level = full - missing, at = at, time = time, full = till, burst = burst}
-        end
-      elseif size < 18 then
-        return nil
-      end
-      local form = size == 51 and '>I7I6I5I5I6I2I7I7I6' or '>I7I6I5'
-      local missing, at, time, _, mark, _, burst, below, then_at = struct.unpack(form, body)
-      if time == 0 or at >= far then return nil end
-      local s = {missing = missing, at = at, time = time, full = till}
-      if size == 51 and mark == at and burst * time <= 9007199254740992 and missing <= burst * time then
-        if below > 9007199254740992 or then_at > at then return nil end
-        s.level, s.burst, s.at = burst * time - missing - below, burst, then_at
-      end
-      return s
+      if #body ~= 32 then return nil end
+      local missing, below, at, time, burst = struct.unpack('>I7I7I6I5I7', body)
+      local size = burst * time
+      if time == 0 or at >= far or size > 9007199254740992 or below > 9007199254740992 then return nil end
+      if missing > size or below > 0 and missing < size then return nil end
+      return {level = size - missing - below, at = at, time = time, full = till, burst = burst}
     end,
 
-    encode = function(s, tag, _, _, now)
-      local full = s.full
+    encode = function(s, tag)
+      local size, full = s.burst * s.time, s.full
       if full > 140737488355328 then full = 140737488355328 end -- 2^47, the year 6429: instants have six bytes
-      if s.level < 0 then
-        local at = math.max(math.min(s.at + div_up(-s.level, s.count), now + 63158400000), s.at) -- a day before far
-        return struct.pack('>I5I6I2I7I6I5I5I6I2I7I7I6', tag, full, 18, s.burst * s.time, at, s.time, tag + 3, at, 20, s.burst, -s.level, s.at), full
-      end
-      return struct.pack('>I5I6I2I7I6I5I5I6I2I7', tag, full, 18, s.burst * s.time - s.level, s.at, s.time, tag + 3, s.at, 7, s.burst), full
+      local missing, below = size - s.level, 0
+      if s.level < 0 then missing, below = size, -s.level end
+      return struct.pack('>I5I6I2I7I7I6I5I7', tag, full, 32, missing, below, s.at, s.time, s.burst), full
     end,
   }
 end

@@ -28,9 +28,8 @@ local methods = {}
 -- product may exceed 2^53, up to which numbers are exact: a weight is compared with
 -- what is left of a limit.
 
--- A window is its hits and the instant at which it closes. The hits of a ban, 2^54,
--- are more than any limit: versions of this program that have no bans refuse until
--- the window closes.
+-- A window is its hits and the instant at which it closes. A ban is a window with 2^54
+-- hits, which no counter reaches.
 
 local function counted(hits, closes, now)
   return now < closes and hits or 0

@@ -15,9 +15,7 @@ local function entries(subject, now)
         redis.call('DEL', c.log)
       end
     elseif body and gone + 86400000 > now then -- else it has been unused for a day
-      local length = #body
-      if tag % 8 == 4 and length > 18 then length = 18 end -- the entry of its burst follows
-      parts[#parts + 1] = struct.pack('>I5I6I2', tag, gone, length) .. body
+      parts[#parts + 1] = struct.pack('>I5I6I2', tag, gone, #body) .. body
       till = math.max(till, gone)
     end
   end
