@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// severalInstances contains the changes to Caddy's sample for several instances, as its
-// comments describe.
-var severalInstances = [][2]string{{"lb_retries 2\n", "lb_retries 6\n"}, {"# fail_duration 2s\n", "fail_duration 2s\n"}, {"# max_fails 3\n", "max_fails 3\n"}}
+// severalInstances are the lines of Caddy's sample for several instances, which are
+// comments there.
+var severalInstances = []string{"#lb_retries 6\n", "#fail_duration 2s\n", "#max_fails 3\n"}
 
 // Caddy starts Caddy with deploy/caddy/Caddyfile in front of the application at
 // app, using koalagate at the addresses. Pairs are further replacements of texts
@@ -23,8 +23,12 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 		return nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	if len(koalagate) > 1 {
-		pairs = append(pairs, severalInstances...)
+	for _, line := range severalInstances {
+		used := ""
+		if len(koalagate) > 1 {
+			used = strings.TrimPrefix(line, "#")
+		}
+		pairs = append(pairs, [2]string{line, used})
 	}
 	text, err := s.sample("deploy/caddy/Caddyfile", append(pairs,
 		[2]string{"http://:8080 {", fmt.Sprintf("http://:%d {", port)},
@@ -42,6 +46,6 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Program: p, URL: "http://" + address}
+	g := s.gateway(p, address)
 	return g, eventually(p, g.answers)
 }

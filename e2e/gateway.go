@@ -11,8 +11,29 @@ import (
 type Gateway struct {
 	*Program
 	URL string // without a trailing slash
+	// Authorization is the header line by which the first of the stage's users
+	// authenticates; "" if the gateway does not authenticate.
+	Authorization string
 	// Listeners maps the names of Envoy's listeners to host:port.
 	Listeners map[string]string
+}
+
+// gateway returns a gateway that listens at an address, and authenticates the stage's
+// users.
+func (s *Stage) gateway(p *Program, address string) *Gateway {
+	g := &Gateway{Program: p, URL: "http://" + address}
+	if len(s.users) > 0 {
+		g.Authorization = g.As(s.users[0])
+	}
+	return g
+}
+
+// Credentials returns Authorization, if it is set, for requests with several headers.
+func (g *Gateway) Credentials() []string {
+	if g.Authorization == "" {
+		return nil
+	}
+	return []string{g.Authorization}
 }
 
 // Envoy starts Envoy with envoy/envoy.yaml in front of app, using the instances.
@@ -58,7 +79,7 @@ func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Program: p}
+	g := s.gateway(p, "")
 	return g, eventually(p, func() error { return g.envoyListens(admin) })
 }
 

@@ -42,6 +42,6 @@ func (s *Stage) HAProxy(app string, koalagate []string, pairs ...[2]string) (*Ga
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Program: p, URL: "http://" + address}
+	g := s.gateway(p, address)
 	return g, eventually(p, g.answers)
 }

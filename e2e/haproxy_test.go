@@ -17,7 +17,7 @@ func TestHAProxy(t *testing.T) {
 	d := &door{
 		first: 161,
 		open:  haproxyWith(),
-		shut:  haproxyWith([2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}),
+		shut:  haproxyWith([2]string{"#http-request deny deny_status 503", "http-request deny deny_status 503"}),
 		down:  []int{503},
 	}
 	d.run(t)

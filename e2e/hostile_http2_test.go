@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,19 @@ func TestHostileHTTP2ReachesNothingUndecided(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.stage.TrustUsers(false)
+	sendHostileByHTTP2(h, "")
+}
+
+// The same holds for samples that authenticate their clients.
+func TestHostileHTTP2OfUsersReachesNothingUndecided(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.stage.Authenticate("ann")
+	sendHostileByHTTP2(h, "ann")
+}
+
+func sendHostileByHTTP2(h *fixture, user string) {
+	t := h.T
 	file := filepath.Join(h.dir, "decisions.log")
 	k := h.koalagateWith([]string{"KOALAGATE_DECISION_LOG=" + file, "KOALAGATE_DECISION_LOG_PARAMS=all"}, "--rules", h.file("rules.conf", hostileRules))
 	ledger := must(h.stage.Ledger())(t)
@@ -83,7 +97,12 @@ func TestHostileHTTP2ReachesNothingUndecided(t *testing.T) {
 		}
 		// Envoy waits a second before it closes the connection of what it cannot read.
 		concurrently(len(some), func(i int) {
-			sendFields(t, g, append(some[i], field{"x-trace", traceOf(name, i)}))
+			fields := append(slices.Clone(some[i]), field{"x-trace", traceOf(name, i)})
+			for _, line := range g.Credentials() {
+				name, value, _ := strings.Cut(line, ": ")
+				fields = append(fields, field{strings.ToLower(name), value})
+			}
+			sendFields(t, g, fields)
 		})
 	}
 	entries := ledger.Take()
@@ -92,7 +111,7 @@ func TestHostileHTTP2ReachesNothingUndecided(t *testing.T) {
 		for i, request := range requests {
 			trace := traceOf(name, i)
 			for _, entry := range entries[trace] {
-				if wrong := undecided(entry, decisions[trace], name != "envoy over HTTP"); wrong != "" {
+				if wrong := undecided(entry, user, decisions[trace], name != "envoy over HTTP"); wrong != "" {
 					t.Errorf("%s, %q: %s; the application got %s %q of %q, and koalagate decided %+v",
 						name, request, wrong, entry.Method, entry.Target, entry.Host, decisions[trace])
 				}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
 	"sync"
 )
@@ -16,6 +17,8 @@ type Entry struct {
 	Path   string // decoded, as a router of net/http matches it
 	Target string // as the gateway sent it
 	Header http.Header
+	// Trailer contains the fields after the body.
+	Trailer http.Header
 }
 
 // Ledger is an application that answers every request with 200 and records it
@@ -41,10 +44,11 @@ func (s *Stage) Ledger() (*Ledger, error) {
 // ServeHTTP records the request.
 func (l *Ledger) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	trace := r.Header.Get(TraceHeader)
+	_, _ = io.Copy(io.Discard, r.Body) // an incomplete body has no trailer
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[trace] = append(l.entries[trace], Entry{
-		Method: r.Method, Host: r.Host, Path: r.URL.Path, Target: r.RequestURI, Header: r.Header.Clone(),
+		Method: r.Method, Host: r.Host, Path: r.URL.Path, Target: r.RequestURI, Header: r.Header.Clone(), Trailer: r.Trailer.Clone(),
 	})
 }
 

@@ -76,7 +76,7 @@ func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Program: p, URL: "http://" + address}
+	g := s.gateway(p, address)
 	return g, eventually(p, g.answers)
 }
 

@@ -73,7 +73,7 @@ func TestProbeOfNginx(t *testing.T) {
 		}, comments(with(), "sample")...)
 	})
 	t.Run("a user named by the gateway", func(t *testing.T) {
-		g := with([2]string{`$koala_user { default ""; }`, "$koala_user { default named; }"})
+		g := with([2]string{"    default  \"\";\n", "    default named;\n"})
 		args := append(comments(g, "chosen"), "--header", "X-Trace: 1")
 		if out := probe(t, 0, []string{"no faults\n"}, args...); strings.Contains(out, "choosing") {
 			t.Errorf("it notes headers that clients cannot set, or that no rule uses:\n%s", out)

@@ -73,7 +73,19 @@ func oddRequests() map[string]string {
 // client's request may cause that.
 func TestOddRequestsThroughGateways(t *testing.T) {
 	t.Parallel()
+	tryOddRequests(newFixture(t))
+}
+
+// The same holds for samples that authenticate their clients.
+func TestOddRequestsOfUsersThroughGateways(t *testing.T) {
+	t.Parallel()
 	h := newFixture(t)
+	h.stage.Authenticate("ann")
+	tryOddRequests(h)
+}
+
+func tryOddRequests(h *fixture) {
+	t := h.T
 	k := h.koalagate("--rules", h.file("rules.conf", oneCounter))
 	app := h.app()
 	for name, g := range map[string]*e2e.Gateway{
@@ -96,7 +108,7 @@ func TestOddRequestsThroughGateways(t *testing.T) {
 			}
 			wantStatus(t, 200, "GET", g.URL+"/healthz")
 		}
-		wantStatus(t, 200, "GET", g.URL+"/a")
+		wantStatus(t, 200, "GET", g.URL+"/a", g.Credentials()...)
 	}
 }
 
@@ -144,14 +156,27 @@ rule : [direct] [other=none]           [] [result=2; return=103]
 	}
 }
 
-// sendRaw sends a request byte for byte, and returns the final status.
+// sendRaw sends a request byte for byte, except that its client authenticates if the
+// gateway requires it, and returns the final status.
 func sendRaw(g *e2e.Gateway, request string) (int, error) {
 	return sendRawFor(g, request, 20*time.Second)
 }
 
 // sendRawFor is like sendRaw, with a maximum time for the answer.
 func sendRawFor(g *e2e.Gateway, request string, wait time.Duration) (int, error) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if line, headers, found := strings.Cut(request, "\r\n"); g.Authorization != "" {
+		request = line + "\r\n" + g.Authorization
+		if found {
+			request += "\r\n" + headers
+		}
+	}
+	return sendRawFrom("127.0.0.1", g, request, wait)
+}
+
+// sendRawFrom is like sendRawFor, from an address, and does not authenticate.
+func sendRawFrom(address string, g *e2e.Gateway, request string, wait time.Duration) (int, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := dialer.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
 		return 0, err
 	}

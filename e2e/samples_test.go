@@ -12,9 +12,9 @@ import (
 
 // startSamples starts the samples of the gateways with examples/gateway.conf, whose
 // window of downloads is extended to an hour.
-func startSamples(t *testing.T) (h *fixture, app *e2e.App, gateways map[string]*e2e.Gateway) {
+func startSamples(h *fixture) (app *e2e.App, gateways map[string]*e2e.Gateway) {
+	t := h.T
 	t.Helper()
-	h = newFixture(t)
 	text := string(must(os.ReadFile(h.stage.Path("examples/gateway.conf")))(t))
 	const minute, hour = "[time=60; count=20]", "[time=3600; count=20]"
 	if strings.Count(text, minute) != 1 {
@@ -24,7 +24,7 @@ func startSamples(t *testing.T) (h *fixture, app *e2e.App, gateways map[string]*
 	text = strings.Replace(text, "blocked : lists/blocked.dat", lists, 1)
 	instances := h.pair(h.file("gateway.conf", strings.Replace(text, minute, hour, 1)))
 	app = h.app()
-	return h, app, map[string]*e2e.Gateway{
+	return app, map[string]*e2e.Gateway{
 		"envoy": h.envoy(app, instances...), "nginx": h.nginx(app, instances...), "accel": h.accel(app, instances...),
 		"caddy": h.caddy(app, instances...), "haproxy": h.haproxy(app, instances...),
 	}
@@ -32,14 +32,32 @@ func startSamples(t *testing.T) (h *fixture, app *e2e.App, gateways map[string]*
 
 // The samples behave as their comments say.
 func TestSamples(t *testing.T) {
-	_, app, gateways := startSamples(t)
+	tryAsSamples(newFixture(t), func(_ *e2e.Gateway, user string) string { return "X-User-Id: " + user })
+}
+
+// The same holds if all lines are in force that are comments in the samples: clients then
+// authenticate.
+func TestSamplesWithUsers(t *testing.T) {
+	h := newFixture(t)
+	var users []string
+	for _, name := range []string{"envoy", "nginx", "accel", "caddy", "haproxy"} {
+		users = append(users, "refused-"+name, "hears-"+name, "forger-"+name, "reader-"+name)
+	}
+	h.stage.Authenticate(users...)
+	tryAsSamples(h, (*e2e.Gateway).As)
+}
+
+// tryAsSamples tries the samples. The header line by which a user calls a gateway is as().
+func tryAsSamples(h *fixture, as func(g *e2e.Gateway, user string) string) {
+	t := h.T
+	app, gateways := startSamples(h)
 	passed := 0
 	for name, g := range gateways {
 		t.Run(name, func(t *testing.T) {
-			t.Run("a refusal is a complete 429", func(t *testing.T) { trueRefusal(t, g, name) })
-			t.Run("the application gets the decision", func(t *testing.T) { passesDecision(t, g, name) })
-			t.Run("clients choose neither act nor path nor address", func(t *testing.T) { forge(t, g, app, name) })
-			t.Run("a location sets a parameter", func(t *testing.T) { passed += downloads(t, g) })
+			t.Run("a refusal is a complete 429", func(t *testing.T) { trueRefusal(t, g, as(g, "refused-"+name)) })
+			t.Run("the application gets the decision", func(t *testing.T) { passesDecision(t, g, as(g, "hears-"+name)) })
+			t.Run("clients choose neither act nor path nor address", func(t *testing.T) { forge(t, g, app, as(g, "forger-"+name)) })
+			t.Run("a location sets a parameter", func(t *testing.T) { passed += downloads(t, g, as(g, "reader-"+name)) })
 			t.Run("health is not checked", func(t *testing.T) {
 				r := wantStatus(t, 200, "GET", g.URL+"/healthz")
 				if r.header.Get("X-Koala-Decision") != "" {
@@ -55,7 +73,6 @@ func TestSamples(t *testing.T) {
 }
 
 func trueRefusal(t *testing.T, g *e2e.Gateway, user string) {
-	user = "X-User-Id: refused-" + user
 	for left := 3; left >= 0; left-- {
 		r := wantStatus(t, 200, "POST", g.URL+"/api/comments", user)
 		if got, want := r.header.Get("RateLimit-Remaining"), string(rune('0'+left)); got != want {
@@ -87,7 +104,7 @@ func trueRefusal(t *testing.T, g *e2e.Gateway, user string) {
 }
 
 func passesDecision(t *testing.T, g *e2e.Gateway, user string) {
-	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", "X-User-Id: hears-"+user, "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X_Koala_Decision: forged")
+	r := wantStatus(t, 200, "GET", g.URL+"/api/articles/1?x=/../y", user, "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X_Koala_Decision: forged")
 	var got e2e.Arrived
 	want := e2e.Arrived{Method: "GET", Path: "/api/articles/1?x=/../y", Decision: "allow"}
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || got != want {
@@ -97,7 +114,6 @@ func passesDecision(t *testing.T, g *e2e.Gateway, user string) {
 
 // forge tries to make a gateway count a request under another act, path or address.
 func forge(t *testing.T, g *e2e.Gateway, app *e2e.App, user string) {
-	user = "X-User-Id: forger-" + user
 	forged := []string{
 		"X-Koala-Param-Act: read", "X-Original-URI: /api/articles/1", "X-Original-Method: GET", "X-Forwarded-Uri: /api/articles/1",
 		"X-Forwarded-Method: GET", "X-Real-IP: 198.51.100.66", "X-Forwarded-For: 198.51.100.66", "X-Koala-Status: 200",
@@ -128,9 +144,9 @@ func wantRefused(t *testing.T, method, url string, headers ...string) {
 }
 
 // downloads sends requests until one is refused, and returns the number that passed.
-func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
+func downloads(t *testing.T, g *e2e.Gateway, user string) (passed int) {
 	for {
-		r := send(t, "GET", g.URL+"/downloads/file")
+		r := send(t, "GET", g.URL+"/downloads/file", user)
 		switch {
 		case r.status == 200 && passed < 20:
 			passed++
@@ -139,12 +155,12 @@ func downloads(t *testing.T, g *e2e.Gateway) (passed int) {
 			t.Errorf("download %d: %d of rule %q, want 429 of rule 301 after 20 at most", passed+1, r.status, r.header.Get("X-Koala-Rule"))
 		}
 		for _, path := range []string{"//downloads/file", "/%64ownloads/file", "///downloads//file"} {
-			if r := send(t, "GET", g.URL+path); r.status != 429 {
+			if r := send(t, "GET", g.URL+path, user); r.status != 429 {
 				t.Errorf("%s: %d, want 429 as for /downloads/file", path, r.status)
 			}
 		}
 		for _, path := range []string{"/./downloads/file", "/x/../downloads/file", "/x/%2e%2E/downloads/file", "/downloads/../downloads/file", "///x/..//downloads//file"} {
-			wantRefused(t, "GET", g.URL+path)
+			wantRefused(t, "GET", g.URL+path, user)
 		}
 		return passed
 	}

@@ -38,6 +38,8 @@ type Stage struct {
 	RedisEnviron []string
 	// trustsUsers makes gateways trust the X-User-Id of their clients.
 	trustsUsers bool
+	// users are the users whom gateways authenticate; nil if they authenticate nobody.
+	users []string
 	// prefersSamplePorts makes programs listen on the ports of their samples.
 	prefersSamplePorts bool
 }
@@ -98,20 +100,31 @@ func (s *Stage) sample(name string, pairs ...[2]string) (string, error) {
 	}
 	out := string(text)
 	for _, p := range pairs {
-		if n := strings.Count(out, p[0]); n != 1 {
-			return "", fmt.Errorf("%s: %q occurs %d times; want once", name, p[0], n)
-		}
-		out = strings.Replace(out, p[0], p[1], 1)
-	}
-	if s.trustsUsers {
-		if out, err = withUsers(name, out); err != nil {
+		if out, err = replaceOnce(name, out, p[0], p[1]); err != nil {
 			return "", err
 		}
+	}
+	switch {
+	case s.users != nil:
+		out, err = s.withAuthentication(name, out)
+	case s.trustsUsers:
+		out, err = withUsers(name, out)
+	}
+	if err != nil {
+		return "", err
 	}
 	if s.isPatient {
 		return WithLongTimeouts(name, out)
 	}
 	return out, nil
+}
+
+// replaceOnce replaces a text that occurs once in the sample of that name.
+func replaceOnce(name, text, from, to string) (string, error) {
+	if n := strings.Count(text, from); n != 1 {
+		return "", fmt.Errorf("%s: %q occurs %d times; want once", name, from, n)
+	}
+	return strings.Replace(text, from, to, 1), nil
 }
 
 // moduleRoot returns the nearest parent folder with the service. Tests may be in

@@ -11,8 +11,9 @@ var droppedUser = map[string][2]string{
 	"envoy/envoy.yaml":           {"              - { remove: x-user-id }\n", ""},
 	"envoy/envoy-http.yaml":      {"              - { remove: x-user-id }\n", ""},
 	"envoy/envoy-llm.yaml":       {"              - { remove: x-user-id }\n", ""},
-	"nginx/nginx.conf":           {`$koala_user { default ""; }`, "$koala_user { default $http_x_user_id; }"},
-	"nginx/accel.conf":           {`$koala_user { default ""; }`, "$koala_user { default $http_x_user_id; }"},
+	"envoy/envoy-queue.yaml":     {"              - { remove: x-user-id }\n", ""},
+	"nginx/nginx.conf":           {"    default  \"\";\n", "    default $http_x_user_id;\n"},
+	"nginx/accel.conf":           {"    default  \"\";\n", "    default $http_x_user_id;\n"},
 	"deploy/caddy/Caddyfile":     {"\t\trequest_header -X-User-Id\n", ""},
 	"deploy/haproxy/haproxy.cfg": {"    http-request del-header X-User-Id\n", ""},
 }
