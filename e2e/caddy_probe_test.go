@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
 )
 
 // The probe detects configurations of Caddy that pass a client's claims to koalagate.
@@ -26,5 +28,16 @@ func TestProbeOfCaddy(t *testing.T) {
 			[2]string{"\troute {\n", "\thandle {\n"},
 			[2]string{"\t\theader_up X-Koala-Param-Act {vars.koala_act}\n", ""})(h, app, k.HTTP)
 		probe(t, 1, []string{"a request over the limit passes with X-Koala-Param-act: koalagate-probe"}, comments(g, "order")...)
+	})
+	t.Run("names in Connection", func(t *testing.T) { // GW-154
+		h.stage.Authenticate("ann", "bob")
+		k := h.koalagate("--rules", h.file("users.conf", doorRules)) // no request has counted by address
+		for user, g := range map[string]*e2e.Gateway{"ann": caddyWith()(h, app, k.HTTP), "bob": caddyWith([2]string{"\t\trespond @odd_connection 400\n", ""})(h, app, k.HTTP)} {
+			code, want := 0, "no faults"
+			if user == "bob" {
+				code, want = 1, "a request over the limit passes with Connection: "
+			}
+			probe(t, code, []string{want}, g.URL+"/api/comments", "--method", "POST", "--header", g.As(user), "--requests", "20")
+		}
 	})
 }

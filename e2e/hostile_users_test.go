@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,7 +178,7 @@ func (g *guarded) refuseBob(t *testing.T) {
 		for i := first; i < len(attacks); i += hostileSenders {
 			for address := range clientAddresses {
 				if *long || address == i%len(clientAddresses) {
-					g.send(address, "bob", fmt.Sprint(i), attacks[i])
+					g.send(address, "bob", strconv.Itoa(i), attacks[i])
 				}
 			}
 		}
@@ -185,11 +186,11 @@ func (g *guarded) refuseBob(t *testing.T) {
 	first := len(attacks)
 	attacks = slices.Concat(attacks, textsByHTTP2())
 	concurrently(len(removalsByHTTP2), func(i int) { // Envoy waits a second before it closes some of these connections
-		g.sendHTTP2(t, "bob", fmt.Sprint(first+i), removalsByHTTP2[i])
+		g.sendHTTP2(t, "bob", strconv.Itoa(first+i), removalsByHTTP2[i])
 	})
 	entries := g.ledger.Take()
 	for i, headers := range attacks {
-		if len(entries[fmt.Sprint(i)]) > 0 {
+		if len(entries[strconv.Itoa(i)]) > 0 {
 			t.Errorf("%s: bob's fifth request reached the application, with %q", g.name, headers)
 		}
 	}
@@ -201,7 +202,7 @@ func (g *guarded) passAnn(t *testing.T) {
 	attacks := append(removals(), multiplied...)
 	concurrently(hostileSenders, func(first int) {
 		for i := first; i < len(attacks); i += hostileSenders {
-			status := g.send(i, "ann", fmt.Sprint(i), attacks[i])
+			status := g.send(i, "ann", strconv.Itoa(i), attacks[i])
 			// The request for HTTP/2 is answered by HTTP/2, which has no Connection.
 			if g.name == "caddy" && namesHeader(attacks[i]) && !strings.Contains(attacks[i], "h2c") && status != http.StatusBadRequest {
 				t.Errorf("%s: %q: %d; want 400", g.name, attacks[i], status)
@@ -210,7 +211,7 @@ func (g *guarded) passAnn(t *testing.T) {
 	})
 	first := len(attacks)
 	attacks = slices.Concat(attacks, textsByHTTP2())
-	concurrently(len(removalsByHTTP2), func(i int) { g.sendHTTP2(t, "ann", fmt.Sprint(first+i), removalsByHTTP2[i]) })
+	concurrently(len(removalsByHTTP2), func(i int) { g.sendHTTP2(t, "ann", strconv.Itoa(first+i), removalsByHTTP2[i]) })
 	for i, headers := range connectionOptions {
 		if status := g.send(i, "ann", "options", headers); status != http.StatusOK {
 			t.Errorf("%s: %q: %d; want 200", g.name, headers, status)
@@ -222,7 +223,7 @@ func (g *guarded) passAnn(t *testing.T) {
 		t.Errorf("%s: %d of %d ordinary requests reached the application, and %d of 1 by HTTP/2", g.name, len(entries["options"]), len(connectionOptions), len(entries["plain"]))
 	}
 	for i, headers := range attacks {
-		for n, entry := range entries[fmt.Sprint(i)] {
+		for n, entry := range entries[strconv.Itoa(i)] {
 			if n > 0 {
 				t.Errorf("%s: %q: the request reached the application %d times", g.name, headers, n+1)
 			}

@@ -25,10 +25,23 @@ var waysToRemove = []string{
 
 // removalsByHTTP2 are such headers for HTTP/2, which forbids those of a connection.
 var removalsByHTTP2 = [][]field{
-	{{"connection", "x-user-id"}}, {{"connection", "close, X-User-Id"}}, {{"connection", "close"}, {"connection", "x-user-id"}}, {{"Connection", "x-user-id"}},
-	{{"connection", "x-koala-decision"}}, {{"proxy-connection", "x-user-id"}}, {{"keep-alive", "x-user-id"}}, {{"te", "x-user-id"}}, {{"te", "trailers, x-user-id"}},
-	{{"upgrade", "x-user-id"}}, {{"transfer-encoding", "x-user-id"}}, {{"trailer", "x-user-id"}},
-	{{"x-user-id", "mallory"}}, {{"X-User-Id", "mallory"}}, {{"x_user_id", "mallory"}}, {{"x-user-id", ""}}, {{"x-a", "b\r\nconnection: x-user-id"}},
+	{{"connection", "x-user-id"}},
+	{{"connection", "close, X-User-Id"}},
+	{{"connection", "close"}, {"connection", "x-user-id"}},
+	{{"Connection", "x-user-id"}},
+	{{"connection", "x-koala-decision"}},
+	{{"proxy-connection", "x-user-id"}},
+	{{"keep-alive", "x-user-id"}},
+	{{"te", "x-user-id"}},
+	{{"te", "trailers, x-user-id"}},
+	{{"upgrade", "x-user-id"}},
+	{{"transfer-encoding", "x-user-id"}},
+	{{"trailer", "x-user-id"}},
+	{{"x-user-id", "mallory"}},
+	{{"X-User-Id", "mallory"}},
+	{{"x_user_id", "mallory"}},
+	{{"x-user-id", ""}},
+	{{"x-a", "b\r\nconnection: x-user-id"}},
 }
 
 // multiplied are headers by which Envoy's own clients have requests repeated.

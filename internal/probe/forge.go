@@ -24,9 +24,15 @@ const (
 	originalAdvice = "Let the gateway overwrite X-Original-* and X-Forwarded-Method, -Uri, -Host and -Proto in every check."
 	paramAdvice    = "Let the gateway overwrite the header in every check, with an empty value if it has none.\n" +
 		"Envoy over HTTP: remove x-koala- from allowed_headers, or remove the headers before the filter, as the sample does."
+	connectionAdvice = "The gateway removes the headers that a client names in Connection, also those that it has set itself.\n" +
+		"Caddy: answer 400 to such names, as the lines @odd_connection of the sample do.\n" +
+		"Traefik: update it, and leave forwardedHeaders.connection empty."
 	queryAdvice = "The gateway appends the client's query to the URL of its checks, where koalagate trusts it.\n" +
 		"Caddy: end the `uri` with a question mark; nginx: no $is_args$args after /v1/auth-request."
 )
+
+// userHeader is the header in which the samples state the user.
+const userHeader = "X-User-Id"
 
 // forgedValue is the value of forged headers and parameters.
 const forgedValue = "koalagate-probe"
@@ -57,11 +63,19 @@ func (p *prober) forgeries() []forgery {
 	}
 	header(originalAdvice, "X-Forwarded-Host", "probe.invalid")
 	header(originalAdvice, "X-Forwarded-Proto", "probe")
+	var removed []string
 	for _, name := range p.Params {
 		dashed := strings.NewReplacer("_", "-", ".", "-", ":", "-").Replace(name)
 		header(paramAdvice, "X-Koala-Param-"+dashed, forgedValue)
 		query := name + "=" + forgedValue
 		list = append(list, forgery{text: "the query " + query, query: query, advice: queryAdvice})
+		removed = append(removed, "X-Koala-Param-"+dashed)
+	}
+	if p.Header.Get(userHeader) == "" { // otherwise its removal is the client's own choice
+		removed = append(removed, userHeader)
+	}
+	if len(removed) > 0 {
+		header(connectionAdvice, "Connection", strings.Join(removed, ", "))
 	}
 	return list
 }
@@ -89,7 +103,7 @@ func (h *httpProbe) checkForgeries(ctx context.Context, first *response) {
 			h.fault("forging", err.Error(), stopped)
 			return
 		}
-		if r.isRefusal() || r.status != first.status && first.status < 400 {
+		if r.isRefusal() || r.status != first.status && (first.status < 400 || r.status == http.StatusBadRequest) {
 			continue
 		}
 		plain, err := h.send(ctx, h.request())

@@ -141,7 +141,7 @@ func TestProbeOfAGateway(t *testing.T) {
 	}{
 		"as it should be": {gateway{limit: 3}, nil, []string{
 			"ok    refusal      request 4 is refused with 429, by rule 201\n", "ok    headers      the quota is 3, left: 0; Retry-After: 60\n",
-			"ok    body         a problem document of status 429\n", "ok    connections  kept across refusals, ", "ok    forging      all 16 forged requests are refused\n",
+			"ok    body         a problem document of status 429\n", "ok    connections  kept across refusals, ", "ok    forging      all 17 forged requests are refused\n",
 		}, "no faults"},
 		"refused at once":      {gateway{}, nil, []string{"request 1 is refused with 429"}, "no faults"},
 		"no limit":             {gateway{limit: 100, pass: without("RateLimit-Limit")}, nil, []string{"none of 10 requests was refused, and no response reports a quota: the gateway is silently open"}, "1 fault"},
@@ -174,6 +174,17 @@ func TestProbeOfAGateway(t *testing.T) {
 		"a trusted address": {gateway{limit: 3, key: byHeader("X-Forwarded-For")}, nil, []string{"FAULT forging      a request over the limit passes with X-Forwarded-For: 198.51.100.201", "overwrite the header with the address"}, "1 fault"},
 		"a trusted query":   {gateway{limit: 3, key: func(r *http.Request) string { return r.URL.Query().Get("uid") }}, nil, []string{"a request over the limit passes with the query uid=koalagate-probe", "end the `uri` with a question mark"}, "1 fault"},
 		"a trusted param":   {gateway{limit: 3, key: byHeader("X-Koala-Param-user-id")}, func(o *probe.Options) { o.Params = []string{"user_id"} }, []string{"passes with X-Koala-Param-user-id: koalagate-probe"}, "1 fault"},
+		"a removed header":  {gateway{limit: 3, key: byHeader("Connection")}, nil, []string{"FAULT forging      a request over the limit passes with Connection: X-Koala-Param-uid, X-User-Id", "the lines @odd_connection"}, "1 fault"},
+		"names refused with 400": {gateway{
+			hook: func(w http.ResponseWriter, r *http.Request) { w.Header()["Names"] = r.Header["Connection"] },
+			deny: func(w http.ResponseWriter, n int) { // the first request is refused, too
+				if w.Header().Get("Names") != "" {
+					answer(http.StatusBadRequest, "text/plain", "no")(w, n)
+					return
+				}
+				refuse(w)
+			},
+		}, nil, []string{"all 17 forged requests are refused"}, "no faults"},
 		"a chosen header": {
 			gateway{limit: 3, key: byHeader("X-User-Id")},
 			func(o *probe.Options) { o.Header = http.Header{"X-User-Id": {"ann"}, "Host": {"example.org"}} },
