@@ -159,7 +159,7 @@ func TestEnvoyHTTPSample(t *testing.T) {
 	k := h.koalagate("--rules", h.stage.Path("examples/gateway.conf"))
 	app := h.app()
 	g := h.envoyHTTP(app, k)
-	t.Run("GW-25 a refusal is relayed completely", func(t *testing.T) { trueRefusal(t, g, "http") })
+	t.Run("GW-25 a refusal is relayed completely", func(t *testing.T) { trueRefusal(t, g, "X-User-Id: refused-http") })
 	t.Run("GW-26 the application gets the decision", func(t *testing.T) {
 		r := wantStatus(t, 200, "GET", g.URL+"/other", "X-Koala-Decision: forged", "X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala-Param-Act: comment")
 		var got e2e.Arrived
@@ -168,7 +168,7 @@ func TestEnvoyHTTPSample(t *testing.T) {
 			t.Errorf("the application got %s, %v; want %+v", r.body, err, want)
 		}
 	})
-	t.Run("GW-27 clients choose neither act nor path nor address over HTTP", func(t *testing.T) { forge(t, g, app, "http") })
+	t.Run("GW-27 clients choose neither act nor path nor address over HTTP", func(t *testing.T) { forge(t, g, app, "X-User-Id: forger-http") })
 	wantStatus(t, 200, "GET", g.URL+"/healthz")
 	if err := k.Kill(); err != nil {
 		t.Fatal(err)

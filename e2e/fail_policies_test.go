@@ -79,7 +79,7 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 // variants that fail closed.
 func TestFailPoliciesAtHTTPGateways(t *testing.T) {
 	t.Parallel()
-	closedHAProxy := [2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}
+	closedHAProxy := [2]string{"#http-request deny deny_status 503", "http-request deny deny_status 503"}
 	gateways := map[string]func(*fixture, *e2e.App, ...string) *e2e.Gateway{
 		"nginx":          nginxWith("nginx/nginx.conf"),
 		"nginx, closed":  nginxWith("nginx/nginx.conf", nginxFailsClosed),
