@@ -99,6 +99,7 @@ func TestHostileUsersKeepTheirLimits(t *testing.T) {
 	instances := h.pair(h.file("rules.conf", fourEach))
 	gateways := startGuarded(h, instances)
 	concurrently(len(gateways), func(i int) {
+		gateways[i].exemptHealth(t)
 		gateways[i].refuseStrangers(t)
 		gateways[i].refuseBob(t)
 		gateways[i].passAnn(t)
@@ -132,6 +133,26 @@ func (g *guarded) sendHTTP2(t *testing.T, user, trace string, fields []field) {
 	sendFields(t, g.http2, append([]field{
 		{":method", "GET"}, {":scheme", "http"}, {":authority", g.host}, {":path", "/a"}, {"x-trace", trace}, {strings.ToLower(name), credentials},
 	}, fields...))
+}
+
+// exemptHealth checks that the exempt page needs no password, and that the application
+// gets no user there: whom a client claims to be is not checked.
+func (g *guarded) exemptHealth(t *testing.T) {
+	t.Helper()
+	for i, headers := range []string{"X-User-Id: eve", g.As("eve"), "Authorization: Basic ZXZlOndyb25n", "X-User-Id: eve\r\nX_User_Id: eve\r\nConnection: close"} {
+		trace := "health " + strconv.Itoa(i)
+		lines := "GET /healthz HTTP/1.1\r\nHost: " + g.host + "\r\n" + e2e.TraceHeader + ": " + trace + "\r\n" + headers
+		if status, err := sendRawFrom(clientAddresses[0], g.Gateway, lines, 20*time.Second); err != nil || status != http.StatusOK {
+			t.Errorf("%s: /healthz with %q: %d, %v; want 200", g.name, headers, status, err)
+		}
+		for _, entry := range g.ledger.Take()[trace] {
+			for name := range entry.Header {
+				if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), "X-User-Id") {
+					t.Errorf("%s: /healthz with %q: the application got %s: %q", g.name, headers, name, entry.Header[name])
+				}
+			}
+		}
+	}
 }
 
 // refuseStrangers checks that a client without a password reaches nothing, and that eve,
