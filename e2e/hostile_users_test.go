@@ -333,3 +333,28 @@ func mixedCase(name string) string {
 	}
 	return string(mixed)
 }
+
+// The samples for queues and models, as they are, drop what a client claims to be. The
+// others get all hostile requests.
+func TestHostileClaimsPassNoSampleOfEnvoy(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	h.stage.TrustUsers(false)
+	instances := []*e2e.Koalagate{h.koalagate("--rules", h.file("rules.conf", fourEach))}
+	ledger := must(h.stage.Ledger())(t)
+	for name, g := range map[string]*e2e.Gateway{
+		"queues": queueEnvoy(h, ledger.Address, ledger.Address, instances), "models": llmEnvoy(h, &backend{address: ledger.Address}, instances...),
+	} {
+		forged := strings.Join(claims, ": mallory\r\n") + ": mallory"
+		status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-Real-IP: mallory\r\nX_User_Id: mallory\r\n"+forged, 20*time.Second)
+		entries := ledger.Take()["1"]
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("%s: %d, %v, and %d requests reached the application; want 1", name, status, err, len(entries))
+		}
+		for header, values := range entries[0].Header {
+			if slices.Contains(values, "mallory") {
+				t.Errorf("%s: the application got %s: %q", name, header, values)
+			}
+		}
+	}
+}
