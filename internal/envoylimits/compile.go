@@ -1,11 +1,13 @@
 package envoylimits
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -38,7 +40,27 @@ func (l *Limit) String() string {
 type Set struct {
 	domains map[string]*node
 	limits  []*Limit
+	paths   int // bytes of all paths
 }
+
+// The bounds of a configuration, which may come from a hostile control plane.
+const (
+	// maxPaths is the number of bytes of the paths of all descriptors. Each has the keys of
+	// the levels above it, so that a few megabytes of configuration could need hundreds of gigabytes.
+	maxPaths = 256 << 20
+	// maxPatterns is the number of keys with a * on one level. A call compares its entry
+	// with all of them.
+	maxPatterns = 10_000
+	// maxStars is the number of * in a key.
+	maxStars = 100
+	// maxReplaces is the number of names that a limit replaces.
+	maxReplaces = 1000
+	// maxMetadata is the number of bytes of the metadata of a limit, which is part of every
+	// answer.
+	maxMetadata = 64 << 10
+	// maxError is the number of bytes of an error, which names keys.
+	maxError = 2000
+)
 
 // node is one descriptor of a level; its children are the next level.
 type node struct {
@@ -54,7 +76,7 @@ type node struct {
 
 // pattern is a child whose key has a *.
 type pattern struct {
-	parts []string // between the stars
+	parts [][]byte // between the stars
 	text  string
 	child *node
 }
@@ -72,10 +94,18 @@ func Compile(configs []*Config, merge bool) (*Set, error) {
 	s := &Set{domains: make(map[string]*node, len(configs))}
 	for _, c := range configs {
 		if err := s.add(c, merge); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
+			return nil, shortened(fmt.Errorf("%s: %w", c.Name, err))
 		}
 	}
 	return s, nil
+}
+
+// shortened returns an error of at most maxError bytes.
+func shortened(err error) error {
+	if text := err.Error(); len(text) > maxError {
+		return errors.New(strings.ToValidUTF8(text[:maxError], "") + "…")
+	}
+	return err
 }
 
 func (s *Set) add(c *Config, merge bool) error {
@@ -110,6 +140,9 @@ func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth 
 		if d.Value != "" {
 			key += "_" + d.Value
 		}
+		if s.paths += len(parent) + len(key); s.paths > maxPaths {
+			return fmt.Errorf("the names of all descriptors, each with the levels above it, have more than %d bytes", maxPaths)
+		}
 		path := parent + key
 		if _, exists := to.children[key]; exists {
 			return fmt.Errorf("duplicate descriptor composite key '%s'", path)
@@ -121,14 +154,28 @@ func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth 
 		if child.limit != nil {
 			s.limits = append(s.limits, child.limit)
 		}
-		if strings.Contains(key, "*") {
-			to.patterns = append(to.patterns, pattern{parts: strings.Split(key, "*"), text: key, child: child})
+		if err := to.addPattern(key, child); err != nil {
+			return err
 		}
 		if err := s.addLevel(child, path+".", d.Descriptors, depth+1); err != nil {
 			return err
 		}
 		to.children[key] = child
 	}
+	return nil
+}
+
+// addPattern adds a child as a pattern if its key has a *.
+func (n *node) addPattern(key string, child *node) error {
+	switch stars := strings.Count(key, "*"); {
+	case stars == 0:
+		return nil
+	case stars > maxStars:
+		return fmt.Errorf("a key has %d *; want at most %d", stars, maxStars)
+	case len(n.patterns) == maxPatterns:
+		return fmt.Errorf("more than %d keys of one level have a *", maxPatterns)
+	}
+	n.patterns = append(n.patterns, pattern{parts: bytes.Split([]byte(key), []byte("*")), text: key, child: child})
 	return nil
 }
 
@@ -153,6 +200,9 @@ func compile(d *Descriptor, key, path string) (*node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("error parsing metadata: %w", err)
 		}
+		if size := proto.Size(metadata); size > maxMetadata {
+			return nil, fmt.Errorf("the metadata has %d bytes; want at most %d", size, maxMetadata)
+		}
 		if n.limit != nil {
 			n.limit.Metadata = metadata
 		}
@@ -168,6 +218,8 @@ func compilePolicy(d *Descriptor, path string) (*Limit, error) {
 		return nil, errors.New("should not specify rate limit unit when unlimited")
 	case !p.Unlimited && unit == Unknown:
 		return nil, fmt.Errorf("invalid rate limit unit '%s'", p.Unit)
+	case len(p.Replaces) > maxReplaces:
+		return nil, fmt.Errorf("replaces has %d entries; want at most %d", len(p.Replaces), maxReplaces)
 	case slices.Contains(p.Replaces, ""):
 		return nil, errors.New("should not have an empty replaces entry")
 	case slices.Contains(p.Replaces, p.Name):

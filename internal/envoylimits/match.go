@@ -1,6 +1,7 @@
 package envoylimits
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/mapping"
@@ -84,30 +85,20 @@ func (n *node) next(e *mapping.Entry, key []byte) (step, []byte) {
 
 // matches reports whether text begins with the first part, ends with the last, and has
 // the others between them in their order.
-func matches(parts []string, text []byte) bool {
+func matches(parts [][]byte, text []byte) bool {
 	first, last := parts[0], parts[len(parts)-1]
-	if len(text) < len(first)+len(last) || string(text[:len(first)]) != first || string(text[len(text)-len(last):]) != last {
+	if len(text) < len(first)+len(last) || !bytes.HasPrefix(text, first) || !bytes.HasSuffix(text, last) {
 		return false
 	}
 	text = text[len(first) : len(text)-len(last)]
 	for _, part := range parts[1 : len(parts)-1] {
-		at := index(text, part)
+		at := bytes.Index(text, part)
 		if at < 0 {
 			return false
 		}
 		text = text[at+len(part):]
 	}
 	return true
-}
-
-// index returns the first position of part in text, -1 for none.
-func index(text []byte, part string) int {
-	for at := 0; at+len(part) <= len(text); at++ {
-		if string(text[at:at+len(part)]) == part {
-			return at
-		}
-	}
-	return -1
 }
 
 // share sets Shared.

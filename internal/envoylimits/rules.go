@@ -150,7 +150,8 @@ func (w *ruleWriter) obstacle(l *Limit, path []part) string {
 // hasPattern reports whether a child of n is a pattern that may match a value of a key.
 func (n *node) hasPattern(key string) bool {
 	return slices.ContainsFunc(n.patterns, func(p pattern) bool {
-		return strings.HasPrefix(p.parts[0], key+"_") || strings.HasPrefix(key+"_", p.parts[0])
+		begin := string(p.parts[0])
+		return strings.HasPrefix(begin, key+"_") || strings.HasPrefix(key+"_", begin)
 	})
 }
 

@@ -6,6 +6,16 @@ import (
 	"time"
 )
 
+// setDefaults replaces pauses that are not above 0.
+func (b *Backoff) setDefaults() {
+	if b.Initial <= 0 {
+		b.Initial = 100 * time.Millisecond
+	}
+	if b.Max <= 0 {
+		b.Max = 10 * time.Second
+	}
+}
+
 // pause returns the pause before an attempt, of which the first is 0.
 func (b *Backoff) pause(attempt int) time.Duration {
 	factor := b.Factor

@@ -4,6 +4,10 @@
 // The client subscribes on one stream, applies each response as a whole, and answers with
 // an ACK or a NACK (stream.go). A lost stream is opened again after a pause that grows
 // (backoff.go). The limits that were received last stay until others arrive.
+//
+// The control plane may be broken or hostile: a response is decoded only within bounds
+// (response.go), and connections, responses and the time of their processing are bounded
+// (bucket.go). docs/bounds.md lists the bounds.
 package xds
 
 import (
@@ -41,7 +45,9 @@ type Options struct {
 	// MaxMessage is the largest size of a response in bytes; 0 for 64 MiB.
 	MaxMessage int
 	TLS        TLS
-	// ConnectRetry is the longest pause between attempts to connect.
+	// ConnectTimeout bounds an attempt to connect with its handshakes; 0 for 10 s.
+	ConnectTimeout time.Duration
+	// ConnectRetry is the longest pause between attempts to connect, at least 1 s.
 	ConnectRetry time.Duration
 	Backoff      Backoff
 	// Logger is slog.Default if it is nil.
@@ -64,7 +70,7 @@ type TLS struct {
 // Factor times as long as the one before, up to Max. With Jitter a pause is a random time
 // between Initial and that.
 type Backoff struct {
-	Initial, Max time.Duration
+	Initial, Max time.Duration // 0 for 100 ms and 10 s
 	Factor       float64
 	Jitter       bool
 }
@@ -83,6 +89,8 @@ type Client struct {
 	Options
 	node        *corev3.Node
 	credentials credentials.TransportCredentials
+	responses   bucket // in units of perResponse
+	busy        bucket // in seconds in which responses are processed
 }
 
 // defaultMessage is the largest size of a response without another setting: 100,000
@@ -98,7 +106,14 @@ func New(o Options) (*Client, error) {
 	if o.MaxMessage <= 0 || o.MaxMessage > math.MaxInt32 {
 		o.MaxMessage = defaultMessage
 	}
-	c := &Client{Options: o, node: nodeOf(&o), credentials: insecure.NewCredentials()}
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 10 * time.Second
+	}
+	o.Backoff.setDefaults()
+	c := &Client{
+		Options: o, node: nodeOf(&o), credentials: insecure.NewCredentials(),
+		responses: bucket{size: 100, perSecond: 2}, busy: bucket{size: 5, perSecond: 0.2},
+	}
 	if o.TLS.Enabled {
 		t, err := o.TLS.config()
 		if err != nil {
@@ -106,6 +121,7 @@ func New(o Options) (*Client, error) {
 		}
 		c.credentials = credentials.NewTLS(t)
 	}
+	c.credentials = &paced{c.credentials, &bucket{size: 10, perSecond: 1}}
 	return c, nil
 }
 
@@ -159,11 +175,11 @@ func (c *Client) Run(ctx context.Context, to Applier) {
 		if ctx.Err() != nil {
 			return
 		}
-		if received {
+		if received && !errors.Is(err, errFlood) {
 			attempt = 0
 		}
 		pause := c.Backoff.pause(attempt)
-		c.Logger.Error("the control plane is lost; the limits stay", "server", c.Server, "error", err, "again_in", pause.String())
+		c.Logger.Error("the control plane is lost; the limits stay", "server", c.Server, "error", fmt.Sprintf("%.1000s", err), "again_in", pause.String())
 		delay.Wait(ctx, pause)
 	}
 }
@@ -180,16 +196,23 @@ func (c *Client) session(ctx context.Context, to Applier) (received bool, err er
 
 func (c *Client) connect() (*grpc.ClientConn, error) {
 	pauses := backoff.DefaultConfig
-	pauses.MaxDelay = max(c.ConnectRetry, pauses.BaseDelay)
+	pauses.MaxDelay = c.connectRetry()
 	return grpc.NewClient(c.Server,
 		grpc.WithTransportCredentials(c.credentials),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.MaxMessage), grpc.WaitForReady(true)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: connectTimeout}),
+		grpc.WithMaxHeaderListSize(maxHeader),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: c.ConnectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: deadServerAfter, Timeout: pingTimeout}))
 }
 
+// connectRetry returns the longest pause between attempts to connect.
+func (c *Client) connectRetry() time.Duration {
+	return max(c.ConnectRetry, backoff.DefaultConfig.BaseDelay)
+}
+
 const (
-	connectTimeout = 10 * time.Second
+	// maxHeader is the size of the headers of the control plane, in bytes.
+	maxHeader = 64 << 10
 	// deadServerAfter is the silence after which the server is pinged; gRPC servers
 	// refuse more frequent pings by default.
 	deadServerAfter = 5 * time.Minute

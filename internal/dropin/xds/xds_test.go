@@ -19,22 +19,45 @@ import (
 
 // applied is an Applier that compiles, like a Keeper.
 type applied struct {
-	mu      sync.Mutex
-	domains int
+	mu                 sync.Mutex
+	domains            int
+	accepted, rejected int64
+	reason             string // of the last rejection
 }
 
 func (a *applied) Apply(configs []*envoylimits.Config) error {
 	set, err := envoylimits.Compile(configs, false)
 	if err != nil {
+		a.Reject(err)
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.domains = set.Domains()
+	a.accepted++
 	return nil
 }
 
-func (a *applied) Reject(error) {}
+func (a *applied) Reject(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rejected++
+	a.reason = err.Error()
+}
+
+// counts returns the number of responses, and of the refused ones.
+func (a *applied) counts() (processed, refused int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.accepted + a.rejected, a.rejected
+}
+
+// rejection returns the reason of the last rejection.
+func (a *applied) rejection() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reason
+}
 
 func (a *applied) loaded() int {
 	a.mu.Lock()
