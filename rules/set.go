@@ -56,6 +56,18 @@ type Set struct {
 // index, so they would match nothing; an engine returns an error for them.
 func (s *Set) IsParsed() bool { return s != nil && s.parsed }
 
+// ReceiptTime returns the longest time for which a receipt is valid, 0 if no rule gives one.
+func (s *Set) ReceiptTime() time.Duration {
+	longest := int64(0)
+	for _, r := range s.Rules {
+		if r.Method.is().Holds {
+			longest = max(longest, r.Time)
+		}
+		longest = max(longest, r.Settle)
+	}
+	return time.Duration(longest) * time.Second
+}
+
 // HasWaits reports whether a rule of the set can make a request wait for its turn.
 func (s *Set) HasWaits() bool { return s != nil && s.isQueue }
 

@@ -65,6 +65,7 @@ func (p *program) diffCommand() *cobra.Command {
 					}
 					masked[m.Name] = true
 				},
+				OnInexact: p.printReason,
 			})
 			switch {
 			case err != nil:

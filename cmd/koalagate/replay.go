@@ -54,14 +54,14 @@ func (p *program) replayCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in := trace.OpenFiles(args, p.stdin)
 		redisserver.LogClient(func(string) {}) // the errors of calls report the same failures
-		o.Rules, o.Traces = set, in
+		o.Rules, o.Traces = set, trace.OpenFiles(args, p.stdin)
 		masked := 0
 		o.OnMasked = func(m replay.MaskedParam) {
 			masked++
 			fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
 		}
+		o.OnInexact = p.printReason
 		if !o.Summarize && !o.Recorded {
 			o.Answers = p.stdout
 		}
@@ -79,3 +79,6 @@ func (p *program) replayCommand() *cobra.Command {
 	}
 	return c
 }
+
+// printReason prints why decisions about a trace may differ.
+func (p *program) printReason(reason string) { fmt.Fprintf(p.stderr, "koalagate: %s\n", reason) }

@@ -35,7 +35,8 @@ type Replayed struct {
 	Calls int        `json:"calls"`
 	From  *time.Time `json:"from,omitempty"` // of the earliest call; nil without calls
 	To    *time.Time `json:"to,omitempty"`   // of the latest call
-	// Whole is false if the log has more calls of this time than a replay reads or decides.
+	// Whole is false if the log has more calls of this time than a replay reads or decides,
+	// or has room to count.
 	Whole bool `json:"whole"`
 	Every int  `json:"every"` // one in so many calls is in the log
 	// Masked are parameters whose values the log masks although rules compare them: these
@@ -108,6 +109,7 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 				done.Masked = append(done.Masked, m.Name)
 			}
 		},
+		OnInexact: func(string) { done.Whole = false },
 	})
 	switch {
 	case errors.Is(err, replay.ErrInterrupted):

@@ -23,6 +23,8 @@ type DiffOptions struct {
 	// OnMasked receives each parameter whose value was masked although rules of
 	// either set compare it; nil ignores them.
 	OnMasked func(MaskedParam)
+	// OnInexact is as in Options, for each rule set.
+	OnInexact func(reason string)
 }
 
 // Difference has the differences between the decisions of two rule sets about a trace.
@@ -65,6 +67,11 @@ func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 		return nil, errors.Join(err, d.old.counters.Close(ctx))
 	}
 	err = d.all(ctx, o.Traces)
+	for _, s := range []*side{d.old, d.new} {
+		if reason := s.counters.Inexact(); reason != "" && o.OnInexact != nil {
+			o.OnInexact(reason)
+		}
+	}
 	if err := errors.Join(err, d.old.counters.Close(ctx), d.new.counters.Close(ctx)); err != nil && !errors.Is(err, ErrInterrupted) {
 		return nil, err
 	}
@@ -85,14 +92,14 @@ type differ struct {
 type side struct {
 	set      *rules.Set
 	counters *sandbox.Sandbox
-	receipts receipts
+	receipts *receipts
 	masked   *maskedParams
 	matches  rules.Matches
 }
 
 func openSide(set *rules.Set, found func(MaskedParam)) (*side, error) {
 	counters, err := sandbox.Open(set, sandbox.Options{})
-	return &side{set: set, counters: counters, receipts: make(receipts), masked: newMaskedParams(set, found)}, err
+	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(set, found)}, err
 }
 
 // yieldEvery is the number of calls after which other goroutines get their turn: a service
@@ -147,8 +154,9 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 	if err != nil {
 		return fmt.Errorf("by the new rules: %w", err)
 	}
-	d.old.receipts.note(line, before)
-	d.new.receipts.note(line, after)
+	if err := errors.Join(d.old.receipts.note(line, before), d.new.receipts.note(line, after)); err != nil {
+		return err
+	}
 	switch call.Op {
 	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
 	default:

@@ -3,8 +3,11 @@ package replay
 import (
 	"cmp"
 	"container/heap"
+	"crypto/sha256"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/koalagate/koalagate/rules"
 )
@@ -14,6 +17,8 @@ const (
 	trackedIdentities = 10_000
 	// reportedIdentities is the length of the list in a report.
 	reportedIdentities = 10
+	// maxKey is the length of an identity, and of a value in a report, in bytes.
+	maxKey = 256
 )
 
 // topIdentities finds the identities with the most hits of a trace of any length
@@ -41,17 +46,44 @@ func newTopIdentities(capacity int) *topIdentities {
 
 // add counts hits of the identity that a rule matched.
 func (t *topIdentities) add(m *rules.Match, hits int64, refused bool) {
-	t.key = append(append(strconv.AppendInt(t.key[:0], m.Rule.Return, 10), ' '), m.Identity...)
+	t.key = append(strconv.AppendInt(t.key[:0], m.Rule.Return, 10), ' ')
+	if len(m.Identity) > maxKey {
+		sum := sha256.Sum256(m.Identity)
+		t.key = append(t.key, sum[:]...)
+	} else {
+		t.key = append(t.key, m.Identity...)
+	}
 	x := t.byKey[string(t.key)]
 	if x == nil {
 		x = t.admit(string(t.key))
-		x.Rule, x.Name, x.Identity = m.Rule.Return, m.Rule.Name, m.Values()
+		x.Rule, x.Name, x.Identity = m.Rule.Return, m.Rule.Name, shortened(m.Values())
 	}
-	x.Hits += hits
+	x.Hits = saturated(x.Hits, hits)
 	if refused {
 		x.Refused++
 	}
 	heap.Fix(&t.heap, x.index)
+}
+
+// shortened returns values of which the longer ones are cut: a line of a trace may have a
+// megabyte.
+func shortened(values []rules.Param) []rules.Param {
+	for i := range values {
+		if v := &values[i]; len(v.Value) > maxKey {
+			v.Value = strings.Clone(strings.ToValidUTF8(v.Value[:maxKey], "")) + "…"
+		} else {
+			v.Value = strings.Clone(v.Value) // which is a part of its line
+		}
+	}
+	return values
+}
+
+// saturated returns the sum of two numbers that are not negative, at most the largest.
+func saturated(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // admit starts to track an identity, if necessary instead of the one with the

@@ -43,6 +43,9 @@ type Options struct {
 	// compare it, once per parameter; nil ignores them. Run calls it in its own
 	// goroutine.
 	OnMasked func(MaskedParam)
+	// OnInexact receives the reason why decisions differ from those of a service with
+	// enough memory, at the end; nil ignores it.
+	OnInexact func(reason string)
 }
 
 // Run answers the trace line by line, at the time that each line names. It
@@ -69,12 +72,15 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	r := &run{
 		counters: counters, lines: o.Traces, recorded: o.Recorded, out: bufio.NewWriter(o.Answers),
-		masked: newMaskedParams(o.Rules, o.OnMasked), receipts: make(receipts),
+		masked: newMaskedParams(o.Rules, o.OnMasked), receipts: newReceipts(o.Rules),
 	}
 	if o.Summarize || o.Recorded {
 		r.summary = NewSummary(o.Rules)
 	}
 	err = r.all(ctx)
+	if reason := counters.Inexact(); reason != "" && o.OnInexact != nil {
+		o.OnInexact(reason)
+	}
 	if flushed := r.out.Flush(); err == nil {
 		err = flushed
 	}
@@ -91,7 +97,7 @@ type run struct {
 	recorded bool
 	out      *bufio.Writer
 	masked   *maskedParams
-	receipts receipts
+	receipts *receipts
 	summary  *Summary // nil without a report
 	answer   []byte
 }
@@ -165,7 +171,9 @@ func (r *run) step(ctx context.Context, l parsedLine) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", l.place, err)
 	}
-	r.receipts.note(l.line, d)
+	if err := r.receipts.note(l.line, d); err != nil {
+		return fmt.Errorf("%s: %w", l.place, err)
+	}
 	if l.line.Receipt == "" {
 		d.Receipt = "" // the answer has what the line asks for
 	}

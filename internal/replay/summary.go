@@ -79,7 +79,7 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 		s.byRule[m.Rule].Matched++
 		if m.Rule.Counts() && counting && !in.Refund {
 			refused := m.Rule == a.Decider && a.Verdict != rules.Allow
-			s.identities.add(m, int64(in.EffectiveHits())*m.Cost, refused)
+			s.identities.add(m, weight(in.EffectiveHits(), m.Cost), refused)
 		}
 	}
 	if a.Decider != nil && a.Verdict != rules.Allow {
@@ -93,6 +93,15 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 			s.byRule[a.Shadow[i].Rule].WouldRefuse++
 		}
 	}
+}
+
+// weight returns the product of hits and cost, at most engine.MaxHits, above which nothing
+// is counted.
+func weight(hits uint64, cost int64) int64 {
+	if cost > 0 && hits > uint64(engine.MaxHits/cost) {
+		return engine.MaxHits
+	}
+	return int64(hits) * max(cost, 0)
 }
 
 // addRecorded counts a call by its recorded answer.

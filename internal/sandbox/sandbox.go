@@ -7,6 +7,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
@@ -51,14 +54,18 @@ type Options struct {
 type Sandbox struct {
 	engine *engine.Engine
 	close  func(context.Context) error
+	shared atomic.Int64 // decisions by counters that identities share
+	excess atomic.Int64 // decisions without room for their receipts
 }
 
 // Open returns a sandbox that decides by set. The caller must close it. The
 // error reports an invalid Redis URL; Open does not connect.
 func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if o.Store == "" || o.Store == Memory {
-		m := memory.New(memory.Options{})
-		return &Sandbox{engine: engine.New(set, wiring.CountIn(m)), close: func(context.Context) error { m.Close(); return nil }}, nil
+		s := new(Sandbox)
+		m := memory.New(memory.Options{OnFull: func() { s.shared.Add(1) }, OnExcess: func() { s.excess.Add(1) }})
+		s.engine, s.close = engine.New(set, wiring.CountIn(m)), func(context.Context) error { m.Close(); return nil }
+		return s, nil
 	}
 	if o.RedisPrefix == "" {
 		o.RedisPrefix = DefaultRedisPrefix
@@ -104,6 +111,22 @@ func (s *Sandbox) Settle(ctx context.Context, end *engine.Settlement) (engine.Se
 // Renew renews a receipt of this sandbox. The error comes from engine.Renew.
 func (s *Sandbox) Renew(ctx context.Context, end *engine.Settlement) (engine.Settled, error) {
 	return s.engine.Renew(ctx, end)
+}
+
+// Inexact returns why some decisions differ from those of a store with room for all
+// identities and receipts; "" if none do.
+func (s *Sandbox) Inexact() string {
+	var reasons []string
+	if n := s.shared.Load(); n > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d calls were decided by counters that identities share, since there are more than %d identities at a time", n, memory.DefaultMaxIdentities))
+	}
+	if n := s.excess.Load(); n > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d calls had no room for a receipt, since more than %d are valid at a time", n, memory.DefaultMaxReceipts))
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return strings.Join(reasons, "; ") + "; replay fewer calls, or count in a Redis (replay --store)"
 }
 
 // Close removes the counters and releases the store. It also works with a ctx

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -66,8 +67,19 @@ type limit struct {
 	Entries []string `json:"entries"`
 }
 
-// parseLine parses a line.
+// parseLine parses a line. Its error is short and printable, whatever the line has.
 func parseLine(text []byte) (*Line, error) {
+	l, err := decodeLine(text)
+	if err != nil {
+		return nil, shortened(err)
+	}
+	return l, nil
+}
+
+func decodeLine(text []byte) (*Line, error) {
+	if !utf8.Valid(text) { // encoding/json replaces what is not, by the same character
+		return nil, errNotUTF8
+	}
 	l := new(Line)
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields() // a misspelled field would silently change the answer
@@ -76,6 +88,9 @@ func parseLine(text []byte) (*Line, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("unexpected text after the JSON object; want one object per line")
+	}
+	if err := checkKeys(text); err != nil {
+		return nil, err
 	}
 	return l, l.fault()
 }
@@ -119,9 +134,9 @@ func kindName(kind reflect.Kind) string {
 func (l *Line) fault() error {
 	op, known := operation(l.Op)
 	switch {
-	case l.T <= 0:
+	case l.T == 0:
 		return errors.New("missing t; want the time of the call in ms since the epoch")
-	case l.T > maxT:
+	case l.T < 0 || l.T > maxT:
 		return fmt.Errorf("t is %d, out of range; want ms since the epoch, 1 … %d", l.T, int64(maxT))
 	case l.IsOnReceipt() || l.Response != nil:
 		return l.receiptFault()

@@ -36,7 +36,9 @@ func (r *Reader) Next() (*Line, error) {
 		r.number++
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, r.fault(fmt.Errorf("longer than %d bytes", MaxLine))
+			return nil, r.fault(fmt.Errorf("longer than %d bytes; want one call per line", MaxLine))
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, r.fault(errors.New("the compressed trace ends early; want the whole file"))
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, r.fault(err)
 		}

@@ -3,6 +3,7 @@ package trace_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -31,10 +32,23 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 		"a string for t":     {`{"t":"1","params":{}}`, "line 1: t: string is not valid here; want a non-negative integer"},
 		"a fraction":         {`{"t":1,"params":{},"hits":1.5}`, "line 1: hits: number 1.5 is not valid here; want a non-negative integer"},
 		"an array of params": {`{"t":1,"params":[]}`, "line 1: params: array is not valid here; want an object"},
-		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: longer than 1048576 bytes"},
+		"a line too long":    {good + "\n" + strings.Repeat(" ", trace.MaxLine) + "\n", "line 2: longer than 1048576 bytes; want one call per line"},
 		"a time in µs":       {`{"t":1780286400000000,"params":{}}`, "line 1: t is 1780286400000000, out of range; want ms since the epoch, 1 … 70368744177664"},
 		"a limit below 0":    {`{"t":1,"params":{},"limit":{"count":-1,"seconds":1}}`, "line 1: limit.count is -1; want 0 … 4294967295"},
 		"a limit without s":  {`{"t":1,"sets":[{},{"limit":{"count":1}}]}`, "line 1: set 2: limit.seconds is 0; want 1 … 31622400"},
+		"a field twice":      {`{"t":1,"params":{},"params":{"a":"b"}}`, `line 1: "params" occurs twice in an object; want each name once`},
+		"a parameter twice":  {`{"t":1,"params":{"a":"1","\u0061":"2"}}`, `line 1: "a" occurs twice in an object; want each name once`},
+		"one of many twice":  {`{"t":1,"params":{` + entries(100) + `,"p50":""}}`, `line 1: "p50" occurs twice in an object; want each name once`},
+		"bytes that are not": {"{\"t\":1,\"params\":{\"a\":\"\xff\"}}", "line 1: the line is not UTF-8; want UTF-8, in which each caller keeps a value of its own"},
+		"half a character":   {`{"t":1,"params":{"a":"\ud800"}}`, `line 1: the escape \ud800 is half a character; want both halves`},
+		"another half":       {`{"t":1,"params":{"a":"\ud800\u0041"}}`, `line 1: the escape \ud800 is half a character; want both halves`},
+		"a NUL":              {"{\"t\":1,\"params\":{\"a\":\"\x00\"}}", `line 1: invalid character '\x00' in string literal; want a JSON object such as a line of decision_log`},
+		"NULs":               {strings.Repeat("\x00", 100), `line 1: invalid character '\x00' looking for beginning of value; want a JSON object such as a line of decision_log`},
+		"a time of 2^63":     {`{"t":9223372036854775808,"params":{}}`, "line 1: t: number 9223372036854775808 is not valid here; want a non-negative integer"},
+		"a negative time":    {`{"t":-1,"params":{}}`, "line 1: t is -1, out of range; want ms since the epoch, 1 … 70368744177664"},
+		"a time of 1e309":    {`{"t":1e309,"params":{}}`, "line 1: t: number 1e309 is not valid here; want a non-negative integer"},
+		"hits of 2^64":       {`{"t":1,"params":{},"hits":18446744073709551616}`, "line 1: hits: number 18446744073709551616 is not valid here; want a non-negative integer"},
+		"a deep answer":      {`{"t":1,"params":{},"answer":` + strings.Repeat("[", 100_000) + "}", `line 1: invalid character '[' exceeded max depth; want a JSON object such as a line of decision_log`},
 		"a failing reader":   {"", "line 1: read failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +66,30 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a line has reaches the terminal of an operator only as a short and printable part of
+// an error.
+func TestReaderErrorsAreShortAndPrintable(t *testing.T) {
+	escapes := strings.Repeat(`\u001b[2J`, 50_000)
+	for _, text := range []string{
+		`{"t":` + strings.Repeat("9", 900_000) + `}`, `{"t":1,"` + escapes + `":1}`, `{"t":1,"op":"` + escapes + `","params":{}}`,
+		`{"t":1,"params":{"` + escapes + `":"","` + escapes + `":""}}`, `{"t":1,"params":{"` + escapes + `":1}}`,
+	} {
+		_, err := trace.NewReader(strings.NewReader(text)).Next()
+		if err == nil || len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\n") || !strings.HasPrefix(err.Error(), "line 1: ") {
+			t.Errorf("%.50s: %.1000v", text, err)
+		}
+	}
+}
+
+// entries returns n parameters.
+func entries(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"p%d":""`, i)
+	}
+	return strings.Join(list, ",")
 }
 
 type failingReader struct{}
@@ -86,14 +124,22 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"t":1,"params":{"uid":"7"},"hits":2}`))
 	f.Add([]byte(`{"t":1,"op":"reset","rule":201,"sets":[{"params":{"a":"b"},"limit":{"count":1,"seconds":60,"entries":["k"]}}]}`))
 	f.Add([]byte("\n\n{}\n"))
+	f.Add([]byte(`{"t":1,"params":{"a":"\ud83d\ude00","a":"1"}} `))
+	f.Add([]byte(`{"t":1,"op":"settle","receipt":"r","response":{"a":"b"},"answer":[[{"a":[1]}],{}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := trace.NewReader(bytes.NewReader(text))
 		for {
 			line, err := r.Next()
 			if err != nil {
+				if len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\x1b\n") {
+					t.Errorf("%q: the error is %q", text, err)
+				}
 				return
 			}
 			c := line.Call()
+			if line.IsOnReceipt() {
+				continue
+			}
 			if c.Now <= 0 || len(c.Inputs) == 0 || c.Op < engine.Take || c.Op > engine.Reset {
 				t.Errorf("%q became %+v", text, c)
 			}

@@ -106,15 +106,18 @@ func (t *Tail) open(path string, most int64) (part io.Reader, used int64, err er
 	return in, end - begin, nil
 }
 
-// lastLineEnd returns the offset behind the last newline of a file of this size; 0 without
-// one in the last MaxLine bytes.
+// lastLineEnd returns the offset behind the last newline of a file of this size; 0 if it has
+// none.
 func lastLineEnd(f io.ReaderAt, size int64) (int64, error) {
 	last := make([]byte, min(size, MaxLine))
 	if _, err := f.ReadAt(last, size-int64(len(last))); err != nil {
 		return 0, err
 	}
 	at := bytes.LastIndexByte(last, '\n')
-	if at < 0 {
+	switch {
+	case at < 0 && size > MaxLine:
+		return 0, fmt.Errorf("its last line is longer than %d bytes, so that it is no decision log", MaxLine)
+	case at < 0:
 		return 0, nil
 	}
 	return size - int64(len(last)) + int64(at) + 1, nil

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
-	"github.com/koalagate/koalagate/internal/method"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Links keep which receipt of the trial belongs to a receipt of the rules in force, so
@@ -161,16 +159,4 @@ func (r *receipts) of(ctx context.Context, inForce string) (string, error) {
 		return r.links.Linked(ctx, inForce)
 	}
 	return "", nil
-}
-
-// spanOf returns the longest time for which a receipt of rules is valid.
-func spanOf(set *rules.Set) time.Duration {
-	longest := int64(0)
-	for _, r := range set.Rules {
-		if method.Of(r.Method).Holds {
-			longest = max(longest, r.Time)
-		}
-		longest = max(longest, r.Settle)
-	}
-	return time.Duration(longest) * time.Second
 }

@@ -97,7 +97,7 @@ func Start(o Options) *Trial {
 	t.engine = engine.New(o.Set, wiring.CountIn(&seeded{Store: o.Counters, copy: o.Copy}),
 		engine.WithMaxRules(o.MaxRules, nil), engine.WithExceptions(o.Exceptions))
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.receipts.links, t.receipts.span = o.Links, spanOf(o.Set)
+	t.receipts.links, t.receipts.span = o.Links, o.Set.ReceiptTime()
 	for range max(o.Workers, 1) {
 		t.ended.Go(t.work)
 	}
