@@ -52,12 +52,12 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	if t.Version > 0 {
 		what = fmt.Sprintf("version %d", t.Version)
 	}
-	fmt.Fprintf(w, "%s, hash %.12s: %s", what, t.Hash, t.State)
+	fmt.Fprintf(w, "%s, hash %.12s: %s", what, display.Text(t.Hash), display.Text(t.State))
 	switch {
 	case t.Detail != "":
 		fmt.Fprintf(w, ": %s\n", display.Text(t.Detail))
 	case t.Until != nil:
-		fmt.Fprintf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), t.Then)
+		fmt.Fprintf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), display.Text(t.Then))
 	default:
 		fmt.Fprintln(w)
 	}

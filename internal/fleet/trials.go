@@ -13,7 +13,7 @@ import (
 type Trial struct {
 	Number uint64
 	State  string // running, ended or aborted
-	Detail string // why it ended
+	Detail string // why it ended; it may be hostile
 	Began  time.Time
 	Until  time.Time // its planned end
 	// Then and AbortAbove are as in TrialOptions.
@@ -58,10 +58,18 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 		return nil, err
 	}
 	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport} // a page is at most 1 MB
+	seen, size := make(map[string]bool), 0
 	for report, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
+		if len(report.Name) > maxID || seen[report.Name] { // a scan may return a field twice
+			continue
+		}
+		if size += len(report.Value); size > maxReportBytes {
+			break
+		}
+		seen[report.Name] = true
 		if t.Reports = append(t.Reports, []byte(report.Value)); len(t.Reports) >= maxReports {
 			break
 		}
@@ -69,8 +77,13 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	return t, nil
 }
 
-// maxReports is the number of instances whose reports are read.
-const maxReports = 1000
+const (
+	// maxReports and maxReportBytes bound the reports that are read, and maxID the ids of
+	// their instances.
+	maxReports     = 1000
+	maxReportBytes = 64 << 20
+	maxID          = 64
+)
 
 // trialOf reads the reply of trial.lua; nil if there is no trial.
 func trialOf(h []string) (*Trial, error) {
@@ -80,6 +93,12 @@ func trialOf(h []string) (*Trial, error) {
 	t := &Trial{Number: numberOf(h[0]), State: h[1], Detail: h[2], Began: millis(h[3]), Until: millis(h[4]), Then: h[5]}
 	if t.Number == 0 {
 		return nil, nil
+	}
+	if t.State != "running" && t.State != "aborted" { // whatever else the key has
+		t.State = "ended"
+	}
+	if t.Then != "enforce" && t.Then != "keep" && t.Then != "ask" {
+		t.Then = ""
 	}
 	if share, err := strconv.ParseFloat(h[6], 64); err == nil && share >= 0 && share <= 100 { // "" is 0: never
 		t.AbortAbove = share

@@ -113,13 +113,13 @@ func (r *trials) published(ctx context.Context) (*trial.Report, error) {
 	if m, err := records.Version(ctx, last.Number); err == nil { // else it has expired
 		report.Hash = m.Hash
 	}
-	list := make([]trial.Found, 0, len(last.Reports))
+	var all trial.Merger
 	for _, text := range last.Reports {
 		if one, err := trial.ParseFound(text); err == nil { // a damaged one is left out
-			list = append(list, one)
+			all.Add(&one)
 		}
 	}
-	report.Found = trial.Merge(list)
+	report.Found = all.Found()
 	return report, nil
 }
 

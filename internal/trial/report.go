@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -13,12 +14,20 @@ type Differences struct {
 }
 
 func (d *Differences) add(other *Differences) {
-	d.NewlyRefused += other.NewlyRefused
-	d.NewlyAllowed += other.NewlyAllowed
+	d.NewlyRefused = sum(d.NewlyRefused, other.NewlyRefused)
+	d.NewlyAllowed = sum(d.NewlyAllowed, other.NewlyAllowed)
 }
 
 // Sum returns the number of calls.
-func (d *Differences) Sum() int64 { return d.NewlyRefused + d.NewlyAllowed }
+func (d *Differences) Sum() int64 { return sum(d.NewlyRefused, d.NewlyAllowed) }
+
+// sum returns the sum of two counts, at most the largest number: reports may be forged.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
 
 // Totals count the calls of a trial.
 type Totals struct {
@@ -33,10 +42,10 @@ type Totals struct {
 
 // Add adds the counts of another trial.
 func (t *Totals) Add(other *Totals) {
-	t.Requests += other.Requests
-	t.Dropped += other.Dropped
-	t.RefusedInForce += other.RefusedInForce
-	t.RefusedOnTrial += other.RefusedOnTrial
+	t.Requests = sum(t.Requests, other.Requests)
+	t.Dropped = sum(t.Dropped, other.Dropped)
+	t.RefusedInForce = sum(t.RefusedInForce, other.RefusedInForce)
+	t.RefusedOnTrial = sum(t.RefusedOnTrial, other.RefusedOnTrial)
 	t.add(&other.Differences)
 }
 
@@ -117,10 +126,11 @@ func (t *Trial) Totals() Totals {
 	return all
 }
 
-// The bounds of the reports of other instances: maxCount keeps sums of a thousand exact.
+// The bounds of the reports of other instances, ten times what Shared returns.
 const (
-	maxCount     = 1 << 53
-	maxReadRules = 10 * sharedRules
+	maxCount          = 1 << 53
+	maxReadRules      = 10 * sharedRules
+	maxReadIdentities = 10 * sharedNamed * sharedIdentities
 )
 
 // Encode returns the findings as text, for ParseFound at other instances.
@@ -136,10 +146,12 @@ func ParseFound(text []byte) (Found, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return Found{}, err
 	}
+	identities := 0
 	isValid := isCount(f.Requests, f.Dropped, f.RefusedInForce, f.RefusedOnTrial, f.NewlyRefused, f.NewlyAllowed) && len(f.Rules) <= maxReadRules
 	for i := range f.Rules {
 		r := &f.Rules[i]
-		isValid = isValid && r.Rule >= 0 && isCount(r.NewlyRefused, r.NewlyAllowed) && len(r.Identities) <= maxIdentities
+		identities += len(r.Identities)
+		isValid = isValid && r.Rule >= 0 && isCount(r.NewlyRefused, r.NewlyAllowed) && identities <= maxReadIdentities
 		for j := range r.Identities {
 			d := &r.Identities[j]
 			isValid = isValid && isCount(d.NewlyRefused, d.NewlyAllowed)
@@ -158,48 +170,4 @@ func isCount(list ...int64) bool {
 		}
 	}
 	return true
-}
-
-// Merge returns the findings of several instances. Their reports may be hostile: texts are
-// made printable and shortened.
-func Merge(list []Found) Found {
-	all := Found{}
-	byKey := make(map[ruleKey]*Rule)
-	for i := range list {
-		f := &list[i]
-		all.Add(&f.Totals)
-		for j := range f.Rules {
-			r := &f.Rules[j]
-			key := ruleKey{r.Rule, printable(r.Name)}
-			if byKey[key] == nil {
-				byKey[key] = &Rule{Rule: key.number, Name: key.name, Identities: []Identity{}}
-			}
-			byKey[key].merge(r)
-		}
-	}
-	all.Rules = make([]Rule, 0, len(byKey))
-	for _, r := range byKey {
-		all.Rules = append(all.Rules, *r)
-	}
-	all.sort(shownIdentities)
-	return all
-}
-
-// merge adds the differences that another instance counted.
-func (r *Rule) merge(other *Rule) {
-	r.add(&other.Differences)
-	places := make(map[string]int, len(r.Identities))
-	for i := range r.Identities {
-		places[r.Identities[i].Identity] = i
-	}
-	for i := range other.Identities {
-		one := other.Identities[i]
-		one.Identity = printable(one.Identity)
-		if at, known := places[one.Identity]; known {
-			r.Identities[at].add(&one.Differences)
-		} else {
-			places[one.Identity] = len(r.Identities)
-			r.Identities = append(r.Identities, one)
-		}
-	}
 }

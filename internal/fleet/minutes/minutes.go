@@ -30,6 +30,8 @@ const (
 	piece = 16
 	// maxInstances is the number of documents of a minute that are read.
 	maxInstances = 1000
+	// maxInstance is the length of the name of an instance, in bytes.
+	maxInstance = 64
 	// maxRead is the number of bytes that one Read keeps.
 	maxRead = 64 << 20
 )
@@ -97,14 +99,17 @@ func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Docu
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var list []Document
+	seen := map[string]bool{r.instance: true}
 	scan := redisconn.HashScan{Key: r.key(kind, minute), Page: piece, MaxBytes: MaxDocument}
 	for field, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, err
 		}
-		if field.Name != r.instance {
-			list = append(list, Document{Instance: field.Name, Minute: minute, Text: field.Value})
+		if len(field.Name) > maxInstance || seen[field.Name] { // a scan may return a field twice
+			continue
 		}
+		seen[field.Name] = true
+		list = append(list, Document{Instance: field.Name, Minute: minute, Text: field.Value})
 		if len(list) >= maxInstances {
 			break
 		}
