@@ -16,6 +16,10 @@
 -- was given back and nothing is kept, and the end; in seven bytes each, the granted hits,
 -- what remains, when the counter is as new in ms, and all hits that may be unspent.
 
+-- Parts last a minute and a half at most. Those that end later than within a day are
+-- damaged or forged, and not counted: a bucket would not fill again until they end. Clocks
+-- that are set back by less change nothing.
+
 local LEASES = 0
 local lease, reset_leased
 
@@ -40,13 +44,17 @@ if used.leases then
     end,
   }
 
+  -- Returns whether a part is not damaged, and whether it has not ended either.
+  local function sound(part, now) return part.ends <= now + 86400000 end
+  local function lasts(part, now) return part.ends > now and sound(part, now) end
+
   -- Returns what is held now of the rule's counter. closes is the end of its window, 0
   -- for token.
   local function held_of(r, closes, now)
     local s, held = r.lease and r.lease.state, 0
     if s and s.closes == closes and (closes == 0 or now < closes) then
       for i = 1, #s do
-        if s[i].ends > now then held = held + s[i].held end
+        if lasts(s[i], now) then held = held + s[i].held end
       end
     end
     return held
@@ -56,7 +64,7 @@ if used.leases then
   local function moved(s, closes, now)
     local copy = {till = s.till, era = s.era, closes = closes}
     for i = 1, #s do
-      if s[i].ends > now then copy[#copy + 1] = s[i] end
+      if lasts(s[i], now) then copy[#copy + 1] = s[i] end
     end
     return copy
   end
@@ -105,8 +113,11 @@ if used.leases then
   local function clip(s, r, now)
     local l, held = r.lease and r.lease.state, 0
     if not l then return s end
-    for i = 1, #l do held = held + l[i].held end
+    for i = 1, #l do
+      if sound(l[i], now) then held = held + l[i].held end
+    end
     for i = 1, #l do -- in order of their ends
+      if not sound(l[i], now) then return s end
       if l[i].ends > now then return token.bound(s, r, now, held) end
       if s.at < l[i].ends then s = token.bound(s, r, l[i].ends, held) end
       held = held - l[i].held
@@ -150,18 +161,18 @@ if used.leases then
     for i = 1, #l do
       local hits = l[i].held
       if l[i].ends == ends then hits = math.max(hits - drop, 0) end
-      if l[i].ends > now and hits > 0 then
+      if lasts(l[i], now) and hits > 0 then
         parts[#parts + 1], held = {ends = l[i].ends, held = hits}, held + hits
       end
     end
     return parts, held
   end
 
-  -- Adds hits that end after lasts to the parts. Ends are rounded up, so that there are
+  -- Adds hits that end after span to the parts. Ends are rounded up, so that there are
   -- few. Returns the end.
-  local function join_parts(parts, hits, now, lasts)
-    local step = math.ceil(lasts / 2)
-    local ends = math.ceil((now + lasts) / step) * step
+  local function join_parts(parts, hits, now, span)
+    local step = math.ceil(span / 2)
+    local ends = math.ceil((now + span) / step) * step
     local at = #parts + 1
     for i = #parts, 1, -1 do
       if parts[i].ends >= ends then at = i end
@@ -178,7 +189,7 @@ if used.leases then
   end
 
   lease = function(c, r, now, plan, at)
-    local era, ends, drop, keep, back, ask, lasts = unpack(plan, at, at + 6)
+    local era, ends, drop, keep, back, ask, span = unpack(plan, at, at + 6)
     local bucket, method = r.tag % 8 == TOKEN, plain[r.tag % 8]
     local s, l = c.state or method.unused, r.lease.state
     local open = bucket or now < s.closes and s.hits <= 9007199254740991
@@ -187,6 +198,10 @@ if used.leases then
     local known = l and l.era == era
     if not known then ends, drop, keep, back = 0, 0, 0, 0 end
     if now >= ends then keep, back = 0, 0 end
+    local limit = bucket and r.size or r.count
+    local most = math.floor(limit / 1000) * r.share + math.floor(limit % 1000 * r.share / 1000)
+    if bucket then most = math.floor(most / 2) end -- it may miss as much of its refill
+    keep = math.min(keep, most) -- no honest instance holds more
     back = math.min(back, math.max(drop - keep, 0))
     local parts, held = alive(l or {}, now, ends, drop)
     if back > 0 then
@@ -198,11 +213,9 @@ if used.leases then
         s = {hits = math.max(s.hits - back, 0), closes = s.closes}
       end
     end
-    local granted, limit = 0, bucket and r.size or r.count
+    local granted = 0
     if ask > 0 and open then
       local _, _, left = method.read(s, r, now)
-      local most = math.floor(limit / 1000) * r.share + math.floor(limit % 1000 * r.share / 1000)
-      if bucket then most = math.floor(most / 2) end -- it may miss as much of its refill
       granted = math.max(math.min(ask, most - held - keep, math.floor(left / 8)), 0)
     end
     if granted > 0 then
@@ -211,7 +224,7 @@ if used.leases then
       r.weight = 0
     end
     local upto = 0
-    if granted + keep > 0 then upto = join_parts(parts, granted + keep, now, lasts) end
+    if granted + keep > 0 then upto = join_parts(parts, granted + keep, now, span) end
     held = held + granted + keep
     if ask + drop + keep + back > 0 and open then
       if s ~= (c.state or plain[r.tag % 8].unused) then c.state = s end
