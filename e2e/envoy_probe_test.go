@@ -113,7 +113,12 @@ func TestProbeOfKoalagate(t *testing.T) {
 // setModes changes modes of a running instance.
 func setModes(t *testing.T, k *e2e.Koalagate, modes string) {
 	t.Helper()
-	resp, err := client.Post("http://"+k.Admin+"/modes", "application/json", strings.NewReader(modes))
+	r, err := http.NewRequest(http.MethodPost, "http://"+k.Admin+"/modes", strings.NewReader(modes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+k.ChangeToken())
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/access"
 )
 
 // Koalagate is one instance of the service.
@@ -16,6 +19,13 @@ type Koalagate struct {
 	*Program
 	GRPC, HTTP, Admin string // addresses
 	Report            string // its address for reports; "" without
+}
+
+// ChangeToken returns the token for changes that the instance made at its admin address, ""
+// for none.
+func (k *Koalagate) ChangeToken() string {
+	token, _ := access.Find(access.Dirs(os.Environ(), ""), k.Admin)
+	return token
 }
 
 // Build builds the service into a file, with the race detector if race is true.

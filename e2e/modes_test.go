@@ -37,6 +37,7 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 	sockets := map[string]string{"grpc": h.dir + "/grpc.sock", "http": h.dir + "/http.sock", "admin": h.dir + "/admin.sock"}
 	k := must(h.stage.Serve(binary, []string{"KOALAGATE_UNIX_SOCKET_MODE=0600"}, "--rules", h.file("rules.conf", refuseAll),
 		"--grpc-addr", "unix:"+sockets["grpc"], "--http-addr", "unix:"+sockets["http"], "--admin-addr", "unix:"+sockets["admin"]))(t)
+	k.Admin = "unix:" + sockets["admin"]
 	over := func(name string) *http.Client {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -48,6 +49,7 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Authorization", "Bearer "+k.ChangeToken())
 		resp, err := over(name).Do(r)
 		if err != nil {
 			return 0, err.Error()

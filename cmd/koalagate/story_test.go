@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/koalagate/koalagate/internal/access"
 )
 
 // patience is how long a story waits for an expected event.
@@ -75,7 +77,8 @@ func wait(ts *testscript.TestScript, what string, done func() bool) {
 }
 
 // start runs `koalagate serve` with the arguments, on free ports by default, and
-// waits until it serves. It sets $GRPC, $HTTP and $ADMIN to its addresses.
+// waits until it serves. It sets $GRPC, $HTTP and $ADMIN to its addresses, and $TOKEN to the
+// token for changes that it made, "" for none.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	s := serverOf(ts)
 	args = append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)
@@ -115,6 +118,8 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("GRPC", addresses.GRPC)
 	ts.Setenv("HTTP", addresses.HTTP)
 	ts.Setenv("ADMIN", addresses.Admin)
+	token, _ := access.Find(access.Dirs(c.Env, ""), addresses.Admin)
+	ts.Setenv("TOKEN", token)
 }
 
 // lookPath finds a program in the PATH of a story.

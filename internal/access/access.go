@@ -31,6 +31,8 @@ type Tokens struct {
 	// Made reports that Change was not configured but made by this instance, so that it
 	// does not make reading need a token.
 	Made bool
+	// File is the file with a made Change, which refusals on this machine name; "" for none.
+	File string
 	// Exposed reports that other machines can reach the address: reading then needs a
 	// token.
 	Exposed bool
@@ -49,6 +51,37 @@ func (t *Tokens) Of(r *http.Request) (Level, time.Duration) {
 		level = max(level, Read)
 	}
 	return level, wait
+}
+
+// Refusal is the answer to a request without the token that it needs.
+type Refusal struct {
+	Status int    // of HTTP: 401 if a token would help, 403 if there is none, 429 after too many wrong ones
+	Detail string // what is missing, and what to do
+}
+
+// Admit returns nil if the caller of a request has the level that the request needs.
+// Otherwise it returns the answer, whose header it sets in h.
+func (t *Tokens) Admit(h http.Header, r *http.Request, needs Level) *Refusal {
+	changes := needs == Change
+	level, wait := t.Of(r)
+	switch {
+	case level >= needs:
+		return nil
+	case wait > 0:
+		return &Refusal{http.StatusTooManyRequests, bearer.Refuse(h, wait)}
+	case changes && level == Read && t.Change == "":
+		return &Refusal{http.StatusForbidden, "changes need a token, and this instance has none; set admin_token_file, or state_dir, in which it makes one"}
+	case !changes && t.Exposed && !t.Configured():
+		return &Refusal{http.StatusForbidden, "not available beyond loopback without a token; set admin_token or admin_read_token, and send it as a bearer token"}
+	}
+	h.Set("WWW-Authenticate", "Bearer")
+	switch {
+	case changes && t.Made && t.File != "" && !t.Exposed:
+		return &Refusal{http.StatusUnauthorized, "changes need the token in " + t.File + " as a bearer token; --token-file names it for commands"}
+	case changes:
+		return &Refusal{http.StatusUnauthorized, "changes need admin_token as a bearer token; --token-file names its file for commands"}
+	}
+	return &Refusal{http.StatusUnauthorized, "missing or wrong token; send admin_token or admin_read_token as a bearer token; --token-file names its file for commands"}
 }
 
 // OfToken returns the level of a token that the peer of a request sends, and how long the

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/internal/access"
-	"github.com/koalagate/koalagate/internal/bearer"
 	"github.com/koalagate/koalagate/internal/browser"
 )
 
@@ -32,25 +31,14 @@ func sameOrigin(next http.Handler, refused func(reason string)) http.Handler {
 	return protection.Handler(next)
 }
 
-// authorized requires the token for reading, and for changes that for changes if one is
-// configured. If there is no token, it rejects all requests to an exposed address.
-func authorized(next http.Handler, tokens *access.Tokens, refused func(reason string)) http.Handler {
+// admitted answers the callers that have a level.
+func admitted(needs access.Level, next http.HandlerFunc, tokens *access.Tokens, refused func(reason string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		level, wait := tokens.Of(r)
-		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
-		switch {
-		case level == access.Change, level == access.Read && (isRead || !tokens.Configured()):
-			next.ServeHTTP(w, r)
-		case wait > 0:
+		if refusal := tokens.Admit(w.Header(), r, needs); refusal != nil {
 			refused("token")
-			http.Error(w, bearer.Refuse(w.Header(), wait), http.StatusTooManyRequests)
-		case !tokens.Configured():
-			refused("token")
-			http.Error(w, "not available beyond loopback without a token; set admin_token, and send it as a bearer token", http.StatusForbidden)
-		default:
-			refused("token")
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "missing or wrong token; send admin_token as a bearer token", http.StatusUnauthorized)
+			http.Error(w, refusal.Detail, refusal.Status)
+			return
 		}
+		next(w, r)
 	})
 }

@@ -13,9 +13,9 @@ import (
 // maxModes is the maximum size of a request that changes modes, in bytes.
 const maxModes = 4 << 10
 
-// modes serves /modes: GET returns the mode of every door, and POST changes the
-// doors in its JSON object, such as {"ratelimit":"observe"}, and answers like GET.
-// An invalid request changes nothing.
+// modes serves /modes: GET returns the mode of every door, and POST, with the token for
+// changes, changes the doors in its JSON object, such as {"ratelimit":"observe"}, and
+// answers like GET. An invalid request changes nothing.
 type modes struct {
 	*engine.Modes
 	changed func(*http.Request, map[string]engine.Mode) // nil for nobody

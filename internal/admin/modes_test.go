@@ -11,6 +11,7 @@ import (
 )
 
 func TestModes(t *testing.T) {
+	bearer := []string{"Authorization", "Bearer " + changeToken}
 	for _, c := range []struct {
 		name, body string
 		headers    []string
@@ -37,8 +38,9 @@ func TestModes(t *testing.T) {
 			h := admin.New(o)
 			r := httptest.NewRequest("POST", "/modes", strings.NewReader(c.body))
 			r.Host = "localhost:9982"
-			for i := 0; i < len(c.headers); i += 2 {
-				r.Header.Set(c.headers[i], c.headers[i+1])
+			headers := append(c.headers, bearer...)
+			for i := 0; i < len(headers); i += 2 {
+				r.Header.Set(headers[i], headers[i+1])
 			}
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
@@ -49,18 +51,44 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// A change of modes needs the token for changes at every address, also where reading needs
+// none, as POST /api/v1/modes does.
 func TestModesRequireTheToken(t *testing.T) {
-	o := options()
-	o.Tokens = &access.Tokens{Change: "s3cret-token", Read: "read-token"}
-	h := admin.New(o)
-	for _, method := range []string{"GET", "POST"} {
-		if w := request(h, method, "/modes", "localhost:9982"); w.Code != 401 {
-			t.Errorf("%s: %d; want 401", method, w.Code)
-		}
-	}
-	for method, want := range map[string]int{"GET": 200, "POST": 401} {
-		if w := request(h, method, "/modes", "localhost:9982", "Authorization", "Bearer read-token"); w.Code != want {
-			t.Errorf("%s with the token for reading: %d; want %d", method, w.Code, want)
-		}
+	for _, c := range []struct {
+		name      string
+		tokens    *access.Tokens
+		token     string
+		get, post int
+	}{
+		{"the default on this machine", &access.Tokens{Change: changeToken, Made: true}, "", 200, 401},
+		{"the default on this machine, with the token", &access.Tokens{Change: changeToken, Made: true}, changeToken, 200, 200},
+		{"an instance without a token", new(access.Tokens), "", 200, 403},
+		{"an instance without a token, with one", new(access.Tokens), changeToken, 200, 403},
+		{"no tokens at all", nil, "", 200, 403},
+		{"configured tokens", &access.Tokens{Change: changeToken, Read: "read-token"}, "", 401, 401},
+		{"the token for reading", &access.Tokens{Change: changeToken, Read: "read-token"}, "read-token", 200, 401},
+		{"the token for changes", &access.Tokens{Change: changeToken, Read: "read-token"}, changeToken, 200, 200},
+		{"beyond this machine", &access.Tokens{Change: changeToken, Made: true, Exposed: true}, "", 403, 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := options()
+			o.Tokens = c.tokens
+			h := admin.New(o)
+			if w := request(h, "GET", "/modes", "localhost:9982", "Authorization", "Bearer "+c.token); w.Code != c.get {
+				t.Errorf("GET: %d; want %d", w.Code, c.get)
+			}
+			r := httptest.NewRequest("POST", "/modes", strings.NewReader(`{"koala":"off"}`))
+			r.Host = "localhost:9982"
+			r.Header.Set("Authorization", "Bearer "+c.token)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			mode := engine.Mode("enforce")
+			if c.post == 200 {
+				mode = "off"
+			}
+			if w.Code != c.post || o.Modes.Of("koala") != mode {
+				t.Errorf("POST: %d %s, koala %s; want %d, %s", w.Code, w.Body, o.Modes.Of("koala"), c.post, mode)
+			}
+		})
 	}
 }

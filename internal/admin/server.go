@@ -29,8 +29,8 @@ type Options struct {
 	// Hosts lists the accepted host names, in addition to localhost and IP
 	// addresses.
 	Hosts []string
-	// Tokens are the bearer tokens required for everything except health and
-	// readiness. Nil is for an address on this machine without a token.
+	// Tokens decide who may read, and who may change modes. Health and readiness need no
+	// token. Nil lets callers read, not change.
 	Tokens *access.Tokens
 	// API serves the paths below /api/v1/, and checks the tokens itself; nil for none.
 	API http.Handler
@@ -85,7 +85,6 @@ func New(o Options) http.Handler {
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
 	doors := modes{o.Modes, o.ModesChanged}
 	guarded.HandleFunc("GET /modes", doors.get)
-	guarded.HandleFunc("POST /modes", doors.post)
 	guarded.HandleFunc("GET /debug/pprof/", pprof.Index)
 	guarded.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	guarded.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -95,13 +94,12 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Status()) })
-	guard := authorized(guarded, o.Tokens, o.Refused)
-	mux.Handle("GET /", guard)
+	mux.Handle("GET /", admitted(access.Read, guarded.ServeHTTP, o.Tokens, o.Refused))
 	if o.Page != nil {
 		mux.Handle("GET "+pagePath, o.Page)
 		mux.Handle("GET /{$}", http.RedirectHandler(pagePath, http.StatusFound))
 	}
-	mux.Handle("POST /modes", guard)
+	mux.Handle("POST /modes", admitted(access.Change, doors.post, o.Tokens, o.Refused))
 	// Other web pages in an operator's browser may link here, but not change
 	// anything.
 	return hosts(sameOrigin(routed(o.API, mux), o.Refused), o.Hosts, o.Refused)

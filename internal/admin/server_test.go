@@ -14,6 +14,8 @@ import (
 	"github.com/koalagate/koalagate/internal/admin"
 )
 
+const changeToken = "token-for-changes"
+
 func options() admin.Options {
 	return admin.Options{
 		Status: func() admin.Status {
@@ -26,6 +28,7 @@ func options() admin.Options {
 		Modes:   new(engine.Modes),
 		Version: admin.Version{Version: "1.2.3", Revision: "abc", Go: "go1.26"},
 		Hosts:   []string{"koala.example"},
+		Tokens:  &access.Tokens{Change: changeToken, Made: true},
 	}
 }
 
@@ -125,7 +128,7 @@ func TestWebPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}{
 		{"POST", "/modes", 403, []string{"Origin", "http://evil.example"}},
 		{"POST", "/modes", 403, []string{"Sec-Fetch-Site", "cross-site"}},
-		{"POST", "/modes", 400, []string{"Origin", "http://localhost:9982"}}, // without a body
+		{"POST", "/modes", 400, []string{"Origin", "http://localhost:9982", "Authorization", "Bearer " + changeToken}}, // without a body
 		{"GET", "/healthz", 200, []string{"Sec-Fetch-Site", "cross-site"}},
 	} {
 		if w := request(h, c.method, c.path, "localhost:9982", c.headers...); w.Code != c.code {

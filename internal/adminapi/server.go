@@ -50,9 +50,6 @@ type Options struct {
 	// Member is the instance's part in published rules; nil with rules of files.
 	Member *fleet.Member
 	Tokens *access.Tokens
-	// TokenFile is the file with the token for changes, if this instance made it; it is
-	// named in refusals on this machine.
-	TokenFile string
 	// State returns the state of the instance.
 	State func() *State
 	// Modes are the modes of the doors of the engine.
@@ -124,40 +121,18 @@ func New(o Options) http.Handler {
 // needs.
 func (s *server) guard(one route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		level, wait := s.Tokens.Of(r)
-		switch {
-		case level >= one.needs:
-		case wait > 0:
-			s.fail(w, s.slowed(w, r, wait))
-			return
-		default:
+		if refusal := s.Tokens.Admit(w.Header(), r, one.needs); refusal != nil {
 			s.Refused("token")
-			s.fail(w, s.refusal(w, one.needs, level))
+			if refusal.Status == http.StatusTooManyRequests {
+				s.warnOfGuesses(r)
+			}
+			s.fail(w, problem(refusal.Status, "%s", refusal.Detail))
 			return
 		}
 		if err := one.answer(s, w, r); err != nil {
 			s.fail(w, problemOf(err))
 		}
 	})
-}
-
-// refusal returns the answer to a request without the token that it needs.
-func (s *server) refusal(w http.ResponseWriter, needs, level access.Level) *Problem {
-	changes := needs == access.Change
-	if changes && level == access.Read && s.Tokens.Change == "" {
-		return problem(http.StatusForbidden, "changes need a token, and this instance has none; set admin_token_file, or state_dir, in which it makes one")
-	}
-	if !changes && s.Tokens.Exposed && !s.Tokens.Configured() {
-		return problem(http.StatusForbidden, "not available beyond loopback without a token; set admin_token or admin_read_token, and send it as a bearer token")
-	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	switch {
-	case changes && s.Tokens.Made && s.TokenFile != "" && !s.Tokens.Exposed:
-		return problem(http.StatusUnauthorized, "changes need the token in %s as a bearer token; --token-file names it for commands", s.TokenFile)
-	case changes:
-		return problem(http.StatusUnauthorized, "changes need admin_token as a bearer token; --token-file names its file for commands")
-	}
-	return problem(http.StatusUnauthorized, "missing or wrong token; send admin_token or admin_read_token as a bearer token; --token-file names its file for commands")
 }
 
 func (s *server) fail(w http.ResponseWriter, p *Problem) {

@@ -69,7 +69,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		Desk: operations.New(operations.Options{
 			Engine: s.engine, Refusals: refusals, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
 		}),
-		Tokens: &access.Tokens{Change: changeToken, Made: true}, TokenFile: "/run/token", Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
+		Tokens: &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}
 	if change != nil {
 		change(&o)
@@ -259,17 +259,17 @@ func TestTokens(t *testing.T) {
 		change int
 		detail string // of the refusal of the change
 	}{
-		{"made", &access.Tokens{Change: changeToken, Made: true}, "", 200, 401, "/run/token"},
-		{"made, sent", &access.Tokens{Change: changeToken, Made: true}, changeToken, 200, 200, ""},
-		{"made, wrong", &access.Tokens{Change: changeToken, Made: true}, "wrong", 200, 401, "/run/token"},
+		{"made", &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, "", 200, 401, "/run/token"},
+		{"made, sent", &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, changeToken, 200, 200, ""},
+		{"made, wrong", &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, "wrong", 200, 401, "/run/token"},
 		{"none could be made", &access.Tokens{}, "", 200, 403, "set admin_token_file"},
 		{"none could be made, empty", &access.Tokens{}, " ", 200, 403, "set admin_token_file"},
 		{"configured", &access.Tokens{Change: changeToken}, "", 401, 401, "admin_token"},
 		{"configured, sent", &access.Tokens{Change: changeToken}, changeToken, 200, 200, ""},
 		{"for reading", &access.Tokens{Change: changeToken, Read: readToken}, readToken, 200, 401, "admin_token"},
-		{"for reading alone", &access.Tokens{Change: changeToken, Made: true, Read: readToken}, "", 401, 401, "/run/token"},
-		{"exposed", &access.Tokens{Change: changeToken, Made: true, Exposed: true}, "", 403, 401, "admin_token"},
-		{"exposed, for reading", &access.Tokens{Change: changeToken, Made: true, Exposed: true, Read: readToken}, readToken, 200, 401, "admin_token"},
+		{"for reading alone", &access.Tokens{Change: changeToken, Made: true, File: "/run/token", Read: readToken}, "", 401, 401, "/run/token"},
+		{"exposed", &access.Tokens{Change: changeToken, Made: true, File: "/run/token", Exposed: true}, "", 403, 401, "admin_token"},
+		{"exposed, for reading", &access.Tokens{Change: changeToken, Made: true, File: "/run/token", Exposed: true, Read: readToken}, readToken, 200, 401, "admin_token"},
 	} {
 		s := newStage(t, func(o *Options) { o.Tokens = c.tokens })
 		var headers []string

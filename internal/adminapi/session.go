@@ -44,7 +44,7 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) error {
 func (s *server) sessionOf(level, byCookie access.Level) *Session {
 	now := &Session{Level: levelNames[level], Cookie: byCookie != access.None}
 	if s.Tokens.Made && !s.Tokens.Exposed {
-		now.TokenFile = s.TokenFile
+		now.TokenFile = s.Tokens.File
 	}
 	return now
 }
@@ -79,8 +79,12 @@ func (s *server) logOut(w http.ResponseWriter, r *http.Request) error {
 // slowed returns the answer to a peer that sent too many wrong tokens.
 func (s *server) slowed(w http.ResponseWriter, r *http.Request, wait time.Duration) *Problem {
 	s.Refused("token")
+	s.warnOfGuesses(r)
+	return problem(http.StatusTooManyRequests, "%s", bearer.Refuse(w.Header(), wait))
+}
+
+func (s *server) warnOfGuesses(r *http.Request) {
 	if skipped, due := s.guessed.Due(); due {
 		s.Logger.Warn("an address that sent too many wrong tokens must wait", "peer", r.RemoteAddr, "suppressed", skipped)
 	}
-	return problem(http.StatusTooManyRequests, "%s", bearer.Refuse(w.Header(), wait))
 }

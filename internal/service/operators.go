@@ -21,12 +21,12 @@ import (
 )
 
 // adminTokens returns the tokens of the admin address. Without a configured token for
-// changes it makes one, whose file it also returns; the file ends with the service.
-func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
+// changes it makes one, whose file ends with the service.
+func (s *Service) adminTokens() *access.Tokens {
 	c := s.config
-	tokens = &access.Tokens{Change: c.AdminToken.Reveal(), Read: c.AdminReadToken.Reveal(), Exposed: !isLocal(s.listeners.admin)}
+	tokens := &access.Tokens{Change: c.AdminToken.Reveal(), Read: c.AdminReadToken.Reveal(), Exposed: !isLocal(s.listeners.admin)}
 	if tokens.Change != "" {
-		return tokens, ""
+		return tokens
 	}
 	dir, err := c.StateDir, error(nil)
 	if dir == "" {
@@ -39,7 +39,7 @@ func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
 	if err != nil {
 		s.logger.Warn("no token for changes at the admin address; operators can only read there", "error", err,
 			"remedy", "set admin_token_file, or a state_dir that the service can write to")
-		return tokens, ""
+		return tokens
 	}
 	s.logger.Info("made a token for changes at the admin address", "path", made.Path)
 	s.onClose(func() {
@@ -47,8 +47,8 @@ func (s *Service) adminTokens() (tokens *access.Tokens, file string) {
 			s.logger.Debug("removing the token", "error", err)
 		}
 	})
-	tokens.Change, tokens.Made = made.Token, true
-	return tokens, made.Path
+	tokens.Change, tokens.Made, tokens.File = made.Token, true, made.Path
+	return tokens
 }
 
 // openExceptions opens the exceptions and the audit trail: in Redis for all instances, or in

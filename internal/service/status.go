@@ -14,7 +14,7 @@ import (
 
 // adminPages returns the handler of the admin address.
 func (s *Service) adminPages() http.Handler {
-	tokens, file := s.adminTokens()
+	tokens := s.adminTokens()
 	refused := refusedPeers(s.metrics, metrics.Admin, "host", "token", "web_page")
 	var fleetModes adminapi.FleetModes
 	if s.fleetModes != nil {
@@ -30,7 +30,7 @@ func (s *Service) adminPages() http.Handler {
 		},
 		Hosts: s.config.AdminHosts, Tokens: tokens, Refused: refused, Page: page.New(),
 		API: adminapi.New(adminapi.Options{
-			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, TokenFile: file, Refused: refused, Logger: s.logger,
+			Desk: s.desk, Exceptions: s.exceptions, Trail: s.trail, Traffic: s.traffic, Heavy: s.heavy, Trials: s.trials, Member: s.app.Member(), Tokens: tokens, Refused: refused, Logger: s.logger,
 			State: s.operatorState, Modes: s.modes, FleetModes: fleetModes,
 		}),
 	})
