@@ -75,7 +75,11 @@ func (s *server) exceptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return problem(http.StatusBadRequest, "%v", err)
 	}
-	return done(w, s.Exceptions.Find(f))
+	list, err := s.Exceptions.Find(r.Context(), f)
+	if err != nil {
+		return exceptionProblem(err)
+	}
+	return done(w, list)
 }
 
 // exceptionFilter reads the filter of a query.

@@ -197,6 +197,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"GET exceptions?rule=201", "", 200, []string{"[]"}},
 		{"GET exceptions?search=nobody", "", 200, []string{"[]"}},
 		{"GET exceptions?rule=0", "", 400, []string{"rule is", "want the number of a rule"}},
+		{"GET exceptions?search=1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16+17", "", 400, []string{"more than 16 different words"}},
 		{"GET exceptions?limit=0", "", 400, []string{"want a number of exceptions"}},
 		{"GET exceptions?find=x", "", 400, []string{"unknown parameter"}},
 		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{"uid":"eve"},"what":"count","count":5,"until":"` + until + `"}]}`, 200, []string{`"count": 5`, `"author": "eve@desk"`}},

@@ -1,11 +1,13 @@
 package exceptions
 
 import (
-	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/pace"
 )
 
 // Filter selects exceptions; the zero value selects all.
@@ -17,29 +19,48 @@ type Filter struct {
 	Most  int // the maximum number; 0 for all
 }
 
+// MaxWords is the maximum number of different words of a Filter.
+const MaxWords = 16
+
+// inForce returns the exceptions in force, the one that ends next first. They never change.
+func (k *Keeper) inForce() []*Exception {
+	k.mu.Lock()
+	list := k.ordered
+	k.mu.Unlock()
+	return after(list, k.Now())
+}
+
 // List returns the exceptions in force, the one that ends next first.
-func (k *Keeper) List() []Exception { return k.Find(Filter{}) }
+func (k *Keeper) List() []Exception {
+	list, _ := k.Find(context.Background(), Filter{}) // neither the context nor the filter fails
+	return list
+}
 
 // Find returns the exceptions in force that a filter selects, the one that ends next first.
-func (k *Keeper) Find(f Filter) []Exception {
-	words := make([]string, len(f.Words))
-	for i, word := range f.Words {
-		words[i] = strings.ToLower(word)
-	}
-	k.mu.Lock()
-	now := k.Now()
-	list := make([]Exception, 0, 1)
-	for _, x := range k.all {
-		if x.Until.After(now) && (f.Rule == 0 || x.Rule == f.Rule) && x.has(words) {
-			list = append(list, x)
+// Changes and new rules do not wait for it. The error is an InvalidError, or comes from ctx.
+func (k *Keeper) Find(ctx context.Context, f Filter) ([]Exception, error) {
+	words := make([]string, 0, MaxWords)
+	for _, word := range f.Words {
+		switch word = strings.ToLower(word); {
+		case slices.Contains(words, word):
+		case len(words) == MaxWords:
+			return nil, invalid("the search has more than %d different words; remove some", MaxWords)
+		default:
+			words = append(words, word)
 		}
 	}
-	k.mu.Unlock()
-	slices.SortFunc(list, func(a, b Exception) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) })
-	if f.Most > 0 && len(list) > f.Most {
-		list = slices.Clone(list[:f.Most]) // the others are not kept alive
+	list := []Exception{}
+	for _, x := range k.inForce() {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
+		if (f.Rule == 0 || x.Rule == f.Rule) && x.has(words) {
+			if list = append(list, *x); len(list) == f.Most {
+				break
+			}
+		}
 	}
-	return list
+	return list, nil
 }
 
 // has reports whether each word, in lower case, occurs in a text of the exception.

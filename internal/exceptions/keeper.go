@@ -53,7 +53,8 @@ type Keeper struct {
 	// changed under both locks.
 	mu       sync.Mutex
 	set      *rules.Set                  // by which resolved was made
-	all      map[string]Exception        // by place
+	all      map[string]*Exception       // by place; an exception never changes
+	ordered  []*Exception                // the same, the one that ends next first; a change replaces the list
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
 	next     *rules.Set                  // may replace set soon; nil if none may
 	ahead    map[string]engine.Exception // resolved by next
@@ -65,7 +66,7 @@ const defaultMax = 100_000
 func New(o Options) *Keeper {
 	k := &Keeper{
 		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, now: o.Now,
-		all: make(map[string]Exception), resolved: make(map[string]engine.Exception),
+		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception),
 	}
 	if k.now == nil {
 		k.now = time.Now
@@ -98,7 +99,7 @@ func (k *Keeper) Now() time.Time {
 func (k *Keeper) Expect(set *rules.Set) {
 	ahead := make(map[string]engine.Exception)
 	if set != nil {
-		for _, x := range k.List() {
+		for _, x := range k.inForce() {
 			if resolved, err := x.resolve(set); err == nil {
 				ahead[x.ID] = resolved
 			}
@@ -128,7 +129,7 @@ func (k *Keeper) apply() {
 	}
 	now := k.Now()
 	list := make([]engine.Exception, 0, len(k.all))
-	for _, x := range k.all {
+	for _, x := range k.ordered {
 		if !x.Until.After(now) {
 			continue
 		}
@@ -181,6 +182,7 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.Copy(k.all, added)
+	k.ordered = merged(k.ordered, inOrder(added))
 	k.apply()
 	return list, nil
 }
@@ -196,14 +198,14 @@ func (k *Keeper) Prepare(list []Exception) ([]Exception, error) {
 
 // prepare checks new exceptions and completes them. It returns them also by place.
 // k.changing is held.
-func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[string]Exception, error) {
+func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[string]*Exception, error) {
 	k.mu.Lock()
 	set := k.set
 	k.mu.Unlock()
 	if set == nil {
 		return nil, nil, invalid("no rules are loaded")
 	}
-	added := make(map[string]Exception, len(list))
+	added := make(map[string]*Exception, len(list))
 	list = slices.Clone(list)
 	for i := range list {
 		x := &list[i]
@@ -216,12 +218,13 @@ func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[stri
 		}
 		place := x.place()
 		if other, twice := added[place]; twice {
-			return nil, nil, &ConflictError{other}
+			return nil, nil, &ConflictError{*other}
 		}
 		if other, exists := k.all[place]; exists && other.Until.After(now) {
-			return nil, nil, &ConflictError{other}
+			return nil, nil, &ConflictError{*other}
 		}
-		added[place] = *x
+		kept := *x // the caller gets the list
+		added[place] = &kept
 	}
 	return list, added, nil
 }
@@ -232,13 +235,8 @@ func (k *Keeper) Prefix() string { return k.prefix }
 // Counts returns the number of exceptions in force by Exception.What.
 func (k *Keeper) Counts() map[string]int {
 	counts := map[string]int{Count: 0, Allow: 0, Deny: 0}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.Now()
-	for _, x := range k.all {
-		if x.Until.After(now) {
-			counts[x.What]++
-		}
+	for _, x := range k.inForce() {
+		counts[x.What]++
 	}
 	return counts
 }
@@ -259,8 +257,9 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.all, place)
+		k.ordered = slices.DeleteFunc(slices.Clone(k.ordered), func(one *Exception) bool { return one == x })
 		k.apply()
-		return &x, nil
+		return x, nil
 	}
 	return nil, ErrUnknown
 }
@@ -269,13 +268,12 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 func (k *Keeper) drop(now time.Time) []Exception {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	left := after(k.ordered, now)
 	var ended []Exception
-	maps.DeleteFunc(k.all, func(_ string, x Exception) bool {
-		if x.Until.After(now) {
-			return false
-		}
-		ended = append(ended, x)
-		return true
-	})
+	for _, x := range k.ordered[:len(k.ordered)-len(left)] {
+		delete(k.all, x.place())
+		ended = append(ended, *x)
+	}
+	k.ordered = slices.Clone(left)
 	return ended
 }

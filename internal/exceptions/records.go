@@ -64,7 +64,7 @@ type records struct {
 // change of one exception, the others need not be parsed again.
 type known struct {
 	sum uint64
-	Exception
+	*Exception
 }
 
 func newRecords(client goredis.UniversalClient, prefix string, key ed25519.PublicKey, most int) *records {
@@ -100,8 +100,8 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 
 // read reads all exceptions in pieces. It passes invalid exceptions to faulty and
 // leaves them out. It is not safe for concurrent use.
-func (r *records) read(ctx context.Context, faulty func(error)) (map[string]Exception, error) {
-	all := make(map[string]Exception, len(r.known))
+func (r *records) read(ctx context.Context, faulty func(error)) (map[string]*Exception, error) {
+	all := make(map[string]*Exception, len(r.known))
 	fresh := make(map[string]known, len(r.known))
 	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: callTimeout}
 	for field, err := range scan.Fields(ctx, r.client) {
@@ -128,7 +128,7 @@ func (r *records) parseOnce(place, text string) (known, error) {
 		return x, nil
 	}
 	x, err := r.parse(place, text)
-	return known{sum, x}, err
+	return known{sum, &x}, err
 }
 
 // parse reads an exception, and verifies its signature.

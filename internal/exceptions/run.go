@@ -60,13 +60,14 @@ func (k *Keeper) follow(ctx context.Context) {
 	defer k.changing.Unlock()
 	version, err := k.records.look(ctx, k.now)
 	if err == nil && version != k.version {
-		var all map[string]Exception
+		var all map[string]*Exception
 		if all, err = k.records.read(ctx, func(fault error) {
 			k.warner.Warn("an exception in Redis is not valid; it is ignored", "error", fault)
 		}); err == nil {
 			k.version = version
+			ordered := inOrder(all)
 			k.mu.Lock()
-			k.all = all
+			k.all, k.ordered = all, ordered
 			k.apply()
 			k.mu.Unlock()
 		}

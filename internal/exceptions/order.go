@@ -1,0 +1,40 @@
+package exceptions
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// byEnd compares exceptions by their ends, and by their IDs if they end together.
+func byEnd(a, b *Exception) int {
+	return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID))
+}
+
+// inOrder returns the exceptions of a map, the one that ends next first.
+func inOrder(by map[string]*Exception) []*Exception { return slices.SortedFunc(maps.Values(by), byEnd) }
+
+// merged returns a new list with the exceptions of two ordered lists.
+func merged(a, b []*Exception) []*Exception {
+	all := make([]*Exception, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if byEnd(b[0], a[0]) < 0 {
+			all, b = append(all, b[0]), b[1:]
+		} else {
+			all, a = append(all, a[0]), a[1:]
+		}
+	}
+	return append(append(all, a...), b...)
+}
+
+// after returns the exceptions of an ordered list that end after an instant.
+func after(list []*Exception, now time.Time) []*Exception {
+	n, _ := slices.BinarySearchFunc(list, now, func(x *Exception, at time.Time) int {
+		if x.Until.After(at) {
+			return 1
+		}
+		return -1
+	})
+	return list[n:]
+}
