@@ -17,26 +17,28 @@ import (
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
 	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
-	p.checkSections()
 	set.Zone = p.zone()
-	p.checkDicts(set)
-	p.checkTables(set)
-	p.checkResults(set)
-	p.checkRules(set)
-	p.checkRuleNames()
-	p.checkInstants(set)
-	p.checkParams(set)
+	for _, check := range []func(*Set){
+		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams,
+	} {
+		if check(set); !p.at(0) {
+			return nil
+		}
+	}
 	if p.found.count[Error] > 0 {
 		return set
 	}
-	set.Hash = hash(set)
-	set.index = newIndex(set.Rules, p.numbers, set.Params)
+	set.Hash = hash(set, &p.pauses)
+	set.index = newIndex(set.Rules, p.numbers, set.Params, &p.pauses)
+	if p.stopped {
+		return nil
+	}
 	p.warn(set)
 	return set
 }
 
 // checkSections checks that the required sections exist.
-func (p *parser) checkSections() {
+func (p *parser) checkSections(*Set) {
 	at := span{}
 	if p.last != nil {
 		at = whole(p.last).end()
@@ -168,7 +170,7 @@ func (p *parser) checkRules(set *Set) {
 // checkRuleNames checks that the names of the rules are unique. Clients, logs and tests
 // name a rule without a name by its number or by r and its number, so no other rule may
 // have that name.
-func (p *parser) checkRuleNames() {
+func (p *parser) checkRuleNames(*Set) {
 	names := make(map[string]*ruleDecl)
 	for _, d := range p.rules {
 		if d.Name == "" {
@@ -205,13 +207,17 @@ func (p *parser) checkParams(set *Set) {
 
 // hash returns the hash of a set's content: the texts of its files, each after its
 // length, and the hashes of its word lists and tables.
-func hash(set *Set) string {
+func hash(set *Set, p *pauses) string {
 	h := sha256.New()
 	var length [8]byte
 	for _, s := range set.Sources {
 		binary.BigEndian.PutUint64(length[:], uint64(len(s.Text)))
 		h.Write(length[:])
-		h.Write(s.Text)
+		for piece := range slices.Chunk(s.Text, 64<<10) { // one call for all of it could not be preempted
+			if h.Write(piece); !p.at(0) {
+				return ""
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set.Dicts)) {
 		h.Write(set.Dicts[name].hash[:])

@@ -11,14 +11,25 @@ import "strings"
 // A file with an error is returned unchanged, with findings that say why. The findings
 // are about single lines: references are not checked, so that a file can be formatted
 // without its word lists and the other files of its set.
-func Format(source Source) ([]byte, Findings) {
-	f := &formatter{fileParser: &fileParser{parser: &parser{declared: make(map[string]span)}}}
+func Format(source Source) ([]byte, Findings) { return FormatPausing(source, nil) }
+
+// FormatPausing is Format with pauses between pieces of work, as by Options.Pause. A file
+// whose formatting has stopped is returned unchanged, without findings.
+func FormatPausing(source Source, pause func() bool) ([]byte, Findings) {
+	f := &formatter{fileParser: &fileParser{parser: &parser{pauses: pauses{pause: pause}, declared: make(map[string]span)}}}
 	f.lines(&source, f.line)
+	if f.stopped {
+		return source.Text, nil
+	}
 	findings := f.found.sorted([]Source{source})
 	if findings.HasErrors() {
 		return source.Text, findings
 	}
-	return []byte(layOut(f.read())), findings
+	laid := f.read()
+	if f.stopped {
+		return source.Text, nil
+	}
+	return []byte(layOut(laid)), findings
 }
 
 // formatter parses a file and stores its lines.
@@ -44,6 +55,9 @@ func (f *formatter) read() []laidLine {
 	laid := make([]laidLine, len(f.kept))
 	rules := f.rules
 	for i, k := range f.kept {
+		if !f.at(i) {
+			return nil
+		}
 		l := &laid[i]
 		l.original = k.statement.text()
 		switch {

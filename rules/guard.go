@@ -12,6 +12,7 @@ type guard struct {
 // guards are the guards of a set, by a condition that they need.
 type guards struct {
 	supply *supply
+	pauses *pauses
 	rules  []*ruleDecl
 	byKey  map[string][]*guard // nil until the first look-up
 }
@@ -22,7 +23,9 @@ func (g *guards) index() {
 	var list []*guard
 	shared := make(map[string]int)
 	for i, d := range g.rules {
-		yieldAt(i)
+		if !g.pauses.at(i) {
+			break
+		}
 		q := g.guardOf(d.Rule)
 		if q == nil {
 			continue

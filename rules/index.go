@@ -92,7 +92,7 @@ type test struct {
 	slot      int
 }
 
-func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl) index {
+func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl, p *pauses) index {
 	x := index{slots: make(map[string]int), rules: make([]indexed, len(list)), numbers: numbers}
 	tests := 0
 	for _, r := range list {
@@ -100,8 +100,9 @@ func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl) index 
 	}
 	arena := make([]test, 0, 2*tests) // one allocation for all rules
 	for i, r := range list {
-		x.rules[i], arena = x.add(r, arena)
-		yieldAt(i)
+		if x.rules[i], arena = x.add(r, arena); !p.at(i) {
+			return x
+		}
 	}
 	for _, d := range params {
 		for i := range d.Sources {
@@ -110,7 +111,7 @@ func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl) index 
 			}
 		}
 	}
-	x.arrange()
+	x.arrange(p)
 	return x
 }
 
@@ -159,13 +160,15 @@ func (x *index) slot(name string) int {
 }
 
 // arrange files every rule under one of its conditions.
-func (x *index) arrange() {
-	crowd := newCrowd(x)
+func (x *index) arrange(p *pauses) {
+	crowd := newCrowd(x, p)
 	x.words, x.ways = crowd.words, make([]ways, len(x.reads))
 	var wanted []entry
 	integers, addresses := make([][]ruleRange, len(x.reads)), make([][]ruleRange, len(x.reads))
 	for i := range x.rules {
-		yieldAt(i)
+		if !p.at(i) {
+			return
+		}
 		rule, t := int32(i), crowd.rarest(x.rules[i].tests)
 		if t.condition == nil {
 			x.always = append(x.always, rule)

@@ -39,6 +39,7 @@ func (s section) allowsTrailingComments() bool { return s >= paramsSection && s 
 // parser turns the files of a rule set into declarations. The parse files check
 // each line by itself, check.go checks lines against each other.
 type parser struct {
+	pauses
 	options Options
 	found   collector
 	seen    [unknownSection]bool // the sections that any file has
@@ -57,13 +58,16 @@ type parser struct {
 }
 
 // Parse reads the files of a rule set. The set is nil if at least one finding is an
-// error.
+// error. If Options.Pause has stopped it, there are neither a set nor findings.
 func Parse(sources []Source, o Options) (*Set, Findings) {
-	p := &parser{options: o, declared: make(map[string]span)}
+	p := &parser{pauses: pauses{pause: o.Pause}, options: o, declared: make(map[string]span)}
 	for i := range sources {
 		p.file(&sources[i])
 	}
 	set := p.check(sources)
+	if p.stopped {
+		return nil, nil
+	}
 	findings := p.found.sorted(sources)
 	if findings.HasErrors() {
 		return nil, findings
@@ -110,7 +114,7 @@ func (p *parser) file(source *Source) {
 }
 
 // lines calls visit for each line of a file. It returns false if the encoding of
-// the whole file is wrong.
+// the whole file is wrong, or parsing must stop.
 func (p *parser) lines(source *Source, visit func(*line)) bool {
 	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
 	p.last = &line{file: source.Name, number: 1}
@@ -124,7 +128,9 @@ func (p *parser) lines(source *Source, visit func(*line)) bool {
 		l, text, _ = strings.Cut(text, "\n")
 		p.last = &line{source.Name, number, strings.TrimSuffix(l, "\r")}
 		visit(p.last)
-		yieldAt(number)
+		if !p.at(number) {
+			return false
+		}
 	}
 	return true
 }

@@ -28,6 +28,10 @@ type Options struct {
 	// OpenTable loads the table at path, which a [tables] line of the file named
 	// source declares. If it is nil, every table is an error.
 	OpenTable func(source, path string) (*Table, error)
+	// Pause is called between pieces of work, which take some microseconds each. It may
+	// wait, so that parsing leaves the processor to others. If it returns false, parsing
+	// stops. If it is nil, parsing yields to other goroutines that are ready.
+	Pause func() bool
 }
 
 // Set is one generation of rules: the checked content of all rule files, with an

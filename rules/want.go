@@ -101,10 +101,12 @@ type slotDict struct {
 // ends are the ends of all ranges of one slot, sorted.
 type ends struct{ lows, highs []key }
 
-func newCrowd(x *index) *crowd {
+func newCrowd(x *index, p *pauses) *crowd {
 	c := &crowd{words: make(map[slotWord]int32, len(x.rules)), listed: make(map[slotDict]int), value: make([]int, len(x.reads)), ranges: make([]ends, len(x.reads))}
 	for i := range x.rules {
-		yieldAt(i)
+		if !p.at(i) {
+			return c
+		}
 		for _, t := range x.rules[i].tests {
 			c.count(t)
 		}

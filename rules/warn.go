@@ -20,25 +20,23 @@ func (p *parser) warn(set *Set) {
 			p.reportf(d.name, warnTableUnused, "remove it", "no rule or parameter uses the table %s", d.name.text())
 		}
 	}
-	p.warnDays()
-	p.warnUncounted()
-	p.warnQueues()
-	p.warnBans()
-	p.warnSettling()
-	p.warnOver()
-	p.warnRefusals()
-	p.warnUnreachable()
-	p.warnResults()
-	p.warnUnused(set)
-	supply := newSupply(p.params, &p.routes)
-	p.warnSupply(supply)
-	p.warnConstants(supply)
-	p.warnDerived(supply)
-	p.warnDoors(supply)
+	for _, warn := range []func(){
+		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults,
+		func() { p.warnUnused(set) },
+	} {
+		if warn(); !p.at(0) {
+			return
+		}
+	}
+	supplied := newSupply(p.params, &p.routes)
+	warnings := []func(*supply){p.warnSupply, p.warnConstants, p.warnDerived, p.warnDoors}
 	if len(p.params) > 0 {
-		p.warnUnread()
-		p.warnHashed(supply)
-		p.warnTrust(supply)
+		warnings = append(warnings, func(*supply) { p.warnUnread() }, p.warnHashed, p.warnTrust)
+	}
+	for _, warn := range warnings {
+		if warn(supplied); !p.at(0) {
+			return
+		}
 	}
 }
 

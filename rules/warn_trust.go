@@ -8,10 +8,12 @@ import (
 // warnTrust reports rules that trust values which clients set, and rules that requests
 // without a parameter avoid.
 func (p *parser) warnTrust(s *supply) {
-	g := &guards{supply: s, rules: p.rules}
+	g := &guards{supply: s, pauses: &p.pauses, rules: p.rules}
 	refusesByDefault := slices.ContainsFunc(p.results, func(d *resultDecl) bool { return d.Number == 0 && d.Verdict() != Allow })
 	for i, d := range p.rules {
-		yieldAt(i)
+		if !p.at(i) {
+			return
+		}
 		if d.isForOwnParams() {
 			continue
 		}

@@ -11,3 +11,20 @@ func yieldAt(step int) {
 		runtime.Gosched()
 	}
 }
+
+// pauses calls Options.Pause between pieces of work. Without it, it yields.
+type pauses struct {
+	pause   func() bool
+	stopped bool // pause has stopped the work, whose result is incomplete
+}
+
+// at is called at each step of a loop, and returns false if the work must stop.
+func (p *pauses) at(step int) bool {
+	switch {
+	case p.pause == nil:
+		yieldAt(step)
+	case !p.stopped:
+		p.stopped = !p.pause()
+	}
+	return !p.stopped
+}

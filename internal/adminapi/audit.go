@@ -50,5 +50,5 @@ func authorOf(r *http.Request) string {
 func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 	list, isFleet := s.Trail.Changes(r.Context())
 	stateScope(w, isFleet)
-	return done(w, list)
+	return done(w, r, list)
 }

@@ -66,22 +66,28 @@ type Code struct {
 
 // texts are the routes about rules as they are written.
 var texts = []route{
-	{http.MethodGet, "state", access.Read, (*server).state},
-	{http.MethodGet, "rules", access.Read, (*server).rules},
-	{http.MethodGet, "words", access.Read, (*server).words},
-	{http.MethodPost, "check", access.Read, (*server).check},
-	{http.MethodPost, "format", access.Read, (*server).format},
-	{http.MethodPost, "explain", access.Read, (*server).explain},
-	{http.MethodPost, "replay", access.Change, (*server).replay}, // it changes nothing, but takes seconds of a processor
-	{http.MethodGet, "modes", access.Read, (*server).modes},
-	{http.MethodPost, "modes", access.Change, (*server).changeModes},
+	{http.MethodGet, "state", access.Read, light, (*server).state},
+	{http.MethodGet, "rules", access.Read, lengthy, (*server).rules},
+	{http.MethodGet, "words", access.Read, light, (*server).words},
+	{http.MethodPost, "check", access.Read, lengthy, (*server).check},
+	{http.MethodPost, "format", access.Read, lengthy, (*server).format},
+	{http.MethodPost, "explain", access.Read, lengthy, (*server).explain},
+	{http.MethodPost, "replay", access.Change, lengthy, (*server).replay}, // it changes nothing, but takes seconds of a processor
+	{http.MethodGet, "modes", access.Read, light, (*server).modes},
+	{http.MethodPost, "modes", access.Change, light, (*server).changeModes},
 }
 
-func (s *server) state(w http.ResponseWriter, _ *http.Request) error { return done(w, s.State()) }
+func (s *server) state(w http.ResponseWriter, r *http.Request) error { return done(w, r, s.State()) }
 
-func (s *server) rules(w http.ResponseWriter, _ *http.Request) error { return done(w, s.Desk.Book()) }
+func (s *server) rules(w http.ResponseWriter, r *http.Request) error {
+	book, err := s.Desk.Book(r.Context())
+	if err != nil {
+		return err
+	}
+	return done(w, r, book)
+}
 
-func (s *server) words(w http.ResponseWriter, _ *http.Request) error {
+func (s *server) words(w http.ResponseWriter, r *http.Request) error {
 	v := rules.Words()
 	all := &Words{
 		Sections: v.Sections, Methods: v.Methods, Thresholds: wordsOf(v.Thresholds), Outcomes: wordsOf(v.Outcomes),
@@ -90,7 +96,7 @@ func (s *server) words(w http.ResponseWriter, _ *http.Request) error {
 	for _, c := range rules.Codes() {
 		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})
 	}
-	return done(w, all)
+	return done(w, r, all)
 }
 
 func wordsOf(list []rules.Word) []Word {
@@ -103,56 +109,57 @@ func wordsOf(list []rules.Word) []Word {
 
 func (s *server) check(w http.ResponseWriter, r *http.Request) error {
 	var draft operations.Draft
-	if err := readUpTo(maxDraft, w, r, &draft); err != nil {
+	if err := s.readLong(maxDraft, w, r, &draft); err != nil {
 		return err
 	}
-	checked, err := s.Desk.Check(&draft)
+	checked, err := s.Desk.Check(r.Context(), &draft)
 	if err != nil {
 		return err
 	}
-	return done(w, checked)
+	return done(w, r, checked)
 }
 
 func (s *server) format(w http.ResponseWriter, r *http.Request) error {
 	var file operations.File
-	if err := readUpTo(maxDraft, w, r, &file); err != nil {
+	if err := s.readLong(maxDraft, w, r, &file); err != nil {
 		return err
 	}
-	return done(w, s.Desk.Format(&file))
+	formatted, err := s.Desk.Format(r.Context(), &file)
+	if err != nil {
+		return err
+	}
+	return done(w, r, formatted)
 }
 
 func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
 	var question operations.Explanation
-	if err := readUpTo(maxDraft, w, r, &question); err != nil {
+	if err := s.readLong(maxDraft, w, r, &question); err != nil {
 		return err
 	}
 	report, err := s.Desk.Explain(r.Context(), &question)
 	if err != nil {
 		return err
 	}
-	return done(w, report)
+	return done(w, r, report)
 }
 
 func (s *server) replay(w http.ResponseWriter, r *http.Request) error {
 	var question operations.Replay
-	if err := readUpTo(maxDraft, w, r, &question); err != nil {
+	if err := s.readLong(maxDraft, w, r, &question); err != nil {
 		return err
 	}
 	replayed, err := s.Desk.Replay(r.Context(), &question)
 	switch {
 	case errors.Is(err, operations.ErrNoLog):
 		return problem(http.StatusNotFound, "%v", err)
-	case errors.Is(err, operations.ErrReplaying):
-		w.Header().Set("Retry-After", "5")
-		return problem(http.StatusTooManyRequests, "%v", err)
 	case err != nil:
 		return err
 	}
-	return done(w, replayed)
+	return done(w, r, replayed)
 }
 
-func (s *server) modes(w http.ResponseWriter, _ *http.Request) error {
-	return done(w, operations.Modes(s.Modes))
+func (s *server) modes(w http.ResponseWriter, r *http.Request) error {
+	return done(w, r, operations.Modes(s.Modes))
 }
 
 func (s *server) changeModes(w http.ResponseWriter, r *http.Request) error {

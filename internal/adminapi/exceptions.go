@@ -40,14 +40,14 @@ func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return exceptionProblem(err)
 	}
-	return done(w, &Prepared{s.Exceptions.Prefix(), list})
+	return done(w, r, &Prepared{s.Exceptions.Prefix(), list})
 }
 
 // readAdditions reads a request with exceptions, and sets their authors and ends unless they
 // are signed.
 func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
 	what := new(Additions)
-	if err := readUpTo(maxExceptionsBody, w, r, what); err != nil {
+	if err := s.readLong(maxExceptionsBody, w, r, what); err != nil {
 		return nil, err
 	}
 	if most := exceptions.MaxSpan.Milliseconds(); what.ForMS < 0 || what.ForMS > most {
@@ -79,7 +79,7 @@ func (s *server) exceptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return exceptionProblem(err)
 	}
-	return done(w, list)
+	return done(w, r, list)
 }
 
 // exceptionFilter reads the filter of a query.
@@ -114,7 +114,7 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 	if n := len(added); n > maxRecorded {
 		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
 	}
-	return done(w, added)
+	return done(w, r, added)
 }
 
 func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
@@ -123,7 +123,7 @@ func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
 		return exceptionProblem(err)
 	}
 	s.record(r, "exception remove", exceptionText(removed))
-	return done(w, removed)
+	return done(w, r, removed)
 }
 
 // maxRecorded is the number of exceptions of a request that the audit trail has one by

@@ -16,7 +16,7 @@ func (s *server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return done(w, answer)
+	return done(w, r, answer)
 }
 
 // maxNote is the maximum length of a note about a reset, in characters.
@@ -44,5 +44,5 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
 		detail += fmt.Sprintf(": %.*s", maxNote, what.Note)
 	}
 	s.record(r, "reset", detail)
-	return done(w, outcome)
+	return done(w, r, outcome)
 }

@@ -18,18 +18,18 @@ import (
 
 // live are the routes about the traffic.
 var live = []route{
-	{http.MethodGet, "events", access.Read, (*server).events},
-	{http.MethodGet, "traffic", access.Read, (*server).traffic},
-	{http.MethodGet, "top", access.Read, (*server).top},
+	{http.MethodGet, "events", access.Read, light, (*server).events},
+	{http.MethodGet, "traffic", access.Read, light, (*server).traffic},
+	{http.MethodGet, "top", access.Read, light, (*server).top},
 }
 
 // traffic answers with the traffic of the last hour.
 func (s *server) traffic(w http.ResponseWriter, r *http.Request) error {
 	switch scope := r.URL.Query().Get("scope"); scope {
 	case "", traffic.ScopeFleet:
-		return done(w, s.Traffic.Hour(r.Context()))
+		return done(w, r, s.Traffic.Hour(r.Context()))
 	case traffic.ScopeInstance:
-		return done(w, s.Traffic.Own())
+		return done(w, r, s.Traffic.Own())
 	default:
 		return problem(http.StatusBadRequest, "scope is %.40q; want fleet or instance", scope)
 	}
@@ -55,7 +55,7 @@ func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 	}
 	rows, isFleet := s.Heavy.Top(r.Context(), q)
 	stateScope(w, isFleet)
-	return done(w, rows)
+	return done(w, r, rows)
 }
 
 // topQuestion reads the question of a query.

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
+	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -49,21 +49,31 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	return readUpTo(maxBody, w, r, into)
 }
 
+// readLong is read for a request that may be long: up to most bytes with the token for
+// changes.
+func (s *server) readLong(most int64, w http.ResponseWriter, r *http.Request, into any) error {
+	if s.Tokens.Of(r) == access.Change {
+		return readUpTo(most, w, r, into)
+	}
+	err := readUpTo(min(most, maxReaderBody), w, r, into)
+	var p *Problem
+	if errors.As(err, &p) && p.Status == http.StatusRequestEntityTooLarge {
+		p.Detail += " without the token for changes"
+	}
+	return err
+}
+
 // readUpTo is read with another maximum size, in bytes.
 func readUpTo(most int64, w http.ResponseWriter, r *http.Request, into any) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, rest := d.Token(); !errors.Is(rest, io.EOF) {
-			err = errors.New("unexpected text after the JSON document")
-		}
-	}
+	d := decoder{json.NewDecoder(pieces{r.Context(), http.MaxBytesReader(w, r.Body, most)}), r.Context()}
+	err := d.document(into)
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
 		w.Header().Set("Connection", "close")
 		return problem(http.StatusRequestEntityTooLarge, "the request is longer than %d bytes", most)
+	case r.Context().Err() != nil:
+		return r.Context().Err()
 	case err != nil:
 		return problem(http.StatusBadRequest, "the request is not the JSON document of this path: %v; see /api/v1/openapi.yaml", err)
 	}
@@ -71,12 +81,12 @@ func readUpTo(most int64, w http.ResponseWriter, r *http.Request, into any) erro
 }
 
 // reply writes a JSON document.
-func reply(w http.ResponseWriter, status int, kind string, body any) {
+func reply(w http.ResponseWriter, r *http.Request, status int, kind string, body any) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	w.WriteHeader(status)
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	// An error means that the caller has disconnected.
-	_ = e.Encode(body)
+	// An error means that the caller has disconnected, or waited too long.
+	if encode(r.Context(), w, body) != nil {
+		panic(http.ErrAbortHandler)
+	}
 }

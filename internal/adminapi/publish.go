@@ -73,7 +73,7 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request) error {
 			answer.Contents = append(answer.Contents, b)
 		}
 	}
-	return done(w, &answer)
+	return done(w, r, &answer)
 }
 
 // UploadTime is the time for which a caller may send a content.
@@ -100,7 +100,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Connection", "close") // the rest of the body may be large
 		return err
 	}
-	return done(w, &b)
+	return done(w, r, &b)
 }
 
 // publish proposes a version, and answers with its number and its changes.
@@ -130,7 +130,7 @@ func (s *server) publish(w http.ResponseWriter, r *http.Request) error {
 		detail += ": " + manifest.Note
 	}
 	s.record(r, action, detail)
-	return done(w, &Proposed{manifest.Number, changes})
+	return done(w, r, &Proposed{manifest.Number, changes})
 }
 
 // milliseconds returns n ms, or a time outside of all bounds if no Duration holds n ms.
@@ -157,5 +157,5 @@ func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
 	if !o.At.IsZero() {
 		p.At = &o.At
 	}
-	return done(w, p)
+	return done(w, r, p)
 }

@@ -67,12 +67,14 @@ type Options struct {
 type server struct {
 	Options
 	guessed loglimit.Line // peers that sent too many wrong tokens
+	line    *line
 }
 
 // route is one path and method of the API.
 type route struct {
 	method, path string
 	needs        access.Level // of callers
+	work         work
 	answer       func(*server, http.ResponseWriter, *http.Request) error
 }
 
@@ -81,14 +83,14 @@ var routes = slices.Concat(open, questions, texts, live, tried, published)
 
 // questions are the routes of every instance.
 var questions = []route{
-	{http.MethodGet, "openapi.yaml", access.Read, (*server).describe},
-	{http.MethodPost, "why", access.Read, (*server).why},
-	{http.MethodPost, "reset", access.Change, (*server).reset},
-	{http.MethodGet, "audit", access.Read, (*server).audit},
-	{http.MethodGet, "exceptions", access.Read, (*server).exceptions},
-	{http.MethodPost, "exceptions", access.Change, (*server).addExceptions},
-	{http.MethodPost, "exceptions/prepare", access.Read, (*server).prepareExceptions},
-	{http.MethodDelete, "exceptions/{id}", access.Change, (*server).removeException},
+	{http.MethodGet, "openapi.yaml", access.Read, light, (*server).describe},
+	{http.MethodPost, "why", access.Read, lengthy, (*server).why},
+	{http.MethodPost, "reset", access.Change, light, (*server).reset},
+	{http.MethodGet, "audit", access.Read, light, (*server).audit},
+	{http.MethodGet, "exceptions", access.Read, lengthy, (*server).exceptions},
+	{http.MethodPost, "exceptions", access.Change, byBody, (*server).addExceptions},
+	{http.MethodPost, "exceptions/prepare", access.Read, byBody, (*server).prepareExceptions},
+	{http.MethodDelete, "exceptions/{id}", access.Change, light, (*server).removeException},
 }
 
 // New returns the handler of the paths below Prefix.
@@ -102,13 +104,13 @@ func New(o Options) http.Handler {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	s := &server{Options: o}
+	s := &server{Options: o, line: newLine()}
 	mux := http.NewServeMux()
 	for _, one := range routes {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))
 	}
 	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, problem(http.StatusNotFound, "%s has no %s %.100s; see %sopenapi.yaml", Prefix, r.Method, r.URL.Path, Prefix))
+		s.fail(w, r, problem(http.StatusNotFound, "%s has no %s %.100s; see %sopenapi.yaml", Prefix, r.Method, r.URL.Path, Prefix))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -126,17 +128,17 @@ func (s *server) guard(one route) http.Handler {
 			if refusal.Status == http.StatusTooManyRequests {
 				s.warnOfGuesses(r)
 			}
-			s.fail(w, problem(refusal.Status, "%s", refusal.Detail))
+			s.fail(w, r, problem(refusal.Status, "%s", refusal.Detail))
 			return
 		}
-		if err := one.answer(s, w, r); err != nil {
-			s.fail(w, problemOf(err))
+		if err := s.answer(&one, w, r); err != nil {
+			s.fail(w, r, problemOf(err))
 		}
 	})
 }
 
-func (s *server) fail(w http.ResponseWriter, p *Problem) {
-	reply(w, p.Status, "application/problem+json", p)
+func (s *server) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
+	reply(w, r, p.Status, "application/problem+json", p)
 }
 
 func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
@@ -145,7 +147,7 @@ func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func done(w http.ResponseWriter, body any) error {
-	reply(w, http.StatusOK, "application/json", body)
+func done(w http.ResponseWriter, r *http.Request, body any) error {
+	reply(w, r, http.StatusOK, "application/json", body)
 	return nil
 }

@@ -47,6 +47,9 @@ type stage struct {
 
 const changeToken = "token-for-changes"
 
+// maxHeader is http_max_header of a stage.
+const maxHeader = 64 << 10
+
 func newStage(t *testing.T, change func(*Options)) *stage {
 	t.Helper()
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(ruleFile)}}, rules.Options{})
@@ -67,7 +70,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		},
 		Heavy: heavy.New(heavy.Options{}),
 		Desk: operations.New(operations.Options{
-			Engine: s.engine, Refusals: refusals, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
+			Engine: s.engine, MaxHeader: maxHeader, Refusals: refusals, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
 		}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}

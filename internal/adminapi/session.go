@@ -28,9 +28,9 @@ var levelNames = map[access.Level]string{access.None: "none", access.Read: "read
 
 // open are the routes that need no token. Without one, callers learn only that they need one.
 var open = []route{
-	{http.MethodGet, "session", access.None, (*server).session},
-	{http.MethodPost, "session", access.None, (*server).logIn},
-	{http.MethodDelete, "session", access.None, (*server).logOut},
+	{http.MethodGet, "session", access.None, light, (*server).session},
+	{http.MethodPost, "session", access.None, light, (*server).logIn},
+	{http.MethodDelete, "session", access.None, light, (*server).logOut},
 }
 
 func (s *server) session(w http.ResponseWriter, r *http.Request) error {
@@ -38,7 +38,7 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) error {
 	if wait > 0 {
 		return s.slowed(w, r, wait)
 	}
-	return done(w, s.sessionOf(level, s.Tokens.Sessions.Of(r)))
+	return done(w, r, s.sessionOf(level, s.Tokens.Sessions.Of(r)))
 }
 
 func (s *server) sessionOf(level, byCookie access.Level) *Session {
@@ -66,14 +66,14 @@ func (s *server) logIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	http.SetCookie(w, s.Tokens.Sessions.Open(r, level))
 	s.Logger.Info("an operator has logged in", "level", levelNames[level], "author", authorOf(r), "peer", r.RemoteAddr)
-	return done(w, s.sessionOf(level, level))
+	return done(w, r, s.sessionOf(level, level))
 }
 
 func (s *server) logOut(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, s.Tokens.Sessions.Close(r))
 	r.Header.Del("Cookie")
 	level, _ := s.Tokens.Of(r)
-	return done(w, s.sessionOf(level, access.None))
+	return done(w, r, s.sessionOf(level, access.None))
 }
 
 // slowed returns the answer to a peer that sent too many wrong tokens.

@@ -21,8 +21,8 @@ type Trials interface {
 
 // tried are the routes about trials.
 var tried = []route{
-	{http.MethodGet, "trial", access.Read, (*server).trial},
-	{http.MethodDelete, "trial", access.Change, (*server).stopTrial},
+	{http.MethodGet, "trial", access.Read, light, (*server).trial},
+	{http.MethodDelete, "trial", access.Change, light, (*server).stopTrial},
 }
 
 func (s *server) trial(w http.ResponseWriter, r *http.Request) error {
@@ -30,7 +30,7 @@ func (s *server) trial(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return trialProblem(err)
 	}
-	return done(w, report)
+	return done(w, r, report)
 }
 
 func (s *server) stopTrial(w http.ResponseWriter, r *http.Request) error {
@@ -39,7 +39,7 @@ func (s *server) stopTrial(w http.ResponseWriter, r *http.Request) error {
 		return trialProblem(err)
 	}
 	s.record(r, "trial stop", fmt.Sprintf("version %d, %.12s, after %d requests", report.Version, report.Hash, report.Requests))
-	return done(w, report)
+	return done(w, r, report)
 }
 
 // trialProblem returns the problem behind an error of trials.

@@ -64,15 +64,15 @@ type Difference struct {
 
 // published are the routes of instances with published rules.
 var published = []route{
-	{http.MethodGet, "fleet", access.Read, (*server).fleet},
-	{http.MethodGet, "instances", access.Read, (*server).instances},
-	{http.MethodGet, "versions", access.Read, (*server).versions},
-	{http.MethodPost, "versions", access.Change, (*server).publish},
-	{http.MethodGet, "versions/{number}", access.Read, (*server).version},
-	{http.MethodGet, "differences/{from}/{to}", access.Read, (*server).difference},
-	{http.MethodGet, "proposals/{number}", access.Read, (*server).progress},
-	{http.MethodPost, "contents/missing", access.Change, (*server).missing},
-	{http.MethodPut, "contents/{hash}", access.Change, (*server).upload},
+	{http.MethodGet, "fleet", access.Read, light, (*server).fleet},
+	{http.MethodGet, "instances", access.Read, light, (*server).instances},
+	{http.MethodGet, "versions", access.Read, light, (*server).versions},
+	{http.MethodPost, "versions", access.Change, lengthy, (*server).publish},
+	{http.MethodGet, "versions/{number}", access.Read, lengthy, (*server).version},
+	{http.MethodGet, "differences/{from}/{to}", access.Read, lengthy, (*server).difference},
+	{http.MethodGet, "proposals/{number}", access.Read, light, (*server).progress},
+	{http.MethodPost, "contents/missing", access.Change, light, (*server).missing},
+	{http.MethodPut, "contents/{hash}", access.Change, light, (*server).upload},
 }
 
 // member returns the part of the instance in published rules.
@@ -106,7 +106,7 @@ func (s *server) fleet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	o := m.Records().Options()
-	return done(w, &Fleet{Prefix: o.Prefix, InForce: now.InForce, Last: max(now.Last, m.Known()), Now: now.Now, MaxVersionBytes: o.MaxVersionBytes})
+	return done(w, r, &Fleet{Prefix: o.Prefix, InForce: now.InForce, Last: max(now.Last, m.Known()), Now: now.Now, MaxVersionBytes: o.MaxVersionBytes})
 }
 
 func (s *server) instances(w http.ResponseWriter, r *http.Request) error {
@@ -118,7 +118,7 @@ func (s *server) instances(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return done(w, list)
+	return done(w, r, list)
 }
 
 func (s *server) versions(w http.ResponseWriter, r *http.Request) error {
@@ -135,7 +135,7 @@ func (s *server) versions(w http.ResponseWriter, r *http.Request) error {
 		list[i] = versionOf(listed[i].Manifest)
 		list[i].InForce, list[i].Problem = listed[i].InForce, listed[i].Problem
 	}
-	return done(w, list)
+	return done(w, r, list)
 }
 
 func versionOf(m *fleet.Manifest) Version {
@@ -189,7 +189,7 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 	for _, l := range manifest.Lists {
 		d.Lists = append(d.Lists, VersionList{l.Source, l.Path, l.Sum, l.Size})
 	}
-	return done(w, d)
+	return done(w, r, d)
 }
 
 func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
@@ -209,5 +209,5 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return done(w, &Difference{changes})
+	return done(w, r, &Difference{changes})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -39,7 +40,7 @@ func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) 
 // must decide by set. The error comes from ctx or from the counters, or reports hits that
 // are out of range.
 func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, op engine.Op, now int64) (*Report, *engine.Decision, error) {
-	params, origins, err := q.params(set)
+	params, origins, err := q.params(ctx, set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {
 		return &Report{Request: q.request(), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil, nil
@@ -57,7 +58,9 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 	e := explainer{set: set, params: params, answer: &d.Answers[0], now: now}
 	report := &Report{Request: q.request(), Params: listParams(params, origins), Imported: q.explainImported(), Absent: absent(set, params), Counted: op == engine.Take}
 	e.refused = report.Imported != nil && report.Imported.Outcome == Decides
-	report.Rules = e.rules()
+	if report.Rules, err = e.rules(ctx); err != nil {
+		return nil, nil, err
+	}
 	switch {
 	case e.refused:
 		report.Decision = report.Imported.refusal()
@@ -111,12 +114,15 @@ type explainer struct {
 }
 
 // rules explains all rules in the order in which they are tried.
-func (e *explainer) rules() []Rule {
+func (e *explainer) rules(ctx context.Context) ([]Rule, error) {
 	matches := rules.Matches{Now: e.now}
 	e.set.Match(e.params, &matches)
 	list := make([]Rule, 0, len(e.set.Rules))
 	next, decided := 0, e.refused
 	for _, r := range e.set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		x := Rule{
 			Return: r.Return, Name: r.Name, File: r.Pos.File, Line: r.Pos.Line,
 			Method: r.Method.String(), Limit: limitText(r, &r.Limits), Result: r.Result.Number,
@@ -133,7 +139,7 @@ func (e *explainer) rules() []Rule {
 		x.Thresholds = e.thresholds(r)
 		list = append(list, x)
 	}
-	return list
+	return list, nil
 }
 
 // thresholds returns the thresholds of a rule that depend on the request.

@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"context"
 	"net/url"
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -23,7 +25,7 @@ var gatewayOrigins = map[string]string{
 // params returns the rule parameters and the origin of each by name; the origins
 // are nil for parameters that were given as such. The error may be a
 // *mapping.Refusal.
-func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, error) {
+func (q *Question) params(ctx context.Context, set *rules.Set) (*rules.Params, map[string]string, error) {
 	if q.call == nil {
 		params := new(rules.Params)
 		for _, e := range q.options.Params {
@@ -33,19 +35,21 @@ func (q *Question) params(set *rules.Set) (*rules.Params, map[string]string, err
 	}
 	t := originTracer{
 		options: mapping.Options{
+			MaxParams: q.options.MaxParams, MaxValue: q.options.MaxValue,
 			TrustedHops: q.options.TrustedHops, KeepMalformed: q.options.KeepMalformedPaths,
 			// The address of a request to explain may be unknown.
 			KeepMissingAddress: true,
 		},
 		params: new(rules.Params), origins: make(map[string]string),
 	}
-	return t.params, t.origins, t.trace(set, q)
+	return t.params, t.origins, t.trace(ctx, set, q)
 }
 
 // Params returns the rule parameters of the question by the [params] and [routes] of a
-// rule set. The error may be a *mapping.Refusal: the request is refused before any rule.
-func (q *Question) Params(set *rules.Set) (*rules.Params, error) {
-	params, _, err := q.params(set)
+// rule set. The error may be a *mapping.Refusal: the request is refused before any rule. It
+// may also come from ctx.
+func (q *Question) Params(ctx context.Context, set *rules.Set) (*rules.Params, error) {
+	params, _, err := q.params(ctx, set)
 	return params, err
 }
 
@@ -58,7 +62,7 @@ type originTracer struct {
 	origins map[string]string
 }
 
-func (t *originTracer) trace(set *rules.Set, q *Question) error {
+func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) error {
 	partial := *set
 	partial.Params, partial.Routes = nil, new(rules.Routes)
 	if err := t.add(&partial, q.call, "derived"); err != nil {
@@ -70,6 +74,9 @@ func (t *originTracer) trace(set *rules.Set, q *Question) error {
 		decl := &rules.ParamDecl{Name: d.Name}
 		partial.Params = append(partial.Params, decl)
 		for i := range d.Sources {
+			if err := pace.Step(ctx); err != nil {
+				return err
+			}
 			decl.Sources = d.Sources[:i+1]
 			if err := t.add(&partial, q.call, d.Sources[i].String()); err != nil {
 				return err

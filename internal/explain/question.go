@@ -65,6 +65,9 @@ type Options struct {
 	// the gateway's configuration adds. Names must be unique, except for entries of a
 	// descriptor, whose order matters.
 	Params []mapping.Entry
+	// MaxParams and MaxValue are the bounds of the service on parameters; see
+	// mapping.Options.
+	MaxParams, MaxValue int
 	// Limits are the imported limits of the door doorname.RateLimit, which come before the
 	// rules; nil for none.
 	Limits *envoylimits.Set

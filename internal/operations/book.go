@@ -1,11 +1,13 @@
 package operations
 
 import (
+	"context"
 	"maps"
 	"slices"
 
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -85,8 +87,8 @@ type BookList struct {
 	Entries int64  `json:"entries"` // words, or rows
 }
 
-// Book returns the rules in force.
-func (d *Desk) Book() *Book {
+// Book returns the rules in force. The error comes from ctx.
+func (d *Desk) Book(ctx context.Context) (*Book, error) {
 	b := &Book{
 		Files: []File{}, Rules: []BookRule{}, Params: []BookParam{}, Routes: []BookRoute{}, Results: []BookResult{},
 		Lists: []BookList{}, Tables: []BookList{}, Findings: []findings.Finding{},
@@ -98,7 +100,7 @@ func (d *Desk) Book() *Book {
 	}
 	set := d.inForce()
 	if set == nil {
-		return b
+		return b, nil
 	}
 	b.Hash, b.Timezone = set.Hash, set.Zone.String()
 	for _, s := range set.Sources {
@@ -106,6 +108,9 @@ func (d *Desk) Book() *Book {
 	}
 	now := d.engine.Now()
 	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		b.Rules = append(b.Rules, bookRule(r, now))
 	}
 	for _, p := range set.Params {
@@ -128,9 +133,12 @@ func (d *Desk) Book() *Book {
 	for _, name := range slices.Sorted(maps.Keys(set.Tables)) {
 		b.Tables = append(b.Tables, BookList{name, set.Tables[name].Name(), int64(set.Tables[name].Len())})
 	}
-	_, list := d.parse(set, set.Sources)
+	_, list, err := d.parse(ctx, set, set.Sources)
+	if err != nil {
+		return nil, err
+	}
 	b.Findings = findings.NewDocument(set, list).Findings
-	return b
+	return b, nil
 }
 
 func bookRule(r *rules.Rule, now int64) BookRule {

@@ -3,29 +3,38 @@
 // address.
 //
 // A Desk explains why an identity is limited and forgets its counter (why.go, desk.go,
-// refusals.go), shows the rules in force (book.go), and checks, explains and replays drafts of
+// refusals.go), bounds its questions (bounds.go), shows the rules in force (book.go), and checks, explains and replays drafts of
 // rules that are not in force (draft.go, replay.go). modes.go checks changes of the modes of
 // doors, and imported.go adds the limits that a service imported from envoyproxy/ratelimit.
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // Options are the options of New. Engine is required.
 type Options struct {
 	Engine *engine.Engine
-	// Mapping are the options by which the doors map requests.
+	// Mapping are the options by which the doors map requests. Questions have their bounds.
 	Mapping mapping.Options
+	// MaxHeader is the maximum size of a request in a question, in bytes, as of the header of
+	// a request at the doors; 0 means http.DefaultMaxHeaderBytes.
+	MaxHeader int
+	// MaxRules is the maximum number of counters that a question reads; 0 means the maximum of
+	// the engine.
+	MaxRules int
 	// Refusals remembers the refusals of identities; nil remembers none.
 	Refusals *Refusals
 	// Rules are the options by which the service parses rule files.
@@ -42,6 +51,8 @@ type Options struct {
 type Desk struct {
 	engine       *engine.Engine
 	mapping      mapping.Options
+	maxHeader    int
+	maxRules     int
 	refusals     *Refusals
 	rules        rules.Options
 	presentation engine.Presentation
@@ -54,7 +65,10 @@ func New(o Options) *Desk {
 	if o.Refusals == nil {
 		o.Refusals = NewRefusals()
 	}
-	return &Desk{engine: o.Engine, mapping: o.Mapping, refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log}
+	return &Desk{
+		engine: o.Engine, mapping: o.Mapping, maxHeader: cmp.Or(o.MaxHeader, http.DefaultMaxHeaderBytes), maxRules: cmp.Or(o.MaxRules, store.MaxRules),
+		refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log,
+	}
 }
 
 // errNoRules is the error of questions and changes before the first rules.

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -50,21 +50,21 @@ type Explanation struct {
 	Files []File `json:"files,omitempty"`
 }
 
-// drafts lets one draft be parsed at a time: a large one takes seconds of a processor
-// that decisions need.
-var drafts sync.Mutex
-
 // maxDraftFiles is the maximum number of files of a draft.
 const maxDraftFiles = 1000
 
-// Check checks a draft as the service would when it loads the files.
-func (d *Desk) Check(draft *Draft) (*Checked, error) {
+// Check checks a draft as the service would when it loads the files. The error is an
+// InputError, or comes from ctx.
+func (d *Desk) Check(ctx context.Context, draft *Draft) (*Checked, error) {
 	sources, err := sourcesOf(draft.Files)
 	if err != nil {
 		return nil, err
 	}
 	now := d.inForce()
-	set, list := d.parse(now, sources)
+	set, list, err := d.parse(ctx, now, sources)
+	if err != nil {
+		return nil, err
+	}
 	c := &Checked{Contents: make([]Content, len(sources))}
 	if list.HasErrors() {
 		set = nil
@@ -74,35 +74,55 @@ func (d *Desk) Check(draft *Draft) (*Checked, error) {
 		sum := sha256.New()
 		for piece := range slices.Chunk(sources[i].Text, 64<<10) { // one call for all of it could not be preempted
 			sum.Write(piece)
+			if err := pace.Step(ctx); err != nil {
+				return nil, err
+			}
 		}
 		c.Contents[i] = Content{hex.EncodeToString(sum.Sum(nil)), int64(len(sources[i].Text))}
 	}
 	if set != nil && now != nil {
-		c.Changes = reload.ChangesOf(rules.Compare(now, set))
+		changes := rules.ComparePausing(now, set, goingOn(ctx))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.Changes = reload.ChangesOf(changes)
 	}
 	return c, nil
 }
 
-// Format formats a rule file. It checks nothing that depends on other files.
-func (d *Desk) Format(f *File) *Formatted {
-	drafts.Lock()
-	defer drafts.Unlock()
-	text, list := rules.Format(rules.Source{Name: f.Name, Text: []byte(f.Text)})
-	return &Formatted{File{f.Name, string(text)}, findings.NewDocument(nil, list).Findings}
+// Format formats a rule file. It checks nothing that depends on other files. The error comes
+// from ctx.
+func (d *Desk) Format(ctx context.Context, f *File) (*Formatted, error) {
+	text, list := rules.FormatPausing(rules.Source{Name: f.Name, Text: []byte(f.Text)}, goingOn(ctx))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return &Formatted{File{f.Name, string(text)}, findings.NewDocument(nil, list).Findings}, nil
 }
+
+// goingOn returns a function that pauses for ctx, and reports whether the work goes on.
+func goingOn(ctx context.Context) func() bool { return func() bool { return pace.Step(ctx) == nil } }
 
 // Explain explains what a draft decides about a request, as a first request: its
 // counters are empty, and the counters of the service stay as they are.
 func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, error) {
+	if err := d.checkSize(&x.Question); err != nil {
+		return nil, err
+	}
 	set := d.inForce()
 	if len(x.Files) > 0 {
 		sources, err := sourcesOf(x.Files)
 		if err != nil {
 			return nil, err
 		}
-		draft, list := d.parse(set, sources)
-		if list.HasErrors() {
+		draft, list, err := d.parse(ctx, set, sources)
+		switch {
+		case err != nil:
+			return nil, err
+		case list.HasErrors():
 			return nil, InputError{&reload.FindingsError{Findings: list}}
+		case len(draft.Params) > maxDeclared:
+			return nil, invalid("the draft has %d lines in [params]; want at most %d", len(draft.Params), maxDeclared)
 		}
 		set = draft
 	}
@@ -120,16 +140,16 @@ func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, er
 	return report, err
 }
 
-// parse parses files with the word lists and tables of a set, which may be nil.
-func (d *Desk) parse(of *rules.Set, sources []rules.Source) (*rules.Set, rules.Findings) {
-	drafts.Lock()
-	defer drafts.Unlock()
+// parse parses files with the word lists and tables of a set, which may be nil. The error
+// comes from ctx.
+func (d *Desk) parse(ctx context.Context, of *rules.Set, sources []rules.Source) (*rules.Set, rules.Findings, error) {
 	if of == nil {
 		of = new(rules.Set)
 	}
 	o := d.rules
-	o.OpenDict, o.OpenTable = of.OpenDict, of.OpenTable
-	return rules.Parse(sources, o)
+	o.OpenDict, o.OpenTable, o.Pause = of.OpenDict, of.OpenTable, goingOn(ctx)
+	set, list := rules.Parse(sources, o)
+	return set, list, ctx.Err()
 }
 
 // sourcesOf returns the files of a draft.

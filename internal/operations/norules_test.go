@@ -19,10 +19,10 @@ rule : [count] [uid=+] [time=60; count=5] [result=2; return=1]
 func TestDeskBeforeTheFirstRules(t *testing.T) {
 	d := New(Options{Engine: engine.New(nil), Log: DecisionLog{Path: "decisions.jsonl"}})
 	ann, files := Identity{"uid": "ann"}, []File{{"rules.conf", oneRule}}
-	if b := d.Book(); b.Hash != "" || len(b.Files)+len(b.Rules)+len(b.Results)+len(b.Findings) > 0 {
+	if b, err := d.Book(t.Context()); err != nil || b.Hash != "" || len(b.Files)+len(b.Rules)+len(b.Results)+len(b.Findings) > 0 {
 		t.Errorf("the book is %+v", b)
 	}
-	checked, err := d.Check(&Draft{files})
+	checked, err := d.Check(t.Context(), &Draft{files})
 	if err != nil || checked.Errors > 0 || checked.Changes != nil {
 		t.Errorf("the check of a draft: %+v, %v; want no errors and no changes", checked, err)
 	}

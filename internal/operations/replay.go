@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/display"
@@ -61,15 +60,8 @@ const (
 // ErrNoLog is the error of a replay at an instance without a decision log.
 var ErrNoLog = errors.New("this instance writes no decision log that can be replayed; set decision_log to a file")
 
-// ErrReplaying is the error of a replay while another one runs: both would take processor
-// time from decisions.
-var ErrReplaying = errors.New("another replay runs; try again in a few seconds")
-
-// replaying is held by the replay that runs.
-var replaying sync.Mutex
-
 // Replay decides the last calls in the decision log by the rules in force and by a draft.
-// The error is ErrNoLog, ErrReplaying, an InputError, or an error of the log.
+// The error is ErrNoLog, an InputError, an error of the log, or comes from ctx.
 func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	since := time.Duration(x.SinceMS) * time.Millisecond
 	if since <= 0 || since > maxSince || x.SinceMS > maxSince.Milliseconds() {
@@ -85,11 +77,11 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 		return nil, ErrNoLog
 	case now == nil:
 		return nil, errNoRules
-	case !replaying.TryLock():
-		return nil, ErrReplaying
 	}
-	defer replaying.Unlock()
-	draft, list := d.parse(now, sources)
+	draft, list, err := d.parse(ctx, now, sources)
+	if err != nil {
+		return nil, err
+	}
 	if list.HasErrors() {
 		return nil, InputError{&reload.FindingsError{Findings: list}}
 	}

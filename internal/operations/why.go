@@ -14,6 +14,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -75,6 +76,9 @@ type Header struct {
 
 // Why answers a question. The error is an InputError, or an error of the counters.
 func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
+	if err := d.checkSize(q); err != nil {
+		return nil, err
+	}
 	set := d.inForce()
 	if set == nil {
 		return nil, errNoRules
@@ -86,7 +90,11 @@ func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 		return nil, invalid("no question; want a request, or parameters such as uid=ann")
 	}
 	params := rules.MakeParams(q.Params)
-	w := &Why{Verdict: rules.Allow.String(), Rules: whyIdentity(set, params, d.engine.Now())}
+	list, err := whyIdentity(ctx, set, params, d.engine.Now())
+	if err != nil {
+		return nil, err
+	}
+	w := &Why{Verdict: rules.Allow.String(), Rules: list}
 	if err := d.read(ctx, w); err != nil {
 		return nil, err
 	}
@@ -106,24 +114,33 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	if err != nil {
 		return nil, InputError{err}
 	}
-	params, err := question.Params(set)
+	params, err := question.Params(ctx, set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {
 		return &Why{Verdict: rules.Deny.String(), Refused: refusal.Reason, Status: int64(refusal.Status), Rules: []WhyRule{}, Refusals: []Refusal{}}, nil
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
 		return nil, InputError{err}
 	}
 	decision, err := d.engine.Decide(ctx, &engine.Call{
 		Rules: set, Op: engine.Browse, Patience: engine.MaxWait, CallerWaits: true, Unobserved: true, Inputs: []engine.Input{{Params: params}},
 	})
 	switch {
+	case engine.IsInvalid(err):
+		return nil, InputError{err}
 	case err != nil:
 		return nil, err
 	case decision.Unavailable:
 		return nil, unanswered(decision.Cause)
 	}
-	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: whyMatches(set, params, d.engine.Now())}
+	list, err := whyMatches(ctx, set, params, d.engine.Now())
+	if err != nil {
+		return nil, err
+	}
+	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: list}
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}
@@ -144,11 +161,11 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	r := q.Request
 	if r == nil {
-		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits()})
+		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue})
 	}
 	o := explain.Options{
 		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{}, Metadata: r.Metadata,
-		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(),
+		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue,
 	}
 	if !slices.Contains(doorname.All(), o.Door) {
 		return nil, fmt.Errorf("unknown door %q; want one of %s", o.Door, strings.Join(doorname.All(), ", "))
@@ -180,6 +197,10 @@ func entriesOf(params Identity) []mapping.Entry {
 	return list
 }
 
+// readAtOnce is the number of counters that a question reads in one step of the store, which
+// delays other calls.
+const readAtOnce = 64
+
 // read reads the counters of the rules and the last refusals.
 func (d *Desk) read(ctx context.Context, w *Why) error {
 	w.Refusals = []Refusal{}
@@ -190,11 +211,20 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 			matches, of = append(matches, *r.match), append(of, r)
 		}
 	}
-	counters, degraded, err := d.engine.Counters(ctx, matches)
-	if err != nil {
-		return unanswered(err)
+	if len(matches) > d.maxRules {
+		return invalid("%d rules count by these parameters; want at most %d, which is max_rules; name more of the parameters", len(matches), d.maxRules)
 	}
-	w.Degraded = degraded
+	counters := make([]engine.Counter, 0, len(matches))
+	for some := range slices.Chunk(matches, readAtOnce) {
+		list, degraded, err := d.engine.Counters(ctx, some)
+		if err != nil {
+			return unanswered(err)
+		}
+		counters, w.Degraded = append(counters, list...), w.Degraded || degraded
+		if err := pace.Step(ctx); err != nil {
+			return err
+		}
+	}
 	for i, r := range of {
 		c := &counters[i]
 		if x := c.Exception; x != nil {

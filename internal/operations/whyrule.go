@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -46,13 +48,16 @@ func (w *WhyRule) decides() bool {
 }
 
 // whyMatches returns the rules that a request meets, and the rules that only one
-// condition keeps from it.
-func whyMatches(set *rules.Set, params *rules.Params, now int64) []WhyRule {
+// condition keeps from it. The error comes from ctx.
+func whyMatches(ctx context.Context, set *rules.Set, params *rules.Params, now int64) ([]WhyRule, error) {
 	matches := rules.Matches{Now: now}
 	set.Match(params, &matches)
 	list := []WhyRule{}
 	next := 0
 	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		if next < len(matches.List) && matches.List[next].Rule == r {
 			m := &matches.List[next]
 			next++
@@ -70,14 +75,17 @@ func whyMatches(set *rules.Set, params *rules.Params, now int64) []WhyRule {
 			list = append(list, row)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // whyIdentity returns the rules that count by one of the parameters, with the identity
-// that they name.
-func whyIdentity(set *rules.Set, params *rules.Params, now int64) []WhyRule {
+// that they name. The error comes from ctx.
+func whyIdentity(ctx context.Context, set *rules.Set, params *rules.Params, now int64) ([]WhyRule, error) {
 	list := []WhyRule{}
 	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		named := new(rules.Params)
 		names := r.CountsBy()
 		for _, p := range params.List() {
@@ -100,7 +108,7 @@ func whyIdentity(set *rules.Set, params *rules.Params, now int64) []WhyRule {
 		row.complete(&match, params, now)
 		list = append(list, row)
 	}
-	return list
+	return list, nil
 }
 
 // complete sets the counter of a rule by the identity, and why requests do not meet it.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
@@ -102,10 +102,6 @@ func openSide(set *rules.Set, found func(MaskedParam)) (*side, error) {
 	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(set, found)}, err
 }
 
-// yieldEvery is the number of calls after which other goroutines get their turn: a service
-// may decide its own calls meanwhile.
-const yieldEvery = 16
-
 func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 	for {
 		line, err := lines.Next()
@@ -114,14 +110,11 @@ func (d *differ) all(ctx context.Context, lines *trace.Files) error {
 			return nil
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
+		case pace.Step(ctx) != nil: // a service may decide its own calls meanwhile
 			return ErrInterrupted
 		case line.T < d.since:
 			d.result.Skipped++
 			continue
-		}
-		if d.result.Calls%yieldEvery == 0 {
-			runtime.Gosched()
 		}
 		err = d.step(ctx, line, lines.Place())
 		switch {

@@ -1,0 +1,80 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/pace"
+)
+
+// work is how much a route takes of the processor.
+type work uint8
+
+const (
+	light   work = iota // some milliseconds at most
+	lengthy             // seconds: it needs the place
+	byBody              // seconds if its body is longer than smallBody
+)
+
+const (
+	// smallBody is the maximum size of a body that takes some milliseconds, in bytes.
+	smallBody = 64 << 10
+	// maxReaderBody is the maximum size of a body without the token for changes, in bytes.
+	maxReaderBody = 4 << 20
+	// readerWait and changerWait are the times for which callers wait for the place: without
+	// and with the token for changes.
+	readerWait, changerWait = 2 * time.Second, 5 * time.Second
+	// readerTime and changerTime are the times for which they may have it.
+	readerTime, changerTime = 30 * time.Second, 110 * time.Second
+	// retryPlace is when a caller who did not get the place should try again, in seconds.
+	retryPlace = "2"
+)
+
+// line gives one place at a time to requests that take seconds of a processor.
+type line struct{ place chan struct{} }
+
+func newLine() *line { return &line{make(chan struct{}, 1)} }
+
+// take waits for the place, and returns the function that frees it, nil if ctx ends or the
+// wait is over before.
+func (l *line) take(ctx context.Context, wait time.Duration) (free func()) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case l.place <- struct{}{}:
+		return func() { <-l.place }
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// errTooLong is the cause of the end of a request that has had the place for too long.
+var errTooLong = errors.New("it took too long beside the decisions; ask for less")
+
+// answer answers a request of a route: beside decisions and in its turn, if it takes long.
+func (s *server) answer(one *route, w http.ResponseWriter, r *http.Request) error {
+	if one.work == light || one.work == byBody && r.ContentLength >= 0 && r.ContentLength <= smallBody {
+		return one.answer(s, w, r)
+	}
+	wait, most := readerWait, readerTime
+	if s.Tokens.Of(r) == access.Change {
+		wait, most = changerWait, changerTime
+	}
+	free := s.line.take(r.Context(), wait)
+	if free == nil {
+		w.Header().Set("Connection", "close") // the body may be large
+		w.Header().Set("Retry-After", retryPlace)
+		return problem(http.StatusTooManyRequests, "another question or change of its kind is being answered; try again in %s s", retryPlace)
+	}
+	defer free()
+	ctx, cancel := context.WithTimeoutCause(r.Context(), most, errTooLong)
+	defer cancel()
+	err := one.answer(s, w, r.WithContext(pace.With(ctx)))
+	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
+		return problem(http.StatusServiceUnavailable, "%v", errTooLong)
+	}
+	return err
+}
