@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/pace"
 )
 
@@ -16,6 +15,7 @@ type work uint8
 const (
 	light   work = iota // some milliseconds at most
 	lengthy             // seconds: it needs the place
+	brief               // tens of milliseconds: it needs a place of its own kind
 	byBody              // seconds if its body is longer than smallBody
 )
 
@@ -59,11 +59,15 @@ func (s *server) answer(one *route, w http.ResponseWriter, r *http.Request) erro
 	if one.work == light || one.work == byBody && r.ContentLength >= 0 && r.ContentLength <= smallBody {
 		return one.answer(s, w, r)
 	}
+	of := s.line
+	if one.work == brief {
+		of = s.brief
+	}
 	wait, most := readerWait, readerTime
-	if s.Tokens.Of(r) == access.Change {
+	if s.mayChange(r) {
 		wait, most = changerWait, changerTime
 	}
-	free := s.line.take(r.Context(), wait)
+	free := of.take(r.Context(), wait)
 	if free == nil {
 		w.Header().Set("Connection", "close") // the body may be large
 		w.Header().Set("Retry-After", retryPlace)

@@ -19,8 +19,8 @@ import (
 // live are the routes about the traffic.
 var live = []route{
 	{http.MethodGet, "events", access.Read, light, (*server).events},
-	{http.MethodGet, "traffic", access.Read, light, (*server).traffic},
-	{http.MethodGet, "top", access.Read, light, (*server).top},
+	{http.MethodGet, "traffic", access.Read, brief, (*server).traffic},
+	{http.MethodGet, "top", access.Read, brief, (*server).top},
 }
 
 // traffic answers with the traffic of the last hour.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
@@ -52,7 +51,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 // readLong is read for a request that may be long: up to most bytes with the token for
 // changes.
 func (s *server) readLong(most int64, w http.ResponseWriter, r *http.Request, into any) error {
-	if s.Tokens.Of(r) == access.Change {
+	if s.mayChange(r) {
 		return readUpTo(most, w, r, into)
 	}
 	err := readUpTo(min(most, maxReaderBody), w, r, into)

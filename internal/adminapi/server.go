@@ -66,8 +66,8 @@ type Options struct {
 // server answers the requests of the API.
 type server struct {
 	Options
-	guessed loglimit.Line // peers that sent too many wrong tokens
-	line    *line
+	guessed     loglimit.Line // peers that sent too many wrong tokens
+	line, brief *line
 }
 
 // route is one path and method of the API.
@@ -104,7 +104,7 @@ func New(o Options) http.Handler {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	s := &server{Options: o, line: newLine()}
+	s := &server{Options: o, line: newLine(), brief: newLine()}
 	mux := http.NewServeMux()
 	for _, one := range routes {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))

@@ -88,3 +88,9 @@ func (s *server) warnOfGuesses(r *http.Request) {
 		s.Logger.Warn("an address that sent too many wrong tokens must wait", "peer", r.RemoteAddr, "suppressed", skipped)
 	}
 }
+
+// mayChange reports whether the caller has the token for changes.
+func (s *server) mayChange(r *http.Request) bool {
+	level, _ := s.Tokens.Of(r)
+	return level == access.Change
+}
