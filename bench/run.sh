@@ -21,6 +21,8 @@ go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
 
 go run ./bench/hostile -o docs/bench-hostile.md
 
+go run ./bench/operators -o docs/bench-operators.md
+
 go run ./bench/scale -o docs/bench-scale.md
 
 mkdir -p docs/bench
