@@ -15,9 +15,6 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// maxDraft is the maximum size of a request with the text of rule files, in bytes.
-const maxDraft = 64 << 20
-
 // State is the state of the instance.
 type State struct {
 	Ready      bool            `json:"ready"`
@@ -109,7 +106,7 @@ func wordsOf(list []rules.Word) []Word {
 
 func (s *server) check(w http.ResponseWriter, r *http.Request) error {
 	var draft operations.Draft
-	if err := s.readLong(maxDraft, w, r, &draft); err != nil {
+	if err := s.readLong(w, r, &draft); err != nil {
 		return err
 	}
 	checked, err := s.Desk.Check(r.Context(), &draft)
@@ -121,7 +118,7 @@ func (s *server) check(w http.ResponseWriter, r *http.Request) error {
 
 func (s *server) format(w http.ResponseWriter, r *http.Request) error {
 	var file operations.File
-	if err := s.readLong(maxDraft, w, r, &file); err != nil {
+	if err := s.readLong(w, r, &file); err != nil {
 		return err
 	}
 	formatted, err := s.Desk.Format(r.Context(), &file)
@@ -133,7 +130,7 @@ func (s *server) format(w http.ResponseWriter, r *http.Request) error {
 
 func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
 	var question operations.Explanation
-	if err := s.readLong(maxDraft, w, r, &question); err != nil {
+	if err := s.readLong(w, r, &question); err != nil {
 		return err
 	}
 	report, err := s.Desk.Explain(r.Context(), &question)
@@ -145,7 +142,7 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request) error {
 
 func (s *server) replay(w http.ResponseWriter, r *http.Request) error {
 	var question operations.Replay
-	if err := s.readLong(maxDraft, w, r, &question); err != nil {
+	if err := s.readLong(w, r, &question); err != nil {
 		return err
 	}
 	replayed, err := s.Desk.Replay(r.Context(), &question)

@@ -44,7 +44,7 @@ func TestTextsAreDescribed(t *testing.T) {
 		{"POST check", `{"files":[]}`, 400, []string{"0 files"}},
 		{"POST check", `{"files":[{"name":"a","text":""},{"name":"a","text":""}]}`, 400, []string{"two files have the name"}},
 		{"POST check", `{"files":[{"name":"","text":""}]}`, 400, []string{"no name"}},
-		{"POST check", `{"files":[{"name":"a","text":"` + strings.Repeat("#", maxDraft) + `"}]}`, 413, []string{"longer than"}},
+		{"POST check", `{"files":[{"name":"a","text":"` + strings.Repeat("#", maxLongBody) + `"}]}`, 413, []string{"longer than"}},
 		{"POST format", `{"name":"a","text":"[ rules ]\nrule:[count] [uid=+] [time=60;count=2] [result=2;return=1]"}`, 200, []string{`"text": "[rules]\n`}},
 		{"POST format", `{"name":"a","text":"[rulez]"}`, 200, []string{`"text": "[rulez]"`, `"code": "E`}},
 		{"POST explain", `{"params":{"act":"post","uid":"ann"}}`, 200, []string{`"verdict": "allow"`, `"outcome": "passes"`}},

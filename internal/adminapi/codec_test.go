@@ -98,7 +98,12 @@ func FuzzLongText(f *testing.F) {
 func TestEncode(t *testing.T) {
 	status := 7
 	for _, v := range []any{
-		nil, []int{}, []string(nil), map[string]int{"b": 1, "a": 2}, struct{}{}, true, 1.5, "<x>",
+		nil,
+		[]int{},
+		[]string(nil),
+		map[string]int{"b": 1, "a": 2},
+		struct{}{},
+		true, 1.5, "<x>",
 		&explain.Report{Params: []explain.Param{{Name: "a"}}, Rules: []explain.Rule{{Name: "r", Failed: []explain.Condition{{Name: "c"}}}, {}}, Decision: &explain.Decision{}},
 		&operations.Why{Rules: []operations.WhyRule{{Identity: operations.Identity{"uid": "ann"}}}, Imported: &operations.WhyImported{Max: 3}},
 		&operations.Checked{Contents: []operations.Content{{Sum: "s"}}}, &operations.Book{Imported: []operations.BookLimit{{Path: "p"}}},

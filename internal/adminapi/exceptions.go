@@ -13,9 +13,6 @@ import (
 	"github.com/koalagate/koalagate/internal/operations"
 )
 
-// maxExceptionsBody is the maximum size of a request that adds exceptions, in bytes.
-const maxExceptionsBody = 64 << 20
-
 // Additions is the request to add exceptions, all or none. Without a signature, their IDs
 // and authors are ignored.
 type Additions struct {
@@ -47,7 +44,7 @@ func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error
 // are signed.
 func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
 	what := new(Additions)
-	if err := s.readLong(maxExceptionsBody, w, r, what); err != nil {
+	if err := s.readLong(w, r, what); err != nil {
 		return nil, err
 	}
 	if most := exceptions.MaxSpan.Milliseconds(); what.ForMS < 0 || what.ForMS > most {

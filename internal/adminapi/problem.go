@@ -48,13 +48,16 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	return readUpTo(maxBody, w, r, into)
 }
 
-// readLong is read for a request that may be long: up to most bytes with the token for
-// changes.
-func (s *server) readLong(most int64, w http.ResponseWriter, r *http.Request, into any) error {
+// maxLongBody is the maximum size of a request with rule files or exceptions, in bytes.
+const maxLongBody = 64 << 20
+
+// readLong is read for a request that may be long: up to maxLongBody with the token for
+// changes, else up to maxReaderBody.
+func (s *server) readLong(w http.ResponseWriter, r *http.Request, into any) error {
 	if s.mayChange(r) {
-		return readUpTo(most, w, r, into)
+		return readUpTo(maxLongBody, w, r, into)
 	}
-	err := readUpTo(min(most, maxReaderBody), w, r, into)
+	err := readUpTo(maxReaderBody, w, r, into)
 	var p *Problem
 	if errors.As(err, &p) && p.Status == http.StatusRequestEntityTooLarge {
 		p.Detail += " without the token for changes"
