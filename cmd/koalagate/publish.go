@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -43,7 +44,7 @@ func (b *publishing) add(c *cobra.Command) {
 	f.Lookup("expect").DefValue = "0" // help names the default in words
 	f.IntVar(&b.quorum, "quorum", 0, "`NUMBER` of instances that must be ready (default: all)")
 	f.DurationVar(&b.wait, "deadline", 30*time.Second, "maximum `DURATION` until the instances are ready")
-	f.StringVar(&b.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the version")
+	f.StringVar(&b.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the version, when it is proposed and when all instances are ready")
 	f.Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 }
 
@@ -59,6 +60,7 @@ func (p *program) publishCommand() *cobra.Command {
 			"3 if another version came into force meanwhile.",
 		Example: "  koalagate publish /etc/koalagate/rules --note 'limit comments'\n" +
 			"  koalagate publish --trial 15m --then enforce --abort-if 'newly-refused>1%' /etc/koalagate/rules\n" +
+			"  koalagate publish --sign-key publish.key /etc/koalagate/rules   # for publish_public_key\n" +
 			"  koalagate publish --restore   # after Redis was flushed or replaced",
 	}
 	b := new(publishing)
@@ -112,7 +114,7 @@ func (p *program) rollbackCommand() *cobra.Command {
 			if err := checkVersion(args[0]); err != nil {
 				return err
 			}
-			return p.publishAgain(ctx, b, args[0], "rollback to version "+args[0])
+			return p.rollback(ctx, b, args[0])
 		}
 		var state adminapi.Fleet
 		if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
@@ -129,7 +131,7 @@ func (p *program) rollbackCommand() *cobra.Command {
 			return failed("version %d has no predecessor", state.InForce)
 		}
 		b.expect = int64(state.InForce)
-		return p.publishAgain(ctx, b, strconv.FormatUint(current.Before, 10), fmt.Sprintf("rollback to version %d", current.Before))
+		return p.rollback(ctx, b, strconv.FormatUint(current.Before, 10))
 	}
 	return c
 }
@@ -177,8 +179,14 @@ func (b *publishing) upload(ctx context.Context, environ []string, blob fleet.Bl
 	return nil
 }
 
-// publishAgain publishes the content of a version of the instance.
-func (p *program) publishAgain(ctx context.Context, b *publishing, version, note string) error {
+// rollback publishes the content of a version that was in force.
+func (p *program) rollback(ctx context.Context, b *publishing, version string) error {
+	return p.publishAgain(ctx, b, version, "rollback to version "+version, "", fleet.InForce)
+}
+
+// publishAgain publishes the content of a version of the instance, whose signature must be
+// for one of the purposes; none accepts all.
+func (p *program) publishAgain(ctx context.Context, b *publishing, version, note string, purposes ...fleet.Purpose) error {
 	var state adminapi.Fleet
 	if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
 		return err
@@ -189,6 +197,9 @@ func (p *program) publishAgain(ctx context.Context, b *publishing, version, note
 	}
 	if detail.Content == nil {
 		return failed("the instance did not send the content of version %s", version)
+	}
+	if len(purposes) > 0 && !slices.Contains(purposes, detail.Purpose) {
+		return failed("version %s was never in force: its signature is for %q", version, detail.Purpose)
 	}
 	if err := p.checkExpected(ctx, b, &state); err != nil {
 		return err
@@ -237,12 +248,14 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 		return failure{err}
 	}
 	proposal := adminapi.NewVersion{Manifest: string(text), TimeoutMS: b.wait.Milliseconds(), Quorum: b.quorum, Trial: b.trial}
+	w := &waiting{program: p, publishing: b, hash: next.Hash}
 	if b.signKey != "" {
 		key, err := fleet.ReadPrivateKey(b.signKey)
 		if err != nil {
 			return failure{fmt.Errorf("--sign-key: %w", err)}
 		}
-		proposal.Signature = fleet.Sign(key, text)
+		proposal.Signature = fleet.Sign(key, b.purpose(), text)
+		w.inForce = fleet.Sign(key, fleet.InForce, text)
 	}
 	var proposed adminapi.Proposed
 	if err := b.call(ctx, p.environ, http.MethodPost, "versions", &proposal, &proposed); err != nil {
@@ -251,5 +264,14 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 	if proposed.Changes != nil && b.format.value == "text" {
 		fmt.Fprintf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
 	}
-	return p.await(ctx, b, proposed.Version, next.Hash)
+	w.number = proposed.Version
+	return w.end(ctx)
+}
+
+// purpose returns what the signature of the proposal is for.
+func (b *publishing) purpose() fleet.Purpose {
+	if t := b.trial; t != nil {
+		return fleet.ToTry(&fleet.TrialOptions{Length: time.Duration(t.LengthMS) * time.Millisecond, Then: t.Then, AbortAbove: t.AbortAbove})
+	}
+	return fleet.ToPublish
 }

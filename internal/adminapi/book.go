@@ -32,8 +32,10 @@ type State struct {
 	// Published reports that the rules come from Redis and can be published here.
 	Published bool `json:"published"`
 	// Signed reports that only signed versions are accepted.
-	Signed bool      `json:"signed"`
-	Now    time.Time `json:"now"` // the clock of Redis, or of the instance without Redis
+	Signed bool `json:"signed"`
+	// FleetModes reports that the modes of all instances can be set here.
+	FleetModes bool      `json:"fleet_modes"`
+	Now        time.Time `json:"now"` // the clock of Redis, or of the instance without Redis
 }
 
 // Word is a word of the rule language.
@@ -193,7 +195,7 @@ func (s *server) scopeOfModes(r *http.Request, changes map[string]engine.Mode) (
 	case scope != traffic.ScopeFleet:
 		return "", problem(http.StatusBadRequest, "scope is %.40q; want fleet or instance", scope)
 	case s.FleetModes == nil:
-		return "", problem(http.StatusNotFound, "modes of all instances need Redis, and rules without publish_public_key; change the modes of each instance")
+		return "", problem(http.StatusNotFound, "this instance reads no modes from Redis: without published rules it needs follow_modes, and with publish_public_key there are none, because modes have no signatures; change the modes of each instance at its admin address with its token: koalagate instances lists their hosts")
 	}
 	texts := make(map[string]string, len(changes))
 	for door, mode := range changes {

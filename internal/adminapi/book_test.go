@@ -69,7 +69,7 @@ func TestTextsAreDescribed(t *testing.T) {
 		{"POST modes", `{}`, 400, []string{"want a door"}},
 		{"POST modes?scope=instance", `{"koala":"off"}`, 200, []string{`"koala": "off"`}},
 		{"POST modes?scope=all", `{"koala":"off"}`, 400, []string{"want fleet or instance"}},
-		{"POST modes?scope=fleet", `{"koala":"off"}`, 404, []string{"need Redis"}},
+		{"POST modes?scope=fleet", `{"koala":"off"}`, 404, []string{"needs follow_modes", "at its admin address with its token"}},
 		{"GET audit", "", 200, []string{`"action": "mode"`, `"detail": "extauthz observe"`}},
 	} {
 		w := s.ask(c.line, c.body, "Authorization", "Bearer "+changeToken)

@@ -12,7 +12,7 @@ import (
 // seconds of a processor. All others need the token for reading, except sessions, which need
 // none.
 var changing = map[string]bool{
-	"POST reset": true, "POST replay": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST contents/missing": true, "PUT contents/{hash}": true,
+	"POST reset": true, "POST replay": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST proposals/{number}": true, "POST contents/missing": true, "PUT contents/{hash}": true,
 	"DELETE exceptions/{id}": true, "DELETE trial": true,
 }
 

@@ -64,7 +64,7 @@ var documents = map[string]any{
 	"Top": heavy.Row{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
 	"Trial": trial.Report{}, "TrialRule": trial.Rule{}, "TrialIdentity": trial.Identity{},
 	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
-	"NewVersion": NewVersion{}, "NewTrial": NewTrial{}, "Proposed": Proposed{}, "Progress": Progress{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
+	"NewVersion": NewVersion{}, "NewTrial": NewTrial{}, "Proposed": Proposed{}, "Progress": Progress{}, "Enforcement": Enforcement{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
 }
 
 // The description has every field of every document with its type, and no other; fields

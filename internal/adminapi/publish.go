@@ -12,8 +12,9 @@ import (
 
 // NewVersion is a version to publish. Its contents are stored before.
 type NewVersion struct {
-	Manifest  string `json:"manifest"`            // the text that Signature covers
-	Signature string `json:"signature,omitempty"` // base64
+	Manifest string `json:"manifest"` // the text that Signature covers
+	// Signature is what fleet.Sign returns, for publish or the trial.
+	Signature string `json:"signature,omitempty"`
 	TimeoutMS int64  `json:"timeout_ms"`
 	Quorum    int    `json:"quorum,omitempty"` // instances that must be ready, 0 for all
 	// Trial tries the version on live requests; nil brings it into force.
@@ -37,12 +38,18 @@ type Proposed struct {
 
 // Progress is what became of a proposed version.
 type Progress struct {
-	// State is pending, in_force, trial, refused, conflict, lapsed or unknown.
+	// State is pending, ready, in_force, trial, refused, conflict, lapsed or unknown. A signed
+	// version is ready when it waits for its Enforcement.
 	State   string     `json:"state"`
 	Detail  string     `json:"detail"`
 	At      *time.Time `json:"at,omitempty"` // when it comes into force, or its trial ends
 	Ready   []string   `json:"ready"`        // ids of instances
 	Waiting []string   `json:"waiting"`
+}
+
+// Enforcement is the signature with which a version that is ready comes into force.
+type Enforcement struct {
+	Signature string `json:"signature"` // as fleet.Sign returns it, for in-force
 }
 
 // Missing are hashes of contents that Redis does not have.
@@ -158,4 +165,25 @@ func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
 		p.At = &o.At
 	}
 	return done(w, r, p)
+}
+
+// enforce brings a signed version into force that is ready, and answers what became of it.
+func (s *server) enforce(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	number, err := numberIn(r, "number")
+	if err != nil {
+		return err
+	}
+	var e Enforcement
+	if err := read(w, r, &e); err != nil {
+		return err
+	}
+	if err := m.Records().Enforce(r.Context(), number, e.Signature); err != nil {
+		return err
+	}
+	s.record(r, "publish", fmt.Sprintf("version %d, signed as the one in force", number))
+	return s.progress(w, r)
 }

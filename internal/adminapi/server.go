@@ -54,8 +54,7 @@ type Options struct {
 	State func() *State
 	// Modes are the modes of the doors of the engine.
 	Modes *engine.Modes
-	// FleetModes sets the modes of all instances; nil without Redis, and where changes need a
-	// signature.
+	// FleetModes sets the modes of all instances; nil if this instance does not follow them.
 	FleetModes FleetModes
 	// Refused is called for each request without a token that it needs. It may be nil.
 	Refused func(reason string)

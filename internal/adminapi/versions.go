@@ -14,8 +14,8 @@ import (
 // Fleet is the state of the published rules.
 type Fleet struct {
 	Prefix          string    `json:"prefix"`            // redis_prefix
-	InForce         uint64    `json:"in_force"`          // 0 before the first version
-	Last            uint64    `json:"last"`              // the highest number that was used
+	InForce         uint64    `json:"in_force"`          // 0 without a valid version in force
+	Last            uint64    `json:"last"`              // the highest number of a version; the next one has the number above it
 	Now             time.Time `json:"now"`               // the clock of Redis
 	MaxVersionBytes int64     `json:"max_version_bytes"` // of this instance
 }
@@ -36,7 +36,10 @@ type Version struct {
 // VersionDetail is a version with its rule files.
 type VersionDetail struct {
 	Version
-	Before  uint64          `json:"before"` // its predecessor, 0 for none
+	Before uint64 `json:"before"` // its predecessor, 0 for none
+	// Purpose is what its signature is for: in-force for versions that are or were in force;
+	// "" without one.
+	Purpose fleet.Purpose   `json:"purpose,omitempty"`
 	Program string          `json:"program"`
 	Files   []VersionFile   `json:"files"`
 	Lists   []VersionList   `json:"lists"`
@@ -71,6 +74,7 @@ var published = []route{
 	{http.MethodGet, "versions/{number}", access.Read, lengthy, (*server).version},
 	{http.MethodGet, "differences/{from}/{to}", access.Read, lengthy, (*server).difference},
 	{http.MethodGet, "proposals/{number}", access.Read, light, (*server).progress},
+	{http.MethodPost, "proposals/{number}", access.Change, light, (*server).enforce},
 	{http.MethodPost, "contents/missing", access.Change, light, (*server).missing},
 	{http.MethodPut, "contents/{hash}", access.Change, light, (*server).upload},
 }
@@ -101,12 +105,12 @@ func (s *server) fleet(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, err := m.Records().State(r.Context())
+	now, err := m.Standing(r.Context())
 	if err != nil {
 		return err
 	}
 	o := m.Records().Options()
-	return done(w, r, &Fleet{Prefix: o.Prefix, InForce: now.InForce, Last: max(now.Last, m.Known()), Now: now.Now, MaxVersionBytes: o.MaxVersionBytes})
+	return done(w, r, &Fleet{Prefix: o.Prefix, InForce: now.InForce, Last: now.Last, Now: now.Now, MaxVersionBytes: o.MaxVersionBytes})
 }
 
 func (s *server) instances(w http.ResponseWriter, r *http.Request) error {
@@ -158,6 +162,7 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var manifest *fleet.Manifest
+	var purpose fleet.Purpose
 	if r.PathValue("number") == "active" {
 		if manifest = m.Active(); manifest == nil {
 			return problem(http.StatusUnprocessableEntity, "this instance has no rules yet")
@@ -167,7 +172,7 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if manifest, err = m.Records().Version(r.Context(), number); err != nil {
+		if manifest, purpose, err = m.Records().Version(r.Context(), number); err != nil {
 			return err
 		}
 	}
@@ -175,7 +180,7 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d := &VersionDetail{Version: versionOf(manifest), Before: manifest.Before, Program: manifest.Program, Content: manifest, Files: []VersionFile{}, Lists: []VersionList{}}
+	d := &VersionDetail{Version: versionOf(manifest), Before: manifest.Before, Purpose: purpose, Program: manifest.Program, Content: manifest, Files: []VersionFile{}, Lists: []VersionList{}}
 	d.InForce = manifest.Number == state.InForce
 	for _, f := range manifest.Files {
 		text := m.Held(f.Blob)

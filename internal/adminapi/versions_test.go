@@ -95,6 +95,9 @@ func TestPublishedAnswersAreDescribed(t *testing.T) {
 	})
 	ask("GET proposals/{number}", "GET proposals/1", "", 200, `"state": "in_force"`)
 	ask("GET proposals/{number}", "GET proposals/x", "", 400, "not the number")
+	ask("POST proposals/{number}", "POST proposals/1", `{"signature":"publish x"}`, 422, `want \"in-force\"`)
+	ask("POST proposals/{number}", "POST proposals/9", `{"signature":"in-force x"}`, 422, "no manifest")
+	ask("POST proposals/{number}", "POST proposals/1", `{"signature":"in-force x"}`, 200, `"state": "in_force"`) // it does not wait
 	ask("POST versions", "POST versions", manifest(2, 0), 409, "version 1 came into force meanwhile")
 	ask("GET versions", "GET versions", "", 200, `"in_force": true`)
 	ask(version, "GET versions/1", "", 200, "[count]")

@@ -43,7 +43,8 @@ type Config struct {
 	// KeepVersions is the number of published versions that stay in Redis.
 	KeepVersions int `koanf:"keep_versions" validate:"min=2,max=1000"`
 	// PublishPublicKey is the PEM file with the Ed25519 key that must have signed
-	// published versions. Empty: versions need no signature.
+	// published versions and exceptions. It requires StateDir for published rules, which
+	// remembers the highest version over a restart. Empty: they need no signature.
 	PublishPublicKey string `koanf:"publish_public_key"`
 
 	GRPC
@@ -126,6 +127,10 @@ type Config struct {
 	// Modes are the initial modes of doors, as door=mode: observe or off, or
 	// enforce, the default. They can be changed later at the admin address.
 	Modes []string `koanf:"modes" validate:"dive,mode"`
+	// FollowModes follows the modes of doors that operators set for all instances in Redis,
+	// although the rules are files. With published rules they are followed anyway, with
+	// PublishPublicKey never. Who can write to Redis can then switch limits off.
+	FollowModes bool `koanf:"follow_modes"`
 
 	// Headers is the form of the quota headers sent to clients.
 	Headers string `koanf:"headers" validate:"oneof=draft10 legacy both none"`

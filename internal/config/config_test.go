@@ -176,14 +176,32 @@ func TestPublishedRules(t *testing.T) {
 		"KOALAGATE_RULES=redis:":        "set redis too",
 		"KOALAGATE_RULES=redis:,x.conf": "want one of them",
 		"KOALAGATE_TRIAL=redis:":        "want rule files",
+		"KOALAGATE_RULES=redis: KOALAGATE_REDIS=redis://127.0.0.1 KOALAGATE_PUBLISH_PUBLIC_KEY=k": "set state_dir to a folder",
+		"KOALAGATE_FOLLOW_MODES=true": "set redis too",
+		"KOALAGATE_FOLLOW_MODES=true KOALAGATE_REDIS=redis://127.0.0.1 KOALAGATE_PUBLISH_PUBLIC_KEY=k KOALAGATE_STATE_DIR=/tmp": "modes have no signatures",
 	} {
-		if _, err := config.Load(config.Input{Environ: []string{environ}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := config.Load(config.Input{Environ: strings.Fields(environ)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", environ, err, want)
 		}
 	}
 	loaded := load(t, config.Input{Environ: []string{"KOALAGATE_RULES=redis:", "KOALAGATE_REDIS=redis://127.0.0.1"}})
 	if !loaded.IsPublished() {
 		t.Error("redis: is not taken for published rules")
+	}
+}
+
+// Modes in Redis are followed with published rules or by the setting, never with a key.
+func TestModesInRedis(t *testing.T) {
+	for environ, want := range map[string]bool{
+		"":                                  false,
+		"KOALAGATE_REDIS=redis://127.0.0.1": false,
+		"KOALAGATE_REDIS=redis://127.0.0.1 KOALAGATE_FOLLOW_MODES=true":                                                    true,
+		"KOALAGATE_REDIS=redis://127.0.0.1 KOALAGATE_RULES=redis:":                                                         true,
+		"KOALAGATE_REDIS=redis://127.0.0.1 KOALAGATE_RULES=redis: KOALAGATE_PUBLISH_PUBLIC_KEY=k KOALAGATE_STATE_DIR=/tmp": false,
+	} {
+		if loaded := load(t, config.Input{Environ: strings.Fields(environ)}); loaded.FollowsModes() != want {
+			t.Errorf("%s: %v", environ, !want)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (l *Loaded) validate() error {
 	if err != nil && !errors.As(err, &list) {
 		return err
 	}
-	problems := []error{l.rejectMixedRules(), l.rejectSharedAddress(), l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
+	problems := []error{l.rejectMixedRules(), l.rejectForgetfulKey(), l.rejectUnsignedModes(), l.rejectSharedAddress(), l.rejectDuplicateDoor("modes", l.Modes), l.rejectDuplicateDoor("fail_policies", l.FailPolicies)}
 	for _, fault := range list {
 		key, _, _ := strings.Cut(fault.Field(), "[") // a list's element is named key[i]
 		problems = append(problems, fmt.Errorf("%s (%s): %s; want %s", key, l.Sources[key], describeInvalid(fault), describeAccepted(fault)))
@@ -109,6 +109,34 @@ func (l *Loaded) rejectMixedRules() error {
 		return fmt.Errorf("rules (%s): redis: without a Redis; set redis too", l.Sources["rules"])
 	}
 	return nil
+}
+
+// rejectForgetfulKey returns an error if an instance could not remember which signed versions
+// it has seen.
+func (l *Loaded) rejectForgetfulKey() error {
+	if l.PublishPublicKey == "" || l.StateDir != "" || !l.IsPublished() {
+		return nil
+	}
+	return fmt.Errorf("publish_public_key (%s): without a state_dir, who can write to Redis could bring an older signed version back at the next start; set state_dir to a folder that this instance alone can write to", l.Sources["publish_public_key"])
+}
+
+// rejectUnsignedModes returns an error if modes are to be read from a Redis that is absent, or
+// not trusted.
+func (l *Loaded) rejectUnsignedModes() error {
+	switch {
+	case !l.FollowModes:
+		return nil
+	case l.Redis == "":
+		return fmt.Errorf("follow_modes (%s): true without a Redis; set redis too", l.Sources["follow_modes"])
+	case l.PublishPublicKey != "":
+		return fmt.Errorf("follow_modes (%s): true with publish_public_key, although modes have no signatures; remove one of them, and change the modes of each instance with its token", l.Sources["follow_modes"])
+	}
+	return nil
+}
+
+// FollowsModes reports whether this instance follows the modes of doors in Redis.
+func (c *Config) FollowsModes() bool {
+	return c.Redis != "" && c.PublishPublicKey == "" && (c.FollowModes || c.IsPublished())
 }
 
 // rejectSharedAddress returns an error if two listeners have one address. Port 0 is

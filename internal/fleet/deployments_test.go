@@ -180,7 +180,7 @@ func TestNumberOfALostVersion(t *testing.T) {
 	livingInstances(t, r, 1)
 	everywhere(t, r, mustPropose(t, r, 1), i)
 	// An instance that never answers keeps the proposal waiting.
-	if err := client.ZAdd(t.Context(), r.keys.instances, goredis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: "silent"}).Err(); err != nil {
+	if err := client.ZAdd(t.Context(), r.keys.instances, goredis.Z{Score: float64(time.Now().Add(2900 * time.Millisecond).UnixMilli()), Member: "silent"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	number := mustPropose(t, r, 20)

@@ -23,7 +23,10 @@ func (e *ConflictError) Error() string {
 }
 
 // RefusedError reports that a version cannot be proposed or applied.
-type RefusedError struct{ Reason string }
+type RefusedError struct {
+	Reason    string
+	untrusted bool // its record is not one that the holder of the key has signed
+}
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
@@ -34,4 +37,6 @@ type missingError struct{ error }
 // Unwrap returns the RefusedError.
 func (e *missingError) Unwrap() error { return e.error }
 
-func refused(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+func refused(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
+}

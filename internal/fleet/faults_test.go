@@ -186,7 +186,7 @@ func TestInstanceKilledAtEveryStepOfATrial(t *testing.T) {
 // send publishes as the API does: what Redis lacks, then the proposal, then its outcome.
 func send(ctx context.Context, r *Records, limit int) error {
 	m, contents := bundle(limit)
-	now, err := r.State(ctx)
+	now, err := r.Standing(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,12 +270,7 @@ func TestRedisReplacedAtEveryStep(t *testing.T) {
 				t.Errorf("version %d, %+v", i.version(), s)
 			}
 		}
-		restored := *one.Active()
-		contents := make(Contents)
-		for _, b := range restored.Blobs() {
-			contents[b.Sum] = one.Held(b)
-		}
-		number := submit(t, r, &restored, contents)
+		number := restore(t, r, one)
 		if number < 2 {
 			t.Errorf("the number %d was used before", number)
 		}

@@ -10,13 +10,15 @@
 // instances have loaded it, or let it lapse at its deadline, so that a publisher or an
 // instance that ends at any step leaves no half state. Whatever Redis returns is
 // checked: sizes before they are read, content by its hash, and numbers against the
-// highest that was seen.
+// highest that was seen. With a public key, instances decide only by versions that the
+// publisher has signed as the one in force, see Purpose.
 package fleet
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -103,10 +105,16 @@ func call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
+// isWrongType reports whether Redis refused a command because of the type of a key.
+func isWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
+
 // unavailable explains an error of Redis.
 func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
+	}
+	if isWrongType(err) {
+		return fmt.Errorf("a key of published rules in Redis was overwritten by a value of another type; delete the keys of {fleet} and koalagate publish --restore: %w", err)
 	}
 	if redisconn.TimedOut(err) {
 		return fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", callTimeout, err)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,6 @@ import (
 )
 
 func numberText(number uint64) string { return strconv.FormatUint(number, 10) }
-
-// learn remembers the highest number that was seen.
-func (m *Member) learn(number uint64) {
-	m.mu.Lock()
-	m.known = max(m.known, number)
-	m.mu.Unlock()
-}
 
 // follow acts on the fleet state in a heartbeat's reply.
 func (m *Member) follow(b *beatResult) {
@@ -29,7 +23,6 @@ func (m *Member) follow(b *beatResult) {
 		return
 	}
 	m.isAway, m.inForce, m.proposed = false, b.InForce, b.ProposedSum
-	m.learn(b.Last)
 	m.forget(b)
 	m.followInForce(b)
 	m.followProposal(b)
@@ -83,26 +76,58 @@ func (m *Member) active() *version {
 }
 
 func (m *Member) followInForce(b *beatResult) {
-	current := m.number()
-	if b.InForce != 0 { // a flush does not undo a switch that the other instances make, too
+	current, isSigned := m.active(), m.o.Records.o.PublicKey != nil
+	if b.InForce != 0 && !isSigned { // a flush does not undo a switch that the other instances make, too
 		m.next = nil
 	}
-	switch v := m.versionOf(b.InForce, b.InForceSum); {
-	case b.InForce == current && current > 0 && m.active().hasSum(b.InForceSum):
-		m.recover()
-	case b.InForce == 0 && current == 0:
+	v := m.versionOf(b.InForce, b.InForceSum)
+	switch {
+	case b.InForce == 0 && current == nil:
 		m.complain("no rules have been published yet: koalagate publish PATH")
 	case b.InForce == 0:
-		m.complain("Redis has no published rules (flushed or replaced?); version " + numberText(current) + " stays active; publish it again: koalagate publish --restore")
+		m.complain("Redis has no published rules (flushed or replaced?); version " + numberText(current.manifest.Number) + " stays active; publish it again: koalagate publish --restore")
 	case b.InForce < m.accepted:
 		m.complain(m.outdated(b.InForce).Error())
+	case v == nil && isSigned && b.InForce == m.number():
+		m.complain(m.ignored(b.InForce, errors.New("its number is the one of another version, which this instance has seen")))
 	case v == nil:
-		m.want(b.InForce)
+		m.want(b.InForce, b.InForceSum)
+	case !m.sign(v, b.Signature):
+	case v == current:
+		m.recover()
 	default:
 		// The instant is one of Redis's clock, carried on by the monotonic clock.
 		m.next = v
-		m.due.Reset(b.At.Sub(b.Now) - time.Since(b.at))
+		m.due.Reset(min(b.At.Sub(b.Now), maxNotice) - time.Since(b.at))
 	}
+}
+
+// maxNotice bounds the time from the commit of a version to its instant. The scripts take
+// half of it.
+const maxNotice = time.Second
+
+// sign notes the signature with which Redis has a version in force, and reports whether
+// this instance may decide by it.
+func (m *Member) sign(v *version, signature string) bool {
+	r := m.o.Records
+	_, text, _ := cutRecord(v.value) // it was cut when it was opened
+	value := record(text, signature)
+	if r.o.PublicKey == nil || r.mayDecide(v.purpose) && bytes.Equal(value, v.value) {
+		return true
+	}
+	number := v.manifest.Number
+	_, purpose, err := r.openRecord(number, value)
+	if err == nil && !r.mayDecide(purpose) {
+		err = errors.New(notInForce(number))
+	}
+	if err != nil {
+		m.complain(m.ignored(number, err))
+		return false
+	}
+	m.mu.Lock()
+	v.value, v.purpose = value, purpose
+	m.mu.Unlock()
+	return true
 }
 
 // enforce activates the version that is due.
@@ -138,12 +163,12 @@ func (m *Member) followProposal(b *beatResult) {
 		return
 	}
 	switch {
-	case b.Proposed <= m.accepted:
-		m.say(b.Proposed, fmt.Sprintf("its number is not above %d, which this instance has seen", m.accepted))
-	case m.versionOf(b.Proposed, b.ProposedSum) != nil:
+	case b.Proposed > m.accepted && m.versionOf(b.Proposed, b.ProposedSum) != nil:
 		m.say(b.Proposed, ready)
+	case b.Proposed <= m.Known():
+		m.say(b.Proposed, fmt.Sprintf("its number is not above %d, which this instance has seen; publish again", m.Known()))
 	default:
-		m.want(b.Proposed)
+		m.want(b.Proposed, b.ProposedSum)
 	}
 }
 
@@ -161,14 +186,27 @@ func (m *Member) followTrial(b *beatResult) {
 		tried = b.Trial
 	}
 	v := m.versionOf(tried, b.TrialSum)
+	if v != nil && !m.mayTry(v, b.Now) {
+		tried, v = 0, nil
+	}
 	switch {
 	case tried == 0 && m.trying != 0:
 		m.trying = 0
 		m.o.Try(nil)
 	case tried != 0 && v == nil:
-		m.want(tried)
+		m.want(tried, b.TrialSum)
 	case tried != m.trying:
 		m.trying = tried
 		m.o.Try(&Tried{Number: tried, Set: v.set})
 	}
+}
+
+// mayTry reports whether this instance may try a version: with a key, only if it was signed
+// for a trial that is not over.
+func (m *Member) mayTry(v *version, now time.Time) bool {
+	if m.o.Records.o.PublicKey == nil {
+		return true
+	}
+	o := v.purpose.trial()
+	return o != nil && now.Before(v.manifest.At.Add(maxTimeout+o.Length+maxNotice))
 }

@@ -12,24 +12,28 @@ type State struct {
 	Now     time.Time // Redis's clock
 	InForce uint64    // 0 before the first version
 	At      time.Time // the instant at which InForce came or comes into force
-	Last    uint64    // the highest number that was used
+	// Last is the number that was used last, as Redis states it; see Standing.
+	Last uint64
 	// Proposed is the version that waits for the instances, 0 for none.
 	Proposed uint64
 	// Trial is the version of the last trial, and TrialState its state: trialRunning,
 	// ended or aborted.
 	Trial      uint64
 	TrialState string
-	// The sums are the SHA-1 of the records of InForce, Proposed and Trial, by which an
-	// instance recognizes a number that stands for another record after a loss of data. ""
-	// is unknown: an older program wrote it.
+	// The sums are those of the manifests of InForce, Proposed and Trial, by which an instance
+	// recognizes a number that stands for another version after a loss of data. "" is unknown:
+	// an older program wrote it.
 	InForceSum, ProposedSum, TrialSum string
+	// Signature is the signature in the record of InForce, "" without a record.
+	Signature string
+	// seen is what Redis holds about InForce and Last; it changes with them.
+	seen string
 }
 
 // Heartbeat is the report of an instance about itself.
 type Heartbeat struct {
-	ID      string
-	Text    []byte // description in JSON, see Instance
-	Highest uint64 // the highest number that it has seen
+	ID   string
+	Text []byte // description in JSON, see Instance
 	// About is the proposed version that Answer answers for: ready, or why not. 0: none.
 	About  uint64
 	Answer string
@@ -52,7 +56,7 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 	if h.Leaves {
 		leaves = 1
 	}
-	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.Highest, h.About, h.Answer, leaves, h.Sum)...).StringSlice()
+	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.About, h.Answer, leaves, h.Sum)...).StringSlice()
 	return stateOf(reply, err)
 }
 
@@ -69,13 +73,13 @@ func stateOf(reply []string, err error) (State, error) {
 	if err != nil {
 		return State{}, unavailable(err)
 	}
-	if len(reply) != 10 {
-		return State{}, fmt.Errorf("the state of the fleet has a reply of %d parts; want 10", len(reply))
+	if len(reply) != 12 {
+		return State{}, fmt.Errorf("the state of the fleet has a reply of %d parts; want 12", len(reply))
 	}
 	return State{
 		Now: millis(reply[0]), InForce: numberOf(reply[1]), At: millis(reply[2]), Last: numberOf(reply[3]),
 		Proposed: numberOf(reply[4]), Trial: numberOf(reply[5]), TrialState: reply[6],
-		InForceSum: reply[7], ProposedSum: reply[8], TrialSum: reply[9],
+		InForceSum: reply[7], ProposedSum: reply[8], TrialSum: reply[9], Signature: reply[10], seen: reply[11],
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func (m *Member) Active() *Manifest {
 	return nil
 }
 
-// Known returns the highest number that the instance has seen.
+// Known returns the highest number of a version that the instance has loaded.
 func (m *Member) Known() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (m *Member) set(ctx context.Context, number uint64) (*rules.Set, error) {
 	if v := m.version(number); v != nil {
 		return v.set, nil
 	}
-	v, err := m.load(ctx, number)
+	v, err := m.load(ctx, job{number: number})
 	if err != nil {
 		return nil, err
 	}

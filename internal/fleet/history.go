@@ -3,35 +3,57 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Version returns the manifest of a version. The error is a RefusedError if the version
-// does not exist, or cannot be trusted or read.
-func (r *Records) Version(ctx context.Context, number uint64) (*Manifest, error) {
-	m, _, err := r.versionRecord(ctx, number)
-	return m, err
+// Version returns the manifest of a version and the purpose of its signature, "" without one.
+// The error is a RefusedError if the version does not exist, or cannot be trusted or read.
+func (r *Records) Version(ctx context.Context, number uint64) (*Manifest, Purpose, error) {
+	v, err := r.versionRecord(ctx, number)
+	if err != nil {
+		return nil, "", err
+	}
+	return v.manifest, v.purpose, nil
 }
 
-// versionRecord returns the manifest of a version and its record.
-func (r *Records) versionRecord(ctx context.Context, number uint64) (*Manifest, []byte, error) {
+// readRecord returns the unchecked record of a version, empty if there is none.
+func (r *Records) readRecord(ctx context.Context, number uint64) ([]byte, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
 	value, err := r.client.GetRange(ctx, r.keys.version(number), 0, maxManifest).Bytes()
-	switch {
-	case err != nil && !errors.Is(err, goredis.Nil):
-		return nil, nil, unavailable(err)
-	case len(value) == 0:
-		return nil, nil, refused("version %d is not in Redis", number)
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return nil, unavailable(err)
 	}
-	m, err := r.openRecord(number, value)
-	if err != nil {
-		return nil, nil, refused("version %d is refused: %v", number, err)
-	}
-	return m, value, nil
+	return value, nil
 }
+
+// versionRecord returns a version without its contents. A RefusedError is untrusted if a key
+// is set: whoever can write to Redis can cause it.
+func (r *Records) versionRecord(ctx context.Context, number uint64) (*version, error) {
+	value, err := r.readRecord(ctx, number)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(value) == 0:
+		return nil, r.untrusted("version %d is not in Redis", number)
+	}
+	m, purpose, err := r.openRecord(number, value)
+	if err != nil {
+		return nil, r.untrusted("version %d is refused: %v", number, err)
+	}
+	return &version{manifest: m, value: value, sum: sumOf(value), purpose: purpose}, nil
+}
+
+func (r *Records) untrusted(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...), untrusted: r.o.PublicKey != nil}
+}
+
+// mayDecide reports whether instances may decide by a version: with a key, only if it was
+// signed as the one in force.
+func (r *Records) mayDecide(p Purpose) bool { return r.o.PublicKey == nil || p == InForce }
 
 // Listed is a version in the history.
 type Listed struct {
@@ -53,11 +75,17 @@ func (r *Records) Versions(ctx context.Context) ([]Listed, error) {
 	list := make([]Listed, 0, len(numbers))
 	for _, n := range numbers {
 		one := Listed{InForce: n == state.InForce}
+		m, purpose, err := r.Version(ctx, n)
 		var wrong *RefusedError
-		if one.Manifest, err = r.Version(ctx, n); errors.As(err, &wrong) {
+		switch {
+		case errors.As(err, &wrong):
 			one.Manifest, one.Problem = &Manifest{Number: n}, wrong.Reason
-		} else if err != nil {
+		case err != nil:
 			return nil, err
+		case !r.mayDecide(purpose):
+			one.Manifest, one.Problem = &Manifest{Number: n}, fmt.Sprintf("version %d is not signed as one that was in force", n)
+		default:
+			one.Manifest = m
 		}
 		list = append(list, one)
 	}
@@ -140,13 +168,19 @@ func (r *Records) Prune(ctx context.Context) error {
 		return err
 	}
 	used, old := make(map[string]bool), []*Manifest{}
-	for i, n := range numbers {
-		m, err := r.Version(ctx, n)
+	count := 0
+	for _, n := range numbers {
+		m, _, err := r.Version(ctx, n)
 		var wrong *RefusedError
 		if err != nil && !errors.As(err, &wrong) {
 			return err
 		}
-		if kept := i < max(r.o.Keep, 2) || n == state.InForce; !kept {
+		// A number above the one in force is that of no version.
+		kept := n == state.InForce || n < state.InForce && count < max(r.o.Keep, 2)
+		if n <= state.InForce {
+			count++
+		}
+		if !kept {
 			if m == nil {
 				m = &Manifest{Number: n}
 			}

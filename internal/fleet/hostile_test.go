@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -180,44 +179,6 @@ func TestReplayedVersion(t *testing.T) {
 	if s := again.State(); again.version() != 3 || !strings.Contains(s.LastError, "has seen version 3") {
 		t.Errorf("after a restart: version %d, %+v", again.version(), s)
 	}
-}
-
-func TestSignatures(t *testing.T) {
-	t.Parallel()
-	server := storetest.StartServer(t)
-	client := server.Client()
-	defer client.Close()
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, other, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The publisher's side does not verify here: the instance must.
-	open := openRecords(t, server.URL())
-	i := startInstance(t, openRecords(t, server.URL(), func(o *Options) { o.PublicKey = public }))
-	livingInstances(t, open, 1)
-	for _, c := range []struct {
-		name string
-		sign func(text []byte) string
-		want string
-	}{
-		{"unsigned", func([]byte) string { return "" }, "not signed"},
-		{"by another key", func(text []byte) string { return Sign(other, text) }, "not valid"},
-		{"of another text", func(text []byte) string { return Sign(private, append([]byte("x"), text...)) }, "not valid"},
-		{"no base64", func([]byte) string { return "?" }, "not valid"},
-		{"valid", func(text []byte) string { return Sign(private, text) }, ""},
-	} {
-		m, contents := bundle(1)
-		number := submit(t, open, m, contents, func(p *Proposal) { p.Signature = c.sign(p.Manifest) })
-		o := outcome(t, open, number)
-		if c.want == "" && o.State != "in_force" || c.want != "" && (o.State != "refused" || !strings.Contains(o.Detail, c.want)) {
-			t.Errorf("%s: %+v; want %q", c.name, o, c.want)
-		}
-	}
-	eventually(t, "the signed version", func() bool { return i.version() > 0 })
 }
 
 // A Redis that may drop keys without an expiry is no source of rules.

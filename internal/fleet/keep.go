@@ -60,6 +60,24 @@ func (f folder) highest() uint64 {
 	return numberOf(strings.TrimSpace(string(text)))
 }
 
+// CheckStateDir returns an error if the highest number cannot be kept below a folder, or the
+// one that is kept cannot be read: an instance with a key would take older versions then.
+func CheckStateDir(stateDir string) error {
+	f := folderIn(stateDir)
+	text, err := os.ReadFile(f.path(highestFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f.saveHighest(0)
+	case err != nil:
+		return err
+	}
+	number, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 53)
+	if err != nil {
+		return fmt.Errorf("%s: not the number of a version; write the number of the version in force into it", f.path(highestFile))
+	}
+	return f.saveHighest(number)
+}
+
 func (f folder) saveHighest(number uint64) error {
 	if f == "" {
 		return nil

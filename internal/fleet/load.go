@@ -15,19 +15,26 @@ import (
 // version is a version that was loaded.
 type version struct {
 	manifest *Manifest
-	value    []byte // the record in Redis
-	sum      string // of value, as in State
+	value    []byte  // the record in Redis
+	sum      string  // of its manifest, as in State
+	purpose  Purpose // of its signature
 	// contents are nil if the folder keeps them.
 	contents Contents
 	set      *rules.Set
 	findings rules.Findings
 }
 
+// job is a version to load, by its number and its sum in State.
+type job struct {
+	number uint64
+	sum    string
+}
+
 // want loads a version, unless another is being loaded or it failed a moment ago.
-func (m *Member) want(number uint64) {
+func (m *Member) want(number uint64, sum string) {
 	if m.loading == 0 && time.Since(m.failed[number]) > retryInterval {
 		m.loading = number
-		m.jobs <- number // never blocks: one is loaded at a time
+		m.jobs <- job{number, sum} // never blocks: one is loaded at a time
 	}
 }
 
@@ -36,6 +43,7 @@ func (m *Member) receive(l *loadResult) {
 	if l.err == nil {
 		m.mu.Lock()
 		m.versions[l.number] = l.version
+		m.known = max(m.known, l.number)
 		m.mu.Unlock()
 		m.Trigger()
 		return
@@ -46,11 +54,25 @@ func (m *Member) receive(l *loadResult) {
 	m.failed[l.number] = time.Now()
 	m.o.Logger.Error("a version cannot be loaded", "version", l.number, "error", l.err)
 	var wrong *RefusedError
-	if l.number == m.inForce && (errors.As(l.err, &wrong) || errors.Is(l.err, ErrBlob)) {
+	isRefused := errors.As(l.err, &wrong)
+	switch {
+	case l.number != m.inForce:
+	case isRefused && wrong.untrusted:
+		m.complain(m.ignored(l.number, l.err))
+	case isRefused || errors.Is(l.err, ErrBlob):
 		m.fail("version " + numberText(l.number) + " is in force, and this instance cannot load it: " + l.err.Error())
 	}
 	// The answer counts only while the version is proposed.
 	m.say(l.number, l.err.Error())
+}
+
+// ignored explains why this instance does not take what Redis names as in force.
+func (m *Member) ignored(number uint64, err error) string {
+	text := fmt.Sprintf("Redis names version %d as the one in force, and this instance does not take it: %v", number, err)
+	if v := m.active(); v != nil {
+		text += fmt.Sprintf("; version %d stays active", v.manifest.Number)
+	}
+	return text
 }
 
 // loadUntil loads versions until ctx is done.
@@ -59,48 +81,84 @@ func (m *Member) loadUntil(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case number := <-m.jobs:
-			v, err := m.load(ctx, number)
+		case j := <-m.jobs:
+			v, err := m.load(ctx, j)
 			if err == nil {
 				m.o.Expect(v.set)
 			}
-			m.finished <- loadResult{number, v, err}
+			m.finished <- loadResult{j.number, v, err}
 		case <-m.prunes:
 			m.prune(ctx)
 		}
 	}
 }
 
-// load reads, checks and parses a version.
-func (m *Member) load(ctx context.Context, number uint64) (*version, error) {
+// load reads, checks and parses a version. The sum of the job may be "".
+func (m *Member) load(ctx context.Context, j job) (*version, error) {
 	r := m.o.Records
 	if err := r.checkPolicy(ctx); err != nil {
 		return nil, err
 	}
-	manifest, value, err := r.versionRecord(ctx, number)
-	if err != nil {
+	v, err := r.versionRecord(ctx, j.number)
+	switch known := m.Known(); {
+	case err != nil:
+		return nil, err
+	case !v.hasSum(j.sum):
+		return nil, fmt.Errorf("version %d: its record is another one than Redis states", j.number)
+	case j.number > known+maxStep:
+		return nil, r.untrusted("version %d is refused: its number is more than %d above %d, the highest that this instance knows", j.number, int64(maxStep), known)
+	}
+	if err := m.fill(ctx, v); err != nil {
+		if !r.mayDecide(v.purpose) {
+			err = r.untrusted("%v", err)
+		}
 		return nil, err
 	}
+	return v, nil
+}
+
+// fill reads the contents of a version and parses them.
+func (m *Member) fill(ctx context.Context, v *version) error {
 	contents := make(Contents)
-	for _, b := range manifest.Blobs() {
+	for _, b := range v.manifest.Blobs() {
 		content := m.Held(b)
 		if content == nil {
-			if content, err = r.ReadBlob(ctx, b); err != nil {
-				return nil, fmt.Errorf("version %d: %w", number, err)
+			var err error
+			if content, err = m.o.Records.ReadBlob(ctx, b); err != nil {
+				return fmt.Errorf("version %d: %w", v.manifest.Number, err)
 			}
 		}
 		contents[b.Sum] = content
 	}
-	set, findings, err := Parse(manifest, contents, m.o.Rules)
+	set, findings, err := Parse(v.manifest, contents, m.o.Rules)
 	if err != nil {
-		return nil, refused("%s", findingsText(err, findings))
+		return refused("%s", findingsText(err, findings))
 	}
-	return &version{manifest: manifest, value: value, sum: sumOf(value), contents: contents, set: set, findings: findings}, nil
+	v.contents, v.set, v.findings = contents, set, findings
+	return nil
 }
 
-// sumOf returns the sum of a record as Redis's Lua computes it.
-func sumOf(record []byte) string {
-	sum := sha1.Sum(record) //nolint:gosec // it tells records apart; signatures protect them
+// loadInForce is load for the version in force, which must be signed as such.
+func (m *Member) loadInForce(ctx context.Context, number uint64) (*version, error) {
+	head, err := m.o.Records.versionRecord(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	if !m.o.Records.mayDecide(head.purpose) {
+		return nil, m.o.Records.untrusted("%s", notInForce(number))
+	}
+	return m.load(ctx, job{number, head.sum})
+}
+
+func notInForce(number uint64) string {
+	return fmt.Sprintf("version %d is not signed as the one in force: it was refused, lapsed or only tried", number)
+}
+
+// sumOf returns the sum of the manifest in a record: as if it had no signature, which changes
+// when the version comes into force.
+func sumOf(value []byte) string {
+	_, text, _ := cutRecord(value)    // an invalid record has the sum of an empty one
+	sum := sha1.Sum(record(text, "")) //nolint:gosec // it tells manifests apart; signatures protect them
 	return hex.EncodeToString(sum[:])
 }
 

@@ -69,7 +69,7 @@ type Member struct {
 	versions map[uint64]*version
 	answer   Heartbeat // About, Answer and Sum only
 	accepted uint64    // the highest version that was in force here
-	known    uint64    // the highest number that was seen
+	known    uint64    // the highest number of a version that was loaded here
 
 	// The rest belongs to the goroutine of First, then of Run.
 	apply    func(*rules.Set)
@@ -82,7 +82,7 @@ type Member struct {
 	inForce  uint64 // by the last heartbeat
 	proposed string // the sum of the proposed version, by the last heartbeat
 	isAway   bool   // Redis did not answer the last heartbeat
-	jobs     chan uint64
+	jobs     chan job
 	prunes   chan struct{}
 	finished chan loadResult
 }
@@ -115,7 +115,7 @@ func NewMember(o MemberOptions) *Member {
 	_, _ = rand.Read(random[:]) // never fails
 	m := &Member{
 		o: o, folder: folderIn(o.StateDir), trigger: make(chan struct{}, 1), versions: make(map[uint64]*version),
-		failed: make(map[uint64]time.Time), jobs: make(chan uint64, 1), prunes: make(chan struct{}, 1), finished: make(chan loadResult, 1),
+		failed: make(map[uint64]time.Time), jobs: make(chan job, 1), prunes: make(chan struct{}, 1), finished: make(chan loadResult, 1),
 	}
 	m.id = hex.EncodeToString(random[:])
 	m.accepted = m.folder.highest()
@@ -165,11 +165,10 @@ func (m *Member) loadFirst(ctx context.Context) (*version, error) {
 	if err != nil || now.InForce == 0 {
 		return nil, err
 	}
-	m.learn(now.Last)
 	if now.InForce < m.accepted {
 		return nil, m.outdated(now.InForce)
 	}
-	return m.load(ctx, now.InForce)
+	return m.loadInForce(ctx, now.InForce)
 }
 
 func (m *Member) outdated(number uint64) error {
@@ -178,12 +177,10 @@ func (m *Member) outdated(number uint64) error {
 
 // restore activates the version in StateDir, and returns its set or nil.
 func (m *Member) restore(reason string) *rules.Set {
-	manifest, value, contents, savedAt, err := m.folder.load(func(value []byte) (*Manifest, error) {
-		number := uint64(0)
-		if found, err := peekNumber(value); err == nil {
-			number = found
-		}
-		return m.o.Records.openRecord(number, value)
+	var purpose Purpose
+	manifest, value, contents, savedAt, err := m.folder.load(func(value []byte) (opened *Manifest, err error) {
+		opened, purpose, err = m.o.Records.openSaved(value)
+		return opened, err
 	})
 	if err != nil {
 		if m.folder != "" {
@@ -196,7 +193,7 @@ func (m *Member) restore(reason string) *rules.Set {
 		m.o.Logger.Error("state_dir contains no usable version", "state_dir", m.o.StateDir, "error", err)
 		return nil
 	}
-	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), set: set, findings: findings})
+	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), purpose: purpose, set: set, findings: findings})
 	m.change(func(s *reload.State) { s.Restored, s.SavedAt = true, savedAt })
 	m.complain("starting with version " + numberText(manifest.Number) + " of state_dir: " + reason)
 	return set
@@ -261,7 +258,6 @@ func (m *Member) beatUntil(ctx context.Context, to chan<- beatResult) {
 func (m *Member) beat(ctx context.Context, leaves bool) beatResult {
 	m.mu.Lock()
 	h := m.answer
-	h.Highest = m.known
 	m.mu.Unlock()
 	h.ID, h.Leaves = m.id, leaves
 	h.Text, _ = json.Marshal(m.describe()) // strings and numbers can always be encoded

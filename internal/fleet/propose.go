@@ -16,13 +16,13 @@ func (m *Member) Records() *Records { return m.o.Records }
 // of this instance. It sends contents that Redis has lost and this instance holds. The
 // report is nil if this instance has no rules or cannot read the version.
 func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.Changes, error) {
-	manifest, err := m.o.Records.Propose(ctx, p)
+	manifest, err := m.o.Records.propose(ctx, p, m)
 	var wrong *missingError
 	if errors.As(err, &wrong) {
 		if err := m.sendHeld(ctx, p.Manifest); err != nil {
 			return nil, nil, err
 		}
-		manifest, err = m.o.Records.Propose(ctx, p)
+		manifest, err = m.o.Records.propose(ctx, p, m)
 	}
 	if err != nil {
 		return nil, nil, err

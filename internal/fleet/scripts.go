@@ -9,6 +9,10 @@ import (
 var (
 	//go:embed lua/shared.lua
 	sharedText string
+	//go:embed lua/judge.lua
+	judgeText string
+	//go:embed lua/enforce.lua
+	enforceText string
 	//go:embed lua/propose.lua
 	proposeText string
 	//go:embed lua/beat.lua
@@ -36,7 +40,8 @@ var (
 // The scripts, each one atomic step. See their texts for arguments and replies.
 var (
 	propose       = goredis.NewScript(sharedText + proposeText)
-	beat          = goredis.NewScript(sharedText + beatText)
+	beat          = goredis.NewScript(sharedText + judgeText + beatText)
+	enforce       = goredis.NewScript(sharedText + judgeText + enforceText)
 	listInstances = goredis.NewScript(sharedText + instancesText)
 	readState     = goredis.NewScript(sharedText + stateText)
 	readOutcome   = goredis.NewScript(sharedText + outcomeText)

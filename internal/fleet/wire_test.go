@@ -20,7 +20,7 @@ const (
 		`"at":"2026-11-23T03:00:00Z","program":"v1.2.3","rules":2,` +
 		`"files":[{"name":"rules.conf","sha256":"8cf27224b2ec19768dd3542044bbf94885b275fb94a04a6de66d2922404e267c","size":223}],` +
 		`"lists":[{"source":"rules.conf","path":"words.dat","sha256":"1a1707bb54e5fb4deddd19f07adcb4f1e022ca7879e3c8348da8d4fa496ae8e2","size":4}]}`
-	wireSignature = "YZy70tE9do7YpEDxq8QkTLCJz7j5/n2r/PzPMX6oeJieh3rBYmphQHF98P3SOC78f3cZt7vlDi3ljkkg0mHOCw=="
+	wireSignature = "in-force Qsz7FodkOGnpQviY+C5jk4J+e4jEp5/kIkjcE+ReL9Ha/j2LRzIWFdn46goWdglv9AeQrFxugPkS3KOGtUtUCw=="
 	wireInstance  = `{"id":"0123456789ab","host":"h1","pid":7,"program_version":"v1.2.3","version":12,"hash":"h",` +
 		`"since":"2026-11-23T03:00:00Z","state":"ready","store":"redis","last_error":"","modes":{"extauthz":"enforce"}}`
 )
@@ -33,7 +33,7 @@ func TestWireForm(t *testing.T) {
 	if err != nil || string(text) != wireManifest {
 		t.Errorf("%v: a manifest is\n%s\nwant\n%s", err, text, wireManifest)
 	}
-	if got := Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), text); got != wireSignature {
+	if got := Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), InForce, text); got != wireSignature {
 		t.Errorf("its signature is %s; want %s", got, wireSignature)
 	}
 	one := Instance{
@@ -61,7 +61,7 @@ instances: zset
 outcome:1: hash at detail state
 outcome:2: hash at detail state
 reports: hash
-trial: hash abort before began blobs detail follow number quorum state sum until
+trial: hash abort before began blobs detail follow number quorum seen signed state sum until
 version:1: string
 version:2: string`
 
@@ -154,7 +154,7 @@ func FuzzRecord(f *testing.F) {
 	signed := &Records{o: Options{Prefix: prefix, MaxVersionBytes: 1 << 20, PublicKey: make(PublicKey, ed25519.PublicKeySize)}}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		number, _ := peekNumber(value) // 0 if there is none
-		m, err := open.openRecord(number, value)
+		m, _, err := open.openRecord(number, value)
 		if err != nil {
 			return
 		}
@@ -172,21 +172,55 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := open.openRecord(number, record(text, ""))
+		again, _, err := open.openRecord(number, record(text, ""))
 		if err != nil || fmt.Sprint(again.Blobs()) != fmt.Sprint(m.Blobs()) || again.Note != m.Note {
 			t.Errorf("%v: %+v; want %+v", err, again, m)
 		}
-		if _, err := signed.openRecord(number, value); err == nil {
+		if _, _, err := signed.openRecord(number, value); err == nil {
 			t.Error("a record without a valid signature was accepted")
+		}
+	})
+}
+
+// FuzzSignature checks that a signature serves the purpose that it states, for the text that
+// it was made for, and nothing else.
+func FuzzSignature(f *testing.F) {
+	key := ed25519.NewKeyFromSeed(make([]byte, 32))
+	public := key.Public().(PublicKey)
+	manifest := []byte(wireManifest)
+	made := map[string]Purpose{
+		Sign(key, ToPublish, manifest): ToPublish,
+		Sign(key, InForce, manifest):   InForce,
+	}
+	for _, o := range []TrialOptions{{time.Second, "ask", 0}, {15 * time.Minute, "enforce", 1.5}} {
+		made[Sign(key, ToTry(&o), manifest)] = ToTry(&o)
+	}
+	for signature := range made {
+		f.Add(signature)
+		f.Add(strings.Replace(signature, "publish", "in-force", 1))
+	}
+	f.Add(unsigned)
+	f.Add(Sign(key, earlier, manifest)[len(earlier)+1:])
+	f.Add("trial 900000 enforce 1e400 x")
+	f.Fuzz(func(t *testing.T, signature string) {
+		got, err := verify(public, manifest, signature)
+		if want, isMade := made[signature]; got != want || isMade != (err == nil) {
+			t.Errorf("%q is for %q, %v; want %q", signature, got, err, want)
+		}
+		if _, err := verify(public, append([]byte(" "), manifest...), signature); err == nil {
+			t.Errorf("%q is one of another text", signature)
+		}
+		if o := Purpose(signature).trial(); o != nil && ToTry(o) != Purpose(signature) {
+			t.Errorf("%q has the options %+v", signature, o)
 		}
 	})
 }
 
 // FuzzReplies checks that no reply of Redis, whatever its keys hold, is more than an error.
 func FuzzReplies(f *testing.F) {
-	f.Add("1700000000000\n12\n1700000000500\n12\n0\n0\n\n\n\n")
+	f.Add("1700000000000\n12\n1700000000500\n12\n0\n0\n\n\n\n\n-\n12|12|")
 	f.Add("12\nrunning\n\n1700000000000\n1700000900000\nkeep\n2.5")
-	f.Add("\n\n0\n12\n0123456789ab\nready\nab\n")
+	f.Add("\n\n0\n12\npending\n0123456789ab\nready\nab\n")
 	f.Add("0123456789ab\n10\n" + wireInstance)
 	f.Fuzz(func(t *testing.T, text string) {
 		reply := strings.Split(text, "\n")

@@ -71,8 +71,9 @@ func (s *Service) openExceptions() error {
 		o.Redis = client
 		s.minutes = minutes.New(client, c.RedisPrefix)
 		trail.Redis = client
-		if key == nil { // modes have no signatures, and who can write to Redis cannot change rules then
-			s.fleetModes = modes.New(modes.Options{Redis: client, Prefix: c.RedisPrefix, Apply: s.applyModes, Logger: s.logger})
+		if c.FollowsModes() {
+			f := &followedModes{s, make(map[string]followedMode)}
+			s.fleetModes = f.follow(modes.Options{Redis: client})
 		}
 		s.onClose(func() {
 			if err := client.Close(); err != nil {
@@ -144,7 +145,7 @@ func (s *Service) operatorState() *adminapi.State {
 	return &adminapi.State{
 		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
 		LastError: r.LastError, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
-		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", Now: s.exceptions.Now().UTC(),
+		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", FleetModes: s.fleetModes != nil, Now: s.exceptions.Now().UTC(),
 	}
 }
 

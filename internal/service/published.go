@@ -20,6 +20,11 @@ func (s *Service) openPublished(o *app.Options) error {
 	if err != nil {
 		return err
 	}
+	if key != nil {
+		if err := fleet.CheckStateDir(c.StateDir); err != nil {
+			return fmt.Errorf("state_dir, which publish_public_key requires: %w", err)
+		}
+	}
 	records, err := fleet.Open(fleet.Options{
 		Redis:  connection(c, 0), // it has a timeout of its own
 		Prefix: c.RedisPrefix, MaxVersionBytes: int64(c.MaxVersionBytes), Keep: c.KeepVersions, PublicKey: key,

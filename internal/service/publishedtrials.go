@@ -110,7 +110,7 @@ func (r *trials) published(ctx context.Context) (*trial.Report, error) {
 		return nil, trial.ErrNone
 	}
 	report := headOf(last)
-	if m, err := records.Version(ctx, last.Number); err == nil { // else it has expired
+	if m, _, err := records.Version(ctx, last.Number); err == nil { // else it has expired
 		report.Hash = m.Hash
 	}
 	var all trial.Merger

@@ -59,7 +59,7 @@ type Service struct {
 	exceptions *exceptions.Keeper
 	trail      *audit.Trail
 	minutes    *minutes.Records // nil without Redis
-	fleetModes *modes.Keeper    // nil without Redis, and where changes need a signature
+	fleetModes *modes.Keeper    // nil unless this instance follows them
 	traffic    *traffic.Recorder
 	heavy      *heavy.Recorder
 	trials     *trials

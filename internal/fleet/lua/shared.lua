@@ -29,9 +29,14 @@ local function whole(n)
 end
 
 -- live returns the ids of the instances that wrote a heartbeat within three seconds, at most
--- 1000.
+-- 1000. A heartbeat of a later time, but for the clock of another master, is none.
 local function live()
-  return redis.call('ZRANGEBYSCORE', instances, whole(now - 3000), '+inf', 'LIMIT', 0, 1000)
+  return redis.call('ZRANGEBYSCORE', instances, whole(now - 3000), whole(now + 3000), 'LIMIT', 0, 1000)
+end
+
+-- over reports whether a deadline has passed, or is none: the longest is ten minutes.
+local function over(deadline)
+  return now > deadline or deadline > now + 600000
 end
 
 -- blobs calls f with the key and the size of each blob in a text such as sum:12,sum:7.
@@ -73,11 +78,25 @@ local function sum_of(n, value)
   return of == whole(n) and sum or ''
 end
 
+-- standing returns what head holds, by which a proposal recognizes that nothing has changed
+-- since its publisher looked.
+local function standing()
+  local state = redis.call('HMGET', head, 'in_force', 'last', 'sum')
+  return text(state[1]) .. '|' .. text(state[2]) .. '|' .. text(state[3])
+end
+
+-- signature_of returns the first line of the record of a version, or an empty text.
+local function signature_of(n)
+  local line = redis.pcall('GETRANGE', begin .. 'version:' .. whole(n), 0, 255)
+  return type(line) == 'string' and string.match(line, '^([^\n]*)\n') or ''
+end
+
 -- report returns the time and the state of the fleet, in the order of Go's stateOf.
 local function report()
   local state = redis.call('HMGET', head, 'in_force', 'at', 'last', 'sum')
   local tried = redis.call('HMGET', trial, 'number', 'state', 'sum')
   local proposed = redis.call('HMGET', proposal, 'number', 'sum')
   return {whole(now), whole(number(state[1])), whole(number(state[2])), whole(number(state[3])), whole(number(proposed[1])),
-    whole(number(tried[1])), text(tried[2]), sum_of(number(state[1]), state[4]), text(proposed[2]), text(tried[3])}
+    whole(number(tried[1])), text(tried[2]), sum_of(number(state[1]), state[4]), text(proposed[2]), text(tried[3]),
+    signature_of(number(state[1])), standing()}
 end

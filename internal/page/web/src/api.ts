@@ -4,7 +4,7 @@ export interface Session { level: "none" | "read" | "change"; cookie: boolean; t
 export interface Release { version: number; author: string; note: string; published_at: string }
 export interface State {
   ready: boolean; reason?: string; generation: number; hash: string; rules: number; loaded_at: string; last_error: string;
-  release?: Release; store: string; store_error?: string; program: string; host: string; published: boolean; signed: boolean; now: string;
+  release?: Release; store: string; store_error?: string; program: string; host: string; published: boolean; signed: boolean; fleet_modes: boolean; now: string;
 }
 export interface RuleFile { name: string; text: string }
 export interface Rule {

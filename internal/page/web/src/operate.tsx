@@ -47,7 +47,7 @@ const meanings: Record<string, string> = { enforce: "refuses what the rules refu
 export function Instances() {
   const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes", 5_000);
   const [asking, setAsking] = useState<{ door: string; mode: string; everywhere: boolean }>();
-  const canSetAll = !!state.value && state.value.store !== "memory" && !state.value.signed;
+  const canSetAll = !!state.value?.fleet_modes;
   return <>
     {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "No instance has written a heartbeat within the last minute."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
       <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
@@ -66,7 +66,7 @@ export function Instances() {
       {canSetAll && <fieldset><legend>It changes</legend>
         <label><input type="radio" name="scope" checked={!asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: false })} /> at this instance</label>
         <label><input type="radio" name="scope" checked={asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: true })} /> at all instances</label></fieldset>}
-      <p>{asking.everywhere ? "All instances that share the Redis follow within a second, also those that start later, until the mode is changed again." : "Other instances keep their modes, and the next start of this one has its configured modes again."}</p></Dialog>}
+      <p>{asking.everywhere ? "All instances that share the Redis follow within a second, also those that start later, until the mode is changed again or is not in Redis any more." : "Other instances keep their modes, and the next start of this one has its configured modes again."}</p></Dialog>}
   </>;
 }
 

@@ -1,0 +1,375 @@
+package fleet
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/storetest"
+)
+
+// publisher publishes with a key.
+type publisher struct {
+	key ed25519.PrivateKey
+	r   *Records
+}
+
+func newPublisher(t *testing.T, server *storetest.Server) *publisher {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &publisher{key, openRecords(t, server.URL(), func(o *Options) { o.PublicKey = public })}
+}
+
+// propose proposes a version with a limit, and returns its number and its manifest.
+func (p *publisher) propose(t *testing.T, limit int, change ...func(*Proposal)) (number uint64, manifest []byte) {
+	t.Helper()
+	number = mustPropose(t, p.r, limit, append(change, func(one *Proposal) {
+		manifest = one.Manifest
+		one.Signature = Sign(p.key, one.Purpose(), manifest)
+	})...)
+	return number, manifest
+}
+
+// reaches waits until the outcome of a version has a state.
+func (p *publisher) reaches(t *testing.T, number uint64, state string) {
+	t.Helper()
+	storetest.Eventually(t, func() error {
+		if o, err := p.r.Outcome(t.Context(), number); err != nil || o.State != state {
+			return fmt.Errorf("version %d: %+v, %w; want %s", number, o, err, state)
+		}
+		return nil
+	})
+}
+
+// publish brings a version with a limit into force.
+func (p *publisher) publish(t *testing.T, limit int, all ...*instance) uint64 {
+	t.Helper()
+	number, manifest := p.propose(t, limit)
+	p.reaches(t, number, "ready")
+	if err := p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	everywhere(t, p.r, number, all...)
+	return number
+}
+
+// lapse makes a proposal one that lapsed.
+func (p *publisher) lapse(t *testing.T, number uint64) {
+	t.Helper()
+	if err := p.r.client.HSet(t.Context(), p.r.keys.proposal, "deadline", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p.reaches(t, number, "lapsed")
+}
+
+// name makes a number the one in force, as who can write to Redis can.
+func (p *publisher) name(t *testing.T, number uint64) {
+	t.Helper()
+	command(t, p.r.client, "HSET", p.r.keys.head, "in_force", number, "at", time.Now().UnixMilli())
+	command(t, p.r.client, "HDEL", p.r.keys.head, "sum")
+}
+
+func command(t *testing.T, client goredis.UniversalClient, words ...any) {
+	t.Helper()
+	if err := client.Do(t.Context(), words...).Err(); err != nil {
+		t.Fatalf("%v: %v", words, err)
+	}
+}
+
+// Nothing but what the publisher signed as in force is ever in force, whatever is written to
+// Redis; the instances say why, keep what they have and stay ready; one that starts has
+// nothing; and publishing goes on.
+func TestWriterCannotBringIntoForce(t *testing.T) {
+	t.Parallel()
+	const max = "9007199254740991"
+	for name, c := range map[string]struct {
+		attack func(t *testing.T, p *publisher)
+		want   string
+	}{
+		"a proposal that lapsed": {func(t *testing.T, p *publisher) {
+			number, _ := p.propose(t, 20)
+			p.reaches(t, number, "ready")
+			p.lapse(t, number)
+			p.name(t, number)
+		}, "not signed as the one in force"},
+		"a proposal that was refused": {func(t *testing.T, p *publisher) {
+			m, contents := bundle(20)
+			m.Files[0].Blob = contents.add([]byte("[rules]\n"))
+			number := submit(t, p.r, m, contents, func(one *Proposal) { one.Signature = Sign(p.key, ToPublish, one.Manifest) })
+			p.reaches(t, number, "refused")
+			p.name(t, number)
+		}, "this instance does not take it"},
+		"a proposal that waits for its publisher": {func(t *testing.T, p *publisher) {
+			number, _ := p.propose(t, 20)
+			p.reaches(t, number, "ready")
+			command(t, p.r.client, "HSET", p.r.keys.proposal, "signed", 0) // the scripts then bring it into force
+		}, "not signed as the one in force"},
+		"a trial": {func(t *testing.T, p *publisher) {
+			number, _ := p.propose(t, 20, func(one *Proposal) { one.Trial = &TrialOptions{Length: time.Hour, Then: "ask"} })
+			p.reaches(t, number, "trial")
+			p.name(t, number)
+		}, "not signed as the one in force"},
+		"a trial whose options were changed": {func(t *testing.T, p *publisher) {
+			number, _ := p.propose(t, 20, func(one *Proposal) { one.Trial = &TrialOptions{Length: time.Hour, Then: "keep"} })
+			p.reaches(t, number, "trial")
+			command(t, p.r.client, "HSET", p.r.keys.trial, "follow", "enforce", "until", 1, "signed", 0)
+		}, "not signed as the one in force"},
+		"a trial that was to be enforced and was aborted": {func(t *testing.T, p *publisher) {
+			number, _ := p.propose(t, 20, func(one *Proposal) {
+				one.Trial = &TrialOptions{Length: time.Hour, Then: "enforce", AbortAbove: 1}
+			})
+			p.reaches(t, number, "trial")
+			if _, err := p.r.StopTrial(t.Context(), "an operator stopped it"); err != nil {
+				t.Fatal(err)
+			}
+			p.name(t, number)
+		}, "not signed as the one in force"},
+		"an unsigned version": {func(t *testing.T, p *publisher) {
+			p.write(t, 20, func([]byte) string { return "" })
+		}, "it is not signed"},
+		"a version of another key": {func(t *testing.T, p *publisher) {
+			other := ed25519.NewKeyFromSeed(make([]byte, 32))
+			p.write(t, 20, func(text []byte) string { return Sign(other, InForce, text) })
+		}, "not valid for publish_public_key"},
+		"the signature of the version in force on another": {func(t *testing.T, p *publisher) {
+			signature, _, _ := strings.Cut(p.r.client.Get(t.Context(), p.r.keys.version(1)).Val(), "\n")
+			p.write(t, 20, func([]byte) string { return signature })
+		}, "not valid for publish_public_key"},
+		"a signature for another purpose": {func(t *testing.T, p *publisher) {
+			p.write(t, 20, func(text []byte) string {
+				return strings.Replace(Sign(p.key, ToPublish, text), "publish", "in-force", 1)
+			})
+		}, "not valid for publish_public_key"},
+		"a signature of an earlier program version": {func(t *testing.T, p *publisher) {
+			p.write(t, 20, func(text []byte) string { return Sign(p.key, earlier, text)[len(earlier)+1:] })
+		}, "signed by an earlier program version"},
+		"a number without a version": {func(t *testing.T, p *publisher) {
+			command(t, p.r.client, "HSET", p.r.keys.head, "in_force", max)
+		}, "is not in Redis"},
+		"a key of another type": {func(t *testing.T, p *publisher) {
+			command(t, p.r.client, "LPUSH", p.r.keys.version(7), "x")
+			p.name(t, 7)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.StartServer(t)
+			p := newPublisher(t, server)
+			i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+			livingInstances(t, p.r, 1)
+			first := p.publish(t, 1, i)
+			c.attack(t, p)
+			eventually(t, c.want, func() bool { return strings.Contains(i.State().LastError, c.want) })
+			late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+			if s := late.State(); s.Generation != 0 {
+				t.Errorf("an instance that starts takes version %d", late.version())
+			}
+			if s := i.State(); s.Unready != "" || i.version() != first {
+				t.Errorf("version %d, %+v", i.version(), s)
+			}
+			livingInstances(t, p.r, 2)
+			p.publish(t, 3, i, late)
+		})
+	}
+}
+
+// write writes a version with a limit as the one in force.
+func (p *publisher) write(t *testing.T, limit int, sign func(manifest []byte) string) {
+	t.Helper()
+	m, contents := bundle(limit)
+	m.Number, m.Before, m.Prefix = 7, 1, prefix
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sum, content := range contents {
+		command(t, p.r.client, "HSET", p.r.keys.blob(sum), "0", content)
+	}
+	command(t, p.r.client, "SET", p.r.keys.version(7), record(text, sign(text)))
+	p.name(t, 7)
+}
+
+// The version of a signed trial comes into force at its end if its publisher still signs it.
+func TestSignedTrialIsEnforced(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	p.publish(t, 1, i)
+	number, manifest := p.propose(t, 20, func(one *Proposal) { one.Trial = &TrialOptions{Length: time.Second, Then: "enforce"} })
+	p.reaches(t, number, "trial")
+	p.reaches(t, number, "ready")
+	if err := p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	everywhere(t, p.r, number, i)
+}
+
+// A signed trial does not go on after its time, whatever Redis says.
+func TestSignedTrialEnds(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	m := NewMember(MemberOptions{Records: p.r})
+	options := TrialOptions{Length: time.Minute, Then: "ask"}
+	at := time.Now()
+	v := &version{manifest: &Manifest{At: at}, purpose: ToTry(&options)}
+	if !m.mayTry(v, at.Add(maxTimeout)) || m.mayTry(v, at.Add(maxTimeout+2*time.Minute)) {
+		t.Error("the time of a trial is another than its signature states")
+	}
+	if v.purpose = ToPublish; m.mayTry(v, at) {
+		t.Error("a version was tried that was signed to be published")
+	}
+}
+
+// An older version that was in force is not taken again, also after a start: state_dir
+// remembers. Only an instance whose state_dir is empty cannot know better.
+func TestWriterCannotGoBack(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	dir := t.TempDir()
+	i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = dir })
+	livingInstances(t, p.r, 1)
+	first := p.publish(t, 1, i)
+	second := p.publish(t, 2, i)
+	i.stop()
+	p.name(t, first)
+	again := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = dir })
+	if s := again.State(); again.version() != second || s.Unready != "" || !strings.Contains(s.LastError, "has seen version 2") {
+		t.Errorf("after a start: version %d, %+v", again.version(), s)
+	}
+	late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+	if late.version() != first {
+		t.Errorf("an instance without a memory has version %d; want %d", late.version(), first)
+	}
+	livingInstances(t, p.r, 2)
+	p.publish(t, 3, again, late)
+}
+
+// A state_dir that does not remember is an error at the start.
+func TestForgetfulStateDir(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // the second time it is there
+		if err := CheckStateDir(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	f := folderIn(dir)
+	if err := errors.Join(f.saveHighest(7), CheckStateDir(dir)); err != nil || f.highest() != 7 {
+		t.Errorf("%d, %v; want 7", f.highest(), err)
+	}
+	if err := f.write(highestFile, []byte("7x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckStateDir(dir); err == nil || !strings.Contains(err.Error(), "not the number of a version") {
+		t.Error(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if CheckStateDir(file) == nil {
+		t.Error("a file was taken for a folder")
+	}
+}
+
+// What an earlier program version signed and this instance had in force stays active after
+// an upgrade, until it is published again.
+func TestVersionOfAnEarlierSignature(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	dir := t.TempDir()
+	p.write(t, 20, func(text []byte) string { return Sign(p.key, earlier, text)[len(earlier)+1:] })
+	value := []byte(p.r.client.Get(t.Context(), p.r.keys.version(7)).Val())
+	_, contents := bundle(20)
+	if err := folderIn(dir).save(value, contents); err != nil {
+		t.Fatal(err)
+	}
+	i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = dir })
+	livingInstances(t, p.r, 1)
+	eventually(t, "it says so", func() bool {
+		s := i.State()
+		return i.version() == 7 && s.Unready == "" && strings.Contains(s.LastError, "earlier program version") && strings.Contains(s.LastError, "version 7 stays active")
+	})
+	if number := p.publish(t, 3, i); number != 8 {
+		t.Errorf("the number is %d; want 8", number)
+	}
+	if s := i.State(); s.LastError != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Publishing goes on with the number above the last version, whatever numbers are written to
+// Redis, with and without a key, and after a flush.
+func TestWriterCannotUseUpNumbers(t *testing.T) {
+	t.Parallel()
+	const max = "9007199254740991"
+	k := keysOf(prefix)
+	for name, words := range map[string][]any{
+		"the last number":   {"HSET", k.head, "last", max},
+		"one in force":      {"HSET", k.head, "in_force", max},
+		"one in history":    {"ZADD", k.history, max, max},
+		"a proposal":        {"HSET", k.proposal, "number", max, "deadline", max},
+		"a trial":           {"HSET", k.trial, "number", max, "state", "running", "until", max},
+		"an instance":       {"ZADD", k.instances, max, "ghost"},
+		"an unreadable one": {"SET", k.version(9007199254740991), "-\nx"},
+		"a copy":            nil,
+	} {
+		for _, isSigned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, signed %v", name, isSigned), func(t *testing.T) {
+				t.Parallel()
+				server := storetest.StartServer(t)
+				p := newPublisher(t, server)
+				if !isSigned {
+					p.r = openRecords(t, server.URL())
+				}
+				i := startInstance(t, p.r)
+				livingInstances(t, p.r, 1)
+				publish := func(limit int) uint64 {
+					if isSigned {
+						return p.publish(t, limit, i)
+					}
+					number := mustPropose(t, p.r, limit)
+					everywhere(t, p.r, number, i)
+					return number
+				}
+				publish(1)
+				attack := func() {
+					command(t, p.r.client, "HSET", k.head, "last", max)
+					if words == nil {
+						value := p.r.client.Get(t.Context(), k.version(1)).Val()
+						command(t, p.r.client, "SET", k.version(9007199254740991), strings.Replace(value, `"number":1`, `"number":`+max, 1))
+						return
+					}
+					command(t, p.r.client, words...)
+				}
+				attack()
+				if number := publish(2); number != 2 {
+					t.Errorf("the number is %d; want 2", number)
+				}
+				value := p.r.client.Get(t.Context(), k.version(2)).Val()
+				command(t, p.r.client, "FLUSHALL")
+				command(t, p.r.client, "SET", k.version(1), value) // for a copy
+				attack()
+				now, err := i.Standing(context.Background())
+				if err != nil || now.Last != 2 || now.InForce != 0 {
+					t.Errorf("after a flush: %+v, %v", now, err)
+				}
+			})
+		}
+	}
+}
