@@ -47,6 +47,40 @@ func take(t *testing.T, g *koalagate.Gate, uid string) rules.Verdict {
 	return d.Verdict
 }
 
+// A program that can write to Redis lifts a limit by deleting its counter, and blocks an
+// identity by writing a full one.
+func TestWriterOfCounters(t *testing.T) {
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	writeRules(t, path, "1")
+	o := koalagate.Options{Rules: []string{path}, Redis: server.URL(), RedisPrefix: "writer", Logger: slog.New(slog.DiscardHandler)}
+	o.RedisOptions.Refusals, o.RedisOptions.Budget = -1, time.Minute
+	g, err := koalagate.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if first, second := take(t, g, "ann"), take(t, g, "ann"); first != rules.Allow || second != rules.Deny {
+		t.Fatalf("%v, %v; want one hit to pass", first, second)
+	}
+	keys, err := client.Keys(t.Context(), "writer:*ann*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%q, %v; want one counter", keys, err)
+	}
+	full := client.Dump(t.Context(), keys[0]).Val()
+	client.Del(t.Context(), keys[0])
+	if got := take(t, g, "ann"); got != rules.Allow {
+		t.Errorf("without its counter: %v", got)
+	}
+	client.Del(t.Context(), keys[0])
+	client.Restore(t.Context(), keys[0], time.Minute, full)
+	if got := take(t, g, "ann"); got != rules.Deny {
+		t.Errorf("with a full counter: %v", got)
+	}
+}
+
 // A gate decides by its rule files, and reloads them when they change.
 func TestGateReloadsItsRules(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.conf")

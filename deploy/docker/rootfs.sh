@@ -3,14 +3,14 @@
 #
 #   deploy/docker/rootfs.sh FOLDER [amd64|arm64]
 #
-# It contains the program, the user, the authorities of the system for TLS, and an empty
-# folder for rule files. The Dockerfile copies it.
+# It contains the program, the user, the authorities of the system for TLS, and empty
+# folders for rule files and for state_dir. The Dockerfile copies it.
 set -euo pipefail
 mkdir -p "$1"
 root=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-mkdir -p "$root"/{usr/bin,etc/koalagate/rules.d,etc/ssl/certs}
+mkdir -p "$root"/{usr/bin,etc/koalagate/rules.d,etc/ssl/certs,var/lib/koalagate}
 deploy/build.sh "$root/usr/bin/koalagate" "${@:2}"
 echo 'koalagate:x:65532:65532:koalagate:/:/sbin/nologin' >"$root/etc/passwd"
 echo 'koalagate:x:65532:' >"$root/etc/group"

@@ -17,6 +17,7 @@ rules=$(mktemp -d)
 cp -r examples/gateway.conf examples/lists "$rules"
 chmod -R go=rX "$rules"
 mount --bind "$rules" "$ROOT/etc/koalagate/rules.d"
+mount -t tmpfs -o "uid=${IMAGE_USER%:*},gid=${IMAGE_USER#*:},mode=700" volume "$ROOT/var/lib/koalagate"
 mount -o remount,bind,ro "$ROOT"
 mount -o remount,bind,ro "$ROOT/etc/koalagate/rules.d"
 ip link set lo up

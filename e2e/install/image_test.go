@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,8 @@ import (
 // image is what the final stage of the Dockerfile sets.
 type image struct {
 	isScratch               bool
-	user, copied            string
+	user                    string
+	copied                  []string
 	env                     []string
 	entrypoint, cmd, health []string
 	others                  []string // the names of further instructions
@@ -32,7 +34,7 @@ func readImage(t *testing.T) image {
 		case "USER":
 			i.user = text
 		case "COPY":
-			i.copied = text
+			i.copied = append(i.copied, text)
 		case "ENTRYPOINT":
 			i.entrypoint = words(t, text)
 		case "CMD":
@@ -59,8 +61,9 @@ func words(t *testing.T, text string) (list []string) {
 // The image starts as another user than root and checks itself, without a shell.
 func TestDockerfile(t *testing.T) {
 	i := readImage(t)
-	if !i.isScratch || i.copied != "--from=build /rootfs /" {
-		t.Errorf("the image copies %q; want only the file system of deploy/docker/rootfs.sh", i.copied)
+	want := []string{"--from=build /rootfs /", "--from=build --chown=65532:65532 /rootfs/var/lib/koalagate /var/lib/koalagate"}
+	if !i.isScratch || !slices.Equal(i.copied, want) {
+		t.Errorf("the image copies %q; want only the file system of deploy/docker/rootfs.sh, with a folder of its user", i.copied)
 	}
 	if i.user != "65532:65532" {
 		t.Errorf("the user is %s", i.user)
@@ -69,7 +72,7 @@ func TestDockerfile(t *testing.T) {
 		t.Errorf("the entrypoint is %q, and the health check %q", i.entrypoint, i.health)
 	}
 	for _, other := range i.others {
-		if !strings.Contains("LABEL EXPOSE STOPSIGNAL", other) {
+		if !strings.Contains("LABEL EXPOSE STOPSIGNAL VOLUME", other) {
 			t.Errorf("the final stage has %s, which this test does not know", other)
 		}
 	}

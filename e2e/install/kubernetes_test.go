@@ -58,7 +58,7 @@ func checkManifests(t *testing.T, text string) {
 		for name, text := range o.Data {
 			path := filepath.Join(dir, name)
 			switch {
-			case o.Kind != "ConfigMap":
+			case o.Kind != "ConfigMap" || name == "publish.pub":
 			case name == "koalagate.yaml":
 				write(t, path, strings.NewReplacer("/etc/koalagate/admin/token", secret, "/etc/koalagate/redis/password", secret).Replace(text))
 				if _, err := config.Load(config.Input{File: path}); err != nil {
@@ -71,12 +71,13 @@ func checkManifests(t *testing.T, text string) {
 				}
 			}
 		}
-		if o.Kind != "Deployment" {
+		if o.Kind != "Deployment" && o.Kind != "StatefulSet" {
 			continue
 		}
+		found["Deployment"]++ // of either kind
 		pod := o.Spec.Template.Spec
 		if s := pod.SecurityContext; !s.RunAsNonRoot || s.RunAsUser == 0 || len(pod.Containers) != 1 || !pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem {
-			t.Errorf("the Deployment runs as %+v in %+v", s, pod.Containers)
+			t.Errorf("the pod runs as %+v in %+v", s, pod.Containers)
 		}
 	}
 	for _, kind := range []string{"Deployment", "Service", "ConfigMap", "ServiceAccount", "NetworkPolicy", "PodDisruptionBudget"} {
@@ -108,7 +109,8 @@ func TestChart(t *testing.T) {
 		"--set", "settings.hide_decision_headers=true,serviceMonitor.labels.release=prometheus",
 	}
 	secured := []string{"--set", "tls.grpc.secret=grpc,tls.grpc.clientCA=true,tls.http.secret=http,admin.tokenSecret=admin"}
-	for name, options := range map[string][]string{"defaults": nil, "everything": everything, "secured": secured} {
+	signed := []string{"--set", "redis.url=redis://redis:6379,published.enabled=true,published.publicKey=key,state.persistent=true,state.storageClass=fast"}
+	for name, options := range map[string][]string{"defaults": nil, "everything": everything, "secured": secured, "signed": signed} {
 		args := append([]string{"template", "release", chart, "--namespace", "edge", "--kube-version", "1.34.0"}, options...)
 		text := run(t, nil, "helm", args...)
 		if name != "secured" { // its certificates do not exist here
@@ -128,7 +130,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("deploy/kubernetes/%s differs from the chart; run deploy/kubernetes/render.sh deploy/kubernetes", name)
 		}
 	}
-	for _, invalid := range []string{"settings.grpc_addr=:1", "image.digest=latest", "replica=3"} {
+	for _, invalid := range []string{"settings.grpc_addr=:1", "published.publicKey=key", "settings.state_dir=/tmp", "image.digest=latest", "replica=3"} {
 		if out, err := command(t, "helm", "template", "release", chart, "--kube-version", "1.34.0", "--set", invalid); err == nil {
 			t.Errorf("%s is accepted:\n%s", invalid, out)
 		}

@@ -169,3 +169,27 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A program that can write to Redis changes the trail of all instances, but not what the
+// instance itself remembers, nor its log.
+func TestWriterOfTheTrail(t *testing.T) {
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	var text strings.Builder
+	open := func(host string) *Trail {
+		return New(Options{Redis: client, Prefix: "koala", Host: host, Now: clock(), Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	}
+	one, other := open("a"), open("b")
+	one.Add(t.Context(), change(1))
+	forged := client.LIndex(t.Context(), "koala:{audit}:changes", 0).Val()
+	forged = strings.NewReplacer("change 1", "nothing", `"id":"`, `"id":"x`).Replace(forged)
+	client.Del(t.Context(), "koala:{audit}:changes")
+	client.LPush(t.Context(), "koala:{audit}:changes", forged)
+	if list, _ := other.Changes(t.Context()); details(list) != "a: nothing" {
+		t.Errorf("at another instance: %s", details(list))
+	}
+	if list, _ := one.Changes(t.Context()); !strings.Contains(details(list), "a: change 1") || !strings.Contains(text.String(), "change 1") {
+		t.Errorf("at the instance: %s; its log: %s", details(list), text.String())
+	}
+}

@@ -373,3 +373,79 @@ func TestWriterCannotUseUpNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Without a key, who can write to Redis changes the rules.
+func TestWriterWithoutAKey(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := &publisher{r: openRecords(t, server.URL())}
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	everywhere(t, p.r, mustPropose(t, p.r, 1), i)
+	p.write(t, 20, func([]byte) string { return "" })
+	eventually(t, "the version of the writer", func() bool { return i.version() == 7 })
+}
+
+// With a key, who can write to Redis still prevents publishing, here by ending each proposal,
+// and causes it although an instance has not answered: the publisher goes by the answers that
+// Redis has.
+func TestWriterDelaysAndHastens(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	first := p.publish(t, 1, i)
+	number, manifest := p.propose(t, 2)
+	command(t, p.r.client, "DEL", p.r.keys.proposal)
+	if err := p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := p.r.Outcome(t.Context(), number); err != nil || o.State != "unknown" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	everywhere(t, p.r, first, i)
+
+	strict := startInstance(t, p.r, func(o *MemberOptions) { o.Rules.RequireEnd = true })
+	livingInstances(t, p.r, 2)
+	everywhere(t, p.r, first, i, strict)
+	m, contents := bundle(3)
+	m.Files[0].Blob = contents.add([]byte(strings.TrimSuffix(ruleText(3), "[end]\n")))
+	storetest.Eventually(t, func() error {
+		number = submit(t, p.r, m, contents, func(one *Proposal) { manifest, one.Signature = one.Manifest, Sign(p.key, ToPublish, one.Manifest) })
+		command(t, p.r.client, "HSET", p.r.keys.proposal, "quorum", 1) // instead of all
+		for {
+			o, err := p.r.Outcome(t.Context(), number)
+			if err != nil || o.State != "pending" && o.State != "ready" {
+				return fmt.Errorf("%+v, %w", o, err)
+			}
+			if o.State == "ready" {
+				return p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest))
+			}
+		}
+	})
+	eventually(t, "one has the version, and the other is not ready", func() bool {
+		return i.version() == number && strings.Contains(strict.State().Unready, "[end]")
+	})
+}
+
+// Who can write to Redis decides what the report of a trial says, and with it whether the
+// trial is aborted.
+func TestWriterForgesTrials(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	p.publish(t, 1, i)
+	number, _ := p.propose(t, 2, func(one *Proposal) {
+		one.Trial = &TrialOptions{Length: time.Hour, Then: "enforce", AbortAbove: 1}
+	})
+	p.reaches(t, number, "trial")
+	if err := p.r.WriteTally(t.Context(), "forged", &Tally{Number: number, Requests: 5000, NewlyRefused: 5000, Report: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastTrial(t, p.r); got.State != "aborted" {
+		t.Errorf("%+v", got)
+	}
+}

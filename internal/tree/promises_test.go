@@ -47,6 +47,33 @@ func TestPromisesNameTheirTests(t *testing.T) {
 	}
 }
 
+// TestSecurityNamesItsTests checks that each row about programs that can write to Redis names
+// tests that exist.
+func TestSecurityNamesItsTests(t *testing.T) {
+	text, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| shown by |\n| --- | --- | --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	tests, rows := testsOfTheModule(t), 0
+	for row := range strings.Lines(table) {
+		rows++
+		names := testName.FindAllStringSubmatch(row, -1)
+		if len(names) == 0 {
+			t.Errorf("%q names no test", row)
+		}
+		for _, name := range names {
+			if !tests[name[1]] {
+				t.Errorf("SECURITY.md: %s does not exist", name[1])
+			}
+		}
+	}
+	if rows < 14 {
+		t.Errorf("the table has %d rows; want at least 14", rows)
+	}
+}
+
 // testsOfTheModule returns the names of all tests and fuzz targets.
 func testsOfTheModule(t *testing.T) map[string]bool {
 	t.Helper()

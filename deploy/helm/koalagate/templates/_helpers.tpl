@@ -40,10 +40,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (printf "%s-rules" (include "koalagate.fullname" .)) .Values.existingRulesConfigMap -}}
 {{- end -}}
 
+{{- define "koalagate.kind" -}}
+{{- ternary "StatefulSet" "Deployment" .Values.state.persistent -}}
+{{- end -}}
+
 {{- /* The settings of the chart, which values.settings extends. */ -}}
 {{- define "koalagate.settings" -}}
 {{- $settings := dict
-  "rules" (list "/etc/koalagate/rules.d")
+  "rules" (list (ternary "redis:" "/etc/koalagate/rules.d" .Values.published.enabled))
+  "state_dir" "/var/lib/koalagate"
   "grpc_addr" ":9191" "http_addr" ":9981" "admin_addr" ":9982"
   "admin_token_file" (printf "/etc/koalagate/admin/%s" .Values.admin.tokenKey) -}}
 {{- if .Values.redis.url -}}
@@ -54,6 +59,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.redis.passwordSecret -}}
 {{- $_ := set $settings "redis_password_file" (printf "/etc/koalagate/redis/%s" .Values.redis.passwordKey) -}}
 {{- end -}}
+{{- end -}}
+{{- if .Values.published.publicKey -}}
+{{- if not .Values.state.persistent -}}
+{{- fail "published.publicKey requires state.persistent: a pod that forgets which versions it has seen could be given an older one" -}}
+{{- end -}}
+{{- $_ := set $settings "publish_public_key" "/etc/koalagate/settings/publish.pub" -}}
 {{- end -}}
 {{- range $address, $tls := .Values.tls -}}
 {{- if $tls.secret -}}
