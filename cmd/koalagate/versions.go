@@ -1,16 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/fleet"
@@ -146,10 +151,21 @@ func (p *program) instancesCommand() *cobra.Command {
 
 func writeInstances(w io.Writer, list *[]fleet.Instance) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tlast error")
+	fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tmodes\tlast error")
 	for _, one := range *list {
-		row := fmt.Sprintf("%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, one.LastError)
+		row := fmt.Sprintf("%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\t%.200s", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, modesText(one.Modes), one.LastError)
 		fmt.Fprintln(t, display.Text(row)) // an instance may write anything about itself
 	}
 	return t.Flush()
+}
+
+// modesText returns the modes of the doors that do not enforce.
+func modesText(modes map[string]string) string {
+	var list []string
+	for _, door := range slices.Sorted(maps.Keys(modes)) {
+		if modes[door] != string(engine.ModeEnforce) {
+			list = append(list, door+"="+modes[door])
+		}
+	}
+	return cmp.Or(strings.Join(list, ","), "enforce")
 }

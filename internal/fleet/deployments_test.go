@@ -298,7 +298,20 @@ func TestPermissions(t *testing.T) {
 	if err := admin.Do(t.Context(), grants...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	walk(t, openRecords(t, server.URL(), keepTwo, func(o *Options) { o.Redis.Username, o.Redis.Password = "koalagate", "secret" }))
+	named := func(o *Options) { o.Redis.Username, o.Redis.Password = "koalagate", "secret" }
+	walk(t, openRecords(t, server.URL(), keepTwo, named))
+	p := newPublisher(t, server)
+	p.r = openRecords(t, server.URL(), named, func(o *Options) { o.PublicKey = p.key.Public().(PublicKey) })
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	p.publish(t, 7, i)
+	if err := admin.Del(t.Context(), p.r.keys.head, p.r.keys.history, p.r.keys.version(i.version())).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the version is in the history again", func() bool {
+		list, err := p.r.Versions(t.Context())
+		return err == nil && len(list) == 1
+	})
 	log, err := admin.Do(t.Context(), "ACL", "LOG").Slice()
 	for _, one := range log {
 		if text := fmt.Sprint(one); err == nil && !strings.Contains(text, "hello") {

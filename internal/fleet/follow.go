@@ -24,9 +24,21 @@ func (m *Member) follow(b *beatResult) {
 	}
 	m.isAway, m.inForce, m.proposed = false, b.InForce, b.ProposedSum
 	m.forget(b)
+	m.noteLoss(b)
 	m.followInForce(b)
 	m.followProposal(b)
 	m.followTrial(b)
+}
+
+// noteLoss has the active version written back once whenever Redis has lost what is in force.
+func (m *Member) noteLoss(b *beatResult) {
+	before := m.hasLost
+	if m.hasLost = b.InForce == 0 && m.active() != nil; m.hasLost && !before {
+		select {
+		case m.losses <- struct{}{}:
+		default: // it is noted already
+		}
+	}
 }
 
 // forget drops the versions that are no longer needed.

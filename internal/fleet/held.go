@@ -2,7 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"os"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
@@ -47,6 +50,40 @@ func (m *Member) Known() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known
+}
+
+// writeBack writes the active version to Redis, which has lost it, into the history: its
+// number counts again, for instances that have not seen it, too. It does not bring it into
+// force. One instance at a time does so.
+func (m *Member) writeBack(ctx context.Context) error {
+	v, r := m.active(), m.o.Records
+	ctx, cancel := context.WithTimeout(ctx, firstTimeout)
+	defer cancel()
+	err := r.client.SetArgs(ctx, r.keys.begin+"writer", m.id, goredis.SetArgs{Mode: "NX", TTL: firstTimeout}).Err()
+	switch {
+	case errors.Is(err, goredis.Nil):
+		return nil // another instance does
+	case err != nil:
+		return unavailable(err)
+	}
+	_, text, err := cutRecord(v.value)
+	if err == nil {
+		err = m.sendHeld(ctx, text)
+	}
+	if err != nil {
+		return err
+	}
+	pipe := r.client.TxPipeline()
+	for _, b := range v.manifest.Blobs() {
+		pipe.Persist(ctx, r.keys.blob(b.Sum))
+	}
+	pipe.SetArgs(ctx, r.keys.version(v.manifest.Number), v.value, goredis.SetArgs{Mode: "NX"})
+	pipe.ZAdd(ctx, r.keys.history, goredis.Z{Score: float64(v.manifest.Number), Member: v.manifest.Number})
+	pipe.Del(ctx, r.keys.begin+"writer")
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, goredis.Nil) { // it is there
+		return unavailable(err)
+	}
+	return nil
 }
 
 // Changes returns the differences between two versions. A version that this instance has not

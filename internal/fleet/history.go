@@ -180,17 +180,17 @@ func (r *Records) Prune(ctx context.Context) error {
 		if n <= state.InForce {
 			count++
 		}
-		if !kept {
-			if m == nil {
-				m = &Manifest{Number: n}
-			}
+		switch {
+		case !kept && m == nil:
+			old = append(old, &Manifest{Number: n})
+		case !kept:
 			old = append(old, m)
-		} else if m != nil {
+		case m == nil:
+			return nil // the blobs of an unreadable version are unknown: none is removed
+		default:
 			for _, b := range m.Blobs() {
 				used[b.Sum] = true
 			}
-		} else {
-			return nil // the blobs of an unreadable version are unknown: none is removed
 		}
 	}
 	ctx, cancel := call(ctx)

@@ -89,6 +89,10 @@ func (m *Member) loadUntil(ctx context.Context) {
 			m.finished <- loadResult{j.number, v, err}
 		case <-m.prunes:
 			m.prune(ctx)
+		case <-m.losses:
+			if err := m.writeBack(ctx); err != nil && ctx.Err() == nil {
+				m.o.Logger.Warn("the active version, which Redis has lost, cannot be written back to its history", "version", m.number(), "error", err)
+			}
 		}
 	}
 }

@@ -84,6 +84,8 @@ type Member struct {
 	isAway   bool   // Redis did not answer the last heartbeat
 	jobs     chan job
 	prunes   chan struct{}
+	losses   chan struct{} // Redis has lost the active version
+	hasLost  bool          // by the last heartbeat, Redis has nothing in force
 	finished chan loadResult
 }
 
@@ -115,7 +117,7 @@ func NewMember(o MemberOptions) *Member {
 	_, _ = rand.Read(random[:]) // never fails
 	m := &Member{
 		o: o, folder: folderIn(o.StateDir), trigger: make(chan struct{}, 1), versions: make(map[uint64]*version),
-		failed: make(map[uint64]time.Time), jobs: make(chan job, 1), prunes: make(chan struct{}, 1), finished: make(chan loadResult, 1),
+		failed: make(map[uint64]time.Time), jobs: make(chan job, 1), prunes: make(chan struct{}, 1), losses: make(chan struct{}, 1), finished: make(chan loadResult, 1),
 	}
 	m.id = hex.EncodeToString(random[:])
 	m.accepted = m.folder.highest()

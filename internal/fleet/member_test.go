@@ -373,6 +373,11 @@ func TestFlushedRedis(t *testing.T) {
 			t.Errorf("an instance without state_dir has %d bytes of a blob of %d", len(got), b.Size)
 		}
 	}
+	// A program that has seen no version counts from there, too.
+	eventually(t, "the version is in the history again", func() bool {
+		now, err := r.Standing(t.Context())
+		return err == nil && now.Last == 2 && now.InForce == 0
+	})
 	if number := restore(t, r, i); number != 3 {
 		t.Errorf("the number after the flush is %d; want 3", number)
 	}

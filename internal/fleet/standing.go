@@ -33,8 +33,11 @@ type holder interface {
 // nothing is the holder of a program that is no instance.
 type nothing struct{}
 
+// Held implements holder.
 func (nothing) Held(Blob) []byte { return nil }
-func (nothing) Known() uint64    { return 0 }
+
+// Known implements holder.
+func (nothing) Known() uint64 { return 0 }
 
 // Standing returns what the next version begins from.
 func (r *Records) Standing(ctx context.Context) (Standing, error) { return r.standing(ctx, nothing{}) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
+
+// largestNumber is the largest number of a version.
+const largestNumber = "9007199254740991"
 
 // publisher publishes with a key.
 type publisher struct {
@@ -87,16 +91,20 @@ func command(t *testing.T, client goredis.UniversalClient, words ...any) {
 	}
 }
 
+// attack is what somebody does who can write to Redis, and what the instances then say.
+type attack struct {
+	do   func(t *testing.T, p *publisher)
+	want string
+}
+
 // Nothing but what the publisher signed as in force is ever in force, whatever is written to
 // Redis; the instances say why, keep what they have and stay ready; one that starts has
 // nothing; and publishing goes on.
 func TestWriterCannotBringIntoForce(t *testing.T) {
 	t.Parallel()
-	const max = "9007199254740991"
-	for name, c := range map[string]struct {
-		attack func(t *testing.T, p *publisher)
-		want   string
-	}{
+	var group sync.WaitGroup // most of the time they wait
+	defer group.Wait()
+	for name, c := range map[string]attack{
 		"a proposal that lapsed": {func(t *testing.T, p *publisher) {
 			number, _ := p.propose(t, 20)
 			p.reaches(t, number, "ready")
@@ -155,33 +163,52 @@ func TestWriterCannotBringIntoForce(t *testing.T) {
 			p.write(t, 20, func(text []byte) string { return Sign(p.key, earlier, text)[len(earlier)+1:] })
 		}, "signed by an earlier program version"},
 		"a number without a version": {func(t *testing.T, p *publisher) {
-			command(t, p.r.client, "HSET", p.r.keys.head, "in_force", max)
+			command(t, p.r.client, "HSET", p.r.keys.head, "in_force", largestNumber)
 		}, "is not in Redis"},
 		"a key of another type": {func(t *testing.T, p *publisher) {
 			command(t, p.r.client, "LPUSH", p.r.keys.version(7), "x")
 			p.name(t, 7)
 		}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := storetest.StartServer(t)
-			p := newPublisher(t, server)
-			i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
-			livingInstances(t, p.r, 1)
-			first := p.publish(t, 1, i)
-			c.attack(t, p)
-			eventually(t, c.want, func() bool { return strings.Contains(i.State().LastError, c.want) })
-			late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
-			if s := late.State(); s.Generation != 0 {
-				t.Errorf("an instance that starts takes version %d", late.version())
-			}
-			if s := i.State(); s.Unready != "" || i.version() != first {
-				t.Errorf("version %d, %+v", i.version(), s)
-			}
-			livingInstances(t, p.r, 2)
-			p.publish(t, 3, i, late)
+		group.Go(func() {
+			t.Run(name, func(t *testing.T) { c.check(t) })
 		})
 	}
+}
+
+// check attacks a fleet of one instance.
+func (a attack) check(t *testing.T) {
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+	livingInstances(t, p.r, 1)
+	first := p.publish(t, 1, i)
+	a.do(t, p)
+	eventually(t, a.want, func() bool { return strings.Contains(i.State().LastError, a.want) })
+	late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+	if s := late.State(); s.Generation != 0 {
+		t.Errorf("an instance that starts takes version %d", late.version())
+	}
+	if s := i.State(); s.Unready != "" || i.version() != first {
+		t.Errorf("version %d, %+v", i.version(), s)
+	}
+	livingInstances(t, p.r, 2)
+	p.publish(t, 3, i, late)
+}
+
+// A proposal that waits does so for ten minutes at most, whatever Redis says.
+func TestWriterCannotKeepAProposal(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	p.publish(t, 1, i)
+	number, _ := p.propose(t, 2)
+	p.reaches(t, number, "ready")
+	command(t, p.r.client, "HSET", p.r.keys.proposal, "deadline", largestNumber)
+	p.reaches(t, number, "lapsed")
+	p.publish(t, 3, i)
 }
 
 // write writes a version with a limit as the one in force.
@@ -245,8 +272,12 @@ func TestWriterCannotGoBack(t *testing.T) {
 	livingInstances(t, p.r, 1)
 	first := p.publish(t, 1, i)
 	second := p.publish(t, 2, i)
-	i.stop()
 	p.name(t, first)
+	eventually(t, "it says so", func() bool { return strings.Contains(i.State().LastError, "has seen version 2") })
+	if s := i.State(); i.version() != second || s.Unready != "" {
+		t.Errorf("version %d, %+v", i.version(), s)
+	}
+	i.stop()
 	again := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = dir })
 	if s := again.State(); again.version() != second || s.Unready != "" || !strings.Contains(s.LastError, "has seen version 2") {
 		t.Errorf("after a start: version %d, %+v", again.version(), s)
@@ -317,60 +348,67 @@ func TestVersionOfAnEarlierSignature(t *testing.T) {
 // Redis, with and without a key, and after a flush.
 func TestWriterCannotUseUpNumbers(t *testing.T) {
 	t.Parallel()
-	const max = "9007199254740991"
 	k := keysOf(prefix)
+	var group sync.WaitGroup // most of the time they wait
+	defer group.Wait()
 	for name, words := range map[string][]any{
-		"the last number":   {"HSET", k.head, "last", max},
-		"one in force":      {"HSET", k.head, "in_force", max},
-		"one in history":    {"ZADD", k.history, max, max},
-		"a proposal":        {"HSET", k.proposal, "number", max, "deadline", max},
-		"a trial":           {"HSET", k.trial, "number", max, "state", "running", "until", max},
-		"an instance":       {"ZADD", k.instances, max, "ghost"},
+		"the last number":   {"HSET", k.head, "last", largestNumber},
+		"one in force":      {"HSET", k.head, "in_force", largestNumber},
+		"one in history":    {"ZADD", k.history, largestNumber, largestNumber},
+		"a proposal":        {"HSET", k.proposal, "number", largestNumber, "deadline", largestNumber},
+		"a trial":           {"HSET", k.trial, "number", largestNumber, "state", "running", "until", largestNumber},
+		"an instance":       {"ZADD", k.instances, largestNumber, "ghost"},
 		"an unreadable one": {"SET", k.version(9007199254740991), "-\nx"},
 		"a copy":            nil,
 	} {
 		for _, isSigned := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, signed %v", name, isSigned), func(t *testing.T) {
-				t.Parallel()
-				server := storetest.StartServer(t)
-				p := newPublisher(t, server)
-				if !isSigned {
-					p.r = openRecords(t, server.URL())
-				}
-				i := startInstance(t, p.r)
-				livingInstances(t, p.r, 1)
-				publish := func(limit int) uint64 {
-					if isSigned {
-						return p.publish(t, limit, i)
-					}
-					number := mustPropose(t, p.r, limit)
-					everywhere(t, p.r, number, i)
-					return number
-				}
-				publish(1)
-				attack := func() {
-					command(t, p.r.client, "HSET", k.head, "last", max)
-					if words == nil {
-						value := p.r.client.Get(t.Context(), k.version(1)).Val()
-						command(t, p.r.client, "SET", k.version(9007199254740991), strings.Replace(value, `"number":1`, `"number":`+max, 1))
-						return
-					}
-					command(t, p.r.client, words...)
-				}
-				attack()
-				if number := publish(2); number != 2 {
-					t.Errorf("the number is %d; want 2", number)
-				}
-				value := p.r.client.Get(t.Context(), k.version(2)).Val()
-				command(t, p.r.client, "FLUSHALL")
-				command(t, p.r.client, "SET", k.version(1), value) // for a copy
-				attack()
-				now, err := i.Standing(context.Background())
-				if err != nil || now.Last != 2 || now.InForce != 0 {
-					t.Errorf("after a flush: %+v, %v", now, err)
-				}
+			group.Go(func() {
+				t.Run(fmt.Sprintf("%s, signed %v", name, isSigned), func(t *testing.T) { useUpNumbers(t, words, isSigned) })
 			})
 		}
+	}
+}
+
+// useUpNumbers writes the last number and what words do to Redis. Without words it writes a
+// copy of the first version with the largest number.
+func useUpNumbers(t *testing.T, words []any, isSigned bool) {
+	k := keysOf(prefix)
+	server := storetest.StartServer(t)
+	p := newPublisher(t, server)
+	if !isSigned {
+		p.r = openRecords(t, server.URL())
+	}
+	i := startInstance(t, p.r)
+	livingInstances(t, p.r, 1)
+	publish := func(limit int) uint64 {
+		if isSigned {
+			return p.publish(t, limit, i)
+		}
+		number := mustPropose(t, p.r, limit)
+		everywhere(t, p.r, number, i)
+		return number
+	}
+	publish(1)
+	attack := func() {
+		command(t, p.r.client, "HSET", k.head, "last", largestNumber)
+		if words == nil {
+			value := p.r.client.Get(t.Context(), k.version(1)).Val()
+			command(t, p.r.client, "SET", k.version(9007199254740991), strings.Replace(value, `"number":1`, `"number":`+largestNumber, 1))
+			return
+		}
+		command(t, p.r.client, words...)
+	}
+	attack()
+	if number := publish(2); number != 2 {
+		t.Errorf("the number is %d; want 2", number)
+	}
+	value := p.r.client.Get(t.Context(), k.version(2)).Val()
+	command(t, p.r.client, "FLUSHALL")
+	command(t, p.r.client, "SET", k.version(1), value) // for a copy
+	attack()
+	now, err := i.Standing(context.Background())
+	if err != nil || now.Last != 2 || now.InForce != 0 {
+		t.Errorf("after a flush: %+v, %v", now, err)
 	}
 }
 

@@ -34,7 +34,7 @@ local function commit(p, n, line)
     return finish(n, 'trial', '', till)
   end
   if line then
-    local record = redis.call('GET', version)
+    local record = redis.call('GETRANGE', version, 0, -1)
     redis.call('SET', version, line .. string.sub(record, string.find(record, '\n', 1, true) or 1))
   end
   redis.call('PERSIST', version)
