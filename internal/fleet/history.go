@@ -167,31 +167,9 @@ func (r *Records) Prune(ctx context.Context) error {
 	if err != nil || len(numbers) <= max(r.o.Keep, 2) {
 		return err
 	}
-	used, old := make(map[string]bool), []*Manifest{}
-	count := 0
-	for _, n := range numbers {
-		m, _, err := r.Version(ctx, n)
-		var wrong *RefusedError
-		if err != nil && !errors.As(err, &wrong) {
-			return err
-		}
-		// A number above the one in force is that of no version.
-		kept := n == state.InForce || n < state.InForce && count < max(r.o.Keep, 2)
-		if n <= state.InForce {
-			count++
-		}
-		switch {
-		case !kept && m == nil:
-			old = append(old, &Manifest{Number: n})
-		case !kept:
-			old = append(old, m)
-		case m == nil:
-			return nil // the blobs of an unreadable version are unknown: none is removed
-		default:
-			for _, b := range m.Blobs() {
-				used[b.Sum] = true
-			}
-		}
+	old, used, err := r.droppable(ctx, numbers, state.InForce)
+	if err != nil || len(old) == 0 {
+		return err
 	}
 	ctx, cancel := call(ctx)
 	defer cancel()
@@ -209,4 +187,35 @@ func (r *Records) Prune(ctx context.Context) error {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// droppable returns the versions of a history beyond what is kept, and the blobs of the others.
+func (r *Records) droppable(ctx context.Context, numbers []uint64, inForce uint64) (old []*Manifest, used map[string]bool, err error) {
+	used = make(map[string]bool)
+	count := 0
+	for _, n := range numbers {
+		m, _, err := r.Version(ctx, n)
+		var wrong *RefusedError
+		if err != nil && !errors.As(err, &wrong) {
+			return nil, nil, err
+		}
+		// A number above the one in force is that of no version.
+		kept := n == inForce || n < inForce && count < max(r.o.Keep, 2)
+		if n <= inForce {
+			count++
+		}
+		switch {
+		case !kept && m == nil:
+			old = append(old, &Manifest{Number: n})
+		case !kept:
+			old = append(old, m)
+		case m == nil:
+			return nil, nil, nil // the blobs of an unreadable version are unknown: none is removed
+		default:
+			for _, b := range m.Blobs() {
+				used[b.Sum] = true
+			}
+		}
+	}
+	return old, used, nil
 }
