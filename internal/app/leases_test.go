@@ -31,7 +31,7 @@ func openLeasing(t *testing.T, url string) *App {
 	if err := os.WriteFile(file, []byte(leaseRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(Options{Files: reload.Files{Paths: []string{file}}, Redis: &redis.Options{URL: url, Budget: time.Minute}, LeaseTime: 100 * time.Hour})
+	a, err := Open(Options{Files: reload.Files{Paths: []string{file}}, Redis: &redis.Options{URL: url, Budget: time.Minute}, LeaseTime: 10 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
