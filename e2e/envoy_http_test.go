@@ -144,11 +144,17 @@ func (f *httpFacts) passedOn(t *testing.T) {
 // envoyHTTP starts Envoy with envoy/envoy-http.yaml in front of app.
 func (h *fixture) envoyHTTP(app *e2e.App, k *e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
-	return must(h.stage.EnvoySample("envoy/envoy-http.yaml",
+	return h.envoyHTTPWith(app, k)
+}
+
+// envoyHTTPWith does the same with replacements.
+func (h *fixture) envoyHTTPWith(app *e2e.App, k *e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
+	h.Helper()
+	return must(h.stage.EnvoySample("envoy/envoy-http.yaml", append(pairs,
 		[2]string{"port_value: 9901 ", "port_value: 0 "}, [2]string{"port_value: 10000 ", "port_value: 0 "},
 		[2]string{"port_value: 8000 ", "port_value: " + port(app.Address) + " "},
 		[2]string{"port_value: 9981 ", "port_value: " + port(k.HTTP) + " "},
-		[2]string{"port_value: 9982 ", "port_value: " + port(k.Admin) + " "}))(h.T)
+		[2]string{"port_value: 9982 ", "port_value: " + port(k.Admin) + " "})...))(h.T)
 }
 
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -10,22 +11,14 @@ import (
 // Gateway is a gateway with the configuration of its sample.
 type Gateway struct {
 	*Program
-	URL string // without a trailing slash
+	Address string      // host:port
+	URL     string      // without a trailing slash
+	TLS     *tls.Config // of its clients; nil for plain text
 	// Authorization is the header line by which the first of the stage's users
 	// authenticates; "" if the gateway does not authenticate.
 	Authorization string
 	// Listeners maps the names of Envoy's listeners to host:port.
 	Listeners map[string]string
-}
-
-// gateway returns a gateway that listens at an address, and authenticates the stage's
-// users.
-func (s *Stage) gateway(p *Program, address string) *Gateway {
-	g := &Gateway{Program: p, URL: "http://" + address}
-	if len(s.users) > 0 {
-		g.Authorization = g.As(s.users[0])
-	}
-	return g
 }
 
 // Credentials returns Authorization, if it is set, for requests with several headers.
@@ -79,13 +72,18 @@ func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := s.gateway(p, "")
-	return g, eventually(p, func() error { return g.envoyListens(admin) })
+	listeners := make(map[string]string)
+	if err := eventually(p, func() error { return envoyListens(admin, listeners) }); err != nil {
+		return nil, err
+	}
+	g := s.gateway(p, listeners["http"])
+	g.Listeners = listeners
+	return g, nil
 }
 
-// envoyListens checks at Envoy's admin page that Envoy is up, and reads its
+// envoyListens checks at Envoy's admin page that Envoy is up, and adds the addresses of its
 // listeners. The address of the page is in adminFile.
-func (g *Gateway) envoyListens(adminFile string) error {
+func envoyListens(adminFile string, addresses map[string]string) error {
 	admin, err := os.ReadFile(adminFile)
 	if err != nil {
 		return err
@@ -101,16 +99,14 @@ func (g *Gateway) envoyListens(adminFile string) error {
 	if err != nil {
 		return err
 	}
-	g.Listeners = make(map[string]string)
 	for line := range strings.Lines(string(listeners)) {
 		if name, address, found := strings.Cut(strings.TrimSpace(line), "::"); found {
-			g.Listeners[name] = address
+			addresses[name] = address
 		}
 	}
-	if len(g.Listeners) == 0 {
+	if len(addresses) == 0 {
 		return fmt.Errorf("envoy lists %q; want its listeners", listeners)
 	}
-	g.URL = "http://" + g.Listeners["http"]
 	return nil
 }
 

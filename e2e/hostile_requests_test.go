@@ -11,11 +11,21 @@ type hostileRequest struct {
 	line    string // method, target and version
 	headers string // with the line breaks between them
 	plain   bool   // nothing is wrong with it: it must reach the application
+	// only is a request that HTTP/1.1 cannot express; it replaces line and headers.
+	only *h2Request
 }
 
-// raw returns the request with a trace.
-func (r hostileRequest) raw(trace string) string {
-	lines := r.line + "\r\nX-Trace: " + trace
+// String returns the request for messages.
+func (r hostileRequest) String() string {
+	if r.only != nil {
+		return fmt.Sprintf("%+v", *r.only)
+	}
+	return fmt.Sprintf("%q", r.raw(""))
+}
+
+// raw returns the request with a trace and credentials.
+func (r hostileRequest) raw(trace string, credentials ...string) string {
+	lines := strings.Join(append([]string{r.line, "X-Trace: " + trace}, credentials...), "\r\n")
 	if r.headers != "" {
 		lines += "\r\n" + r.headers
 	}
@@ -28,31 +38,31 @@ const shopHost = "Host: shop.example"
 // unusual in one place.
 func hostileTable() (list []hostileRequest) {
 	for _, target := range plainTargets {
-		list = append(list, hostileRequest{"GET " + target + " HTTP/1.1", shopHost, true})
+		list = append(list, hostileRequest{"GET " + target + " HTTP/1.1", shopHost, true, nil})
 	}
 	for _, target := range hostileTargets {
-		list = append(list, hostileRequest{"GET " + target + " HTTP/1.1", shopHost, false})
+		list = append(list, hostileRequest{"GET " + target + " HTTP/1.1", shopHost, false, nil})
 	}
 	for _, host := range plainHosts {
-		list = append(list, hostileRequest{"GET /a HTTP/1.1", "Host: " + host, true})
+		list = append(list, hostileRequest{"GET /a HTTP/1.1", "Host: " + host, true, nil})
 	}
 	for _, host := range hostileHosts {
-		list = append(list, hostileRequest{"GET /a HTTP/1.1", "Host: " + host, false})
+		list = append(list, hostileRequest{"GET /a HTTP/1.1", "Host: " + host, false, nil})
 	}
 	for _, version := range []string{"1.0", "1.1", "1.2", "2.0", "0.9"} {
-		list = append(list, hostileRequest{"GET /a HTTP/" + version, "", false},
-			hostileRequest{"GET http://blocked.example/a HTTP/" + version, "", false},
-			hostileRequest{"GET /a HTTP/" + version, "Host: blocked.example", false})
+		list = append(list, hostileRequest{"GET /a HTTP/" + version, "", false, nil},
+			hostileRequest{"GET http://blocked.example/a HTTP/" + version, "", false, nil},
+			hostileRequest{"GET /a HTTP/" + version, "Host: blocked.example", false, nil})
 	}
 	for _, method := range []string{"get", "Get", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PRI", "post", "FOO", "M-SEARCH", "G%45T", "PROPFIND"} {
-		list = append(list, hostileRequest{method + " /a HTTP/1.1", shopHost, false}, hostileRequest{method + " /healthz HTTP/1.1", shopHost, false})
+		list = append(list, hostileRequest{method + " /a HTTP/1.1", shopHost, false, nil}, hostileRequest{method + " /healthz HTTP/1.1", shopHost, false, nil})
 	}
-	list = append(list, hostileRequest{"CONNECT shop.example:80 HTTP/1.1", shopHost, false}, hostileRequest{"OPTIONS * HTTP/1.1", shopHost, false})
+	list = append(list, hostileRequest{"CONNECT shop.example:80 HTTP/1.1", shopHost, false, nil}, hostileRequest{"OPTIONS * HTTP/1.1", shopHost, false, nil})
 	for _, line := range hostileHeaders {
-		list = append(list, hostileRequest{"GET /a HTTP/1.1", shopHost + "\r\n" + line, false}, hostileRequest{"GET /healthz HTTP/1.1", shopHost + "\r\n" + line, false})
+		list = append(list, hostileRequest{"GET /a HTTP/1.1", shopHost + "\r\n" + line, false, nil}, hostileRequest{"GET /healthz HTTP/1.1", shopHost + "\r\n" + line, false, nil})
 	}
 	for _, body := range hostileBodies {
-		list = append(list, hostileRequest{"POST /a HTTP/1.1", shopHost + "\r\n" + body, false})
+		list = append(list, hostileRequest{"POST /a HTTP/1.1", shopHost + "\r\n" + body, false, nil})
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,33 +33,46 @@ rule : [direct] [trace=none; uid=none; act=none; method=none; path=/none] [] [re
 2 : {"Err_no":10}
 `
 
-// hostileGateways starts the samples of all gateways in front of the application,
-// unchanged except for X-Trace, which Envoy sends over HTTP only if it is listed.
-func hostileGateways(h *fixture, app string, k *e2e.Koalagate) map[string]*e2e.Gateway {
-	h.Helper()
-	plain := &e2e.App{Address: app}
-	return map[string]*e2e.Gateway{
-		"envoy": h.envoy(plain, k), "nginx": h.nginx(plain, k), "accel": nginxWith("nginx/accel.conf")(h, plain, k.HTTP),
-		"caddy": caddyWith()(h, plain, k.HTTP), "haproxy": haproxyWith()(h, plain, k.HTTP),
-		"envoy over HTTP": must(h.stage.EnvoySample("envoy/envoy-http.yaml",
-			[2]string{"port_value: 9901 ", "port_value: 0 "}, [2]string{"port_value: 10000 ", "port_value: 0 "},
-			[2]string{"port_value: 8000 ", "port_value: " + port(app) + " "},
-			[2]string{"port_value: 9981 ", "port_value: " + port(k.HTTP) + " "},
-			[2]string{"port_value: 9982 ", "port_value: " + port(k.Admin) + " "},
-			[2]string{"                - { exact: cookie, ignore_case: true }\n", "                - { exact: cookie, ignore_case: true }\n                - { exact: x-trace, ignore_case: true }\n"}))(h.T),
+// hostileSamples lists the samples, unchanged except for X-Trace, which Envoy sends over
+// HTTP only if it is listed.
+func hostileSamples() []httpSample {
+	const cookie, trace = "                - { exact: cookie, ignore_case: true }\n", "                - { exact: x-trace, ignore_case: true }\n"
+	return []httpSample{
+		{name: "envoy", acceptsPriorKnowledge: true, hasRoutes: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+			return h.envoy(&e2e.App{Address: app}, instances...)
+		}},
+		{name: "envoy over HTTP", acceptsPriorKnowledge: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+			return h.envoyHTTPWith(&e2e.App{Address: app}, instances[0], [2]string{cookie, cookie + trace})
+		}},
+		{name: "envoy with a queue", acceptsPriorKnowledge: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+			return queueEnvoy(h, app, app, instances)
+		}},
+		{name: "nginx", hasRoutes: true, start: asSample(nginxWith("nginx/nginx.conf"))},
+		{name: "accel", hasRoutes: true, start: asSample(nginxWith("nginx/accel.conf"))},
+		{name: "caddy", hasRoutes: true, start: asSample(caddyWith())},
+		{name: "haproxy", hasRoutes: true, start: asSample(haproxyWith())},
 	}
 }
 
-// The numbers of hostile requests to all gateways together, and in one round to each.
+// asSample returns the start of a sample that checks requests over HTTP.
+func asSample(start func(*fixture, *e2e.App, ...string) *e2e.Gateway) startSample {
+	return func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+		return start(h, &e2e.App{Address: app}, addressesOf(instances)...)
+	}
+}
+
+// The numbers of different hostile requests, and in one round. Each goes to every entrance
+// that gets it: ten to twenty.
 const (
-	hostileCount     = 10_000
-	hostileCountLong = 1_000_000
+	hostileCount     = 650
+	hostileCountLong = 50_000
 	hostileRound     = 2000
 )
 
 // koalagate has decided every request that reaches the application behind a sample, by
-// the method, path and host that the application's router reads. The requests are known
-// and random spellings of methods, targets, hosts and headers; go test -long sends more.
+// the method, path and host that the application's router reads, however the request comes:
+// by HTTP/1.1 or HTTP/2, with TLS or without. The requests are known and random spellings
+// of methods, targets, hosts, headers and frames; go test -long sends more.
 func TestHostileRequestsReachNothingUndecided(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -94,11 +108,11 @@ func sendHostileTo(h *fixture, user string, count int) {
 	k := must(h.stage.Koalagate(program, append(raceSettings, "KOALAGATE_DECISION_LOG="+file, "KOALAGATE_DECISION_LOG_PARAMS=all"),
 		"--rules", h.file("rules.conf", hostileRules)))(t)
 	ledger := must(h.stage.Ledger())(t)
-	d := differential{user: user, log: &decisionLog{file: file}, ledger: ledger, gateways: hostileGateways(h, ledger.Address, k)}
+	d := differential{user: user, log: &decisionLog{file: file}, ledger: ledger, entrances: h.entrances(hostileSamples(), ledger.Address, k)}
 	random := rand.New(rand.NewPCG(1, 2))
-	requests := hostileTable()
-	for d.sent < count && !t.Failed() {
-		for len(requests) < min(hostileRound, (count-d.sent)/len(d.gateways)+1) {
+	requests := append(hostileTable(), hostileFrames()...)
+	for d.tried < count && !t.Failed() {
+		for len(requests) < min(hostileRound, count-d.tried) {
 			requests = append(requests, hostileRandom(random))
 		}
 		d.round(t, requests)
@@ -109,28 +123,29 @@ func sendHostileTo(h *fixture, user string, count int) {
 
 // differential compares what reaches the application behind gateways with the decisions.
 type differential struct {
-	user     string // "" if the gateways do not authenticate
-	log      *decisionLog
-	ledger   *e2e.Ledger
-	gateways map[string]*e2e.Gateway
-	sent     int
-	reached  int
+	user      string // "" if the gateways do not authenticate
+	log       *decisionLog
+	ledger    *e2e.Ledger
+	entrances map[string]entrance
+	tried     int // different requests
+	sent      int
+	reached   int
 }
 
-// round sends requests to all gateways.
+// round sends requests to all entrances.
 func (d *differential) round(t *testing.T, requests []hostileRequest) {
 	t.Helper()
-	sendHostile(t, d.gateways, requests, d.sent)
+	d.sent += sendHostile(t, d.entrances, requests, d.tried)
 	entries := d.ledger.Take()
 	decisions := d.log.of(t, entries)
-	for name := range d.gateways {
+	for name, e := range d.entrances {
 		for i, r := range requests {
-			trace := traceOf(name, d.sent+i)
+			trace := traceOf(name, d.tried+i)
 			for _, entry := range entries[trace] {
 				d.reached++
-				if wrong := undecided(entry, d.user, decisions[trace], name != "envoy over HTTP"); wrong != "" {
-					t.Errorf("%s, %q: %s; the application got %s %q of %q, and koalagate decided %+v",
-						name, r.raw(trace), wrong, entry.Method, entry.Target, entry.Host, decisions[trace])
+				if wrong := undecided(entry, d.user, decisions[trace], e.hasRoutes); wrong != "" {
+					t.Errorf("%s, %s: %s; the application got %s %q of %q, and koalagate decided %+v",
+						name, r, wrong, entry.Method, entry.Target, entry.Host, decisions[trace])
 				}
 			}
 		}
@@ -141,38 +156,57 @@ func (d *differential) round(t *testing.T, requests []hostileRequest) {
 		}
 		t.Errorf("the application got %s %q of %q without its trace", entry.Method, entry.Target, entry.Host)
 	}
-	d.sent += len(d.gateways) * len(requests)
+	d.tried += len(requests)
 }
 
-func traceOf(gateway string, i int) string {
-	return fmt.Sprintf("%s-%d", strings.ReplaceAll(gateway, " ", "-"), i)
+// traceOf returns the trace of a request at an entrance.
+func traceOf(entrance string, i int) string {
+	return fmt.Sprintf("%s-%d", strings.NewReplacer(" ", "-", ",", "", "/", "", ".", "").Replace(entrance), i)
 }
 
-// hostileSenders is the number of connections to each gateway.
-const hostileSenders = 64
+// hostileSenders is the number of connections to each entrance.
+const hostileSenders = 101
 
-// sendHostile sends every request to every gateway, with traces from first on, and checks
-// that plain ones get 200.
-func sendHostile(t *testing.T, gateways map[string]*e2e.Gateway, requests []hostileRequest, first int) {
+// gets reports whether the form of the test sends the ith request to an entrance. The short
+// form sends a fourth by HTTP/1.1 over TLS, where requests are read as without TLS.
+func (e entrance) gets(i int, r hostileRequest) bool {
+	switch {
+	case e.transport.isHTTP2:
+		return true
+	case r.only != nil:
+		return false
+	}
+	return *long || !e.transport.isTLS || i%4 == 0
+}
+
+// sendHostile sends every request to every entrance that gets it, with traces from first on,
+// and checks that plain ones get 200. It returns the number of requests that it has sent.
+func sendHostile(t *testing.T, entrances map[string]entrance, requests []hostileRequest, first int) int {
 	t.Helper()
 	var senders sync.WaitGroup
-	for name, g := range gateways {
+	var sent atomic.Int64
+	for name, e := range entrances {
 		for sender := range hostileSenders {
 			senders.Go(func() {
 				for i := sender; i < len(requests); i += hostileSenders {
-					wait := 20 * time.Second
-					if !requests[i].plain {
+					r, wait := requests[i], 20*time.Second
+					if !e.gets(first+i, r) {
+						continue
+					}
+					if !r.plain {
 						wait = 2 * time.Second // some gateways wait for the rest of what is no request
 					}
-					status, err := sendRawFor(g, requests[i].raw(traceOf(name, first+i)), wait)
-					if requests[i].plain && (err != nil || status != http.StatusOK) {
-						t.Errorf("%s, %q: %d, %v; want 200", name, requests[i].raw(""), status, err)
+					sent.Add(1)
+					status, err := e.send(r, traceOf(name, first+i), wait)
+					if r.plain && (err != nil || status != http.StatusOK) {
+						t.Errorf("%s, %s: %d, %v; want 200", name, r, status, err)
 					}
 				}
 			})
 		}
 	}
 	senders.Wait()
+	return int(sent.Load())
 }
 
 // claims lists headers from which applications read another user, path, host or method

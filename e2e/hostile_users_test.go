@@ -28,71 +28,65 @@ rule : [direct] [act=none; path=/none]   []                         [result=2; r
 2 : {"Err_no":10}
 `
 
-// guarded is a gateway that authenticates its clients.
+// guarded is a sample that authenticates its clients.
 type guarded struct {
-	*e2e.Gateway
-	name   string
-	http2  *e2e.Gateway // the same gateway, where it accepts HTTP/2 without TLS
-	ledger *e2e.Ledger
-	host   string // which its clients name
+	name      string
+	entrances []entrance // HTTP/1.1 without TLS is the first
+	ledger    *e2e.Ledger
+	host      string // which its clients name
 	// keepsTrailers is true for a gateway that passes on the trailers of clients.
 	keepsTrailers bool
 	// hidesDecision is true for a gateway that does not tell the application the decision.
 	hidesDecision bool
 }
 
-// startGuarded starts every sample for HTTP. The lines that are comments in it are in
-// force, so that it authenticates ann, bob and eve.
-func startGuarded(h *fixture, instances []*e2e.Koalagate) (all []*guarded) {
-	h.Helper()
-	h.stage.Authenticate("ann", "bob", "eve")
-	for name, start := range map[string]func(app *e2e.App, h2 string) *e2e.Gateway{
-		"envoy":           func(app *e2e.App, _ string) *e2e.Gateway { return h.envoy(app, instances...) },
-		"envoy over HTTP": func(app *e2e.App, _ string) *e2e.Gateway { return h.envoyHTTP(app, instances[0]) },
-		"envoy for queues": func(app *e2e.App, _ string) *e2e.Gateway {
-			return queueEnvoy(h, app.Address, app.Address, instances)
-		},
-		"envoy for models": func(app *e2e.App, _ string) *e2e.Gateway {
-			return llmEnvoy(h, &backend{address: app.Address}, instances...)
-		},
-		"nginx": func(app *e2e.App, h2 string) *e2e.Gateway {
-			return nginxWith("nginx/nginx.conf", http2AtNginx(h2))(h, app, addressesOf(instances)...)
-		},
-		"accel": func(app *e2e.App, h2 string) *e2e.Gateway {
-			return nginxWith("nginx/accel.conf", http2AtNginx(h2))(h, app, addressesOf(instances)...)
-		},
-		"caddy": func(app *e2e.App, _ string) *e2e.Gateway {
-			return caddyWith([2]string{"max_header_size 16KB\n", "max_header_size 16KB\n\t\tprotocols h1 h2 h2c\n"})(h, app, addressesOf(instances)...)
-		},
-		"haproxy": func(app *e2e.App, h2 string) *e2e.Gateway {
-			return haproxyWith([2]string{"    maxconn 900\n", "    maxconn 900\n    bind " + h2 + " proto h2\n"})(h, app, addressesOf(instances)...)
-		},
-	} {
-		ledger := must(h.stage.Ledger())(h.T)
-		second := must(e2e.FreeAddress())(h.T)
-		g := start(&e2e.App{Address: ledger.Address}, second)
-		at := "http://" + second
-		if strings.HasPrefix(name, "envoy") || name == "caddy" {
-			at = g.URL
+// guardedSamples lists every sample for HTTP. Caddy also accepts HTTP/2 without TLS.
+func guardedSamples() []httpSample {
+	samples := append(hostileSamples(), httpSample{name: "envoy for models", acceptsPriorKnowledge: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+		return llmEnvoy(h, &backend{address: app}, instances...)
+	}})
+	for i := range samples {
+		if samples[i].name == "caddy" {
+			samples[i].acceptsPriorKnowledge = true
+			samples[i].start = asSample(caddyWith([2]string{"max_header_size 16KB\n", "max_header_size 16KB\n\t\tprotocols h1 h2 h2c\n"}))
 		}
-		all = append(all, &guarded{
-			Gateway: g, name: name, http2: &e2e.Gateway{URL: at}, ledger: ledger, host: strings.ReplaceAll(name, " ", "-") + ".example",
-			keepsTrailers: name == "haproxy", hidesDecision: name == "envoy for models",
-		})
 	}
-	return all
+	return samples
 }
 
-// http2AtNginx is the replacement by which nginx also accepts HTTP/2 without TLS.
-func http2AtNginx(address string) [2]string {
-	return [2]string{"    client_header_timeout 5s;\n", "    listen " + address + " http2;\n    client_header_timeout 5s;\n"}
+// startGuarded starts every sample for HTTP, each with a ledger of its own. The lines that
+// are comments in it are in force, so that it authenticates ann, bob and eve.
+func startGuarded(h *fixture, instances []*e2e.Koalagate) []*guarded {
+	h.Helper()
+	h.stage.Authenticate("ann", "bob", "eve")
+	samples := guardedSamples()
+	all := make([]*guarded, len(samples))
+	for i, sample := range samples {
+		ledger := must(h.stage.Ledger())(h.T)
+		samples[i].start = func(h *fixture, _ string, instances ...*e2e.Koalagate) *e2e.Gateway {
+			return sample.start(h, ledger.Address, instances...)
+		}
+		all[i] = &guarded{
+			name: sample.name, ledger: ledger, host: strings.ReplaceAll(sample.name, " ", "-") + ".example",
+			keepsTrailers: sample.name == "haproxy", hidesDecision: sample.name == "envoy for models",
+		}
+	}
+	entrances := h.entrances(samples, "", instances...)
+	for _, g := range all {
+		for _, t := range transports {
+			if e, accepts := entrances[g.name+", "+t.name]; accepts {
+				g.entrances = append(g.entrances, e)
+			}
+		}
+	}
+	return all
 }
 
 // An authenticated client has its limit from all of its addresses, whatever headers it
 // sends: none of them takes a header out of the check or out of the request that the
 // gateway has set. The application gets the user whom the gateway has authenticated. Who
 // does not authenticate uses up nobody's limit. The form with -long tries every name in
-// every way.
+// every way, and with TLS, too.
 func TestHostileUsersKeepTheirLimits(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -109,41 +103,75 @@ func TestHostileUsersKeepTheirLimits(t *testing.T) {
 // clientAddresses are the addresses from which every user calls.
 var clientAddresses = []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
 
-// send sends a request from the ith address. It returns the status, 0 without an answer.
+// send sends a request from the ith address to the first entrance. It returns the status, 0
+// without an answer.
 func (g *guarded) send(i int, user, trace, headers string) int {
-	lines := "GET /a HTTP/1.1\r\nHost: " + g.host + "\r\n" + e2e.TraceHeader + ": " + trace
-	if user != "" {
-		lines += "\r\n" + g.As(user)
-	}
+	return g.sendTo(g.entrances[0], i, user, trace, g.request(headers))
+}
+
+// request returns a request with headers.
+func (g *guarded) request(headers string) hostileRequest {
+	r := hostileRequest{line: "GET /a HTTP/1.1", headers: "Host: " + g.host}
 	if headers != "" {
-		lines += "\r\n" + headers
+		r.headers += "\r\n" + headers
+	}
+	return r
+}
+
+// sendTo sends a request from the ith address to an entrance, as a user unless it is "". It
+// returns the status, 0 without an answer.
+func (g *guarded) sendTo(e entrance, i int, user, trace string, r hostileRequest) int {
+	var credentials []string
+	if user != "" {
+		credentials = []string{e.gateway.As(user)}
 	}
 	// Some gateways wait for the rest of what is no request.
-	status, err := sendRawFrom(clientAddresses[i%len(clientAddresses)], g.Gateway, lines, 2*time.Second)
+	status, err := e.sendFrom(clientAddresses[i%len(clientAddresses)], credentials, r, trace, 2*time.Second)
 	if err != nil {
 		return 0
 	}
 	return status
 }
 
-// sendHTTP2 sends a request by HTTP/2.
-func (g *guarded) sendHTTP2(t *testing.T, user, trace string, fields []field) {
-	t.Helper()
-	name, credentials, _ := strings.Cut(g.As(user), ": ")
-	sendFields(t, g.http2, append([]field{
-		{":method", "GET"}, {":scheme", "http"}, {":authority", g.host}, {":path", "/a"}, {"x-trace", trace}, {strings.ToLower(name), credentials},
-	}, fields...))
+// userAttack is a request to an entrance, by which a user may try to pass a limit or to
+// become another one.
+type userAttack struct {
+	entrance entrance
+	request  hostileRequest
+}
+
+// attacks returns the requests with headers, and those that only HTTP/2 has, for all
+// entrances that the form of the test has.
+func (g *guarded) attacks(headers []string) (list []userAttack) {
+	for i, e := range g.entrances {
+		if e.transport.isHTTP2 {
+			for _, fields := range removalsByHTTP2 {
+				all := append([]field{{":method", "GET"}, {":scheme", "http"}, {":authority", g.host}, {":path", "/a"}}, fields...)
+				list = append(list, userAttack{e, hostileRequest{only: &h2Request{fields: all}}})
+			}
+		} else if i == 0 || *long {
+			for _, lines := range headers {
+				list = append(list, userAttack{e, g.request(lines)})
+			}
+		}
+	}
+	return list
 }
 
 // exemptHealth checks that the exempt page needs no password, and that the application
 // gets no user there: whom a client claims to be is not checked.
 func (g *guarded) exemptHealth(t *testing.T) {
 	t.Helper()
-	for i, headers := range []string{"X-User-Id: eve", g.As("eve"), "Authorization: Basic ZXZlOndyb25n", "X-User-Id: eve\r\nX_User_Id: eve\r\nConnection: close"} {
+	for i, headers := range []string{"X-User-Id: eve", g.entrances[0].gateway.As("eve"), "Authorization: Basic ZXZlOndyb25n", "X-User-Id: eve\r\nX_User_Id: eve\r\nConnection: close"} {
 		trace := "health " + strconv.Itoa(i)
-		lines := "GET /healthz HTTP/1.1\r\nHost: " + g.host + "\r\n" + e2e.TraceHeader + ": " + trace + "\r\n" + headers
-		if status, err := sendRawFrom(clientAddresses[0], g.Gateway, lines, 20*time.Second); err != nil || status != http.StatusOK {
-			t.Errorf("%s: /healthz with %q: %d, %v; want 200", g.name, headers, status, err)
+		r := hostileRequest{line: "GET /healthz HTTP/1.1", headers: "Host: " + g.host + "\r\n" + headers}
+		for _, e := range g.entrances {
+			if e.transport.isHTTP2 && strings.Contains(headers, "Connection") {
+				continue // HTTP/2 has no such header
+			}
+			if status, err := e.sendFrom(clientAddresses[0], nil, r, trace, 20*time.Second); err != nil || status != http.StatusOK {
+				t.Errorf("%s, %s: /healthz with %q: %d, %v; want 200", g.name, e.transport.name, headers, status, err)
+			}
 		}
 		for _, entry := range g.ledger.Take()[trace] {
 			for name := range entry.Header {
@@ -162,8 +190,9 @@ func (g *guarded) refuseStrangers(t *testing.T) {
 	g.ledger.Take() // the stage has sent requests until the gateway answered
 	for i := range 9 {
 		for _, headers := range []string{"X-User-Id: eve", "Authorization: Basic ZXZlOndyb25n", "Authorization: Bearer e30.e30.", "Authorization: Basic ZXZlOndyb25n\r\nX-User-Id: eve"} {
-			if status := g.send(i, "", "stranger", headers); status != http.StatusUnauthorized {
-				t.Errorf("%s: a stranger with %q: %d; want 401", g.name, headers, status)
+			e := g.entrances[i%len(g.entrances)]
+			if status := g.sendTo(e, i, "", "stranger", g.request(headers)); status != http.StatusUnauthorized {
+				t.Errorf("%s, %s: a stranger with %q: %d; want 401", g.name, e.transport.name, headers, status)
 			}
 		}
 	}
@@ -194,25 +223,20 @@ func (g *guarded) refuseBob(t *testing.T) {
 		}
 	}
 	g.ledger.Take()
-	attacks := removals()
+	attacks := g.attacks(removals())
 	concurrently(hostileSenders, func(first int) {
 		for i := first; i < len(attacks); i += hostileSenders {
 			for address := range clientAddresses {
 				if *long || address == i%len(clientAddresses) {
-					g.send(address, "bob", strconv.Itoa(i), attacks[i])
+					g.sendTo(attacks[i].entrance, address, "bob", strconv.Itoa(i), attacks[i].request)
 				}
 			}
 		}
 	})
-	first := len(attacks)
-	attacks = slices.Concat(attacks, textsByHTTP2())
-	concurrently(len(removalsByHTTP2), func(i int) { // Envoy waits a second before it closes some of these connections
-		g.sendHTTP2(t, "bob", strconv.Itoa(first+i), removalsByHTTP2[i])
-	})
 	entries := g.ledger.Take()
-	for i, headers := range attacks {
+	for i, a := range attacks {
 		if len(entries[strconv.Itoa(i)]) > 0 {
-			t.Errorf("%s: bob's fifth request reached the application, with %q", g.name, headers)
+			t.Errorf("%s, %s: bob's fifth request reached the application, with %s", g.name, a.entrance.transport.name, a.request)
 		}
 	}
 }
@@ -220,47 +244,54 @@ func (g *guarded) refuseBob(t *testing.T) {
 // passAnn checks what the application gets of requests by ann, who has no limit.
 func (g *guarded) passAnn(t *testing.T) {
 	t.Helper()
-	attacks := append(removals(), multiplied...)
+	attacks := g.attacks(append(removals(), multiplied...))
 	concurrently(hostileSenders, func(first int) {
 		for i := first; i < len(attacks); i += hostileSenders {
-			status := g.send(i, "ann", strconv.Itoa(i), attacks[i])
+			a := attacks[i]
+			status := g.sendTo(a.entrance, i, "ann", strconv.Itoa(i), a.request)
 			// The request for HTTP/2 is answered by HTTP/2, which has no Connection.
-			if g.name == "caddy" && namesHeader(attacks[i]) && !strings.Contains(attacks[i], "h2c") && status != http.StatusBadRequest {
-				t.Errorf("%s: %q: %d; want 400", g.name, attacks[i], status)
+			if g.name == "caddy" && namesHeader(a.request.headers) && !strings.Contains(a.request.headers, "h2c") && status != http.StatusBadRequest {
+				t.Errorf("%s, %s: %s: %d; want 400", g.name, a.entrance.transport.name, a.request, status)
 			}
 		}
 	})
-	first := len(attacks)
-	attacks = slices.Concat(attacks, textsByHTTP2())
-	concurrently(len(removalsByHTTP2), func(i int) { g.sendHTTP2(t, "ann", strconv.Itoa(first+i), removalsByHTTP2[i]) })
-	for i, headers := range connectionOptions {
-		if status := g.send(i, "ann", "options", headers); status != http.StatusOK {
-			t.Errorf("%s: %q: %d; want 200", g.name, headers, status)
-		}
-	}
-	g.sendHTTP2(t, "ann", "plain", nil)
+	g.passOrdinary(t)
 	entries := g.ledger.Take()
-	if len(entries["options"]) != len(connectionOptions) || len(entries["plain"]) != 1 {
-		t.Errorf("%s: %d of %d ordinary requests reached the application, and %d of 1 by HTTP/2", g.name, len(entries["options"]), len(connectionOptions), len(entries["plain"]))
-	}
-	for i, headers := range attacks {
+	for i, a := range attacks {
 		for n, entry := range entries[strconv.Itoa(i)] {
 			if n > 0 {
-				t.Errorf("%s: %q: the request reached the application %d times", g.name, headers, n+1)
+				t.Errorf("%s, %s: %s: the request reached the application %d times", g.name, a.entrance.transport.name, a.request, n+1)
 			}
 			if wrong := g.misleads(entry, "ann"); wrong != "" {
-				t.Errorf("%s: %q: %s", g.name, headers, wrong)
+				t.Errorf("%s, %s: %s: %s", g.name, a.entrance.transport.name, a.request, wrong)
 			}
+		}
+	}
+	for _, e := range g.entrances {
+		want := len(connectionOptions)
+		if e.transport.isHTTP2 {
+			want = 1
+		}
+		if got := len(entries[e.transport.name]); got != want {
+			t.Errorf("%s, %s: %d of %d ordinary requests reached the application", g.name, e.transport.name, got, want)
 		}
 	}
 }
 
-// textsByHTTP2 describes removalsByHTTP2.
-func textsByHTTP2() (texts []string) {
-	for _, fields := range removalsByHTTP2 {
-		texts = append(texts, fmt.Sprintf("HTTP/2 %q", fields))
+// passOrdinary sends the requests of ordinary clients to each entrance, with its transport
+// as their trace. HTTP/2 has no options of a connection.
+func (g *guarded) passOrdinary(t *testing.T) {
+	t.Helper()
+	for _, e := range g.entrances {
+		for i, headers := range connectionOptions {
+			if e.transport.isHTTP2 && headers != "" {
+				continue
+			}
+			if status := g.sendTo(e, i, "ann", e.transport.name, g.request(headers)); status != http.StatusOK {
+				t.Errorf("%s, %s: %q: %d; want 200", g.name, e.transport.name, headers, status)
+			}
+		}
 	}
-	return texts
 }
 
 // misleads returns what is wrong with a request of a user that reached the application,

@@ -63,7 +63,7 @@ func (s *Stage) NginxWith(text string) (*Gateway, error) {
 	text = strings.NewReplacer(
 		"include /etc/nginx/mime.types;", "include "+paths+";",
 		"/var/log/nginx/access.log", s.fileName("nginx-access.log"),
-		"listen 127.0.0.1:8080;", "listen "+address+";").Replace(text)
+		"listen 127.0.0.1:8080", "listen "+address).Replace(text)
 	file := s.fileName("nginx-%d.conf", len(s.programs))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
@@ -89,12 +89,6 @@ func (s *Stage) nginxPaths() (string, error) {
 	}
 	file := s.fileName("nginx-paths.conf")
 	return file, os.WriteFile(file, []byte(text.String()), 0o600)
-}
-
-// answers requests the page that the samples do not protect.
-func (g *Gateway) answers() error {
-	_, err := get(g.URL + "/healthz")
-	return err
 }
 
 // addressesOf returns the HTTP addresses of instances.

@@ -1,9 +1,7 @@
 package e2e_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -175,26 +173,10 @@ func sendRawFor(g *e2e.Gateway, request string, wait time.Duration) (int, error)
 
 // sendRawFrom is like sendRawFor, from an address, and does not authenticate.
 func sendRawFrom(address string, g *e2e.Gateway, request string, wait time.Duration) (int, error) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	conn, err := dialer.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	conn, err := entrance{gateway: g}.dialFrom(address, wait)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
-		return 0, err
-	}
-	// The answer may arrive before the end of a long request was sent.
-	go func() {
-		_, _ = conn.Write([]byte(strings.Replace(request, "SHOP", "Host: shop.example", 1) + "\r\n\r\n"))
-	}()
-	for answers := bufio.NewReader(conn); ; {
-		resp, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			return 0, err
-		}
-		if resp.StatusCode >= 200 {
-			return resp.StatusCode, resp.Body.Close()
-		}
-	}
+	return exchangeRaw(conn, strings.Replace(request, "SHOP", "Host: shop.example", 1))
 }

@@ -40,6 +40,8 @@ type Stage struct {
 	trustsUsers bool
 	// users are the users whom gateways authenticate; nil if they authenticate nobody.
 	users []string
+	// tls is how gateways accept TLS; nil for plain text.
+	tls *listenerTLS
 	// prefersSamplePorts makes programs listen on the ports of their samples.
 	prefersSamplePorts bool
 }
@@ -101,6 +103,11 @@ func (s *Stage) sample(name string, pairs ...[2]string) (string, error) {
 	out := string(text)
 	for _, p := range pairs {
 		if out, err = replaceOnce(name, out, p[0], p[1]); err != nil {
+			return "", err
+		}
+	}
+	if s.tls != nil {
+		if out, err = s.withTLS(name, out); err != nil {
 			return "", err
 		}
 	}

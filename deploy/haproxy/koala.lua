@@ -1,6 +1,9 @@
 -- The action lua.koala of haproxy.cfg: checks the request at koalagate's
 -- /v1/forward-auth, and answers the request if koalagate refuses it. It uses
 -- HAProxy's own HTTP client, available since 2.5, and no libraries.
+--
+-- HAProxy may end an action early: if the client leaves, and for want of time or memory. It
+-- then goes on as if the action had ended, so haproxy.cfg requires txn.koala_checked.
 
 -- Milliseconds until a check fails. This must be longer than the server's timeout
 -- in haproxy.cfg: that timeout ends a check, but after this one HAProxy repeats
@@ -91,9 +94,11 @@ core.register_action("koala", { "http-req" }, function(txn, url)
 	local status = ok and answer and answer.status or 0
 	if status >= 200 and status < 300 then
 		allow(txn, answer)
+		txn:set_var("txn.koala_checked", true)
 	elseif status >= 300 and (status < 500 or answer.headers["x-koala-decision"]) then
 		refuse(txn, answer)
 	else -- koalagate is down or could not decide: haproxy.cfg handles this
 		txn:set_var("txn.koala_failed", true)
+		txn:set_var("txn.koala_checked", true)
 	end
 end, 1)
