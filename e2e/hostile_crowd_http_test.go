@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/koalagate/koalagate/e2e"
 )
 
 // checks is an instance that answers no check until release, and then refuses all.
@@ -83,44 +81,91 @@ func TestHostileCrowdQueuesAtCaddy(t *testing.T) {
 	}
 }
 
-// nginx cannot queue checks, so it refuses requests above a number: those in excess get a
-// 503, and do not pass as requests whose checks fail.
-func TestHostileCrowdIsRefusedByNginx(t *testing.T) {
+// nginx and HAProxy cannot queue checks, so they refuse requests above a number: those in
+// excess get a 503, and do not pass as requests whose checks fail. With HTTP/2 all of them
+// come on one connection.
+func TestHostileCrowdIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, sample := range []string{"nginx/nginx.conf", "nginx/accel.conf"} {
-		t.Run(sample, func(t *testing.T) {
+	ofNginx := [2]string{"limit_conn koala_requests 1000;", "limit_conn koala_requests 20;"}
+	for _, sample := range []httpSample{
+		{name: "nginx", start: asSample(nginxWith("nginx/nginx.conf", ofNginx))},
+		{name: "accel", start: asSample(nginxWith("nginx/accel.conf", ofNginx))},
+		{name: "haproxy", start: asSample(haproxyWith([2]string{"sc2_conn_cur gt 900", "sc2_conn_cur gt 20"}))},
+	} {
+		t.Run(sample.name, func(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
 			m := startBackend(t, func(http.ResponseWriter, *http.Request) {})
 			k := h.koalagate("--rules", h.file("rules.conf", hostileRules))
-			g := nginxWith(sample, [2]string{"limit_conn koala_requests 1000;", "limit_conn koala_requests 20;"})(h, &e2e.App{Address: m.address}, k.HTTP)
-			release := m.hold()
-			var crowd sync.WaitGroup
-			for range 20 {
-				crowd.Go(func() {
-					var status int
-					var err error
-					becomesTrue(func() bool {
-						// nginx may still count the request that showed that it runs.
-						status, err = sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example", time.Minute)
-						return status != http.StatusServiceUnavailable
-					})
-					if err != nil || status != http.StatusOK {
-						t.Errorf("a request within the limit: %d, %v; want 200", status, err)
-					}
-				})
-			}
-			waitUntil(t, "20 requests reach the application", func() bool { return m.mostAtOnce() == 20 })
-			for _, host := range []string{"shop.example", "blocked.example"} {
-				if status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: "+host); err != nil || status != http.StatusServiceUnavailable {
-					t.Errorf("one more request of %s: %d, %v; want 503", host, status, err)
-				}
-			}
-			release()
-			crowd.Wait()
-			if most := m.mostAtOnce(); most != 20 {
-				t.Errorf("%d requests at the same time; want 20", most)
+			for name, e := range h.entrances([]httpSample{sample}, m.address, k) {
+				t.Run(name, func(t *testing.T) { e.crowd(t, m, 20) })
 			}
 		})
+	}
+}
+
+// crowd sends as many requests at once as the gateway accepts, and more.
+func (e entrance) crowd(t *testing.T, m *backend, most int) {
+	release := m.hold()
+	defer release()
+	before := m.requests()
+	get := hostileRequest{line: "GET /a HTTP/1.1", headers: shopHost}
+	var crowd sync.WaitGroup
+	if e.transport.isHTTP2 {
+		crowd.Go(func() { e.streams(t, get, most) })
+	} else {
+		for range most {
+			crowd.Go(func() {
+				var status int
+				var err error
+				becomesTrue(func() bool {
+					// The gateway may still count the request that showed that it runs.
+					status, err = e.send(get, "x", time.Minute)
+					return status != http.StatusServiceUnavailable
+				})
+				if err != nil || status != http.StatusOK {
+					t.Errorf("a request within the limit: %d, %v; want 200", status, err)
+				}
+			})
+		}
+	}
+	waitUntil(t, "the requests within the limit reach the application", func() bool { return m.requests() == before+most })
+	for _, host := range []string{"shop.example", "blocked.example"} {
+		if status, err := e.send(hostileRequest{line: get.line, headers: "Host: " + host}, "x", time.Minute); err != nil || status != http.StatusServiceUnavailable {
+			t.Errorf("one more request of %s: %d, %v; want 503", host, status, err)
+		}
+	}
+	release()
+	crowd.Wait()
+	if got := m.mostAtOnce(); got != most {
+		t.Errorf("%d requests at the same time; want %d", got, most)
+	}
+}
+
+// streams sends the same request several times at once on one connection, and waits until
+// each has got a 200.
+func (e entrance) streams(t *testing.T, r hostileRequest, times int) {
+	conn, err := e.dial(time.Minute)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	c := newH2Client(conn)
+	for i := range times {
+		_ = c.send(uint32(2*i+1), r.http2("x")) // fails as reading does
+	}
+	next := uint32(2*times + 1)
+	for answered := 0; answered < times; {
+		switch _, status, err := c.answer(); {
+		case err == nil && status == http.StatusServiceUnavailable: // as above
+			_ = c.send(next, r.http2("x"))
+			next += 2
+		case err != nil || status != http.StatusOK:
+			t.Errorf("a stream within the limit: %d, %v; want 200", status, err)
+			return
+		default:
+			answered++
+		}
 	}
 }

@@ -47,10 +47,10 @@ func hostileSamples() []httpSample {
 		{name: "envoy with a queue", acceptsPriorKnowledge: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
 			return queueEnvoy(h, app, app, instances)
 		}},
-		{name: "nginx", hasRoutes: true, start: asSample(nginxWith("nginx/nginx.conf"))},
-		{name: "accel", hasRoutes: true, start: asSample(nginxWith("nginx/accel.conf"))},
-		{name: "caddy", hasRoutes: true, start: asSample(caddyWith())},
-		{name: "haproxy", hasRoutes: true, start: asSample(haproxyWith())},
+		{name: "nginx", failsOpen: true, hasRoutes: true, start: asSample(nginxWith("nginx/nginx.conf"))},
+		{name: "accel", failsOpen: true, hasRoutes: true, start: asSample(nginxWith("nginx/accel.conf"))},
+		{name: "caddy", failsOpen: true, hasRoutes: true, start: asSample(caddyWith())},
+		{name: "haproxy", failsOpen: true, hasRoutes: true, start: asSample(haproxyWith())},
 	}
 }
 

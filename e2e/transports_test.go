@@ -31,6 +31,8 @@ type httpSample struct {
 	start startSample
 	// acceptsPriorKnowledge is set if its plain listener accepts HTTP/2.
 	acceptsPriorKnowledge bool
+	// failsOpen is set if it lets requests pass whose checks fail.
+	failsOpen bool
 	// hasRoutes is set if its routes set act of downloads.
 	hasRoutes bool
 }
