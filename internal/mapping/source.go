@@ -89,7 +89,7 @@ func (q *original) source(s *rules.ParamSource) string {
 	case rules.FromPrincipal:
 		return q.call.Principal
 	case rules.FromSNI:
-		return q.call.SNI
+		return lower(strings.TrimSuffix(q.call.SNI, ".")) // a name as hosts are
 	case rules.FromConstant:
 		return s.Name
 	case rules.FromClientIP:

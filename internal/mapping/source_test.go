@@ -12,7 +12,7 @@ func TestSources(t *testing.T) {
 	envoy := func(headers mapHeaders) *Request {
 		return &Request{
 			Door: doorname.ExtAuthz, Method: "GET", Path: "/?q=a+b&empty=&e=%zz", Peer: "203.0.113.9", Headers: headers,
-			Principal: "spiffe://mesh/app", SNI: "shop.example",
+			Principal: "spiffe://mesh/app", SNI: "Shop.Example.",
 			Metadata: func(namespace, path string) (string, bool) {
 				if namespace == "envoy.filters.http.jwt_authn" && path == "payload.sub" {
 					return "ann", true
