@@ -217,10 +217,10 @@ var claims = []string{
 	"x-http-method-override", "x-http-method", "x-method-override", "x-forwarded-method", "x-forwarded-uri",
 }
 
-// undecided returns what is wrong with a request that reached the application, or "" if
-// koalagate allowed it as the application reads it, and for its user. A gateway that
-// hasRoutes sets the act of downloads.
-func undecided(entry e2e.Entry, user string, decisions []hostileDecision, hasRoutes bool) string {
+// claimed returns what is wrong with the headers of a request that reached the application;
+// "" if its user is the one whom the gateway has authenticated, and nothing is a claim of the
+// client's.
+func claimed(entry e2e.Entry, user string) string {
 	for name, values := range entry.Header {
 		spelled := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		if name == "X-User-Id" && user != "" && slices.Equal(values, []string{user}) && !exempt(entry.Target) {
@@ -229,6 +229,16 @@ func undecided(entry e2e.Entry, user string, decisions []hostileDecision, hasRou
 		if slices.Contains(claims, spelled) || spelled == "x-koala-rule" && values[0] == "9" {
 			return "the client's " + name + " reached the application"
 		}
+	}
+	return ""
+}
+
+// undecided returns what is wrong with a request that reached the application, or "" if
+// koalagate allowed it as the application reads it, and for its user. A gateway that
+// hasRoutes sets the act of downloads.
+func undecided(entry e2e.Entry, user string, decisions []hostileDecision, hasRoutes bool) string {
+	if wrong := claimed(entry, user); wrong != "" {
+		return wrong
 	}
 	if host, found := entry.Header["X-Forwarded-Host"]; found && hostOf(host[0]) != hostOf(entry.Host) {
 		return fmt.Sprintf("X-Forwarded-Host is %q", host)

@@ -42,9 +42,7 @@ type guarded struct {
 
 // guardedSamples lists every sample for HTTP. Caddy also accepts HTTP/2 without TLS.
 func guardedSamples() []httpSample {
-	samples := append(hostileSamples(), httpSample{name: "envoy for models", acceptsPriorKnowledge: true, start: func(h *fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
-		return llmEnvoy(h, &backend{address: app}, instances...)
-	}})
+	samples := append(hostileSamples(), modelSample())
 	for i := range samples {
 		if samples[i].name == "caddy" {
 			samples[i].acceptsPriorKnowledge = true
