@@ -16,7 +16,7 @@ func TestHTTPGatewaysWhileInstancesStop(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*fixture, *e2e.App, ...string) *e2e.Gateway{
 		"caddy":   caddyWith(caddyFailsClosed),
-		"haproxy": haproxyWith([2]string{"# http-request deny deny_status 503", "http-request deny deny_status 503"}),
+		"haproxy": haproxyWith([2]string{"#http-request deny deny_status 503", "http-request deny deny_status 503"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t)
