@@ -31,7 +31,7 @@ func (v *evaluation) decision(c *Call) *Decision {
 	for i := range d.Answers {
 		v.answer(c, i, &d.Answers[i])
 	}
-	if d.Degraded && c.Op.decides() {
+	if d.Degraded && c.Op.Decides() {
 		v.applyPolicies(c.Op, d)
 	}
 	if d.Unavailable {

@@ -46,8 +46,8 @@ func (op Op) String() string {
 
 func (op Op) known() bool { return op >= Take && op <= Reset }
 
-// decides reports whether the operation has a verdict.
-func (op Op) decides() bool {
+// Decides reports whether the operation has a verdict.
+func (op Op) Decides() bool {
 	return op == Take || op == Browse || op == Complete || op == CompleteTake
 }
 

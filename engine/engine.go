@@ -175,8 +175,8 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	v := e.evaluations.Get().(*evaluation)
 	defer e.evaluations.Put(v)
 	d, err := e.decide(ctx, mode, c, v)
-	decided := err == nil && !d.Unavailable && c.Op.decides()
-	if mode == ModeObserve && c.Op.decides() {
+	decided := err == nil && !d.Unavailable && c.Op.Decides()
+	if mode == ModeObserve && c.Op.Decides() {
 		d, err = observed(c, d, err)
 	}
 	if decided && e.matched != nil && !c.Unobserved {

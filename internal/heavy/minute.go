@@ -62,21 +62,20 @@ func (r *Recorder) freeze() *minute {
 	m := &minute{number: r.minute}
 	places := make(map[uint64]int)
 	for k, s := range r.sketches {
-		chosen, left := choose(s.slots)
+		chosen, left := choose(s.top.Sorted())
 		m.Most[k] = max(s.most(), left) + r.dropped
 		m.Calls[k] = s.calls + r.dropped
 		for _, one := range chosen {
-			if _, known := places[one.key]; !known {
-				places[one.key] = len(m.List)
+			if _, known := places[one.Key]; !known {
+				places[one.Key] = len(m.List)
 				m.List = append(m.List, identityOf(one))
 			}
 		}
 	}
 	for key, i := range places {
 		for k, s := range r.sketches {
-			if one := s.index[key]; one != nil {
-				least := one.least()
-				m.List[i].Least[k], m.List[i].Excess[k] = least, one.most()-least+r.dropped
+			if one := s.top.Get(key); one != nil {
+				m.List[i].Least[k], m.List[i].Excess[k] = least(one), most(one)-least(one)+r.dropped
 			} else {
 				m.List[i].Excess[k] = s.most() + r.dropped
 			}
@@ -85,19 +84,17 @@ func (r *Recorder) freeze() *minute {
 	return m
 }
 
-// choose returns the counters that a minute keeps, and the most calls that one of the others
-// may have.
-func choose(slots []*slot) (chosen []*slot, left int64) {
-	order := slices.Clone(slots)
-	slices.SortFunc(order, func(a, b *slot) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
+// choose returns the counters that a minute keeps of those in order, and the most calls that
+// one of the others may have. It changes the order.
+func choose(order []*slot) (chosen []*slot, left int64) {
 	n := min(heaviest, len(order))
 	chosen, order = order[:n:n], order[n:]
 	taken := make(map[int64]int) // by rule, in addition
 	for share := 1; len(chosen) < heaviest+further && len(order) > 0; share++ {
 		rest := order[:0]
 		for _, one := range order {
-			if len(chosen) < heaviest+further && taken[one.rule.Return] < share {
-				taken[one.rule.Return]++
+			if len(chosen) < heaviest+further && taken[one.Value.rule.Return] < share {
+				taken[one.Value.rule.Return]++
 				chosen = append(chosen, one)
 			} else {
 				rest = append(rest, one)
@@ -106,15 +103,15 @@ func choose(slots []*slot) (chosen []*slot, left int64) {
 		order = rest
 	}
 	for _, one := range order {
-		left = max(left, one.most())
+		left = max(left, most(one))
 	}
 	return chosen, left
 }
 
 // identityOf returns the identity of a counter.
 func identityOf(one *slot) identity {
-	m := rules.Match{Rule: one.rule, Identity: one.identity}
-	i := identity{Rule: one.rule.Return, Door: one.door}
+	m := rules.Match{Rule: one.Value.rule, Identity: one.Value.identity}
+	i := identity{Rule: one.Value.rule.Return, Door: one.Value.door}
 	for _, p := range m.Values() {
 		i.Values = append(i.Values, []byte(p.Name), shorten(p.Value))
 	}

@@ -30,18 +30,18 @@ func TestBoundsOfSamples(t *testing.T) {
 		}
 	}
 	wrong, worst := 0, int64(0)
-	for _, one := range s.slots {
-		n := exact[string(one.identity)]
-		delete(exact, string(one.identity))
-		if n < one.least() || n > one.most() {
+	for _, one := range s.top.Sorted() {
+		n := exact[string(one.Value.identity)]
+		delete(exact, string(one.Value.identity))
+		if n < least(one) || n > most(one) {
 			wrong++
 		}
 		if n > calls/1000 {
-			worst = max(worst, one.most()-one.least())
+			worst = max(worst, most(one)-least(one))
 		}
 	}
-	if wrong > len(s.slots)/200 {
-		t.Errorf("%d of %d bounds are wrong", wrong, len(s.slots))
+	if wrong > len(s.top.Sorted())/200 {
+		t.Errorf("%d of %d bounds are wrong", wrong, len(s.top.Sorted()))
 	}
 	if worst == 0 || worst > calls/100 {
 		t.Errorf("the bounds of the heaviest identities differ by %d of %d calls", worst, calls)

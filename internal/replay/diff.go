@@ -150,10 +150,8 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 	if err := errors.Join(d.old.receipts.note(line, before), d.new.receipts.note(line, after)); err != nil {
 		return err
 	}
-	switch call.Op {
-	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
-	default:
-		return nil // no verdict
+	if !call.Op.Decides() {
+		return nil
 	}
 	for i := range before.Answers {
 		was, is := &before.Answers[i], &after.Answers[i]

@@ -1,14 +1,11 @@
 package replay
 
 import (
-	"cmp"
-	"container/heap"
 	"crypto/sha256"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/koalagate/koalagate/internal/topk"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -21,27 +18,16 @@ const (
 	maxKey = 256
 )
 
-// topIdentities finds the identities with the most hits of a trace of any length
-// in bounded memory, by the "space saving" algorithm (Metwally, Agrawal, El
-// Abbadi 2005). Totals are exact up to the capacity. Beyond it, a new identity
-// replaces the one with the fewest hits and inherits its count: a total may then
-// be too high, but no frequent identity is missed.
+// topIdentities finds the identities with the most hits of a trace of any length in bounded
+// memory.
 type topIdentities struct {
-	capacity int
-	heap     identityHeap // fewest hits first
-	byKey    map[string]*identity
-	key      []byte // scratch memory of add
-}
+	*topk.Top[string, IdentityTotals]
 
-// identity is a tracked identity of a rule.
-type identity struct {
-	IdentityTotals
-	key   string
-	index int // in the heap
+	key []byte // scratch memory of add
 }
 
 func newTopIdentities(capacity int) *topIdentities {
-	return &topIdentities{capacity: capacity, byKey: make(map[string]*identity, capacity)}
+	return &topIdentities{Top: topk.New[string, IdentityTotals](capacity)}
 }
 
 // add counts hits of the identity that a rule matched.
@@ -53,16 +39,14 @@ func (t *topIdentities) add(m *rules.Match, hits int64, refused bool) {
 	} else {
 		t.key = append(t.key, m.Identity...)
 	}
-	x := t.byKey[string(t.key)]
-	if x == nil {
-		x = t.admit(string(t.key))
-		x.Rule, x.Name, x.Identity = m.Rule.Return, m.Rule.Name, shortened(m.Values())
+	c, isNew := t.Take(string(t.key))
+	if isNew {
+		c.Value = IdentityTotals{Rule: m.Rule.Return, Name: m.Rule.Name, Identity: shortened(m.Values())}
 	}
-	x.Hits = saturated(x.Hits, hits)
 	if refused {
-		x.Refused++
+		c.Value.Refused++
 	}
-	heap.Fix(&t.heap, x.index)
+	t.Raise(c, hits)
 }
 
 // shortened returns values of which the longer ones are cut: a line of a trace may have a
@@ -78,62 +62,13 @@ func shortened(values []rules.Param) []rules.Param {
 	return values
 }
 
-// saturated returns the sum of two numbers that are not negative, at most the largest.
-func saturated(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// admit starts to track an identity, if necessary instead of the one with the
-// fewest hits.
-func (t *topIdentities) admit(key string) *identity {
-	if len(t.heap) < t.capacity {
-		x := &identity{key: key}
-		heap.Push(&t.heap, x)
-		t.byKey[key] = x
-		return x
-	}
-	x := t.heap[0]
-	delete(t.byKey, x.key)
-	x.key, x.Excess, x.Refused = key, x.Hits, 0
-	t.byKey[key] = x
-	return x
-}
-
 // top returns up to n identities with the most hits, most hits first.
 func (t *topIdentities) top(n int) []IdentityTotals {
-	sorted := slices.SortedFunc(slices.Values(t.heap), func(a, b *identity) int {
-		return cmp.Or(cmp.Compare(b.Hits, a.Hits), cmp.Compare(a.key, b.key))
-	})
+	sorted := t.Sorted()
 	list := make([]IdentityTotals, min(n, len(sorted)))
 	for i := range list {
-		list[i] = sorted[i].IdentityTotals
+		list[i] = sorted[i].Value
+		list[i].Hits, list[i].Excess = sorted[i].Count, sorted[i].Excess
 	}
 	return list
-}
-
-// identityHeap implements heap.Interface.
-type identityHeap []*identity
-
-func (h identityHeap) Len() int           { return len(h) }
-func (h identityHeap) Less(i, j int) bool { return h[i].Hits < h[j].Hits }
-func (h identityHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *identityHeap) Push(x any) {
-	added := x.(*identity)
-	added.index = len(*h)
-	*h = append(*h, added)
-}
-
-// Pop implements heap.Interface; topIdentities never calls it.
-func (h *identityHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }

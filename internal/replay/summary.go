@@ -59,10 +59,9 @@ func NewSummary(set *rules.Set) *Summary {
 func (s *Summary) Add(c *engine.Call, d *engine.Decision) {
 	r := &s.report
 	r.addTime(c.Now)
-	switch c.Op {
-	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
+	if c.Op.Decides() {
 		r.count(d.Verdict)
-	default: // the other operations have no verdict
+	} else {
 		r.Undecided++
 	}
 	s.matches.Now = c.Now

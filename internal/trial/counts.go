@@ -3,13 +3,17 @@ package trial
 import (
 	"cmp"
 	"slices"
+
+	"github.com/koalagate/koalagate/internal/topk"
 )
 
 const (
 	// maxRules is the number of rules whose differences are counted by identity. Those
 	// of further rules are counted by rule.
 	maxRules = 200
-	// maxIdentities is the number of identities of a rule that are counted at a time.
+	// maxIdentities is the number of identities of a rule that are counted at a time: a count
+	// is too high by at most a thousandth of the rule's differences, and no identity with more
+	// is missing.
 	maxIdentities = 1000
 	// shownIdentities is the number of identities of a rule in a report.
 	shownIdentities = 10
@@ -32,7 +36,7 @@ type ruleKey struct {
 // ruleCounts are the differences of one rule.
 type ruleCounts struct {
 	Differences
-	identities map[string]*Differences
+	identities *topk.Top[string, Differences] // nil if identities are not counted
 }
 
 // add counts a call that both rule sets decided. name returns the identity of a refusal.
@@ -66,7 +70,7 @@ func (c *counts) differ(d Differences, because *outcome, name func(*outcome) str
 		}
 		r = new(ruleCounts)
 		if len(c.rules) < maxRules {
-			r.identities = make(map[string]*Differences)
+			r.identities = topk.New[string, Differences](maxIdentities)
 		}
 		c.rules[key] = r
 	}
@@ -75,42 +79,21 @@ func (c *counts) differ(d Differences, because *outcome, name func(*outcome) str
 		return
 	}
 	if identity := name(because); identity != "" {
-		r.identity(identity).add(&d)
+		one, _ := r.identities.Take(identity)
+		one.Value.add(&d) // to those of the identity before, as counts are
+		r.identities.Raise(one, d.Sum())
 	}
-}
-
-// identity returns the counts of an identity. With too many identities, the one with the
-// fewest differences makes way, and the new one begins with its counts: a count is too
-// high by at most a thousandth of the rule's differences, and no identity with more is missing
-// (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
-// Data Streams, 2005).
-func (r *ruleCounts) identity(name string) *Differences {
-	one := r.identities[name]
-	if one != nil {
-		return one
-	}
-	if len(r.identities) >= maxIdentities {
-		var least string
-		for other, d := range r.identities {
-			if one == nil || d.Sum() < one.Sum() {
-				least, one = other, d
-			}
-		}
-		delete(r.identities, least)
-	} else {
-		one = new(Differences)
-	}
-	r.identities[name] = one
-	return one
 }
 
 // report returns the counts, with at most this number of identities of a rule.
 func (c *counts) report(shown int) Found {
 	f := Found{Totals: c.totals, Rules: make([]Rule, 0, len(c.rules))}
 	for key, r := range c.rules {
-		one := Rule{Rule: key.number, Name: key.name, Differences: r.Differences, Identities: make([]Identity, 0, len(r.identities))}
-		for name, d := range r.identities {
-			one.Identities = append(one.Identities, Identity{name, *d})
+		one := Rule{Rule: key.number, Name: key.name, Differences: r.Differences, Identities: []Identity{}}
+		if r.identities != nil {
+			for _, c := range r.identities.Sorted() {
+				one.Identities = append(one.Identities, Identity{c.Key, c.Value})
+			}
 		}
 		f.Rules = append(f.Rules, one)
 	}

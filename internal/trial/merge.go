@@ -17,7 +17,13 @@ const (
 // shortened. The zero value has none.
 type Merger struct {
 	totals Totals
-	rules  map[ruleKey]*ruleCounts
+	rules  map[ruleKey]*merged
+}
+
+// merged are the differences of one rule.
+type merged struct {
+	Differences
+	identities map[string]*Differences
 }
 
 // Merge returns the findings of several instances.
@@ -32,25 +38,25 @@ func Merge(list []Found) Found {
 // Add adds the findings of an instance.
 func (m *Merger) Add(f *Found) {
 	if m.rules == nil {
-		m.rules = make(map[ruleKey]*ruleCounts)
+		m.rules = make(map[ruleKey]*merged)
 	}
 	m.totals.Add(&f.Totals)
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		key := ruleKey{r.Rule, printable(r.Name)}
-		merged := m.rules[key]
-		if merged == nil {
-			merged = &ruleCounts{identities: make(map[string]*Differences)}
-			m.rules[key] = merged
-			keepMost(m.rules, mergedRules, func(r *ruleCounts) int64 { return r.Sum() })
+		sums := m.rules[key]
+		if sums == nil {
+			sums = &merged{identities: make(map[string]*Differences)}
+			m.rules[key] = sums
+			keepMost(m.rules, mergedRules, func(r *merged) int64 { return r.Sum() })
 		}
-		merged.merge(r)
+		sums.add(r)
 	}
 }
 
-// merge adds the differences that another instance counted.
-func (r *ruleCounts) merge(other *Rule) {
-	r.add(&other.Differences)
+// add adds the differences that an instance counted.
+func (r *merged) add(other *Rule) {
+	r.Differences.add(&other.Differences)
 	for i := range other.Identities {
 		one := &other.Identities[i]
 		name := printable(one.Identity)
@@ -84,6 +90,14 @@ func keepMost[K comparable, V any](all map[K]V, most int, number func(V) int64) 
 
 // Found returns the sums.
 func (m *Merger) Found() Found {
-	c := counts{totals: m.totals, rules: m.rules}
-	return c.report(shownIdentities)
+	f := Found{Totals: m.totals, Rules: make([]Rule, 0, len(m.rules))}
+	for key, r := range m.rules {
+		one := Rule{Rule: key.number, Name: key.name, Differences: r.Differences, Identities: make([]Identity, 0, len(r.identities))}
+		for name, d := range r.identities {
+			one.Identities = append(one.Identities, Identity{name, *d})
+		}
+		f.Rules = append(f.Rules, one)
+	}
+	f.sort(shownIdentities)
+	return f
 }

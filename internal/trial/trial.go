@@ -167,15 +167,6 @@ func copyInputs(from []engine.Input) []engine.Input {
 	return inputs
 }
 
-// decides reports whether an operation has a verdict.
-func decides(op engine.Op) bool {
-	switch op {
-	case engine.Take, engine.Browse, engine.Complete, engine.CompleteTake:
-		return true
-	}
-	return false
-}
-
 func (t *Trial) work() {
 	for {
 		select {
@@ -198,7 +189,7 @@ func (s *sample) run(t *Trial) {
 		return
 	}
 	t.receipts.link(t, s.receipt, d.Receipt)
-	if !decides(s.call.Op) {
+	if !s.call.Op.Decides() {
 		return
 	}
 	before, now := firstRefusal(s.verdicts), outcomeOf(d)
