@@ -13,6 +13,25 @@ import (
 	"time"
 )
 
+// Parse reads the files of a rule set. The set is nil if at least one finding is an
+// error. If Options.Pause has stopped it, there are neither a set nor findings.
+func Parse(sources []Source, o Options) (*Set, Findings) {
+	p := &parser{pauses: pauses{pause: o.Pause}, options: o, declared: make(map[string]span)}
+	for i := range sources {
+		p.file(&sources[i])
+	}
+	set := p.check(sources)
+	if p.stopped {
+		return nil, nil
+	}
+	findings := p.found.sorted(sources)
+	if findings.HasErrors() {
+		return nil, findings
+	}
+	set.parsed = true
+	return set, findings
+}
+
 // check builds a set from the declarations and checks lines against each other. The
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
@@ -226,4 +245,34 @@ func hash(set *Set, p *pauses) string {
 		h.Write(set.Tables[name].hash[:])
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// checkInstants sets the times at which rules begin and end.
+func (p *parser) checkInstants(set *Set) {
+	for _, d := range p.rules {
+		if d.since.at.line != nil {
+			d.Since = inZone(d.since.wall, set.Zone).UnixMilli()
+		}
+		if d.until.at.line != nil {
+			d.Until = inZone(d.until.wall, set.Zone).UnixMilli()
+		}
+		set.timed = set.timed || d.isTimed()
+		if d.Since != 0 && d.Until != 0 && d.Until <= d.Since {
+			p.reportf(d.until.at, errNeverActive, "want a later time; until is the first instant at which the rule no longer matches",
+				"until=%s is not after since=%s", d.until.at.text(), d.since.at.text())
+		}
+	}
+}
+
+// warnDictMistakes reports the entries of a list that look like mistakes.
+func (p *parser) warnDictMistakes(d *dictDecl, list *Dict) {
+	m := &list.mistakes
+	if m.line == 0 {
+		return
+	}
+	first := ""
+	if m.more > 0 {
+		first = fmt.Sprintf(" (the first of %d suspicious entries)", m.more+1)
+	}
+	p.reportf(d.path, warnDictEntry, m.hint, "the entry %q at %s:%d is read as a word%s", m.entry, list.name, m.line, first)
 }

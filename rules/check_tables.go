@@ -6,14 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
-
-// tableDecl is a line of [tables].
-type tableDecl struct {
-	name, path span
-	used       bool
-}
 
 // checkTables loads the tables and connects thresholds and parameters to them.
 func (p *parser) checkTables(set *Set) {
@@ -156,35 +149,6 @@ func (c *cellChecker) report(t *Threshold, key string, line int, f Finding) {
 	c.found.add(errCell, span{}, f)
 }
 
-// maxRowText is the length of a row beyond which findings do not show it, in bytes.
-const maxRowText = 4 << 10
-
-// rowText returns a row as text in a file without superfluous blanks and quotes, and
-// the column of one of its cells there. The text is empty if the row is long.
-func rowText(cells []string, at int) (text string, column int) {
-	var b strings.Builder
-	length := 0 // in characters
-	for i, cell := range cells {
-		if i == at {
-			column = 1 + length
-		}
-		if strings.ContainsAny(cell, "\",\r\n") {
-			cell = `"` + strings.ReplaceAll(cell, `"`, `""`) + `"`
-		}
-		length += utf8.RuneCountInString(cell) + len(",")
-		switch {
-		case b.Len()+len(cell) <= maxRowText:
-			b.WriteString(cell + ",")
-		case i >= at:
-			return "", column
-		}
-	}
-	if length > maxRowText {
-		return "", column
-	}
-	return strings.TrimSuffix(b.String(), ","), column
-}
-
 // checkBuckets checks the product of each bucket that a token rule may have. The values
 // of parameters are checked when a request brings them.
 func (c *cellChecker) checkBuckets(d *ruleDecl) {
@@ -253,14 +217,4 @@ func (c *cellChecker) worst(d *ruleDecl) Limits {
 		l.Burst = l.Count
 	}
 	return l
-}
-
-// excess returns the message and the hint about a bucket that cannot be counted exactly.
-func (r *Rule) excess(l *Limits) (message, hint string) {
-	if r.Wait > 0 {
-		return fmt.Sprintf("burst × time + count × wait is %d tokens × %d ms + %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000, l.Count, r.Wait),
-			"want a smaller burst, count, time or wait"
-	}
-	return fmt.Sprintf("burst × time is %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000),
-		fmt.Sprintf("with time=%d want a burst of at most %d", l.Time, maxExact/(l.Time*1000))
 }

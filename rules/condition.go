@@ -138,3 +138,15 @@ func (c *Condition) comparesIntegers() bool {
 func (c *Condition) comparesAddresses() bool {
 	return len(c.addresses) > 0 || len(c.patterns) > 0 || slices.ContainsFunc(c.dicts, (*Dict).hasAddresses)
 }
+
+// pattern is an IPv4 address in which some octets may have any value.
+type pattern struct{ value, mask uint32 }
+
+func (p pattern) matches(a netip.Addr) bool {
+	return a.Is4() && ipv4(a)&p.mask == p.value
+}
+
+func ipv4(a netip.Addr) uint32 {
+	b := a.As4()
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}

@@ -37,9 +37,21 @@
 // base has free hits per day, then a window; leak is a sliding window; token is a
 // bucket; hold limits what is in use at the same time, until a settlement frees it.
 //
-// Parse cuts lines into spans (lexer.go), reads them into declarations (parse*.go,
-// words.go), checks these against each other (check.go, warn*.go, unreachable.go) and
-// builds the index (index.go, want.go, rangetree.go). It reports each mistake as a Finding
-// with a code from errors.go. Match fills a Matches (match.go, condition.go, identity.go).
-// Format formats a file (format.go, layout.go). README.md is the manual of the language.
+// The files form four layers. A file uses no identifier that a file of a later layer
+// declares:
+//
+//	base      errors.go findings.go position.go spelling.go value.go
+//	deciding  rule.go condition.go threshold.go result.go dict.go table.go params.go
+//	          param_decl.go routes.go set.go index.go want.go rangetree.go match.go
+//	          identity.go named_identity.go outcome.go compare.go renumbered.go
+//	reading   parse*.go format*.go
+//	checking  check*.go warn*.go
+//
+// The base has findings, their codes and positions, and the values that conditions compare.
+// To decide, Match asks the index (index.go, want.go) for the rules that a request may match
+// and fills a Matches. To read, the parser cuts lines into spans (position.go,
+// parse_line.go) and reads them into declarations, and Format formats a file. Parse, in
+// check.go, reads all files, checks the declarations against each other, warns, and builds
+// the index. It reports each mistake as a Finding with a code from errors.go. README.md is
+// the manual of the language.
 package rules

@@ -6,27 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"golang.org/x/text/width"
 )
-
-// Position is a position in a rule file or in the file of a table. Line and Column start
-// at 1; Column counts characters, and is 0 for a whole line of a table.
-type Position struct {
-	File         string
-	Line, Column int
-}
-
-// String returns the position in the form `rules.conf:12:9`.
-func (p Position) String() string {
-	switch {
-	case p.Line == 0:
-		return p.File
-	case p.Column == 0:
-		return fmt.Sprintf("%s:%d", p.File, p.Line)
-	case p.File == "":
-		return fmt.Sprintf("%d:%d", p.Line, p.Column)
-	}
-	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
-}
 
 // Severity is the effect of a finding: whether the rule set can become active.
 type Severity uint8
@@ -162,4 +144,73 @@ func (c *collector) sorted(sources []Source) Findings {
 		}
 	}
 	return c.list
+}
+
+// The part of a long line that is shown around the position of a finding, in
+// characters. A line that is not longer than both together is shown whole.
+const (
+	shownBefore = 60
+	shownAfter  = 60
+)
+
+// Text returns the finding for terminals: the line of Error, the line of the file,
+// and a caret under the position.
+//
+//	rules.conf:2:9: error E012: unknown method "cuont"; want direct, count, base, leak, token or hold
+//	  rule : [cuont] [act=ask; uid=+] [time=60; count=1] [result=2; return=1]
+//	          ^ did you mean "count"?
+func (f Finding) Text() string {
+	if f.Position.Line == 0 || f.Line == "" && f.Position.Column != 1 { // the line is unknown
+		return f.Error()
+	}
+	shown, indent := f.window()
+	var b strings.Builder
+	b.WriteString(f.Error() + "\n  " + shown + "\n  " + indent + "^")
+	if f.Suggestion != "" {
+		b.WriteString(` did you mean "` + f.Suggestion + `"?`)
+	}
+	return b.String()
+}
+
+// window returns the part of the line around the position, and the indentation that
+// puts a caret under the position.
+func (f Finding) window() (shown, indent string) {
+	characters := []rune(f.Line)
+	at := min(max(f.Position.Column-1, 0), len(characters))
+	from, to := 0, len(characters)
+	if len(characters) > shownBefore+shownAfter {
+		from = max(0, min(at-shownBefore, to-shownBefore-shownAfter))
+		to = min(to, from+shownBefore+shownAfter)
+	}
+	var line, blanks strings.Builder
+	if from > 0 {
+		line.WriteString("…")
+		blanks.WriteByte(' ')
+	}
+	for i := from; i < to; i++ {
+		c := characters[i]
+		if !unicode.IsPrint(c) && c != '\t' {
+			c = unicode.ReplacementChar // may be a control character
+		}
+		line.WriteRune(c)
+		if i < at {
+			blanks.WriteString(blankFor(c))
+		}
+	}
+	if to < len(characters) {
+		line.WriteString("…")
+	}
+	return line.String(), blanks.String()
+}
+
+// blankFor returns blanks of the width of a character in a terminal.
+func blankFor(c rune) string {
+	if c == '\t' {
+		return "\t"
+	}
+	switch width.LookupRune(c).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return "  "
+	}
+	return " "
 }

@@ -121,3 +121,35 @@ func (s *ParamSource) IsLate() bool { return s.Kind == FromTable }
 func (d *ParamDecl) IsLate() bool {
 	return slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.IsLate() })
 }
+
+// sourceWords are the sources of [params], in the order of their kinds, with their
+// arguments.
+var sourceWords = []struct {
+	name  string
+	kind  SourceKind
+	words []string
+}{
+	{"header", FromHeader, []string{"NAME"}},
+	{"cookie", FromCookie, []string{"NAME"}},
+	{"query", FromQuery, []string{"NAME"}},
+	{"metadata", FromMetadata, []string{"NAMESPACE", "PATH"}},
+	{"descriptor", FromDescriptor, []string{"KEY"}},
+	{"principal", FromPrincipal, nil},
+	{"sni", FromSNI, nil},
+	{"client-ip", FromClientIP, nil},
+	{"gateway", FromGateway, nil},
+	{tableWord, FromTable, []string{"TABLE.COLUMN", byWord, "PARAM"}},
+}
+
+// The words between and after sources.
+const (
+	elseWord   = "else"
+	hashedWord = "hashed"
+)
+
+// derivedNames are the parameters that doors derive from every request. A rate limit
+// call has the domain and its descriptors as well.
+var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
+
+// IsDerived reports whether doors derive the parameter from every request.
+func IsDerived(name string) bool { return slices.Contains(derivedNames, name) }

@@ -57,25 +57,6 @@ type parser struct {
 	declared map[string]span // unique declarations, by kind and name
 }
 
-// Parse reads the files of a rule set. The set is nil if at least one finding is an
-// error. If Options.Pause has stopped it, there are neither a set nor findings.
-func Parse(sources []Source, o Options) (*Set, Findings) {
-	p := &parser{pauses: pauses{pause: o.Pause}, options: o, declared: make(map[string]span)}
-	for i := range sources {
-		p.file(&sources[i])
-	}
-	set := p.check(sources)
-	if p.stopped {
-		return nil, nil
-	}
-	findings := p.found.sorted(sources)
-	if findings.HasErrors() {
-		return nil, findings
-	}
-	set.parsed = true
-	return set, findings
-}
-
 // reportf adds a finding. The hint says what to do about it; the format and its
 // arguments say what is wrong.
 func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) {

@@ -17,31 +17,6 @@ type paramDecl struct {
 	by     []span
 }
 
-// sourceWords are the sources of [params], in the order of their kinds, with their
-// arguments.
-var sourceWords = []struct {
-	name  string
-	kind  SourceKind
-	words []string
-}{
-	{"header", FromHeader, []string{"NAME"}},
-	{"cookie", FromCookie, []string{"NAME"}},
-	{"query", FromQuery, []string{"NAME"}},
-	{"metadata", FromMetadata, []string{"NAMESPACE", "PATH"}},
-	{"descriptor", FromDescriptor, []string{"KEY"}},
-	{"principal", FromPrincipal, nil},
-	{"sni", FromSNI, nil},
-	{"client-ip", FromClientIP, nil},
-	{"gateway", FromGateway, nil},
-	{tableWord, FromTable, []string{"TABLE.COLUMN", byWord, "PARAM"}},
-}
-
-// The words between and after sources.
-const (
-	elseWord   = "else"
-	hashedWord = "hashed"
-)
-
 // parseParam reads `name : source else source`.
 func (p *parser) parseParam(s span) {
 	colons := s.colons()

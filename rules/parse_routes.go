@@ -7,13 +7,6 @@ import (
 	"strings"
 )
 
-// patternSegment is one segment of a route's path.
-type patternSegment struct {
-	literal  string // decoded; empty after a trailing slash
-	variable string // {x}, and {x...} in a subtree
-	subtree  bool   // this segment and all that follow it
-}
-
 // exactEnd ends a pattern with a trailing slash that is not a subtree.
 const exactEnd = "{$}"
 

@@ -151,9 +151,6 @@ func (p *parser) forgottenSemicolon(s span) bool {
 	return false
 }
 
-// quoter escapes the text of a quoted value.
-var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-
 // appendText appends the canonical text of the element.
 func (e *element) appendText(to []byte) []byte {
 	if e.kind == quotedElement {

@@ -203,3 +203,10 @@ func (s *Set) RouteConstants() map[string]map[string]bool {
 	}
 	return values
 }
+
+// patternSegment is one segment of a route's path.
+type patternSegment struct {
+	literal  string // decoded; empty after a trailing slash
+	variable string // {x}, and {x...} in a subtree
+	subtree  bool   // this segment and all that follow it
+}

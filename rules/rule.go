@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/koalagate/koalagate/internal/method"
@@ -31,29 +32,6 @@ func (m Method) String() string {
 }
 
 func (m Method) is() *method.Method { return method.Of(m) }
-
-// Verdict is the meaning of a decision for its caller. Only Allow lets a request
-// through.
-type Verdict uint8
-
-// The verdicts. The zero value belongs to a decision that was not made, and
-// refuses.
-const (
-	VerdictUnset Verdict = iota
-	Allow
-	Deny      // refuse
-	Challenge // ask for a captcha
-)
-
-var verdictNames = [...]string{"unset", "allow", "deny", "challenge"}
-
-// String returns the word for the verdict in logs, metrics and headers.
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
-}
 
 // FailPolicy is the behavior of a rule while the store is unavailable.
 type FailPolicy uint8
@@ -126,45 +104,40 @@ func (r *Rule) AppendPolicyName(b []byte) []byte {
 	return strconv.AppendInt(append(b, 'r'), r.Return, 10)
 }
 
-// Result is an entry of [result]: Koala's fields, and the response for the clients of
-// gateways.
-type Result struct {
-	Number    int // the entry's number
-	RetType   int64
-	RetCode   int64 // the answer has this if no rule decided, and the rule's Return otherwise
-	ErrNo     int64
-	ErrMsg    string
-	StrReason string
-	NeedVcode int64
-	VcodeLen  int64
-	VcodeType int64
-	Other     string
-	Version   int64
+// Unit is the unit of the windows of a count rule.
+type Unit uint8
 
-	HTTPStatus int      // 0: the default of the refusal (429, 403)
-	GRPCStatus int      // 0: the gateway's own mapping
-	Headers    []Header // sent to the client on a refusal
-	Body       string   // replaces the problem document; "" for none
-	Pos        Position
+// The units.
+const (
+	Seconds Unit = iota // windows of Time seconds that their first hit opens; with a Time of Day the calendar day
+	Epoch               // windows of Time seconds that begin at whole multiples of Time since 1970 UTC
+	Minute
+	Hour
+	_     // a unit of stores: the calendar day, which is Seconds with a Time of Day
+	Week  // begins on the day From, 1 (Monday) … 7
+	Month // begins on the day From, 1 … 31, or on the last day of a shorter month
+	Year
+)
+
+// UsesCalendar reports whether the windows of the rule are units of the calendar, and so
+// depend on the time zone.
+func (r *Rule) UsesCalendar() bool {
+	is := r.Method.is()
+	return is.FirstFree || is.Windows && (r.Unit >= Minute || r.Unit == Seconds && r.mayBeDay())
 }
 
-// Header is one header line of a result entry.
-type Header struct {
-	Name  string
-	Value string
+// mayBeDay reports whether the windows may be the calendar day.
+func (r *Rule) mayBeDay() bool {
+	return r.Time == Day || slices.ContainsFunc(r.Thresholds, func(t Threshold) bool { return t.Word == "time" })
 }
 
-// Verdict returns the meaning of the entry: Challenge if Need_vcode is not 0, else
-// Deny if Err_no is not 0, else Allow, so that the zero entry allows, as {} does in
-// Koala. It returns VerdictUnset for a nil entry.
-func (r *Result) Verdict() Verdict {
-	switch {
-	case r == nil:
-		return VerdictUnset
-	case r.NeedVcode != 0:
-		return Challenge
-	case r.ErrNo != 0:
-		return Deny
-	}
-	return Allow
+func (r *Rule) isTimed() bool { return r.Since != 0 || r.Until != 0 }
+
+// ActiveAt reports whether the rule is active at a time, in ms since the epoch: from
+// Since on, and before Until. A rule that is not active matches no request.
+func (r *Rule) ActiveAt(ms int64) bool {
+	return (r.Since == 0 || ms >= r.Since) && (r.Until == 0 || ms < r.Until)
 }
+
+// Timed reports whether a rule has since or until, so that Match depends on the time.
+func (s *Set) Timed() bool { return s.timed }

@@ -1,12 +1,11 @@
 package rules
 
-import "time"
-
-// Source is the text of one rule file.
-type Source struct {
-	Name string // the path for findings, as the user wrote it
-	Text []byte
-}
+import (
+	"fmt"
+	"io/fs"
+	"runtime"
+	"time"
+)
 
 // DefaultTimezone is the time zone if neither the rule files nor Options name one. Koala
 // counts in Asia/Shanghai.
@@ -106,4 +105,57 @@ type Matches struct {
 	slots  []value // by slot
 	filled []int   // the slots that the request fills
 	lists  [][]int32
+}
+
+// place is where a file declares a word list or a table: the name of the file, and the
+// path in the declaration.
+type place struct{ source, path string }
+
+// OpenDict returns the word list that the set has from path in the file named source. It
+// is a function for Options.OpenDict: a changed text of the files is parsed with it
+// without reading the list again, or any other file.
+func (s *Set) OpenDict(source, path string) (*Dict, error) {
+	if d := s.dictAt[place{source, path}]; d != nil {
+		return d, nil
+	}
+	return nil, notInSet(source, path)
+}
+
+// OpenTable is OpenDict for tables.
+func (s *Set) OpenTable(source, path string) (*Table, error) {
+	if t := s.tableAt[place{source, path}]; t != nil {
+		return t, nil
+	}
+	return nil, notInSet(source, path)
+}
+
+func notInSet(source, path string) error {
+	return fmt.Errorf("the rules in force do not have %s in %s: %w", path, source, fs.ErrNotExist)
+}
+
+// yieldAt lets decisions that wait for a processor run first, at every 64th
+// step. A rule set is built while an older one decides. Without the pauses the
+// 99th percentile of decisions more than triples on a machine of two processors
+// while 10,000 rules load.
+func yieldAt(step int) {
+	if step%64 == 0 {
+		runtime.Gosched()
+	}
+}
+
+// pauses calls Options.Pause between pieces of work. Without it, it yields.
+type pauses struct {
+	pause   func() bool
+	stopped bool // pause has stopped the work, whose result is incomplete
+}
+
+// at is called at each step of a loop, and returns false if the work must stop.
+func (p *pauses) at(step int) bool {
+	switch {
+	case p.pause == nil:
+		yieldAt(step)
+	case !p.stopped:
+		p.stopped = !p.pause()
+	}
+	return !p.stopped
 }

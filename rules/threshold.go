@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -216,4 +217,24 @@ func (m *Matches) limits(r *indexed) (Limits, bool) {
 func isVarying(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	return first == tableWord || first == paramWord || first == unlimitedWord
+}
+
+// The limits of the numbers.
+const (
+	maxTime   = 31_622_400 // 366 days in seconds
+	maxWait   = 60_000     // milliseconds
+	maxSettle = 7 * Day    // seconds
+	maxCount  = 9_000_000_000_000_000
+	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
+	maxExact  = 1 << 53   // a double is exact up to this integer
+)
+
+// excess returns the message and the hint about a bucket that cannot be counted exactly.
+func (r *Rule) excess(l *Limits) (message, hint string) {
+	if r.Wait > 0 {
+		return fmt.Sprintf("burst × time + count × wait is %d tokens × %d ms + %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000, l.Count, r.Wait),
+			"want a smaller burst, count, time or wait"
+	}
+	return fmt.Sprintf("burst × time is %d tokens × %d ms, which exceeds 2^53", l.Burst, l.Time*1000),
+		fmt.Sprintf("with time=%d want a burst of at most %d", l.Time, maxExact/(l.Time*1000))
 }

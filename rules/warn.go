@@ -167,3 +167,16 @@ func (p *parser) warnUnused(set *Set) {
 		}
 	}
 }
+
+// warnOver reports rules that have ended, if the options have a clock.
+func (p *parser) warnOver() {
+	if p.options.Now == nil {
+		return
+	}
+	now := p.options.Now().UnixMilli()
+	for _, d := range p.rules {
+		if d.Until != 0 && d.Until <= now {
+			p.reportf(d.until.at, warnOver, "remove the rule, or choose a later time", "the rule ended at %s and no longer matches", d.until.at.text())
+		}
+	}
+}

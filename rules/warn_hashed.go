@@ -5,22 +5,6 @@ import (
 	"slices"
 )
 
-// hashLength is the length of a hashed value: the first digits of a SHA-256 in hex.
-const hashLength = 32
-
-// hasHashForm reports whether text has the form of a hashed value.
-func hasHashForm[T string | []byte](text T) bool {
-	if len(text) != hashLength {
-		return false
-	}
-	for i := range len(text) {
-		if b := text[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
 // isHashed reports whether all values of the parameter are hashed. The gateway's
 // configuration may set a parameter with the source gateway as it is.
 func (s *supply) isHashed(name string) bool {

@@ -118,16 +118,6 @@ var (
 	failPolicies = []FailPolicy{FailRescue, FailAllow, FailDeny, FailGateway}
 )
 
-// The limits of the numbers.
-const (
-	maxTime   = 31_622_400 // 366 days in seconds
-	maxWait   = 60_000     // milliseconds
-	maxSettle = 7 * Day    // seconds
-	maxCount  = 9_000_000_000_000_000
-	maxReturn = 1<<31 - 1 // of the numbers of rules and entries
-	maxExact  = 1 << 53   // a double is exact up to this integer
-)
-
 // The count of a leak rule, in hits per identity, above which W007 warns, and the
 // approximate memory that a hit takes, in bytes.
 const (

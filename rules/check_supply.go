@@ -6,13 +6,6 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// derivedNames are the parameters that doors derive from every request. A rate limit
-// call has the domain and its descriptors as well.
-var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
-
-// IsDerived reports whether doors derive the parameter from every request.
-func IsDerived(name string) bool { return slices.Contains(derivedNames, name) }
-
 // supply describes where the requests of gateways get the parameters of a set from.
 type supply struct {
 	declared  map[string]*ParamDecl // [params]

@@ -78,3 +78,9 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	return time.LoadLocation(name)
 }
+
+// tableDecl is a line of [tables].
+type tableDecl struct {
+	name, path span
+	used       bool
+}

@@ -3,9 +3,75 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
+
+// calendarWord is a unit of the calendar as a value of time.
+type calendarWord struct {
+	name   string
+	unit   Unit
+	length int64 // of the longest, in seconds
+	from   int64 // the largest value of from; 0 if the unit has none
+}
+
+// calendarWords are the units of the calendar. A day is what 86400 is.
+var calendarWords = []calendarWord{
+	{"minute", Minute, 60, 0},
+	{"hour", Hour, 3600, 0},
+	{"day", Seconds, Day, 0},
+	{"week", Week, 7 * Day, 7},
+	{"month", Month, 31 * Day, 31},
+	{"year", Year, 366 * Day, 0},
+}
+
+const (
+	epochWord = "epoch"
+	fromWord  = "from"
+)
+
+// calendarWordOf returns the word for the value of time, nil if it is none.
+func calendarWordOf(text string) *calendarWord {
+	if i := slices.IndexFunc(calendarWords, func(w calendarWord) bool { return w.name == text }); i >= 0 {
+		return &calendarWords[i]
+	}
+	return nil
+}
+
+// parseTime reads the value of time: a unit of the calendar or a number of seconds.
+func parseTime(p *parser, d *ruleDecl, w word, used bool) {
+	c := calendarWordOf(w.value.text())
+	switch {
+	case c == nil:
+		timeLimit.parse(p, d, w, used)
+	case !used:
+	case !d.Method.is().Windows:
+		p.reportf(w.value, errCalendar, "want a number of seconds, or use a [count] rule", "time=%s in a %s rule", c.name, d.Method)
+	default:
+		d.Time, d.Unit, d.calendar = c.length, c.unit, c
+	}
+}
+
+// parseFrom reads `from=N` and `from=epoch`. It follows parseTime.
+func parseFrom(p *parser, d *ruleDecl, w word, _ bool) {
+	isEpoch := w.value.text() == epochWord
+	switch c := d.calendar; {
+	case w.value.empty():
+	case !d.Method.is().Windows:
+		p.reportf(w.name, errCalendar, "remove it", "from in a %s rule", d.Method)
+	case isEpoch && c == nil:
+		d.Unit = Epoch
+	case !isEpoch && c != nil && c.from > 0:
+		d.From = int(p.number(w, 1, c.from))
+	case isEpoch:
+		p.reportf(w.value, errCalendar, "remove it, or write time in seconds", "from=%s with time=%s", epochWord, c.name)
+	case c == nil:
+		p.reportf(w.value, errCalendar, fmt.Sprintf("want from=%s with seconds, or time=week or time=month", epochWord), "from=%s with a time in seconds", w.value.mention())
+	default:
+		p.reportf(w.value, errCalendar, "remove it; only a week and a month have another beginning", "from=%s with time=%s", w.value.mention(), c.name)
+	}
+}
 
 // instantDecl is a date and time in a rule. Its instant depends on the zone of the rule
 // set, which another file may state.
@@ -115,44 +181,3 @@ func likelyInstant(text string) string {
 	}
 	return ""
 }
-
-// checkInstants sets the times at which rules begin and end.
-func (p *parser) checkInstants(set *Set) {
-	for _, d := range p.rules {
-		if d.since.at.line != nil {
-			d.Since = inZone(d.since.wall, set.Zone).UnixMilli()
-		}
-		if d.until.at.line != nil {
-			d.Until = inZone(d.until.wall, set.Zone).UnixMilli()
-		}
-		set.timed = set.timed || d.isTimed()
-		if d.Since != 0 && d.Until != 0 && d.Until <= d.Since {
-			p.reportf(d.until.at, errNeverActive, "want a later time; until is the first instant at which the rule no longer matches",
-				"until=%s is not after since=%s", d.until.at.text(), d.since.at.text())
-		}
-	}
-}
-
-// warnOver reports rules that have ended, if the options have a clock.
-func (p *parser) warnOver() {
-	if p.options.Now == nil {
-		return
-	}
-	now := p.options.Now().UnixMilli()
-	for _, d := range p.rules {
-		if d.Until != 0 && d.Until <= now {
-			p.reportf(d.until.at, warnOver, "remove the rule, or choose a later time", "the rule ended at %s and no longer matches", d.until.at.text())
-		}
-	}
-}
-
-func (r *Rule) isTimed() bool { return r.Since != 0 || r.Until != 0 }
-
-// ActiveAt reports whether the rule is active at a time, in ms since the epoch: from
-// Since on, and before Until. A rule that is not active matches no request.
-func (r *Rule) ActiveAt(ms int64) bool {
-	return (r.Since == 0 || ms >= r.Since) && (r.Until == 0 || ms < r.Until)
-}
-
-// Timed reports whether a rule has since or until, so that Match depends on the time.
-func (s *Set) Timed() bool { return s.timed }
