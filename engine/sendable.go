@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -29,7 +30,7 @@ func Sendable(headers []rules.Header) []rules.Header {
 // framesMessage reports whether a header belongs to the transport, such as a
 // pseudo-header, or has an invalid name.
 func framesMessage(name string) bool {
-	return rules.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
+	return httptext.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
 }
 
 // isSame reports whether two names mean one header. Valid names are ASCII,

@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"golang.org/x/text/width"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // Severity is the effect of a finding: whether the rule set can become active.
@@ -99,22 +101,11 @@ func (c *collector) add(code *Code, at span, f Finding) {
 		return
 	}
 	c.count[f.Severity]++
-	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, Printable(f.Message), Printable(f.Hint), Printable(f.Suggestion)
+	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, printable.Text(f.Message), printable.Text(f.Hint), printable.Text(f.Suggestion)
 	if at.line != nil {
 		f.Position, f.Line = at.position(), at.line.text
 	}
 	c.list = append(c.list, f)
-}
-
-// Printable returns text with each unprintable character replaced by U+FFFD. Messages
-// quote files and requests, which may contain control sequences of terminals.
-func Printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return unicode.ReplacementChar
-		}
-		return c
-	}, text)
 }
 
 // sorted returns the findings in the order of the files, those in tables last, and for each

@@ -31,7 +31,8 @@ func (s *Set) Rule(number int64) *Rule {
 }
 
 // Uses reports whether a rule uses a parameter, in a condition, as its cost or in a
-// threshold, or whether a table of [params] has it as its key.
+// threshold, or whether a table of [params] has it as its key. For koalagate's own
+// programs, may change.
 func (s *Set) Uses(name string) bool {
 	_, ok := s.index.slots[name]
 	return ok

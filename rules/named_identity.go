@@ -150,7 +150,8 @@ func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
 }
 
 // WithCount returns limits with another count, and with another burst if the rule states
-// none. It reports whether they limit a request and can be counted exactly.
+// none. It reports whether they limit a request and can be counted exactly. For koalagate's
+// own programs, may change.
 func (r *Rule) WithCount(l Limits, count int64) (Limits, bool) {
 	l.Count = count
 	if r.Method.is().Refills && !r.statesBurst {

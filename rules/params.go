@@ -165,9 +165,9 @@ type laterSource struct {
 }
 
 // SetFrom sets the value of name from a source after the first `else` of its line in
-// [params]. Conditions compare the value as any other. An identity also has the kind of
-// the source, so that a client that sends the address of another client as its user does
-// not share that client's counter.
+// [params]. Conditions compare the value as any other. An identity also has the kind of the
+// source, so that a client that sends the address of another client as its user does not
+// share that client's counter. For koalagate's own programs, may change.
 func (p *Params) SetFrom(kind SourceKind, name, value string) {
 	p.Set(name, value)
 	if kind.name() != "" {
@@ -175,8 +175,9 @@ func (p *Params) SetFrom(kind SourceKind, name, value string) {
 	}
 }
 
-// SetNamed is Set for names as programs write them: NAME@KIND, such as uid@client-ip,
-// sets NAME from a later source of that kind. Names in rules contain no @.
+// SetNamed is Set for names as programs write them: NAME@KIND, such as uid@client-ip, sets
+// NAME from a later source of that kind. Names in rules contain no @. For koalagate's own
+// programs, may change.
 func (p *Params) SetNamed(name, value string) {
 	if plain, word, found := strings.Cut(name, "@"); found {
 		if kind, ok := kindNamed(word); ok && plain != "" {
@@ -187,8 +188,8 @@ func (p *Params) SetNamed(name, value string) {
 	p.Set(name, value)
 }
 
-// LaterSource returns the kind of the source that supplied a parameter, and reports
-// whether it is a later one.
+// LaterSource returns the kind of the source that supplied a parameter, and reports whether
+// it is a later one. For koalagate's own programs, may change.
 func (p *Params) LaterSource(name string) (SourceKind, bool) {
 	for i := range p.later {
 		if p.later[i].name == name {
@@ -198,8 +199,8 @@ func (p *Params) LaterSource(name string) (SourceKind, bool) {
 	return 0, false
 }
 
-// FullName returns the NAME@KIND form of a parameter whose value a later source
-// supplied, which SetNamed reads, and otherwise the name.
+// FullName returns the NAME@KIND form of a parameter whose value a later source supplied,
+// which SetNamed reads, and otherwise the name. For koalagate's own programs, may change.
 func (p *Params) FullName(name string) string {
 	if kind, later := p.LaterSource(name); later {
 		return name + "@" + kind.name()

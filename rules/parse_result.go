@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/httptext"
 )
 
 // resultDecl is a line of [result].
@@ -157,15 +159,6 @@ func (p *parser) parseIntegerField(d *resultDecl, f *resultField, m member) {
 	}
 }
 
-var reservedHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"}
-
-// IsReservedHeader reports whether a header belongs to the transport, so that no
-// result entry can set it: sending one would break the response, and Host is a
-// header of requests (RFC 9110).
-func IsReservedHeader(name string) bool {
-	return slices.ContainsFunc(reservedHeaders, func(r string) bool { return len(r) == len(name) && strings.EqualFold(r, name) })
-}
-
 // maxQuietHeaders is the size of an entry's headers above which W018 warns, in bytes:
 // nginx fails on responses whose headers exceed its buffer of 2 kB, and the gateway's
 // own headers take up to 600 bytes.
@@ -184,7 +177,7 @@ func (p *parser) parseHeaders(d *resultDecl, m member) {
 		switch {
 		case !isToken(h.name):
 			p.reportf(h.at, errHeader, "want letters, digits and - only", "invalid header name %q", h.name)
-		case IsReservedHeader(h.name):
+		case httptext.IsReservedHeader(h.name):
 			p.reportf(h.at, errHeader, "remove it: it belongs to the transport", "the header %s cannot be set", h.name)
 		case seen[lower]:
 			p.reportf(h.at, errFieldTwice, "join the values", "the header %s occurs twice", h.name)

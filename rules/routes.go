@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/httptext"
 )
 
 // Routes are the entries of [routes] in a tree of path segments, so that the cost of
@@ -55,7 +57,7 @@ func (r *Routes) Match(method string, segments []string, p *Params) bool {
 	for _, v := range found.variables {
 		value := segments[v.segment]
 		if v.rest {
-			value = JoinSegments(segments[v.segment:])
+			value = httptext.JoinSegments(segments[v.segment:])
 		}
 		if strings.TrimSpace(value) != "" {
 			p.Set(v.name, value)
@@ -95,26 +97,6 @@ func pick(entries map[string]*route, method string, left bool) *route {
 		}
 	}
 	return nil
-}
-
-var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
-
-// JoinSegments joins decoded path segments with slashes. It escapes a slash inside a
-// segment as %2F and a percent sign as %25, so that different segments give different
-// texts.
-func JoinSegments(segments []string) string {
-	plain := true
-	for _, s := range segments {
-		plain = plain && !strings.ContainsAny(s, "%/")
-	}
-	if plain {
-		return strings.Join(segments, "/")
-	}
-	escaped := make([]string, len(segments))
-	for i, s := range segments {
-		escaped[i] = escapeSegment.Replace(s)
-	}
-	return strings.Join(escaped, "/")
 }
 
 // add adds an entry to the tree. If the tree has an equal entry, add returns that and
@@ -190,7 +172,8 @@ func (s *Set) routeTexts() []string {
 }
 
 // RouteConstants returns the values that [routes] sets, by the name of the parameter. They
-// are words of the rule file, so they do not identify a client.
+// are words of the rule file, so they do not identify a client. For koalagate's own
+// programs, may change.
 func (s *Set) RouteConstants() map[string]map[string]bool {
 	values := make(map[string]map[string]bool)
 	for _, e := range s.Routes.list {

@@ -56,10 +56,12 @@ type Set struct {
 }
 
 // IsParsed reports whether the set was made by Parse, without errors. Other sets have no
-// index, so they would match nothing; an engine returns an error for them.
+// index, so they would match nothing; an engine returns an error for them. For koalagate's
+// own programs, may change.
 func (s *Set) IsParsed() bool { return s != nil && s.parsed }
 
-// ReceiptTime returns the longest time for which a receipt is valid, 0 if no rule gives one.
+// ReceiptTime returns the longest time for which a receipt is valid, 0 if no rule gives
+// one. For koalagate's own programs, may change.
 func (s *Set) ReceiptTime() time.Duration {
 	longest := int64(0)
 	for _, r := range s.Rules {
@@ -111,9 +113,9 @@ type Matches struct {
 // path in the declaration.
 type place struct{ source, path string }
 
-// OpenDict returns the word list that the set has from path in the file named source. It
-// is a function for Options.OpenDict: a changed text of the files is parsed with it
-// without reading the list again, or any other file.
+// OpenDict returns the word list that the set has from path in the file named source. It is
+// a function for Options.OpenDict: a changed text of the files is parsed with it without
+// reading the list again, or any other file. For koalagate's own programs, may change.
 func (s *Set) OpenDict(source, path string) (*Dict, error) {
 	if d := s.dictAt[place{source, path}]; d != nil {
 		return d, nil
@@ -121,7 +123,7 @@ func (s *Set) OpenDict(source, path string) (*Dict, error) {
 	return nil, notInSet(source, path)
 }
 
-// OpenTable is OpenDict for tables.
+// OpenTable is OpenDict for tables. For koalagate's own programs, may change.
 func (s *Set) OpenTable(source, path string) (*Table, error) {
 	if t := s.tableAt[place{source, path}]; t != nil {
 		return t, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/operations"
-	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // whyFlags are the flags of `koalagate why`.
@@ -120,7 +120,7 @@ func (p *program) writeWhy(w *operations.Why) {
 	case w.Decider != 0:
 		fmt.Fprintf(out, "%s by rule %d\n", w.Verdict, w.Decider)
 	case w.Imported != nil && w.Imported.Outcome == explain.Decides:
-		fmt.Fprintf(out, "%s by limit %s\n", w.Verdict, rules.Printable(w.Imported.Path))
+		fmt.Fprintf(out, "%s by limit %s\n", w.Verdict, printable.Text(w.Imported.Path))
 	default:
 		fmt.Fprintf(out, "%s: no rule refuses\n", w.Verdict)
 	}
@@ -164,14 +164,14 @@ func (p *program) writeWhy(w *operations.Why) {
 // writeImported writes the imported limit of a descriptor.
 func (p *program) writeImported(x *operations.WhyImported) {
 	if x.Outcome == explain.NotMet {
-		fmt.Fprintf(p.stdout, "no limit applies: %s\n", rules.Printable(x.Reason))
+		fmt.Fprintf(p.stdout, "no limit applies: %s\n", printable.Text(x.Reason))
 		return
 	}
-	fmt.Fprintf(p.stdout, "\nlimit %s\n", rules.Printable(x.Path))
+	fmt.Fprintf(p.stdout, "\nlimit %s\n", printable.Text(x.Path))
 	if x.Name != "" {
-		fmt.Fprintf(p.stdout, "  name       %s\n", rules.Printable(x.Name))
+		fmt.Fprintf(p.stdout, "  name       %s\n", printable.Text(x.Name))
 	}
-	fmt.Fprintf(p.stdout, "  limit      %s\n", rules.Printable(x.Limit))
+	fmt.Fprintf(p.stdout, "  limit      %s\n", printable.Text(x.Limit))
 	if x.Counted {
 		fmt.Fprintf(p.stdout, "  counter    %d used of %d, %d remaining, the window ends in %s\n", x.Used, x.Max, x.Remaining, spanText(x.ResetMS))
 	}

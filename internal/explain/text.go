@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -24,7 +25,7 @@ type TextOptions struct {
 func (r *Report) WriteText(w io.Writer, o TextOptions) {
 	paint := display.Painter(o.Color)
 	if r.Request != nil {
-		fmt.Fprintln(w, strings.TrimSpace(rules.Printable(r.Request.Method+" "+r.Request.Target)+" at "+r.Request.Door))
+		fmt.Fprintln(w, strings.TrimSpace(printable.Text(r.Request.Method+" "+r.Request.Target)+" at "+r.Request.Door))
 		writeParams(w, r.Params, r.Absent)
 	}
 	if r.Refused != nil {
@@ -40,7 +41,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) {
 	}
 	for i := range shown {
 		x := &shown[i]
-		line := fmt.Sprintf("rule %s (%s:%d): %s", rules.Label(x.Return, x.Name), rules.Printable(x.File), x.Line, ruleText(x))
+		line := fmt.Sprintf("rule %s (%s:%d): %s", rules.Label(x.Return, x.Name), printable.Text(x.File), x.Line, ruleText(x))
 		fmt.Fprintln(w, paintOutcome(paint, x.Outcome, line))
 	}
 	if omitted > 0 {
@@ -72,10 +73,10 @@ func paintVerdict(paint display.Painter, verdict string) string {
 func writeParams(w io.Writer, params, absent []Param) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range params {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", display.Value(p.Name), display.Value(p.Value), rules.Printable(p.From))
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", display.Value(p.Name), display.Value(p.Value), printable.Text(p.From))
 	}
 	for _, p := range absent {
-		fmt.Fprintf(table, "  %s\t(absent)\t%s\n", display.Value(p.Name), rules.Printable(p.From))
+		fmt.Fprintf(table, "  %s\t(absent)\t%s\n", display.Value(p.Name), printable.Text(p.From))
 	}
 	_ = table.Flush() // as documented, errors of w are not reported
 }
@@ -110,11 +111,11 @@ func (x *Imported) text() string {
 	if x.Outcome == NotMet {
 		return "no limit applies: " + x.Reason
 	}
-	text := "limit " + rules.Printable(x.Path)
+	text := "limit " + printable.Text(x.Path)
 	if x.Name != "" {
-		text += " (" + rules.Printable(x.Name) + ")"
+		text += " (" + printable.Text(x.Name) + ")"
 	}
-	text += ": " + rules.Printable(x.Limit) + ": "
+	text += ": " + printable.Text(x.Limit) + ": "
 	if x.Outcome == Shadow {
 		return text + "never decides"
 	}
@@ -175,7 +176,7 @@ func failedText(failed []Condition) string {
 		if f.Value != "" {
 			value = display.Value(f.Value)
 		}
-		texts[i] = fmt.Sprintf("%s is %s, want %s", f.Name, value, rules.Printable(f.Condition))
+		texts[i] = fmt.Sprintf("%s is %s, want %s", f.Name, value, printable.Text(f.Condition))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -191,7 +192,7 @@ func identityText(identity []Param) string {
 func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
 	d := r.Decision
 	if d.Imported != "" {
-		fmt.Fprintf(w, "verdict: %s, by limit %s, HTTP status %d\n", paintVerdict(paint, d.Verdict), rules.Printable(d.Imported), d.Status)
+		fmt.Fprintf(w, "verdict: %s, by limit %s, HTTP status %d\n", paintVerdict(paint, d.Verdict), printable.Text(d.Imported), d.Status)
 		return
 	}
 	verdict := d.Verdict

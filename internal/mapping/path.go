@@ -3,7 +3,7 @@ package mapping
 import (
 	"strings"
 
-	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/internal/httptext"
 )
 
 // cutTarget splits a request target into its path and its query.
@@ -69,7 +69,7 @@ func normalizePath(path string, segments []string, keep bool) (string, []string,
 	if clean {
 		return path, segments, nil
 	}
-	return "/" + rules.JoinSegments(segments[first:]), segments, nil
+	return "/" + httptext.JoinSegments(segments[first:]), segments, nil
 }
 
 func isDotSegment(segment string) bool { return segment == "." || segment == ".." }

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/explain"
-	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // WriteText writes the result for people: a line if all cases passed, and otherwise each
 // failure with the expected and the actual values and the explanation of the answer.
 // Errors of w are not reported.
 func (r *Result) WriteText(w io.Writer) {
-	path := rules.Printable(r.Path)
+	path := printable.Text(r.Path)
 	if r.Err != nil {
 		fmt.Fprintf(w, "FAIL %s: the rules cannot be loaded\n%s\n", path, indent(printableLines(r.Err.Error())))
 		return
@@ -22,7 +22,7 @@ func (r *Result) WriteText(w io.Writer) {
 	if n := r.Failed(); n > 0 {
 		for i := range r.Cases {
 			if c := &r.Cases[i]; c.Failure != nil {
-				fmt.Fprintf(w, "FAIL %s:%d: %s\n%s\n", path, c.Failure.Line, rules.Printable(c.Name), indent(c.Failure.text()))
+				fmt.Fprintf(w, "FAIL %s:%d: %s\n%s\n", path, c.Failure.Line, printable.Text(c.Name), indent(c.Failure.text()))
 			}
 		}
 		fmt.Fprintf(w, "FAIL %s: %d of %d cases failed\n", path, n, len(r.Cases))
@@ -50,8 +50,8 @@ func (f *Failure) text() string {
 	}
 	b.WriteString(" (- want, + got):\n")
 	for _, d := range f.Wrong {
-		field := rules.Printable(d.Field)
-		fmt.Fprintf(&b, "- %s: %s\n+ %s: %s\n", field, rules.Printable(d.Want), field, rules.Printable(d.Got))
+		field := printable.Text(d.Field)
+		fmt.Fprintf(&b, "- %s: %s\n+ %s: %s\n", field, printable.Text(d.Want), field, printable.Text(d.Got))
 	}
 	f.Report.WriteText(&b, explain.TextOptions{})
 	return strings.TrimSuffix(b.String(), "\n")
@@ -61,7 +61,7 @@ func (f *Failure) text() string {
 func printableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		lines[i] = rules.Printable(lines[i])
+		lines[i] = printable.Text(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

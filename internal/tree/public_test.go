@@ -5,9 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,6 +99,81 @@ func internalImports(t *testing.T, file *ast.File, within string) map[string]boo
 		names[name] = true
 	}
 	return names
+}
+
+// ownMark marks what public packages export because packages of this module need it. Go
+// programs are promised nothing about it.
+const ownMark = "For koalagate's own programs, may change."
+
+// ownParts are the functions, methods, fields and types with the mark.
+var ownParts = []string{
+	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
+	"rules.Rule.WithCount",
+	"rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime", "rules.Set.RouteConstants", "rules.Set.Uses",
+}
+
+// A comment promises its name to Go programs unless it ends with the mark, and the list has
+// every name with the mark.
+func TestOwnPartsAreMarked(t *testing.T) {
+	var marked []string
+	for _, folder := range publicPackages {
+		fset := token.NewFileSet()
+		for _, file := range productFiles(t, fset, folder) {
+			for name, text := range docsOf(file) {
+				text = strings.Join(strings.Fields(text), " ")
+				if strings.HasSuffix(text, ownMark) {
+					marked = append(marked, folder+"."+name)
+				} else if strings.Contains(text, "koalagate's own programs") {
+					t.Errorf("%s.%s: end its comment with %q", folder, name, ownMark)
+				}
+			}
+		}
+	}
+	slices.Sort(marked)
+	if !slices.Equal(marked, ownParts) {
+		t.Errorf("the mark is on\n%s\nwant it on\n%s", strings.Join(marked, "\n"), strings.Join(ownParts, "\n"))
+	}
+}
+
+// docsOf returns the comments of what a file exports: functions as F, methods and fields as
+// T.F, and types.
+func docsOf(file *ast.File) map[string]string {
+	docs := make(map[string]string)
+	ast.FileExports(file)
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				of := d.Recv.List[0].Type
+				if pointer, ok := of.(*ast.StarExpr); ok {
+					of = pointer.X
+				}
+				name = types.ExprString(of) + "." + name
+			}
+			docs[name] = d.Doc.Text()
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok {
+					docs[s.Name.Name] = d.Doc.Text() + s.Doc.Text()
+					fieldDocs(docs, s)
+				}
+			}
+		}
+	}
+	return docs
+}
+
+// fieldDocs adds the comments of the fields of a struct and the methods of an interface.
+func fieldDocs(docs map[string]string, s *ast.TypeSpec) {
+	ast.Inspect(s.Type, func(n ast.Node) bool {
+		if f, ok := n.(*ast.Field); ok {
+			for _, name := range f.Names {
+				docs[s.Name.Name+"."+name.Name] = f.Doc.Text() + f.Comment.Text()
+			}
+		}
+		return true
+	})
 }
 
 func TestPublicPackagesHaveExamples(t *testing.T) {
