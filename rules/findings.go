@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/width"
 
 	"github.com/koalagate/koalagate/internal/printable"
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // Severity is the effect of a finding: whether the rule set can become active.
@@ -31,7 +32,7 @@ func (s Severity) String() string {
 
 // Finding is an error or a warning about a rule file.
 type Finding struct {
-	Code       string // E012; see Codes
+	Code       string // E012; docs/findings.md has all
 	Severity   Severity
 	Position   Position
 	Message    string // what is wrong
@@ -85,8 +86,8 @@ type collector struct {
 
 // skips reports whether a finding is only counted, because there are too many, and counts
 // it then.
-func (c *collector) skips(code *Code) bool {
-	severity := code.severity()
+func (c *collector) skips(code *vocabulary.Code) bool {
+	severity := severityOf(code)
 	if c.count[severity] < maxFindings {
 		return false
 	}
@@ -95,8 +96,8 @@ func (c *collector) skips(code *Code) bool {
 }
 
 // add adds a finding about a span.
-func (c *collector) add(code *Code, at span, f Finding) {
-	f.Severity = code.severity()
+func (c *collector) add(code *vocabulary.Code, at span, f Finding) {
+	f.Severity = severityOf(code)
 	if c.skips(code) {
 		return
 	}
@@ -125,7 +126,7 @@ func (c *collector) sorted(sources []Source) Findings {
 		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(a.Position.File, b.Position.File),
 			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
-	for severity, code := range [...]*Code{Error: errMore, Warning: warnMore} {
+	for severity, code := range [...]*vocabulary.Code{Error: errMore, Warning: warnMore} {
 		if more := c.count[severity] - maxFindings; more > 0 {
 			last := c.list[len(c.list)-1]
 			c.list = append(c.list, Finding{

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // The page about findings, and the parts that are read here: the heading of each code,
@@ -41,7 +43,7 @@ func TestEveryFindingHasAnExampleAndAFix(t *testing.T) {
 		sections[string(page[at[2]:at[3]])] = string(page[at[1]:end])
 	}
 	var want []string
-	for _, c := range Codes() {
+	for _, c := range vocabulary.Codes() {
 		want = append(want, c.ID+": "+c.Meaning)
 		t.Run(c.ID, func(t *testing.T) { checkSection(t, c.ID, sections[c.ID]) })
 	}

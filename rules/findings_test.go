@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -94,7 +96,7 @@ func TestBadFiles(t *testing.T) {
 		return
 	}
 	produced[warnRenumbered.ID] = true // it needs two generations: see TestRenumbered
-	for _, c := range Codes() {
+	for _, c := range vocabulary.Codes() {
 		if !produced[c.ID] {
 			t.Errorf("no file of testdata/bad produces %s: %s", c.ID, c.Meaning)
 		}
@@ -120,7 +122,7 @@ func golden(t *testing.T, path, got string) {
 
 func TestCodesAreUniqueWithMeaning(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, c := range Codes() {
+	for _, c := range vocabulary.Codes() {
 		if seen[c.ID] || c.Meaning == "" || len(c.ID) != 4 || !strings.Contains("EW", c.ID[:1]) {
 			t.Errorf("code %+v: want an ID of its own, E… or W…, and a meaning", c)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 var long = flag.Bool("long", false, "parse a million rules instead of 100,000")
@@ -35,7 +37,7 @@ const (
 func TestOtherFilesAreRejectedWithPosition(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
-		code       *Code
+		code       *vocabulary.Code
 		at, says   string
 	}{
 		{"nothing", "", errSectionMissing, "1:1", "missing"},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 const byteOrderMark = "\ufeff"
@@ -59,7 +61,7 @@ type parser struct {
 
 // reportf adds a finding. The hint says what to do about it; the format and its
 // arguments say what is wrong.
-func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) {
+func (p *parser) reportf(at span, code *vocabulary.Code, hint, format string, args ...any) {
 	if !p.found.skips(code) {
 		p.found.add(code, at, Finding{Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
@@ -67,7 +69,7 @@ func (p *parser) reportf(at span, code *Code, hint, format string, args ...any) 
 
 // unknown reports a word that is not in want, and returns the word of want that was
 // probably meant, "" if none is similar.
-func (p *parser) unknown(at span, code *Code, what string, want []string) string {
+func (p *parser) unknown(at span, code *vocabulary.Code, what string, want []string) string {
 	meant := suggest(at.text(), want)
 	p.found.add(code, at, Finding{
 		Message: fmt.Sprintf("unknown %s %q", what, at.mention()), Hint: "want " + oneOf(want), Suggestion: meant,
@@ -211,7 +213,7 @@ func homeOf(statement span) section {
 }
 
 // outside reports the first statement of a file that is in no section.
-func (p *fileParser) outside(statement span, code *Code, hint, message string) {
+func (p *fileParser) outside(statement span, code *vocabulary.Code, hint, message string) {
 	if !p.stray {
 		p.reportf(statement, code, hint, "%s", message)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go4.org/netipx"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // elementKind is the kind of a value in a condition's list.
@@ -37,7 +39,7 @@ type element struct {
 
 // mistake is an error in an element, or something that looks like one.
 type mistake struct {
-	code    *Code
+	code    *vocabulary.Code
 	message string
 	hint    string
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // the same zones on every machine
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // dictDecl is a line of [dicts].
@@ -29,7 +31,7 @@ func (p *parser) parseTable(s span) {
 
 // parseFile reads the name and the path of a file. It reports an invalid line with the
 // code invalid, and a repeated name with the code repeated.
-func (p *parser) parseFile(s span, kind string, invalid, repeated *Code) (name, path span, ok bool) {
+func (p *parser) parseFile(s span, kind string, invalid, repeated *vocabulary.Code) (name, path span, ok bool) {
 	name, path, found := s.cut(':')
 	switch {
 	case !found || path.empty():

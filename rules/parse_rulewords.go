@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // ruleWord is a word of a rule's third or fourth bracket. The two tables below are
@@ -26,7 +28,7 @@ type ruleWord struct {
 
 // missingWord is the finding about a required word that a rule lacks.
 type missingWord struct {
-	code *Code
+	code *vocabulary.Code
 	hint string
 }
 
@@ -238,4 +240,30 @@ func (p *parser) checkThresholds(d *ruleDecl, ws words) {
 		p.reportf(w.value, warnLargeLeak, "use a [token] rule, which keeps a single number",
 			"one identity of this rule may keep %d hits and take %d MB", d.Count, (d.Count*bytesPerHit+999_999)/1_000_000)
 	}
+}
+
+func init() {
+	vocabulary.Publish(language)
+}
+
+// language returns the words of the language, for editors.
+func language() vocabulary.Words {
+	return vocabulary.Words{
+		Sections: slices.Clone(sectionNames[dictsSection:]), Methods: slices.Clone(methodNames),
+		Thresholds: wordsOf(thresholds), Outcomes: wordsOf(outcomes), Policies: slices.Clone(failWords),
+		Sources: sourceNames(), Derived: slices.Clone(derivedNames),
+	}
+}
+
+func wordsOf(list []ruleWord) []vocabulary.Word {
+	words := make([]vocabulary.Word, len(list))
+	for i := range list {
+		words[i] = vocabulary.Word{Name: list[i].name, Required: list[i].missing.code != nil}
+		for m, name := range methodNames {
+			if list[i].methods.has(Method(m)) {
+				words[i].Methods = append(words[i].Methods, name)
+			}
+		}
+	}
+	return words
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/internal/rowtable"
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // ParseTable reads a CSV file as in RFC 4180 with a header. It skips a byte order mark,
@@ -31,7 +32,7 @@ func ParseTable(name string, r io.Reader) (*Table, error) {
 
 // tableFault is a mistake in a table.
 type tableFault struct {
-	code          *Code
+	code          *vocabulary.Code
 	line, column  int // of the file, from 1; the column is 0 for the whole line
 	message, hint string
 	row           string // the cells of the row, as text
@@ -94,7 +95,7 @@ func (p *tableParser) parse() error {
 func (p *tableParser) report(f tableFault) { p.faults = append(p.faults, f) }
 
 // fault reports a mistake in the cell i of the current record, unless there are many.
-func (p *tableParser) fault(code *Code, record []string, i int, message, hint string) {
+func (p *tableParser) fault(code *vocabulary.Code, record []string, i int, message, hint string) {
 	if len(p.faults) < maxTableFaults {
 		line, _ := p.lines.position(i)
 		row, column := rowText(record, i)

@@ -9,7 +9,8 @@ import (
 // Renumbered returns warnings about rules whose numbers belonged to different rules in
 // the previous generation: counters and reports are kept by number, and would be
 // attributed to the wrong rule. A changed limit, result or value is not a change of
-// meaning. A nil before means that there is no previous generation.
+// meaning. A nil before means that there is no previous generation. For koalagate's own
+// programs, may change.
 func Renumbered(before, now *Set) Findings {
 	if before == nil {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // A draft of a set's files is parsed with the lists and tables of the set, and reads no
@@ -56,7 +58,7 @@ rule : [count] [act=post; uid=+] [time=60; count=table plans.limit by uid else 5
 
 // The vocabulary has the words of the grammar.
 func TestWords(t *testing.T) {
-	w := Words()
+	w := vocabulary.Language()
 	for name, list := range map[string][]string{"rules": w.Sections, "leak": w.Methods, "gateway": w.Policies, "header": w.Sources, "ip": w.Derived} {
 		found := false
 		for _, word := range list {
@@ -66,7 +68,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q is not among %q", name, list)
 		}
 	}
-	uses := make(map[string]Word)
+	uses := make(map[string]vocabulary.Word)
 	for _, word := range append(w.Thresholds, w.Outcomes...) {
 		uses[word.Name] = word
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
-	"github.com/koalagate/koalagate/rules"
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // State is the state of the instance.
@@ -87,18 +87,18 @@ func (s *server) rules(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) words(w http.ResponseWriter, r *http.Request) error {
-	v := rules.Words()
+	v := vocabulary.Language()
 	all := &Words{
 		Sections: v.Sections, Methods: v.Methods, Thresholds: wordsOf(v.Thresholds), Outcomes: wordsOf(v.Outcomes),
 		Policies: v.Policies, Sources: v.Sources, Derived: v.Derived,
 	}
-	for _, c := range rules.Codes() {
+	for _, c := range vocabulary.Codes() {
 		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})
 	}
 	return done(w, r, all)
 }
 
-func wordsOf(list []rules.Word) []Word {
+func wordsOf(list []vocabulary.Word) []Word {
 	words := make([]Word, len(list))
 	for i, w := range list {
 		words[i] = Word{w.Name, append([]string{}, w.Methods...), w.Required}

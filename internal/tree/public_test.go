@@ -108,6 +108,7 @@ const ownMark = "For koalagate's own programs, may change."
 // ownParts are the functions, methods, fields and types with the mark.
 var ownParts = []string{
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
+	"rules.Renumbered",
 	"rules.Rule.WithCount",
 	"rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime", "rules.Set.RouteConstants", "rules.Set.Uses",
 }
