@@ -51,7 +51,9 @@ type Answer struct {
 	// Early reports that the decider refuses only because of parts of its limit that
 	// instances hold and may not have spent, see Lease.
 	Early bool
-	// Hits is the number of hits counted now, for a Base rule the day's; Peek only.
+	// Hits is the number of hits counted now, for a Base rule the day's. Peek has it, and
+	// so has an answer that a rule with an overdraft decides: its hits may be above its
+	// limit.
 	Hits int64
 	// Leased is the number of hits that other instances hold and may not have spent, see
 	// Lease; Peek only.

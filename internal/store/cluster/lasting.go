@@ -76,7 +76,7 @@ func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answe
 			i, j := of[at][0], of[at][1]
 			if got := &part.after.Sets[k]; a.Sets[i].Decider == j && got.Decider == 0 {
 				set := &a.Sets[i]
-				set.Remaining, set.Reset, set.Retry, set.Banned = got.Remaining, got.Reset, got.Retry, got.Banned
+				set.Remaining, set.Reset, set.Retry, set.Banned, set.Hits = got.Remaining, got.Reset, got.Retry, got.Banned, got.Hits
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func (s *step) recordLasting(i int, a *store.Answer) {
 		s.places[s.first[i]+j].admits = !refuses && (r.Overdraft || r.Ban > 0)
 	}
 	if a.Decider >= 0 && (rules[a.Decider].Overdraft || rules[a.Decider].Ban > 0) {
-		decide(a, a.Decider, s.read(i, a.Decider))
+		decide(a, a.Decider, &rules[a.Decider], s.read(i, a.Decider))
 	}
 }
 

@@ -126,7 +126,7 @@ func (s *step) walk(i int, a *store.Answer) int {
 		case rules[j].Shadow:
 			a.Refusals = append(a.Refusals, j)
 		default:
-			decide(a, j, got)
+			decide(a, j, &rules[j], got)
 			return j
 		}
 	}
@@ -147,7 +147,7 @@ func (s *step) complete(i int, a *store.Answer) {
 		}
 		a.Refusals = append(a.Refusals, j)
 		if a.Decider < 0 && !rules[j].Shadow {
-			decide(a, j, got)
+			decide(a, j, &rules[j], got)
 		}
 	}
 }
@@ -234,10 +234,13 @@ func (s *step) refund(i int) {
 }
 
 // decide records that rule j decided.
-func decide(a *store.Answer, j int, got *reading) {
+func decide(a *store.Answer, j int, r *store.Rule, got *reading) {
 	a.Decider = j
 	report(a, j, got)
 	a.Retry = got.retry
+	if r.Overdraft {
+		a.Hits = got.hits
+	}
 }
 
 // report records that the numbers belong to rule j.

@@ -91,7 +91,7 @@ var bans = []behavior{
 		{2, store.Peek, one(banning(30, numbered(3, count(60, 1)))), []string{"ok; rule 0: 0 of 1, reset 59998; 1 hits"}},
 	}},
 	{name: "ban: with an overdraft nothing is recorded from the refusal on", steps: []step{
-		{0, store.Take, one(weighing(3, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 60000"}},
+		{0, store.Take, one(weighing(3, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 60000; 3 hits"}},
 		{1, store.Take, one(weighing(2, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 30000, retry 30000"}},
 		{2, store.Take, one(weighing(2, banning(30, overdraft(count(60, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 29999, retry 29999"}},
 		{3, store.Take, []store.Set{of(weighing(0, banning(30, overdraft(count(60, 2))))), of(about("v", overdraft(leak(60, 2))))}, []string{"rule 0 refuses; rule 0: 0 of 2 banned, reset 29998, retry 29998", "ok; rule 0: 1 of 2, reset 60000"}},

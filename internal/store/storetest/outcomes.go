@@ -32,8 +32,8 @@ var outcomes = []receiptCase{
 		{0, store.Browse, "", one(outcome(token(1, 1, 5))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 5000, retry 1000"},
 		{0, store.Take, "b", one(weighing(7, numbered(2, overdraft(outcome(token(1, 1, 5)))))), gone, "ok; rule 0: 5 of 5, reset 0 | receipt"},
 		{0, settle, "b", nil, charged, "ok"},
-		{0, store.Browse, "", one(numbered(2, overdraft(outcome(token(1, 1, 5))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 7000, retry 3000"},
-		{1, store.Take, "", one(numbered(2, overdraft(outcome(token(1, 1, 5))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 6999, retry 2999"},
+		{0, store.Browse, "", one(numbered(2, overdraft(outcome(token(1, 1, 5))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 7000, retry 3000; 7 hits"},
+		{1, store.Take, "", one(numbered(2, overdraft(outcome(token(1, 1, 5))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 6999, retry 2999; 7 hits"},
 		{1, store.Peek, "", one(numbered(2, token(1, 1, 5))), gone, "ok; rule 0: 0 of 5, reset 6999; 7 hits"},
 	}},
 	{"outcome: no concern of update and refund", []receiptStep{

@@ -57,10 +57,10 @@ var estimates = []receiptCase{
 	}},
 	{"settle: a decider that allows has a part in what its overdraft recorded, a shadow rule that refuses has none", []receiptStep{
 		{0, store.Take, "a", one(weighing(4, allowing(overdraft(settling(count(60, 5)))))), gone, "ok; rule 0: 1 of 5, reset 60000 | receipt"},
-		{1, store.Take, "b", one(weighing(4, allowing(overdraft(settling(count(60, 5)))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 59999, retry 59999 | receipt"},
+		{1, store.Take, "b", one(weighing(4, allowing(overdraft(settling(count(60, 5)))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 59999, retry 59999; 8 hits | receipt"},
 		{2, settle, "b", nil, used(1), "ok"},
 		{2, store.Peek, "", one(count(60, 5)), gone, "ok; rule 0: 0 of 5, reset 59998; 5 hits"},
-		{3, store.Take, "c", one(weighing(0, allowing(overdraft(settling(count(60, 5)))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 59997, retry 59997"},
+		{3, store.Take, "c", one(weighing(0, allowing(overdraft(settling(count(60, 5)))))), gone, "rule 0 refuses; rule 0: 0 of 5, reset 59997, retry 59997; 5 hits"},
 		{4, store.Take, "d", one(shadow(overdraft(settling(count(60, 5))))), gone, "ok; refusing [0]"},
 		{5, settle, "d", nil, used(0), "unknown"},
 	}},

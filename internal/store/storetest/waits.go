@@ -75,7 +75,7 @@ var waits = []behavior{
 		{0, store.Take, one(weighing(2, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000"}},
 		{0, store.Take, one(weighing(0, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 1000", "wait 500, set 0 rule 0"}},
 		{0, store.Take, one(weighing(2, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 2000", "wait 1000, set 0 rule 0"}},
-		{0, store.Take, one(weighing(1, waiting(1000, overdraft(token(1, 2, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 2500, retry 2000"}},
+		{0, store.Take, one(weighing(1, waiting(1000, overdraft(token(1, 2, 2))))), []string{"rule 0 refuses; rule 0: 0 of 2, reset 2500, retry 2000; 5 hits"}},
 		{0, store.Update, one(weighing(1, waiting(1000, overdraft(token(1, 2, 2))))), []string{"ok; rule 0: 0 of 2, reset 3000"}},
 	}},
 	{name: "wait: a count of 0 admits nothing, however long", steps: []step{

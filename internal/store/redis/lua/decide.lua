@@ -55,7 +55,7 @@ end
 -- Reads the set's rules in order: up to the one that decides, or all for a
 -- complete answer. Returns the position of the rule that decides, the indices of
 -- the rules that refuse without deciding (for a complete answer, of all rules that
--- refuse), and the numbers of the rule that decides.
+-- refuse), and the numbers of the rule that decides; with an overdraft also its hits.
 local function walk(set, counters, from, now, complete)
   local decider, remaining, reset, retry, kind, refusals
   for j = 1, #set do
@@ -117,14 +117,14 @@ end
 -- Decides a set, and counts it if taking is true and the set is allowed. Returns
 -- the answer, and whether it allows.
 local function decide(set, counters, from, now, complete, taking, turn)
-  local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete, turn)
+  local decider, refusals, remaining, reset, retry, kind, hits = walk(set, counters, from, now, complete, turn)
   if not decider then
     if taking and set.allows then add(set, #set, refusals, counters, from, now) end
     return report(set, counters, from, now, refusals), set.allows
   end
   local allows = not complete and set[decider].allows
   if taking and allows then add(set, decider - 1, refusals, counters, from, now) end
-  return answer(decider - 1, remaining, reset, kind, retry, refusals), allows
+  return answer(decider - 1, remaining, reset, kind, retry, refusals, hits), allows
 end
 
 -- Carries out a request that counts everything if each of its sets is allowed, else

@@ -16,10 +16,10 @@ if used.lasting or used.waits then
   -- As in decide.lua. turn has the longest wait so far and, while sets are answered
   -- again after another was refused, the rules that admitted in their turn.
   walk = function(set, counters, from, now, complete, turn)
-    local decider, remaining, reset, retry, kind, refusals
+    local decider, remaining, reset, retry, kind, refusals, hits
     for j = 1, #set do
       local r = set[j]
-      local admits, _, left, till, again, _, daily, wait = read(r, counters[from + j], now)
+      local admits, _, left, till, again, counted, daily, wait = read(r, counters[from + j], now)
       if not admits and turn and turn.admitted then admits = turn.admitted[from + j] end
       if not admits then
         if complete or r.shadow then
@@ -27,14 +27,14 @@ if used.lasting or used.waits then
           refusals[#refusals + 1] = j - 1
         end
         if not (r.shadow or decider) then
-          decider, remaining, reset, retry, kind = j, left, till, again, daily
+          decider, remaining, reset, retry, kind, hits = j, left, till, again, daily, r.overdraft and counted
           if not complete then break end
         end
       elseif wait and turn and wait > turn.wait and not r.shadow then
         turn.wait, turn.set, turn.rule = wait, set.number, j - 1
       end
     end
-    return decider, refusals, remaining, reset, retry, kind
+    return decider, refusals, remaining, reset, retry, kind, hits
   end
 
   -- Records what a take leaves on a rule that its walk reached, whatever the verdict:
@@ -71,7 +71,7 @@ if used.lasting or used.waits then
   -- verdict of the others, and to parts what a receipt of the take concerns. Returns the
   -- answer, and whether the set is allowed.
   local function take_set(set, counters, from, now, complete, turn, lasting, undos, waits, parts)
-    local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete, turn)
+    local decider, refusals, remaining, reset, retry, kind, hits = walk(set, counters, from, now, complete, turn)
     local allows, skip = set.allows, 1
     if decider then allows = not complete and set[decider].allows end
     for j = 1, decider or #set do
@@ -84,8 +84,8 @@ if used.lasting or used.waits then
       end
     end
     if decider and (set[decider].overdraft or set[decider].ban) then
-      local _, _, left, till, again, _, daily = read(set[decider], counters[from + decider], now)
-      remaining, reset, retry, kind = left, till, again, daily
+      local _, _, left, till, again, counted, daily = read(set[decider], counters[from + decider], now)
+      remaining, reset, retry, kind, hits = left, till, again, daily, hits and counted
     end
     skip = 1
     for j = 1, allows and (decider and decider - 1 or #set) or 0 do
@@ -102,7 +102,7 @@ if used.lasting or used.waits then
       end
     end
     if allows and parts then join_set(parts, set, decider, refusals, counters, from, now) end
-    if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals), allows end
+    if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals, hits), allows end
     return report(set, counters, from, now, refusals), allows
   end
 
@@ -116,8 +116,8 @@ if used.lasting or used.waits then
   -- that admitted in its turn admits again; what lasts shows in the figures.
   local function seen_again(set, counters, from, now, complete, turn)
     if set.refund then return report(set, counters, from, now) end
-    local decider, refusals, remaining, reset, retry, kind = walk(set, counters, from, now, complete, turn)
-    if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals) end
+    local decider, refusals, remaining, reset, retry, kind, hits = walk(set, counters, from, now, complete, turn)
+    if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals, hits) end
     return report(set, counters, from, now, refusals)
   end
 

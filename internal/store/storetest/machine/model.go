@@ -171,7 +171,7 @@ func (e *evaluation) recordLasting(i int, a *store.Answer) {
 		e.lasting = append(e.lasting, do)
 	}
 	if a.Decider >= 0 && (rules[a.Decider].Overdraft || rules[a.Decider].Ban > 0) {
-		decide(a, a.Decider, e.read(&rules[a.Decider]))
+		decide(a, a.Decider, &rules[a.Decider], e.read(&rules[a.Decider]))
 	}
 }
 
@@ -191,8 +191,11 @@ func (e *evaluation) seenAfterUndo(i int) store.Answer {
 func nothing() store.Answer { return store.Answer{Decider: -1, Reporter: -1, Retry: -1} }
 
 // decide makes rule j the decider.
-func decide(a *store.Answer, j int, v view) {
+func decide(a *store.Answer, j int, r *store.Rule, v view) {
 	a.Decider, a.Retry = j, v.retry
+	if r.Overdraft {
+		a.Hits = v.hits
+	}
 	v.report(a, j)
 }
 
@@ -214,7 +217,7 @@ func (e *evaluation) walk(i int) (store.Answer, int) {
 			e.wait, e.waiter = v.wait, [2]int{i, j}
 		case admits:
 		case !rules[j].Shadow:
-			decide(&a, j, v)
+			decide(&a, j, &rules[j], v)
 			return a, j
 		default:
 			a.Refusals = append(a.Refusals, j)
