@@ -70,7 +70,9 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 		a.Shadow = m.shadows(from)
 	case Complete, CompleteTake:
 		a.Refusing = m.refusing(plan, from, v.answers.Degraded)
-		a.Result = v.rules.Results[0]
+		if a.Result = v.rules.Results[0]; m.sourced {
+			a.Result = unruled
+		}
 		for _, r := range a.Refusing {
 			if verdict := r.Result.Verdict(); verdict != rules.Allow {
 				a.Verdict = verdict

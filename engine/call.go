@@ -84,6 +84,9 @@ type Call struct {
 	// match too many rules, with status 429, and count nothing. Otherwise such a call
 	// is an InvalidError. It is for doors whose gateways let requests pass on an error.
 	RefuseExcess bool
+	// Source finds the limits of the inputs that are Sourced. Nil, the zero value, is for
+	// calls without such inputs.
+	Source Source
 	// Fault is the error that prevented the door from deriving parameters from the
 	// request, or nil. Decide returns it, unless the mode of the door lets the
 	// request through.
@@ -195,6 +198,8 @@ func (c *Call) checkInputs() error {
 		switch in := &c.Inputs[i]; {
 		case in.Refund && c.Op != Take:
 			return invalid("input %d is a refund in a call of %v; want it in take only", i, c.Op)
+		case in.Sourced && c.Source == nil:
+			return invalid("input %d is Sourced, and the call has no Source", i)
 		case in.NoHits && in.Hits != 0:
 			return invalid("input %d has %d hits and NoHits; leave one of them out", i, in.Hits)
 		}
@@ -222,6 +227,26 @@ type Input struct {
 	Refund bool
 	// Override replaces the limits of the rules for this input; nil for none.
 	Override *Override
+	// Sourced makes the input meet the limits of Call.Source instead of the rules. Without
+	// a Source it is an error. No entry of [result] answers such an input: without a
+	// limit it is allowed.
+	Sourced bool
+}
+
+// Source finds the limits of a call that come from another configuration than the rules.
+// The engine decides them and the rules in one atomic step. It calls the methods in the
+// goroutine of Decide.
+type Source interface {
+	// Match sets m.List to the limits that input i of the call meets, in the order in which
+	// they decide; i is 0 … len(Call.Inputs)-1. Each Rule needs a Result. Two limits share
+	// a counter only if their identities, methods and numbers (Rule.Return) are equal. The
+	// engine does not change m.List but for exceptions, and uses it, with its identities, until
+	// Decide returns.
+	Match(i int, m *rules.Matches)
+	// Conclude may change the decision where it depends on several limits. The mode of the
+	// door applies to the result. The engine does not call it for a decision that is
+	// Unavailable, and in ModeOff.
+	Conclude(d *Decision)
 }
 
 // EffectiveHits returns the number of hits that the engine decides by: 0 with NoHits,

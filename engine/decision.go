@@ -98,7 +98,7 @@ type Answer struct {
 	// rules that refused the weight, and direct rules that matched.
 	Shadow []Shadow
 	// Hits is the number of hits counted now; of a base rule, the hits of the day.
-	// Only Peek sets it.
+	// Peek sets it, and a decision by a rule with overdraft, whose hits may exceed its limit.
 	Hits int64
 	// Refusing lists the rules that would decide. Only Complete and CompleteTake
 	// set it.

@@ -248,6 +248,9 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 		v.answerUncounted()
 	}
 	d := v.decision(c)
+	if c.Source != nil && !d.Unavailable {
+		c.Source.Conclude(d)
+	}
 	if v.answers.Receipt != "" {
 		return e.handOver(ctx, v, d)
 	}

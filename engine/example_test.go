@@ -170,3 +170,47 @@ rule : [count] [key=+] [time=60; count=1000; settle=600] [result=2; return=201]
 	// deny 200
 	// allow 580
 }
+
+// quotas are limits of tenants from a table, and each call belongs to one tenant.
+type quotas struct {
+	byTenant map[string]*rules.Rule
+	tenant   string
+}
+
+// Match implements engine.Source.
+func (q *quotas) Match(_ int, m *rules.Matches) {
+	m.List = m.List[:0]
+	if r := q.byTenant[q.tenant]; r != nil {
+		m.List = append(m.List, rules.Match{Rule: r, Identity: []byte(q.tenant), Limits: r.Limits, Cost: 1})
+	}
+}
+
+// Conclude implements engine.Source: each limit decides by itself.
+func (q *quotas) Conclude(*engine.Decision) {}
+
+// A source adds limits from elsewhere to the rules. Both decide in one step: if one
+// refuses, neither counts.
+func ExampleSource() {
+	e := engine.New(mustParse(exampleRules))
+	refused := &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny", HTTPStatus: 429}
+	source := &quotas{tenant: "a", byTenant: map[string]*rules.Rule{
+		"a": {Name: "quota of a", Method: rules.Count, Limits: rules.Limits{Time: 60, Count: 1}, Result: refused},
+	}}
+	comment := engine.Input{Params: params(map[string]string{"act": "comment", "uid": "ann"})}
+	call := &engine.Call{Op: engine.Take, Source: source, Inputs: []engine.Input{{Sourced: true}, comment}}
+	for range 2 {
+		d, err := e.Decide(context.Background(), call)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(d.Verdict, d.Answers[1].Quota.Remaining)
+		if d.Refuser >= 0 {
+			fmt.Println("refused by", d.Answers[d.Refuser].Decider.Name)
+		}
+	}
+	// Output:
+	// allow 1
+	// deny 1
+	// refused by quota of a
+}

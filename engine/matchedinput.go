@@ -14,6 +14,7 @@ type matchedInput struct {
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
+	sourced bool // the limits are those of Call.Source
 	// exceptions are the exceptions that apply.
 	exceptions []*Exception
 	// excess is the answer to an input that exceeds a bound of a call that refuses
@@ -46,6 +47,8 @@ func (m *matchedInput) fallback(rs *rules.Set) *rules.Result {
 	switch {
 	case m.direct != nil:
 		return m.direct.Result
+	case m.sourced:
+		return unruled
 	case m.matched:
 		return rs.Results[1]
 	}

@@ -75,7 +75,7 @@ var storeOps = [...]store.Op{
 	Reset:        store.Reset,
 }
 
-// match finds the rules that match input i and adds their counters to the plan.
+// match finds the limits that input i meets and adds their counters to the plan.
 func (v *evaluation) match(c *Call, i int) error {
 	in, m, plan := &c.Inputs[i], &v.inputs[i], &v.plan.Sets[i]
 	m.counting, m.passed, m.direct = m.counting[:0], m.passed[:0], nil
@@ -86,7 +86,11 @@ func (v *evaluation) match(c *Call, i int) error {
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
 	m.matches.Now = v.now
-	v.rules.Match(in.Params, &m.matches)
+	if m.sourced = in.Sourced; m.sourced {
+		c.Source.Match(i, &m.matches)
+	} else {
+		v.rules.Match(in.Params, &m.matches)
+	}
 	m.matched = len(m.matches.List) > 0
 	endsAtDirect := c.Op == Take && !in.Refund || c.Op == Browse
 	for j := range m.matches.List {

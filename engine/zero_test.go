@@ -58,6 +58,7 @@ func TestInvalidCallsAreErrorsInEveryMode(t *testing.T) {
 		"no operation":              {Inputs: []engine.Input{ann}},
 		"an unknown operation":      {Op: engine.Reset + 1, Inputs: []engine.Input{ann}},
 		"no inputs":                 {Op: engine.Take},
+		"an input without a source": {Op: engine.Take, Inputs: []engine.Input{{Sourced: true}}},
 		"erase outside a refund":    {Op: engine.Take, Erase: 1, Inputs: []engine.Input{ann}},
 		"an unknown erase":          {Op: engine.Refund, Erase: 3, Inputs: []engine.Input{ann}},
 		"a negative erase":          {Op: engine.Refund, Erase: -1, Inputs: []engine.Input{ann}},
