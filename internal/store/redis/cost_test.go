@@ -34,6 +34,14 @@ var costs = map[string]func(subject int, limit int64) []store.Set{
 		}
 		return sets
 	},
+	"overdrafts over the limit": func(s int, _ int64) []store.Set { return oneSet(overdrawnRule(s)) },
+	"four overdrafts over the limit": func(s int, _ int64) []store.Set {
+		var sets []store.Set
+		for i := range 4 {
+			sets = append(sets, oneSet(overdrawnRule(s+i*1_000_000))...)
+		}
+		return sets
+	},
 	"four methods on one subject": func(s int, limit int64) []store.Set {
 		return oneSet(costRule(0, s, limit), costRule(1, s, limit), costRule(2, s, limit), costRule(3, s, limit))
 	},
@@ -44,6 +52,13 @@ func oneSet(rules ...store.Rule) []store.Set { return []store.Set{{Allows: true,
 func costRule(method, subject int, limit int64) store.Rule {
 	r := rules()[method]
 	r.Subject, r.Count, r.Burst = strconv.AppendInt(nil, int64(subject), 10), limit, limit
+	return r
+}
+
+// overdrawnRule returns a rule with an overdraft that nearly every call exceeds.
+func overdrawnRule(subject int) store.Rule {
+	r := costRule(0, subject, 1)
+	r.Time, r.Unit, r.Overdraft = 3600, store.Epoch, true
 	return r
 }
 

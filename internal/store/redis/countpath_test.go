@@ -93,6 +93,9 @@ func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
 		"two rules of one subject":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("u", 2)}}), true},
 		"the same, with one in between": {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 3), countRule("u", 2)}}), true},
 		"a rule that refuses":           {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count = 0 })}}), true},
+		"overdrafts that refuse":        {takeOf(store.Set{Allows: true, Rules: []store.Rule{overdraft("u", 1)}}, store.Set{Allows: true, Rules: []store.Rule{overdraft("v", 2)}}), false},
+		"one beside a rule without":     {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, overdraft("v", 2)}}), true},
+		"one with a ban":                {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count, r.Overdraft, r.Ban = 0, true, 60 })}}), true},
 		"a shadow rule":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Shadow = true })}}), true},
 		"a weight of 0":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}}), true},
 		"a set that denies":             {takeOf(store.Set{Rules: []store.Rule{one}}), true},
@@ -110,6 +113,13 @@ func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
 
 func countRule(subject string, number int64) store.Rule {
 	return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 1000}
+}
+
+// overdraft returns a rule with an overdraft that refuses.
+func overdraft(subject string, number int64) store.Rule {
+	r := countRule(subject, number)
+	r.Count, r.Overdraft = 0, true
+	return r
 }
 
 func takeOf(sets ...store.Set) *store.Plan {
@@ -209,8 +219,11 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
 			at += rapid.OneOf(machine.Move, rapid.Just(int64(90_000_000))).Draw(rt, "move")
 			next := severalPlan
-			if rapid.IntRange(0, 3).Draw(rt, "other") == 0 {
+			switch rapid.IntRange(0, 5).Draw(rt, "other") {
+			case 0:
 				next = machine.Plan // which may leave counters of other methods
+			case 1, 2:
+				next = overdraftPlan
 			}
 			var plans []*store.Plan
 			for range rapid.IntRange(1, 6).Draw(rt, "calls") {
@@ -304,4 +317,16 @@ func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 		}
 	}
 	return machine.Unify(p)
+}
+
+// overdraftPlan returns takes on rules with overdrafts and without bans.
+func overdraftPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
+	p := countPlan(rt, now, zone)
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			r := &p.Sets[i].Rules[j]
+			r.Overdraft, r.Ban, r.Shadow = true, 0, false
+		}
+	}
+	return p
 }

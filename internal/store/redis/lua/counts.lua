@@ -1,12 +1,13 @@
--- The short path for admitted counts ------------------------------------------
+-- The short path for counts -----------------------------------------------------
 
 -- Most calls are takes on count rules, and most of them are admitted. If that
 -- holds for every request of a call, no counter states are built: a counter is
 -- two numbers, its hits and the instant at which its window closes, stored under
 -- the position of its key. Takes may make receipts, and receipts of count rules may be
 -- read and settled. Everything else leaves the short path before anything is written, and
--- the whole call takes the general one: a rule that refuses, a value that holds anything
--- but the one counter of its rule, a damaged value.
+-- the whole call takes the general one: a rule that refuses, unless every rule of its
+-- request has an overdraft, so that nothing is undone; a value that holds anything but the
+-- one counter of its rule; a damaged value.
 
 -- Reads the stored counters. Returns nil if a value is damaged. A tag of 0 means that
 -- nothing is stored, -1 that a value is not a single count counter.
@@ -55,16 +56,49 @@ local function keep_receipt(shape, plan, at, now, book, key, description, undos)
   return '\1\1' .. undos
 end
 
+-- Reports whether each rule of a request records its weight whatever the others do.
+local function overdraws(shape)
+  if shape.overdraws == nil then
+    shape.overdraws = not shape.receipt
+    for i = 1, #shape do
+      for j = 1, #shape[i] do
+        local r = shape[i][j]
+        shape.overdraws = shape.overdraws and r.overdraft and not (r.ban or r.share)
+      end
+    end
+  end
+  return shape.overdraws
+end
+
+-- Returns the answer to a set that its rule j decides, whose counter has been overdrawn.
+local function overdrawn(set, j, hits, left)
+  local r = set[j]
+  return struct.pack('>Bi2I7I7I7I7', 9, j - 1, 0, left, r.weight > r.count and 36028797018963968 or left, hits)
+end
+
+-- Returns the answer to a set that no rule decides. The counters of its rules are those
+-- behind first in plan.
+local function within(set, plan, first, now, hits, closes)
+  local reporter, remaining, reset = -1, 0, 0
+  for j = 1, #set do
+    local k = plan[first + j]
+    local left = hits[k] < set[j].count and set[j].count - hits[k] or 0
+    if reporter < 0 or left < remaining then reporter, remaining, reset = j - 1, left, closes[k] - now end
+  end
+  return struct.pack('>Bi2I7I7', 0, reporter, remaining, reset)
+end
+
 -- Counts a request on the counters in book and appends the answer of each of its
 -- sets, the n+1st and following, and its receipt. Returns the position of the next request
--- in plan and the number of answers, or nil if a rule refuses or a counter is not the rule's
--- own. In changed, 1 means that the hits of a counter changed and 2 that its window did, too.
+-- in plan and the number of answers, or nil if the general path must decide it: a rule
+-- refuses whose refusal may undo others, or a counter is not the rule's own. In changed, 1 means that the hits of a counter changed and 2 that its window did, too.
 local function admit(shape, plan, at, now, book, answers, n)
   local hits, closes, tags, changed = book.hits, book.closes, book.tags, book.changed
   local kept, begin, undos = shape.receipt, at, ''
   if kept then at = at + 2 end
+  local deciders, refused, from = nil, false, at
   for i = 1, #shape do
-    local set = shape[i]
+    local set, decider = shape[i], nil
     local first = at
     for j = 1, #set do
       at = at + 1
@@ -75,17 +109,38 @@ local function admit(shape, plan, at, now, book, answers, n)
       end
       local used, till, mark, opens = hits[k], closes[k], changed[k] or 1, now >= closes[k]
       if opens then used, till, mark = 0, r.closes, 2 end
-      if r.weight > r.count - used then return end -- no sum, which might exceed 2^53
+      if r.weight > r.count - used then -- no sum, which might exceed 2^53
+        if used > 9007199254740991 or not overdraws(shape) then return end
+        for before = first + 1, at - 1 do -- a set reads all of its rules before it counts
+          if plan[before] == k then return end
+        end
+        hits[k], closes[k], changed[k] = used + math.min(r.weight, 9007199254740991 - used), till, mark
+        decider, refused = j, refused or not r.allows
+        break
+      end
       hits[k], closes[k], changed[k] = used + r.weight, till, mark
       if kept then undos = undos .. struct.pack('>BI6I7I6', opens and 3 or 1, till, 0, 0) end
     end
-    local reporter, remaining, reset = -1, 0, 0
-    for j = 1, #set do -- once all are counted: two rules may share a counter
-      local k = plan[first + j]
-      local left = hits[k] < set[j].count and set[j].count - hits[k] or 0
-      if reporter < 0 or left < remaining then reporter, remaining, reset = j - 1, left, closes[k] - now end
+    at = first + #set
+    if decider then
+      local k = plan[first + decider]
+      answers[n + i] = overdrawn(set, decider, hits[k], closes[k] - now)
+      deciders = deciders or {}
+      deciders[i] = decider
+    else -- once all are counted: two rules may share a counter
+      answers[n + i] = within(set, plan, first, now, hits, closes)
     end
-    answers[n + i] = struct.pack('>Bi2I7I7', 0, reporter, remaining, reset)
+  end
+  if refused and #shape > 1 then -- the other sets are answered as after the refusal
+    for i = 1, #shape do
+      local set, decider = shape[i], deciders[i]
+      if not decider then answers[n + i] = within(set, plan, from, now, hits, closes)
+      elseif set[decider].allows then
+        local k = plan[from + decider]
+        answers[n + i] = overdrawn(set, decider, hits[k], closes[k] - now)
+      end
+      from = from + #set
+    end
   end
   n = n + #shape
   if kept then
