@@ -244,7 +244,8 @@ type Source interface {
 	// Decide returns.
 	Match(i int, m *rules.Matches)
 	// Conclude may change the decision where it depends on several limits. The mode of the
-	// door applies to the result. The engine does not call it for a decision that is
+	// door applies to the result. If it refuses a take that was counted, the rules of the
+	// call give back its hits; the limits keep them. The engine does not call it for a decision that is
 	// Unavailable, and in ModeOff.
 	Conclude(d *Decision)
 }

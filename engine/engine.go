@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -249,12 +250,59 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 	}
 	d := v.decision(c)
 	if c.Source != nil && !d.Unavailable {
-		c.Source.Conclude(d)
+		e.conclude(ctx, c, v, d)
 	}
 	if v.answers.Receipt != "" {
 		return e.handOver(ctx, v, d)
 	}
 	return d, nil
+}
+
+// conclude has the source of a call conclude its decision. If the source refuses what the store
+// has counted, the rules give it back: they count allowed calls alone.
+func (e *Engine) conclude(ctx context.Context, c *Call, v *evaluation, d *Decision) {
+	counted := d.Allowed() && (c.Op == Take || c.Op == CompleteTake)
+	c.Source.Conclude(d)
+	if !counted || d.Allowed() {
+		return
+	}
+	if v.answers.Undo != nil { // of a wait; handOver gives back a take with a receipt
+		if v.answers.Receipt == "" {
+			e.giveBack(ctx, v)
+		}
+		return
+	}
+	back := store.Plan{Op: store.Refund, Now: v.plan.Now, Zone: v.plan.Zone}
+	for i := range v.plan.Sets {
+		if v.inputs[i].sourced || v.plan.Sets[i].Refund {
+			continue
+		}
+		if counted := v.counted(i); len(counted) > 0 {
+			back.Sets = append(back.Sets, store.Set{Allows: true, Rules: counted})
+		}
+	}
+	if len(back.Sets) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		var answers store.Answers
+		_ = e.store.Evaluate(ctx, &back, &answers) // as in giveBack
+	}
+}
+
+// counted returns the rules of set i that an allowed take counted: those above its decider
+// that admitted, and those with an overdraft that it reached.
+func (v *evaluation) counted(i int) []store.Rule {
+	list, a := v.plan.Sets[i].Rules, &v.answers.Sets[i]
+	if a.Decider >= 0 {
+		list = list[:a.Decider+1]
+	}
+	var counted []store.Rule
+	for j := range list {
+		if list[j].Overdraft || j != a.Decider && !slices.Contains(a.Refusals, j) {
+			counted = append(counted, list[j])
+		}
+	}
+	return counted
 }
 
 // handOver gives the decision its receipt. If the caller left, or the call is refused after

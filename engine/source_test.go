@@ -55,7 +55,7 @@ func TestSourcedInputs(t *testing.T) {
 				// The parameters would meet a rule: sourced inputs do not.
 				in := input(1, "uid", "ann")
 				in.Sourced = true
-				d = call(t, e, &engine.Call{Op: engine.Take, Door: "test", Source: &c.source, Inputs: []engine.Input{in}})
+				d = callOf(t, e, &engine.Call{Op: engine.Take, Door: "test", Source: &c.source, Inputs: []engine.Input{in}})
 				if d.Verdict != want {
 					t.Errorf("call %d: %v; want %v", i, d.Verdict, want)
 				}
@@ -78,18 +78,43 @@ func TestSourceAndRulesCountTogether(t *testing.T) {
 		remaining int64
 		verdict   rules.Verdict
 	}{{1, rules.Allow}, {0, rules.Deny}} {
-		d := call(t, e, &engine.Call{Op: engine.Take, Source: both, Inputs: []engine.Input{limits, input(1, "uid", "ann")}})
+		d := callOf(t, e, &engine.Call{Op: engine.Take, Source: both, Inputs: []engine.Input{limits, input(1, "uid", "ann")}})
 		if d.Verdict != want.verdict || d.Answers[0].Quota.Remaining != want.remaining {
 			t.Errorf("call %d: %v, %d remain; want %+v", i, d.Verdict, d.Answers[0].Quota.Remaining, want)
 		}
 	}
 	alone := &limitsOf{limits: []rules.Match{free}}
-	if d := call(t, e, &engine.Call{Op: engine.Browse, Source: alone, Inputs: []engine.Input{{Sourced: true, NoHits: true}}}); d.Answers[0].Quota.Remaining != 1 {
+	if d := callOf(t, e, &engine.Call{Op: engine.Browse, Source: alone, Inputs: []engine.Input{{Sourced: true, NoHits: true}}}); d.Answers[0].Quota.Remaining != 1 {
 		t.Errorf("%d remain of the limit without an overdraft; want 1", d.Answers[0].Quota.Remaining)
 	}
 }
 
-func call(t *testing.T, e *engine.Engine, c *engine.Call) *engine.Decision {
+// What a source refuses although the counters admit it, rules have not counted.
+func TestRulesGiveBackWhatTheSourceRefuses(t *testing.T) {
+	for name, rule := range map[string]string{
+		"a window":      `rule : [count] [uid=+] [time=60; count=9] [result=2; return=1]`,
+		"a receipt":     `rule : [count] [uid=+] [time=60; count=9; settle=60] [result=2; return=1]`,
+		"an overdraft":  `rule : [count] [uid=+] [time=60; count=9; overdraft=1] [result=2; return=1]`,
+		"a shadow rule": "rule : [count] [uid=+] [time=60; count=1; ] [result=2; return=2; shadow=1]\n" + `rule : [count] [uid=+] [time=60; count=9] [result=2; return=1]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, rule)
+			refusing := &limitsOf{
+				limits:   []rules.Match{sourced("a", true)},
+				conclude: func(d *engine.Decision) { d.Verdict, d.Refuser = rules.Deny, 0 },
+			}
+			d := callOf(t, e, &engine.Call{Op: engine.Take, Source: refusing, Inputs: []engine.Input{{Sourced: true}, input(3, "uid", "ann")}})
+			if d.Allowed() || d.Receipt != "" {
+				t.Errorf("allowed: %v, receipt %q", d.Allowed(), d.Receipt)
+			}
+			if left := decide(t, e, engine.Browse, input(0, "uid", "ann")).Answers[0].Quota.Remaining; left != 9 {
+				t.Errorf("%d remain of the rule; want 9", left)
+			}
+		})
+	}
+}
+
+func callOf(t *testing.T, e *engine.Engine, c *engine.Call) *engine.Decision {
 	t.Helper()
 	d, err := e.Decide(t.Context(), c)
 	if err != nil {

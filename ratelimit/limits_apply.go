@@ -2,14 +2,13 @@ package ratelimit
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/store"
 )
 
 // applied is one descriptor with its limit and the result of counting.
@@ -17,8 +16,7 @@ type applied struct {
 	limit     *envoylimits.Limit // nil if none applies
 	unlimited bool
 	path      string // of the statistics
-	set       int    // in the plan; of those with a limit
-	subject   int    // in limitCall.subject, where its subject ends
+	from, to  int    // its subject in limitCall.subject
 	weight    int64  // that the descriptor asks for
 	operation operation
 	negative  bool // the weight is given back
@@ -35,31 +33,39 @@ type applied struct {
 // with it, see package engine.
 const importedSubject = 0xF3
 
-// apply finds the limit of each descriptor.
-func (c *limitCall) apply(set *envoylimits.Set) error {
+// prepare makes a record of each descriptor.
+func (c *limitCall) prepare() {
 	c.applied = slices.Grow(c.applied[:0], len(c.message.descriptors))[:len(c.message.descriptors)]
-	c.subject = c.subject[:0]
-	known, replaces := set.Knows(c.message.domain), false
+	c.asked, c.subject = c.asked[:0], c.subject[:0]
+	for i := range c.message.descriptors {
+		d := &c.message.descriptors[i]
+		weight := int64(min(c.message.hitsOf(d), engine.MaxHits))
+		c.applied[i] = applied{operation: d.operation, negative: d.isNegative || d.operation == refund, ownHits: d.hasHits, weight: weight, counted: weight}
+	}
+}
+
+// takesLimit reports whether limits concern the descriptor. Receipts are of the rules.
+func (d *descriptor) takesLimit() bool { return d.operation != settle && d.operation != renew }
+
+// find finds the limit of each descriptor.
+func (c *limitCall) find() {
+	known, replaces := c.set.Knows(c.message.domain), false
 	for i := range c.message.descriptors {
 		d, a := &c.message.descriptors[i], &c.applied[i]
-		*a = applied{operation: d.operation, negative: d.isNegative || d.operation == refund, ownHits: d.hasHits, weight: int64(min(c.message.hitsOf(d), store.MaxWeight))}
 		if !known {
 			c.limits.options.Statistics.UnknownDomain(c.message.domain)
 			continue
 		}
-		if d.operation == settle || d.operation == renew {
-			continue // receipts are of the rules
+		if !d.takesLimit() {
+			continue
 		}
 		entries := c.message.entriesOf(i)
 		c.match.Shared = nil
 		if d.hasLimit {
-			limit, err := c.override(d, entries)
-			if err != nil {
-				return err
-			}
-			a.limit, a.path = limit, limit.Path
+			a.limit = c.override(d, entries)
+			a.path = a.limit.Path
 		} else {
-			set.Match(c.message.domain, entries, &c.match)
+			c.set.Match(c.message.domain, entries, &c.match)
 			a.limit, a.path = c.match.Limit, c.match.Path
 		}
 		if a.limit == nil {
@@ -78,15 +84,15 @@ func (c *limitCall) apply(set *envoylimits.Set) error {
 			a.limit, a.unlimited = nil, true
 		}
 	}
-	return nil
+}
+
+// unitOf returns the unit of the limit that a descriptor carries.
+func unitOf(d *descriptor) envoylimits.Unit {
+	return envoylimits.Unit(min(max(d.limit.unit, 0), math.MaxUint8))
 }
 
 // override returns the limit that a descriptor carries.
-func (c *limitCall) override(d *descriptor, entries []mapping.Entry) (*envoylimits.Limit, error) {
-	unit := envoylimits.Unit(min(max(d.limit.unit, 0), math.MaxUint8))
-	if unit.Seconds() == 0 {
-		return nil, errors.New("the limit of a descriptor has no unit; want SECOND to YEAR")
-	}
+func (c *limitCall) override(d *descriptor, entries []mapping.Entry) *envoylimits.Limit {
 	keys := make([]string, len(entries))
 	for i, e := range entries {
 		if keys[i] = e.Key; e.Value != "" {
@@ -94,7 +100,7 @@ func (c *limitCall) override(d *descriptor, entries []mapping.Entry) (*envoylimi
 		}
 	}
 	path := c.message.domain + "." + strings.Join(keys, ".")
-	return &envoylimits.Limit{Path: path, Requests: d.limit.requests, Unit: unit}, nil
+	return &envoylimits.Limit{Number: -1, Path: path, Requests: d.limit.requests, Unit: unitOf(d)}
 }
 
 // replace drops the limits that another limit of the call replaces.
@@ -116,6 +122,7 @@ func (c *limitCall) replace() {
 // the entries, each as key_value, with patterns for values that share a counter.
 func (c *limitCall) appendSubject(a *applied, entries []mapping.Entry, shared []string) {
 	b := c.subject
+	a.from = len(b)
 	b = append(b, importedSubject, byte(a.limit.Unit))
 	b = append(binary.AppendUvarint(b, uint64(len(c.message.domain))), c.message.domain...)
 	for i, e := range entries {
@@ -126,5 +133,5 @@ func (c *limitCall) appendSubject(a *applied, entries []mapping.Entry, shared []
 		b = binary.AppendUvarint(b, uint64(len(e.Key)+1+len(value)))
 		b = append(append(append(b, e.Key...), '_'), value...)
 	}
-	c.subject, a.subject = b, len(b)
+	c.subject, a.to = b, len(b)
 }

@@ -67,7 +67,7 @@ func TestLooksFollowTheDoor(t *testing.T) {
 	}
 	degraded := func(policy rules.FailPolicy) func(*limitOptions, *clock) {
 		return func(o *limitOptions, c *clock) {
-			o.Store, o.Outage, o.RescueShare = storetest.Degraded{Store: c.store()}, policy, 0.5
+			o.Store, o.Outage = away(t, c, 0.5), policy
 		}
 	}
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,9 +16,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/engine"
+	gates "github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/rescue"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
@@ -34,14 +38,59 @@ type importedDoor struct {
 // limitOptions are the arguments of ratelimit.NewLimits.
 type limitOptions struct {
 	imported.Options
-	Rules *ratelimit.Server
+	Rules      *ratelimit.Server
+	Store      store.Store
+	Mode       func() engine.Mode
+	Outage     rules.FailPolicy
+	Exceptions *engine.Exceptions
+	Watch      *gates.Watch
+	Decided    func(outcome string, isDegraded bool)
+	Log        func(*engine.Call, *engine.Decision)
 }
+
+const nothing = `[rules]
+[result]
+0 : {"Err_no":0, "Str_reason":"Allow"}
+1 : {"Err_no":0, "Str_reason":"Allow"}
+`
+
+// syncModes sets the modes of the doors that newLimits made.
+var syncModes = map[*ratelimit.Limits]func(){}
 
 func newLimits(t *testing.T, o limitOptions) *ratelimit.Limits {
 	t.Helper()
-	limits, err := ratelimit.NewLimits(o.Options, o.Rules)
+	own, modes := o.Rules, new(engine.Modes)
+	o.Options.Rules = own != nil
+	if own == nil {
+		none, findings := rules.Parse([]rules.Source{{Name: "none", Text: []byte(nothing)}}, rules.Options{AllowEmpty: true})
+		if findings.HasErrors() {
+			t.Fatal(findings)
+		}
+		own = ratelimit.New(ratelimit.Options{PlainEntries: !o.Settle, Watch: o.Watch, Engine: engine.New(none, wiring.CountIn(o.Store), engine.WithModes(modes), engine.WithExceptions(o.Exceptions),
+			engine.WithPolicies(engine.Policies{"ratelimit": o.Outage}), engine.Observe(func(c *engine.Call, d *engine.Decision, err error) {
+				if err != nil || d.Unavailable || o.Decided == nil || c.Op != engine.Take {
+					return
+				}
+				word := d.Verdict.String()
+				for i := range d.Answers {
+					if a := &d.Answers[i]; a.Overruled() || a.Mode == engine.ModeOff {
+						word = a.DecisionWord()
+					}
+				}
+				o.Decided(word, d.Degraded)
+				if o.Log != nil && word != "off" {
+					o.Log(c, d)
+				}
+			}))})
+	}
+	limits, err := ratelimit.NewLimits(o.Options, own)
 	if err != nil {
 		t.Fatal(err)
+	}
+	syncModes[limits] = func() {
+		if o.Mode != nil {
+			modes.Set(map[string]engine.Mode{"ratelimit": o.Mode()})
+		}
 	}
 	return limits
 }
@@ -58,7 +107,7 @@ func importLimits(t *testing.T, change func(*limitOptions, *clock)) *importedDoo
 		t.Fatal(err)
 	}
 	i := &importedDoor{t: t, clock: newClock()}
-	o := limitOptions{Options: imported.Options{Current: func() *envoylimits.Set { return set }, Store: i.clock.store(), Statistics: statistics.New(0.8)}}
+	o := limitOptions{Options: imported.Options{Current: func() *envoylimits.Set { return set }, Statistics: statistics.New(0.8)}, Store: i.clock.store()}
 	if change != nil {
 		change(&o, i.clock)
 	}
@@ -85,6 +134,7 @@ func (i *importedDoor) try(d ...*extv3.RateLimitDescriptor) (*rlsv3.RateLimitRes
 	if err != nil {
 		i.t.Fatal(err)
 	}
+	syncModes[i.limits]()
 	reply, err := i.limits.Decide(i.t.Context(), request)
 	if err != nil {
 		return nil, err
@@ -169,10 +219,12 @@ func TestNegativeHitsAreGivenBack(t *testing.T) {
 }
 
 func TestMissingOptionsAreErrors(t *testing.T) {
-	complete := imported.Options{Current: func() *envoylimits.Set { return nil }, Store: newClock().store(), Statistics: statistics.New(0.8)}
+	complete := imported.Options{Current: func() *envoylimits.Set { return nil }, Statistics: statistics.New(0.8)}
+	if limits, err := ratelimit.NewLimits(complete, nil); limits != nil || err == nil || !strings.Contains(err.Error(), "no door of rules") {
+		t.Errorf("without a door of rules: %v, %v; want an error", limits, err)
+	}
 	for option, drop := range map[string]func(*imported.Options){
 		"Current":    func(o *imported.Options) { o.Current = nil },
-		"Store":      func(o *imported.Options) { o.Store = nil },
 		"Statistics": func(o *imported.Options) { o.Statistics = nil },
 	} {
 		o := complete
@@ -221,7 +273,7 @@ func TestPoliciesWithoutRedis(t *testing.T) {
 		{rules.FailDeny + 1, 1, []rlsv3.RateLimitResponse_Code{overLimit, overLimit, overLimit}}, // unknown
 	} {
 		i := importLimits(t, func(o *limitOptions, c *clock) {
-			o.Store, o.Outage, o.RescueShare = storetest.Degraded{Store: c.store()}, test.outage, test.share
+			o.Store, o.Outage = away(t, c, test.share), test.outage
 		})
 		for _, code := range test.codes {
 			i.want(code, nil, oneEntry("two"))
@@ -278,4 +330,21 @@ rule : [count] [domain=d; ten=+] [time=60; count=1] [result=2; return=201]
 	unit := oneEntry("ten")
 	unit.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: typev3.RateLimitUnit_HOUR}
 	i.want(overLimit, nil, unit, oneEntry("two"))
+}
+
+// away returns a store whose Redis is away.
+func away(t *testing.T, c *clock, share float64) store.Store {
+	s := rescue.New(unreachable{}, c.store(), rescue.Options{Share: share})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// unreachable is a Redis that is away.
+type unreachable struct{ store.Store }
+
+var errAway = errors.New("away")
+
+func (unreachable) Check(context.Context) error { return errAway }
+func (unreachable) Try(context.Context, *store.Plan, *store.Answers) (store.Attempt, error) {
+	return store.Attempt{Health: store.Unreachable}, errAway
 }

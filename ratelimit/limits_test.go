@@ -9,16 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
 	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // recording is what envoyproxy/ratelimit answered to a script of calls, with a
@@ -77,14 +81,14 @@ func (r *recording) compile(t testing.TB) *envoylimits.Set {
 func (r *recording) options(set *envoylimits.Set, s imported.Statistics) limitOptions {
 	is := func(name string) bool { return r.Environment[name] == "true" }
 	o := imported.Options{
-		Current: func() *envoylimits.Set { return set }, Store: newClock().store(), Statistics: s,
+		Current: func() *envoylimits.Set { return set }, Statistics: s,
 		StopWhenOver: is("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"), Shadow: is("SHADOW_MODE"), Quota: is("QUOTA_MODE"),
 		Metadata: is("RESPONSE_DYNAMIC_METADATA"),
 	}
 	if is("LIMIT_RESPONSE_HEADERS_ENABLED") {
 		o.Headers = &imported.Headers{Limit: r.Environment["LIMIT_LIMIT_HEADER"], Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
 	}
-	return limitOptions{Options: o}
+	return limitOptions{Options: o, Store: newClock().store()}
 }
 
 func TestRecordedAnswers(t *testing.T) {
@@ -114,6 +118,68 @@ func TestRecordedAnswers(t *testing.T) {
 		})
 	}
 	t.Logf("%d recorded calls", calls)
+}
+
+// Rules beside the limits decide in the same step. While they allow, the answers and the
+// statistics are those of the limits, and the rules count the calls that the limits allow.
+func TestRecordedAnswersBesideRules(t *testing.T) {
+	const text = `[rules]
+rule : [count] [domain=+] [time=86400; count=1000000] [result=2; return=201]
+[result]
+0 : {"Err_no":0, "Str_reason":"Allow"}
+1 : {"Err_no":0, "Str_reason":"Allow"}
+2 : {"Err_no":10, "Str_reason":"Deny"}
+`
+	for _, r := range recordings(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			counted, set := statistics.New(0.8), r.compile(t)
+			o := r.options(set, counted)
+			e := engine.New(parse(t, text), wiring.CountIn(o.Store))
+			o.Rules = ratelimit.New(ratelimit.Options{Engine: e, PlainEntries: true})
+			limits := newLimits(t, o)
+			allowed, overridden := make(map[string]int64), false
+			for i, call := range r.Calls {
+				got, want := answerTo(t, limits, call.Request), wanted(t, call.Answer)
+				if got == nil && want != nil || got != nil && want == nil || got != nil && !cmp.Equal(want, got, protocmp.Transform()) {
+					t.Errorf("call %d, %s:\n%s", i, call.Request, cmp.Diff(want, got, protocmp.Transform()))
+				}
+				if want.GetOverallCode() == ok {
+					in := new(rlsv3.RateLimitRequest)
+					if err := protojson.Unmarshal(call.Request, in); err != nil {
+						t.Fatal(err)
+					}
+					allowed[in.GetDomain()] += weightOf(in)
+					overridden = overridden || slices.ContainsFunc(in.GetDescriptors(), func(d *extv3.RateLimitDescriptor) bool { return d.GetLimit() != nil })
+				}
+			}
+			if diff := cmp.Diff(r.Statistics, countsOf(t, counted)); diff != "" {
+				t.Errorf("statistics, -want +got:\n%s", diff)
+			}
+			if overridden { // a limit of a descriptor gives the rule a counter of its own
+				return
+			}
+			for domain, hits := range allowed {
+				d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Browse, Inputs: []engine.Input{{Params: rules.MakeParams(map[string]string{"domain": domain}), NoHits: true}}})
+				if used := d.Answers[0].Quota.Limit - d.Answers[0].Quota.Remaining; err != nil || used != hits {
+					t.Errorf("the rule counted %d hits of %s, %v; want %d", used, domain, err, hits)
+				}
+			}
+		})
+	}
+}
+
+// weightOf returns the hits that a request takes from limits that all descriptors share.
+func weightOf(in *rlsv3.RateLimitRequest) int64 {
+	hits := int64(0)
+	for _, d := range in.GetDescriptors() {
+		switch {
+		case d.GetHitsAddend() == nil:
+			hits += max(1, int64(in.GetHitsAddend()))
+		case !d.GetIsNegativeHits():
+			hits += int64(d.GetHitsAddend().GetValue())
+		}
+	}
+	return hits
 }
 
 // wanted returns a recorded answer, nil for an error.

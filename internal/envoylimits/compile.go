@@ -13,6 +13,8 @@ import (
 
 // Limit is a compiled limit. It is immutable.
 type Limit struct {
+	// Number is the position in Set.Limits, -1 for the limit of a descriptor.
+	Number int
 	// Path is the domain and the keys of all levels, as in domain.key_value.key: the
 	// name of the limit's statistics.
 	Path      string
@@ -152,6 +154,7 @@ func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth 
 			return err
 		}
 		if child.limit != nil {
+			child.limit.Number = len(s.limits)
 			s.limits = append(s.limits, child.limit)
 		}
 		if err := to.addPattern(key, child); err != nil {

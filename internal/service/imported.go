@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/envoy"
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
@@ -25,8 +23,7 @@ import (
 // configuration, its pages and its statistics.
 type Imported struct {
 	Keeper *dropin.Keeper
-	// Limits are the options of the door. The service sets the store, the rules, and the
-	// policies of its own settings.
+	// Limits are the options of the door. The service sets whether rules decide, too.
 	Limits imported.Options
 	Pages  dropin.Pages
 	// ClientName is the DNS name that the certificates of gRPC callers must have; "" for
@@ -67,22 +64,12 @@ func (s *Service) files() reload.Files {
 // importedDoor registers the door of imported limits instead of the door of the rules.
 func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error {
 	o := s.imported.Limits
-	o.Store, o.Logger, o.RescueShare = s.app.Store(), s.logger, s.config.RescueShare
-	o.Outage = failPolicies(s.config)[doorname.RateLimit]
-	o.Mode = func() engine.Mode { return s.modes.Of(doorname.RateLimit) }
-	o.MaxDescriptors, o.TooManyDescriptors = s.config.MaxDescriptors, func() { s.bounds.exceeded(boundDescriptors, nil) }
-	if len(s.config.Rules) == 0 {
-		own = nil
-	}
-	if o.Outage == rules.FailUnset {
-		o.Outage = rules.FailRescue
-	}
+	o.Logger, o.Rules = s.logger, len(s.config.Rules) > 0
 	s.imported.Statistics.WatchConnections(func() statistics.Connections {
 		l := s.app.RedisLoad()
 		return statistics.Connections{Open: uint64(l.Idle + l.Used), Closed: uint64(l.Closed)}
 	})
 	o.Statistics = &limitCounts{Statistics: o.Statistics, metrics: s.metrics, current: o.Current, near: s.config.NearLimitRatio}
-	s.observeLimits(&o)
 	limits, err := ratelimit.NewLimits(o, own)
 	if err != nil {
 		return err
@@ -104,25 +91,6 @@ func (s *Service) importedDesk() *operations.Imported {
 		Look: func(ctx context.Context, domain string, entries []mapping.Entry) (*imported.Look, error) {
 			return s.limits.Look(ctx, domain, entries)
 		},
-	}
-}
-
-// observeLimits makes the door of imported limits count its decisions and log them as the
-// other doors do.
-func (s *Service) observeLimits(o *imported.Options) {
-	m := s.metrics
-	o.Decided = func(outcome string, isDegraded bool) {
-		m.Decided(doorname.RateLimit, outcome)
-		if isDegraded {
-			m.Rescued()
-		}
-	}
-	if s.config.DecisionLog == "" && s.refusals == nil {
-		return
-	}
-	o.Log = func(c *engine.Call, d *engine.Decision) {
-		s.decisions.observe(c, d, nil)
-		s.refusals.log(c, d)
 	}
 }
 

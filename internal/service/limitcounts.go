@@ -5,14 +5,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/metrics"
 )
 
-// limitCounts are statistics of imported limits that also count in the metrics: failed calls,
-// and the descriptors of each limit, like the parameter sets of rules.
+// limitCounts are statistics of imported limits that also count the descriptors of each
+// limit in the metrics, like the parameter sets of rules.
 type limitCounts struct {
 	imported.Statistics
 	metrics *metrics.Metrics
@@ -46,18 +45,6 @@ func (l *limitCounts) Counted(path string, limit *envoylimits.Limit, hits, befor
 	default:
 		count.Refused()
 	}
-}
-
-// StoreFailed implements imported.Statistics.
-func (l *limitCounts) StoreFailed() {
-	l.Statistics.StoreFailed()
-	l.metrics.Decided(doorname.RateLimit, metrics.Unavailable)
-}
-
-// RequestFailed implements imported.Statistics.
-func (l *limitCounts) RequestFailed() {
-	l.Statistics.RequestFailed()
-	l.metrics.Decided(doorname.RateLimit, metrics.Invalid)
 }
 
 // of returns the counts of a set, which it loads if they are not the active ones.

@@ -7,6 +7,7 @@ import (
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // outcome returns the label of a decision in metrics: its verdict, or the DecisionWord
@@ -53,8 +54,12 @@ func observeDecisions(m *metrics.Metrics, observed *observedLog, refused *refusa
 	}
 }
 
+// isImported reports whether a rule counts by an imported limit: it has no number. Metrics
+// count imported limits by their statistics, see limitCounts.
+func isImported(r *rules.Rule) bool { return r.Return == 0 }
+
 func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
-	if a.Decider != nil {
+	if a.Decider != nil && !isImported(a.Decider) {
 		m.RuleDecided(a.Decider.Return, a.Decider.Name, a.DecisionWord())
 	}
 	for _, x := range a.Exceptions {
@@ -62,6 +67,9 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	}
 	for i := range a.Shadow {
 		s := &a.Shadow[i]
+		if isImported(s.Rule) {
+			continue
+		}
 		m.ShadowDecided(s.Rule.Return, s.Rule.Name, s.Verdict.String())
 	}
 }

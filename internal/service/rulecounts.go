@@ -56,6 +56,9 @@ func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Mat
 	if len(matches) == 0 {
 		return
 	}
+	if isImported(matches[0].Rule) {
+		of = nil // limitCounts counts them
+	}
 	calls := r.heavy.Begin(c.Door)
 	if a.Verdict != rules.Allow || a.Overruled() {
 		of.refuse(&calls, matches, a)
@@ -64,7 +67,9 @@ func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Mat
 		for i := range matches {
 			m := &matches[i]
 			isNear := near && m.Rule == a.Quota.Rule
-			of.counts[m.Place].Admitted(isNear)
+			if of != nil {
+				of.counts[m.Place].Admitted(isNear)
+			}
 			calls.Add(heavy.Admitted, m)
 			if isNear {
 				calls.Add(heavy.Near, m)
@@ -72,18 +77,20 @@ func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Mat
 		}
 	}
 	calls.End()
-	if len(a.Shadow) > 0 {
+	if len(a.Shadow) > 0 && of != nil {
 		of.shadow(matches, a)
 	}
 }
 
-// refuse counts an input that was refused.
+// refuse counts an input that was refused; without counts of rules only its identities.
 func (c *countedRules) refuse(calls *heavy.Batch, matches []rules.Match, a *engine.Answer) {
 	for i := range matches {
 		if m := &matches[i]; m.Rule == a.Decider || isRefusing(a, m.Rule) {
-			c.counts[m.Place].Refused()
+			if c != nil {
+				c.counts[m.Place].Refused()
+			}
 			calls.Add(heavy.Refused, m)
-		} else {
+		} else if c != nil {
 			c.counts[m.Place].PassedOver()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/rules"
 )
 
 const (
@@ -91,6 +92,7 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 	if err != nil || !decided(c, d) || !l.isSampled(d) {
 		return
 	}
+	c, d = one(c, d)
 	at := d.At
 	if at == 0 {
 		at = time.Now().UnixMilli() // no store was involved, because nothing was counted
@@ -101,6 +103,30 @@ func (l *Log) Observe(c *engine.Call, d *engine.Decision, err error) {
 	if cap(*b) <= maxKept {
 		l.buffers.Put(b)
 	}
+}
+
+// one returns the part of a call that its line is about. A call may have each request twice,
+// for imported limits and for rules: the line is about the rules, unless a limit refused it,
+// so that a replay counts each request once.
+func one(c *engine.Call, d *engine.Decision) (*engine.Call, *engine.Decision) {
+	sourced, refused := 0, false
+	for i := range c.Inputs {
+		if c.Inputs[i].Sourced && i < len(d.Answers) {
+			sourced++
+			refused = refused || d.Answers[i].Verdict != rules.Allow || d.Answers[i].Overruled()
+		}
+	}
+	if sourced == 0 || sourced == len(c.Inputs) {
+		return c, d
+	}
+	call, decision := *c, *d
+	call.Inputs, decision.Answers = nil, nil
+	for i := range d.Answers {
+		if c.Inputs[i].Sourced == refused {
+			call.Inputs, decision.Answers = append(call.Inputs, c.Inputs[i]), append(decision.Answers, d.Answers[i])
+		}
+	}
+	return &call, &decision
 }
 
 // decided reports whether a call decided or counted something. That excludes

@@ -120,17 +120,21 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 		t.dropped.Add(1)
 		return
 	}
-	s := &sample{at: time.Now(), inForce: c.Rules, receipt: strings.Clone(d.Receipt), verdicts: make([]verdict, len(d.Answers))}
+	s := &sample{at: time.Now(), inForce: c.Rules, receipt: strings.Clone(d.Receipt)}
+	inputs := ruled(c.Inputs)
 	for i := range d.Answers {
 		a := &d.Answers[i]
 		if a.Mode == engine.ModeOff {
 			return
 		}
-		s.verdicts[i] = verdict{refused: a.Verdict != rules.Allow || a.Overruled(), rule: a.Decider}
+		if i < len(c.Inputs)-len(inputs) {
+			continue
+		}
+		s.verdicts = append(s.verdicts, verdict{refused: a.Verdict != rules.Allow || a.Overruled(), rule: a.Decider})
 	}
 	s.call = engine.Call{
 		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, CallerWaits: true,
-		Inputs: copyInputs(c.Inputs),
+		Inputs: copyInputs(inputs),
 	}
 	t.receipts.expect(s.receipt)
 	if !t.enqueue(s) {
@@ -149,12 +153,25 @@ func (t *Trial) enqueue(j job) bool {
 	}
 }
 
+// ruled returns the inputs that rules on trial decide: those that met rules or, if a call met
+// imported limits alone, all of its inputs. A door has the inputs for limits first.
+func ruled(inputs []engine.Input) []engine.Input {
+	sourced := 0
+	for sourced < len(inputs) && inputs[sourced].Sourced {
+		sourced++
+	}
+	if sourced == len(inputs) {
+		return inputs
+	}
+	return inputs[sourced:]
+}
+
 // copyInputs returns a copy of inputs, whose strings may be valid only during the call.
 func copyInputs(from []engine.Input) []engine.Input {
 	inputs := slices.Clone(from)
 	for i := range inputs {
 		in := &inputs[i]
-		in.Params = in.Params.Clone()
+		in.Params, in.Sourced = in.Params.Clone(), false
 		if in.Override != nil {
 			own := *in.Override
 			own.Entries = slices.Clone(own.Entries)

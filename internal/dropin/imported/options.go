@@ -10,10 +10,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/envoylimits"
-	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Windows is how the windows of imported limits begin and end.
@@ -50,12 +47,13 @@ type Statistics interface {
 	RequestFailed()
 }
 
-// Options configure the door. Current, Store and Statistics are required.
+// Options configure the door. Current and Statistics are required.
 type Options struct {
 	// Current returns the current limits, nil if none are loaded yet.
 	Current    func() *envoylimits.Set
-	Store      store.Store
 	Statistics Statistics
+	// Rules makes the rules of the door decide, too, in the same step.
+	Rules bool
 	// Windows are the windows of all limits.
 	Windows Windows
 	// FreeRefusals makes a refused call count nowhere. Hits that a descriptor carries
@@ -79,28 +77,6 @@ type Options struct {
 	Metadata bool
 	// Headers are the fields for clients; nil for none.
 	Headers *Headers
-	// RescueShare is the share of each limit while Redis is unavailable, above 0 and up
-	// to 1; 0 means 1.
-	RescueShare float64
-	// Mode returns the current mode of the door; nil means engine.ModeEnforce always. In
-	// mode off nothing is counted, and in mode observe every call passes.
-	Mode func() engine.Mode
-	// Outage is the policy while Redis is unavailable. FailUnset means FailRescue, and an
-	// unknown policy FailDeny.
-	Outage rules.FailPolicy
-	// Decided receives the outcome of each call that the limits decided: allow, deny,
-	// observed-deny if Shadow or the mode of the door let the call through, or off. It
-	// does not receive calls that the limits allow while the rules of a door decide, too.
-	// isDegraded reports that Redis was unavailable. Nil for none.
-	Decided func(outcome string, isDegraded bool)
-	// Log receives the calls of Decided in the form of calls that rules decide: an input
-	// for each descriptor, with the domain and the entries as parameters, and the path of
-	// its limit as the name of a rule without a number. It must not keep its arguments.
-	// Nil for none.
-	Log func(*engine.Call, *engine.Decision)
-	// MaxDescriptors and TooManyDescriptors are as in ratelimit.Options.
-	MaxDescriptors     int
-	TooManyDescriptors func()
 	// Logger receives calls that cannot be decided, at debug level; nil for slog.Default.
 	Logger *slog.Logger
 }
@@ -110,8 +86,6 @@ func (o *Options) Check() error {
 	switch {
 	case o.Current == nil:
 		return errors.New("imported limits: no Current; want the function that returns the limits")
-	case o.Store == nil:
-		return errors.New("imported limits: no Store; want the store of the counters")
 	case o.Statistics == nil:
 		return errors.New("imported limits: no Statistics; want the receiver of the events")
 	}

@@ -1,0 +1,181 @@
+package ratelimit
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
+	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// limitRules are the rules by which the engine counts imported limits. They have no number,
+// and the path of their limit as their name.
+type limitRules struct {
+	options *imported.Options
+	current atomic.Pointer[setRules]
+}
+
+// setRules are the rules of a set, which are made once.
+type setRules struct {
+	set  *envoylimits.Set
+	list [][counting]*rules.Rule
+}
+
+// The ways of counting.
+const (
+	unlessRefused = iota // a refused weight counts nowhere
+	always               // whatever the verdict
+	charging             // always, and nothing is refused
+	counting
+)
+
+// of returns the rule of a limit of a set.
+func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, way int) *rules.Rule {
+	if l.Number < 0 {
+		return r.compile(l, way)
+	}
+	s := r.current.Load()
+	if s == nil || s.set != set {
+		s = &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits()))}
+		for i, l := range set.Limits() {
+			for way := range s.list[i] {
+				s.list[i][way] = r.compile(l, way)
+			}
+		}
+		r.current.Store(s)
+	}
+	return s.list[l.Number][way]
+}
+
+// The results of limits that refuse, and of those that do not by themselves.
+var (
+	overLimit = &rules.Result{Number: -1, RetType: 2, ErrNo: http.StatusTooManyRequests, StrReason: "Deny", HTTPStatus: http.StatusTooManyRequests}
+	noted     = &rules.Result{Number: -1, RetType: 1, StrReason: "Allow"}
+)
+
+// compile returns the rule of a limit.
+func (r *limitRules) compile(l *envoylimits.Limit, way int) *rules.Rule {
+	rule := &rules.Rule{
+		Name: l.Path, Method: rules.Count, Unit: rules.Epoch, Overdraft: way != unlessRefused, Result: overLimit,
+		Limits: rules.Limits{Time: l.Unit.Seconds(), Count: int64(l.Requests)},
+	}
+	if l.Number < 0 {
+		rule.Name = "" // the path has values that callers choose
+	}
+	switch {
+	case r.options.Windows == imported.Opening && rule.Time != rules.Day: // whose days are those of UTC
+		rule.Unit = rules.Seconds
+	case r.options.Windows == imported.Sliding:
+		rule.Method, rule.Unit = rules.Leak, rules.Seconds
+	}
+	if way == charging || r.options.Shadow || r.options.Quota || l.Shadow || l.Quota {
+		rule.Result = noted
+	}
+	return rule
+}
+
+// rule returns the rule of a descriptor with a limit.
+func (c *limitCall) rule(a *applied) *rules.Rule {
+	way := unlessRefused
+	switch {
+	case c.operating:
+		way = charging
+	case a.counted > 0 && (a.ownHits || !c.limits.options.FreeRefusals):
+		way = always // a weight of 0 is a look, which fits as long as the limit is not exceeded
+	}
+	return c.limits.rules.of(c.set, a.limit, way)
+}
+
+// Match implements engine.Source.
+func (c *limitCall) Match(i int, m *rules.Matches) {
+	if !c.found {
+		c.found = true
+		c.find()
+	}
+	m.List = m.List[:0]
+	if a := &c.applied[c.asked[i]]; a.limit != nil {
+		rule := c.rule(a)
+		m.List = append(m.List, rules.Match{Rule: rule, Identity: c.subject[a.from:a.to:a.to], Limits: rule.Limits, Cost: 1})
+	}
+}
+
+// Conclude implements engine.Source: it reports what was counted, and decides by all limits
+// together, because quotas refuse only if all of them are exceeded.
+func (c *limitCall) Conclude(d *engine.Decision) {
+	if c.question.Call().Op != engine.Take {
+		return
+	}
+	for k, i := range c.asked {
+		if a := &c.applied[i]; a.limit != nil {
+			c.settle(a, &d.Answers[k])
+		}
+	}
+	if c.operating {
+		return
+	}
+	c.over, c.concluded = c.isOver(), true
+	for k, i := range c.asked {
+		if a := &c.applied[i]; a.limit != nil {
+			c.conclude(a, &d.Answers[k])
+		}
+	}
+	d.Verdict, d.Refuser = rules.Allow, -1
+	for i := range d.Answers {
+		if verdict := d.Answers[i].Verdict; verdict != rules.Allow {
+			d.Verdict, d.Refuser, d.Wait, d.Waiter = verdict, i, 0, nil
+			break
+		}
+	}
+}
+
+// conclude sets the verdict about a descriptor with a limit.
+func (c *limitCall) conclude(a *applied, to *engine.Answer) {
+	to.Verdict = rules.Allow
+	switch {
+	case !a.over:
+	case a.limit.Shadow:
+		to.Decider, to.Shadow = nil, []engine.Shadow{{Rule: to.Decider, Verdict: rules.Deny}}
+		if to.Shadow[0].Rule == nil {
+			to.Shadow = nil // the policy of the door decided
+		}
+	case !c.over: // a quota, and another one is not exceeded
+	case c.limits.options.Shadow:
+		to.Mode, to.Observed = engine.ModeObserve, rules.Deny
+	default:
+		to.Verdict = rules.Deny
+		if to.Result.Verdict() == rules.Allow {
+			to.Result = overLimit
+		}
+	}
+}
+
+// settle sets the result of a descriptor with a limit, and reports it.
+func (c *limitCall) settle(a *applied, from *engine.Answer) {
+	q := &from.Quota
+	a.reset = max(1, (q.ResetMS()+999)/1000)
+	switch {
+	case !from.Limited: // an exception or the policy of the door decided without the counter
+		a.over, a.after, a.reset = from.Verdict != rules.Allow, a.counted, a.limit.Unit.Seconds()
+		if q.Limit, q.Remaining = int64(a.limit.Requests), int64(a.limit.Requests); a.over {
+			a.after += q.Limit
+		}
+	case from.Decider == nil || a.negative:
+		a.after = q.Limit - q.Remaining
+	default:
+		a.over, a.after = true, max(from.Hits, q.Limit+1)
+		if !from.Decider.Overdraft {
+			a.after = q.Limit + a.weight
+		}
+	}
+	if a.negative {
+		a.over = false
+		c.limits.options.Statistics.Subtracted(a.path, uint64(a.weight))
+	} else {
+		c.limits.options.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
+	}
+	if a.remaining = 0; !a.over {
+		a.remaining = clamp(q.Remaining)
+	}
+}
