@@ -323,7 +323,7 @@ func (c *limitCall) End() {
 	if c.isTimed {
 		s.options.Statistics.Called(time.Since(c.begun))
 	}
-	c.call.reset()
+	c.reset()
 	clear(c.applied)
 	c.limits, c.set, c.match.Limit, c.found, c.unruled = nil, nil, nil, false, false
 	s.calls.Put(c)

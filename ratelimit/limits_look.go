@@ -7,6 +7,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
+	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -27,20 +28,18 @@ func (s *Limits) Look(ctx context.Context, domain string, entries []mapping.Entr
 	if set == nil {
 		return &imported.Look{Reason: "no limits are loaded yet, so that every call fails"}, nil
 	}
-	c := &limitCall{limits: s}
-	c.message.domain = domain
-	set.Match(domain, entries, &c.match)
-	found := &imported.Look{Path: c.match.Path, Limit: c.match.Limit}
+	var m envoylimits.Match
+	set.Match(domain, entries, &m)
+	found := &imported.Look{Path: m.Path, Limit: m.Limit}
 	switch {
 	case found.Limit == nil:
-		found.Reason = set.Reason(domain, entries, &c.match)
+		found.Reason = set.Reason(domain, entries, &m)
 		return found, nil
 	case found.Limit.Unlimited:
 		return found, nil
 	}
-	c.appendSubject(&applied{limit: found.Limit}, entries, c.match.Shared)
-	rule := s.rules.of(set, found.Limit, always) // whose weight of 0 needs room for another hit
-	return found, s.look(ctx, found, rules.Match{Rule: rule, Identity: c.subject, Limits: rule.Limits, Cost: 1})
+	found.Match, _ = s.match(set, domain, entries)
+	return found, s.look(ctx, found, found.Match)
 }
 
 // look sets the state of the counter of a match.
@@ -51,6 +50,9 @@ func (s *Limits) look(ctx context.Context, found *imported.Look, m rules.Match) 
 		return err
 	}
 	state := &counters[0]
+	if state.Exception != nil {
+		found.Exception = state.Exception.ID
+	}
 	found.Used, found.Remaining, found.Degraded = state.Used, state.Remaining, degraded
 	found.Reset = max(time.Second, (state.Reset + time.Second - 1).Truncate(time.Second))
 	d, err := e.Decide(ctx, &engine.Call{

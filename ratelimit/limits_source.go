@@ -21,6 +21,7 @@ type limitRules struct {
 type setRules struct {
 	set  *envoylimits.Set
 	list [][counting]*rules.Rule
+	of   map[*rules.Rule]*envoylimits.Limit
 }
 
 // The ways of counting.
@@ -38,10 +39,11 @@ func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, way int) *ru
 	}
 	s := r.current.Load()
 	if s == nil || s.set != set {
-		s = &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits()))}
+		s = &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits())), of: make(map[*rules.Rule]*envoylimits.Limit)}
 		for i, l := range set.Limits() {
 			for way := range s.list[i] {
 				s.list[i][way] = r.compile(l, way)
+				s.of[s.list[i][way]] = l
 			}
 		}
 		r.current.Store(s)

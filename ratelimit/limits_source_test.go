@@ -89,7 +89,7 @@ func TestExceptionsFromImportedLimits(t *testing.T) {
 			ID: "x", Kind: c.kind, Count: c.count, Until: 1 << 45,
 			Match: rules.Match{Rule: &rules.Rule{Method: rules.Count, Result: refused}, Identity: subjectOf("two", "x")},
 		}})
-		i := importLimits(t, func(o *limitOptions, clock *clock) { o.Exceptions = exceptions })
+		i := importLimits(t, func(o *limitOptions, _ *clock) { o.Exceptions = exceptions })
 		for j, code := range c.codes {
 			var left []uint32
 			if j == 0 {

@@ -128,17 +128,6 @@ func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), operationTimeout)
 }
 
-// operateOnly carries out the operations of the call, and decides nothing.
-func (c *call) operateOnly(ctx context.Context) error {
-	if err := c.check(); err != nil {
-		return c.server.explain(err)
-	}
-	c.begin()
-	c.metadata.Context = ctx
-	c.question.Metadata = &c.metadata
-	return c.operate(ctx)
-}
-
 // operateOn carries out the operation of descriptor i. The error is a gRPC status.
 func (c *call) operateOn(ctx context.Context, i int) error {
 	s := c.server

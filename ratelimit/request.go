@@ -28,7 +28,6 @@ type call struct {
 	metadata   envoyapi.Metadata
 	single     engine.Decision // about one descriptor
 	reply      []byte          // in wire form
-	allowed    bool            // by the decision
 	receipt    string          // of the decision; "" for none
 }
 
@@ -177,6 +176,6 @@ func (c *call) reset() {
 		*c = call{}
 		return
 	}
-	c.server, c.metadata, c.operations, c.allowed, c.receipt = nil, envoyapi.Metadata{}, 0, false, ""
+	c.server, c.metadata, c.operations, c.receipt = nil, envoyapi.Metadata{}, 0, ""
 	c.message.reset()
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/wire"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Options configure the door. Only Engine is required.
@@ -129,7 +128,7 @@ func (c *call) Answer(ctx context.Context) ([]byte, error) {
 	if d.Unavailable {
 		return nil, unavailable(d)
 	}
-	c.allowed, c.receipt = d.Verdict == rules.Allow, d.Receipt
+	c.receipt = d.Receipt
 	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil
 }

@@ -36,6 +36,7 @@ func (p *program) exceptionCommand() *cobra.Command {
 type exceptionFlags struct {
 	instance    instance
 	rule, count int64
+	limit       string
 	allow, deny bool
 	span        time.Duration
 	note, file  string
@@ -45,7 +46,7 @@ type exceptionFlags struct {
 
 func (p *program) exceptionAddCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "add --rule N [NAME=VALUE…] (--count N | --allow | --deny) --for DURATION",
+		Use:   "add (--rule N | --limit PATH) [NAME=VALUE…] (--count N | --allow | --deny) --for DURATION",
 		Short: "Give one identity of a rule another count, a pass or a refusal",
 		Long: "Give one identity of a rule another count (and burst, if the rule states none), let it pass the rule,\n" +
 			"or let the rule refuse it, for a stated time, at a running instance. With Redis this applies to all\n" +
@@ -54,14 +55,19 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 			"out. A value from a source after `else` in [params] has the name of the source: uid@client-ip=1.2.3.4.\n" +
 			"If one is missing, or the rule does not count by it, nothing is done, and the exit code is 2. It is 3\n" +
 			"if the identity has an exception from this rule.\n\n" +
+			"--limit names an imported limit of envoyproxy/ratelimit by its path, as /rlconfig prints it. NAME=VALUE\n" +
+			"are then the entries of the descriptor; values that the limit states may be left out. --deny answers\n" +
+			"OVER_LIMIT.\n\n" +
 			"--file adds a JSON list of exceptions as `exception list --format json` writes it, all or none.",
 		Example: "  koalagate exception add --rule 201 uid=ann --count 1000 --for 2h --note migration\n" +
-			"  koalagate exception add --rule 201 uid@client-ip=203.0.113.7 --deny --for 30m",
+			"  koalagate exception add --rule 201 uid@client-ip=203.0.113.7 --deny --for 30m\n" +
+			"  koalagate exception add --limit edge.user user=ann --allow --for 1h",
 	}
 	o := &exceptionFlags{format: choice{value: "text", among: []string{"text", "json"}}}
 	o.instance.add(c)
 	f := c.Flags()
 	f.Int64Var(&o.rule, "rule", 0, "`NUMBER` of the rule")
+	f.StringVar(&o.limit, "limit", "", "`PATH` of an imported limit of envoyproxy/ratelimit instead of a rule, as /rlconfig prints it")
 	f.Int64Var(&o.count, "count", 0, "`NUMBER` of hits instead of the rule's count")
 	f.BoolVar(&o.allow, "allow", false, "the rule counts nothing and never decides")
 	f.BoolVar(&o.deny, "deny", false, "the rule decides, with its result")
@@ -99,7 +105,7 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 		return nil, err
 	}
 	kinds := 0
-	x := exceptions.Exception{Rule: o.rule, Identity: identity, Count: o.count, Note: o.note}
+	x := exceptions.Exception{Rule: o.rule, Limit: o.limit, Identity: identity, Count: o.count, Note: o.note}
 	for what, given := range map[string]bool{exceptions.Count: o.count != 0, exceptions.Allow: o.allow, exceptions.Deny: o.deny} {
 		if given {
 			x.What = what
@@ -107,8 +113,10 @@ func (o *exceptionFlags) additions(args []string) (*adminapi.Additions, error) {
 		}
 	}
 	switch {
-	case o.rule == 0:
+	case o.rule == 0 && o.limit == "":
 		return nil, errors.New("missing --rule NUMBER")
+	case o.rule != 0 && o.limit != "":
+		return nil, errors.New("want one of --rule and --limit")
 	case kinds != 1:
 		return nil, errors.New("want one of --count NUMBER, --allow and --deny")
 	case o.span <= 0:
@@ -141,7 +149,7 @@ func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *admin
 			asked.Until = time.Now().Add(time.Duration(what.ForMS) * time.Millisecond)
 		}
 		if !isCompleted(x, asked, what.ForMS != 0) {
-			return failure{fmt.Errorf("the instance would add a different exception: rule %d, %s %d for %s until %s; nothing is signed", x.Rule, x.What, x.Count, operations.Identity(x.Identity), x.Until.Format(time.RFC3339))}
+			return failure{fmt.Errorf("the instance would add a different exception: %s, %s %d for %s until %s; nothing is signed", x.Target(), x.What, x.Count, operations.Identity(x.Identity), x.Until.Format(time.RFC3339))}
 		}
 		x.Author = author()
 		x.Sign(key, prepared.Prefix)
@@ -167,12 +175,12 @@ func isCompleted(x, asked *exceptions.Exception, otherClock bool) bool {
 	if otherClock {
 		difference = max(0, difference-maxClockDifference)
 	}
-	return x.Rule == asked.Rule && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && difference == 0
+	return x.Rule == asked.Rule && x.Limit == asked.Limit && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && difference == 0
 }
 
 // read returns the request of --file.
 func (o *exceptionFlags) read(args []string) (*adminapi.Additions, error) {
-	if o.rule != 0 || o.count != 0 || o.allow || o.deny || o.span != 0 || o.note != "" || len(args) > 0 {
+	if o.rule != 0 || o.limit != "" || o.count != 0 || o.allow || o.deny || o.span != 0 || o.note != "" || len(args) > 0 {
 		return nil, errors.New("--file excludes the other flags of an exception")
 	}
 	text, err := os.ReadFile(o.file)
@@ -262,7 +270,7 @@ func exceptionLine(x *exceptions.Exception) string {
 	if x.What == exceptions.Count {
 		what = fmt.Sprintf("count %d", x.Count)
 	}
-	line := fmt.Sprintf("%s  rule %d  %s  %s  until %s  by %s", x.ID, x.Rule, operations.Identity(x.Identity), what, x.Until.Format(time.RFC3339), display.Value(x.Author))
+	line := fmt.Sprintf("%s  %s  %s  %s  until %s  by %s", x.ID, x.Target(), operations.Identity(x.Identity), what, x.Until.Format(time.RFC3339), display.Value(x.Author))
 	if x.Note != "" {
 		line += "  " + display.Value(x.Note)
 	}

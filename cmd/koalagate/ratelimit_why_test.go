@@ -1,12 +1,17 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
 // TestOperatorsAskAboutImportedLimits asks a running program about its limits, with rules
@@ -61,6 +66,7 @@ descriptors:
 	if code, _, stderr := runs(t, "why", "--admin", r.debug, "--door", "ratelimit", "--request", "GET /"); code == 0 || !strings.Contains(stderr, "receives no request") {
 		t.Errorf("a request at the rate limit service: %d, %s", code, stderr)
 	}
+	r.checkOperations(t, why)
 	metrics := r.get(r.debug, "/metrics")
 	for _, want := range []string{`koalagate_rule_admitted_total{name="d.k",rule="imported"} 2`, `koalagate_rule_refused_total{name="d.k",rule="imported"} 1`} {
 		if !strings.Contains(metrics, want+"\n") {
@@ -73,4 +79,75 @@ descriptors:
 			t.Errorf("no %s in the rules in force:\n%s", want, page)
 		}
 	}
+}
+
+// checkOperations shows the last refusals and the heaviest identities of limits, as of rules.
+func (r *replaced) checkOperations(t *testing.T, why func(...string) string) {
+	t.Helper()
+	if got := why("domain=d", "k=v"); !strings.Contains(got, "  limit at ratelimit\n") {
+		t.Errorf("no refusal by the limit in\n%s", got)
+	}
+	code, top, stderr := runs(t, "top", "--admin", r.debug, "--format", "json")
+	for _, want := range []string{`"name": "d.k"`, `"domain": "d"`, `"k": "#`, `"refused": 1`} {
+		if code != 0 || !strings.Contains(top, want) {
+			t.Errorf("top: %d, %s, no %s in\n%s", code, stderr, want, top)
+		}
+	}
+	if _, text, _ := runs(t, "top", "--admin", r.debug); !strings.Contains(text, "limit  d.k") {
+		t.Errorf("no limit in\n%s", text)
+	}
+}
+
+func TestOperatorsExceptIdentitiesFromImportedLimits(t *testing.T) {
+	const limits = `domain: d
+descriptors:
+- {key: k, rate_limit: {unit: year, requests_per_unit: %d}}
+- {key: free, rate_limit: {unlimited: true}}
+- {key: watched, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}`
+	plane := xdstest.Start(t, nil)
+	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, 1)))
+	n := storetest.StartNode(t, goredis.Options{})
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "REDIS_URL="+n.Address)
+	except := func(args ...string) (code int, stdout, stderr string) {
+		t.Helper()
+		return runs(t, append([]string{"exception", "add", "--admin", r.debug, "--for", "1h"}, args...)...)
+	}
+	for _, args := range [][]string{
+		{"--limit", "d.unknown", "--allow", "k=v"},
+		{"--limit", "d.k", "--allow"},
+		{"--limit", "d.k", "--allow", "k=v", "other=x"},
+		{"--limit", "d.free", "--deny", "free=x"},
+		{"--limit", "d.watched", "--deny", "watched=x"},
+		{"--limit", "d.k", "--rule", "201", "--allow", "k=v"},
+	} {
+		if code, stdout, _ := except(args...); code == 0 {
+			t.Errorf("%v: %s", args, stdout)
+		}
+	}
+	r.calls("d", "k", "v", 200, 429)
+	for _, args := range [][]string{{"--allow", "k=v"}, {"--deny", "k=w"}, {"--count=3", "k=x"}} {
+		if code, stdout, stderr := except(append([]string{"--limit", "d.k"}, args...)...); code != 0 || !strings.Contains(stdout, "limit d.k  "+args[1]) {
+			t.Errorf("%v: %d, %s%s", args, code, stdout, stderr)
+		}
+	}
+	excepted := func() {
+		t.Helper()
+		r.calls("d", "k", "v", 200, 200)
+		r.calls("d", "k", "w", 429)
+	}
+	excepted()
+	r.calls("d", "k", "x", 200, 200, 200, 429)
+	if _, got, _ := runs(t, "why", "--admin", r.debug, "--door", "ratelimit", "domain=d", "k=v"); !strings.Contains(got, "\n  exception  ") {
+		t.Errorf("no exception in\n%s", got)
+	}
+	// They apply to the changed limit, too.
+	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, 2)))
+	storetest.Eventually(t, func() error {
+		if page := r.get(r.debug, "/rlconfig"); !strings.Contains(page, "requests_per_unit=2") {
+			return errors.New(page)
+		}
+		return nil
+	})
+	excepted()
+	r.calls("d", "k", "y", 200, 200, 429)
 }

@@ -80,7 +80,11 @@ func writeTop(w io.Writer, list *[]heavy.Row) error {
 	fmt.Fprintln(t, "rule\tname\trefused\tadmitted\tnear\terror\tidentity")
 	for i := range *list {
 		r := &(*list)[i]
-		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Rule, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity))
+		number := strconv.FormatInt(r.Rule, 10)
+		if r.Rule == 0 { // an imported limit, whose name is its path
+			number = "limit"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", number, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity))
 	}
 	return t.Flush()
 }

@@ -157,7 +157,11 @@ func (p *program) writeWhy(w *operations.Why) {
 		fmt.Fprintf(out, "\nlast refusals at this instance\n")
 	}
 	for _, r := range w.Refusals {
-		fmt.Fprintf(out, "  %s  rule %d at %s\n", r.At.Format(time.RFC3339), r.Rule, r.Door)
+		by := fmt.Sprintf("rule %d", r.Rule)
+		if r.Rule == 0 {
+			by = "limit"
+		}
+		fmt.Fprintf(out, "  %s  %s at %s\n", r.At.Format(time.RFC3339), by, r.Door)
 	}
 }
 
@@ -174,6 +178,9 @@ func (p *program) writeImported(x *operations.WhyImported) {
 	fmt.Fprintf(p.stdout, "  limit      %s\n", printable.Text(x.Limit))
 	if x.Counted {
 		fmt.Fprintf(p.stdout, "  counter    %d used of %d, %d remaining, the window ends in %s\n", x.Used, x.Max, x.Remaining, spanText(x.ResetMS))
+	}
+	if x.Exception != "" {
+		fmt.Fprintf(p.stdout, "  exception  %s\n", x.Exception)
 	}
 	fmt.Fprintf(p.stdout, "  outcome    %s\n", x.Outcome)
 }

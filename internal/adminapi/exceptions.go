@@ -129,7 +129,7 @@ const maxRecorded = 100
 
 // exceptionText describes an exception for the audit trail.
 func exceptionText(x *exceptions.Exception) string {
-	text := fmt.Sprintf("%s: rule %d, %s: %s", x.ID, x.Rule, operations.Identity(x.Identity), x.What)
+	text := fmt.Sprintf("%s: %s, %s: %s", x.ID, x.Target(), operations.Identity(x.Identity), x.What)
 	if x.What == exceptions.Count {
 		text += fmt.Sprintf(" %d", x.Count)
 	}

@@ -29,6 +29,7 @@ type Keeper struct {
 	logger *slog.Logger
 
 	current atomic.Pointer[envoylimits.Set]
+	changed atomic.Pointer[func()]
 	first   chan struct{} // closed after the first attempt
 	once    sync.Once
 }
@@ -42,6 +43,12 @@ func NewKeeper(merge bool, loads Loads, logger *slog.Logger) *Keeper {
 // Current returns the current limits, nil if none were loaded yet.
 func (k *Keeper) Current() *envoylimits.Set { return k.current.Load() }
 
+// Watch has f called after each change of the limits, and once at once.
+func (k *Keeper) Watch(f func()) {
+	k.changed.Store(&f)
+	f()
+}
+
 // First returns a channel that is closed after the first attempt to load limits.
 func (k *Keeper) First() <-chan struct{} { return k.first }
 
@@ -54,6 +61,9 @@ func (k *Keeper) Apply(configs []*envoylimits.Config) error {
 		return err
 	}
 	k.current.Store(set)
+	if changed := k.changed.Load(); changed != nil {
+		(*changed)()
+	}
 	k.loads.Loaded(true)
 	k.once.Do(func() { close(k.first) })
 	k.logger.Info("limits are active", "domains", set.Domains(), "limits", len(set.Limits()))

@@ -30,6 +30,8 @@ type Limit struct {
 	Metadata *structpb.Struct
 
 	detailed bool
+	domain   string
+	levels   []*Descriptor
 }
 
 // String returns the line of the limit on the page /rlconfig of envoyproxy/ratelimit.
@@ -42,7 +44,8 @@ func (l *Limit) String() string {
 type Set struct {
 	domains map[string]*node
 	limits  []*Limit
-	paths   int // bytes of all paths
+	paths   map[string]*Limit
+	size    int // bytes of all paths
 }
 
 // The bounds of a configuration, which may come from a hostile control plane.
@@ -93,7 +96,7 @@ func (s *Set) Limits() []*Limit { return s.limits }
 // Compile compiles configurations, of which several may concern one domain if merge is
 // true. Its error is the first fault, in the words of envoyproxy/ratelimit.
 func Compile(configs []*Config, merge bool) (*Set, error) {
-	s := &Set{domains: make(map[string]*node, len(configs))}
+	s := &Set{domains: make(map[string]*node, len(configs)), paths: make(map[string]*Limit)}
 	for _, c := range configs {
 		if err := s.add(c, merge); err != nil {
 			return nil, shortened(fmt.Errorf("%s: %w", c.Name, err))
@@ -122,12 +125,13 @@ func (s *Set) add(c *Config, merge bool) error {
 		domain = &node{}
 		s.domains[c.Domain] = domain
 	}
-	return s.addLevel(domain, c.Domain+".", c.Descriptors, 0)
+	return s.addLevel(domain, c.Domain, c.Domain+".", c.Descriptors, nil)
 }
 
-// addLevel adds descriptors below a node, whose path with a dot is parent.
-func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth int) error {
-	if depth > maxDepth {
+// addLevel adds descriptors of a domain below a node, whose path with a dot is parent. above
+// are the descriptors above them.
+func (s *Set) addLevel(to *node, domain, parent string, descriptors []Descriptor, above []*Descriptor) error {
+	if len(above) > maxDepth {
 		return fmt.Errorf("descriptors are nested more than %d levels deep", maxDepth)
 	}
 	if to.children == nil && len(descriptors) > 0 {
@@ -142,7 +146,7 @@ func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth 
 		if d.Value != "" {
 			key += "_" + d.Value
 		}
-		if s.paths += len(parent) + len(key); s.paths > maxPaths {
+		if s.size += len(parent) + len(key); s.size > maxPaths {
 			return fmt.Errorf("the names of all descriptors, each with the levels above it, have more than %d bytes", maxPaths)
 		}
 		path := parent + key
@@ -153,14 +157,16 @@ func (s *Set) addLevel(to *node, parent string, descriptors []Descriptor, depth 
 		if err != nil {
 			return err
 		}
+		levels := append(above[:len(above):len(above)], d)
 		if child.limit != nil {
-			child.limit.Number = len(s.limits)
+			child.limit.Number, child.limit.domain, child.limit.levels = len(s.limits), domain, levels
 			s.limits = append(s.limits, child.limit)
+			s.paths[path] = child.limit
 		}
 		if err := to.addPattern(key, child); err != nil {
 			return err
 		}
-		if err := s.addLevel(child, path+".", d.Descriptors, depth+1); err != nil {
+		if err := s.addLevel(child, domain, path+".", d.Descriptors, levels); err != nil {
 			return err
 		}
 		to.children[key] = child

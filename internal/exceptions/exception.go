@@ -13,14 +13,18 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // Exception is an exception as operators see it. docs/formats.md describes its JSON
 // document.
 type Exception struct {
-	ID       string            `json:"id"`
-	Rule     int64             `json:"rule"`
+	ID   string `json:"id"`
+	Rule int64  `json:"rule"` // 0 for an imported limit
+	// Limit is the path of an imported limit as /rlconfig prints it, "" for a rule. The
+	// identity has the values of a descriptor by key then.
+	Limit    string            `json:"limit,omitempty"`
 	Identity map[string]string `json:"identity"` // by name; NAME@KIND for later sources
 	What     string            `json:"what"`     // count, allow or deny
 	Count    int64             `json:"count"`    // of count; 0 otherwise
@@ -78,7 +82,7 @@ type ConflictError struct{ Other Exception }
 
 // Error names the other exception, and what to do.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("rule %d has exception %s (%s) for this identity until %s; remove it first", e.Other.Rule, e.Other.ID, e.Other.What, e.Other.Until.Format(time.RFC3339))
+	return fmt.Sprintf("%s has exception %s (%s) for this identity until %s; remove it first", e.Other.Target(), e.Other.ID, e.Other.What, e.Other.Until.Format(time.RFC3339))
 }
 
 // ErrFull reports that max_exceptions are in force. Nothing was changed.
@@ -87,23 +91,55 @@ var ErrFull = errors.New("there are max_exceptions exceptions; remove some, or r
 // ErrUnknown reports that there is no exception with an ID.
 var ErrUnknown = errors.New("there is no exception with this ID; it may have ended")
 
-// resolve returns the exception for the engine by a rule set. The error is an
-// InvalidError.
-func (x *Exception) resolve(set *rules.Set) (engine.Exception, error) {
+// Target returns what the exception is from: rule 201, or limit edge.user.
+func (x *Exception) Target() string {
+	if x.Limit != "" {
+		return "limit " + printable.Text(x.Limit)
+	}
+	return fmt.Sprintf("rule %d", x.Rule)
+}
+
+// resolve returns the exception for the engine by a rule set, or by the imported limits, and its
+// canonical identity. The error is an InvalidError.
+func (x *Exception) resolve(set *rules.Set, limits Limits) (engine.Exception, map[string]string, error) {
+	if x.Limit == "" {
+		return x.resolveRule(set)
+	}
+	if limits == nil || x.Rule != 0 {
+		return engine.Exception{}, nil, invalid("an exception has a rule, or at a service with imported limits a limit")
+	}
+	match, identity, err := limits(x.Limit, x.Identity)
+	if err != nil {
+		return engine.Exception{}, nil, InvalidError{err}
+	}
+	return x.of(match), identity, nil
+}
+
+// of returns the exception of a match for the engine.
+func (x *Exception) of(match rules.Match) engine.Exception {
+	return engine.Exception{ID: x.ID, Match: match, Kind: kinds[x.What], Count: x.Count, Until: x.Until.UnixMilli()}
+}
+
+// resolveRule is resolve for a rule.
+func (x *Exception) resolveRule(set *rules.Set) (engine.Exception, map[string]string, error) {
 	r := set.Rule(x.Rule)
 	if r == nil {
-		return engine.Exception{}, invalid("there is no rule %d; want a number after return= in the rule files", x.Rule)
+		return engine.Exception{}, nil, invalid("there is no rule %d; want a number after return= in the rule files", x.Rule)
 	}
 	match, err := r.Identify(rules.MakeParams(x.Identity))
 	if err != nil {
-		return engine.Exception{}, InvalidError{err}
+		return engine.Exception{}, nil, InvalidError{err}
 	}
-	return engine.Exception{ID: x.ID, Match: match, Kind: kinds[x.What], Count: x.Count, Until: x.Until.UnixMilli()}, nil
+	identity := make(map[string]string)
+	for _, p := range match.Values() {
+		identity[p.Name] = p.Value
+	}
+	return x.of(match), identity, nil
 }
 
 // check checks a new exception and gives it its canonical identity.
-func (x *Exception) check(set *rules.Set, now time.Time) error {
-	resolved, err := x.resolve(set)
+func (x *Exception) check(set *rules.Set, limits Limits, now time.Time) error {
+	resolved, identity, err := x.resolve(set, limits)
 	if err != nil {
 		return err
 	}
@@ -120,17 +156,22 @@ func (x *Exception) check(set *rules.Set, now time.Time) error {
 	case len(x.Note) > maxNote || len(x.Author) > maxNote:
 		return invalid("the note or the author is longer than %d bytes", maxNote)
 	case x.What == Deny && r.Result.Verdict() == rules.Allow:
-		return invalid("rule %s cannot deny: its result allows", r.Label())
+		return invalid("%s cannot deny: its result allows", labelOf(r))
 	case x.What == Count:
 		if err := x.checkCount(r); err != nil {
 			return err
 		}
 	}
-	x.Identity = make(map[string]string)
-	for _, p := range resolved.Match.Values() {
-		x.Identity[p.Name] = p.Value
-	}
+	x.Identity = identity
 	return x.checkRecord()
+}
+
+// labelOf returns the name of a rule, or of the imported limit by which it counts.
+func labelOf(r *rules.Rule) string {
+	if r.Return == 0 {
+		return "limit " + printable.Text(r.Name)
+	}
+	return "rule " + r.Label()
 }
 
 // checkRecord checks the form in which a new exception is stored.
@@ -148,7 +189,7 @@ func (x *Exception) checkRecord() error {
 func (x *Exception) checkCount(r *rules.Rule) error {
 	switch {
 	case !method.Of(r.Method).Replaces:
-		return invalid("rule %s has no count that an exception can replace: it is %s", r.Label(), r.Method)
+		return invalid("%s has no count that an exception can replace: it is %s", labelOf(r), r.Method)
 	case x.Count < 1:
 		return invalid("the count is %d; want 1 or more", x.Count)
 	}
@@ -157,14 +198,17 @@ func (x *Exception) checkCount(r *rules.Rule) error {
 		*threshold = max(*threshold, 1) // a threshold that depends on the request may be unlimited
 	}
 	if _, possible := r.WithCount(limits, x.Count); !possible {
-		return invalid("rule %s cannot count %d exactly", r.Label(), x.Count)
+		return invalid("%s cannot count %d exactly", labelOf(r), x.Count)
 	}
 	return nil
 }
 
-// place identifies what an exception is for: a rule and a canonical identity.
+// place identifies what an exception is for: a rule or a limit, and a canonical identity.
 func (x *Exception) place() string {
 	text, _ := json.Marshal(x.Identity) // sorted by name; it cannot fail
+	if x.Limit != "" {
+		return fmt.Sprintf("%q %s", x.Limit, text)
+	}
 	return fmt.Sprintf("%d %s", x.Rule, text)
 }
 

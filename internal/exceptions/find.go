@@ -69,7 +69,7 @@ func (x *Exception) has(words []string) bool {
 		return true
 	}
 	var text strings.Builder
-	for _, part := range []string{x.ID, strconv.FormatInt(x.Rule, 10), x.What, x.Author, x.Note} {
+	for _, part := range []string{x.ID, strconv.FormatInt(x.Rule, 10), x.Limit, x.What, x.Author, x.Note} {
 		text.WriteString(part)
 		text.WriteByte('\n')
 	}

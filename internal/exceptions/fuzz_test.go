@@ -36,7 +36,7 @@ rule : [direct] [uid=7] [] [result=2; return=2]
 		if again, err := parse(x.place(), string(x.encode())); err != nil && len(x.encode()) <= maxRecord || again.place() != place {
 			t.Errorf("what was read is not what was written: %v, %+v", err, again)
 		}
-		resolved, err := x.resolve(set)
+		resolved, _, err := x.resolve(set, nil)
 		if err == nil && (resolved.Match.Rule == nil || strings.ContainsRune(resolved.ID, ' ')) {
 			t.Errorf("%+v", resolved)
 		}

@@ -28,11 +28,17 @@ type Options struct {
 	Prefix string
 	// PublicKey verifies the signatures of exceptions; nil accepts those without one.
 	PublicKey ed25519.PublicKey
+	// Limits finds imported limits; nil if there are none.
+	Limits Limits
 	// Now is the clock of this process; nil for time.Now.
 	Now func() time.Time
 	// Logger receives faults of Redis. The default is slog.Default.
 	Logger *slog.Logger
 }
+
+// Limits returns the match of the imported limit with a path and of the descriptor with the
+// values of its keys, and all values of the descriptor by key.
+type Limits func(path string, values map[string]string) (rules.Match, map[string]string, error)
 
 // Keeper keeps the exceptions. It is safe for concurrent use.
 type Keeper struct {
@@ -41,6 +47,7 @@ type Keeper struct {
 	prefix  string
 	key     ed25519.PublicKey // nil if signatures are not required
 	records *records          // nil without Redis
+	limits  Limits            // nil without imported limits
 	now     func() time.Time
 	warner  loglimit.Warner
 
@@ -65,7 +72,7 @@ const defaultMax = 100_000
 // New returns a keeper without exceptions.
 func New(o Options) *Keeper {
 	k := &Keeper{
-		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, now: o.Now,
+		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, now: o.Now,
 		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception),
 	}
 	if k.now == nil {
@@ -100,7 +107,7 @@ func (k *Keeper) Expect(set *rules.Set) {
 	ahead := make(map[string]engine.Exception)
 	if set != nil {
 		for _, x := range k.inForce() {
-			if resolved, err := x.resolve(set); err == nil {
+			if resolved, _, err := x.resolve(set, k.limits); err == nil {
 				ahead[x.ID] = resolved
 			}
 		}
@@ -122,6 +129,15 @@ func (k *Keeper) Use(set *rules.Set) {
 	k.apply()
 }
 
+// UseLimits resolves the exceptions by the current imported limits. It is called after the
+// limits changed.
+func (k *Keeper) UseLimits() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resolved = make(map[string]engine.Exception)
+	k.apply()
+}
+
 // apply passes the exceptions to the engine. k.mu is held.
 func (k *Keeper) apply() {
 	if k.set == nil {
@@ -136,7 +152,7 @@ func (k *Keeper) apply() {
 		resolved, known := k.resolved[x.ID]
 		if !known {
 			var err error
-			if resolved, err = x.resolve(k.set); err != nil {
+			if resolved, _, err = x.resolve(k.set, k.limits); err != nil {
 				continue // the rules changed; another change may bring the rule back
 			}
 			k.resolved[x.ID] = resolved
@@ -210,7 +226,7 @@ func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[stri
 	for i := range list {
 		x := &list[i]
 		x.Until = x.Until.UTC().Truncate(time.Millisecond)
-		if err := x.check(set, now); err != nil {
+		if err := x.check(set, k.limits, now); err != nil {
 			return nil, nil, err
 		}
 		if x.Signature == "" {

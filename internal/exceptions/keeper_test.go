@@ -423,3 +423,48 @@ func TestHostileRedis(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 }
+
+// limitsOf finds the limit d.ten, which counts by the value of ten.
+func limitsOf(r *rules.Rule) exceptions.Limits {
+	return func(path string, values map[string]string) (rules.Match, map[string]string, error) {
+		if path != "d.ten" || len(values) != 1 || values["ten"] == "" {
+			return rules.Match{}, nil, errors.New("no such limit")
+		}
+		return rules.Match{Rule: r, Identity: []byte("\xf3" + values["ten"])}, values, nil
+	}
+}
+
+func TestExceptionsFromImportedLimits(t *testing.T) {
+	limit := &rules.Rule{Name: "d.ten", Method: rules.Count, Result: &rules.Result{RetType: 2, ErrNo: 429, StrReason: "Deny"}}
+	k := exceptions.New(exceptions.Options{Limits: limitsOf(limit), Logger: slog.New(slog.DiscardHandler)})
+	k.Use(parseRules(t, ruleText))
+	of := func(path, ten, what string) exceptions.Exception {
+		return exceptions.Exception{Limit: path, Identity: map[string]string{"ten": ten}, What: what, Until: time.Now().Add(time.Hour)}
+	}
+	added, err := k.Add(t.Context(), []exceptions.Exception{of("d.ten", "x", exceptions.Deny), of("d.ten", "y", exceptions.Allow), exception(1, "ann", exceptions.Allow)})
+	if err != nil || len(added) != 3 || added[0].Target() != "limit d.ten" || added[2].Target() != "rule 1" {
+		t.Fatalf("%+v, %v", added, err)
+	}
+	both := of("d.ten", "z", exceptions.Allow)
+	both.Rule = 1
+	var conflict *exceptions.ConflictError
+	if _, err := k.Add(t.Context(), []exceptions.Exception{of("d.ten", "x", exceptions.Allow)}); !errors.As(err, &conflict) || !strings.Contains(err.Error(), "limit d.ten has exception") {
+		t.Errorf("a second exception: %v", err)
+	}
+	for name, x := range map[string]exceptions.Exception{"another limit": of("d.two", "x", exceptions.Allow), "a rule and a limit": both} {
+		if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err == nil {
+			t.Errorf("%s: added", name)
+		}
+	}
+	if list, err := k.Find(t.Context(), exceptions.Filter{Words: []string{"d.ten"}}); err != nil || len(list) != 2 {
+		t.Errorf("found %+v; want the two of the limit", list)
+	}
+	limit.Result = &rules.Result{RetType: 1, StrReason: "Allow"} // the limit is in shadow now
+	k.UseLimits()
+	if _, err := k.Add(t.Context(), []exceptions.Exception{of("d.ten", "w", exceptions.Deny)}); err == nil || !strings.Contains(err.Error(), "limit d.ten cannot deny") {
+		t.Errorf("a refusal by a limit in shadow: %v", err)
+	}
+	if _, err := exceptions.New(exceptions.Options{}).Prepare([]exceptions.Exception{of("d.ten", "x", exceptions.Allow)}); err == nil {
+		t.Error("an exception from a limit of a service without limits")
+	}
+}

@@ -38,6 +38,7 @@ type minute struct {
 // identity are the calls of an identity of a rule.
 type identity struct {
 	Rule   int64        `json:"r"`
+	Limit  string       `json:"a,omitempty"` // the name of a rule without a number
 	Door   string       `json:"d,omitempty"`
 	Values [][]byte     `json:"v"` // names and values in turn; not all values are UTF-8
 	Least  [kinds]int64 `json:"c"` // calls at least
@@ -47,7 +48,7 @@ type identity struct {
 // key identifies the rule and the identity.
 func (i *identity) key() string {
 	var b strings.Builder
-	b.WriteString(itoa(i.Rule))
+	b.WriteString(itoa(i.Rule) + i.Limit)
 	for _, v := range i.Values {
 		b.WriteByte(' ')
 		b.WriteString(itoa(int64(len(v))))
@@ -68,7 +69,7 @@ func (r *Recorder) freeze() *minute {
 		for _, one := range chosen {
 			if _, known := places[one.Key]; !known {
 				places[one.Key] = len(m.List)
-				m.List = append(m.List, identityOf(one))
+				m.List = append(m.List, r.identityOf(one))
 			}
 		}
 	}
@@ -89,12 +90,22 @@ func (r *Recorder) freeze() *minute {
 func choose(order []*slot) (chosen []*slot, left int64) {
 	n := min(heaviest, len(order))
 	chosen, order = order[:n:n], order[n:]
-	taken := make(map[int64]int) // by rule, in addition
+	type ruleKey struct {
+		number int64
+		limit  string // of a rule without a number
+	}
+	keyOf := func(r *rules.Rule) ruleKey {
+		if r.Return != 0 {
+			return ruleKey{number: r.Return}
+		}
+		return ruleKey{limit: r.Name}
+	}
+	taken := make(map[ruleKey]int) // by rule, in addition
 	for share := 1; len(chosen) < heaviest+further && len(order) > 0; share++ {
 		rest := order[:0]
 		for _, one := range order {
-			if len(chosen) < heaviest+further && taken[one.Value.rule.Return] < share {
-				taken[one.Value.rule.Return]++
+			if len(chosen) < heaviest+further && taken[keyOf(one.Value.rule)] < share {
+				taken[keyOf(one.Value.rule)]++
 				chosen = append(chosen, one)
 			} else {
 				rest = append(rest, one)
@@ -109,10 +120,13 @@ func choose(order []*slot) (chosen []*slot, left int64) {
 }
 
 // identityOf returns the identity of a counter.
-func identityOf(one *slot) identity {
+func (r *Recorder) identityOf(one *slot) identity {
 	m := rules.Match{Rule: one.Value.rule, Identity: one.Value.identity}
 	i := identity{Rule: one.Value.rule.Return, Door: one.Value.door}
-	for _, p := range m.Values() {
+	if i.Rule == 0 {
+		i.Limit = one.Value.rule.Name
+	}
+	for _, p := range r.o.Values(&m) {
 		i.Values = append(i.Values, []byte(p.Name), shorten(p.Value))
 	}
 	return i

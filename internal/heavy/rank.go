@@ -14,8 +14,8 @@ import (
 
 // Row are the calls of an identity.
 type Row struct {
-	Rule     int64             `json:"rule"`
-	Name     string            `json:"name,omitempty"` // of the rule
+	Rule     int64             `json:"rule"`           // 0 for an imported limit
+	Name     string            `json:"name,omitempty"` // of the rule; the path of an imported limit
 	Identity map[string]string `json:"identity"`       // by name; NAME@KIND for later sources
 	Refused  int64             `json:"refused"`
 	Admitted int64             `json:"admitted"`
@@ -154,7 +154,7 @@ func (r *Recorder) rank(list []*minute, q Question) []Row {
 // row returns the row of an identity, with values as they may be shown.
 func (r *Recorder) row(t *total, most int64) Row {
 	row := Row{
-		Rule: t.Rule, Identity: make(map[string]string),
+		Rule: t.Rule, Name: t.Limit, Identity: make(map[string]string),
 		Refused: t.calls[Refused], Admitted: t.calls[Admitted], Near: t.calls[Near], Error: max(t.excess+most, 0),
 	}
 	if rule := r.o.Rule(t.Rule); rule != nil {

@@ -39,6 +39,8 @@ type Options struct {
 	Shared *minutes.Records
 	// Rule returns the active rule with a number, for its name; nil if there is none.
 	Rule func(number int64) *rules.Rule
+	// Values returns the parameters of an identity; nil means rules.Match.Values.
+	Values func(*rules.Match) []rules.Param
 	// Mask returns a value of a parameter at a door as it may be shown; nil shows all.
 	Mask func(door, name, value string) string
 	// Now is the clock by which minutes begin; nil for time.Now.
@@ -92,6 +94,9 @@ func New(o Options) *Recorder {
 	}
 	if o.Rule == nil {
 		o.Rule = func(int64) *rules.Rule { return nil }
+	}
+	if o.Values == nil {
+		o.Values = (*rules.Match).Values
 	}
 	if o.Mask == nil {
 		o.Mask = func(_, _, value string) string { return value }

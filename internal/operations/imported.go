@@ -33,6 +33,8 @@ type WhyImported struct {
 	Used      int64 `json:"used"`
 	Remaining int64 `json:"remaining"`
 	ResetMS   int64 `json:"reset_ms"`
+	// Exception is the ID of the exception that applies, "" for none.
+	Exception string `json:"exception,omitempty"`
 	// Counted reports that the counter was read; otherwise the numbers are 0.
 	Counted bool `json:"counted"`
 }
@@ -53,6 +55,10 @@ func (d *Desk) whyImported(ctx context.Context, question *explain.Question, w *W
 		return nil
 	}
 	x.Counted, x.Max, x.Used, x.Remaining, x.ResetMS = true, int64(look.Limit.Requests), look.Used, look.Remaining, look.Reset.Milliseconds()
+	x.Exception = look.Exception
+	if look.Match.Rule != nil {
+		w.addRefusals(d.refusals.Of(&look.Match))
+	}
 	w.Degraded = w.Degraded || look.Degraded
 	if look.Refused {
 		w.Verdict, w.Decider, w.Status, w.Headers = rules.Deny.String(), 0, http.StatusTooManyRequests, nil

@@ -240,8 +240,13 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 		if c.Retry < 0 {
 			r.RetryMS = -1
 		}
-		w.Refusals = append(w.Refusals, d.refusals.Of(&matches[i])...)
+		w.addRefusals(d.refusals.Of(&matches[i]))
 	}
-	slices.SortStableFunc(w.Refusals, func(a, b Refusal) int { return b.At.Compare(a.At) })
 	return nil
+}
+
+// addRefusals adds refusals to the list, in its order.
+func (w *Why) addRefusals(list []Refusal) {
+	w.Refusals = append(w.Refusals, list...)
+	slices.SortStableFunc(w.Refusals, func(a, b Refusal) int { return b.At.Compare(a.At) })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/koalagate/koalagate/internal/dropin"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -74,7 +75,8 @@ func (s *Service) importedDoor(front *envoy.Server, own *ratelimit.Server) error
 	if err != nil {
 		return err
 	}
-	s.limits = limits
+	s.limits.Store(limits)
+	s.imported.Keeper.Watch(s.exceptions.UseLimits)
 	limits.Register(front)
 	front.Announce("ratelimit")
 	s.imported.Pages.Decide, s.imported.Pages.Draining = limits.Decide, s.draining.Load
@@ -89,9 +91,30 @@ func (s *Service) importedDesk() *operations.Imported {
 	return &operations.Imported{
 		Current: s.imported.Keeper.Current,
 		Look: func(ctx context.Context, domain string, entries []mapping.Entry) (*imported.Look, error) {
-			return s.limits.Look(ctx, domain, entries)
+			return s.limits.Load().Look(ctx, domain, entries)
 		},
 	}
+}
+
+// limitsOf returns the function by which exceptions find imported limits, nil without any.
+func (s *Service) limitsOf() exceptions.Limits {
+	if s.imported == nil {
+		return nil
+	}
+	return func(path string, values map[string]string) (rules.Match, map[string]string, error) {
+		if limits := s.limits.Load(); limits != nil {
+			return limits.Identify(path, values)
+		}
+		return rules.Match{}, nil, errors.New("the limits are not open yet")
+	}
+}
+
+// valuesOf returns the parameters of the identity of a rule or an imported limit.
+func (s *Service) valuesOf(m *rules.Match) []rules.Param {
+	if limits := s.limits.Load(); limits != nil && isImported(m.Rule) {
+		return limits.Values(m)
+	}
+	return m.Values()
 }
 
 // listenPrometheus opens the address of the statistics for Prometheus.

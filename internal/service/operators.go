@@ -59,7 +59,7 @@ func (s *Service) openExceptions() error {
 	if err != nil {
 		return err
 	}
-	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Logger: s.logger}
+	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Limits: s.limitsOf(), Logger: s.logger}
 	host, _ := os.Hostname() // "" is shown as such
 	trail := audit.Options{Prefix: c.RedisPrefix, Host: host, Logger: s.logger}
 	if c.Redis != "" {
@@ -105,7 +105,8 @@ func (s *Service) openTraffic() {
 	})
 	s.heavy = heavy.New(heavy.Options{
 		Shared: s.minutes, Mask: s.decisions.mask.Value, Now: s.exceptions.Now, Logger: s.logger,
-		Rule: func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
+		Values: s.valuesOf,
+		Rule:   func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})
 }
 

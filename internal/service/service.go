@@ -77,8 +77,8 @@ type Service struct {
 	refusals  *refusalLog // nil unless the settings ask for it
 	closers   []func()    // called in reverse order
 
-	imported           *Imported         // nil for none
-	limits             *ratelimit.Limits // the door of imported; nil for none
+	imported           *Imported                        // nil for none
+	limits             atomic.Pointer[ratelimit.Limits] // of imported limits
 	prometheus         *http.Server
 	prometheusListener net.Listener
 }

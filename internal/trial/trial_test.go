@@ -367,3 +367,35 @@ func TestMerge(t *testing.T) {
 		},
 	})
 }
+
+// met is a source without limits.
+type met struct{}
+
+func (met) Match(_ int, m *rules.Matches) { m.List = m.List[:0] }
+func (met) Conclude(d *engine.Decision)   {}
+
+// Rules on trial decide the inputs that met rules, or those that met limits of a source alone.
+func TestTrialDecidesEachRequestOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		sourced []bool
+		denied  int64
+	}{"limits alone": {[]bool{true}, 1}, "limits and rules": {[]bool{true, false}, 1}, "rules": {[]bool{false}, 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, `rule : [count] [uid=+] [time=60; count=9] [result=2; return=1]`)
+			running := s.try(`rule : [count] [uid=+] [time=60; count=1] [result=2; return=1]`, nil)
+			inputs := make([]engine.Input, len(c.sourced))
+			for i := range inputs {
+				inputs[i] = engine.Input{Params: rules.MakeParams(map[string]string{"uid": "ann"}), Sourced: c.sourced[i]}
+			}
+			for range 2 {
+				if _, err := s.engine.Decide(t.Context(), &engine.Call{Op: engine.Take, Rules: s.inForce, Source: met{}, Inputs: inputs}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := await(t, running, 2)
+			if found.Dropped != 0 || found.RefusedOnTrial != c.denied {
+				t.Errorf("%+v; want %d new refusals", found.Totals, c.denied)
+			}
+		})
+	}
+}

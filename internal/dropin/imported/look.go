@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // Look is the limit of one descriptor, and the state of its counter.
@@ -21,6 +22,10 @@ type Look struct {
 	// Exceeded reports whether another hit would exceed the limit, and Refused whether a
 	// call with that hit alone would be refused.
 	Exceeded, Refused bool
+	// Match selects the counter, the zero value without one.
+	Match rules.Match
+	// Exception is the ID of the exception that applies, "" for none.
+	Exception string
 	// Degraded reports that Redis is unavailable: only this process counted the hits.
 	Degraded bool
 }
