@@ -157,7 +157,7 @@ func (s *Set) addLevel(to *node, domain, parent string, descriptors []Descriptor
 		if err != nil {
 			return err
 		}
-		levels := append(above[:len(above):len(above)], d)
+		levels := slices.Concat(above, []*Descriptor{d})
 		if child.limit != nil {
 			child.limit.Number, child.limit.domain, child.limit.levels = len(s.limits), domain, levels
 			s.limits = append(s.limits, child.limit)

@@ -372,7 +372,7 @@ func TestMerge(t *testing.T) {
 type met struct{}
 
 func (met) Match(_ int, m *rules.Matches) { m.List = m.List[:0] }
-func (met) Conclude(d *engine.Decision)   {}
+func (met) Conclude(*engine.Decision)     {}
 
 // Rules on trial decide the inputs that met rules, or those that met limits of a source alone.
 func TestTrialDecidesEachRequestOnce(t *testing.T) {

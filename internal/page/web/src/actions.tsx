@@ -34,7 +34,7 @@ export async function end(id: string, done?: () => void) {
   try {
     const gone = await changing(() => call<Exception>("DELETE", "exceptions/" + encodeURIComponent(id)));
     changed(done);
-    notify(`The exception of rule ${gone.rule} has ended.`, async () => { await add([gone]); changed(done); });
+    notify(`The exception of ${gone.limit ? `limit ${gone.limit}` : `rule ${gone.rule}`} has ended.`, async () => { await add([gone]); changed(done); });
   } catch (e) { notify((e as Error).message, undefined, true); }
 }
 

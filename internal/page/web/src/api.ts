@@ -63,7 +63,7 @@ export interface Report {
   decision?: { verdict: string; decider?: number; name?: string; reason?: string; status?: number };
 }
 export interface Exception {
-  id: string; rule: number; identity: Identity; what: "count" | "allow" | "deny"; count: number; until: string; author: string; note: string;
+  id: string; rule: number; limit?: string; identity: Identity; what: "count" | "allow" | "deny"; count: number; until: string; author: string; note: string;
 }
 export interface Change { at: string; author: string; peer: string; host: string; action: string; detail: string }
 export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }

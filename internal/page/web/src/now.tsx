@@ -79,7 +79,7 @@ export function TopPanel(p: { rule?: number }) {
   return <Panel title="Who is refused most" data={data} empty={data.value?.length === 0 && "Nobody has been refused."}>
     {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th class="num">Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
       <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td><a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a></td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
-        <td class="num"><a href={`#/rules/${t.rule}`}>{t.rule}</a></td><td>{isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
+        <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td>{t.rule === 0 ? null : isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
   </Panel>;
 }
 
