@@ -225,12 +225,12 @@ type Input struct {
 	// refused. The input itself is never refused. It is an error with any other
 	// operation.
 	Refund bool
-	// Override replaces the limits of the rules for this input; nil for none.
-	Override *Override
 	// Sourced makes the input meet the limits of Call.Source instead of the rules. Without
 	// a Source it is an error. No entry of [result] answers such an input: without a
 	// limit it is allowed.
 	Sourced bool
+	// Override replaces the limits of the rules for this input; nil for none.
+	Override *Override
 }
 
 // Source finds the limits of a call that come from another configuration than the rules.
