@@ -124,3 +124,11 @@ func TestCallsOfImportedLimitsAreWatched(t *testing.T) {
 		t.Errorf("the limit of a descriptor has the name %q", name)
 	}
 }
+
+// With the policy deny the engine refuses what a limit in shadow mode lets pass.
+func TestShadowPassesWithoutRedis(t *testing.T) {
+	i := importLimits(t, func(o *limitOptions, clock *clock) {
+		o.Store, o.Outage, o.Shadow = away(t, clock, 1), rules.FailDeny, true
+	})
+	i.want(ok, nil, oneEntry("two"))
+}

@@ -103,11 +103,11 @@ func (r *replaced) checkOperations(t *testing.T, why func(...string) string) {
 func TestOperatorsExceptIdentitiesFromImportedLimits(t *testing.T) {
 	const limits = `domain: d
 descriptors:
-- {key: k, rate_limit: {unit: year, requests_per_unit: %d}}
+- {key: k, rate_limit: {unit: %s, requests_per_unit: %d}}
 - {key: free, rate_limit: {unlimited: true}}
 - {key: watched, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 2}}`
 	plane := xdstest.Start(t, nil)
-	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, 1)))
+	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, "year", 1)))
 	n := storetest.StartNode(t, goredis.Options{})
 	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "REDIS_URL="+n.Address)
 	except := func(args ...string) (code int, stdout, stderr string) {
@@ -142,8 +142,8 @@ descriptors:
 	if _, got, _ := runs(t, "why", "--admin", r.debug, "--door", "ratelimit", "domain=d", "k=v"); !strings.Contains(got, "\n  exception  ") {
 		t.Errorf("no exception in\n%s", got)
 	}
-	// They apply to the changed limit, too.
-	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, 2)))
+	// They apply to the counters of the changed limit, too.
+	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, "month", 2)))
 	storetest.Eventually(t, func() error {
 		if page := r.get(r.debug, "/rlconfig"); !strings.Contains(page, "requests_per_unit=2") {
 			return errors.New(page)
