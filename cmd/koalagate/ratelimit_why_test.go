@@ -68,7 +68,8 @@ descriptors:
 	}
 	r.checkOperations(t, why)
 	metrics := r.get(r.debug, "/metrics")
-	for _, want := range []string{`koalagate_rule_admitted_total{name="d.k",rule="imported"} 2`, `koalagate_rule_refused_total{name="d.k",rule="imported"} 1`,
+	for _, want := range []string{
+		`koalagate_rule_admitted_total{name="d.k",rule="imported"} 2`, `koalagate_rule_refused_total{name="d.k",rule="imported"} 1`,
 		`koalagate_rule_admitted_total{name="",rule="201"} 3`, // the limits count apart from the first rule
 	} {
 		if !strings.Contains(metrics, want+"\n") {
