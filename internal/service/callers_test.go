@@ -53,7 +53,8 @@ var deeds = map[string][]deed{
 		{admin: "admin", method: "GET", path: "/metrics"}, {admin: "admin", method: "GET", path: "/debug/pprof/cmdline"}, {admin: "admin", method: "GET", path: "/modes"},
 	},
 	"read rules, counters and exceptions, and ask what rules decide": {
-		{admin: "admin", method: "GET", path: "/api/v1/rules"}, {admin: "admin", method: "GET", path: "/api/v1/exceptions"},
+		{admin: "admin", method: "GET", path: "/api/v1/rules"},
+		{admin: "admin", method: "GET", path: "/api/v1/exceptions"},
 		{admin: "admin", method: "POST", path: "/api/v1/explain", kind: "application/json", body: `{"params":{"act":"a","uid":"ann"}}`},
 	},
 	"change the modes of doors, exceptions and counters": {
