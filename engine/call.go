@@ -207,6 +207,10 @@ func (c *Call) checkInputs() error {
 	return nil
 }
 
+// isHeld reports whether Decide returns at the turn of the call. A call with a clock
+// of its own, as in a replay, has its turn by that clock.
+func (c *Call) isHeld() bool { return c.Op == Take && !c.CallerWaits && c.Now == 0 }
+
 // refusesExcess reports whether the call refuses inputs that exceed a bound.
 func (c *Call) refusesExcess() bool { return c.RefuseExcess && c.Op == Take }
 

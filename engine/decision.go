@@ -48,6 +48,11 @@ type Decision struct {
 	document []byte // memory of the last Refusal
 }
 
+// unavailable returns the decision of an engine that cannot decide.
+func unavailable(cause error) *Decision {
+	return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: cause}
+}
+
 // Allowed reports whether the request may pass. A nil Decision, which Decide
 // returns with an error, is not allowed.
 func (d *Decision) Allowed() bool { return d != nil && d.Verdict == rules.Allow }

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
-	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -21,60 +21,6 @@ type Engine struct {
 	turns       *turns
 	rules       atomic.Pointer[rules.Set]
 	evaluations sync.Pool
-}
-
-// settings are the options of an engine whose types belong to this package.
-type settings struct {
-	clock    clock
-	modes    *Modes
-	policies Policies
-	// maxWaiting is the argument of WithMaxWaiting; 0 is the default.
-	maxWaiting int
-	limitWaits func(context.Context) WaitLimit
-	full       func()
-	exceptions *Exceptions
-	observe    func(*Call, *Decision, error)
-	settled    func(*Settlement, Settled, error)
-	renewed    func(*Settlement, Settled, error)
-	matched    func(*Call, *rules.Set, []rules.Match, *Answer)
-	// maxRules is the maximum number of counting rules of a call, and tooMany is
-	// called above it.
-	maxRules int
-	tooMany  func()
-}
-
-// options are all options of an engine.
-type options = wiring.EngineOptions
-
-// Option is an option of New.
-type Option func(*options)
-
-// setting returns an option that changes the settings.
-func setting(change func(*settings)) Option {
-	return func(o *options) { change(o.Engine.(*settings)) }
-}
-
-// Observe calls f after each decision, in the goroutine of the caller of Decide.
-// f must not retain its arguments.
-func Observe(f func(*Call, *Decision, error)) Option {
-	return setting(func(s *settings) { s.observe = f })
-}
-
-// ObserveMatches calls f after each decision of an operation that has a verdict, once
-// per input that is not a refund. f gets the call, the rules of the decision, the rules
-// that match the input, and its answer. f runs in the goroutine that called Decide,
-// before the function passed to Observe, and must not retain its arguments. Inputs that
-// no store decided are left out.
-func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
-	return setting(func(s *settings) { s.matched = f })
-}
-
-// WithMaxRules limits the counting rules that the inputs of one call may match to n,
-// 1 … 2048. A call above n is an InvalidError, or is refused if it sets RefuseExcess, and
-// the engine calls exceeded, which must return at once and may be nil. Without this
-// option, and with n out of range, the maximum is 2048.
-func WithMaxRules(n int, exceeded func()) Option {
-	return setting(func(s *settings) { s.maxRules, s.tooMany = n, exceeded })
 }
 
 // New returns an engine that decides by rs and counts in process. With an rs that is nil,
@@ -156,26 +102,32 @@ func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 	if e == nil || e.store == nil {
 		return nil, errNotBuilt
 	}
-	if err := c.check(); err != nil {
-		if c != nil && e.observe != nil && !c.Unobserved {
-			e.observe(c, nil, err)
-		}
-		return nil, err
+	var d *Decision
+	err := c.check()
+	if err == nil {
+		d, err = e.decide(ctx, c)
 	}
-	d, err := e.decideIn(ctx, e.modes.Of(c.Door), c)
-	if e.observe != nil && !c.Unobserved {
+	if e.observe != nil && c != nil && !c.Unobserved {
 		e.observe(c, d, err)
 	}
 	return d, err
 }
 
-func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, error) {
+// decide decides a call that can be decided.
+func (e *Engine) decide(ctx context.Context, c *Call) (*Decision, error) {
+	mode := e.modes.Of(c.Door)
 	if mode == ModeOff && passes(c.Op) {
 		return pass(c, ModeOff, rules.VerdictUnset), nil
 	}
 	v := e.evaluations.Get().(*evaluation)
-	defer e.evaluations.Put(v)
-	d, err := e.decide(ctx, mode, c, v)
+	defer e.end(v)
+	d, err := v.begin(e, c)
+	if d == nil && err == nil {
+		d, err = e.evaluate(ctx, c, v)
+		if err == nil && d.Wait > 0 && c.isHeld() && mode == ModeEnforce {
+			d, err = e.hold(ctx, c, v, d)
+		}
+	}
 	decided := err == nil && !d.Unavailable && c.Op.Decides()
 	if mode == ModeObserve && c.Op.Decides() {
 		d, err = observed(c, d, err)
@@ -190,7 +142,9 @@ func (e *Engine) decideIn(ctx context.Context, mode Mode, c *Call) (*Decision, e
 	return d, err
 }
 
-func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) (*Decision, error) {
+// begin prepares v for a call. It returns a decision or an error if the call needs no
+// evaluation.
+func (v *evaluation) begin(e *Engine, c *Call) (*Decision, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
@@ -199,7 +153,7 @@ func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) 
 		rs = e.Rules()
 	}
 	if rs == noRules() {
-		return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: ErrNoRules}, nil
+		return unavailable(ErrNoRules), nil
 	}
 	if v.rules != rs {
 		if !rs.IsParsed() {
@@ -210,12 +164,15 @@ func (e *Engine) decide(ctx context.Context, mode Mode, c *Call, v *evaluation) 
 		*v = evaluation{rules: rs}
 	}
 	v.door = e.policies[c.Door]
-	defer v.place.release()
-	d, err := e.evaluate(ctx, c, v)
-	if err == nil && d.Wait > 0 && c.isHeld() && mode == ModeEnforce {
-		return e.hold(ctx, c, v, d)
+	return nil, nil
+}
+
+// end keeps the memory of v for a later call.
+func (e *Engine) end(v *evaluation) {
+	if v.place.turns != nil {
+		v.place.release()
 	}
-	return d, err
+	e.evaluations.Put(v)
 }
 
 // evaluate has the store carry out the plan of the call, and returns the decision.
@@ -234,13 +191,15 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 	if err != nil {
 		return nil, err
 	}
-	e.reserve(ctx, c, v)
+	if v.waits && c.isHeld() {
+		e.reserve(ctx, v)
+	}
 	if v.counts() {
 		if err := e.store.Evaluate(ctx, &v.plan, &v.answers); err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return &Decision{Verdict: rules.Deny, Refuser: -1, Unavailable: true, Cause: err}, nil
+			return unavailable(err), nil
 		}
 		if timed && !v.answers.Degraded {
 			e.clock.tell(v.answers.Now)
@@ -318,4 +277,15 @@ func (e *Engine) handOver(ctx context.Context, v *evaluation, d *Decision) (*Dec
 	}
 	d.Receipt, d.engine = v.answers.Receipt, e
 	return d, nil
+}
+
+// cancelTimeout is the time for giving back the hits of a call that leaves before its turn.
+const cancelTimeout = time.Second
+
+// giveBack gives back what the call took. Nothing is done about an error: the hits stay
+// until their windows end.
+func (e *Engine) giveBack(ctx context.Context, v *evaluation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	_ = e.store.Cancel(ctx, &v.plan, &v.answers)
 }

@@ -4,16 +4,10 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/koalagate/koalagate/internal/store"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // DefaultMaxWaiting is the default of WithMaxWaiting.
 const DefaultMaxWaiting = 10_000
-
-// cancelTimeout is the time for giving back the hits of a call that leaves before its turn.
-const cancelTimeout = time.Second
 
 // WithMaxWaiting sets the number of calls of an engine that may wait for their turns at
 // the same time; one rule gets at most half of them. Rules with wait=SECONDS refuse
@@ -100,10 +94,10 @@ type place struct {
 	rules []int64   // with a place for this call
 }
 
-// reserve reserves a place for a call whose plan has rules with a wait. If there is
+// reserve reserves a place for a held call whose plan has rules with a wait. If there is
 // none, the plan loses its patience; a rule that has used up its half loses its wait.
-func (e *Engine) reserve(ctx context.Context, c *Call, v *evaluation) {
-	if !v.waits || v.plan.Op != store.Take || v.plan.Patience == 0 || !c.isHeld() {
+func (e *Engine) reserve(ctx context.Context, v *evaluation) {
+	if v.plan.Patience == 0 {
 		return
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -193,19 +187,6 @@ func (p *place) release() {
 	p.turns, p.conn = nil, nil
 }
 
-// isHeld reports whether Decide returns at the turn of the call. A call with a clock
-// of its own, as in a replay, has its turn by that clock.
-func (c *Call) isHeld() bool { return c.Op == Take && !c.CallerWaits && c.Now == 0 }
-
-// waiter returns the rule behind the wait of the answers.
-func (v *evaluation) waiter() *rules.Rule {
-	if v.answers.Wait == 0 {
-		return nil
-	}
-	set, rule := v.answers.Waiter[0], v.answers.Waiter[1]
-	return v.inputs[set].counting[rule]
-}
-
 // hold returns the decision at the turn of the call. A call that leaves gives back
 // what it took; one whose turn comes after the end of a drain does so, too, and is
 // decided again without patience.
@@ -248,12 +229,4 @@ func (t *turns) drainEnd() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end
-}
-
-// giveBack gives back what the call took. Nothing is done about an error: the hits stay
-// until their windows end.
-func (e *Engine) giveBack(ctx context.Context, v *evaluation) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-	defer cancel()
-	_ = e.store.Cancel(ctx, &v.plan, &v.answers)
 }

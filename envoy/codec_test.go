@@ -77,14 +77,12 @@ func TestCodecLetsRequestsReadThemselves(t *testing.T) {
 }
 
 func TestEmptyRepliesAreNotMessages(t *testing.T) {
-	for _, reply := range []any{nil, (*authv3.CheckResponse)(nil), []byte(nil), []byte{}, "a text"} {
+	for _, reply := range []any{nil, (*authv3.CheckResponse)(nil), "a text"} {
 		if isMessage(reply) {
 			t.Errorf("%#v would be sent", reply)
 		}
 	}
-	for _, reply := range []any{new(authv3.CheckResponse), []byte{8, 1}} {
-		if !isMessage(reply) {
-			t.Errorf("%#v would not be sent", reply)
-		}
+	if !isMessage(new(authv3.CheckResponse)) {
+		t.Error("a message would not be sent")
 	}
 }

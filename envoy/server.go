@@ -3,7 +3,7 @@
 // graceful drain.
 //
 // server.go configures and runs it, by the settings in options.go; codec.go lets doors
-// work on messages in wire form; guard.go turns panics and empty replies into errors;
+// work on messages in wire form; guard.go surrounds the other handlers;
 // meter.go bounds what a connection can cause: bounds.go has the bounds, credentials.go
 // meters connections from their handshake, and frames.go finds the frames. The package
 // knows neither doors nor rules.
@@ -39,6 +39,7 @@ type Server struct {
 	services  []string // registered with RegisterService
 	drainWait time.Duration
 	exceeded  func(Bound, net.Addr)
+	guard     *wire.Guard
 	streaming map[string]bool // full names of methods whose calls may stay open
 	// endStreams ends all streams, including streams that begin later.
 	endStreams context.CancelFunc
@@ -55,10 +56,10 @@ func NewServer(o Options) *Server {
 	streams, endStreams := context.WithCancel(context.Background())
 	s := &Server{health: health.NewServer(), drainWait: o.DrainWait, endStreams: endStreams, exceeded: o.Exceeded}
 	g := &guard{
-		logger:  o.Logger,
-		watch:   o.Watch,
+		Guard:   wire.Guard{Logger: o.Logger, Begun: o.Watch.Begun, Ended: o.Watch.Ended, Unread: s.countUnread},
 		atDrain: func(f func()) func() bool { return context.AfterFunc(streams, f) },
 	}
+	s.guard = &g.Guard
 	s.grpc = grpc.NewServer(
 		grpc.Creds(meteredCredentials{o.credentials(), newMeter(&o), o.Watch.HandshakeFailed}),
 		grpc.InTapHandle(s.limitCall(o.CallTimeout)),
@@ -157,8 +158,7 @@ func (s *Server) Announce(service string) {
 // RegisterWire registers a service that works on messages in wire form, like
 // RegisterService. Only this server's codec supports such services.
 func (s *Server) RegisterWire(service *wire.Service) {
-	service.OnUnread(s.countUnread)
-	s.RegisterService(service.Description(), service)
+	s.RegisterService(service.Describe(s.guard), service)
 }
 
 // Serve answers calls on l until Drain or Stop, and closes l. It may be called

@@ -78,7 +78,7 @@ func (c *check) Answer(ctx context.Context) ([]byte, error) {
 	c.fill()
 	c.metadata.Context = ctx
 	c.question.Metadata = &c.metadata
-	d, err := s.gate.Take(ctx, &c.question)
+	d, err := s.gate.Decide(ctx, &c.question, s.gate.Hit(&c.question))
 	if err != nil {
 		fault := door.FaultOf(err)
 		if !fault.IsRequest() {

@@ -166,7 +166,7 @@ func (s *server) decide(r *http.Request, q *door.Question) (*engine.Decision, er
 	if s.Params != nil {
 		q.Request.Context = s.Params(r)
 	}
-	return s.gate.Take(r.Context(), q)
+	return s.gate.Decide(r.Context(), q, s.gate.Hit(q))
 }
 
 // release keeps q for a later request, without references to this one.

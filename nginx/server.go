@@ -157,7 +157,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request, name, target str
 		q.Patience = s.patience(r, name, target)
 		s.extendDeadlines(w, q.Patience)
 	}
-	d, err := s.gate.Take(r.Context(), q)
+	d, err := s.gate.Decide(r.Context(), q, s.gate.Hit(q))
 	s.warnMissing(r, name, q.Fault())
 	s.warnQuery(r, name, target)
 	return d, err

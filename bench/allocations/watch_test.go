@@ -21,7 +21,7 @@ func TestTracingOffAllocatesNothing(t *testing.T) {
 		return testing.AllocsPerRun(runs, func() {
 			gate.Arrive(q)
 			q.Request = mapping.Request{Door: "extauthz", Method: "GET", Path: "/", Context: ann}
-			if _, err := gate.Take(t.Context(), q); err != nil {
+			if _, err := gate.Decide(t.Context(), q, gate.Hit(q)); err != nil {
 				t.Error(err)
 			}
 			q.Reset()

@@ -36,11 +36,11 @@ func ask(uid string) mapping.Request {
 	return mapping.Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Context: map[string]string{"uid": uid}}
 }
 
-func TestTakeCountsOneHitPerRequest(t *testing.T) {
+func TestHitCountsOneHitPerRequest(t *testing.T) {
 	g, q := gate(t), new(Question)
 	for i, want := range []rules.Verdict{rules.Allow, rules.Deny} {
 		q.Request = ask("ann")
-		d, err := g.Take(t.Context(), q)
+		d, err := g.Decide(t.Context(), q, g.Hit(q))
 		if err != nil || d.Verdict != want {
 			t.Fatalf("request %d: %+v, %v; want %v", i, d, err, want)
 		}
@@ -48,11 +48,11 @@ func TestTakeCountsOneHitPerRequest(t *testing.T) {
 	}
 }
 
-func TestTakeReturnsTheFaultOfTheRequest(t *testing.T) {
+func TestDecideReturnsTheFaultOfTheRequest(t *testing.T) {
 	g, q := gate(t), new(Question)
 	q.Request = ask("ann")
 	q.Request.Path = "/%zz"
-	d, err := g.Take(t.Context(), q)
+	d, err := g.Decide(t.Context(), q, g.Hit(q))
 	if f := FaultOf(err); d != nil || f.Status != http.StatusBadRequest || q.Fault() == nil {
 		t.Errorf("got %+v, %v; want the fault of a malformed path", d, err)
 	}
@@ -198,7 +198,7 @@ rule : [count] [ip=+] [time=90; count=1;] [result=2; return=201]
 	g.Engine, g.Logger = engine.New(set), slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
 		q.Request = mapping.Request{Door: doorname.Middleware, Method: "GET", Path: "/", Peer: "@"}
-		if _, err := g.Take(t.Context(), q); FaultOf(err).Status != http.StatusBadRequest {
+		if _, err := g.Decide(t.Context(), q, g.Hit(q)); FaultOf(err).Status != http.StatusBadRequest {
 			t.Errorf("got %v, want the fault of a malformed request", err)
 		}
 		q.Reset()

@@ -23,7 +23,7 @@ type Fault struct {
 	RequestID string
 }
 
-// FaultOf explains an error of Gate.Take or Gate.Decide, which must not be nil.
+// FaultOf explains an error of Gate.Decide, which must not be nil.
 func FaultOf(err error) Fault {
 	var refusal *mapping.Refusal
 	switch {

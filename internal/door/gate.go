@@ -24,13 +24,11 @@ type Gate struct {
 	noAddress loglimit.Line
 }
 
-// Take maps the question's request and decides it as one hit. It is Begin, Map and
-// Decide in one call, for doors with one request per call. The decision is valid
-// until q is reset. FaultOf explains the error.
-func (g *Gate) Take(ctx context.Context, q *Question) (*engine.Decision, error) {
+// Hit begins a call of one request and maps it, for doors with one request per call. It
+// returns the call that takes one hit, to pass to Decide.
+func (g *Gate) Hit(q *Question) engine.Call {
 	g.Begin(q, 1)
-	fault := g.Map(q, 0)
-	return g.Decide(ctx, q, engine.Call{Op: engine.Take, Fault: fault})
+	return engine.Call{Op: engine.Take, Fault: g.Map(q, 0)}
 }
 
 // Arrive notes that the call of a question has arrived. Doors on gRPC call it before
@@ -89,4 +87,23 @@ func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.
 	d, err := g.Engine.Decide(ctx, &q.call)
 	q.watch.Decided(ctx, q, began, d, err)
 	return d, err
+}
+
+// Watch observes the calls of doors. Each function may be nil. They must return at
+// once, and are called concurrently.
+type Watch struct {
+	// Answered is called when a call ends, with the name of its door and the time
+	// from its arrival to its answer.
+	Answered func(door string, took time.Duration)
+	// Decided is called after each decision, with the context of the call, the
+	// question, the time when the decision began, and what engine.Decide returned. It
+	// must not retain the question and the decision.
+	Decided func(ctx context.Context, q *Question, began time.Time, d *engine.Decision, err error)
+}
+
+// end reports the end of a call.
+func (w *Watch) end(q *Question) {
+	if w.Answered != nil && q.Request.Door != "" {
+		w.Answered(q.Request.Door, time.Since(q.began))
+	}
 }

@@ -46,7 +46,7 @@ func TestEndedCallsAreReported(t *testing.T) {
 		doors = append(doors, door)
 	}}
 	q.Request = ask("ann")
-	if _, err := g.Take(t.Context(), q); err != nil {
+	if _, err := g.Decide(t.Context(), q, g.Hit(q)); err != nil {
 		t.Fatal(err)
 	}
 	q.Reset()

@@ -90,7 +90,7 @@ func TestDecisionsAreSpans(t *testing.T) {
 		if i == 1 {
 			q.Metadata, q.Request.Headers = parent(1), parent(0)
 		}
-		if _, err := gate.Take(t.Context(), q); err != nil {
+		if _, err := gate.Decide(t.Context(), q, gate.Hit(q)); err != nil {
 			t.Fatal(err)
 		}
 		q.Reset()

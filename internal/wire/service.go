@@ -28,9 +28,9 @@ type Call interface {
 // Service is a gRPC service with one unary method on messages in wire form.
 type Service struct {
 	description grpc.ServiceDesc
-	info        grpc.UnaryServerInfo // the same for every call
+	method      string // the full name, such as /grpc.health.v1.Health/Check
 	begin       func() Call
-	unread      func(error) // see OnUnread; may be nil
+	guard       *Guard
 }
 
 // NewService returns a service with the names of a generated service description,
@@ -44,40 +44,36 @@ func NewService(generated *grpc.ServiceDesc, begin func() Call) *Service {
 		Methods:     []grpc.MethodDesc{{MethodName: method, Handler: handle}},
 		Metadata:    generated.Metadata,
 	}
-	s.info = grpc.UnaryServerInfo{Server: s, FullMethod: "/" + generated.ServiceName + "/" + method}
+	s.method = "/" + generated.ServiceName + "/" + method
 	return s
 }
 
-// OnUnread sets a function that is called with the error of each request that did not
-// arrive, or that its call could not read. It must be called before the first call.
-func (s *Service) OnUnread(f func(error)) { s.unread = f }
+// Describe returns the description to register the service with at a front, whose guard
+// surrounds each call. The handlers expect the codec that Front describes, and run no
+// interceptor of the server.
+func (s *Service) Describe(g *Guard) *grpc.ServiceDesc {
+	s.guard = g
+	return &s.description
+}
 
-// Description returns the description to register the service with. Its handlers
-// expect the codec that Front describes.
-func (s *Service) Description() *grpc.ServiceDesc { return &s.description }
-
-// handle is what gRPC calls.
-func handle(service any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc defines the order
+// handle is what gRPC calls. It copies the reply, because gRPC sends it after the call has
+// ended.
+func handle(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (reply any, err error) { //nolint:revive // grpc defines the order
 	s := service.(*Service)
 	call := s.begin()
 	defer call.End()
 	if err := decode(call); err != nil {
-		if s.unread != nil {
-			s.unread(err)
-		}
+		s.guard.unread(err)
 		return nil, err
 	}
-	if intercept == nil {
-		return answer(ctx, call)
-	}
-	return intercept(ctx, call, &s.info, answer)
-}
-
-// answer copies the reply, because gRPC sends it after the call has ended.
-func answer(ctx context.Context, call any) (any, error) {
-	reply, err := call.(Call).Answer(ctx)
+	s.guard.Begin()
+	defer s.guard.End(s.method, &err)
+	answer, err := call.Answer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Clone(reply), nil
+	if len(answer) == 0 {
+		return nil, s.guard.Empty(s.method)
+	}
+	return bytes.Clone(answer), nil
 }

@@ -3,10 +3,13 @@ package wire_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/internal/wire"
 )
@@ -15,6 +18,7 @@ import (
 type recorded struct {
 	request, reply []byte
 	err            error
+	panics         bool
 	answered       bool
 	ends           int
 }
@@ -28,43 +32,49 @@ func (r *recorded) UnmarshalBinary(request []byte) error {
 }
 
 func (r *recorded) Answer(context.Context) ([]byte, error) {
-	r.answered = true
+	if r.answered = true; r.panics {
+		panic("of the test")
+	}
 	return r.reply, r.err
 }
 
 func (r *recorded) End() { r.ends++ }
 
 func TestServiceEndsEveryCall(t *testing.T) {
-	failed := errors.New("failed")
+	failed := status.Error(codes.Unavailable, "failed")
 	for name, test := range map[string]struct {
 		call    recorded
 		request string
-		intercept,
-		answered bool
-		reply string
-		err   bool
+		reply   string
+		log     string
+		code    codes.Code
 	}{
-		"answered":             {call: recorded{reply: []byte("r")}, request: "q", answered: true, reply: "r"},
-		"answered, in a guard": {call: recorded{reply: []byte("r")}, request: "q", intercept: true, answered: true, reply: "r"},
-		"failed":               {call: recorded{err: failed}, request: "q", answered: true, err: true},
-		"unreadable":           {call: recorded{}, request: "", err: true},
+		"answered":       {call: recorded{reply: []byte("r")}, request: "q", reply: "r"},
+		"failed":         {call: recorded{err: failed}, request: "q", code: codes.Unavailable},
+		"panicked":       {call: recorded{panics: true}, request: "q", log: "panicked", code: codes.Internal},
+		"without answer": {call: recorded{}, request: "q", log: "neither a message nor an error", code: codes.Internal},
 	} {
 		call := test.call
 		s := wire.NewService(&authv3.Authorization_ServiceDesc, func() wire.Call { return &call })
-		var intercept grpc.UnaryServerInterceptor
-		if test.intercept {
-			intercept = func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-				if info.FullMethod != authv3.Authorization_Check_FullMethodName || call.ends != 0 {
-					t.Errorf("%s: the method is %s, ended %d times", name, info.FullMethod, call.ends)
+		var log strings.Builder
+		var begun, ended int
+		guard := &wire.Guard{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Begun:  func() { begun++ },
+			Ended: func(method string, code codes.Code) {
+				if ended++; method != authv3.Authorization_Check_FullMethodName || code != test.code || call.ends != 0 {
+					t.Errorf("%s: %s ended with %v, want %v; the call ended %d times before", name, method, code, test.code, call.ends)
 				}
-				return handle(ctx, request)
-			}
+			},
+			Unread: func(err error) { t.Errorf("%s: unread: %v", name, err) },
 		}
-		decode := func(v any) error { return v.(wire.Call).UnmarshalBinary([]byte(test.request)) }
-		reply, err := s.Description().Methods[0].Handler(s, t.Context(), decode, intercept)
+		reply, err := s.Describe(guard).Methods[0].Handler(s, t.Context(), decoder(test.request), nil)
 		got, _ := reply.([]byte)
-		if string(got) != test.reply || (err != nil) != test.err || call.answered != test.answered || call.ends != 1 {
-			t.Errorf("%s: reply %q, error %v, answered %v, ended %d times", name, got, err, call.answered, call.ends)
+		if string(got) != test.reply || status.Code(err) != test.code || !call.answered || call.ends != 1 || begun != 1 || ended != 1 {
+			t.Errorf("%s: reply %q, error %v, answered %v, ended %d times; the guard saw %d begin and %d end", name, got, err, call.answered, call.ends, begun, ended)
+		}
+		if (test.log == "") != (log.Len() == 0) || !strings.Contains(log.String(), test.log) {
+			t.Errorf("%s: the log is %q; want %q in it", name, log.String(), test.log)
 		}
 		if len(got) > 0 && &got[0] == &call.reply[0] {
 			t.Errorf("%s: the reply is the memory of the call, which is reused", name)
@@ -72,8 +82,28 @@ func TestServiceEndsEveryCall(t *testing.T) {
 	}
 }
 
+func decoder(request string) func(any) error {
+	return func(v any) error { return v.(wire.Call).UnmarshalBinary([]byte(request)) }
+}
+
+func TestServiceEndsUnreadableCalls(t *testing.T) {
+	var call recorded
+	var unread error
+	s := wire.NewService(&authv3.Authorization_ServiceDesc, func() wire.Call { return &call })
+	guard := &wire.Guard{
+		Begun:  func() { t.Error("an unreadable call began") },
+		Unread: func(err error) { unread = err },
+	}
+	if _, err := s.Describe(guard).Methods[0].Handler(s, t.Context(), decoder(""), nil); err == nil || !errors.Is(unread, err) {
+		t.Errorf("error %v; the guard saw %v", err, unread)
+	}
+	if call.answered || call.ends != 1 {
+		t.Errorf("answered %v, ended %d times", call.answered, call.ends)
+	}
+}
+
 func TestServiceHasTheGeneratedNames(t *testing.T) {
-	got := wire.NewService(&authv3.Authorization_ServiceDesc, nil).Description()
+	got := wire.NewService(&authv3.Authorization_ServiceDesc, nil).Describe(new(wire.Guard))
 	want := &authv3.Authorization_ServiceDesc
 	if got.ServiceName != want.ServiceName || got.Methods[0].MethodName != want.Methods[0].MethodName || got.Metadata != want.Metadata {
 		t.Errorf("the service is %+v; want the names of %+v", got, want)

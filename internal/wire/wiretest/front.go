@@ -41,7 +41,7 @@ func (f *Front) Call(ctx context.Context, request []byte) ([]byte, error) {
 // Caller returns a function that makes the same call each time and allocates
 // nothing itself.
 func (f *Front) Caller(request []byte) func(context.Context) ([]byte, error) {
-	handler := f.service.Description().Methods[0].Handler
+	handler := f.service.Describe(new(wire.Guard)).Methods[0].Handler
 	decode := func(v any) error { return v.(encoding.BinaryUnmarshaler).UnmarshalBinary(request) }
 	return func(ctx context.Context) ([]byte, error) {
 		reply, err := handler(f.service, ctx, decode, nil)
