@@ -1,10 +1,10 @@
 // Package extauthz is the door of Envoy's external authorization filter on gRPC,
 // the service envoy.service.auth.v3.Authorization.
 //
-// A check takes these steps: server.go receives it from gRPC; read.go reads the
-// CheckRequest in wire form; request.go maps it, with lookups in Envoy's dynamic
-// metadata (metadata.go); a door.Gate decides it; response.go and headers.go append
-// the CheckResponse in wire form. The generated messages are not used for calls:
+// A check takes these steps: server.go receives it from gRPC; request.go reads the
+// CheckRequest in wire form and maps it, with lookups in Envoy's dynamic metadata
+// (metadata.go); a door.Gate decides it; response.go appends the CheckResponse in wire
+// form. The generated messages are not used for calls:
 // they would be several dozen per call, and they reject text that is not UTF-8,
 // which Envoy accepts from clients.
 //
