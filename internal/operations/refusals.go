@@ -55,10 +55,9 @@ func NewRefusals() *Refusals {
 	return &Refusals{seed: maphash.MakeSeed(), now: time.Now}
 }
 
-// Observe remembers the refusal of an input by a counting rule. It is a function for
-// engine.ObserveMatches.
-func (r *Refusals) Observe(c *engine.Call, _ *rules.Set, matches []rules.Match, a *engine.Answer) {
-	if a.Decider == nil || a.Verdict == rules.Allow && !a.Overruled() || !a.Decider.Counts() {
+// Observe remembers the refusal of an input, if a counting rule decided.
+func (r *Refusals) Observe(c *engine.Call, matches []rules.Match, a *engine.Answer) {
+	if a.Decider == nil || !a.Decider.Counts() {
 		return
 	}
 	for i := range matches {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/DeRuina/timberjack"
 
-	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
@@ -108,13 +107,6 @@ func cutBrokenLine(f *os.File) error {
 		return nil
 	}
 	return f.Truncate(size - int64(len(last)))
-}
-
-// observe writes a decision; see engine.Observe.
-func (l *decisionLog) observe(c *engine.Call, d *engine.Decision, err error) {
-	if l.log != nil {
-		l.log.Observe(c, d, err)
-	}
 }
 
 // reopen opens the file again, after another program has renamed it.

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/koalagate/koalagate/internal/config"
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/fleet/modes"
-	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
@@ -96,63 +94,4 @@ func (f *followedModes) undo(doors []string) {
 func (f *followedModes) record(detail string) {
 	change := f.s.trail.Add(context.Background(), &audit.Change{Author: "redis", Action: "mode", Detail: detail})
 	f.s.traffic.Send(traffic.EventChange, change)
-}
-
-// maxObserved bounds the kinds of refusals that are logged.
-const maxObserved = 1000
-
-// observedLog logs refusals that doors in observe mode did not enforce, each kind at
-// most once per loglimit.Every.
-type observedLog struct {
-	logger *slog.Logger
-	kinds  loglimit.Lines[observedKind]
-}
-
-// observedKind is the kind of a line: a door and the rule that would have refused, if
-// any, or a request that could not be decided.
-type observedKind struct {
-	door, decision string
-	rule           int64  // 0 without one
-	name           string // of the rule; "" without one
-}
-
-func newObservedLog(logger *slog.Logger) *observedLog {
-	return &observedLog{logger: logger, kinds: loglimit.Lines[observedKind]{Most: maxObserved}}
-}
-
-// log logs the overruled answers of a decision.
-func (l *observedLog) log(c *engine.Call, d *engine.Decision) {
-	for i := range d.Answers {
-		a := &d.Answers[i]
-		if !a.Overruled() {
-			continue
-		}
-		kind := kindOf(c, a)
-		if skipped, due := l.kinds.Due(kind); due {
-			l.logger.Info("a refusal was observed and not enforced", attributes(kind, c, skipped)...)
-		}
-	}
-}
-
-// kindOf returns the kind of the line about an answer.
-func kindOf(c *engine.Call, a *engine.Answer) observedKind {
-	kind := observedKind{door: c.Door, decision: a.DecisionWord()}
-	if a.Decider != nil {
-		kind.rule, kind.name = a.Decider.Return, a.Decider.Name
-	}
-	return kind
-}
-
-func attributes(kind observedKind, c *engine.Call, skipped int64) []any {
-	list := []any{"door", kind.door, "decision", kind.decision}
-	if kind.rule != 0 {
-		list = append(list, "rule", kind.rule)
-	}
-	if kind.name != "" {
-		list = append(list, "name", kind.name)
-	}
-	if c.Fault != nil {
-		list = append(list, "fault", fmt.Sprint(c.Fault))
-	}
-	return append(list, "suppressed", skipped)
 }

@@ -153,15 +153,6 @@ func (s *Service) operatorState() *adminapi.State {
 // exceptionsTimeout bounds each dial, read and write of the connections for exceptions.
 const exceptionsTimeout = 2 * time.Second
 
-// observeMatches returns a function that calls all of list; see engine.ObserveMatches.
-func observeMatches(list ...func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)) func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer) {
-	return func(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
-		for _, f := range list {
-			f(c, set, matches, a)
-		}
-	}
-}
-
 // connection returns the options of the connections to Redis that do not serve the counters.
 func connection(c *config.Config, timeout time.Duration) redisconn.Options {
 	r := redisOptions(c)
