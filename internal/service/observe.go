@@ -8,7 +8,6 @@ import (
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
-	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/rules"
@@ -85,13 +84,13 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	}
 }
 
-// observeMatches returns a function that counts the answers to inputs by rule, and remembers
-// the refused ones; see engine.ObserveMatches.
-func observeMatches(counts *ruleCounts, refusals *operations.Refusals) func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer) {
+// observeMatches returns a function that counts the answers to inputs by rule, and passes the
+// refused ones to remember; see engine.ObserveMatches.
+func observeMatches(counts *ruleCounts, remember func(*engine.Call, []rules.Match, *engine.Answer)) func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer) {
 	return func(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
 		counts.observe(c, set, matches, a)
 		if a.Verdict != rules.Allow || a.Overruled() {
-			refusals.Observe(c, matches, a)
+			remember(c, matches, a)
 		}
 	}
 }
