@@ -61,7 +61,9 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	keeper := exceptions.New(exceptions.Options{Max: 2})
 	keeper.Use(set)
 	modes, logger := new(engine.Modes), slog.New(slog.NewTextHandler(s.log, nil))
-	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(refusals.Observe), engine.WithExceptions(keeper.Engine()))
+	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(func(c *engine.Call, _ *rules.Set, matches []rules.Match, a *engine.Answer) {
+		refusals.Observe(c, matches, a)
+	}), engine.WithExceptions(keeper.Engine()))
 	s.keeper = keeper
 	o := Options{
 		Exceptions: keeper, Modes: modes, Trials: new(oneTrial), Traffic: traffic.New(traffic.Options{Totals: func() traffic.Totals { return s.totals }}),
