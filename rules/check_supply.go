@@ -184,16 +184,17 @@ func (r *Rule) doors() (names []string, selects bool) {
 	return nil, false
 }
 
-// selectsDoor reports whether the rule requires a door, and one of these satisfies it.
-func (r *Rule) selectsDoor(among ...string) bool {
+// selectsDoor reports whether the rule requires a door, and one with a property satisfies
+// it.
+func (r *Rule) selectsDoor(has func(*doorname.Door) bool) bool {
 	doors, _ := r.doors()
-	return slices.ContainsFunc(doors, func(door string) bool { return slices.Contains(among, door) })
+	return slices.ContainsFunc(doors, func(name string) bool { return has(doorname.Of(name)) })
 }
 
 // isForOwnParams reports whether the callers of the rule's doors send parameters by
-// name, as the descriptors of the rate limit service and applications do.
+// name, as descriptors and applications do.
 func (r *Rule) isForOwnParams() bool {
-	return r.selectsDoor(doorname.Koala, doorname.RateLimit, doorname.Program) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+	return r.selectsDoor((*doorname.Door).NamesParams) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
 		return c.Name == "domain" && c.form != formAbsent
 	})
 }

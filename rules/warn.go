@@ -66,25 +66,11 @@ func (p *parser) warnDays() {
 	}
 }
 
-// The times for which Envoy waits for an answer unless it is configured otherwise, in
-// ms, of the rate limit filter and of ext_authz.
-const (
-	rateLimitTimeout = 20
-	extAuthzTimeout  = 200
-)
-
 // warnQueues reports waits that are longer than what gateways give by default, and
 // buckets that refused requests drain.
 func (p *parser) warnQueues() {
 	for _, d := range p.rules {
-		limit, gateway := int64(extAuthzTimeout), "Envoy's ext_authz filter"
-		doors, selects := d.doors()
-		at := func(door string) bool { return !selects || slices.Contains(doors, door) }
-		if at(doorname.RateLimit) {
-			limit, gateway = rateLimitTimeout, "Envoy's rate limit filter"
-		} else if !at(doorname.ExtAuthz) && !at(doorname.ExtAuthzWeb) {
-			limit = maxWait
-		}
+		limit, gateway := d.patience()
 		if d.Wait > limit {
 			p.reportf(d.wait, warnLongWait, fmt.Sprintf("set the timeout of the filter above %d ms, or limit the rule to another door", d.Wait),
 				"the rule may wait for %d ms, and %s for %d ms by default", d.Wait, gateway, limit)
@@ -94,6 +80,23 @@ func (p *parser) warnQueues() {
 				"a flood of refused requests empties the bucket far below zero, and locks its identity out until it is refilled")
 		}
 	}
+}
+
+// patience returns the least time, in ms, for which the gateways of the rule's doors wait
+// unless they are configured otherwise, and the gateway with it; without such a gateway the
+// longest wait of a rule.
+func (r *Rule) patience() (limit int64, gateway string) {
+	doors, selects := r.doors()
+	if !selects {
+		doors = doorNames
+	}
+	limit = maxWait
+	for _, name := range doors {
+		if door := doorname.Of(name); door.Timeout > 0 && door.Timeout < limit {
+			limit, gateway = door.Timeout, door.Filter
+		}
+	}
+	return limit, gateway
 }
 
 // warnBans reports bans that end before the window in which they began would. After a ban

@@ -37,7 +37,7 @@ func (p *parser) warnDerived(s *supply) {
 		return
 	}
 	for _, d := range p.rules {
-		if d.selectsDoor(doorname.Koala, doorname.Program) { // its callers set all parameters themselves
+		if d.selectsDoor((*doorname.Door).SetsAll) {
 			continue
 		}
 		for i, c := range d.Conditions {
@@ -72,7 +72,7 @@ func (p *parser) warnDoors(s *supply) {
 	if s.declared["door"] != nil || s.variables["door"] {
 		return
 	}
-	certain := p.isForGateways() || slices.ContainsFunc(p.rules, func(d *ruleDecl) bool { return d.selectsDoor(doorNames...) })
+	certain := p.isForGateways() || slices.ContainsFunc(p.rules, func(d *ruleDecl) bool { return d.selectsDoor((*doorname.Door).IsKnown) })
 	for _, d := range p.rules {
 		for i, c := range d.Conditions {
 			if c.Name == "door" {
@@ -99,17 +99,11 @@ func misfitDoor(text string) Finding {
 	if slices.Contains(doorNames, text) {
 		return Finding{}
 	}
-	meant := gatewayDoors[strings.ToLower(text)]
+	meant := doorname.Misnamed(strings.ToLower(text))
 	if meant == "" {
 		meant = suggest(text, doorNames)
 	}
 	return Finding{Message: fmt.Sprintf("unknown door %q", text), Hint: "want " + oneOf(doorNames), Suggestion: meant}
-}
-
-// gatewayDoors are the doors for gateways whose names may be taken for names of doors.
-var gatewayDoors = map[string]string{
-	"apisix": doorname.ForwardAuth, "caddy": doorname.ForwardAuth, "envoy": doorname.ExtAuthz, "haproxy": doorname.ForwardAuth,
-	"ingress-nginx": doorname.AuthRequest, "istio": doorname.ExtAuthz, "nginx": doorname.AuthRequest, "traefik": doorname.ForwardAuth,
 }
 
 func misfitMethod(text string) Finding {

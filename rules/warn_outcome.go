@@ -19,7 +19,7 @@ func (p *parser) warnSettling() {
 		if !d.Settles() {
 			continue
 		}
-		if doors, selects := d.doors(); selects && len(doors) == 1 && doors[0] == doorname.ForwardAuth {
+		if doors, selects := d.doors(); selects && len(doors) == 1 && doorname.Of(doors[0]).NoReports {
 			p.reportf(d.at, warnNoReport, "have the application call /v1/settle, or limit the rule to another door",
 				"no gateway at the door %s reports how a request ended", doors[0])
 		}

@@ -52,9 +52,8 @@ func (p *parser) warnUnsuppliedKeys(s *supply, names []string, reported map[stri
 }
 
 // lacks reports whether no request that the rule is for has the parameter. The
-// configuration of a gateway may set any parameter in the URL of its checks or in context
-// extensions, but not at the door ext-authz. No gateway sets a parameter client-ip, which
-// is the name of a source.
+// configuration of a gateway may set any parameter at a door that has a place for it, and at
+// an unknown one. No gateway sets a parameter client-ip, which is the name of a source.
 func (p *parser) lacks(r *Rule, name string, s *supply) bool {
 	doors, selects := r.doors()
 	switch {
@@ -65,7 +64,10 @@ func (p *parser) lacks(r *Rule, name string, s *supply) bool {
 	case len(doors) == 0: // a word list
 		return false
 	}
-	return name == clientIP || !slices.ContainsFunc(doors, func(door string) bool { return door != doorname.ExtAuthzWeb })
+	return name == clientIP || !slices.ContainsFunc(doors, func(name string) bool {
+		door := doorname.Of(name)
+		return door.Adds != doorname.None || !door.IsKnown()
+	})
 }
 
 // warnUnread reports sources after client-ip that only requests with an address have. The

@@ -1,10 +1,10 @@
-// Package doorname lists the names of the doors. A name is the value of the rule
-// parameter `door` and of the `door` label in metrics and logs, and the key of a
-// door's settings. Settings, metrics, modes and the warnings about rules read this
-// list; ARCHITECTURE.md says what else a new door needs.
+// Package doorname declares the doors: their names, and what each receives from its
+// gateways. A name is the value of the rule parameter `door` and of the `door` label in
+// metrics and logs, and the key of a door's settings. Settings, metrics, modes, the mapping
+// of requests, the warnings about rules, the decision log and explanations ask the
+// declaration, so that a door is declared once; ARCHITECTURE.md says what else a new door
+// needs.
 package doorname
-
-import "slices"
 
 // The names of the doors.
 const (
@@ -19,8 +19,140 @@ const (
 	Program     = "program"      // Allow of package koalagate, without a protocol
 )
 
-// served lists the doors that the service serves, in the order of the manual.
-var served = []string{ExtAuthz, ExtAuthzWeb, RateLimit, AuthRequest, ForwardAuth, Accel, Koala}
+// Reads is the part of a call that describes the client's request.
+type Reads uint8
+
+// The parts that doors read. A door reads no other part: a client could have sent it.
+const (
+	Nothing   Reads = iota // no part: the callers name the parameters
+	Fields                 // the fields of a message, or of the request itself
+	Original               // X-Original-Method, X-Original-URI or X-Original-URL, X-Real-IP
+	Forwarded              // X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-For
+	Check                  // the method, the path below a prefix and the host of the check
+)
+
+// Adds is the part of a call that adds parameters by name.
+type Adds uint8
+
+// The parts that add parameters.
+const (
+	None      Adds = iota // no part
+	Context               // parameters that the configuration or the program sets for a route
+	Query                 // the arguments of the check's URL
+	Entries               // the entries of a descriptor, beside its domain
+	Arguments             // the arguments of the call
+	Own                   // the program states all parameters itself, and makes no request
+)
+
+// Door is the declaration of a door. The zero value is an unknown door, which reads
+// nothing.
+type Door struct {
+	Name string
+	// Text says for people who calls the door.
+	Text string
+	// Gateways are words in lower case that may be mistaken for the name of the door.
+	Gateways []string
+
+	Reads Reads
+	Adds  Adds
+	// Origin names the part that Adds, in explanations.
+	Origin string
+	// ParamHeaders reports that X-Koala-Param headers come from the gateway. Elsewhere
+	// they come from the client.
+	ParamHeaders bool
+	// Attributes reports that the door receives Envoy's metadata, principal and SNI.
+	Attributes bool
+	// Hops reports that gateways in front append to X-Forwarded-For, whose elements
+	// trusted_hops counts.
+	Hops bool
+	// Placeholders reports that the gateways leave placeholders {…} without a value.
+	Placeholders bool
+	// JoinedCookies reports that the gateways join Cookie headers by commas.
+	JoinedCookies bool
+	// InProcess reports that the door runs in the program that answers the request, and
+	// reads paths and cookies as that program does.
+	InProcess bool
+	// RefusesExcess reports that the door refuses numbers of hits above the maximum.
+	RefusesExcess bool
+	// NoReports reports that no gateway says at the door how a request ended.
+	NoReports bool
+	// Timeout is the time in ms for which the gateways wait for an answer unless they are
+	// configured otherwise, and Filter the part of them that waits; 0 for an unknown time.
+	Timeout int64
+	Filter  string
+}
+
+// The doors that the service serves, in the order of the manual.
+var served = [...]Door{
+	{
+		Name: ExtAuthz, Text: "Envoy, ext_authz over gRPC", Gateways: []string{"envoy", "istio"},
+		Reads: Fields, Adds: Context, Origin: "context extension", Attributes: true,
+		Timeout: 200, Filter: "Envoy's ext_authz filter",
+	},
+	{
+		Name: ExtAuthzWeb, Text: "Envoy, ext_authz over HTTP",
+		Reads: Check, ParamHeaders: true, Hops: true, JoinedCookies: true,
+		Timeout: 200, Filter: "Envoy's ext_authz filter",
+	},
+	{
+		Name: RateLimit, Text: "Envoy rate limit service",
+		Adds: Entries, Origin: "descriptor", RefusesExcess: true,
+		Timeout: 20, Filter: "Envoy's rate limit filter",
+	},
+	{
+		Name: AuthRequest, Text: "nginx auth_request", Gateways: []string{"ingress-nginx", "nginx"},
+		Reads: Original, Adds: Query, Origin: "argument of the check", ParamHeaders: true,
+	},
+	{
+		Name: ForwardAuth, Text: "Caddy, HAProxy, Traefik", Gateways: []string{"apisix", "caddy", "haproxy", "traefik"},
+		Reads: Forwarded, Adds: Query, Origin: "argument of the check", ParamHeaders: true,
+		Hops: true, Placeholders: true, NoReports: true,
+	},
+	{
+		Name: Accel, Text: "nginx X-Accel",
+		Reads: Original, Adds: Query, Origin: "argument of the check", ParamHeaders: true,
+	},
+	{Name: Koala, Text: "Koala's API", Adds: Arguments, Origin: "argument"},
+}
+
+// The doors in the processes of other programs, which have no settings in the service.
+var (
+	middleware = Door{
+		Name: Middleware, Text: "Go programs",
+		Reads: Fields, Adds: Context, Origin: "parameter of the program", Hops: true, InProcess: true,
+	}
+	program = Door{Name: Program, Text: "Go programs, without a request", Adds: Own}
+)
+
+// unknown is the door of all other names.
+var unknown Door
+
+// Of returns the door of a name, which nobody changes; the zero Door for an unknown name.
+func Of(name string) *Door {
+	for i := range served {
+		if served[i].Name == name {
+			return &served[i]
+		}
+	}
+	switch name {
+	case Middleware:
+		return &middleware
+	case Program:
+		return &program
+	}
+	return &unknown
+}
+
+// NamesParams reports whether the callers of the door name the parameters of rules. Such
+// a door receives neither a request nor an address.
+func (d *Door) NamesParams() bool { return d.IsKnown() && d.Reads == Nothing }
+
+// IsKnown reports whether there is such a door.
+func (d *Door) IsKnown() bool { return d.Name != "" }
+
+// SetsAll reports whether the callers of the door set all parameters, those too that other
+// doors derive from requests.
+func (d *Door) SetsAll() bool { return d.Adds == Arguments || d.Adds == Own }
 
 // InRules returns the names that the parameter door can have: all doors, and Program,
 // whose callers state all parameters themselves.
@@ -33,7 +165,33 @@ func All() []string { return append(Served(), Middleware) }
 // Served returns the names of the doors that the service serves, in the order of
 // the manual: all but Middleware, which runs in the process of another program and
 // has no settings here.
-func Served() []string { return slices.Clone(served) }
+func Served() []string {
+	names := make([]string, len(served), len(served)+2)
+	for i := range served {
+		names[i] = served[i].Name
+	}
+	return names
+}
 
 // IsServed reports whether the service has a door with this name.
-func IsServed(name string) bool { return slices.Contains(served, name) }
+func IsServed(name string) bool {
+	for i := range served {
+		if served[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Misnamed returns the door for a gateway whose name stands for the name of a door, "" if
+// there is none. The word is in lower case.
+func Misnamed(word string) string {
+	for i := range served {
+		for _, gateway := range served[i].Gateways {
+			if gateway == word {
+				return served[i].Name
+			}
+		}
+	}
+	return ""
+}

@@ -31,3 +31,38 @@ func TestCallersCannotChangeTheList(t *testing.T) {
 		t.Error("a caller's change reached the list")
 	}
 }
+
+// Each door reads a request or has its parameters named, and describes who calls it.
+func TestDeclarationsAreWhole(t *testing.T) {
+	for _, name := range doorname.InRules() {
+		d := doorname.Of(name)
+		if d.Name != name || d.Text == "" {
+			t.Errorf("the door %s is declared as %+v", name, d)
+		}
+		if hasOrigin := d.Adds != doorname.None && d.Adds != doorname.Own; hasOrigin != (d.Origin != "") {
+			t.Errorf("%s: the origin %q of what it adds", name, d.Origin)
+		}
+		if (d.Timeout > 0) != (d.Filter != "") {
+			t.Errorf("%s: a timeout of %d ms of %q", name, d.Timeout, d.Filter)
+		}
+		for _, word := range d.Gateways {
+			if got := doorname.Misnamed(word); got != name {
+				t.Errorf("the gateway %s has the door %q; want %q", word, got, name)
+			}
+		}
+		if !d.IsKnown() || d.NamesParams() && (d.ParamHeaders || d.Hops || d.Attributes || d.Placeholders || d.JoinedCookies) {
+			t.Errorf("%s reads headers, and no request", name)
+		}
+	}
+}
+
+func TestUnknownDoors(t *testing.T) {
+	for _, name := range []string{"", "envoy", "ExtAuthz"} {
+		if d := doorname.Of(name); d.IsKnown() || d.NamesParams() || d.SetsAll() || d.Reads != doorname.Nothing {
+			t.Errorf("%q is the door %+v", name, d)
+		}
+	}
+	if got := doorname.Misnamed("telnet"); got != "" {
+		t.Errorf("telnet stands for %q", got)
+	}
+}

@@ -39,7 +39,7 @@ func NewImported(path string, l *envoylimits.Limit, reason string, isOver bool) 
 // Descriptor returns the domain and the entries of the question's descriptor. ok is false
 // at other doors than the rate limit service.
 func (q *Question) Descriptor() (domain string, entries []mapping.Entry, ok bool) {
-	if q.call == nil || q.call.Door != doorname.RateLimit {
+	if q.call == nil || doorname.Of(q.call.Door).Adds != doorname.Entries {
 		return "", nil, false
 	}
 	call := q.fullCall()

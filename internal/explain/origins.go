@@ -10,18 +10,6 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// gatewayOrigins has, by door, the origin of parameters that the gateway's
-// configuration adds. A door without an entry receives none.
-var gatewayOrigins = map[string]string{
-	doorname.ExtAuthz:    "context extension",
-	doorname.AuthRequest: "argument of the check",
-	doorname.ForwardAuth: "argument of the check",
-	doorname.Accel:       "argument of the check",
-	doorname.RateLimit:   "descriptor",
-	doorname.Koala:       "argument",
-	doorname.Middleware:  "parameter of the program",
-}
-
 // params returns the rule parameters and the origin of each by name; the origins
 // are nil for parameters that were given as such. The error may be a
 // *mapping.Refusal.
@@ -88,7 +76,7 @@ func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) e
 		return err
 	}
 	call := q.fullCall()
-	if err := t.add(&partial, call, gatewayOrigins[call.Door]); err != nil {
+	if err := t.add(&partial, call, doorname.Of(call.Door).Origin); err != nil {
 		return err
 	}
 	return t.add(set, call, rules.ParamSource{Kind: rules.FromGateway}.String())
@@ -113,13 +101,13 @@ func (t *originTracer) add(set *rules.Set, call *mapping.Request, origin string)
 // adds.
 func (q *Question) fullCall() *mapping.Request {
 	call, params := *q.call, q.options.Params
-	switch call.Door {
-	case doorname.ExtAuthz, doorname.Middleware:
+	switch doorname.Of(call.Door).Adds {
+	case doorname.Context:
 		call.Context = make(map[string]string, len(params))
 		for _, e := range params {
 			call.Context[e.Key] = e.Value
 		}
-	case doorname.RateLimit:
+	case doorname.Entries:
 		for _, e := range params {
 			if e.Key == "domain" {
 				call.Domain = e.Value
@@ -127,9 +115,9 @@ func (q *Question) fullCall() *mapping.Request {
 			}
 			call.Entries = append(call.Entries, e)
 		}
-	case doorname.Koala:
+	case doorname.Arguments:
 		call.Args = params
-	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
+	case doorname.Query:
 		query := make(url.Values)
 		for _, e := range params {
 			query.Set(e.Key, e.Value)

@@ -53,8 +53,8 @@ type Options struct {
 	// Peer is the client's address as the gateway sees it, with or without a
 	// port; "" if unknown.
 	Peer string
-	// Metadata, Principal and SNI are attributes that only Envoy sends, to the
-	// door doorname.ExtAuthz.
+	// Metadata, Principal and SNI are attributes that only Envoy sends, to doors with
+	// Attributes.
 	Metadata       Metadata
 	Principal, SNI string
 	// TrustedHops is the service's trusted_hops, 0 … 32.
@@ -106,7 +106,7 @@ func New(o Options) (*Question, error) {
 func (o *Options) checkNames() error {
 	seen := make(map[string]bool, len(o.Params))
 	for _, p := range o.Params {
-		if seen[p.Key] && (o.Door != doorname.RateLimit || p.Key == "domain") {
+		if seen[p.Key] && (doorname.Of(o.Door).Adds != doorname.Entries || p.Key == "domain") {
 			return fmt.Errorf("duplicate parameter %s", p.Key)
 		}
 		seen[p.Key] = true
@@ -127,26 +127,27 @@ func (q *Question) makeCall() error {
 	headers := http.Header{}
 	maps.Copy(headers, o.Headers.Clone())
 	q.call = &mapping.Request{Door: o.Door, Peer: o.Peer, Headers: mapping.HTTPHeaders(headers)}
+	door := doorname.Of(o.Door)
 	if o.hasEnvoyAttributes() {
-		if o.Door != doorname.ExtAuthz {
+		if !door.Attributes {
 			return errors.New("only the door extauthz receives metadata, a principal and an SNI; remove them, or --door")
 		}
 		o.addEnvoyAttributes(q.call)
 	}
-	if o.Door == doorname.RateLimit || o.Door == doorname.Koala {
+	if door.NamesParams() {
 		if o.Target != "" || o.Peer != "" || len(headers) > 0 || o.TrustedHops != 0 {
 			return fmt.Errorf("the door %s receives no request, headers or peer; use NAME=VALUE for what it receives", o.Door)
 		}
 		return nil
 	}
-	if err := o.checkPeer(headers); err != nil {
+	if err := o.checkPeer(door, headers); err != nil {
 		return err
 	}
 	if o.Target == "" {
 		return fmt.Errorf("the door %s receives a request; set --request 'METHOD /path'", o.Door)
 	}
-	if o.Door == doorname.ExtAuthzWeb && len(o.Params) > 0 {
-		return errors.New("the door ext-authz receives parameters in headers; use -H 'X-Koala-Param-NAME: VALUE'")
+	if door.Adds == doorname.None && len(o.Params) > 0 {
+		return fmt.Errorf("the door %s receives parameters in headers; use -H 'X-Koala-Param-NAME: VALUE'", o.Door)
 	}
 	call, target := q.call, o.Target
 	call.Host, call.Scheme = headers.Get("Host"), "http"
@@ -155,7 +156,7 @@ func (q *Question) makeCall() error {
 		_, afterScheme, _ := strings.Cut(o.Target, "://")
 		target = strings.TrimPrefix(afterScheme, u.Host)
 	}
-	return forward(call, o.Method, target, headers)
+	return forward(call, door, o.Method, target, headers)
 }
 
 func (o *Options) addEnvoyAttributes(call *mapping.Request) {
@@ -168,7 +169,7 @@ func (o *Options) addEnvoyAttributes(call *mapping.Request) {
 }
 
 // checkPeer validates the peer and the trusted hops.
-func (o *Options) checkPeer(headers http.Header) error {
+func (o *Options) checkPeer(door *doorname.Door, headers http.Header) error {
 	if o.Peer != "" && !isAddress(o.Peer) {
 		return fmt.Errorf("invalid peer %q; want an address such as 203.0.113.7 or 2001:db8::7", o.Peer)
 	}
@@ -176,7 +177,7 @@ func (o *Options) checkPeer(headers http.Header) error {
 	case o.TrustedHops < 0 || o.TrustedHops > maxTrustedHops:
 		return fmt.Errorf("--trusted-hops %d is out of range; want 0 … %d", o.TrustedHops, maxTrustedHops)
 	case o.TrustedHops == 0:
-	case o.Door != doorname.ForwardAuth && o.Door != doorname.ExtAuthzWeb && o.Door != doorname.Middleware:
+	case !door.Hops:
 		return fmt.Errorf("the door %s does not read X-Forwarded-For; remove --trusted-hops", o.Door)
 	case headers.Get("X-Forwarded-For") == "":
 		return errors.New("--trusted-hops skips entries of X-Forwarded-For; add -H 'X-Forwarded-For: CLIENT, PROXY'")
@@ -194,24 +195,24 @@ func isAddress(text string) bool {
 }
 
 // forward describes the client's request in the call as the gateways of its door
-// do. All but Envoy over gRPC and the middleware send the client's address in a
+// do. All but the doors that read the fields of a call receive the client's address in a
 // header, so it is required there.
-func forward(call *mapping.Request, method, target string, headers http.Header) error {
+func forward(call *mapping.Request, door *doorname.Door, method, target string, headers http.Header) error {
 	add := func(name, value string) {
 		if value != "" && headers.Get(name) == "" {
 			headers.Set(name, value)
 		}
 	}
-	switch call.Door {
-	case doorname.AuthRequest, doorname.Accel:
+	switch door.Reads {
+	case doorname.Original:
 		add("X-Original-Method", method)
 		add("X-Original-URI", target)
 		add("X-Real-IP", call.Peer)
-	case doorname.ForwardAuth:
+	case doorname.Forwarded:
 		add("X-Forwarded-Method", method)
 		add("X-Forwarded-Uri", target)
 		add("X-Forwarded-For", call.Peer)
-	case doorname.ExtAuthzWeb:
+	case doorname.Check:
 		call.Method, call.Path = method, "/v1/ext-authz"+target
 		add("X-Forwarded-For", call.Peer)
 	default: // doors that receive the request itself and its peer

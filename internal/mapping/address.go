@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -124,8 +123,8 @@ func changeCase(s string, from, to byte) string {
 // lacksAddress reports whether a parameter that rules use is absent because the request
 // has no address: without it, limits by address would not match.
 func (q *original) lacksAddress(set *rules.Set, p *rules.Params) bool {
-	if q.call.Door == doorname.RateLimit || q.call.Door == doorname.Koala {
-		return false // their callers name the parameters
+	if q.door.NamesParams() {
+		return false
 	}
 	if _, ok := p.Get("ip"); !ok && set.Uses("ip") {
 		return true

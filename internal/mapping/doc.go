@@ -8,18 +8,17 @@
 //
 // # Families
 //
-// Each door trusts one family of headers and ignores all others, which a client may
-// have sent:
+// Each door trusts one family of headers, as package doorname declares it, and ignores all
+// others, which a client may have sent:
 //
-//	auth-request, accel  X-Original-Method, X-Original-URI (or -URL), X-Real-IP;
-//	                     X-Forwarded-Host, X-Forwarded-Proto
-//	forward-auth         X-Forwarded-Method, -Uri, -For; -Host, -Proto
-//	ext-authz            the call's own method, path and Host;
-//	                     X-Forwarded-For, X-Forwarded-Proto
-//	extauthz, middleware the request's own fields
-//	ratelimit            domain and descriptor entries; no request, no address
-//	koala                query and form; no original request, and so no route and
-//	                     no client address
+//	Original   X-Original-Method, X-Original-URI (or -URL), X-Real-IP;
+//	           X-Forwarded-Host, X-Forwarded-Proto
+//	Forwarded  X-Forwarded-Method, -Uri, -For; -Host, -Proto
+//	Check      the call's own method, path and Host; X-Forwarded-For, X-Forwarded-Proto
+//	Fields     the request's own fields; of X-Forwarded-For only what gateways before
+//	           the program append
+//	Nothing    a domain and descriptor entries, or arguments: no request, and so no route
+//	           and no client address
 //
 // A check without a header that its family requires is refused with 403. A required
 // address that cannot be parsed counts as missing: limits by address must not silently

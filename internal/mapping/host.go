@@ -3,8 +3,6 @@ package mapping
 import (
 	"net/netip"
 	"strings"
-
-	"github.com/koalagate/koalagate/internal/doorname"
 )
 
 // setHost sets the host of the original request from the text of its gateway.
@@ -19,7 +17,7 @@ func (q *original) readForwardedHost() {
 	if q.call.Headers != nil {
 		written, _ = q.call.Headers.Header(xForwardedHost.key)
 	}
-	if q.call.Door == doorname.ForwardAuth && isPlaceholder(written) {
+	if q.door.Placeholders && isPlaceholder(written) {
 		written = ""
 	}
 	written = written[strings.LastIndexByte(written, ',')+1:] // the nearest gateway's

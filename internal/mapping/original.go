@@ -31,6 +31,7 @@ const extAuthzPrefix = "/v1/ext-authz"
 // door's family. Unknown parts are "".
 type original struct {
 	call *Request
+	door *doorname.Door
 
 	method  string // in upper case
 	target  string
@@ -55,23 +56,20 @@ type original struct {
 // headers only: if it accepted any family, a client could forge its path through a
 // gateway that does not set or clear the headers of the other family.
 func (q *original) read(call *Request, o *Options) error {
-	q.call = call
-	switch call.Door {
-	case doorname.RateLimit, doorname.Koala:
-		return nil
-	case doorname.AuthRequest, doorname.Accel:
-		q.readNginx()
-	case doorname.ForwardAuth:
+	q.call, q.door = call, doorname.Of(call.Door)
+	switch q.door.Reads {
+	case doorname.Fields:
+		q.readFields(o)
+	case doorname.Original:
+		q.readOriginal()
+	case doorname.Forwarded:
 		q.readForwarded(o)
-	case doorname.ExtAuthzWeb:
-		q.readExtAuthzWeb(o)
-	case doorname.Middleware:
-		q.readFields()
-		q.readMiddlewareAddress(o)
-	case doorname.ExtAuthz:
-		q.readFields()
-		q.setAddress(call.Peer)
+	case doorname.Check:
+		q.readCheck(o)
 	default:
+		if q.door.Adds == doorname.Entries || q.door.Adds == doorname.Arguments {
+			return nil
+		}
 		return unknownDoor(call.Door)
 	}
 	// Gateways pass on methods as received. Some applications accept `post` as POST, so
@@ -86,7 +84,7 @@ func (q *original) read(call *Request, o *Options) error {
 	return nil
 }
 
-func (q *original) readNginx() {
+func (q *original) readOriginal() {
 	q.method = q.require(xOriginalMethod)
 	q.target = q.header(xOriginalURI.key)
 	url := q.header(xOriginalURL.key)
@@ -115,7 +113,7 @@ func (q *original) readForwarded(o *Options) {
 	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops))
 }
 
-func (q *original) readExtAuthzWeb(o *Options) {
+func (q *original) readCheck(o *Options) {
 	q.method = q.call.Method
 	q.target = strings.TrimPrefix(q.call.Path, extAuthzPrefix)
 	if q.target == "" {
@@ -126,17 +124,15 @@ func (q *original) readExtAuthzWeb(o *Options) {
 	q.requireAddress(xForwardedFor, forwardedElement(q.header(xForwardedFor.key), o.TrustedHops))
 }
 
-func (q *original) readFields() {
+// readFields uses the address of the peer, unless there are gateways before this process
+// that append to X-Forwarded-For. The nearest gateway is then the peer and the first trusted
+// hop.
+func (q *original) readFields(o *Options) {
 	q.method = q.call.Method
 	q.target = q.call.Path
 	q.setHost(q.call.Host)
 	q.scheme = lower(q.call.Scheme)
-}
-
-// readMiddlewareAddress uses the address of the peer, unless there are gateways before
-// this process. The nearest gateway is then the peer and the first trusted hop.
-func (q *original) readMiddlewareAddress(o *Options) {
-	if o.TrustedHops <= 0 {
+	if !q.door.Hops || o.TrustedHops <= 0 {
 		q.setAddress(q.call.Peer)
 		return
 	}
@@ -201,7 +197,7 @@ func (q *original) splitTarget(segments []string, o *Options) ([]string, error) 
 		}
 	}
 	path, err := q.readSlashes(path, o)
-	if err == nil && q.call.Door == doorname.Middleware && !o.KeepMalformed {
+	if err == nil && q.door.InProcess && !o.KeepMalformed {
 		err = q.checkProgram(path)
 	}
 	if err != nil {
@@ -217,16 +213,16 @@ func (q *original) header(key string) string {
 		return ""
 	}
 	value, _ := q.call.Headers.Header(key)
-	if key == "cookie" && q.call.Door == doorname.ExtAuthzWeb {
+	if key == "cookie" && q.door.JoinedCookies {
 		value = SplitCookies(value) // Envoy has joined them
 	}
 	return q.known(value)
 }
 
-// known returns value, or "" if it has no meaning: blanks, and at forward-auth a
-// placeholder that the gateway did not replace.
+// known returns value, or "" if it has no meaning: blanks, and a placeholder that the
+// gateway did not replace.
 func (q *original) known(value string) string {
-	if isBlank(value) || q.call.Door == doorname.ForwardAuth && isPlaceholder(value) {
+	if isBlank(value) || q.door.Placeholders && isPlaceholder(value) {
 		return ""
 	}
 	return value

@@ -66,7 +66,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	q.addContext(p)
 	q.addArguments(set, p)
-	if trustsParamHeaders(r.Door) {
+	if q.door.ParamHeaders {
 		for _, d := range set.Params {
 			if d.GatewayHeader != "" {
 				q.addGatewayValue(d, p)
@@ -88,7 +88,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 // derive adds the parameters that every request of a door has.
 func (q *original) derive(set *rules.Set, p *rules.Params) {
 	add(p, "door", q.call.Door)
-	if q.call.Door == doorname.RateLimit {
+	if q.door.Adds == doorname.Entries {
 		add(p, "domain", q.call.Domain)
 		// A descriptor's entries cannot replace these two.
 		seen := once{set: set, most: q.maxParams}
@@ -125,12 +125,12 @@ func (q *original) addContext(p *rules.Params) {
 }
 
 // addArguments adds the arguments of the check itself: the arguments that the
-// gateway's configuration puts into the URL of its checks, and arguments of Koala's API. At ext-authz
-// the query is the client's and is not used.
+// gateway's configuration puts into the URL of its checks, and arguments of Koala's API.
+// Where the query of the check is the client's, it is not used.
 func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 	seen := once{set: set, most: q.maxParams}
-	switch q.call.Door {
-	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel:
+	switch q.door.Adds {
+	case doorname.Query:
 		_, query := cutTarget(q.call.Path)
 		for query != "" {
 			var name, value string
@@ -139,7 +139,7 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 				add(p, name, q.known(value))
 			}
 		}
-	case doorname.Koala:
+	case doorname.Arguments:
 		for i := range q.call.Args {
 			a := &q.call.Args[i]
 			if !isOurs(a.Key) && seen.first(a.Key) && a.Key != "" && !isBlank(a.Value) {
@@ -152,16 +152,6 @@ func (q *original) addArguments(set *rules.Set, p *rules.Params) {
 
 // isOurs reports whether an argument is for the service itself.
 func isOurs(name string) bool { return name != "" && name[0] == '_' }
-
-// trustsParamHeaders reports whether X-Koala-Param headers come from the gateway at a
-// door. At the other doors they come from the client.
-func trustsParamHeaders(d string) bool {
-	switch d {
-	case doorname.AuthRequest, doorname.ForwardAuth, doorname.Accel, doorname.ExtAuthzWeb:
-		return true
-	}
-	return false
-}
 
 // add sets a parameter, unless its name or value is empty.
 func add(p *rules.Params, name, value string) {

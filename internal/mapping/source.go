@@ -68,14 +68,14 @@ func (q *original) source(s *rules.ParamSource) string {
 		}
 		return q.header(s.Name)
 	case rules.FromCookie:
-		if q.call.Door == doorname.Middleware {
+		if q.door.InProcess {
 			if value := trim(q.parsedCookie(s.Name)); value != "" {
 				return value
 			}
 		}
 		return cookieValue(q.header("cookie"), s.Name)
 	case rules.FromQuery:
-		if q.call.Door == doorname.Koala {
+		if q.door.Adds == doorname.Arguments {
 			return FirstEntry(q.call.Args, s.Name)
 		}
 		return queryValue(q.query, s.Name)

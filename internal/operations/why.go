@@ -178,7 +178,7 @@ func (d *Desk) explained(q *Question) (*explain.Question, error) {
 			o.Headers.Add(name, value)
 		}
 	}
-	if o.Headers.Get("X-Forwarded-For") != "" && (o.Door == doorname.ForwardAuth || o.Door == doorname.ExtAuthzWeb) {
+	if o.Headers.Get("X-Forwarded-For") != "" && doorname.IsServed(o.Door) && doorname.Of(o.Door).Hops {
 		o.TrustedHops = d.mapping.TrustedHops
 	}
 	var err error

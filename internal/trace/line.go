@@ -208,7 +208,7 @@ func (l *Line) Call() *engine.Call {
 	op, _ := operation(l.Op)
 	c := &engine.Call{
 		Door: l.Door, Op: op, Rule: l.Rule, Erase: l.Erase, Now: l.T, Patience: engine.MaxWait,
-		RefuseExcess: l.Door == doorname.RateLimit, // as the door has it
+		RefuseExcess: doorname.Of(l.Door).RefusesExcess,
 	}
 	if !l.Several() {
 		c.Inputs = []engine.Input{l.input()}

@@ -76,7 +76,7 @@ func (m *Mask) Use(set *rules.Set) {
 // isWord reports whether a value is one that [routes] gives to the parameter.
 func (m *Mask) isWord(door, name, value string) bool {
 	words := m.words.Load()
-	return words != nil && door != doorname.Koala && door != doorname.RateLimit && (*words)[name][value]
+	return words != nil && !doorname.Of(door).NamesParams() && (*words)[name][value]
 }
 
 // IsPseudonym reports whether a value has the form of a pseudonym.
@@ -103,18 +103,15 @@ func (m *Mask) hides(door, name, value string) bool {
 }
 
 // isPlain reports whether a parameter describes the call instead of its caller at a door.
-// At the gateways' doors it is the method, the scheme or the path, which has no query. The
-// rate limit service has only the domain, because its descriptors may hold anything, and
-// Koala's API nothing. The status of the response is plain wherever it is reported.
+// It is the method, the scheme or the path, which has no query. Callers that name parameters
+// may put anything into them: only the domain of a descriptor is plain there. The status of
+// the response is plain wherever it is reported.
 func isPlain(door, name string) bool {
 	if name == "response.status" {
 		return true
 	}
-	switch door {
-	case doorname.Koala:
-		return false
-	case doorname.RateLimit:
-		return name == "domain"
+	if at := doorname.Of(door); at.NamesParams() {
+		return name == "domain" && at.Adds == doorname.Entries
 	}
 	return name == "method" || name == "scheme" || name == "path"
 }
