@@ -80,7 +80,7 @@ func (s *supply) sources(name string) []ParamSource {
 
 // isFromClient reports whether a client can set the source.
 func isFromClient(s ParamSource) bool {
-	return s.Kind == FromHeader || s.Kind == FromCookie || s.Kind == FromQuery
+	return s.Kind.is().client
 }
 
 // clientSource returns the first source of the parameter that clients can set, nil if
@@ -103,24 +103,24 @@ func (s *supply) isOmittable(name string) bool {
 // isAlwaysPresent reports whether every request of a gateway has the parameter.
 func (s *supply) isAlwaysPresent(name string) bool {
 	if d := s.declared[name]; d != nil {
-		return slices.ContainsFunc(d.Sources, func(from ParamSource) bool { return from.Kind == FromClientIP || from.Kind == FromConstant })
+		return slices.ContainsFunc(d.Sources, func(from ParamSource) bool { return from.Kind.is().always })
 	}
 	return name != "domain" && slices.Contains(derivedNames, name)
 }
 
-// isOptional reports whether requests may lack a parameter that [params] supplies. The
-// descriptors of a rate limit call are chosen by the gateway's configuration, like the
-// rules for them.
+// isOptional reports whether requests may lack a parameter that [params] supplies, although
+// the gateway's configuration does not choose which have it, as it chooses the descriptors
+// of a rate limit call.
 func (s *supply) isOptional(name string) bool {
 	sources := s.sources(name)
 	return len(sources) > 0 && !s.isAlwaysPresent(name) &&
-		!slices.ContainsFunc(sources, func(from ParamSource) bool { return from.Kind == FromDescriptor })
+		!slices.ContainsFunc(sources, func(from ParamSource) bool { return from.Kind.is().chosen })
 }
 
 // chosenSource returns the first source with which the condition holds for any new value
 // that a client invents, nil if there is none. With =+, a plain header does not count: a
 // gateway that authenticates clients overwrites it, but neither keys nor cookies nor
-// queries. Sources after client-ip are not read.
+// queries.
 func (s *supply) chosenSource(c *Condition) *ParamSource {
 	if !c.isOpen() {
 		return nil
@@ -128,9 +128,9 @@ func (s *supply) chosenSource(c *Condition) *ParamSource {
 	sources := s.sources(c.Name)
 	for i := range sources {
 		switch from := &sources[i]; {
-		case isFromClient(*from) && (c.Negated || from.Hashed || from.Kind != FromHeader):
+		case isFromClient(*from) && (c.Negated || from.Hashed || !from.Kind.is().vouched):
 			return from
-		case from.Kind == FromClientIP:
+		case from.Kind.is().always: // the others are not read
 			return nil
 		}
 	}

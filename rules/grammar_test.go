@@ -45,3 +45,38 @@ func unitNames(units *units) []string {
 	}
 	return names
 }
+
+// TestManualListsEverySource checks that the manual lists the sources of [params] as they are
+// declared, with their arguments.
+func TestManualListsEverySource(t *testing.T) {
+	manual, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, found := strings.Cut(string(manual), "**Sources** are ")
+	if !found {
+		t.Fatal("the manual has no list of sources")
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	for i := range sourceWords {
+		w := &sourceWords[i]
+		if w.name == "" {
+			t.Errorf("the source %d has no name", i)
+		}
+		want := "`" + strings.Join(append([]string{w.name}, w.words...), " ") + "`"
+		if SourceKind(i) == FromTable {
+			want = "`table`" // the manual has a chapter about tables
+		}
+		if !w.quoted && !strings.Contains(list, want) {
+			t.Errorf("the list of sources in the manual lacks %s", want)
+		}
+	}
+}
+
+// A kind that a program made up is no source.
+func TestUnknownSourceKind(t *testing.T) {
+	s := ParamSource{Kind: FromConstant + 1}
+	if s.IsLate() || isFromClient(s) || s.Kind.name() != "" || s.String() != "source(11)" {
+		t.Errorf("the source %s has the name %q", s, s.Kind.name())
+	}
+}

@@ -27,23 +27,21 @@ const (
 // name returns the word for the kind in [params] and in identities, "" for an unknown
 // kind.
 func (k SourceKind) name() string {
-	switch {
-	case k == FromConstant:
-		return "constant"
-	case int(k) < len(sourceWords):
-		return sourceWords[k].name
+	return k.is().name
+}
+
+// is returns the declaration of the kind; that of a kind without a name for an unknown one.
+func (k SourceKind) is() *sourceWord {
+	if int(k) < len(sourceWords) {
+		return &sourceWords[k]
 	}
-	return ""
+	return new(sourceWord)
 }
 
 // kindNamed returns the kind of a name, and reports whether there is one.
 func kindNamed(name string) (SourceKind, bool) {
-	for k := FromHeader; k <= FromConstant; k++ {
-		if k.name() == name {
-			return k, true
-		}
-	}
-	return 0, false
+	i := slices.IndexFunc(sourceWords, func(w sourceWord) bool { return w.name == name })
+	return SourceKind(max(i, 0)), i >= 0
 }
 
 // ParamSource is one source of a declared parameter.
@@ -115,30 +113,55 @@ type ParamDecl struct {
 
 // IsLate reports whether the source is read after the sources of all other kinds, because its
 // value depends on another parameter.
-func (s *ParamSource) IsLate() bool { return s.Kind == FromTable }
+func (s *ParamSource) IsLate() bool { return s.Kind.is().late }
 
 // IsLate reports whether a source of the parameter is read after the sources of all others.
 func (d *ParamDecl) IsLate() bool {
 	return slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.IsLate() })
 }
 
-// sourceWords are the sources of [params], in the order of their kinds, with their
-// arguments.
-var sourceWords = []struct {
+// sourceWord declares a kind of source. The parser, the warnings and editors ask the
+// declaration.
+type sourceWord struct {
 	name  string
-	kind  SourceKind
-	words []string
-}{
-	{"header", FromHeader, []string{"NAME"}},
-	{"cookie", FromCookie, []string{"NAME"}},
-	{"query", FromQuery, []string{"NAME"}},
-	{"metadata", FromMetadata, []string{"NAMESPACE", "PATH"}},
-	{"descriptor", FromDescriptor, []string{"KEY"}},
-	{"principal", FromPrincipal, nil},
-	{"sni", FromSNI, nil},
-	{"client-ip", FromClientIP, nil},
-	{"gateway", FromGateway, nil},
-	{tableWord, FromTable, []string{"TABLE.COLUMN", byWord, "PARAM"}},
+	words []string // its arguments
+
+	token   bool // the argument is a token of HTTP, as names of headers and cookies are
+	folded  bool // the argument is read in lower case
+	quoted  bool // it is written in quotes, without its name
+	request bool // only a client's request has it, and so an address, too
+	client  bool // clients can set it
+	vouched bool // a gateway that authenticates clients may overwrite what they set
+	always  bool // it always has a value: sources after it are not read
+	chosen  bool // the gateway's configuration decides which requests have it
+	gateway bool // the gateway sends it, and may send what it likes
+	late    bool // its value depends on another parameter
+}
+
+// sourceWords are the sources of [params] by their kinds.
+var sourceWords = []sourceWord{
+	FromHeader:     {name: "header", words: []string{"NAME"}, token: true, folded: true, request: true, client: true, vouched: true},
+	FromCookie:     {name: "cookie", words: []string{"NAME"}, token: true, request: true, client: true},
+	FromQuery:      {name: "query", words: []string{"NAME"}, request: true, client: true},
+	FromMetadata:   {name: "metadata", words: []string{"NAMESPACE", "PATH"}, request: true},
+	FromDescriptor: {name: "descriptor", words: []string{"KEY"}, chosen: true},
+	FromPrincipal:  {name: "principal", request: true},
+	FromSNI:        {name: "sni", request: true},
+	FromClientIP:   {name: "client-ip", always: true},
+	FromGateway:    {name: "gateway", gateway: true},
+	FromTable:      {name: tableWord, words: []string{"TABLE.COLUMN", byWord, "PARAM"}, late: true},
+	FromConstant:   {name: "constant", quoted: true, always: true},
+}
+
+// sourceNames returns the words that sources begin with.
+func sourceNames() []string {
+	var names []string
+	for i := range sourceWords {
+		if !sourceWords[i].quoted {
+			names = append(names, sourceWords[i].name)
+		}
+	}
+	return names
 }
 
 // The words between and after sources.

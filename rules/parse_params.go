@@ -107,13 +107,13 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	if last := len(words) - 1; last >= 0 && words[last].text() == hashedWord {
 		source.Hashed, words = true, words[:last]
 	}
-	i := slices.Index(sourceNames(), name.text())
-	if i < 0 {
+	kind, isKnown := kindNamed(name.text())
+	known := kind.is()
+	if !isKnown || known.quoted {
 		p.unknownSource(name)
 		return source, false
 	}
-	known := sourceWords[i]
-	source.Kind = known.kind
+	source.Kind = kind
 	if source.Kind == FromClientIP {
 		return source, p.parsePrefixes(&source, words)
 	}
@@ -134,13 +134,11 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	if len(words) > 1 {
 		source.Path = words[1].text()
 	}
-	if source.Kind == FromHeader || source.Kind == FromCookie {
-		if !isToken(source.Name) {
-			p.reportf(words[0], errSourceWords, "want letters, digits and - _ . only", "%q is not a valid %s name", words[0].mention(), known.name)
-			return source, false
-		}
+	if known.token && !isToken(source.Name) {
+		p.reportf(words[0], errSourceWords, "want letters, digits and - _ . only", "%q is not a valid %s name", words[0].mention(), known.name)
+		return source, false
 	}
-	if source.Kind == FromHeader {
+	if known.folded {
 		source.Name = strings.ToLower(source.Name)
 	}
 	return source, true
@@ -190,14 +188,6 @@ func (p *parser) unknownSource(name span) {
 	p.found.add(errSource, name, Finding{
 		Message: fmt.Sprintf("unknown source %q", name.mention()), Hint: hint, Suggestion: suggest(name.text(), sourceNames()),
 	})
-}
-
-func sourceNames() []string {
-	names := make([]string, len(sourceWords))
-	for i := range sourceWords {
-		names[i] = sourceWords[i].name
-	}
-	return names
 }
 
 // countArguments returns the number of a source's arguments, 0 … 3, in words.

@@ -10,7 +10,7 @@ import (
 func (s *supply) isHashed(name string) bool {
 	sources := s.sources(name)
 	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool {
-		return !from.Hashed || from.Kind == FromGateway
+		return !from.Hashed || from.Kind.is().gateway
 	})
 }
 

@@ -76,8 +76,7 @@ func (p *parser) warnUnread() {
 	for _, d := range p.params {
 		first := slices.IndexFunc(d.Sources, func(s ParamSource) bool { return s.Kind == FromClientIP })
 		for i := first + 1; first >= 0 && i < len(d.Sources); i++ {
-			switch d.Sources[i].Kind {
-			case FromHeader, FromCookie, FromQuery, FromMetadata, FromPrincipal, FromSNI:
+			if d.Sources[i].Kind.is().request {
 				p.reportf(d.name, warnUnreadFrom, "write client-ip last", "%s never reads %s: each request with it has an address, too", d.Name, &d.Sources[i])
 				return
 			}
