@@ -61,7 +61,7 @@ func (g *guards) guardOf(r *Rule) *guard {
 	q := &guard{Rule: r, refuses: r.refuses() && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
 		return r.Counts() && c.identifies() && g.supply.chosenSource(c) != nil
 	})}
-	if r.Shadow || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent }) {
+	if r.Shadow || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.wantsAbsence() }) {
 		return nil
 	}
 	for _, c := range r.Conditions {
@@ -97,7 +97,7 @@ func (g *guards) coverOmission(r *Rule, name string, accept func(*guard) bool) b
 		keys = append(keys, twin+"!=+")
 	}
 	return g.cover(r, keys, accept, func(need *Condition) bool {
-		return need.form == formAbsent && same(need.Name)
+		return need.wantsAbsence() && same(need.Name)
 	}, func(c *Condition) bool { return !same(c.Name) })
 }
 
@@ -112,7 +112,7 @@ func (g *guards) coverInvention(r *Rule, name string) bool {
 // namesAbsent reports whether the rule requires that a parameter is absent, or another
 // one with the same source.
 func (g *guards) namesAbsent(r *Rule, name string) bool {
-	return slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.form == formAbsent && g.supply.isTwin(name, c.Name) })
+	return slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.wantsAbsence() && g.supply.isTwin(name, c.Name) })
 }
 
 // cover reports whether a guard applies to all requests of r: each of its needs is

@@ -195,6 +195,6 @@ func (r *Rule) selectsDoor(has func(*doorname.Door) bool) bool {
 // name, as descriptors and applications do.
 func (r *Rule) isForOwnParams() bool {
 	return r.selectsDoor((*doorname.Door).NamesParams) || slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
-		return c.Name == "domain" && c.form != formAbsent
+		return c.Name == "domain" && !c.wantsAbsence()
 	})
 }

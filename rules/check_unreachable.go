@@ -53,7 +53,7 @@ func coverKeys(r *Rule) []string {
 		if keys := c.textKeys(); keys != nil {
 			return keys
 		}
-		if best == nil || c.form != formPresent {
+		if best == nil || !forms[c.form].any {
 			best = []string{writtenKey(c), anyKey(c)}
 		}
 	}
@@ -81,7 +81,7 @@ func coveredKeys(r *Rule) []string {
 	keys := []string{""}
 	for _, c := range r.Conditions {
 		keys = append(keys, writtenKey(c))
-		if c.form != formAbsent && c.form != formPresent {
+		if !c.wantsAbsence() && !forms[c.form].any {
 			keys = append(keys, c.Name+"=+", anyKey(c))
 		}
 		if c.form == formList && !c.Negated && len(c.texts) > 0 {
@@ -124,9 +124,9 @@ func (c *Condition) impliedBy(b *Condition) bool {
 	switch {
 	case writtenKey(c) == writtenKey(b):
 		return true
-	case c.form == formPresent:
-		return b.form != formAbsent
-	case c.form == formDict && b.form == formDict:
+	case forms[c.form].any:
+		return !b.wantsAbsence()
+	case len(c.dicts) > 0 && len(b.dicts) > 0:
 		return c.listsImpliedBy(b)
 	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 100:
 		return false

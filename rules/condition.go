@@ -18,6 +18,22 @@ const (
 	formDict                // @ list
 )
 
+// forms describe the forms. What does not depend on the value of the parameter asks this
+// table.
+var forms = [...]struct {
+	any      bool // it holds for any value
+	unending bool // it holds for any number of values, negated or not
+	integers bool // it compares integers by value
+	spaced   bool // blanks surround its operator in the canonical text
+}{
+	formList:    {},
+	formPresent: {any: true, unending: true},
+	formAbsent:  {},
+	formAbove:   {unending: true, integers: true},
+	formBelow:   {unending: true, integers: true},
+	formDict:    {spaced: true},
+}
+
 // Condition is a rule's condition on one parameter. It is immutable.
 type Condition struct {
 	Name    string // the parameter
@@ -46,19 +62,17 @@ func (c *Condition) String() string { return c.written }
 // Selects reports whether the condition requires particular values, as opposed to
 // any value, no value, or any value with exceptions.
 func (c *Condition) Selects() bool {
-	return !c.Negated && c.form != formPresent && c.form != formAbsent
+	return !c.Negated && !forms[c.form].any && !c.wantsAbsence()
 }
+
+// wantsAbsence reports whether the condition holds for requests without the parameter, and
+// for no others.
+func (c *Condition) wantsAbsence() bool { return c.form == formAbsent }
 
 // isOpen reports whether the condition holds for any number of values: any value, any
 // value with exceptions, or all integers on one side of a bound.
 func (c *Condition) isOpen() bool {
-	switch c.form {
-	case formPresent, formAbove, formBelow:
-		return true
-	case formAbsent:
-		return false
-	}
-	return c.Negated
+	return forms[c.form].unending || c.Negated && !c.wantsAbsence()
 }
 
 // Holds reports whether the condition holds for a request.
@@ -72,7 +86,7 @@ func (c *Condition) Holds(p *Params) bool {
 // holds is Holds for a value that has been read.
 func (c *Condition) holds(v *value) bool {
 	if v.text == "" {
-		return c.form == formAbsent
+		return c.wantsAbsence()
 	}
 	switch c.form {
 	case formPresent:
@@ -130,7 +144,7 @@ func (c *Condition) isComparable(v *value) bool {
 // comparesIntegers reports whether the condition compares integers by value, so that
 // 007 is 7.
 func (c *Condition) comparesIntegers() bool {
-	return c.form == formAbove || c.form == formBelow || len(c.integers) > 0
+	return forms[c.form].integers || len(c.integers) > 0
 }
 
 // comparesAddresses reports whether the condition compares addresses by value, so

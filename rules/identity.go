@@ -59,7 +59,7 @@ func (m *Match) Values() []Param {
 }
 
 // identifies reports whether the parameter is part of the rule's identity.
-func (c *Condition) identifies() bool { return !c.Joint && c.form != formAbsent && !c.OfResponse() }
+func (c *Condition) identifies() bool { return !c.Joint && !c.wantsAbsence() && !c.OfResponse() }
 
 // appendIdentity appends the value as a part of an identity: canonical if the condition
 // compares it as an integer or an address, and trimmed otherwise.

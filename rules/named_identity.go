@@ -65,7 +65,7 @@ func (r *Rule) identifying() []*Condition {
 func (r *Rule) Missing(p *Params) []string {
 	var names []string
 	for _, c := range r.Conditions {
-		if c.form == formAbsent || c.OfResponse() {
+		if c.wantsAbsence() || c.OfResponse() {
 			continue
 		}
 		if raw, _ := p.Get(c.Name); strings.TrimSpace(raw) == "" {

@@ -19,11 +19,30 @@ const (
 	oldJointMark = "{*}"
 )
 
-// The operators of conditions.
-const (
-	operatorSigns = "=!<>@" // the characters that an operator begins with
-	wantOperator  = "want =, !=, <, >, @ or !@"
-)
+// operators are the operators of conditions. After an exclamation mark, each negates its
+// condition.
+var operators = []struct {
+	sign   byte
+	listed []string // in hints
+	parse  func(p *parser, d *ruleDecl, c *Condition, operand span) *Condition
+}{
+	{'=', []string{"=", "!="}, parseEqual},
+	{'<', []string{"<"}, parseBound(formBelow, '<')},
+	{'>', []string{">"}, parseBound(formAbove, '>')},
+	{'@', []string{"@", "!@"}, parseListed},
+}
+
+// operatorSigns are the characters that operators begin with, and wantOperator the hint
+// that lists them.
+var operatorSigns, wantOperator = func() (signs, hint string) {
+	signs = "!"
+	var listed []string
+	for _, o := range operators {
+		signs += string(o.sign)
+		listed = append(listed, o.listed...)
+	}
+	return signs, "want " + oneOf(listed)
+}()
 
 // parseCondition reads `name op value` into c. It returns nil if it reports an error.
 func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
@@ -35,7 +54,7 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	c.Name, c.Pos = name.text(), s.position()
 	rest := s.tail(name.to - name.from).trim()
 	if old := p.oldList(c, name, rest); old != nil {
-		return p.parseListed(d, c, *old)
+		return parseListed(p, d, c, *old)
 	}
 	if strings.HasPrefix(rest.text(), "{") && p.misplacedJoint(rest) {
 		return nil
@@ -50,13 +69,10 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 		return nil
 	}
 	operand := rest.tail(1).trim()
-	switch rest.text()[0] {
-	case '=':
-		return p.parseEqual(c, operand)
-	case '<', '>':
-		return p.parseBound(c, rest.text()[0], operand)
-	case '@':
-		return p.parseListed(d, c, operand)
+	for i := range operators {
+		if o := &operators[i]; o.sign == rest.text()[0] {
+			return o.parse(p, d, c, operand)
+		}
 	}
 	hint := wantOperator
 	if strings.HasPrefix(rest.text(), "~") {
@@ -136,7 +152,7 @@ func (s span) cutJoint() (value, mark span) {
 }
 
 // parseListed reads the operand of `@`: the names of word lists, separated by commas.
-func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition {
+func parseListed(p *parser, d *ruleDecl, c *Condition, operand span) *Condition {
 	var pieces pieceBuffer
 	var short [96]byte
 	written, first := short[:0], len(d.listed)
@@ -163,8 +179,14 @@ func (p *parser) parseListed(d *ruleDecl, c *Condition, operand span) *Condition
 	return setText(c, operand, negate(c, "@"), written)
 }
 
-// parseBound reads the operand of `<` or `>`.
-func (p *parser) parseBound(c *Condition, operator byte, operand span) *Condition {
+// parseBound returns the function that reads the operand of `<` or `>`.
+func parseBound(form form, operator byte) func(*parser, *ruleDecl, *Condition, span) *Condition {
+	return func(p *parser, _ *ruleDecl, c *Condition, operand span) *Condition {
+		return p.parseBound(c, form, operator, operand)
+	}
+}
+
+func (p *parser) parseBound(c *Condition, form form, operator byte, operand span) *Condition {
 	text := operand.text()
 	switch {
 	case strings.HasPrefix(text, "="):
@@ -190,15 +212,12 @@ func (p *parser) parseBound(c *Condition, operator byte, operand span) *Conditio
 	if !c.Negated && (operator == '>' && n == math.MaxInt64 || operator == '<' && n == math.MinInt64) {
 		p.reportf(number, warnNoEffect, "remove the rule, or choose another bound", "no integer is %c %d", operator, n)
 	}
-	c.form, c.bound = formAbove, n
-	if operator == '<' {
-		c.form = formBelow
-	}
+	c.form, c.bound = form, n
 	return setText(c, operand, negate(c, string(operator)), strconv.FormatInt(n, 10))
 }
 
 // parseEqual reads the operand of `=`.
-func (p *parser) parseEqual(c *Condition, operand span) *Condition {
+func parseEqual(p *parser, _ *ruleDecl, c *Condition, operand span) *Condition {
 	if operand.empty() {
 		p.reportf(operand, errNoValue, "want a value, + for any value, or !=+ for an absent parameter", "the condition on %s has no value", c.Name)
 		return nil
@@ -233,7 +252,7 @@ func negate(c *Condition, operator string) string {
 func setText[T string | []byte](c *Condition, at span, operator string, operand T) *Condition {
 	var few [96]byte
 	text := append(few[:0], c.Name...)
-	if c.form == formDict {
+	if forms[c.form].spaced {
 		operator = " " + operator + " "
 	}
 	text = append(append(text, operator...), operand...)

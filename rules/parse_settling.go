@@ -25,7 +25,7 @@ func (p *parser) checkSettling(d *ruleDecl) {
 		case !settling.has(d.Method):
 			p.reportf(d.places[i], errResponse, "use a [count], [leak] or [token] rule, or remove the condition", "a condition on the response in a %s rule", d.Method)
 			return
-		case c.Joint && c.form != formAbsent:
+		case c.Joint && !c.wantsAbsence():
 			p.reportf(d.places[i], warnNoEffect, "remove it: a parameter of the response is not part of the identity", "{~} has no effect here")
 		}
 		if d.outcome = true; d.Settle == 0 {

@@ -28,7 +28,7 @@ const (
 // want returns the requirement of the condition. It appends ranges to buffer.
 func (c *Condition) want(buffer []interval[key]) want {
 	switch {
-	case c.form == formAbsent:
+	case c.wantsAbsence():
 		return want{}
 	case c.form == formDict && !c.Negated:
 		return want{kind: wantListed}

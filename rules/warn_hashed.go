@@ -55,7 +55,7 @@ func (p *parser) plainLists(s *supply) map[*Dict]bool {
 // secret.
 func (c *Condition) unhashed(at span, plain map[*Dict]bool) (what string, where span) {
 	switch {
-	case c.form == formDict:
+	case len(c.dicts) > 0:
 		for _, d := range c.dicts {
 			switch {
 			case d.Len() > 0 && !d.hasHashes:

@@ -75,7 +75,7 @@ func exclude(a, b *Rule) bool {
 			if ca.Name != cb.Name || ca.OfResponse() {
 				continue
 			}
-			if (ca.form == formAbsent) != (cb.form == formAbsent) {
+			if ca.wantsAbsence() != cb.wantsAbsence() {
 				return true
 			}
 			if ca.textKeys() != nil && cb.textKeys() != nil &&

@@ -158,7 +158,7 @@ func (p *parser) warnConstant(c *Condition, at span, of *constants) {
 		}
 		return
 	}
-	if c.form == formAbsent || c.form == formDict || len(of.list) > maxTried {
+	if c.wantsAbsence() || len(c.dicts) > 0 || len(of.list) > maxTried {
 		return
 	}
 	for _, text := range of.list {

@@ -70,7 +70,7 @@ func (p *parser) warnAllowed(d *ruleDecl, s *supply) {
 	for i, c := range d.Conditions {
 		from := s.clientSource(c.Name)
 		switch {
-		case c.form == formAbsent, from == nil && s.identifiesRequest(c.Name):
+		case c.wantsAbsence(), from == nil && s.identifiesRequest(c.Name):
 		case from == nil, from.Hashed && c.Selects():
 			return
 		case ground < 0:
@@ -140,7 +140,7 @@ func (p *parser) warnInvented(d *ruleDecl, g *guards, refusesByDefault bool) {
 // limit for such requests is no substitute for a rule that refuses at once.
 func (p *parser) warnAbsent(d *ruleDecl, g *guards) {
 	for i, c := range d.Conditions {
-		if !c.Negated || c.form == formAbsent || !g.supply.isOptional(c.Name) {
+		if !c.Negated || c.wantsAbsence() || !g.supply.isOptional(c.Name) {
 			continue
 		}
 		accept := func(q *guard) bool { return d.Counts() || !q.Counts() || g.namesAbsent(q.Rule, c.Name) }
