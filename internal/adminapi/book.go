@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -55,6 +56,17 @@ type Words struct {
 	Sources    []string `json:"sources"`
 	Derived    []string `json:"derived"`
 	Codes      []Code   `json:"codes"`
+	Doors      []Door   `json:"doors"`
+}
+
+// Door is a door that a question can name.
+type Door struct {
+	Door string `json:"door"`
+	Text string `json:"text"` // who calls it
+	// Request reports that it receives a request of a client, and Descriptor that it
+	// receives a domain and a descriptor. Other doors receive parameters alone.
+	Request    bool `json:"request"`
+	Descriptor bool `json:"descriptor"`
 }
 
 // Code is a kind of finding.
@@ -94,6 +106,10 @@ func (s *server) words(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, c := range vocabulary.Codes() {
 		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})
+	}
+	for _, name := range doorname.All() {
+		d := doorname.Of(name)
+		all.Doors = append(all.Doors, Door{name, d.Text, !d.NamesParams(), d.Adds == doorname.Entries})
 	}
 	return done(w, r, all)
 }

@@ -37,7 +37,7 @@ func TestTextsAreDescribed(t *testing.T) {
 	}{
 		{"GET state", "", 200, []string{`"ready": true`, `"version": 7`}},
 		{"GET rules", "", 200, []string{`"name": "rules.conf"`, `"rule": 202`, `"at most 2 in 3600 s"`, `"counts_by": [`, `"verdict": "deny"`, `"line": 3`, `"path": "d.k.k_v"`, `"limit": "at most 3 per minute"`}},
-		{"GET words", "", 200, []string{`"leak"`, `"word": "burst"`, `"E012"`}},
+		{"GET words", "", 200, []string{`"leak"`, `"word": "burst"`, `"E012"`, `"door": "auth-request"`, `"text": "Go programs"`}},
 		{"POST check", changed, 200, []string{`"errors": 0`, `"count 2 → 20"`, `"size": `}},
 		{"POST check", draft(t, "[rules]\nrule : [cuont] [] [] []\n"), 200, []string{`"code": "E012"`, `"suggestion": "count"`, `"line": 2`}},
 		{"POST check", listed, 200, []string{"the rules in force do not have /etc/passwd"}},

@@ -25,8 +25,9 @@ export interface Book {
 export interface Word { word: string; methods: string[]; required: boolean }
 export interface Words {
   sections: string[]; methods: string[]; thresholds: Word[]; outcomes: Word[]; policies: string[]; sources: string[]; derived: string[];
-  codes: { code: string; meaning: string }[];
+  codes: { code: string; meaning: string }[]; doors: Door[];
 }
+export interface Door { door: string; text: string; request: boolean; descriptor: boolean }
 export interface ChangedRule { rule: number; name?: string; what?: string[] }
 export interface Changes {
   added: number; removed: number; changed: number; added_rules?: ChangedRule[]; removed_rules?: ChangedRule[]; changed_rules?: ChangedRule[];

@@ -1,7 +1,7 @@
 // Asks what the running rules do with a request, and why.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { post, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyImported, type WhyRule } from "./api";
+import { post, type Door, type Exception, type Identity, Problem, type Question, type Report, type Why, type WhyImported, type WhyRule, type Words } from "./api";
 import { Buttons } from "./actions";
 import { readCurl } from "./curl";
 import { useData } from "./data";
@@ -11,12 +11,10 @@ import { Failure, Field, Input, Panel, Verdict } from "./ui";
 interface Form { door: string; method: string; target: string; peer: string; headers: string; params: string }
 export interface Answer { why: Why; report?: Report; reportError?: string }
 
-const nothing: Form = { door: "extauthz", method: "GET", target: "", peer: "", headers: "", params: "" };
-const doors: [string, string][] = [
-  ["extauthz", "Envoy, ext_authz over gRPC"], ["ext-authz", "Envoy, ext_authz over HTTP"], ["auth_request", "nginx auth_request"], ["accel", "nginx X-Accel"],
-  ["forward-auth", "Caddy, HAProxy, Traefik"], ["ratelimit", "Envoy rate limit service"], ["koala", "Koala's API"], ["middleware", "Go programs"],
-];
-const withoutRequest = new Set(["ratelimit", "koala"]);
+const nothing: Form = { door: "", method: "GET", target: "", peer: "", headers: "", params: "" };
+
+/** unread is the door until the doors are known: the default one of the API. */
+const unread: Door = { door: "", text: "", request: true, descriptor: false };
 
 const descriptorText = { label: "Descriptor", hint: "One entry per line, in order, and the domain." };
 const parametersText = { label: "Parameters", hint: "One per line. Alone they name an identity; with a request, what the gateway adds." };
@@ -32,23 +30,23 @@ function pairs(text: string, mark: string): [string, string][] {
   });
 }
 
-function questionOf(f: Form): Question {
+function questionOf(f: Form, at: Door): Question {
   const entries = pairs(f.params, "=");
-  if (f.door === "ratelimit") return descriptorOf(entries);
+  if (at.descriptor) return descriptorOf(at.door, entries);
   const params: Identity = Object.fromEntries(entries);
   const q: Question = Object.keys(params).length > 0 ? { params } : {};
-  if (withoutRequest.has(f.door)) return { ...q, request: { door: f.door } };
+  if (!at.request) return { ...q, request: { door: at.door } };
   if (f.target === "") return q;
   const headers: Record<string, string[]> = {};
   for (const [name, value] of pairs(f.headers, ":")) (headers[name] ??= []).push(value);
-  return { ...q, request: { door: f.door, method: f.method, target: f.target, headers, ...(f.peer ? { peer: f.peer } : {}) } };
+  return { ...q, request: { ...(at.door ? { door: at.door } : {}), method: f.method, target: f.target, headers, ...(f.peer ? { peer: f.peer } : {}) } };
 }
 
 /** descriptorOf returns the question about a descriptor: its domain, and its entries in their order. */
-function descriptorOf(entries: [string, string][]): Question {
+function descriptorOf(door: string, entries: [string, string][]): Question {
   return {
     params: Object.fromEntries(entries.filter(([key]) => key === "domain")),
-    request: { door: "ratelimit", descriptor: entries.filter(([key]) => key !== "domain").map(([key, value]) => ({ key, value })) },
+    request: { door, descriptor: entries.filter(([key]) => key !== "domain").map(([key, value]) => ({ key, value })) },
   };
 }
 
@@ -66,12 +64,15 @@ export function Try(p: { given: URLSearchParams }) {
   const [busy, setBusy] = useState(false);
   const last = useRef<{ question?: Question }>({}); // late answers to earlier questions are dropped
   const set = (change: Partial<Form>) => setForm((f) => kept = { ...f, ...change });
+  const doors = useData<Words>("words").value?.doors ?? [unread];
+  const doorOf = (f: Form) => doors.find((d) => d.door === f.door) ?? doors[0] ?? unread;
+  const door = doorOf(form);
   const run = async (f: Form) => {
     const mine: { question?: Question } = last.current = {};
     setBusy(true);
     setError(undefined);
     try {
-      mine.question = questionOf(f);
+      mine.question = questionOf(f, doorOf(f));
       const found = await ask(mine.question);
       if (last.current === mine) setAnswer(found);
     } catch (e) { if (last.current === mine) setError(e instanceof Problem ? e : new Problem(400, (e as Error).message)); }
@@ -94,19 +95,19 @@ export function Try(p: { given: URLSearchParams }) {
     if (text.trim() === "") return;
     try {
       const asked = readCurl(text);
-      set({ method: asked.method, target: asked.target, headers: asked.headers.map(([n, v]) => `${n}: ${v}`).join("\n"), door: withoutRequest.has(form.door) ? "extauthz" : form.door });
+      set({ method: asked.method, target: asked.target, headers: asked.headers.map(([n, v]) => `${n}: ${v}`).join("\n"), door: door.request ? form.door : "" });
     } catch (e) { setError(new Problem(400, (e as Error).message)); }
   };
   return <div class="split try">
     <Panel title="Try a request" tools={<button type="button" class="quiet" onClick={() => { last.current = {}; setBusy(false); setForm(kept = nothing); setCurl(""); setAnswer(undefined); setError(undefined); }}>Clear</button>}>{() =>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void run(form); }}>
         <Field label="Paste a curl command"><textarea name="curl" rows={2} value={curl} spellcheck={false} placeholder="curl -X POST https://api.example/api/comments -H 'X-User-Id: ann'" onInput={(e) => paste(e.currentTarget.value)} /></Field>
-        <div class="row"><Field label="Door"><select name="door" value={form.door} onChange={(e) => set({ door: e.currentTarget.value })}>{doors.map(([d, text]) => <option value={d} key={d}>{text}</option>)}</select></Field>
-          {!withoutRequest.has(form.door) && <Field label="Client address"><Input name="peer" value={form.peer} onValue={(peer) => set({ peer })} placeholder="203.0.113.7" /></Field>}</div>
-        {!withoutRequest.has(form.door) && <><div class="row"><Field label="Method"><Input name="method" class="short" value={form.method} onValue={(method) => set({ method: method.toUpperCase() })} /></Field>
+        <div class="row"><Field label="Door"><select name="door" value={door.door} onChange={(e) => set({ door: e.currentTarget.value })}>{doors.map((d) => <option value={d.door} key={d.door}>{d.text}</option>)}</select></Field>
+          {door.request && <Field label="Client address"><Input name="peer" value={form.peer} onValue={(peer) => set({ peer })} placeholder="203.0.113.7" /></Field>}</div>
+        {door.request && <><div class="row"><Field label="Method"><Input name="method" class="short" value={form.method} onValue={(method) => set({ method: method.toUpperCase() })} /></Field>
           <Field label="Path or URL"><Input name="target" value={form.target} onValue={(target) => set({ target })} placeholder="/api/comments" /></Field></div>
           <Field label="Headers" hint="One per line"><textarea name="headers" rows={3} spellcheck={false} value={form.headers} placeholder="X-User-Id: ann" onInput={(e) => set({ headers: e.currentTarget.value })} /></Field></>}
-        <Field {...(form.door === "ratelimit" ? descriptorText : parametersText)}><textarea name="params" rows={2} spellcheck={false} value={form.params} placeholder={form.door === "ratelimit" ? "domain=edge" : "uid=ann"} onInput={(e) => set({ params: e.currentTarget.value })} /></Field>
+        <Field {...(door.descriptor ? descriptorText : parametersText)}><textarea name="params" rows={2} spellcheck={false} value={form.params} placeholder={door.descriptor ? "domain=edge" : "uid=ann"} onInput={(e) => set({ params: e.currentTarget.value })} /></Field>
         <div class="buttons"><button type="submit" class="primary" disabled={busy}>{busy ? "Asking …" : "Ask why"}</button><span class="faint">Nothing is counted.</span></div>
       </form>}</Panel>
     <div class="answer" aria-live="polite">{error ? <Failure of={error} /> : answer ? <AnswerView of={answer} again={again} /> : <p class="empty">The answer names each rule that the request meets, its counter as it stands now, and where every parameter comes from.</p>}</div>
