@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // ruleDecl is a line of [rules], with the spans that later checks point at.
@@ -194,16 +196,12 @@ func (p *parser) reportText(s span) {
 }
 
 func (p *parser) parseMethod(d *ruleDecl, s span) bool {
-	if i := slices.Index(methodNames, s.text()); i >= 0 {
-		d.Method = Method(i)
-		return true
+	m, known := method.Named(s.text())
+	if !known { // the rest of the rule is checked against the method that was probably meant
+		m, known = method.Named(p.unknown(s, errMethod, "method", methodNames))
 	}
-	// The rest of the rule is checked against the method that was probably meant.
-	if i := slices.Index(methodNames, p.unknown(s, errMethod, "method", methodNames)); i >= 0 {
-		d.Method = Method(i)
-		return true
-	}
-	return false
+	d.Method = Method(m)
+	return known
 }
 
 // parseConditions reads the second bracket.

@@ -259,8 +259,8 @@ func wordsOf(list []ruleWord) []vocabulary.Word {
 	words := make([]vocabulary.Word, len(list))
 	for i := range list {
 		words[i] = vocabulary.Word{Name: list[i].name, Required: list[i].missing.code != nil}
-		for m, name := range methodNames {
-			if list[i].methods.has(Method(m)) {
+		for _, name := range methodNames {
+			if m, _ := method.Named(name); list[i].methods.has(Method(m)) {
 				words[i].Methods = append(words[i].Methods, name)
 			}
 		}

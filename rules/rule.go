@@ -25,8 +25,8 @@ var methodNames = method.Names()
 
 // String returns the word for the method in rule files.
 func (m Method) String() string {
-	if int(m) < len(methodNames) {
-		return methodNames[m]
+	if name := m.is().Name; name != "" {
+		return name
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
 }

@@ -92,7 +92,17 @@ func Of[M ~uint8](m M) *Method {
 
 var unknown Method
 
-// Names returns the words of the methods, by their numbers.
+// Named returns the number of the method with this word, and reports whether there is one.
+func Named(word string) (n Number, known bool) {
+	for i := range all {
+		if all[i].Name == word && word != "" {
+			return Number(i), true
+		}
+	}
+	return 0, false
+}
+
+// Names returns the words of the methods, in the order of their numbers.
 func Names() []string {
 	var names []string
 	for i := range all {

@@ -23,6 +23,19 @@ func TestEachMethodIsDescribed(t *testing.T) {
 	}
 }
 
+func TestNamed(t *testing.T) {
+	for _, name := range method.Names() {
+		if n, known := method.Named(name); !known || method.Of(n).Name != name {
+			t.Errorf("the method %s has the number %d, %t", name, n, known)
+		}
+	}
+	for _, word := range []string{"", "cuont", "Count"} {
+		if n, known := method.Named(word); known {
+			t.Errorf("%q is method %d", word, n)
+		}
+	}
+}
+
 // The numbers are part of the layout in Redis.
 func TestNumbersNeverChange(t *testing.T) {
 	got := []method.Number{method.Direct, method.Count, method.Base, method.Leak, method.Token, method.Hold}
