@@ -30,6 +30,21 @@ func TestArchitectureNamesExistingFunctions(t *testing.T) {
 	}
 }
 
+// namedFile is a file in ARCHITECTURE.md with its folder.
+var namedFile = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.(?:go|lua|yaml|json|md))`")
+
+func TestArchitectureNamesExistingFiles(t *testing.T) {
+	names := namedFile.FindAllStringSubmatch(readText(t, "ARCHITECTURE.md"), -1)
+	for _, m := range names {
+		if _, err := os.Stat(filepath.FromSlash(m[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md: %v", err)
+		}
+	}
+	if len(names) < 20 {
+		t.Errorf("ARCHITECTURE.md names %d files; want all to be seen", len(names))
+	}
+}
+
 // measured is a call in docs/house.md, as the runtime names it.
 var measured = regexp.MustCompile("(?m)^\\d+\\. `([a-z0-9/_]+)\\.(?:\\(\\*?([A-Za-z]+)\\)\\.)?([A-Za-z]+)`$")
 
