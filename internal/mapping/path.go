@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/httptext"
@@ -123,4 +124,129 @@ func unhex(c byte) byte {
 		return c - 'a' + 10
 	}
 	return c - 'A' + 10
+}
+
+// EncodedSlashes decides paths with encoded slashes, which routers read differently:
+// `/api%2Fcomments` is one segment for http.ServeMux and two for routers that use
+// http.Request.URL.Path.
+type EncodedSlashes int
+
+const (
+	// KeepEncodedSlashes keeps an encoded slash inside its segment.
+	KeepEncodedSlashes EncodedSlashes = iota
+	// SplitEncodedSlashes reads an encoded slash as a slash. The router is assumed to
+	// resolve nothing, so a path with dot segments or empty segments is malformed.
+	SplitEncodedSlashes
+	// RefuseEncodedSlashes makes a path with an encoded slash malformed, and one with
+	// a backslash, encoded or not, which some programs read as a slash.
+	RefuseEncodedSlashes
+)
+
+// readSlashes checks a path and returns it with its encoded slashes as o requires.
+func (q *original) readSlashes(path string, o *Options) (string, error) {
+	switch o.EncodedSlashes {
+	case RefuseEncodedSlashes:
+		if hasEscape(path, '/') || hasEscape(path, '\\') || strings.IndexByte(path, '\\') >= 0 {
+			return "", malformed("it contains an encoded slash or a backslash")
+		}
+	case SplitEncodedSlashes:
+		path = splitEncodedSlashes(path)
+		if !o.KeepMalformed && !isResolved(path) {
+			return "", malformed("it contains a dot segment or an empty segment, which the application does not resolve")
+		}
+	}
+	return path, nil
+}
+
+// checkProgram refuses paths that net/http reads differently from other servers:
+// http.ServeMux does not resolve the path of a CONNECT and takes the segment %2F for a
+// trailing slash, and url.URL.EscapedPath decodes slashes if a path has bytes that URLs
+// must not contain.
+func (q *original) checkProgram(path string) error {
+	switch {
+	case q.method == http.MethodConnect && !isResolved(path):
+		return malformed("it contains a dot segment or an empty segment, which a CONNECT must not have")
+	case hasEscape(path, '/') && hasInvalidByte(path):
+		return malformed("it contains an encoded slash and a byte that must be encoded")
+	case hasSlashSegment(path):
+		return malformed("it contains an encoded slash that is a segment of its own")
+	}
+	return nil
+}
+
+// hasEscape reports whether path contains c in its percent-encoded form.
+func hasEscape(path string, c byte) bool {
+	return indexEscape(path, c) >= 0
+}
+
+// hasSlashSegment reports whether a segment of path is an encoded slash and nothing else.
+func hasSlashSegment(path string) bool {
+	for rest := path; ; {
+		i := indexEscape(rest, '/')
+		if i < 0 {
+			return false
+		}
+		before, after := rest[:i], rest[i+len("%2F"):]
+		if strings.HasSuffix(before, "/") && (after == "" || after[0] == '/') {
+			return true
+		}
+		rest = after
+	}
+}
+
+// indexEscape returns the index of the first percent-encoded c in path, -1 without one.
+func indexEscape(path string, c byte) int {
+	for from := 0; ; {
+		i := strings.IndexByte(path[from:], '%')
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if from+2 < len(path) && isHex(path[from+1]) && isHex(path[from+2]) && unhex(path[from+1])<<4|unhex(path[from+2]) == c {
+			return from
+		}
+		from++
+	}
+}
+
+// splitEncodedSlashes returns path with slashes in place of the encoded ones.
+func splitEncodedSlashes(path string) string {
+	i := indexEscape(path, '/')
+	if i < 0 {
+		return path
+	}
+	var b strings.Builder
+	for ; i >= 0; i = indexEscape(path, '/') {
+		b.WriteString(path[:i])
+		b.WriteByte('/')
+		path = path[i+len("%2F"):]
+	}
+	b.WriteString(path)
+	return b.String()
+}
+
+// isResolved reports whether a path has neither dot segments nor empty segments, apart
+// from an empty last segment, which stands for a trailing slash.
+func isResolved(path string) bool {
+	rest := strings.TrimPrefix(path, "/")
+	for more := true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		if isDotSegment(segment) || segment == "" && more {
+			return false
+		}
+	}
+	return true
+}
+
+// hasInvalidByte reports whether a path contains a byte that url.URL.EscapedPath does
+// not accept as it stands.
+func hasInvalidByte(path string) bool {
+	for i := range len(path) {
+		c := path[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte("\"#<>?\\^`{|}", c) >= 0 {
+			return true
+		}
+	}
+	return false
 }
