@@ -41,9 +41,9 @@
 // declares:
 //
 //	base      errors.go findings.go position.go spelling.go value.go
-//	deciding  rule.go condition.go threshold.go result.go dict.go table.go params.go
-//	          param_decl.go routes.go set.go index.go want.go rangetree.go match.go
-//	          identity.go named_identity.go outcome.go compare.go renumbered.go
+//	deciding  rule.go condition.go threshold.go dict.go table.go params.go param_decl.go
+//	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
+//	          compare.go
 //	reading   parse*.go format*.go
 //	checking  check*.go warn*.go
 //
