@@ -35,13 +35,11 @@ var operators = []struct {
 // operatorSigns are the characters that operators begin with, and wantOperator the hint
 // that lists them.
 var operatorSigns, wantOperator = func() (signs, hint string) {
-	signs = "!"
-	var listed []string
+	begins, listed := []byte{'!'}, []string(nil)
 	for _, o := range operators {
-		signs += string(o.sign)
-		listed = append(listed, o.listed...)
+		begins, listed = append(begins, o.sign), append(listed, o.listed...)
 	}
-	return signs, "want " + oneOf(listed)
+	return string(begins), "want " + oneOf(listed)
 }()
 
 // parseCondition reads `name op value` into c. It returns nil if it reports an error.
