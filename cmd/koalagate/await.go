@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/trial"
 )
 
@@ -20,6 +21,9 @@ type published struct {
 	InForceAt *time.Time `json:"in_force_at,omitempty"`
 	// TrialUntil is the planned end of the trial.
 	TrialUntil *time.Time `json:"trial_until,omitempty"`
+	// Changes are from the version that was in force; nil for the first version, and if the
+	// instance cannot read the version.
+	Changes *reload.Changes `json:"changes,omitempty"`
 }
 
 const (
@@ -38,8 +42,9 @@ type waiting struct {
 	*publishing
 	number  uint64
 	hash    string
-	inForce string // the signature with which the version comes into force; "" for none
-	ready   int    // the highest number of ready instances
+	changes *reload.Changes // from the version that was in force; nil if they are unknown
+	inForce string          // the signature with which the version comes into force; "" for none
+	ready   int             // the highest number of ready instances
 }
 
 // end waits until the version is in force or on trial, or refused. If a signed version
@@ -134,7 +139,7 @@ func (w *waiting) reportInForce(ctx context.Context, now *adminapi.Progress) err
 		delay.Wait(ctx, min(time.Until(*now.At), time.Second))
 	}
 	if w.format.value == "json" {
-		return display.JSON(w.stdout, published{Version: w.number, Hash: w.hash, Ready: w.ready, InForceAt: now.At})
+		return display.JSON(w.stdout, published{Version: w.number, Hash: w.hash, Ready: w.ready, InForceAt: now.At, Changes: w.changes})
 	}
 	fmt.Fprintf(w.stdout, "version %d is in force\n", w.number)
 	return nil
@@ -143,7 +148,7 @@ func (w *waiting) reportInForce(ctx context.Context, now *adminapi.Progress) err
 // reportTrial prints that the version is on trial.
 func (w *waiting) reportTrial(now *adminapi.Progress) error {
 	if w.format.value == "json" {
-		return display.JSON(w.stdout, published{Version: w.number, Hash: w.hash, Ready: w.ready, TrialUntil: now.At})
+		return display.JSON(w.stdout, published{Version: w.number, Hash: w.hash, Ready: w.ready, TrialUntil: now.At, Changes: w.changes})
 	}
 	fmt.Fprintf(w.stdout, "version %d is on trial until %s; koalagate trial prints what it would change\n", w.number, now.At.Format(time.RFC3339))
 	return nil

@@ -264,7 +264,7 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 	if proposed.Changes != nil && b.format.value == "text" {
 		fmt.Fprintf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
 	}
-	w.number = proposed.Version
+	w.number, w.changes = proposed.Version, proposed.Changes
 	return w.end(ctx)
 }
 

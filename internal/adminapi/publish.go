@@ -130,7 +130,7 @@ func (s *server) publish(w http.ResponseWriter, r *http.Request) error {
 	}
 	manifest, changes, err := m.Propose(r.Context(), p)
 	if err != nil {
-		return err
+		return s.overtaken(r.Context(), m, n.Manifest, err)
 	}
 	detail := fmt.Sprintf("version %d, %s", manifest.Number, manifest.Author)
 	if manifest.Note != "" {
@@ -159,6 +159,9 @@ func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
 	o, err := m.Records().Outcome(r.Context(), number)
 	if err != nil {
 		return err
+	}
+	if o.State == "conflict" {
+		o.Detail = s.overtakenLater(r.Context(), m, number, o.Detail)
 	}
 	p := &Progress{State: o.State, Detail: o.Detail, Ready: append([]string{}, o.Ready...), Waiting: append([]string{}, o.Waiting...)}
 	if !o.At.IsZero() {

@@ -20,13 +20,23 @@ import (
 // newMember starts an instance with published rules on a Redis of its own.
 func newMember(t *testing.T) *fleet.Member {
 	t.Helper()
-	records, err := fleet.Open(fleet.Options{
+	return newMemberWith(t, func(*fleet.Options) {}, func(*fleet.MemberOptions) {})
+}
+
+// newMemberWith is newMember with other options.
+func newMemberWith(t *testing.T, options func(*fleet.Options), of func(*fleet.MemberOptions)) *fleet.Member {
+	t.Helper()
+	o := fleet.Options{
 		Redis: redisconn.Options{URL: storetest.StartServer(t).URL()}, Prefix: "api", MaxVersionBytes: 1 << 20, Keep: 50,
-	})
+	}
+	options(&o)
+	records, err := fleet.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := fleet.NewMember(fleet.MemberOptions{Records: records, Logger: slog.New(slog.DiscardHandler)})
+	member := fleet.MemberOptions{Records: records, Logger: slog.New(slog.DiscardHandler)}
+	of(&member)
+	m := fleet.NewMember(member)
 	m.First(t.Context())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
