@@ -34,6 +34,7 @@ func TestStories(t *testing.T) {
 			"post":    post,
 			"until":   until,
 			"takes":   takes,
+			"listof":  listOf,
 			"appears": appears,
 			"becomes": becomes,
 			"put":     put,

@@ -123,7 +123,7 @@ func usageError(ran *cobra.Command, err error) error {
 		return err
 	}
 	if invalid.GetFlag().Value.Type() == "duration" {
-		return fmt.Errorf("--%s is %q; want a duration with a unit, such as 250ms, 5s or 24h", invalid.GetFlag().Name, invalid.GetValue())
+		return fmt.Errorf("--%s is %q; want a number with a unit, such as 250ms, 5s, 90m or 24h: the units are ms, s, m and h, and a day is 24h", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	if !errors.As(err, &number) {
 		return fmt.Errorf("--%s is %q; %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())

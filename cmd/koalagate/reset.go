@@ -15,30 +15,34 @@ import (
 
 func (p *program) resetCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "reset --rule N [NAME=VALUE…]",
+		Use:   "reset --rule RULE [NAME=VALUE…]",
 		Short: "Forget the counter of a rule for an identity",
 		Long: "Forget what a rule has counted for an identity, and lift its ban, at a running instance. With Redis\n" +
 			"this applies to all instances within a second.\n\n" +
 			"NAME=VALUE sets the parameters that the rule counts by; one with a single possible value may be left\n" +
 			"out. A value from a source after `else` in [params] has the name of the source: uid@client-ip=1.2.3.4.\n" +
 			"If one is missing, or the rule does not count by it, nothing is done, and the exit code is 2.",
-		Example: "  koalagate reset --rule 201 uid=ann",
+		Example: "  koalagate reset --rule 201 uid=ann\n  koalagate reset --rule logins ip=203.0.113.7",
 	}
 	var i instance
-	var rule int64
+	var rule ruleFlag
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)
-	c.Flags().Int64Var(&rule, "rule", 0, "`NUMBER` of the rule")
+	rule.add(c, "")
 	c.Flags().Var(&format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if rule == 0 {
-			return errors.New("missing --rule NUMBER")
+		if rule == "" {
+			return errors.New("missing --rule NUMBER or NAME")
 		}
 		identity, err := parseIdentity(args)
 		if err != nil {
 			return err
 		}
-		return p.reset(c.Context(), &i, adminapi.Reset{Rule: rule, Identity: identity}, format.value)
+		number, err := rule.number(c.Context(), p.environ, &i)
+		if err != nil {
+			return err
+		}
+		return p.reset(c.Context(), &i, adminapi.Reset{Rule: number, Identity: identity}, format.value)
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -18,7 +17,7 @@ import (
 
 // topFlags are the flags of `koalagate top`.
 type topFlags struct {
-	rule  int64
+	rule  ruleFlag
 	by    choice
 	since time.Duration
 	most  int
@@ -28,7 +27,7 @@ func (p *program) topCommand() *cobra.Command {
 	o := &topFlags{by: choice{value: "refused", among: []string{"refused", "admitted", "near"}}}
 	q := query[[]heavy.Row]{p, "list", func([]string) string { return o.path() }, writeTop}
 	c := q.complete(&cobra.Command{
-		Use:   "top [--rule N] [--by refused|admitted|near] [--since 10m]",
+		Use:   "top [--rule RULE] [--by refused|admitted|near] [--since 10m]",
 		Short: "List the identities with the most calls, by rule",
 		Long: "List the identities with the most calls, by rule: with Redis at all instances, without it at the\n" +
 			"instance itself. Values that clients sent are masked, except for the parameters in the\n" +
@@ -36,11 +35,11 @@ func (p *program) topCommand() *cobra.Command {
 			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
 			"the number in the column error. Direct rules count nothing and are not listed.",
 		Example: "  koalagate top\n" +
-			"  koalagate top --rule 202 --by admitted --since 1h",
+			"  koalagate top --rule logins --by admitted --since 1h",
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
 	})
 	f := c.Flags()
-	f.Int64Var(&o.rule, "rule", 0, "`NUMBER` of the rule (default: all rules)")
+	o.rule.add(c, " (default: all rules)")
 	f.Var(&o.by, "by", "sort by `KIND` of calls: refused, admitted or near (more of the limit used than near_limit_ratio)")
 	f.DurationVar(&o.since, "since", 10*time.Minute, "`DURATION` back from now, 1m to 1h")
 	f.IntVar(&o.most, "limit", 10, "maximum `NUMBER` of rows, 1 to 1000")
@@ -56,8 +55,6 @@ func (o *topFlags) check(args []string) error {
 		return fmt.Errorf("--since is %s; want 1m to 1h", o.since)
 	case o.most < 1 || o.most > heavy.MaxRows:
 		return fmt.Errorf("--limit is %d; want 1 to %d", o.most, heavy.MaxRows)
-	case o.rule < 0:
-		return errors.New("--rule is negative; want the number of a rule")
 	}
 	return nil
 }
@@ -65,8 +62,8 @@ func (o *topFlags) check(args []string) error {
 // path returns the path of the question.
 func (o *topFlags) path() string {
 	q := url.Values{"by": {o.by.value}, "since": {o.since.String()}, "limit": {strconv.Itoa(o.most)}}
-	if o.rule != 0 {
-		q.Set("rule", strconv.FormatInt(o.rule, 10))
+	if o.rule != "" {
+		q.Set("rule", string(o.rule))
 	}
 	return "top?" + q.Encode()
 }

@@ -79,6 +79,7 @@ type Code struct {
 var texts = []route{
 	{http.MethodGet, "state", access.Read, light, (*server).state},
 	{http.MethodGet, "rules", access.Read, lengthy, (*server).rules},
+	{http.MethodGet, "rules/{rule}", access.Read, light, (*server).rule},
 	{http.MethodGet, "words", access.Read, light, (*server).words},
 	{http.MethodPost, "check", access.Read, lengthy, (*server).check},
 	{http.MethodPost, "format", access.Read, lengthy, (*server).format},
@@ -96,6 +97,15 @@ func (s *server) rules(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, r, book)
+}
+
+// rule answers with the rule that has a number or a name.
+func (s *server) rule(w http.ResponseWriter, r *http.Request) error {
+	row, err := s.Desk.Rule(r.PathValue("rule"))
+	if err != nil {
+		return err
+	}
+	return done(w, r, row)
 }
 
 func (s *server) words(w http.ResponseWriter, r *http.Request) error {

@@ -68,7 +68,7 @@ func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additio
 
 // exceptions answers with the exceptions that the query selects.
 func (s *server) exceptions(w http.ResponseWriter, r *http.Request) error {
-	f, err := exceptionFilter(r.URL.Query())
+	f, err := s.exceptionFilter(r.URL.Query())
 	if err != nil {
 		return problem(http.StatusBadRequest, "%v", err)
 	}
@@ -76,15 +76,20 @@ func (s *server) exceptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return exceptionProblem(err)
 	}
+	if len(list) == 0 {
+		if err := s.checkRule(f.Rule); err != nil {
+			return err
+		}
+	}
 	return done(w, r, list)
 }
 
 // exceptionFilter reads the filter of a query.
-func exceptionFilter(query url.Values) (f exceptions.Filter, err error) {
+func (s *server) exceptionFilter(query url.Values) (f exceptions.Filter, err error) {
 	if err := onlyParameters(query, "rule", "search", "limit"); err != nil {
 		return f, err
 	}
-	if f.Rule, err = ruleOf(query); err != nil {
+	if f.Rule, err = s.ruleOf(query); err != nil {
 		return f, err
 	}
 	f.Words = strings.Fields(query.Get("search"))
@@ -138,6 +143,12 @@ func exceptionText(x *exceptions.Exception) string {
 
 // exceptionProblem returns the problem behind an error of the keeper.
 func exceptionProblem(err error) error {
+	var of *exceptions.EntryError
+	if errors.As(err, &of) {
+		p := problemOf(exceptionProblem(of.Unwrap()))
+		p.Entry = of.Index + 1
+		return p
+	}
 	var invalid exceptions.InvalidError
 	var conflict *exceptions.ConflictError
 	switch {

@@ -49,21 +49,26 @@ func stateScope(w http.ResponseWriter, isFleet bool) {
 
 // top answers with the heaviest identities.
 func (s *server) top(w http.ResponseWriter, r *http.Request) error {
-	q, err := topQuestion(r.URL.Query())
+	q, err := s.topQuestion(r.URL.Query())
 	if err != nil {
 		return problem(http.StatusBadRequest, "%v", err)
 	}
 	rows, isFleet := s.Heavy.Top(r.Context(), q)
+	if len(rows) == 0 {
+		if err := s.checkRule(q.Rule); err != nil {
+			return err
+		}
+	}
 	stateScope(w, isFleet)
 	return done(w, r, rows)
 }
 
 // topQuestion reads the question of a query.
-func topQuestion(query url.Values) (q heavy.Question, err error) {
+func (s *server) topQuestion(query url.Values) (q heavy.Question, err error) {
 	if err := onlyParameters(query, "rule", "by", "since", "limit"); err != nil {
 		return q, err
 	}
-	if q.Rule, err = ruleOf(query); err != nil {
+	if q.Rule, err = s.ruleOf(query); err != nil {
 		return q, err
 	}
 	if text := query.Get("by"); text != "" {
@@ -84,17 +89,34 @@ func topQuestion(query url.Values) (q heavy.Question, err error) {
 	return q, nil
 }
 
-// ruleOf returns the parameter rule of a query, 0 without one.
-func ruleOf(query url.Values) (int64, error) {
+// ruleOf returns the number of the rule that the parameter rule of a query names, 0 without one.
+// A number may be one of an earlier rule.
+func (s *server) ruleOf(query url.Values) (int64, error) {
 	text := query.Get("rule")
 	if text == "" {
 		return 0, nil
 	}
-	rule, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || rule < 1 {
-		return 0, fmt.Errorf("rule is %.40q; want the number of a rule", text)
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if number < 1 {
+			return 0, fmt.Errorf("rule is %d; want the number or the name of a rule", number)
+		}
+		return number, nil
 	}
-	return rule, nil
+	row, err := s.Desk.Rule(text)
+	if err != nil {
+		return 0, err
+	}
+	return row.Rule, nil
+}
+
+// checkRule returns an error if a question about a rule found nothing because there is no such
+// rule; 0 is a question about all rules.
+func (s *server) checkRule(number int64) error {
+	if number == 0 {
+		return nil
+	}
+	_, err := s.Desk.Rule(strconv.FormatInt(number, 10))
+	return err
 }
 
 // onlyParameters returns an error if a query has parameters other than these.

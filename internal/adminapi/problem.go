@@ -15,6 +15,9 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"` // what is wrong, and what to do
+	// Entry is the number of the exception in the request, from 1, that is wrong; 0 if it is no
+	// single one.
+	Entry int `json:"entry,omitempty"`
 }
 
 // Error returns the detail.

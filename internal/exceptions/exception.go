@@ -85,6 +85,15 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s has exception %s (%s) for this identity until %s; remove it first", e.Other.Target(), e.Other.ID, e.Other.What, e.Other.Until.Format(time.RFC3339))
 }
 
+// EntryError is an error about one exception of a list.
+type EntryError struct {
+	Index int // in the list, from 0
+	error
+}
+
+// Unwrap returns the error itself.
+func (e *EntryError) Unwrap() error { return e.error }
+
 // ErrFull reports that max_exceptions are in force. Nothing was changed.
 var ErrFull = errors.New("there are max_exceptions exceptions; remove some, or raise max_exceptions")
 
@@ -124,7 +133,7 @@ func (x *Exception) of(match rules.Match) engine.Exception {
 func (x *Exception) resolveRule(set *rules.Set) (engine.Exception, map[string]string, error) {
 	r := set.Rule(x.Rule)
 	if r == nil {
-		return engine.Exception{}, nil, invalid("there is no rule %d; want a number after return= in the rule files", x.Rule)
+		return engine.Exception{}, nil, invalid("there is no rule %d; want a number after return= or a name after name= in the rule files", x.Rule)
 	}
 	match, err := r.Identify(rules.MakeParams(x.Identity))
 	if err != nil {

@@ -169,8 +169,8 @@ func (k *Keeper) apply() {
 }
 
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
-// without a signature get an ID. The error is an InvalidError, a *ConflictError, ErrFull,
-// ErrUnsigned, or an error of Redis. If Redis fails, some may be in force: repeat the
+// without a signature get an ID. The error is an InvalidError, a *ConflictError or ErrUnsigned,
+// each in an *EntryError, ErrFull, or an error of Redis. If Redis fails, some may be in force: repeat the
 // exceptions that List does not return.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.changing.Lock()
@@ -182,7 +182,7 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 	}
 	for i := range list {
 		if err := list[i].verify(k.key, k.prefix); err != nil {
-			return nil, err
+			return nil, &EntryError{i, err}
 		}
 	}
 	k.drop(now)
@@ -227,17 +227,17 @@ func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[stri
 		x := &list[i]
 		x.Until = x.Until.UTC().Truncate(time.Millisecond)
 		if err := x.check(set, k.limits, now); err != nil {
-			return nil, nil, err
+			return nil, nil, &EntryError{i, err}
 		}
 		if x.Signature == "" {
 			x.ID = rand.Text()[:idLength]
 		}
 		place := x.place()
 		if other, twice := added[place]; twice {
-			return nil, nil, &ConflictError{*other}
+			return nil, nil, &EntryError{i, &ConflictError{*other}}
 		}
 		if other, exists := k.all[place]; exists && other.Until.After(now) {
-			return nil, nil, &ConflictError{*other}
+			return nil, nil, &EntryError{i, &ConflictError{*other}}
 		}
 		kept := *x // the caller gets the list
 		added[place] = &kept

@@ -149,6 +149,10 @@ func (r *records) add(ctx context.Context, list []Exception) error {
 			continue
 		}
 		var conflict *ConflictError
+		var of *EntryError
+		if errors.As(err, &of) {
+			of.Index += begin
+		}
 		if begin > 0 && (errors.As(err, &conflict) || errors.Is(err, ErrFull)) {
 			err = errors.Join(err, r.prune(ctx, list[:begin]))
 		}
@@ -176,7 +180,8 @@ func (r *records) addSome(ctx context.Context, some []Exception) error {
 		if err != nil {
 			return fmt.Errorf("the exception at %.100q in Redis is not valid: %w", place, err)
 		}
-		return &ConflictError{other}
+		at := slices.IndexFunc(some, func(x Exception) bool { return x.place() == place })
+		return &EntryError{max(at, 0), &ConflictError{other}}
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ type Named struct {
 func Identify(set *rules.Set, rule int64, identity Identity) (rules.Match, error) {
 	r := set.Rule(rule)
 	if r == nil {
-		return rules.Match{}, invalid("there is no rule %d; want a number after return= in the rule files", rule)
+		return rules.Match{}, noRule(rule)
 	}
 	m, err := r.Identify(rules.MakeParams(identity))
 	if err != nil {

@@ -90,6 +90,9 @@ func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 		return nil, invalid("no question; want a request, or parameters such as uid=ann")
 	}
 	params := rules.MakeParams(q.Params)
+	if err := d.checkKnown(set, params); err != nil {
+		return nil, err
+	}
 	list, err := whyIdentity(ctx, set, params, d.engine.Now())
 	if err != nil {
 		return nil, err
