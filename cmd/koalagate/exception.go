@@ -35,7 +35,7 @@ func (p *program) exceptionListCommand() *cobra.Command {
 		Example: "  koalagate exception list --rule 201",
 		Args:    noArguments,
 	}
-	var i instance
+	i := instance{installed: p.installed}
 	var rule ruleFlag
 	var search string
 	format := choice{value: "text", among: []string{"text", "json"}}
@@ -70,7 +70,7 @@ func (p *program) exceptionRemoveCommand() *cobra.Command {
 			return nil
 		},
 	}
-	var i instance
+	i := instance{installed: p.installed}
 	i.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return p.removeExceptions(c.Context(), &i, args) }
 	return c

@@ -49,7 +49,7 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 			"  koalagate exception add --rule logins uid@client-ip=203.0.113.7 --deny --for 30m\n" +
 			"  koalagate exception add --limit edge.user user=ann --allow --for 1h",
 	}
-	o := &exceptionFlags{format: choice{value: "text", among: []string{"text", "json"}}}
+	o := &exceptionFlags{instance: instance{installed: p.installed}, format: choice{value: "text", among: []string{"text", "json"}}}
 	o.instance.add(c)
 	f := c.Flags()
 	o.rule.add(c, "")

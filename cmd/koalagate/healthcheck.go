@@ -22,7 +22,7 @@ func (p *program) healthcheckCommand() *cobra.Command {
 			"  koalagate healthcheck --admin https://127.0.0.1:9982 --live",
 		Args: noArguments,
 	}
-	var i instance
+	i := instance{installed: p.installed}
 	live := false
 	i.addAddress(c, 3*time.Second)
 	c.Flags().StringVar(&i.tls.CA, "ca", "", "PEM `FILE` of the authorities for the certificate (default: the certificate is not verified)")

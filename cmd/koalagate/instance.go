@@ -29,13 +29,14 @@ type instance struct {
 	file, admin, token string
 	timeout            time.Duration
 	tls                probe.TLSFiles
+	installed          installed
 	loaded             *config.Loaded // nil with --admin
 }
 
 // addAddress adds the flags of the admin address.
 func (i *instance) addAddress(c *cobra.Command, timeout time.Duration) {
 	f := c.Flags()
-	f.StringVar(&i.file, configFlag, "", "YAML `FILE` with settings")
+	f.StringVar(&i.file, configFlag, "", "YAML `FILE` with settings (default: "+settingsFile("/etc")+", if a package has installed it)")
 	f.StringVar(&i.admin, "admin", "", "`ADDRESS` instead of "+adminVariable+" or the configured one: host:port, unix:/path or https://host:port")
 	f.DurationVar(&i.timeout, "timeout", timeout, "maximum `DURATION` until the answer")
 	f.StringVar(&i.tls.Cert, "cert", "", "PEM `FILE` of a client certificate, for admin_tls_client_ca")
@@ -52,7 +53,7 @@ func (i *instance) add(c *cobra.Command) {
 }
 
 // target returns the admin address. Without --admin and KOALAGATE_ADMIN it reads the
-// settings.
+// settings: of --config, of KOALAGATE_CONFIG, or of the service that a package installed.
 func (i *instance) target(environ []string) (apiclient.Target, error) {
 	if i.timeout <= 0 {
 		return apiclient.Target{}, errors.New("--timeout must be above 0")
@@ -63,9 +64,15 @@ func (i *instance) target(environ []string) (apiclient.Target, error) {
 	}
 	address, isTLS := strings.CutPrefix(given, "https://")
 	if given == "" {
-		in := config.Input{File: i.file, Environ: environ}
+		in := config.Input{File: i.file, Environ: environ, Caller: true}
 		if in.File == "" {
 			in.File = env.Value(environ, "KOALAGATE_CONFIG")
+		}
+		if in.File == "" {
+			var err error
+			if in.File, in.Environ, err = i.installed.settings(environ); err != nil {
+				return apiclient.Target{}, failure{err}
+			}
 		}
 		loaded, err := config.Load(in)
 		if err != nil {
@@ -114,6 +121,9 @@ func (i *instance) client(environ []string) (*apiclient.Client, error) {
 		c.Token = i.loaded.AdminToken.Reveal()
 		if c.Token == "" {
 			c.Token = i.loaded.AdminReadToken.Reveal()
+		}
+		if c.Token == "" && i.loaded.Unread != nil {
+			return nil, failure{fmt.Errorf("%w; use the command as a user who may read the file, such as by sudo, or set --token-file", i.loaded.Unread)}
 		}
 	}
 	if made, found := access.Find(access.Dirs(environ, state), target.Address); found && (i.loaded == nil || i.loaded.AdminToken == "") {

@@ -6,7 +6,7 @@ package main
 import "os"
 
 func main() {
-	p := program{args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	p := program{args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, installed: "/etc"}
 	if isRateLimit(os.Args[0]) {
 		p.args = []string{rateLimitName}
 	}

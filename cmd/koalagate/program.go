@@ -13,11 +13,12 @@ import (
 
 // program is one run of the command, with its arguments, environment and streams.
 type program struct {
-	args    []string
-	environ []string
-	stdin   io.Reader
-	stdout  io.Writer
-	stderr  io.Writer
+	args      []string
+	environ   []string
+	stdin     io.Reader
+	stdout    io.Writer
+	stderr    io.Writer
+	installed installed
 }
 
 // The exit codes.

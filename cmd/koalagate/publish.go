@@ -63,7 +63,7 @@ func (p *program) publishCommand() *cobra.Command {
 			"  koalagate publish --sign-key publish.key /etc/koalagate/rules   # for publish_public_key\n" +
 			"  koalagate publish --restore   # after Redis was flushed or replaced",
 	}
-	b := new(publishing)
+	b := &publishing{instance: instance{installed: p.installed}}
 	var files reload.Files
 	var tried trialFlags
 	restore, again := false, false
@@ -102,7 +102,7 @@ func (p *program) rollbackCommand() *cobra.Command {
 			"of the version in force. The new version comes into force as with `koalagate publish`.",
 		Example: "  koalagate rollback --note 'it refused everybody'",
 	}
-	b := new(publishing)
+	b := &publishing{instance: instance{installed: p.installed}}
 	b.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)

@@ -24,7 +24,7 @@ func (p *program) resetCommand() *cobra.Command {
 			"If one is missing, or the rule does not count by it, nothing is done, and the exit code is 2.",
 		Example: "  koalagate reset --rule 201 uid=ann\n  koalagate reset --rule logins ip=203.0.113.7",
 	}
-	var i instance
+	i := instance{installed: p.installed}
 	var rule ruleFlag
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)

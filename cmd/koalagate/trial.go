@@ -23,7 +23,7 @@ func (p *program) trialCommand() *cobra.Command {
 		Example: "  koalagate trial\n  koalagate trial --stop",
 		Args:    noArguments,
 	}
-	var i instance
+	i := instance{installed: p.installed}
 	stop := false
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)

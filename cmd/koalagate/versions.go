@@ -39,7 +39,7 @@ type query[T any] struct {
 
 // complete gives c its flags and its action, and returns it.
 func (q query[T]) complete(c *cobra.Command) *cobra.Command {
-	var i instance
+	i := instance{installed: q.program.installed}
 	format := choice{value: "text", among: []string{"text", "json"}}
 	i.add(c)
 	c.Flags().Var(&format, "format", "`FORMAT` of the "+q.noun+": text or json (docs/formats.md)")

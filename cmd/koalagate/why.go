@@ -46,7 +46,7 @@ func (p *program) whyCommand() *cobra.Command {
 			"  koalagate why --request 'GET /x' --metadata 'envoy.filters.http.jwt_authn payload.sub=ann'\n" +
 			"  koalagate why --door ratelimit domain=edge remote_address=203.0.113.7",
 	}
-	o := &whyFlags{headers: http.Header{}, metadata: metadataFlag{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
+	o := &whyFlags{instance: instance{installed: p.installed}, headers: http.Header{}, metadata: metadataFlag{}, door: choice{among: doorname.All()}, format: choice{value: "text", among: []string{"text", "json"}}}
 	o.instance.add(c)
 	f := c.Flags()
 	f.Var(&o.request, "request", "request of the client as `'METHOD TARGET'`; the target is a path or a URL")

@@ -107,6 +107,15 @@ systemctl restart koalagate
 want 200 comment bob
 eventually '"door"' cat /var/log/koalagate/decisions.jsonl
 
+step "the commands of an operator read the settings of the service, and find its token"
+sed -i 's/^admin_addr: .*/admin_addr: 127.0.0.1:9983/' /etc/koalagate/koalagate.yaml
+systemctl restart koalagate
+want ok koalagate healthcheck
+want "rule 201" koalagate why uid=ann
+want "reset rule 201 for act=comment uid=ann" koalagate reset --rule 201 uid=ann
+sed -i 's/^admin_addr: .*/admin_addr: 127.0.0.1:9982/' /etc/koalagate/koalagate.yaml
+systemctl restart koalagate
+
 step "upgrade: the service restarts, and changed configuration files stay"
 before=$(property MainPID)
 dpkg -i --force-confdef --force-confold /exchange/new.deb

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"strings"
 	"time"
@@ -22,6 +23,9 @@ type Input struct {
 	Environ []string
 	// Flags are the flags on the command line, by their keys.
 	Flags map[string]any
+	// Caller reads the settings for a command that calls the instance: of the files with secrets
+	// only the admin tokens', and those only if the user may read them (Loaded.Unread).
+	Caller bool
 }
 
 // Based is a value of Input.Base.
@@ -39,6 +43,8 @@ type Loaded struct {
 	// Sources maps every key to a description of its source, such as
 	// SourceDefault or "file k.yaml:2".
 	Sources map[string]string
+	// Unread is why a Caller could not read the file of a token; nil if it could.
+	Unread error
 }
 
 // SourceDefault is the source of a value that nobody has set.
@@ -74,7 +80,7 @@ func Load(in Input) (*Loaded, error) {
 	if err := errors.Join(l.rejectContradictions(in.Base, merged), l.decode(merged)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(l.readSecrets(), l.validate()); err != nil {
+	if err := errors.Join(l.readSecrets(in.Caller), l.validate()); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -178,14 +184,23 @@ func decodeError(err error, value any) error {
 	}
 }
 
-// readSecrets reads the files of secrets into their fields.
-func (l *Loaded) readSecrets() error {
+// readSecrets reads the files of secrets into their fields, for a caller the admin tokens alone.
+func (l *Loaded) readSecrets(caller bool) error {
+	admin := errors.Join(
+		l.readSecret("admin_token_file", l.AdminTokenFile, l.setSecret("admin_token", &l.AdminToken)),
+		l.readSecret("admin_read_token_file", l.AdminReadTokenFile, l.setSecret("admin_read_token", &l.AdminReadToken)),
+	)
+	if caller {
+		if errors.Is(admin, fs.ErrPermission) {
+			l.Unread, admin = admin, nil
+		}
+		return admin
+	}
 	return errors.Join(
+		admin,
 		l.readSecret("redis_password_file", l.RedisPasswordFile, l.setSecret("redis_password", &l.RedisPassword)),
 		l.readSecret("redis_sentinel_password_file", l.RedisSentinelPasswordFile, l.setSecret("redis_sentinel_password", &l.RedisSentinelPassword)),
 		l.readSecret("koala_token_file", l.KoalaTokenFile, l.setSecret("koala_token", &l.KoalaToken)),
-		l.readSecret("admin_token_file", l.AdminTokenFile, l.setSecret("admin_token", &l.AdminToken)),
-		l.readSecret("admin_read_token_file", l.AdminReadTokenFile, l.setSecret("admin_read_token", &l.AdminReadToken)),
 	)
 }
 
