@@ -100,17 +100,17 @@ func TestChart(t *testing.T) {
 	if !*long {
 		return
 	}
-	const chart = "deploy/helm/koalagate"
 	t.Log(run(t, nil, "helm", "lint", "--strict", chart))
 	everything := []string{
 		"--set", "redis.url=rediss://redis:6379,redis.username=koalagate,redis.passwordSecret=redis,serviceMonitor.enabled=true",
 		"--set", "autoscaling.enabled=true,priorityClassName=high,image.digest=sha256:" + strings.Repeat("0", 64),
 		"--set", "nodeSelector.disk=ssd,podLabels.team=edge,podAnnotations.note=x,imagePullSecrets[0].name=registry",
+		"--set", "admin.tokenSecret=admin,settings.decision_log=/var/log/koalagate/decisions.jsonl",
 		"--set", "settings.hide_decision_headers=true,serviceMonitor.labels.release=prometheus",
 	}
 	secured := []string{"--set", "tls.grpc.secret=grpc,tls.grpc.clientCA=true,tls.http.secret=http,admin.tokenSecret=admin"}
-	signed := []string{"--set", "redis.url=redis://redis:6379,published.enabled=true,published.publicKey=key,state.persistent=true,state.storageClass=fast"}
-	for name, options := range map[string][]string{"defaults": nil, "everything": everything, "secured": secured, "signed": signed} {
+	signed := []string{"--set", "redis.url=redis://redis:6379,published.enabled=true,admin.tokenSecret=admin,published.publicKey=key,state.persistent=true,state.storageClass=fast"}
+	for name, options := range map[string][]string{"defaults": {"--set", "admin.tokenSecret=admin"}, "everything": everything, "secured": secured, "signed": signed} {
 		args := append([]string{"template", "release", chart, "--namespace", "edge", "--kube-version", "1.34.0"}, options...)
 		text := run(t, nil, "helm", args...)
 		if name != "secured" { // its certificates do not exist here
@@ -131,7 +131,7 @@ func TestChart(t *testing.T) {
 		}
 	}
 	for _, invalid := range []string{"settings.grpc_addr=:1", "published.publicKey=key", "settings.state_dir=/tmp", "image.digest=latest", "replica=3"} {
-		if out, err := command(t, "helm", "template", "release", chart, "--kube-version", "1.34.0", "--set", invalid); err == nil {
+		if out, err := command(t, "helm", "template", "release", chart, "--kube-version", "1.34.0", "--set", "admin.tokenSecret=admin,"+invalid); err == nil {
 			t.Errorf("%s is accepted:\n%s", invalid, out)
 		}
 	}

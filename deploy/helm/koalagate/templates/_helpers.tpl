@@ -60,6 +60,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $_ := set $settings "redis_password_file" (printf "/etc/koalagate/redis/%s" .Values.redis.passwordKey) -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.settings.decision_log -}}
+{{- if not (hasPrefix "/var/log/koalagate/" .) -}}
+{{- fail (printf "settings.decision_log is %s; want a file in /var/log/koalagate, the only folder for logs that the pod can write to" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.published.publicKey -}}
 {{- if not .Values.state.persistent -}}
 {{- fail "published.publicKey requires state.persistent: a pod that forgets which versions it has seen could be given an older one" -}}
