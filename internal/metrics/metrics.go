@@ -132,6 +132,10 @@ func New(b Build) *Metrics {
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
 		m.reloads.WithLabelValues(outcome) // export both from the start
 	}
+	// The families of single rules exist from the start, for alerts and dashboards about them.
+	m.rules.add(otherRule(ruleKey{verdict: "deny"}))
+	m.shadows.add(otherRule(ruleKey{verdict: "deny"}))
+	m.waits.add(otherRule(ruleKey{}))
 	return m
 }
 

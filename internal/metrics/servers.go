@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -60,6 +61,10 @@ func newServers(registry *prometheus.Registry) *servers {
 		refused:  prometheus.NewCounterVec(opts("refused_peers_total", "Requests and connections refused because of their peer, by address and reason: untrusted (not in trusted_proxies), token, host, web_page, content_type, unknown_path or tls."), []string{"address", "reason"}),
 	}
 	registry.MustRegister(s.calls, s.grpc.vec, s.http.vec, s.refused)
+	s.grpc.add(grpcKey{"other", "OK"})
+	for _, a := range []Address{HTTP, Admin} {
+		s.http.add(httpKey{a, http.StatusOK})
+	}
 	for _, a := range addresses {
 		n := new(atomic.Int64)
 		s.inFlight[a] = n

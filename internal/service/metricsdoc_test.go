@@ -127,3 +127,25 @@ func checkOf(uid string) *http.Request {
 	r.Header.Set("X-Real-Ip", "198.51.100.7")
 	return r
 }
+
+// Every documented family is at /metrics from the start, before the first call, so that alerts and
+// dashboards about it work.
+func TestDocumentedMetricsAreThereFromTheStart(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := certificateFlags(t)
+	flags["redis"] = storetest.StartServer(t).URL()
+	s, _ := open(t, flags)
+	fresh := scraped(t, s)
+	rows := metricRow.FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 50 {
+		t.Errorf("docs/metrics.md has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		if _, exists := fresh[row[1]]; !exists {
+			t.Errorf("%s is not at /metrics of a service that has just started", row[1])
+		}
+	}
+}
