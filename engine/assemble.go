@@ -64,6 +64,10 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 	if len(m.exceptions) > 0 {
 		a.Exceptions = slices.Clone(m.exceptions)
 	}
+	if m.ban != nil {
+		a.setBan(m.ban, m.banTime)
+		return
+	}
 	switch c.Op {
 	case Take, Browse:
 		if m.excess != nil {

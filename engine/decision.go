@@ -111,6 +111,9 @@ type Answer struct {
 	// Exceptions are the exceptions that applied to matching rules, in the order of
 	// the rules; nil for none.
 	Exceptions []*Exception
+	// Ban is the one of Exceptions with the kind ExceptBan that refused the input before any rule,
+	// nil for none. Retry is then the time until its end, and no rule decided.
+	Ban *Exception
 
 	retry int64 // ms; 0 if Retry is exact
 }

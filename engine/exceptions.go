@@ -16,16 +16,22 @@ const (
 	ExceptCount ExceptionKind = iota + 1 // another count, and burst if the rule states none
 	ExceptAllow                          // the rule matches, counts nothing and never decides
 	ExceptDeny                           // the rule decides
+	ExceptBan                            // everything is refused, before any rule
 )
 
 // Exception replaces what a rule does for one identity until an instant. It applies to
-// all operations but Peek and Reset, and not to inputs with an Override.
+// all operations but Peek and Reset, and not to inputs with an Override. ExceptBan has no rule:
+// it refuses each input with all of its Params, whatever else the input has, and applies to
+// operations that decide, except for refunds.
 type Exception struct {
 	// ID names the exception in answers and logs.
 	ID string
-	// Match names the rule and the identity; see rules.Rule.Identify.
+	// Match names the rule and the identity; see rules.Rule.Identify. ExceptBan has none.
 	Match rules.Match
-	Kind  ExceptionKind
+	// Params are the parameters of ExceptBan, at least one, with names as rules.Params.FullName
+	// returns them and values without blanks around them. Other kinds have none.
+	Params []rules.Param
+	Kind   ExceptionKind
 	// Count is the count of ExceptCount.
 	Count int64
 	// Until is the instant at which the exception ends, in ms since the epoch. The zero
@@ -62,7 +68,8 @@ func (e *Exceptions) SetClock(now func() int64) { e.now = now }
 
 // Set replaces all exceptions, and retains the list: the caller must not change it
 // afterwards. Each Match must refer to a rule of the engine's current set. Exceptions
-// without a rule, and exceptions that cannot apply to their rules, have no effect.
+// without a rule, exceptions that cannot apply to their rules, and bans without parameters have
+// no effect.
 func (e *Exceptions) Set(list []Exception) {
 	if len(list) == 0 {
 		e.book.Store(nil)
@@ -93,6 +100,7 @@ type exceptionBook struct {
 	mask   uint64 // of bit numbers
 	all    map[exceptionKey]*Exception
 	direct bool // some are for direct rules
+	bans   bans
 }
 
 type exceptionKey struct {
@@ -114,6 +122,7 @@ func newExceptionBook(list []Exception) *exceptionBook {
 		seed: maphash.MakeSeed(), filter: make([]uint64, bits/wordBits), mask: bits - 1,
 		all: make(map[exceptionKey]*Exception, len(list)),
 	}
+	b.bans = newBans(list)
 	for i := range list {
 		x := &list[i]
 		if !x.applies() {

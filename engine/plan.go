@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"math/bits"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
@@ -42,8 +43,12 @@ type matchedInput struct {
 	sourced bool // the limits are those of Call.Source
 	// exceptions are the exceptions that apply.
 	exceptions []*Exception
+	// ban is the one of the exceptions that refuses the input before any rule, nil for none;
+	// banTime is the time until its end.
+	ban     *Exception
+	banTime time.Duration
 	// excess is the answer to an input that exceeds a bound of a call that refuses
-	// such inputs, or nil.
+	// such inputs, or that is banned, or nil.
 	excess *rules.Result
 }
 
@@ -138,8 +143,11 @@ func (v *evaluation) match(c *Call, i int) error {
 	}
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
-	m.matches.Now = v.now
-	if m.sourced = in.Sourced; m.sourced {
+	m.matches.Now, m.sourced = v.now, in.Sourced
+	if v.ban(c, in, m) {
+		return nil
+	}
+	if m.sourced {
 		c.Source.Match(i, &m.matches)
 	} else {
 		v.rules.Match(in.Params, &m.matches)
@@ -277,7 +285,7 @@ func (v *evaluation) overrideIdentity(kind byte, o *Override, identity []byte) [
 }
 
 // counts reports whether the store must evaluate the plan: it has a counter, and no
-// input exceeds a bound.
+// input exceeds a bound or is banned.
 func (v *evaluation) counts() bool {
 	counters := 0
 	for i := range v.plan.Sets {

@@ -78,7 +78,7 @@ func (c *limitCall) isQuota(a *applied) bool {
 
 // code returns the code of a descriptor's status.
 func (c *limitCall) code(a *applied) rlsv3.RateLimitResponse_Code {
-	if a.limit != nil && a.over && !a.limit.Shadow && a.operation == decide {
+	if a.banned > 0 || a.limit != nil && a.over && !a.limit.Shadow && a.operation == decide {
 		return rlsv3.RateLimitResponse_OVER_LIMIT
 	}
 	return rlsv3.RateLimitResponse_OK
@@ -97,6 +97,7 @@ func (c *limitCall) appendResponse(b []byte, over bool) []byte {
 	if c.limits.options.Headers != nil {
 		b = c.appendHeaders(b)
 	}
+	b = c.appendRetry(b)
 	if c.limits.options.Metadata {
 		b = c.appendMetadata(b)
 	}
@@ -128,6 +129,18 @@ func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
 	return wire.End(b, from)
 }
 
+// appendRetry appends when a banned client may return, which no limit says.
+func (c *limitCall) appendRetry(b []byte) []byte {
+	last := int64(0)
+	for i := range c.applied {
+		last = max(last, c.applied[i].banned)
+	}
+	if last == 0 {
+		return b
+	}
+	return envoyapi.AppendHeader(b, replyHeaders, rules.Header{Name: "Retry-After", Value: strconv.FormatInt(last, 10)})
+}
+
 // appendHeaders appends the fields of the limit with the least remaining, the first of
 // several; of the last exceeded limit that is no quota, if there is one.
 func (c *limitCall) appendHeaders(b []byte) []byte {
@@ -135,7 +148,7 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 	least := uint32(math.MaxUint32)
 	for i := range c.applied {
 		a := &c.applied[i]
-		if a.limit == nil || a.operation != decide {
+		if a.limit == nil || a.operation != decide || a.banned > 0 {
 			continue
 		}
 		if a.remaining < least {

@@ -25,6 +25,7 @@ type applied struct {
 	counted   int64 // the weight that was counted
 	after     int64 // hits after the call
 	over      bool
+	banned    int64 // seconds until the end of the ban that refuses it; 0 for none
 	remaining uint32
 	reset     int64 // seconds
 }

@@ -110,7 +110,10 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 		return
 	}
 	for k, i := range c.asked {
-		if a := &c.applied[i]; a.limit != nil {
+		a := &c.applied[i]
+		if a.banned = 0; d.Answers[k].Ban != nil {
+			a.banned = max(1, engine.Seconds(d.Answers[k].Retry))
+		} else if a.limit != nil {
 			c.settle(a, &d.Answers[k])
 		}
 	}
@@ -119,7 +122,7 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 	}
 	c.over, c.concluded = c.isOver(), true
 	for k, i := range c.asked {
-		if a := &c.applied[i]; a.limit != nil {
+		if a := &c.applied[i]; a.limit != nil && a.banned == 0 {
 			c.conclude(a, &d.Answers[k])
 		}
 	}
