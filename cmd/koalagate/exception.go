@@ -21,9 +21,11 @@ func (p *program) exceptionCommand() *cobra.Command {
 		Example: "  koalagate exception add --rule 201 uid=ann --count 1000 --for 2h --note migration",
 		Short:   "Except single identities from a rule for a stated time",
 		Args:    noArguments,
-		RunE:    func(*cobra.Command, []string) error { return errors.New("missing command; want add, list or remove") },
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("missing command; want add, ban, bans, list or remove")
+		},
 	}
-	c.AddCommand(p.exceptionAddCommand(), p.exceptionListCommand(), p.exceptionRemoveCommand())
+	c.AddCommand(p.exceptionAddCommand(), p.exceptionBanCommand(), p.exceptionBansCommand(), p.exceptionListCommand(), p.exceptionRemoveCommand())
 	return c
 }
 

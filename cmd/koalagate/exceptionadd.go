@@ -57,11 +57,8 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 	f.Int64Var(&o.count, "count", 0, "`NUMBER` of hits instead of the rule's count")
 	f.BoolVar(&o.allow, "allow", false, "the rule counts nothing and never decides")
 	f.BoolVar(&o.deny, "deny", false, "the rule decides, with its result")
-	f.DurationVar(&o.span, "for", 0, "`DURATION` until the exception ends, such as 2h; at most 744h, 31 days")
-	f.StringVar(&o.note, "note", "", "`TEXT` for the list of exceptions")
-	f.StringVar(&o.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the exceptions, for publish_public_key")
 	f.StringVar(&o.file, "file", "", "JSON `FILE` with a list of exceptions instead of the other flags")
-	f.Var(&o.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
+	o.addCommon(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.file != "" {
 			return p.addFile(c.Context(), o, args)
@@ -75,14 +72,28 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 				return err
 			}
 		}
-		what := &adminapi.Additions{Exceptions: []exceptions.Exception{*x}, ForMS: max(1, o.span.Milliseconds())}
-		added, err := o.add(c.Context(), p.environ, what)
-		if err != nil {
-			return err
-		}
-		return p.writeExceptions(added, o.format.value)
+		return p.addOne(c.Context(), o, x)
 	}
 	return c
+}
+
+// addCommon adds the flags of all commands that add exceptions.
+func (o *exceptionFlags) addCommon(c *cobra.Command) {
+	f := c.Flags()
+	f.DurationVar(&o.span, "for", 0, "`DURATION` until the exception ends, such as 2h; at most 744h, 31 days")
+	f.StringVar(&o.note, "note", "", "`TEXT` for the list of exceptions")
+	f.StringVar(&o.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the exceptions, for publish_public_key")
+	f.Var(&o.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
+}
+
+// addOne adds an exception for --for.
+func (p *program) addOne(ctx context.Context, o *exceptionFlags, x *exceptions.Exception) error {
+	what := &adminapi.Additions{Exceptions: []exceptions.Exception{*x}, ForMS: max(1, o.span.Milliseconds())}
+	added, err := o.add(ctx, p.environ, what)
+	if err != nil {
+		return err
+	}
+	return p.writeExceptions(added, o.format.value)
 }
 
 // add signs exceptions if there is a key, and adds them.
@@ -116,12 +127,19 @@ func (o *exceptionFlags) exception(args []string) (*exceptions.Exception, error)
 		return nil, errors.New("want one of --rule and --limit")
 	case kinds != 1:
 		return nil, errors.New("want one of --count NUMBER, --allow and --deny")
-	case o.span <= 0:
-		return nil, errors.New("missing --for DURATION, such as 2h")
-	case o.span > exceptions.MaxSpan:
-		return nil, fmt.Errorf("--for is %s; want at most %.0fh, which is 31 days", o.span, exceptions.MaxSpan.Hours())
 	}
-	return &x, nil
+	return &x, o.checkSpan()
+}
+
+// checkSpan returns an error for a missing or too long --for.
+func (o *exceptionFlags) checkSpan() error {
+	switch {
+	case o.span <= 0:
+		return errors.New("missing --for DURATION, such as 2h")
+	case o.span > exceptions.MaxSpan:
+		return fmt.Errorf("--for is %s; want at most %.0fh, which is 31 days", o.span, exceptions.MaxSpan.Hours())
+	}
+	return nil
 }
 
 // sign lets the instance complete the exceptions, and signs them.

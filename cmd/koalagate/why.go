@@ -117,6 +117,8 @@ func (p *program) writeWhy(w *operations.Why) {
 	case w.Refused != "":
 		fmt.Fprintf(out, "%s before any rule: %s\n", w.Verdict, w.Refused)
 		return
+	case w.Ban != nil:
+		fmt.Fprintf(out, "%s by exception %s: banned from everything until %s\n", w.Verdict, w.Ban.Exception, w.Ban.Until.Format(time.RFC3339))
 	case w.Decider != 0:
 		fmt.Fprintf(out, "%s by rule %d\n", w.Verdict, w.Decider)
 	case w.Imported != nil && w.Imported.Outcome == explain.Decides:

@@ -113,10 +113,40 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 	for i := range added[:min(len(added), maxRecorded)] {
 		s.record(r, "exception add", exceptionText(&added[i]))
 	}
+	if err := s.liftBans(r, added); err != nil {
+		return err
+	}
 	if n := len(added); n > maxRecorded {
 		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
 	}
 	return done(w, r, added)
+}
+
+// liftBans ends what rules with ban= have opened for the identities of bans from everything, so that
+// with the end of such a ban everything is over. Nothing is counted for them meanwhile.
+func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
+	for i := range list {
+		if list[i].What != exceptions.Ban {
+			continue
+		}
+		lifted, err := s.Desk.Lift(r.Context(), list[i].Identity)
+		for _, one := range lifted {
+			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, one.Identity, list[i].ID))
+		}
+		if err != nil {
+			return fmt.Errorf("the exception has changed, but the bans of rules for its identity may go on; reset their counters: %w", err)
+		}
+	}
+	return nil
+}
+
+// bans answers with the bans that rules have opened.
+func (s *server) bans(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.Desk.Bans(r.Context())
+	if err != nil {
+		return err
+	}
+	return done(w, r, list)
 }
 
 func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
@@ -125,6 +155,9 @@ func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
 		return exceptionProblem(err)
 	}
 	s.record(r, "exception remove", exceptionText(removed))
+	if err := s.liftBans(r, []exceptions.Exception{*removed}); err != nil {
+		return err
+	}
 	return done(w, r, removed)
 }
 

@@ -90,6 +90,7 @@ var questions = []route{
 	{http.MethodPost, "exceptions", access.Change, byBody, (*server).addExceptions},
 	{http.MethodPost, "exceptions/prepare", access.Read, byBody, (*server).prepareExceptions},
 	{http.MethodDelete, "exceptions/{id}", access.Change, light, (*server).removeException},
+	{http.MethodGet, "bans", access.Read, brief, (*server).bans},
 }
 
 // New returns the handler of the paths below Prefix.

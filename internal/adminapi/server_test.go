@@ -217,6 +217,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 		{"POST exceptions", `{"exceptions":[{"id":"x","signature":"y","rule":201,"identity":{"uid":"zoe"},"what":"deny","until":"` + until + `"}]}`, 400, []string{"signed exception"}},
 		{"POST exceptions", `{"exceptions":{}}`, 400, []string{"JSON document"}},
 		{"POST why", `{"params":{"uid":"eve"}}`, 200, []string{`"exception": "`, `"limit": 5`}},
+		{"GET bans", "", 200, []string{"[]"}},
 		{"DELETE exceptions/NONE", "", 404, []string{"no exception with this ID"}},
 		{"DELETE exceptions/" + kept[0].ID, "", 200, []string{`"what": "allow"`}},
 		{"GET trial", "", 200, []string{`"state": "running"`, `"newly_refused": 2`, `"identity": "uid=ann"`}},

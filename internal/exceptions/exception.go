@@ -21,12 +21,12 @@ import (
 // document.
 type Exception struct {
 	ID   string `json:"id"`
-	Rule int64  `json:"rule"` // 0 for an imported limit
+	Rule int64  `json:"rule"` // 0 for an imported limit, and for a ban
 	// Limit is the path of an imported limit as /rlconfig prints it, "" for a rule. The
 	// identity has the values of a descriptor by key then.
 	Limit    string            `json:"limit,omitempty"`
 	Identity map[string]string `json:"identity"` // by name; NAME@KIND for later sources
-	What     string            `json:"what"`     // count, allow or deny
+	What     string            `json:"what"`     // count, allow, deny or ban
 	Count    int64             `json:"count"`    // of count; 0 otherwise
 	Until    time.Time         `json:"until"`
 	Author   string            `json:"author"`
@@ -40,11 +40,12 @@ const (
 	Count = "count" // another count, and burst if the rule states none
 	Allow = "allow" // the rule counts nothing and never decides
 	Deny  = "deny"  // the rule decides
+	Ban   = "ban"   // every request with all parameters of the identity is refused, before any rule
 )
 
-var kinds = map[string]engine.ExceptionKind{Count: engine.ExceptCount, Allow: engine.ExceptAllow, Deny: engine.ExceptDeny}
+var kinds = map[string]engine.ExceptionKind{Count: engine.ExceptCount, Allow: engine.ExceptAllow, Deny: engine.ExceptDeny, Ban: engine.ExceptBan}
 
-// WordOf returns the word of a kind: count, allow or deny.
+// WordOf returns the word of a kind: count, allow, deny or ban.
 func WordOf(kind engine.ExceptionKind) string {
 	for word, one := range kinds {
 		if one == kind {
@@ -82,6 +83,9 @@ type ConflictError struct{ Other Exception }
 
 // Error names the other exception, and what to do.
 func (e *ConflictError) Error() string {
+	if e.Other.What == Ban {
+		return fmt.Sprintf("exception %s bans this identity until %s; remove it first", e.Other.ID, e.Other.Until.Format(time.RFC3339))
+	}
 	return fmt.Sprintf("%s has exception %s (%s) for this identity until %s; remove it first", e.Other.Target(), e.Other.ID, e.Other.What, e.Other.Until.Format(time.RFC3339))
 }
 
@@ -100,8 +104,11 @@ var ErrFull = errors.New("there are max_exceptions exceptions; remove some, or r
 // ErrUnknown reports that there is no exception with an ID.
 var ErrUnknown = errors.New("there is no exception with this ID; it may have ended")
 
-// Target returns what the exception is from: rule 201, or limit edge.user.
+// Target returns what the exception is from: rule 201, limit edge.user, or everything.
 func (x *Exception) Target() string {
+	if x.What == Ban {
+		return "everything"
+	}
 	if x.Limit != "" {
 		return "limit " + printable.Text(x.Limit)
 	}
@@ -111,6 +118,9 @@ func (x *Exception) Target() string {
 // resolve returns the exception for the engine by a rule set, or by the imported limits, and its
 // canonical identity. The error is an InvalidError.
 func (x *Exception) resolve(set *rules.Set, limits Limits) (engine.Exception, map[string]string, error) {
+	if x.What == Ban {
+		return x.resolveBan()
+	}
 	if x.Limit == "" {
 		return x.resolveRule(set)
 	}
@@ -153,9 +163,14 @@ func (x *Exception) check(set *rules.Set, limits Limits, now time.Time) error {
 		return err
 	}
 	r := resolved.Match.Rule
+	if r == nil { // a ban
+		if err := checkKnown(set, limits, resolved.Params); err != nil {
+			return err
+		}
+	}
 	switch {
 	case kinds[x.What] == 0:
-		return invalid("what is %q; want count, allow or deny", x.What)
+		return invalid("what is %q; want count, allow, deny or ban", x.What)
 	case x.What != Count && x.Count != 0:
 		return invalid("a count is set for %s; want it with count only", x.What)
 	case !x.Until.After(now):
@@ -239,7 +254,7 @@ func parse(place, text string) (Exception, error) {
 	case x.ID == "" || len(x.ID) > maxNote || !engine.ValidRequestID(x.ID):
 		return x, errors.New("it has no valid ID")
 	case kinds[x.What] == 0:
-		return x, errors.New("it is neither count, allow nor deny")
+		return x, errors.New("it is neither count, allow, deny nor ban")
 	case x.What == Count && x.Count < 1:
 		return x, errors.New("its count is out of range")
 	case x.place() != place:

@@ -250,7 +250,7 @@ func (k *Keeper) Prefix() string { return k.prefix }
 
 // Counts returns the number of exceptions in force by Exception.What.
 func (k *Keeper) Counts() map[string]int {
-	counts := map[string]int{Count: 0, Allow: 0, Deny: 0}
+	counts := map[string]int{Count: 0, Allow: 0, Deny: 0, Ban: 0}
 	for _, x := range k.inForce() {
 		counts[x.What]++
 	}

@@ -6,7 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // called at every scrape.
 func (m *Metrics) WatchExceptions(counts func() map[string]int) {
 	m.registry.MustRegister(exceptionCollector{
-		prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "exceptions"), "Exceptions in force by what they do: count, allow or deny.", []string{"what"}, nil), counts,
+		prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "exceptions"), "Exceptions in force by what they do: count, allow, deny or ban.", []string{"what"}, nil), counts,
 	})
 	for what := range counts() {
 		m.excepted.WithLabelValues(what) // export all from the start

@@ -105,7 +105,7 @@ func New(b Build) *Metrics {
 			Help:    "Time until the turn of an admitted call, by the number and name of the rule with wait= that made it wait.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"rule", "name"}), func(k ruleKey) []string { return ruleLabels(k)[:2] }, maxRules, otherRule),
-		excepted:   prometheus.NewCounterVec(opts("exceptions_applied_total", "Parameter sets to which an exception applied, by what it does: count, allow or deny. A set to which several apply is counted for each."), []string{"what"}),
+		excepted:   prometheus.NewCounterVec(opts("exceptions_applied_total", "Parameter sets to which an exception applied, by what it does: count, allow, deny or ban. A set to which several apply is counted for each."), []string{"what"}),
 		modes:      prometheus.NewGaugeVec(gauge("door_mode", "1 for the current mode of a door: enforce, observe or off."), []string{"door", "mode"}),
 		bounds:     prometheus.NewCounterVec(opts("bounds_total", "Connections and calls ended by a bound of the service, by its name. Above zero, a peer is hostile or broken, or the bound is too low."), []string{"bound"}),
 		generation: prometheus.NewGauge(gauge("rules_generation", "Generation of the active rules: 1 at startup, increased by each change.")),

@@ -45,6 +45,9 @@ type Options struct {
 	Imported *Imported
 	// Log is the decision log that Replay reads.
 	Log DecisionLog
+	// Mask returns a value of a parameter at a door as lists of identities may show it; nil shows
+	// all.
+	Mask func(door, name, value string) string
 }
 
 // Desk answers questions and carries out changes. It is safe for concurrent use.
@@ -58,6 +61,7 @@ type Desk struct {
 	presentation engine.Presentation
 	imported     *Imported
 	log          DecisionLog
+	mask         func(door, name, value string) string
 }
 
 // New returns a desk.
@@ -65,9 +69,12 @@ func New(o Options) *Desk {
 	if o.Refusals == nil {
 		o.Refusals = NewRefusals()
 	}
+	if o.Mask == nil {
+		o.Mask = func(_, _, value string) string { return value }
+	}
 	return &Desk{
 		engine: o.Engine, mapping: o.Mapping, maxHeader: cmp.Or(o.MaxHeader, http.DefaultMaxHeaderBytes), maxRules: cmp.Or(o.MaxRules, store.MaxRules),
-		refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log,
+		refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log, mask: o.Mask,
 	}
 }
 

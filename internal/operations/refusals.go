@@ -18,6 +18,7 @@ type Refusals struct {
 	seed   maphash.Seed
 	now    func() time.Time
 	shards [refusalShards]refusalShard
+	banned bannedMemory
 }
 
 const (
@@ -63,6 +64,9 @@ func (r *Refusals) Observe(c *engine.Call, matches []rules.Match, a *engine.Answ
 	for i := range matches {
 		if matches[i].Rule == a.Decider {
 			r.add(c.Door, &matches[i])
+			if a.Decider.Ban > 0 {
+				r.banned.add(r.key(&matches[i]), c.Door, &matches[i])
+			}
 		}
 	}
 }

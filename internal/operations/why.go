@@ -14,7 +14,6 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -56,6 +55,8 @@ type Why struct {
 	// Degraded reports that Redis is unavailable, and the counters come from
 	// this instance.
 	Degraded bool `json:"degraded"`
+	// Ban is the exception that bans the request or the identity from everything; nil for none.
+	Ban *WhyBan `json:"ban,omitempty"`
 	// Refused is the reason for which the request is refused before any rule.
 	Refused string `json:"refused,omitempty"`
 	// Status is the status of HTTP with which a gateway refuses the request; 0 if it
@@ -90,16 +91,23 @@ func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 		return nil, invalid("no question; want a request, or parameters such as uid=ann")
 	}
 	params := rules.MakeParams(q.Params)
-	if err := d.checkKnown(set, params); err != nil {
-		return nil, err
+	ban := d.engine.Ban(params)
+	if ban == nil {
+		if err := d.checkKnown(set, params); err != nil {
+			return nil, err
+		}
 	}
 	list, err := whyIdentity(ctx, set, params, d.engine.Now())
 	if err != nil {
 		return nil, err
 	}
-	w := &Why{Verdict: rules.Allow.String(), Rules: list}
+	w := &Why{Verdict: rules.Allow.String(), Rules: list, Ban: whyBan(ban)}
 	if err := d.read(ctx, w); err != nil {
 		return nil, err
+	}
+	if ban != nil {
+		w.Verdict = rules.Deny.String()
+		return w, nil
 	}
 	for i := range w.Rules {
 		r := &w.Rules[i]
@@ -143,7 +151,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	if err != nil {
 		return nil, err
 	}
-	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: list}
+	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: list, Ban: whyBan(decision.Answers[0].Ban)}
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}
@@ -217,17 +225,11 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 	if len(matches) > d.maxRules {
 		return invalid("%d rules count by these parameters; want at most %d, which is max_rules; name more of the parameters", len(matches), d.maxRules)
 	}
-	counters := make([]engine.Counter, 0, len(matches))
-	for some := range slices.Chunk(matches, readAtOnce) {
-		list, degraded, err := d.engine.Counters(ctx, some)
-		if err != nil {
-			return unanswered(err)
-		}
-		counters, w.Degraded = append(counters, list...), w.Degraded || degraded
-		if err := pace.Step(ctx); err != nil {
-			return err
-		}
+	counters, degraded, err := d.counters(ctx, matches)
+	if err != nil {
+		return err
 	}
+	w.Degraded = w.Degraded || degraded
 	for i, r := range of {
 		c := &counters[i]
 		if x := c.Exception; x != nil {

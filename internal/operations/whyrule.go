@@ -86,13 +86,7 @@ func whyIdentity(ctx context.Context, set *rules.Set, params *rules.Params, now 
 		if err := pace.Step(ctx); err != nil {
 			return nil, err
 		}
-		named := new(rules.Params)
-		names := r.CountsBy()
-		for _, p := range params.List() {
-			if slices.Contains(names, p.Name) {
-				named.SetNamed(params.FullName(p.Name), p.Value)
-			}
-		}
+		named := namedBy(r, params)
 		if named.Len() == 0 {
 			continue
 		}

@@ -168,7 +168,7 @@ func (s *Service) openApp() error {
 	s.app = opened
 	s.desk = operations.New(operations.Options{
 		Engine: opened.Engine(), Mapping: s.mappingOptions(), MaxHeader: c.HTTPMaxHeader, MaxRules: c.MaxRules, Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
-		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery},
+		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.Value,
 	})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+func (p *program) exceptionBanCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ban NAME=VALUE… --for DURATION",
+		Short: "Refuse everything that a client asks, before any rule",
+		Long: "Refuse every request that has all of these parameters, before any rule, with 429 and Retry-After until\n" +
+			"the end of the ban. Nothing is counted for it meanwhile, and its end also ends what rules with ban= have\n" +
+			"opened for the identity. With Redis this applies to all instances within a second. A ban is an exception:\n" +
+			"`exception list` shows it, and `exception remove` ends it. To let one rule refuse an identity, use\n" +
+			"`exception add --rule RULE --deny`.\n\n" +
+			"A value from a source after `else` in [params] has the name of the source: uid@client-ip=1.2.3.4.",
+		Example: "  koalagate exception ban uid=ann --for 1h --note 'attack on the log-in'\n" +
+			"  koalagate exception ban ip=203.0.113.7 --for 30m",
+	}
+	o := &exceptionFlags{instance: instance{installed: p.installed}, format: choice{value: "text", among: []string{"text", "json"}}}
+	o.instance.add(c)
+	o.addCommon(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		identity, err := parseIdentity(args)
+		if err != nil {
+			return err
+		}
+		if len(identity) == 0 {
+			return errors.New("missing NAME=VALUE, such as uid=ann")
+		}
+		if err := o.checkSpan(); err != nil {
+			return err
+		}
+		return p.addOne(c.Context(), o, &exceptions.Exception{What: exceptions.Ban, Identity: identity, Note: o.note})
+	}
+	return c
+}
+
+func (p *program) exceptionBansCommand() *cobra.Command {
+	q := query[[]operations.AutomaticBan]{p, "list", func([]string) string { return "bans" }, writeBans}
+	return q.complete(&cobra.Command{
+		Use:   "bans",
+		Short: "List the bans that rules have opened",
+		Long: "List the bans in force that rules with ban= have opened, of the last 1024 identities that this instance\n" +
+			"has refused by such rules; the one that ends last is the first. Values that clients sent are masked,\n" +
+			"except for the parameters in the setting decision_log_params. `koalagate reset` ends such a ban.",
+		Example: "  koalagate exception bans",
+		Args:    noArguments,
+	})
+}
+
+func writeBans(w io.Writer, list *[]operations.AutomaticBan) error {
+	if len(*list) == 0 {
+		fmt.Fprintln(w, "no bans by rules")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "rule\tname\tfor another\tidentity")
+	for i := range *list {
+		b := &(*list)[i]
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", b.Rule, b.Name, spanText(b.BannedMS), b.Identity)
+	}
+	return t.Flush()
+}

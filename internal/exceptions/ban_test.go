@@ -1,0 +1,100 @@
+package exceptions_test
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/rules"
+)
+
+const declaredRules = "[params]\nplan : header X-Plan\n" + ruleText
+
+// ban returns a ban from everything of an hour.
+func ban(identity map[string]string) exceptions.Exception {
+	return exceptions.Exception{What: exceptions.Ban, Identity: identity, Until: time.Now().Add(time.Hour)}
+}
+
+// A ban names parameters that requests have for certain, and neither a rule nor a limit.
+func TestBansThatAreRefused(t *testing.T) {
+	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler)})
+	k.Use(parseRules(t, declaredRules))
+	many := make(map[string]string)
+	for i := range 17 {
+		many["p"+strconv.Itoa(i)] = "x"
+	}
+	of := ban(map[string]string{"uid": "ann"})
+	of.Rule = 1
+	count := ban(map[string]string{"uid": "ann"})
+	count.Count = 3
+	ended := ban(map[string]string{"uid": "ann"})
+	ended.Until = time.Now()
+	for want, x := range map[string]exceptions.Exception{
+		"names no rule and no limit":   of,
+		"would refuse everybody":       ban(nil),
+		"want at most 16":              ban(many),
+		"two values of a parameter":    ban(map[string]string{"uid": "ann", "uid@client-ip": "192.0.2.1"}),
+		"has no value":                 ban(map[string]string{"uid": " "}),
+		"names no source":              ban(map[string]string{"uid@nowhere": "ann"}),
+		"knows the parameter \"user\"": ban(map[string]string{"user": "ann"}),
+		"a count is set for ban":       count,
+		"has passed":                   ended,
+	} {
+		if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if list := k.List(); len(list) > 0 {
+		t.Errorf("%v are in force", list)
+	}
+}
+
+// A ban refuses by any parameter that rules use, [params] declares or doors derive, lasts over a
+// reload, and ends.
+func TestBansInForce(t *testing.T) {
+	now := time.Now()
+	k := exceptions.New(exceptions.Options{Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)})
+	set := parseRules(t, declaredRules)
+	k.Use(set)
+	e := engine.New(set, engine.WithExceptions(k.Engine()))
+	for _, identity := range []map[string]string{{"uid": " ann "}, {"plan": "free", "act": "post"}, {"ip": "203.0.113.7"}, {"uid@client-ip": "192.0.2.1"}} {
+		if _, err := k.Add(t.Context(), []exceptions.Exception{ban(identity)}); err != nil {
+			t.Errorf("%v: %v", identity, err)
+		}
+	}
+	if _, err := k.Add(t.Context(), []exceptions.Exception{ban(map[string]string{"uid": "ann"})}); err == nil {
+		t.Error("a second ban of ann was added")
+	}
+	if n := k.Counts()[exceptions.Ban]; n != 4 {
+		t.Errorf("%d bans are in force; want 4", n)
+	}
+	banned := func(params ...string) bool {
+		p := new(rules.Params)
+		for i := 0; i < len(params); i += 2 {
+			p.SetNamed(params[i], params[i+1])
+		}
+		return e.Ban(p) != nil
+	}
+	check := func(when string, want bool) {
+		t.Helper()
+		for _, params := range [][]string{{"uid", "ann"}, {"act", "post", "plan", "free"}, {"ip", "203.0.113.7", "uid", "bob"}, {"uid@client-ip", "192.0.2.1"}} {
+			if got := banned(params...); got != want {
+				t.Errorf("%s: %v are banned: %v", when, params, got)
+			}
+		}
+		for _, params := range [][]string{{"uid", "bob"}, {"plan", "free"}, {"uid", "192.0.2.1"}} {
+			if banned(params...) {
+				t.Errorf("%s: %v are banned", when, params)
+			}
+		}
+	}
+	check("at first", true)
+	k.Use(parseRules(t, strings.ReplaceAll(ruleText, "uid", "user")))
+	check("after a reload", true)
+	now = now.Add(2 * time.Hour)
+	check("after the end", false)
+}

@@ -1,0 +1,190 @@
+package operations
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/pace"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// AutomaticBan is a ban that a rule with ban= has opened.
+type AutomaticBan struct {
+	Named
+	// BannedMS is the time until its end in ms.
+	BannedMS int64 `json:"banned_ms"`
+}
+
+// bannedPlaces is the number of identities that were refused by rules with ban= and are
+// remembered. A new one replaces the identity that was at its place.
+const bannedPlaces = 1024
+
+// bannedMemory remembers identities that rules with ban= have refused.
+type bannedMemory struct {
+	sync.Mutex
+	places [bannedPlaces]bannedPlace
+}
+
+type bannedPlace struct {
+	key      uint64 // as in Refusals; 0 for an empty place
+	rule     int64
+	door     string
+	identity Identity
+}
+
+// add remembers the identity of a match.
+func (b *bannedMemory) add(key uint64, door string, m *rules.Match) {
+	b.Lock()
+	defer b.Unlock()
+	if place := &b.places[key>>8%bannedPlaces]; place.key != key {
+		*place = bannedPlace{key, m.Rule.Return, door, identityOf(m)}
+	}
+}
+
+func (b *bannedMemory) list() []bannedPlace {
+	b.Lock()
+	defer b.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.places[:]), func(p bannedPlace) bool { return p.key == 0 })
+}
+
+// Bans returns the bans in force that rules have opened for identities which this instance has
+// refused of late, the one that ends last first. The values of the identities are masked. The
+// error comes from ctx or from the counters.
+func (d *Desk) Bans(ctx context.Context) ([]AutomaticBan, error) {
+	list := []AutomaticBan{}
+	set := d.inForce()
+	if set == nil {
+		return list, nil
+	}
+	var matches []rules.Match
+	var doors []string
+	for _, place := range d.refusals.banned.list() {
+		if m, err := Identify(set, place.rule, place.identity); err == nil && m.Rule.Ban > 0 { // else the rules changed
+			setLimits(&m)
+			matches, doors = append(matches, m), append(doors, place.door)
+		}
+	}
+	counters, _, err := d.counters(ctx, matches)
+	if err != nil {
+		return nil, err
+	}
+	for i := range counters {
+		if left := counters[i].Banned; left > 0 {
+			m := &matches[i]
+			list = append(list, AutomaticBan{Named{m.Rule.Return, m.Rule.Name, d.masked(doors[i], m)}, left.Milliseconds()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b AutomaticBan) int { return int(min(max(b.BannedMS-a.BannedMS, -1), 1)) })
+	return list, nil
+}
+
+// masked returns the identity of a match with values as they may be shown.
+func (d *Desk) masked(door string, m *rules.Match) Identity {
+	identity := make(Identity)
+	for _, p := range m.Values() {
+		identity[p.Name] = d.mask(door, p.Name, p.Value)
+	}
+	return identity
+}
+
+// counters reads counters, some at a time, and reports whether they come from this instance because
+// Redis is unavailable.
+func (d *Desk) counters(ctx context.Context, matches []rules.Match) (all []engine.Counter, degraded bool, err error) {
+	all = make([]engine.Counter, 0, len(matches))
+	for some := range slices.Chunk(matches, readAtOnce) {
+		list, local, err := d.engine.Counters(ctx, some)
+		if err != nil {
+			return nil, false, unanswered(err)
+		}
+		all, degraded = append(all, list...), degraded || local
+		if err := pace.Step(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	return all, degraded, nil
+}
+
+// Lift ends the bans that rules with ban= have opened for an identity, as far as its parameters
+// name their counters, and forgets these counters. It returns what it lifted.
+func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
+	set := d.inForce()
+	if set == nil {
+		return nil, nil
+	}
+	var matches []rules.Match
+	params := rules.MakeParams(identity)
+	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
+		if r.Ban == 0 {
+			continue
+		}
+		if m, err := r.Identify(namedBy(r, params)); err == nil {
+			setLimits(&m)
+			matches = append(matches, m)
+		}
+	}
+	counters, _, err := d.counters(ctx, matches)
+	if err != nil {
+		return nil, err
+	}
+	var lifted []Named
+	for i := range counters {
+		if counters[i].Banned == 0 {
+			continue
+		}
+		m := &matches[i]
+		if _, err := d.engine.ResetCounter(ctx, *m); err != nil {
+			return lifted, unanswered(err)
+		}
+		lifted = append(lifted, Named{m.Rule.Return, m.Rule.Name, identityOf(m)})
+	}
+	return lifted, nil
+}
+
+// setLimits sets limits by which the ban of an identity can be read: its own or, if they depend on
+// more of a request, the least.
+func setLimits(m *rules.Match) {
+	params := new(rules.Params)
+	for _, p := range m.Values() {
+		params.SetNamed(p.Name, p.Value)
+	}
+	limits, limited := m.Rule.LimitsFor(params)
+	if !limited {
+		limits = m.Rule.Limits
+	}
+	for _, threshold := range []*int64{&limits.Time, &limits.Count, &limits.Burst, &limits.Base} {
+		*threshold = max(*threshold, 1)
+	}
+	m.Limits = limits
+}
+
+// namedBy returns those parameters by which a rule counts.
+func namedBy(r *rules.Rule, params *rules.Params) *rules.Params {
+	named := new(rules.Params)
+	names := r.CountsBy()
+	for _, p := range params.List() {
+		if slices.Contains(names, p.Name) {
+			named.SetNamed(params.FullName(p.Name), p.Value)
+		}
+	}
+	return named
+}
+
+// WhyBan is the exception that bans a request from everything.
+type WhyBan struct {
+	Exception string    `json:"exception"` // its ID
+	Until     time.Time `json:"until"`
+}
+
+// whyBan returns the document of a ban, nil for none.
+func whyBan(x *engine.Exception) *WhyBan {
+	if x == nil {
+		return nil
+	}
+	return &WhyBan{x.ID, time.UnixMilli(x.Until).UTC()}
+}
