@@ -18,6 +18,10 @@ func TestMain(m *testing.M) {
 func TestStories(t *testing.T) {
 	// Stories that use Redis share one, each with a prefix of its own.
 	redis := storetest.StartServer(t).URL()
+	incidents, err := readIncidents()
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -37,6 +41,7 @@ func TestStories(t *testing.T) {
 			"listof":  listOf,
 			"appears": appears,
 			"becomes": becomes,
+			"block":   block(incidents),
 			"put":     put,
 			"hold":    hold,
 			"keys":    keys,

@@ -84,6 +84,23 @@ func (t *Tokens) Admit(h http.Header, r *http.Request, needs Level) *Refusal {
 	return &Refusal{http.StatusUnauthorized, "missing or wrong token; send admin_token or admin_read_token as a bearer token; --token-file names its file for commands"}
 }
 
+// Wrong returns what a token that is none of these should have been.
+func (t *Tokens) Wrong() string {
+	switch {
+	case t.Made && t.File != "" && !t.Exposed:
+		return "this is not the token of this instance, which is in " + t.File
+	case t.Made:
+		return "this is not the token that this instance has made; its log names the file"
+	case t.Change != "" && t.Read != "":
+		return "this is neither admin_token nor admin_read_token"
+	case t.Change != "":
+		return "this is not admin_token"
+	case t.Read != "":
+		return "this is not admin_read_token"
+	}
+	return "this instance has no token; set admin_token_file, or state_dir, in which it makes one"
+}
+
 // OfToken returns the level of a token that the peer of a request sends, and how long the
 // peer must wait if the token was not compared, after too many wrong ones.
 func (t *Tokens) OfToken(r *http.Request, token string) (Level, time.Duration) {

@@ -3,6 +3,7 @@ package access
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -85,5 +86,21 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	if len(s.open) != maxSessions || s.Of(requestTo("h:1", first)) != None {
 		t.Errorf("%d sessions", len(s.open))
+	}
+}
+
+// A refused log-in names the tokens that there are, and no other.
+func TestWrongTokenNamesTheRightOnes(t *testing.T) {
+	for want, tokens := range map[string]*Tokens{
+		"which is in /run/koalagate/token":    {Change: "c", Made: true, File: "/run/koalagate/token"},
+		"its log names the file":              {Change: "c", Made: true, File: "/run/koalagate/token", Exposed: true},
+		"neither admin_token nor admin_read_": {Change: "c", Read: "r"},
+		"is not admin_token":                  {Change: "c"},
+		"is not admin_read_token":             {Read: "r"},
+		"has no token":                        {},
+	} {
+		if got := tokens.Wrong(); !strings.Contains(got, want) {
+			t.Errorf("%q; want %q", got, want)
+		}
 	}
 }

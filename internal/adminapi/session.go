@@ -62,7 +62,7 @@ func (s *server) logIn(w http.ResponseWriter, r *http.Request) error {
 	if level == access.None {
 		s.Refused("token")
 		s.Logger.Warn("a log-in at the admin address had a wrong token", "peer", r.RemoteAddr)
-		return problem(http.StatusUnauthorized, "this is neither admin_token nor admin_read_token")
+		return problem(http.StatusUnauthorized, "%s", s.Tokens.Wrong())
 	}
 	http.SetCookie(w, s.Tokens.Sessions.Open(r, level))
 	s.Logger.Info("an operator has logged in", "level", levelNames[level], "author", authorOf(r), "peer", r.RemoteAddr)
