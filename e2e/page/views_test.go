@@ -42,7 +42,7 @@ var views = []struct{ hash, sees string }{
 	{"#/try?p=uid%3Dann", "used of"},
 	{"#/change", "Nothing is changed."},
 	{"#/exceptions", "Add …"},
-	{"#/versions/1", "predecessor"},
+	{"#/versions/1", "no version before"},
 	{"#/instances", "extauthz"},
 	{"#/log", "Changes by operators"},
 }

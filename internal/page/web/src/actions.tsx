@@ -7,7 +7,7 @@ import { IdentityText } from "./text";
 import { Dialog, Field, Input, notify } from "./ui";
 
 export interface Target { rule: number; name?: string; identity: Identity; limit?: number }
-interface Action extends Target { kind: "reset" | "except" | "ban"; done?: () => void }
+interface Action extends Target { kind: "reset" | "except" | "ban" | "banAll"; done?: () => void }
 
 const open = new Value<Action | undefined>(undefined);
 
@@ -24,6 +24,7 @@ export function Buttons(p: { of: Target; counted?: boolean; exception?: string; 
     {p.exception ? <button type="button" onClick={() => void end(p.exception as string, p.done)}>End exception</button>
       : <><button type="button" onClick={() => act({ ...p.of, ...done, kind: "except" })}>Except for 2 h</button>
         <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "ban" })}>Ban</button></>}
+    <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "banAll" })}>Ban from everything</button>
   </span>;
 }
 
@@ -34,7 +35,7 @@ export async function end(id: string, done?: () => void) {
   try {
     const gone = await changing(() => call<Exception>("DELETE", "exceptions/" + encodeURIComponent(id)));
     changed(done);
-    notify(`The exception of ${gone.limit ? `limit ${gone.limit}` : `rule ${gone.rule}`} has ended.`, async () => { await add([gone]); changed(done); });
+    notify(gone.what === "ban" ? "The ban has ended." : `The exception of ${gone.limit ? `limit ${gone.limit}` : `rule ${gone.rule}`} has ended.`, async () => { await add([gone]); changed(done); });
   } catch (e) { notify((e as Error).message, undefined, true); }
 }
 
@@ -48,6 +49,7 @@ const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 h
 /** Actions is the dialog of the change that is open. */
 export function Actions() {
   const a = open.use();
+  if (a?.kind === "banAll") return <BanDialog key={JSON.stringify(a.identity)} of={a} />;
   return a ? <ActionDialog key={a.kind + a.rule + JSON.stringify(a.identity)} of={a} /> : null;
 }
 
@@ -71,19 +73,44 @@ function ActionDialog(p: { of: Action }) {
     const id = added[0]?.id ?? "";
     notify(`${kind === "deny" ? "Banned" : "Excepted"} from ${ruleText(a)}.`, async () => { await changing(() => call("DELETE", "exceptions/" + id)); changed(a.done); });
   };
-  const title = { reset: "Reset a counter", except: "Except an identity", ban: "Ban an identity" }[a.kind];
-  return <Dialog title={title} action={{ reset: "Reset", except: "Except", ban: "Ban" }[a.kind]} danger={a.kind === "ban"} onClose={close}
+  const title = { reset: "Reset a counter", except: "Except an identity", ban: "Ban an identity", banAll: "" }[a.kind];
+  return <Dialog title={title} action={{ reset: "Reset", except: "Except", ban: "Ban", banAll: "" }[a.kind]} danger={a.kind === "ban"} onClose={close}
     onDo={() => a.kind === "reset" ? reset() : except(a.kind === "ban" ? "deny" : what)}>
     <p class="target"><strong>{ruleText(a)}</strong> <IdentityText of={a.identity} /></p>
     {a.kind === "reset" && <p>The counter starts anew and a ban is lifted, at all instances within a second. This cannot be undone.</p>}
     {a.kind === "ban" && <p>The rule refuses this identity until the end, whatever its counter says. You can end it earlier.</p>}
     {a.kind === "except" && <fieldset><legend>Until its end the rule</legend>
-      <label><input type="radio" name="what" checked={what === "allow"} onChange={() => setWhat("allow")} /> passes over this identity</label>
+      <label><input type="radio" name="what" checked={what === "allow"} onChange={() => setWhat("allow")} /> lets this identity pass, and counts nothing for it</label>
       <label><input type="radio" name="what" checked={what === "count"} onChange={() => setWhat("count")} /> admits another count:{" "}
         <Input type="number" aria-label="Count" min={1} value={count} onValue={(v) => { setCount(v); setWhat("count"); }} /></label>
     </fieldset>}
-    {a.kind !== "reset" && <Field label="For"><select name="hours" value={hours} onChange={(e) => setHours(Number(e.currentTarget.value))}>
-      {lengths.map(([text, h]) => <option value={h} key={h}>{text}</option>)}</select></Field>}
+    {a.kind !== "reset" && <Length hours={hours} onHours={setHours} />}
     <Field label="Note" hint="Why: the audit trail keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} autofocus /></Field>
+  </Dialog>;
+}
+
+function Length(p: { hours: number; onHours: (hours: number) => void }) {
+  return <Field label="For"><select name="hours" value={p.hours} onChange={(e) => p.onHours(Number(e.currentTarget.value))}>
+    {lengths.map(([text, h]) => <option value={h} key={h}>{text}</option>)}</select></Field>;
+}
+
+/** BanDialog bans everything that has the chosen parameters of an identity. */
+function BanDialog(p: { of: Action }) {
+  const pairs = Object.entries(p.of.identity);
+  const [chosen, setChosen] = useState<string[]>(pairs.length === 1 ? pairs.map(([name]) => name) : []);
+  const [note, setNote] = useState(""), [hours, setHours] = useState(2);
+  const close = () => open.set(undefined);
+  return <Dialog title="Ban from everything" action="Ban" danger disabled={chosen.length === 0} onClose={close} onDo={async () => {
+    const added = await add([{ rule: 0, identity: Object.fromEntries(pairs.filter(([name]) => chosen.includes(name))), what: "ban", note }], hours);
+    close();
+    changed(p.of.done);
+    notify("Banned from everything.", async () => { await changing(() => call("DELETE", "exceptions/" + (added[0]?.id ?? ""))); changed(p.of.done); });
+  }}>
+    <fieldset><legend>Each request is refused that has</legend>
+      {pairs.map(([name, value]) => <label key={name}><input type="checkbox" name={name} checked={chosen.includes(name)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, name] : chosen.filter((n) => n !== name))} /> <IdentityText of={{ [name]: value }} /></label>)}
+    </fieldset>
+    <p>With several, a request needs all of them. No rule counts it until the end, and you can end the ban earlier.</p>
+    <Length hours={hours} onHours={setHours} />
+    <Field label="Note" hint="Why: the audit trail keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} /></Field>
   </Dialog>;
 }

@@ -48,7 +48,7 @@ export interface WhyImported {
 }
 export interface Why {
   verdict: string; decider: number; rules: WhyRule[]; refusals: { at: string; door: string; rule: number }[]; degraded: boolean;
-  refused?: string; status?: number; headers?: { name: string; value: string }[]; imported?: WhyImported;
+  ban?: { exception: string; until: string }; refused?: string; status?: number; headers?: { name: string; value: string }[]; imported?: WhyImported;
 }
 export interface Question {
   params?: Identity;
@@ -64,8 +64,9 @@ export interface Report {
   decision?: { verdict: string; decider?: number; name?: string; reason?: string; status?: number };
 }
 export interface Exception {
-  id: string; rule: number; limit?: string; identity: Identity; what: "count" | "allow" | "deny"; count: number; until: string; author: string; note: string;
+  id: string; rule: number; limit?: string; identity: Identity; what: "count" | "allow" | "deny" | "ban"; count: number; until: string; author: string; note: string;
 }
+export interface AutomaticBan { rule: number; name?: string; identity: Identity; banned_ms: number }
 export interface Change { at: string; author: string; peer: string; host: string; action: string; detail: string }
 export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }
 export interface Instance {

@@ -1,10 +1,10 @@
 // Exceptions, instances with the modes of their doors, and the audit trail.
 import { useState } from "preact/hooks";
-import { post, type Change, type Exception, type Instance, type State } from "./api";
+import { post, type AutomaticBan, type Change, type Exception, type Instance, type State } from "./api";
 import { add, end } from "./actions";
 import { refresh, useData, useKept, useSettled } from "./data";
 import { changing } from "./session";
-import { Ago, IdentityText, Text } from "./text";
+import { Ago, IdentityText, span, Text } from "./text";
 import { Dialog, Field, Input, messageOf, notify, Panel } from "./ui";
 
 const shown = 100; // exceptions at once, of up to max_exceptions
@@ -17,26 +17,36 @@ export function Exceptions() {
     <Panel title="Exceptions" data={list} empty={list.value?.length === 0 && (words ? `No exception contains “${words}”.` : "Every rule applies to every identity as it is written.")}
       tools={<><Input type="search" aria-label="Search exceptions" placeholder="Search: uid=ann, 201 …" value={search} onValue={setSearch} /><button type="button" class="primary" onClick={() => setAdding(true)}>Add …</button></>}>
       {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>What</th><th>Ends</th><th class="wide">By</th><th class="wide">Note</th><th><span class="hidden">Changes</span></th></tr></thead>
-        <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num">{x.limit ? <a href="#/rules">limit <Text>{x.limit}</Text></a> : <a href={`#/rules/${x.rule}`}>{x.rule}</a>}</td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{x.what === "count" ? `count ${x.count}` : x.what === "allow" ? "passed over" : "banned"}</span></td>
+        <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num">{x.what === "ban" ? "all" : x.limit ? <a href="#/rules">limit <Text>{x.limit}</Text></a> : <a href={`#/rules/${x.rule}`}>{x.rule}</a>}</td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{x.what === "count" ? `count ${x.count}` : x.what === "allow" ? "passes" : x.what === "ban" ? "banned from everything" : "banned"}</span></td>
           <td><Ago at={x.until} /></td><td class="wide"><Text>{x.author}</Text></td><td class="wide"><Text>{x.note}</Text></td><td><button type="button" onClick={() => void end(x.id)}>End</button></td></tr>)}
           {found.length > shown && <tr><td colSpan={7} class="faint">These {shown} end next. There are more: search for the ones you mean.</td></tr>}</tbody></table>}
     </Panel>
+    <RuleBans />
     {adding && <AddException onClose={() => setAdding(false)} />}
   </>;
+}
+
+/** RuleBans are the bans that rules have opened. */
+function RuleBans() {
+  const list = useKept(useData<AutomaticBan[]>("bans", 15_000));
+  return <Panel title="Bans by rules" data={list} empty={list.value?.length === 0 && "No rule bans an identity that this instance has refused of late."}>
+    {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>For another</th></tr></thead>
+      <tbody>{found.slice(0, shown).map((b, i) => <tr key={i}><td class="num"><a href={`#/rules/${b.rule}`}>{b.rule}</a></td><td><IdentityText of={b.identity} /></td><td>{span(b.banned_ms)}</td></tr>)}</tbody></table>}
+  </Panel>;
 }
 
 function AddException(p: { onClose: () => void }) {
   const [rule, setRule] = useState(""), [identity, setIdentity] = useState(""), [what, setWhat] = useState<Exception["what"]>("allow"), [count, setCount] = useState("100"), [hours, setHours] = useState("2"), [note, setNote] = useState("");
   return <Dialog title="Add an exception" action="Add" onClose={p.onClose} onDo={async () => {
     const pairs = identity.split(/[\n ]+/).filter(Boolean).map((l) => { const at = l.indexOf("="); if (at < 1) throw new Error(`“${l}” is not NAME=VALUE`); return [l.slice(0, at), l.slice(at + 1)] as const; });
-    await add([{ rule: Number(rule), identity: Object.fromEntries(pairs), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
+    await add([{ rule: what === "ban" ? 0 : Number(rule), identity: Object.fromEntries(pairs), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
     p.onClose();
     refresh("exceptions", "audit");
-    notify(`Rule ${rule} has an exception.`);
+    notify(what === "ban" ? "Banned from everything." : `Rule ${rule} has an exception.`);
   }}>
-    <div class="row"><Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field><Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
-    <Field label="Identity" hint="NAME=VALUE of each parameter that the rule counts by"><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
-    <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">the rule passes over it</option><option value="count">another count</option><option value="deny">banned</option></select></Field>
+    <div class="row">{what !== "ban" && <Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field>}<Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
+    <Field label="Identity" hint={what === "ban" ? "NAME=VALUE of each parameter that a refused request has" : "NAME=VALUE of each parameter that the rule counts by"}><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
+    <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">the rule lets it pass, uncounted</option><option value="count">another count</option><option value="deny">the rule refuses it</option><option value="ban">banned from everything</option></select></Field>
       {what === "count" && <Field label="Count"><Input type="number" min={1} value={count} onValue={setCount} /></Field>}</div>
     <Field label="Note" hint="Why: the list keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} /></Field>
   </Dialog>;

@@ -37,6 +37,9 @@ export function IdentityText(p: { of?: Record<string, string> }) {
 
 const units: [number, string][] = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 
+/** many returns a number of things in words: 1 rule, 2 rules. */
+export function many(n: number, one: string, others = one + "s"): string { return `${n} ${n === 1 ? one : others}`; }
+
 /** span returns a time in ms in words: 1 h 12 m. */
 export function span(ms: number): string {
   let seconds = Math.round(Math.abs(ms) / 1000);

@@ -121,7 +121,7 @@ export function AnswerView(p: { of: Answer; again: () => void }) {
   const met = why.rules.filter((r) => r.matched), others = why.rules.filter((r) => !r.matched);
   const decider = why.rules.find((r) => r.rule === why.decider);
   return <>
-    <section class={"panel outcome " + why.verdict} aria-label="Verdict"><p><Verdict of={why.verdict} /> {why.refused ? <>refused before any rule: <Text>{why.refused}</Text></>
+    <section class={"panel outcome " + why.verdict} aria-label="Verdict"><p><Verdict of={why.verdict} /> {why.ban ? <>banned from everything by exception <code>{why.ban.exception}</code> until <Ago at={why.ban.until} /></> : why.refused ? <>refused before any rule: <Text>{why.refused}</Text></>
       : limit?.outcome === "decides" ? <>by limit <Text>{limit.path ?? ""}</Text></> : why.decider ? <>by rule <a href={`#/rules/${why.decider}`}>{why.decider}{decider?.name ? ` (${decider.name})` : ""}</a></> : met.length > 0 ? "no rule that it meets refuses it" : "it meets no rule"}
       {why.status ? <> with HTTP {why.status}</> : null}{why.degraded && <b class="warn"> Redis is away: these are the counters of this instance.</b>}</p></section>
     {limit && <Panel title="Imported limit">{() => <LimitCard of={limit} />}</Panel>}
@@ -160,7 +160,7 @@ function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
   return <article class={p.decides ? "card refused" : "card"} aria-label={`Rule ${r.rule}`}>
     <h3><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} {p.decides && <Verdict of="decides" />}</h3>
     <p><IdentityText of={r.identity ?? {}} /></p>
-    {r.counted ? <Meter of={r}>{r.used > 0 && r.reset_ms > 0 && <>, as new in <b>{span(r.reset_ms)}</b></>}
+    {r.counted ? <Meter of={r}>{r.used > 0 && r.reset_ms > 0 && <>, empty again in <b>{span(r.reset_ms)}</b></>}
         {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</Meter> : null}
     {r.why && <p class="faint"><Text>{r.why}</Text></p>}
     {r.exception && <ExceptionLine id={r.exception} />}

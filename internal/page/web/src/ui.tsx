@@ -20,6 +20,7 @@ export function Panel<T>(p: {
 
 /** Failure shows why something is missing. */
 export function Failure(p: { of: Problem }) {
+  if (p.of.status === 0) return <p class="empty">No answer.</p>; // the banner says why
   if (p.of.status === 404) return <p class="empty">Not available at this instance: {p.of.message}</p>;
   return <p class="failure" role="alert">{p.of.message}</p>;
 }

@@ -4,7 +4,7 @@ import { author, setAuthor, type Changes, type Version, type VersionDetail } fro
 import { ChangesList, Lines } from "./changes";
 import { refresh, useData } from "./data";
 import { publishAgain } from "./publish";
-import { Ago, Num, Text } from "./text";
+import { Ago, many, Num, Text } from "./text";
 import { Dialog, Failure, Field, Input, notify, Panel } from "./ui";
 
 export function Versions(p: { number: number }) {
@@ -29,10 +29,10 @@ function Detail(p: { of: Version; inForce: number }) {
   return <div class="detail"><Panel title={`Version ${n}`} data={detail} tools={<>
     {!p.of.in_force && p.inForce > 0 && <button type="button" class="danger" onClick={() => setAsking(true)}>Roll back to it …</button>}<a class="button quiet" href="#/versions" aria-label="Close">×</a></>}>{(v) => <>
       <dl><dt>By</dt><dd><Text>{v.author}</Text>, <Ago at={v.at} /></dd><dt>Note</dt><dd>{v.note ? <Text>{v.note}</Text> : <span class="faint">none</span>}</dd>
-        <dt>Content</dt><dd>{v.rules} rules, {v.files.length} files, {v.lists.length} lists and tables, <code>{v.hash.slice(0, 12)}</code></dd></dl>
-      <div class="tabs" role="tablist" aria-label="Compare"><button type="button" role="tab" aria-selected={against === "before"} onClick={() => setAgainst("before")}>{before ? `From version ${before}` : "Its predecessor"}</button>
+        <dt>Content</dt><dd>{many(v.rules, "rule")}, {many(v.files.length, "file")}, {many(v.lists.length, "list or table", "lists and tables")}, <code>{v.hash.slice(0, 12)}</code></dd></dl>
+      <div class="tabs" role="tablist" aria-label="Compare"><button type="button" role="tab" aria-selected={against === "before"} onClick={() => setAgainst("before")}>{before ? `From version ${before}` : "From the version before"}</button>
         {!p.of.in_force && <button type="button" role="tab" aria-selected={against === "force"} onClick={() => setAgainst("force")}>From version {p.inForce}, in force</button>}</div>
-      {from === 0 ? <p class="empty">It has no predecessor.</p> : changes.error ? <Failure of={changes.error} /> : <><ChangesList of={changes.value?.changes} />{other.value && <Lines before={other.value.files} now={v.files} />}</>}
+      {from === 0 ? <p class="empty">There was no version before it.</p> : changes.error ? <Failure of={changes.error} /> : <><ChangesList of={changes.value?.changes} />{other.value && <Lines before={other.value.files} now={v.files} />}</>}
     </>}</Panel>
     {asking && detail.value && <PublishAgain of={detail.value} inForce={p.inForce} title={`Roll back to version ${n}`} action="Roll back all instances" note={`rollback to version ${n}`} danger onClose={() => setAsking(false)} />}
   </div>;
