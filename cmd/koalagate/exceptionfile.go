@@ -37,7 +37,7 @@ func (e *listEntry) place() string { return fmt.Sprintf("entry %d (line %d)", e.
 
 // addFile carries out `koalagate exception add --file`.
 func (p *program) addFile(ctx context.Context, o *exceptionFlags, args []string) error {
-	if o.rule != "" || o.limit != "" || o.count != 0 || o.allow || o.deny || o.span != 0 || o.note != "" || len(args) > 0 {
+	if o.isGiven() || len(args) > 0 {
 		return errors.New("--file excludes the other flags of an exception")
 	}
 	list, err := readList(o.file)
@@ -74,6 +74,11 @@ func (p *program) addFile(ctx context.Context, o *exceptionFlags, args []string)
 	return nil
 }
 
+// isGiven reports whether a flag of a single exception is set.
+func (o *exceptionFlags) isGiven() bool {
+	return o.rule != "" || o.limit != "" || o.count != 0 || o.allow || o.deny || o.span != 0 || o.note != ""
+}
+
 // ofEntry names the entry of a batch that an error of the API is about.
 func ofEntry(err error, batch []listEntry) error {
 	var p *adminapi.Problem
@@ -92,7 +97,7 @@ func readList(path string) ([]listEntry, error) {
 	if info.Size() > maxList {
 		return nil, trouble{fmt.Errorf("--file %s has %d bytes; want at most %d", path, info.Size(), maxList)}
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, failure{fmt.Errorf("--file: %w", err)}
 	}

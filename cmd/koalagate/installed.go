@@ -44,7 +44,7 @@ func (i installed) settings(environ []string) (string, []string, error) {
 	}
 	var text []byte
 	if err == nil {
-		text, err = os.ReadFile(of)
+		text, err = os.ReadFile(of) //nolint:gosec // a fixed name in /etc
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot read the environment of the service, %s; set --admin or --config: %w", of, err)

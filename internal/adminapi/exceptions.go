@@ -126,12 +126,13 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 // with the end of such a ban everything is over. Nothing is counted for them meanwhile.
 func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
 	for i := range list {
-		if list[i].What != exceptions.Ban {
+		x := &list[i]
+		if x.What != exceptions.Ban {
 			continue
 		}
-		lifted, err := s.Desk.Lift(r.Context(), list[i].Identity)
+		lifted, err := s.Desk.Lift(r.Context(), x.Identity)
 		for _, one := range lifted {
-			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, one.Identity, list[i].ID))
+			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, one.Identity, x.ID))
 		}
 		if err != nil {
 			return fmt.Errorf("the exception has changed, but the bans of rules for its identity may go on; reset their counters: %w", err)

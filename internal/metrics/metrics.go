@@ -132,11 +132,16 @@ func New(b Build) *Metrics {
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {
 		m.reloads.WithLabelValues(outcome) // export both from the start
 	}
-	// The families of single rules exist from the start, for alerts and dashboards about them.
+	m.exportRules()
+	return m
+}
+
+// exportRules makes the families of single rules exist from the start, for alerts and dashboards
+// about them.
+func (m *Metrics) exportRules() {
 	m.rules.add(otherRule(ruleKey{verdict: "deny"}))
 	m.shadows.add(otherRule(ruleKey{verdict: "deny"}))
 	m.waits.add(otherRule(ruleKey{}))
-	return m
 }
 
 // WatchWaiting registers the number of calls that wait for their turns.
