@@ -42,13 +42,20 @@ func IsIn(blocks []netip.Prefix, address netip.Addr) bool {
 }
 
 // Of returns the address by which the peer of a request is counted: of an IPv6 address its
-// network, which one machine usually has for itself. It is the zero address for a Unix
+// /64 network, which one machine usually has for itself. It is the zero address for a Unix
 // socket.
 func Of(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // zero for a Unix socket
+	return counted(at)
+}
+
+// OfAddress is Of for the remote address of a connection.
+func OfAddress(a net.Addr) netip.Addr {
+	tcp, _ := a.(*net.TCPAddr) // nil for a Unix socket
+	return counted(tcp.AddrPort())
+}
+
+func counted(at netip.AddrPort) netip.Addr {
 	address := at.Addr().Unmap().WithZone("")
 	if address.Is6() {
 		network, _ := address.Prefix(64) // valid for every IPv6 address

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/peer"
 )
 
 // listenerLimit is the maximum number of open connections of a listener, in all and
@@ -30,13 +32,13 @@ type limitedListener struct {
 
 	mu    sync.Mutex
 	conns silence
-	peers map[netip.Prefix]*silence // of networks with open connections
+	peers map[netip.Addr]*silence // those with open connections, as package peer counts them
 }
 
 func newLimitedListener(l net.Listener, limit listenerLimit, exceeded func(string, net.Addr)) *limitedListener {
 	return &limitedListener{
 		Listener: l, limit: limit, exceeded: exceeded,
-		conns: silence{which: ofAll}, peers: make(map[netip.Prefix]*silence),
+		conns: silence{which: ofAll}, peers: make(map[netip.Addr]*silence),
 	}
 }
 
@@ -49,7 +51,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	c := &limitedConn{Conn: conn, listener: l, peer: networkOf(conn.RemoteAddr())}
+	c := &limitedConn{Conn: conn, listener: l, peer: peer.OfAddress(conn.RemoteAddr())}
 	c.heard.Store(time.Now().UnixNano())
 	l.makeRoom(c.peer)
 	l.mu.Lock()
@@ -73,34 +75,15 @@ func (l *limitedListener) open() int {
 	return l.conns.Len()
 }
 
-// networkOf returns the network by which the connections of a peer are counted: its IPv4
-// address, or the /64 of its IPv6 address, which one machine usually has for itself. It is
-// invalid for a Unix socket, whose peers have no address.
-func networkOf(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	address, bits := tcp.AddrPort().Addr().Unmap(), 64
-	if address.Is4() {
-		bits = 32
-	}
-	network, err := address.WithZone("").Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return network
-}
-
 // isOutOfFiles reports whether the process or the system has no free descriptor.
 func isOutOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // makeRoom closes a connection if there is no room for another one of the peer.
-func (l *limitedListener) makeRoom(peer netip.Prefix) {
+func (l *limitedListener) makeRoom(of netip.Addr) {
 	l.mu.Lock()
-	all, same := l.conns.Len(), l.peers[peer]
+	all, same := l.conns.Len(), l.peers[of]
 	full := same != nil && same.Len() >= l.limit.peer
 	l.mu.Unlock()
 	switch {
@@ -126,7 +109,7 @@ func (l *limitedListener) closeSilent(bound string, conns *silence) {
 type limitedConn struct {
 	net.Conn
 	listener *limitedListener
-	peer     netip.Prefix
+	peer     netip.Addr
 	heard    atomic.Int64 // when the peer last sent anything, in Unix nanoseconds
 	noted    [2]int64     // heard, when it was last compared in each silence
 	place    [2]int       // in each silence; -1 after the connection has left it

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,23 +89,6 @@ func TestPeersHaveTheirOwnConnections(t *testing.T) {
 	wantBound(t, s, text, boundGRPCPeer, "7") // 9 of 127.0.0.1 and 4 of 127.0.0.2, of three each
 	wantBound(t, s, text, boundHTTPPeer, "7")
 	wantBound(t, s, text, boundGRPCPeer, "7")
-}
-
-func TestConnectionsAreCountedByNetwork(t *testing.T) {
-	for address, want := range map[string]string{
-		"203.0.113.9:1":            "203.0.113.9/32",
-		"[::ffff:203.0.113.9]:1":   "203.0.113.9/32",
-		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":         "fe80::/64",
-		"[::1]:1":                  "::/64",
-	} {
-		if got := networkOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
-			t.Errorf("%s is counted as %v; want %s", address, got, want)
-		}
-	}
-	if got := networkOf(&net.UnixAddr{Name: "@"}); got.IsValid() {
-		t.Errorf("a Unix socket is counted as %v; want no network", got)
-	}
 }
 
 // The peers of a Unix socket have no address, and so no limit of their own.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/peer"
 )
 
 // httpWaits bounds the checks at the HTTP address that wait for their turns. Each keeps a
@@ -18,7 +19,7 @@ type httpWaits struct {
 
 	mu    sync.Mutex
 	all   int
-	peers map[netip.Prefix]int
+	peers map[netip.Addr]int
 }
 
 // connectionShare is a number of connections, in all and from one address.
@@ -26,13 +27,13 @@ type connectionShare struct{ all, peer int }
 
 func newHTTPWaits(connections, perPeer int) *httpWaits {
 	share := connectionShare{all: max(1, connections/2), peer: max(1, min(connections, perPeer)/2)}
-	return &httpWaits{limit: share, peers: make(map[netip.Prefix]int)}
+	return &httpWaits{limit: share, peers: make(map[netip.Addr]int)}
 }
 
 // peerWaits is the limit of the checks of one peer.
 type peerWaits struct {
 	waits *httpWaits
-	peer  netip.Prefix // invalid for a Unix socket, whose checks have only the limit in all
+	peer  netip.Addr // invalid for a Unix socket, whose checks have only the limit in all
 }
 
 // waitsKey is the key of the limit in the context of a connection.
@@ -40,7 +41,7 @@ type waitsKey struct{}
 
 // connect returns the context of a connection.
 func (w *httpWaits) connect(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, waitsKey{}, &peerWaits{w, networkOf(conn.RemoteAddr())})
+	return context.WithValue(ctx, waitsKey{}, &peerWaits{w, peer.OfAddress(conn.RemoteAddr())})
 }
 
 // Enter admits one more waiting check, or returns false.
