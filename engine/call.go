@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -80,9 +79,10 @@ type Call struct {
 	Erase int
 	// Origin names the request in logs and refusals; nil for no name.
 	Origin Origin
-	// RefuseExcess makes a Take refuse inputs whose weight exceeds MaxHits, or that
-	// match too many rules, with status 429, and count nothing. Otherwise such a call
-	// is an InvalidError. It is for doors whose gateways let requests pass on an error.
+	// RefuseExcess makes a Take refuse inputs whose weight exceeds MaxHits, or that match
+	// too many rules, with status 429, and count nothing. Otherwise such a call is an
+	// InvalidError. It is for doors whose gateways let requests pass on an error. For
+	// koalagate's own programs, may change.
 	RefuseExcess bool
 	// Source finds the limits of the inputs that are Sourced. Nil, the zero value, is for
 	// calls without such inputs.
@@ -104,7 +104,7 @@ type Call struct {
 	// Decision.Wait.
 	CallerWaits bool
 	// Unobserved hides the call from the functions of Observe and ObserveMatches, for
-	// diagnostic calls.
+	// diagnostic calls. For koalagate's own programs, may change.
 	Unobserved bool
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.
@@ -113,30 +113,10 @@ type Call struct {
 
 // Origin names the request behind a call.
 type Origin interface {
-	// RequestID returns the identifier that the gateway gave the request, "" for none.
-	// It is valid as ValidRequestID defines.
+	// RequestID returns the identifier that the gateway gave the request, "" for none: up
+	// to 128 letters, digits and the signs - _ . : / + = @ ~, which logs and refusals
+	// repeat.
 	RequestID() string
-}
-
-// maxRequestID is the maximum length of the identifier of a request, in bytes.
-const maxRequestID = 128
-
-// ValidRequestID reports whether an identifier is one that logs and refusals repeat: up
-// to 128 letters, digits and the signs - _ . : / + = @ ~. It may have been chosen by a
-// client.
-func ValidRequestID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for i := range len(id) {
-		switch c := id[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("-_.:/+=@~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // Scratch is reusable memory for decisions. A Decision built in it is valid until

@@ -8,7 +8,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Counter is the state of the counter of a rule for one identity.
+// Counter is the state of the counter of a rule for one identity. For koalagate's own
+// programs, may change.
 type Counter struct {
 	Limit     int64
 	Used      int64 // hits counted now; for a base rule, the hits of the day
@@ -38,9 +39,10 @@ func (e *Engine) Now() int64 {
 
 // Counters returns the states of the counters of matches, which rules.Set.Match and
 // rules.Rule.Identify return, index for index. Rules without a counter have the zero
-// value. The second result reports that Redis is unavailable and the states come from
-// this process. Nothing is counted or observed. It is an error if a match has no rule,
-// if the matches have more than 2048 counters, or if no store answered.
+// value. The second result reports that Redis is unavailable and the states come from this
+// process. Nothing is counted or observed. It is an error if a match has no rule, if the
+// matches have more than 2048 counters, or if no store answered. For koalagate's own
+// programs, may change.
 func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Counter, degraded bool, err error) {
 	if e == nil || e.store == nil {
 		return nil, false, errNotBuilt
@@ -114,11 +116,11 @@ func counterOf(state, hits *store.Answer, c *Counter) {
 	}
 }
 
-// ResetCounter forgets the counter of an identity, which rules.Rule.Identify returns,
-// and lifts its ban. Unlike the operation Reset it needs no request that the rule
-// matches. The first result reports that Redis is unavailable and only the counter of
-// this process was forgotten. It is an error if the rule has no counter, or if no store
-// answered.
+// ResetCounter forgets the counter of an identity, which rules.Rule.Identify returns, and
+// lifts its ban. Unlike the operation Reset it needs no request that the rule matches. The
+// first result reports that Redis is unavailable and only the counter of this process was
+// forgotten. It is an error if the rule has no counter, or if no store answered. For
+// koalagate's own programs, may change.
 func (e *Engine) ResetCounter(ctx context.Context, m rules.Match) (degraded bool, err error) {
 	if e == nil || e.store == nil {
 		return false, errNotBuilt

@@ -59,7 +59,8 @@ func (d *Decision) Allowed() bool { return d != nil && d.Verdict == rules.Allow 
 
 // Single makes one the decision about input i alone, for doors that answer inputs
 // separately. It keeps the request's identifier, and reuses the memory of one, including
-// the document of its last Refusal. Without an input i, one allows nothing.
+// the document of its last Refusal. Without an input i, one allows nothing. For
+// koalagate's own programs, may change.
 func (d *Decision) Single(i int, one *Decision) {
 	*one = Decision{
 		Refuser: -1, Answers: one.Answers[:0], Degraded: d.Degraded, origin: d.origin, document: one.document,

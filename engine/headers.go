@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/rules"
@@ -111,7 +106,7 @@ func (d *Decision) ClientHeaders(dst []rules.Header, p Presentation) []rules.Hea
 	dst = t.quotaHeaders(dst, p.Quota)
 	if a.Verdict == rules.Deny && a.Retry >= 0 {
 		if t.retry == "" { // a quiet rule has no quota text
-			t.retry = strconv.FormatInt(Seconds(a.Retry), 10)
+			t.retry = strconv.FormatInt(httptext.Seconds(a.Retry), 10)
 		}
 		dst = append(dst, rules.Header{Name: headerRetryAfter, Value: t.retry})
 	}
@@ -164,10 +159,10 @@ func (q *Quota) text(retry time.Duration) quotaText {
 	_, policyTo := put(";w=", q.Window)
 	b = append(q.appendPolicyName(append(b, '"')), '"')
 	remainingFrom, remainingTo := put(";r=", q.Remaining)
-	resetFrom, resetTo := put(";t=", Seconds(q.Reset))
+	resetFrom, resetTo := put(";t=", httptext.Seconds(q.Reset))
 	retryFrom := resetFrom
-	if retry >= 0 && Seconds(retry) != Seconds(q.Reset) {
-		retryFrom, _ = put("", Seconds(retry))
+	if retry >= 0 && httptext.Seconds(retry) != httptext.Seconds(q.Reset) {
+		retryFrom, _ = put("", httptext.Seconds(retry))
 	}
 	retryTo := len(b)
 	if q.Rule != nil {
@@ -194,55 +189,4 @@ func (q *Quota) appendPolicyName(b []byte) []byte {
 		return append(b, "limit"...)
 	}
 	return q.Rule.AppendPolicyName(b)
-}
-
-// Seconds returns d in whole seconds, rounded up, so that a client that waits for
-// that long has waited long enough.
-func Seconds(d time.Duration) int64 {
-	seconds := int64(d / time.Second)
-	if d%time.Second > 0 {
-		seconds++
-	}
-	return seconds
-}
-
-// Sendable removes and repairs, in place, the headers that a gateway could not send
-// to its client safely, and returns the rest. Of several headers with one name the
-// last remains, because Envoy appends the headers of a denial. Names that would
-// change the framing of the message are removed. In values, control characters and
-// bytes that are not UTF-8 become blanks.
-func Sendable(headers []rules.Header) []rules.Header {
-	kept := headers[:0]
-	for i, h := range headers {
-		isRepeated := slices.ContainsFunc(headers[i+1:], func(later rules.Header) bool { return isSame(later.Name, h.Name) })
-		if !isRepeated && !framesMessage(h.Name) {
-			kept = append(kept, rules.Header{Name: h.Name, Value: oneLine(h.Value)})
-		}
-	}
-	return kept
-}
-
-// framesMessage reports whether a header belongs to the transport, such as a
-// pseudo-header, or has an invalid name.
-func framesMessage(name string) bool {
-	return httptext.IsReservedHeader(name) || !httpguts.ValidHeaderFieldName(name)
-}
-
-// isSame reports whether two names mean one header. Valid names are ASCII,
-// so their lengths are equal, and are quicker to compare than letters.
-func isSame(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
-
-// oneLine returns value with blanks for control characters and bytes that are not
-// UTF-8, which would break the response to the client.
-func oneLine(value string) string {
-	isControl := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
-	if utf8.ValidString(value) && strings.IndexFunc(value, isControl) < 0 {
-		return value
-	}
-	return strings.Map(func(r rune) rune {
-		if isControl(r) || r == utf8.RuneError {
-			return ' '
-		}
-		return r
-	}, value)
 }

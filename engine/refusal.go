@@ -47,13 +47,13 @@ func (d *Decision) Refusal() Refusal {
 	return r
 }
 
-// Problem returns the refusal of a request that no rule refused, for example
-// because it is malformed. The body is a problem document of RFC 9457; detail may
-// be empty.
+// Problem returns the refusal of a request that no rule refused, for example because it is
+// malformed. The body is a problem document of RFC 9457; detail may be empty. For
+// koalagate's own programs, may change.
 func Problem(status int, detail string) Refusal { return ProblemOf(status, detail, "") }
 
-// ProblemOf is Problem for the request with this identifier, which must be valid or
-// empty.
+// ProblemOf is Problem for the request with this identifier, which must be valid or empty.
+// For koalagate's own programs, may change.
 func ProblemOf(status int, detail, requestID string) Refusal {
 	p := problem{kind: "about:blank", title: title(status), status: status, detail: detail, requestID: requestID}
 	return p.refusal(nil)

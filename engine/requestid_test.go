@@ -67,23 +67,3 @@ func TestSingleDecisionNamesTheRequest(t *testing.T) {
 		}
 	}
 }
-
-func TestValidRequestID(t *testing.T) {
-	for id, want := range map[string]bool{
-		"":                       false,
-		"1":                      true,
-		"4bf92f35-77b3_A.:/+=@~": true,
-		strings.Repeat("x", 128): true,
-		strings.Repeat("x", 129): false,
-		"a b":                    false,
-		"a\"b":                   false,
-		"a\nb":                   false,
-		"a,b":                    false,
-		"é":                      false,
-		"<script>":               false,
-	} {
-		if got := engine.ValidRequestID(id); got != want {
-			t.Errorf("%q: %v; want %v", id, got, want)
-		}
-	}
-}

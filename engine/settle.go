@@ -108,7 +108,8 @@ func (e *Engine) onReceipt(ctx context.Context, receipt string, do func(context.
 }
 
 // ValidReceipt reports whether a text has the form of a receipt: at most 120 letters,
-// digits and the signs - and _. Doors check what callers send before they settle it.
+// digits and the signs - and _. Doors check what callers send before they settle it. For
+// koalagate's own programs, may change.
 func ValidReceipt(text string) bool { return store.ValidReceipt(text) }
 
 // judge reports what became of the parts of a receipt, by the rules in force.
@@ -140,6 +141,7 @@ func (j *judge) use(number int64, m store.Method) store.Use {
 
 // ObserveSettlements calls settled after each settlement and renewed after each renewal,
 // in the goroutine of the caller. They must not retain the settlement. Each may be nil.
+// For koalagate's own programs, may change.
 func ObserveSettlements(settled, renewed func(*Settlement, Settled, error)) Option {
 	return setting(func(s *settings) { s.settled, s.renewed = settled, renewed })
 }

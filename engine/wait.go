@@ -18,7 +18,7 @@ func WithMaxWaiting(n int) Option {
 
 // ObserveTooManyWaiting calls f for each call that must not wait because too many calls
 // wait: the number of WithMaxWaiting, half of it for one rule, or the limit of the
-// connection.
+// connection. For koalagate's own programs, may change.
 func ObserveTooManyWaiting(f func()) Option {
 	return setting(func(s *settings) { s.full = f })
 }
@@ -27,8 +27,8 @@ func ObserveTooManyWaiting(f func()) Option {
 // whose deadline comes sooner does not wait.
 const answerTime = 5 * time.Millisecond
 
-// WaitLimit bounds the calls that wait at the same time and share a connection. It
-// must be safe for concurrent use.
+// WaitLimit bounds the calls that wait at the same time and share a connection. It must be
+// safe for concurrent use. For koalagate's own programs, may change.
 type WaitLimit interface {
 	// Enter admits one more waiting call, or returns false.
 	Enter() bool
@@ -37,7 +37,8 @@ type WaitLimit interface {
 }
 
 // WithWaitLimits sets a function that returns the limit of a call's connection, or nil.
-// The function is only called for calls that rules with wait=SECONDS match.
+// The function is only called for calls that rules with wait=SECONDS match. For
+// koalagate's own programs, may change.
 func WithWaitLimits(limit func(ctx context.Context) WaitLimit) Option {
 	return setting(func(s *settings) { s.limitWaits = limit })
 }

@@ -74,7 +74,7 @@ func (s *Server) appendAllowed(b []byte, m *message, d *engine.Decision) []byte 
 	b, from := wire.Begin(b, replyOK)
 	b = appendHeaders(b, okHeaders, upstream)
 	b = m.appendForged(b, upstream)
-	b = appendHeaders(b, okClientHeaders, engine.Sendable(d.ClientHeaders(down[:0], s.presentation)))
+	b = appendHeaders(b, okClientHeaders, door.Sendable(d.ClientHeaders(down[:0], s.presentation)))
 	return wire.End(b, from)
 }
 
@@ -122,7 +122,7 @@ func appendRefusal(b []byte, kind protowire.Number, code codes.Code, r engine.Re
 	b = appendStatus(b, replyStatus, int(code))
 	b, from := wire.Begin(b, kind)
 	b = appendStatus(b, deniedStatus, r.Status)
-	b = appendHeaders(b, deniedHeaders, engine.Sendable(headers))
+	b = appendHeaders(b, deniedHeaders, door.Sendable(headers))
 	if len(r.Body) > 0 {
 		b = wire.AppendBytes(b, deniedBody, r.Body)
 	}

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 
@@ -57,7 +58,7 @@ func Example_refuse() {
 		Params: func(*http.Request) map[string]string { return map[string]string{"uid": "ann"} },
 		Refuse: func(w http.ResponseWriter, _ *http.Request, d *engine.Decision) {
 			w.WriteHeader(http.StatusTooManyRequests)
-			fmt.Fprintf(w, "try again in %d s", engine.Seconds(d.Answers[d.Refuser].Retry))
+			fmt.Fprintf(w, "try again in %.0f s", math.Ceil(d.Answers[d.Refuser].Retry.Seconds()))
 		},
 	})
 	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "thank you") }))

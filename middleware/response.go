@@ -25,7 +25,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decisio
 		return passes
 	}
 	var buffer [16]rules.Header
-	setHeaders(w.Header(), engine.Sendable(d.ClientHeaders(buffer[:0], s.Presentation)))
+	setHeaders(w.Header(), door.Sendable(d.ClientHeaders(buffer[:0], s.Presentation)))
 	switch {
 	case d.Allowed():
 		return true

@@ -131,7 +131,7 @@ func (a *answer) refuse(v rules.Verdict, r engine.Refusal, headers []rules.Heade
 	if a.door == doorname.AuthRequest && len(r.Body) > maxHeaderBody {
 		r = engine.Problem(r.Status, "") // a truncated document would be useless
 	}
-	headers = slices.DeleteFunc(engine.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
+	headers = slices.DeleteFunc(door.Sendable(append(headers, rules.Header{Name: "Content-Type", Value: r.ContentType})), func(h rules.Header) bool {
 		return strings.EqualFold(h.Name, headerAccelRedirect) // it would allow the request
 	})
 	// Content-Type was appended last, so that it overrides the entry's. It moves
@@ -164,7 +164,7 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 		{Name: headerStatus, Value: strconv.Itoa(r.Status)},
 		{Name: headerBody, Value: string(r.Body)},
 	}
-	a.send(status, slices.Insert(headers, 0, engine.Sendable(ours[:])...), nil)
+	a.send(status, slices.Insert(headers, 0, door.Sendable(ours[:])...), nil)
 }
 
 // refusalStatus returns status, or 403 if the gateway would not treat it as a

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/envoyapi"
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -158,7 +160,7 @@ func appendStatus(b []byte, a *engine.Answer) []byte {
 		b = wire.AppendNumber(b, statusRemaining, uint64(clamp(a.Quota.Remaining)))
 		// Whole seconds, rounded up: Envoy truncates fractions, and clients
 		// would retry too early.
-		b = appendWrapped(b, statusReset, uint64(engine.Seconds(a.Quota.Reset)))
+		b = appendWrapped(b, statusReset, uint64(httptext.Seconds(a.Quota.Reset)))
 	}
 	return wire.End(b, from)
 }
@@ -211,7 +213,7 @@ func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // appendHeaders appends those headers that are safe to send. It modifies list.
 func appendHeaders(b []byte, list []rules.Header) []byte {
-	for _, h := range engine.Sendable(list) {
+	for _, h := range door.Sendable(list) {
 		b = envoyapi.AppendHeader(b, replyHeaders, h)
 	}
 	return b

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -60,7 +61,7 @@ func (q *Question) RequestID() string {
 		if from == nil {
 			continue
 		}
-		if id, found := from.Header("x-request-id"); found && engine.ValidRequestID(id) {
+		if id, found := from.Header("x-request-id"); found && httptext.ValidRequestID(id) {
 			return id
 		}
 	}

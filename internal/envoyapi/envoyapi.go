@@ -16,6 +16,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -78,7 +79,7 @@ func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int
 	if a.Limited {
 		b = wire.AppendNumberFact(b, "limit", a.Quota.Limit)
 		b = wire.AppendNumberFact(b, "remaining", a.Quota.Remaining)
-		b = wire.AppendNumberFact(b, "reset", engine.Seconds(a.Quota.Reset))
+		b = wire.AppendNumberFact(b, "reset", httptext.Seconds(a.Quota.Reset))
 	}
 	if shadow := d.ShadowRules(); shadow != nil {
 		b = wire.AppendNumbersFact(b, "shadow", shadow)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/rules"
@@ -200,7 +201,7 @@ func labelOf(r *rules.Rule) string {
 
 // checkRecord checks the form in which a new exception is stored.
 func (x *Exception) checkRecord() error {
-	if x.Signature != "" && (len(x.ID) != idLength || !engine.ValidRequestID(x.ID) || len(x.Signature) > maxNote) {
+	if x.Signature != "" && (len(x.ID) != idLength || !httptext.ValidRequestID(x.ID) || len(x.Signature) > maxNote) {
 		return invalid("a signed exception has the ID %.40q; want the ID from /api/v1/exceptions/prepare, and a signature", x.ID)
 	}
 	if len(x.encode()) > maxRecord {
@@ -251,7 +252,7 @@ func parse(place, text string) (Exception, error) {
 		return x, err
 	}
 	switch {
-	case x.ID == "" || len(x.ID) > maxNote || !engine.ValidRequestID(x.ID):
+	case x.ID == "" || len(x.ID) > maxNote || !httptext.ValidRequestID(x.ID):
 		return x, errors.New("it has no valid ID")
 	case kinds[x.What] == 0:
 		return x, errors.New("it is neither count, allow, deny nor ban")

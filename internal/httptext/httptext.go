@@ -1,10 +1,12 @@
-// Package httptext has what the rule language and the doors must read alike in the texts of
-// HTTP: paths in segments, and the headers of the transport.
+// Package httptext has what the rule language, the engine and the doors must read or write
+// alike in the texts of HTTP: paths in segments, headers of the transport, identifiers of
+// requests, and whole seconds.
 package httptext
 
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 var escapeSegment = strings.NewReplacer("%", "%25", "/", "%2F")
@@ -34,4 +36,35 @@ var reservedHeaders = []string{"Connection", "Content-Length", "Host", "Keep-Ali
 // header of requests (RFC 9110).
 func IsReservedHeader(name string) bool {
 	return slices.ContainsFunc(reservedHeaders, func(r string) bool { return len(r) == len(name) && strings.EqualFold(r, name) })
+}
+
+// maxRequestID is the maximum length of the identifier of a request, in bytes.
+const maxRequestID = 128
+
+// ValidRequestID reports whether an identifier is one that logs and refusals repeat: up
+// to 128 letters, digits and the signs - _ . : / + = @ ~. It may have been chosen by a
+// client.
+func ValidRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("-_.:/+=@~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Seconds returns d in whole seconds, rounded up, so that a client that waits for
+// that long has waited long enough.
+func Seconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }

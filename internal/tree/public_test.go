@@ -107,6 +107,11 @@ const ownMark = "For koalagate's own programs, may change."
 
 // ownParts are the functions, methods, fields and types with the mark.
 var ownParts = []string{
+	"engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
+	"engine.Decision.Single", "engine.Engine.Counters", "engine.Engine.ResetCounter",
+	"engine.ObserveMatches", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
+	"engine.Problem", "engine.ProblemOf", "engine.ValidReceipt", "engine.WaitLimit",
+	"engine.WithWaitLimits",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
 	"rules.Renumbered",
 	"rules.Rule.WithCount",

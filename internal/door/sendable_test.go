@@ -1,11 +1,11 @@
-package engine_test
+package door_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -23,7 +23,7 @@ func TestSendableHeadersCannotBreakAResponse(t *testing.T) {
 		"no headers":                    {nil, list{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := append(list{}, engine.Sendable(test.in)...)
+			got := append(list{}, door.Sendable(test.in)...)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
