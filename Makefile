@@ -29,10 +29,12 @@ run: build ## start koalagate with the sample rules and print curl commands
 demo: tools build ## start Redis, two instances, Envoy, nginx and an application, show counters live, and offer drills
 	@go build -o bin/demo ./e2e/demo && exec bin/demo
 
+# Tests of real gateways, a package for each gateway, and for what concerns several.
+GATEWAYS := e2e/caddy e2e/envoy e2e/gateways e2e/haproxy e2e/hostile e2e/nginx e2e/operators
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
-# detector watches the same code in internal/service and in the binary of e2e.
-UNRACED := rules cmd/koalagate e2e e2e/install bench/allocations bench/counts internal/config internal/display \
+# detector watches the same code in internal/service and in the binary of the gateways.
+UNRACED := rules cmd/koalagate $(GATEWAYS) e2e/install bench/allocations bench/counts internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
 	internal/mapping internal/probe internal/replay internal/sandbox internal/tree internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the
@@ -46,7 +48,7 @@ ifndef ONLY
 PACKAGES  = $(shell go list ./...) $(addprefix $(MODULE)/,$(MODULES))
 endif
 OWN       = $(filter $(addprefix $(MODULE)/,$(MODULES)),$(PACKAGES))
-ALONE     = $(filter $(addprefix $(MODULE)/,cmd/koalagate e2e),$(PACKAGES))
+ALONE     = $(filter $(addprefix $(MODULE)/,cmd/koalagate $(GATEWAYS)),$(PACKAGES))
 STORES    = $(filter $(MODULE)/internal/store%,$(PACKAGES))
 PLAIN     = $(filter-out $(ALONE),$(filter $(addprefix $(MODULE)/,$(UNRACED)),$(PACKAGES)))
 RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(STORES) $(OWN),$(PACKAGES))
@@ -55,17 +57,19 @@ GOTEST   := go test -vet=all -timeout 10m
 # tests runs go test with arguments (1) for packages (2), if there are any.
 tests = $(if $(2),$(GOTEST) $(1) $(2) || status=1;)
 
-# The tests of e2e and of the commands have the deadlines of real gateways, so they
-# run alone. -race needs cgo.
+# Tests that start no gateway run side by side, twice as many packages as processors: many of
+# them mostly wait. Those of gateways and of the commands have the deadlines of real programs,
+# so that only two packages at a time run then, and the modules after them. -race needs cgo.
 .PHONY: test
 test: tools ## vet, and run every test against the real programs, with the race detector where it can find something; ONLY="PACKAGE ..." runs only these packages
 	@status=0; \
 	$(call tests,,$(PLAIN)) \
-	$(call tests,-race -parallel 4,$(RACED)) \
-	$(call tests,-race -parallel 4 -skip '$(DIALOGUES)',$(STORES)) \
+	$(call tests,-race -p 4 -parallel 4,$(RACED)) \
+	$(call tests,-race -p 4 -parallel 4 -skip '$(DIALOGUES)',$(STORES)) \
 	$(call tests,-run '$(DIALOGUES)',$(STORES)) \
-	$(call tests,-p 1 -parallel 4,$(ALONE)) \
-	for module in $(OWN:$(MODULE)/%=%); do $(GOTEST:go=go -C "$$module") -count=1 . || status=1; done; \
+	$(call tests,-p 2 -parallel 3,$(ALONE)) \
+	for module in $(OWN:$(MODULE)/%=%); do $(GOTEST:go=go -C "$$module") -count=1 . & runs="$$runs $$!"; done; \
+	for run in $$runs; do wait $$run || status=1; done; \
 	exit $$status
 
 .PHONY: verify

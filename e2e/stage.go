@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -157,11 +158,39 @@ func moduleRoot() (string, error) {
 // listen yet, or may have exited so that tests find no listener there.
 var assigned sync.Map
 
-// freePort returns a port without a listener. It is below the range of outgoing
-// connections, so that none of them takes the port before its program does.
-// freePort returns each port only once.
+// ownPorts returns the first of the ports of this process, which has them until it ends: the
+// programs of another process on this machine may not listen yet. Above a few processes
+// at a time, the others share ports.
+var ownPorts = sync.OnceValue(func() int {
+	for i := range portRanges {
+		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("koalagate-ports-%d.lock", i)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			held = file
+			return firstPort + i*portCount
+		}
+		_ = file.Close()
+	}
+	return firstPort
+})
+
+// held is the file whose lock keeps the ports of this process. Only the end of the process
+// closes it.
+var held *os.File
+
+// The ports of all processes are below the range of outgoing connections, so that none of them
+// takes a port before its program does.
+const (
+	firstPort  = 20_000
+	portCount  = 2_000 // of one process
+	portRanges = 5
+)
+
+// freePort returns a port without a listener, and each port only once.
 func freePort() (int, error) {
-	const first, count = 20_000, 10_000
+	first, count := ownPorts(), portCount
 	for range 200 {
 		port := first + rand.IntN(count)
 		if _, taken := assigned.LoadOrStore(port, true); taken {

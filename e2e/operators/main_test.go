@@ -1,0 +1,14 @@
+package operators_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e/internal/rig"
+)
+
+// long selects the long form of the tests, as in `make verify`.
+var long = flag.Bool("long", false, "run the long form of the tests")
+
+func TestMain(m *testing.M) { os.Exit(rig.WithBinary(m.Run)) }
