@@ -16,32 +16,34 @@ import (
 )
 
 func TestDrainFinishesCallsInProgress(t *testing.T) {
-	entered, release := make(chan struct{}), make(chan struct{})
-	f := start(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
-		close(entered)
-		<-release
-		return allow(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		f := startInMemory(t, envoy.Options{}, func(ctx context.Context) (*authv3.CheckResponse, error) {
+			<-release
+			return allow(ctx)
+		})
+		answered, drained := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := f.check(t)
+			answered <- err
+		}()
+		synctest.Wait() // the call is under way
+		go func() { drained <- f.Drain(deadline(t)) }()
+		synctest.Wait() // and nothing else can go on
+		select {
+		case err := <-drained:
+			t.Errorf("Drain returned %v while a call was under way", err)
+			drained <- nil
+		default:
+		}
+		close(release)
+		if err := <-answered; err != nil {
+			t.Errorf("the call under way failed: %v", err)
+		}
+		if err := <-drained; err != nil {
+			t.Errorf("Drain: %v", err)
+		}
 	})
-	answered := make(chan error, 1)
-	go func() {
-		_, err := f.check(t)
-		answered <- err
-	}()
-	<-entered
-	drained := make(chan error, 1)
-	go func() { drained <- f.Drain(deadline(t)) }()
-	select {
-	case err := <-drained:
-		t.Fatalf("Drain returned %v while a call was under way", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(release)
-	if err := <-answered; err != nil {
-		t.Errorf("the call under way failed: %v", err)
-	}
-	if err := <-drained; err != nil {
-		t.Errorf("Drain: %v", err)
-	}
 }
 
 func TestDrainAbortsCallsAtItsDeadline(t *testing.T) {

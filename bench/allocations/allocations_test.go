@@ -3,7 +3,6 @@
 package allocations
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/bench/record"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
@@ -73,7 +73,10 @@ func withoutMemory(o *redis.Options) { o.Refusals = -1 }
 // recorded number by more than a tenth, in either direction: improvements must be
 // recorded too.
 func TestAllocationsPerDecision(t *testing.T) {
-	want := read(t)
+	want, err := record.Read(committed)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
 	var text strings.Builder
 	for _, s := range []struct {
 		name  string
@@ -119,13 +122,13 @@ func TestAllocationsPerDecision(t *testing.T) {
 }
 
 // compare checks a number against the recorded one.
-func compare(t *testing.T, name string, got float64, want map[string]float64) {
+func compare(t *testing.T, name string, got float64, want map[string]string) {
 	t.Helper()
-	committed, known := want[name]
+	committed, err := strconv.ParseFloat(want[name], 64)
 	switch {
 	case *update:
-	case !known:
-		t.Errorf("%s: %.0f allocations, without a recorded number; run with -update", name, got)
+	case err != nil:
+		t.Errorf("%s: %.0f allocations, without a recorded number (%v); run with -update", name, got, err)
 	case math.Abs(got-committed) > committed/10:
 		t.Errorf("%s: %.0f allocations; want %.0f as recorded; fix it, or run with -update and explain it in the commit", name, got, committed)
 	}
@@ -138,27 +141,4 @@ func measure(t *testing.T, name string, call func() bool, allowed bool) float64 
 		t.Fatalf("%s: allowed: %v; want %v", name, got, allowed)
 	}
 	return testing.AllocsPerRun(runs, func() { call() })
-}
-
-// read returns the recorded numbers.
-func read(t *testing.T) map[string]float64 {
-	t.Helper()
-	file, err := os.Open(committed)
-	if err != nil {
-		if *update {
-			return nil
-		}
-		t.Fatal(err)
-	}
-	defer file.Close()
-	numbers := map[string]float64{}
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		name, number, _ := strings.Cut(lines.Text(), ": ")
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil {
-			t.Fatalf("%s: invalid line %q; want NAME: NUMBER", committed, lines.Text())
-		}
-		numbers[name] = n
-	}
-	return numbers
 }

@@ -3,7 +3,6 @@
 package counts
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/koalagate/koalagate/bench/record"
 	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store/redis"
@@ -50,7 +50,10 @@ var kinds = []traffic.Kind{
 func TestCountsPerCall(t *testing.T) {
 	server := storetest.StartServer(t)
 	reader := newReader(t, server)
-	want := read(t)
+	want, err := record.Read(committed)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
 	var lines []string
 	for _, k := range kinds {
 		calls := open(t, server, &k)
@@ -161,25 +164,6 @@ func compare(t *testing.T, name string, got numbers, want string) {
 			t.Errorf("%s: only %.2f %s instead of the recorded %.2f: run with -update", name, n, words[i], recorded[i])
 		}
 	}
-}
-
-// read returns the recorded lines by their names.
-func read(t *testing.T) map[string]string {
-	t.Helper()
-	file, err := os.Open(committed)
-	if err != nil {
-		if *update {
-			return nil
-		}
-		t.Fatal(err)
-	}
-	defer file.Close()
-	recorded := map[string]string{}
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		name, text, _ := strings.Cut(lines.Text(), ": ")
-		recorded[name] = text
-	}
-	return recorded
 }
 
 // The counts of a call.

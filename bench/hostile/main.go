@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/single"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -68,20 +68,12 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "koalagate-hostile")
+	instance, err := single.Start(rules, false)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // temporary files
-	stage, err := e2e.NewStage(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stage.Close() }() // the programs end in any case
-	k, err := start(stage, dir)
-	if err != nil {
-		return err
-	}
+	defer instance.Close()
+	k := instance.Koalagate
 	busy := origin.Load()
 	subjects := slices.DeleteFunc(subjectsOf(k), func(s *subject) bool { return !chosen.MatchString(s.name) })
 	for range rounds {
@@ -102,22 +94,6 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 		return nil
 	}
 	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
-}
-
-// start starts a Redis and an instance that counts in it.
-func start(stage *e2e.Stage, dir string) (*e2e.Koalagate, error) {
-	binary, file := filepath.Join(dir, "koalagate"), filepath.Join(dir, "rules.conf")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		return nil, err
-	}
-	if err := stage.Build(binary, false); err != nil {
-		return nil, err
-	}
-	redis, err := stage.Redis()
-	if err != nil {
-		return nil, err
-	}
-	return stage.Koalagate(binary, nil, "--rules", file, "--redis", redis.URL())
 }
 
 // subject is a set of attacks, and what callers noticed of them.

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/single"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -48,31 +48,22 @@ func main() {
 }
 
 func run(ctx context.Context, output string, span time.Duration) error {
-	dir, err := os.MkdirTemp("", "koalagate-operators")
+	k, err := single.Start(manyRules(), true, "GOMAXPROCS=1")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // temporary files
-	stage, err := e2e.NewStage(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stage.Close() }() // the programs end in any case
-	k, err := start(stage, dir)
-	if err != nil {
-		return err
-	}
+	defer k.Close()
 	busy := origin.Load()
 	var rows strings.Builder
-	if _, err := measure(ctx, k, nil, span); err != nil { // warms up
+	if _, err := measure(ctx, k.Koalagate, nil, span); err != nil { // warms up
 		return err
 	}
 	for _, q := range e2e.AdminQuestions() {
-		calm, err := measure(ctx, k, nil, span)
+		calm, err := measure(ctx, k.Koalagate, nil, span)
 		if err != nil {
 			return err
 		}
-		asked, err := measure(ctx, k, &q, span)
+		asked, err := measure(ctx, k.Koalagate, &q, span)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.Name, err)
 		}
@@ -103,25 +94,14 @@ without and %v with these callers. The goal is a 99th percentile within %g times
 	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
 }
 
-// start starts a Redis and an instance that counts in it.
-func start(stage *e2e.Stage, dir string) (*e2e.Koalagate, error) {
+// manyRules returns rules of which one applies to the checks.
+func manyRules() string {
 	var text strings.Builder
 	text.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n[rules]\nrule : [count] [uid=+] [time=60; count=1000000000] [result=2; return=1]\n")
 	for i := 2; i < many; i++ {
 		fmt.Fprintf(&text, "rule : [count] [uid=+; kind=%d] [time=3600; count=9] [result=2; return=%d]\n", i, i)
 	}
-	binary, file := filepath.Join(dir, "koalagate"), filepath.Join(dir, "rules.conf")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		return nil, err
-	}
-	if err := stage.Build(binary, false); err != nil {
-		return nil, err
-	}
-	redis, err := stage.Redis()
-	if err != nil {
-		return nil, err
-	}
-	return stage.Koalagate(binary, []string{"GOMAXPROCS=1", "KOALAGATE_DECISION_LOG=" + filepath.Join(dir, "decisions.jsonl")}, "--rules", file, "--redis", redis.URL())
+	return text.String()
 }
 
 // measure returns the median and the 99th percentile of checks while askers repeat a
