@@ -163,22 +163,18 @@ var assigned sync.Map
 // at a time, the others share ports.
 var ownPorts = sync.OnceValue(func() int {
 	for i := range portRanges {
-		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("koalagate-ports-%d.lock", i)), os.O_CREATE|os.O_RDWR, 0o600)
+		name := filepath.Join(os.TempDir(), fmt.Sprintf("koalagate-ports-%d.lock", i))
+		fd, err := syscall.Open(name, syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
 		if err != nil {
 			continue
 		}
-		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			held = file
-			return firstPort + i*portCount
+		if syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return firstPort + i*portCount // the end of the process closes the file
 		}
-		_ = file.Close()
+		_ = syscall.Close(fd)
 	}
 	return firstPort
 })
-
-// held is the file whose lock keeps the ports of this process. Only the end of the process
-// closes it.
-var held *os.File
 
 // The ports of all processes are below the range of outgoing connections, so that none of them
 // takes a port before its program does.

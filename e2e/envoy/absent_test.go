@@ -38,7 +38,7 @@ func TestEnvoyWithoutAnswer(t *testing.T) {
 	h := rig.NewFixture(t)
 	k := h.Koalagate("--rules", h.File("rules.conf", rig.LimitedTo(100)))
 	limits := `[ { actions: [ { remote_address: {} } ] } ]`
-	g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(newMirror(t).Address, rig.Cluster("koalagate", k.GRPC, rig.Http2)+rig.Cluster("service", k.HTTP, ""),
+	g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(newMirror(t).Address, rig.Cluster("koalagate", k.GRPC, rig.HTTP2)+rig.Cluster("service", k.HTTP, ""),
 		rig.Listener{Name: "authz-closed", Filters: []string{extAuthz("0.3s", `status_on_error: { code: 503 }`)}},
 		rig.Listener{Name: "authz-open", Filters: []string{extAuthz("0.3s", `failure_mode_allow: true`)}},
 		rig.Listener{Name: "limit-closed", Filters: []string{rig.RateLimit("0.3s", `failure_mode_deny: true, status_on_error: { code: 503 }`)}, RateLimit: limits},

@@ -149,7 +149,7 @@ func startReplaced(t *testing.T) *replaced {
 	bucket := func(more string) string {
 		return `{ generic_key: { descriptor_key: backend_name, descriptor_value: default/openai } }, { generic_key: { descriptor_key: model_name_override, descriptor_value: gpt } }, ` + more
 	}
-	r.gateway = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(r.model.Address, rig.Cluster("ratelimit_cluster", r.limits.GRPC, rig.Http2),
+	r.gateway = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(r.model.Address, rig.Cluster("ratelimit_cluster", r.limits.GRPC, rig.HTTP2),
 		on("header", limitOf("", generic("header"), headerIs("rule-0-match-0", "x-user-id", "one")), own),
 		on("distinct", limitOf("", generic("distinct"), headerOf("rule-0-match-0", "x-user-id")), own),
 		on("all", limitOf("", generic("all"), generic("rule-0-match--1")), own),

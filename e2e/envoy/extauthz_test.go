@@ -29,7 +29,7 @@ type extAuthzFacts struct {
 func TestEnvoyExtAuthzFacts(t *testing.T) {
 	h := rig.NewFixture(t)
 	f := &extAuthzFacts{stub: newStub(t), app: newMirror(t)}
-	f.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(f.app.Address, rig.Cluster("koalagate", f.stub.Address, rig.Http2),
+	f.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(f.app.Address, rig.Cluster("koalagate", f.stub.Address, rig.HTTP2),
 		rig.Listener{
 			Name: "strict", Filters: []string{tenantMetadata, extAuthz(rig.Ample, `status_on_error: { code: 503 }, metadata_context_namespaces: [ facts ], route_metadata_context_namespaces: [ facts.route ]`)},
 			Route: `metadata: { filter_metadata: { facts.route: { tier: gold } } }, typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + rig.TypeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: route } } } }`,
@@ -39,7 +39,7 @@ func TestEnvoyExtAuthzFacts(t *testing.T) {
 		rig.Listener{Name: "raw", Filters: []string{extAuthz(rig.Ample, `encode_raw_headers: true`)}},
 		rig.Listener{Name: "few", Filters: []string{extAuthz(rig.Ample, `allowed_headers: { patterns: [ { exact: x-user } ] }`)}},
 		rig.Listener{Name: "behind", Filters: []string{extAuthz(rig.Ample, "")}, Manager: "xff_num_trusted_hops: 1"},
-		rig.Listener{Name: "tls", Filters: []string{extAuthz(rig.Ample, `include_peer_certificate: true, include_tls_session: true`)}, Tls: mutualTLS(h)},
+		rig.Listener{Name: "tls", Filters: []string{extAuthz(rig.Ample, `include_peer_certificate: true, include_tls_session: true`)}, TLS: mutualTLS(h)},
 	)))(t)
 
 	t.Run("GW-1 an empty reply allows", f.emptyAllows)

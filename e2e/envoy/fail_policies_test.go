@@ -31,7 +31,7 @@ func TestFailPoliciesAtEnvoy(t *testing.T) {
 			h := rig.NewFixture(t)
 			k := rig.WithoutRedis(h, policy)
 			limits := `[ { actions: [ { remote_address: {} } ] } ]`
-			g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(newMirror(t).Address, rig.Cluster("koalagate", k.GRPC, rig.Http2)+rig.Cluster("service", k.HTTP, ""),
+			g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(newMirror(t).Address, rig.Cluster("koalagate", k.GRPC, rig.HTTP2)+rig.Cluster("service", k.HTTP, ""),
 				rig.Listener{Name: "authz-closed", Filters: []string{extAuthz(rig.Ample, `status_on_error: { code: 502 }`)}},
 				rig.Listener{Name: "authz-open", Filters: []string{extAuthz(rig.Ample, `failure_mode_allow: true`)}},
 				rig.Listener{Name: "limit-closed", Filters: []string{rig.RateLimit(rig.Ample, `failure_mode_deny: true, status_on_error: { code: 503 }`)}, RateLimit: limits},

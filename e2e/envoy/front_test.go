@@ -26,9 +26,9 @@ func TestEnvoyFrontFacts(t *testing.T) {
 	app := newMirror(t)
 	tcp := newEcho(t)
 	text := rig.EnvoyConfig(app.Address,
-		rig.Cluster("koalagate", s.Address, rig.Http2)+rig.Cluster("echo", tcp.address, "")+
-			rig.Cluster("panics", ill.Address, rig.Http2+", "+healthChecked)+
-			rig.Cluster("calm", ill.Address, rig.Http2+", "+healthChecked+", common_lb_config: { healthy_panic_threshold: { value: 0 } }"),
+		rig.Cluster("koalagate", s.Address, rig.HTTP2)+rig.Cluster("echo", tcp.address, "")+
+			rig.Cluster("panics", ill.Address, rig.HTTP2+", "+healthChecked)+
+			rig.Cluster("calm", ill.Address, rig.HTTP2+", "+healthChecked+", common_lb_config: { healthy_panic_threshold: { value: 0 } }"),
 		rig.Listener{Name: "http", Filters: []string{extAuthz(rig.Ample, "")}},
 		rig.Listener{Name: "panics", Filters: []string{askingCluster("panics")}},
 		rig.Listener{Name: "hasty", Filters: []string{strings.Replace(extAuthz(rig.Ample, `status_on_error: { code: 503 }`), "timeout: "+rig.Ample,

@@ -215,7 +215,7 @@ rule : [count] [domain=facts; key=+] [time=3600; count=2; overdraft=1] [result=2
 `)
 	instances := h.Pair(rules)
 	const descriptor = `actions: [ { generic_key: { descriptor_key: key, descriptor_value: a } } ]`
-	g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(m.Address, rig.Cluster("koalagate", instances[0].GRPC, rig.Http2), rig.Listener{
+	g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(m.Address, rig.Cluster("koalagate", instances[0].GRPC, rig.HTTP2), rig.Listener{
 		Name: "http", Filters: []string{rig.RateLimit(rig.Ample, "failure_mode_deny: true")},
 		Route: rig.PerRoute(`{ ` + descriptor + ` }, { ` + descriptor + `, hits_addend: { number: 1, is_negative_hits: true }, apply_on_stream_done: true }`),
 	})))(t)

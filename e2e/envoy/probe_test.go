@@ -28,7 +28,7 @@ func TestProbeOfEnvoy(t *testing.T) {
 	byUser := `[ { actions: [ { request_headers: { header_name: x-user-id, descriptor_key: user } } ] } ]`
 	disabled := `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig, disabled: true } }`
 	g := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(app.Address,
-		rig.Cluster("koalagate", k.GRPC, rig.Http2)+rig.Cluster("service", k.HTTP, "")+strings.ReplaceAll(rig.Cluster("koalagate", unusedAddress(t), rig.Http2), "koalagate", "nobody"),
+		rig.Cluster("koalagate", k.GRPC, rig.HTTP2)+rig.Cluster("service", k.HTTP, "")+strings.ReplaceAll(rig.Cluster("koalagate", unusedAddress(t), rig.HTTP2), "koalagate", "nobody"),
 		rig.Listener{Name: "disabled", Filters: []string{extAuthz(rig.Ample, "")}, Route: disabled},
 		rig.Listener{Name: "open", Filters: []string{strings.Replace(extAuthz(rig.Ample, "failure_mode_allow: true"), "koalagate", "nobody", 1)}},
 		rig.Listener{Name: "closed", Filters: []string{strings.Replace(extAuthz(rig.Ample, ""), "koalagate", "nobody", 1)}},

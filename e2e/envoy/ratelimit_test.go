@@ -30,7 +30,7 @@ type rateLimitFacts struct {
 func TestEnvoyRateLimitFacts(t *testing.T) {
 	h := rig.NewFixture(t)
 	f := &rateLimitFacts{stub: newStub(t), app: newMirror(t)}
-	f.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(f.app.Address, rig.Cluster("koalagate", f.stub.Address, rig.Http2),
+	f.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(f.app.Address, rig.Cluster("koalagate", f.stub.Address, rig.HTTP2),
 		rig.Listener{
 			Name: "strict", Filters: []string{rig.RateLimit(rig.Ample, `failure_mode_deny: true, status_on_error: { code: 503 }, enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true`)},
 			RateLimit: `[ ` + scripted + ` ]`,

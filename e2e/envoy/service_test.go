@@ -58,14 +58,14 @@ func TestEnvoyWithKoalagate(t *testing.T) {
 	k := h.Koalagate("--rules", h.File("rules.conf", serviceRules), "--grpc-addr", "unix:"+socket)
 	s := &service{app: newMirror(t), overHTTP: h.EnvoyHTTP(h.App(), k)}
 	quota := `enable_x_ratelimit_headers: DRAFT_VERSION_03, enable_retry_after_header: true, failure_mode_deny: true`
-	s.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(s.app.Address, rig.Cluster("koalagate", k.GRPC, rig.Http2),
+	s.envoy = rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(s.app.Address, rig.Cluster("koalagate", k.GRPC, rig.HTTP2),
 		rig.Listener{Name: "map", Filters: []string{tenantMetadata, extAuthz(rig.Ample, `metadata_context_namespaces: [ facts ]`)}},
 		rig.Listener{Name: "raw", Filters: []string{extAuthz(rig.Ample, `encode_raw_headers: true`)}},
 		rig.Listener{
 			Name: "body", Filters: []string{extAuthz(rig.Ample, `with_request_body: { max_request_bytes: 16, allow_partial_message: true }`)},
 			Route: `typed_per_filter_config: { envoy.filters.http.ext_authz: { "@type": ` + rig.TypeURL + `filters.http.ext_authz.v3.ExtAuthzPerRoute, check_settings: { context_extensions: { act: extension } } } }`,
 		},
-		rig.Listener{Name: "tls", Filters: []string{extAuthz(rig.Ample, "")}, Tls: mutualTLS(h)},
+		rig.Listener{Name: "tls", Filters: []string{extAuthz(rig.Ample, "")}, TLS: mutualTLS(h)},
 		rig.Listener{Name: "take", Filters: []string{rig.RateLimit(rig.Ample, quota)}, Route: byUser(`hits_addend: { number: 3 }`)},
 		rig.Listener{Name: "look", Filters: []string{rig.RateLimit(rig.Ample, quota)}, Route: byUser(`hits_addend: { number: 0 }`)},
 		rig.Listener{Name: "refund", Filters: []string{rig.RateLimit(rig.Ample, quota)}, Route: byUser(`hits_addend: { number: 2, is_negative_hits: true }`)},

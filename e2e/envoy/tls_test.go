@@ -47,7 +47,7 @@ func mutualCluster(address, more, ca, cert, key string) string {
 	if cert != "" {
 		own = fmt.Sprintf(`tls_certificates: [ { certificate_chain: { filename: %q }, private_key: { filename: %q } } ], `, cert, key)
 	}
-	return rig.Cluster("koalagate", address, rig.Http2+rig.Optional("", more)+fmt.Sprintf(`, transport_socket: { name: tls, typed_config: { "@type": %stransport_sockets.tls.v3.UpstreamTlsContext, sni: koalagate, common_tls_context: { %svalidation_context: { trusted_ca: { filename: %q }, match_typed_subject_alt_names: [ { san_type: DNS, matcher: { exact: koalagate } } ] } } } }`,
+	return rig.Cluster("koalagate", address, rig.HTTP2+rig.Optional("", more)+fmt.Sprintf(`, transport_socket: { name: tls, typed_config: { "@type": %stransport_sockets.tls.v3.UpstreamTlsContext, sni: koalagate, common_tls_context: { %svalidation_context: { trusted_ca: { filename: %q }, match_typed_subject_alt_names: [ { san_type: DNS, matcher: { exact: koalagate } } ] } } } }`,
 		rig.TypeURL, own, ca))
 }
 

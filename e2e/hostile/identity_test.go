@@ -28,7 +28,7 @@ func TestHostileChecksWithoutAnAddressAreRefused(t *testing.T) {
 		conn := rig.Must(grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		defer conn.Close()
 		for name, peer := range peers {
-			check := rig.HttpCheck("/", nil)
+			check := rig.HTTPCheck("/", nil)
 			check.Attributes.Source = peer
 			if status := rig.CheckStatus(t, authv3.NewAuthorizationClient(conn), check); status != want {
 				t.Errorf("%s, a rule with %s: %d; want %d", name, condition, status, want)

@@ -125,7 +125,7 @@ func TestHostileIdleConnectionsLeaveDescriptors(t *testing.T) {
 	})
 	conn := rig.Must(grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
-	if status := rig.CheckStatus(t, authv3.NewAuthorizationClient(conn), rig.HttpCheck("/", nil)); status != http.StatusOK {
+	if status := rig.CheckStatus(t, authv3.NewAuthorizationClient(conn), rig.HTTPCheck("/", nil)); status != http.StatusOK {
 		t.Errorf("a check over gRPC: %d; want 200", status)
 	}
 	if status := rig.SendCheck(t, k.HTTP, "forward-auth", "/", nil); status != http.StatusOK {

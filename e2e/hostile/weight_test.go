@@ -28,7 +28,7 @@ rule : [count] [domain=facts; user=+; tokens=+] [time=3600; count=90000000000000
 	header := func(name, key string) string {
 		return `{ request_headers: { header_name: ` + name + `, descriptor_key: ` + key + `, skip_if_absent: true } }`
 	}
-	envoy := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(app.Address, rig.Cluster("koalagate", k.GRPC, rig.Http2), rig.Listener{
+	envoy := rig.Must(h.Stage.EnvoyWith(rig.EnvoyConfig(app.Address, rig.Cluster("koalagate", k.GRPC, rig.HTTP2), rig.Listener{
 		Name: "http", Filters: []string{rig.RateLimit(rig.Ample, `enable_x_ratelimit_headers: DRAFT_VERSION_03`)},
 		Route: rig.PerRoute(`{ actions: [ ` + header("x-user", "user") + `, ` + header("x-hits", "koala.hits") + `, ` + header("x-tokens", "tokens") + ` ] }`),
 	})))(t)

@@ -48,7 +48,7 @@ func TestBadInputAtEveryDoor(t *testing.T) {
 			before := rig.HitsOf(t, k)
 			var got int
 			if door == "extauthz" {
-				got = rig.CheckStatus(t, checks, rig.HttpCheck(c.path, c.headers))
+				got = rig.CheckStatus(t, checks, rig.HTTPCheck(c.path, c.headers))
 			} else {
 				got = rig.SendCheck(t, k.HTTP, door, c.path, c.headers)
 			}

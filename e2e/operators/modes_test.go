@@ -73,7 +73,7 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 	k.GRPC = "unix:" + sockets["grpc"]
 	passes := map[string]func() bool{
 		doorname.ExtAuthz: func() bool {
-			return rig.CheckStatus(t, authv3.NewAuthorizationClient(conn), rig.HttpCheck("/a", nil)) == http.StatusOK
+			return rig.CheckStatus(t, authv3.NewAuthorizationClient(conn), rig.HTTPCheck("/a", nil)) == http.StatusOK
 		},
 		doorname.RateLimit: func() bool {
 			r, err := rig.ShouldRateLimit(rig.RateLimiter(t, k), rig.Descriptors("k=v"))

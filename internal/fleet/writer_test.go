@@ -35,6 +35,16 @@ func newPublisher(t *testing.T, server *storetest.Server) *publisher {
 	return &publisher{key, openRecords(t, server.URL(), func(o *Options) { o.PublicKey = public })}
 }
 
+// newFleet starts a publisher with a Redis of its own and an instance, and publishes the first
+// version.
+func newFleet(t *testing.T, options ...func(*MemberOptions)) (p *publisher, i *instance, first uint64) {
+	t.Helper()
+	p = newPublisher(t, storetest.StartServer(t))
+	i = startInstance(t, p.r, options...)
+	livingInstances(t, p.r, 1)
+	return p, i, p.publish(t, 1, i)
+}
+
 // propose proposes a version with a limit, and returns its number and its manifest.
 func (p *publisher) propose(t *testing.T, limit int, change ...func(*Proposal)) (number uint64, manifest []byte) {
 	t.Helper()
@@ -178,11 +188,7 @@ func TestWriterCannotBringIntoForce(t *testing.T) {
 
 // check attacks a fleet of one instance.
 func (a attack) check(t *testing.T) {
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
-	i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
-	livingInstances(t, p.r, 1)
-	first := p.publish(t, 1, i)
+	p, i, first := newFleet(t, func(o *MemberOptions) { o.StateDir = t.TempDir() })
 	a.do(t, p)
 	eventually(t, a.want, func() bool { return strings.Contains(i.State().LastError, a.want) })
 	late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
@@ -199,11 +205,7 @@ func (a attack) check(t *testing.T) {
 // A proposal that waits does so for ten minutes at most, whatever Redis says.
 func TestWriterCannotKeepAProposal(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
-	i := startInstance(t, p.r)
-	livingInstances(t, p.r, 1)
-	p.publish(t, 1, i)
+	p, i, _ := newFleet(t)
 	number, _ := p.propose(t, 2)
 	p.reaches(t, number, "ready")
 	command(t, p.r.client, "HSET", p.r.keys.proposal, "deadline", largestNumber)
@@ -230,11 +232,7 @@ func (p *publisher) write(t *testing.T, limit int, sign func(manifest []byte) st
 // The version of a signed trial comes into force at its end if its publisher still signs it.
 func TestSignedTrialIsEnforced(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
-	i := startInstance(t, p.r)
-	livingInstances(t, p.r, 1)
-	p.publish(t, 1, i)
+	p, i, _ := newFleet(t)
 	number, manifest := p.propose(t, 20, func(one *Proposal) { one.Trial = &TrialOptions{Length: time.Second, Then: "enforce"} })
 	p.reaches(t, number, "trial")
 	p.reaches(t, number, "ready")
@@ -247,8 +245,7 @@ func TestSignedTrialIsEnforced(t *testing.T) {
 // A signed trial does not go on after its time, whatever Redis says.
 func TestSignedTrialEnds(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
+	p := newPublisher(t, storetest.StartServer(t))
 	m := NewMember(MemberOptions{Records: p.r})
 	options := TrialOptions{Length: time.Minute, Then: "ask"}
 	at := time.Now()
@@ -265,12 +262,8 @@ func TestSignedTrialEnds(t *testing.T) {
 // remembers. Only an instance whose state_dir is empty cannot know better.
 func TestWriterCannotGoBack(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
 	dir := t.TempDir()
-	i := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = dir })
-	livingInstances(t, p.r, 1)
-	first := p.publish(t, 1, i)
+	p, i, first := newFleet(t, func(o *MemberOptions) { o.StateDir = dir })
 	second := p.publish(t, 2, i)
 	p.name(t, first)
 	eventually(t, "it says so", func() bool { return strings.Contains(i.State().LastError, "has seen version 2") })
@@ -321,8 +314,7 @@ func TestForgetfulStateDir(t *testing.T) {
 // an upgrade, until it is published again.
 func TestVersionOfAnEarlierSignature(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
+	p := newPublisher(t, storetest.StartServer(t))
 	dir := t.TempDir()
 	p.write(t, 20, func(text []byte) string { return Sign(p.key, earlier, text)[len(earlier)+1:] })
 	value := []byte(p.r.client.Get(t.Context(), p.r.keys.version(7)).Val())
@@ -429,11 +421,7 @@ func TestWriterWithoutAKey(t *testing.T) {
 // Redis has.
 func TestWriterDelaysAndHastens(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
-	i := startInstance(t, p.r)
-	livingInstances(t, p.r, 1)
-	first := p.publish(t, 1, i)
+	p, i, first := newFleet(t)
 	number, manifest := p.propose(t, 2)
 	command(t, p.r.client, "DEL", p.r.keys.proposal)
 	if err := p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest)); err != nil {
@@ -471,11 +459,7 @@ func TestWriterDelaysAndHastens(t *testing.T) {
 // trial is aborted.
 func TestWriterForgesTrials(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartServer(t)
-	p := newPublisher(t, server)
-	i := startInstance(t, p.r)
-	livingInstances(t, p.r, 1)
-	p.publish(t, 1, i)
+	p, _, _ := newFleet(t)
 	number, _ := p.propose(t, 2, func(one *Proposal) {
 		one.Trial = &TrialOptions{Length: time.Hour, Then: "enforce", AbortAbove: 1}
 	})

@@ -15,6 +15,7 @@ type Authority struct {
 	File string
 }
 
+// Authority returns a new authority, whose certificate is in a file of the fixture.
 func (h *Fixture) Authority(name string) Authority {
 	h.Helper()
 	a := Must(certs.NewAuthority(name))(h.T)

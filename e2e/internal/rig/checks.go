@@ -45,8 +45,8 @@ func HitsOf(t *testing.T, k *e2e.Koalagate) string {
 	return of("rule_no=201&any=1") + of("rule_no=202&domain=shop")
 }
 
-// HttpCheck returns the check that Envoy would send for a path.
-func HttpCheck(path string, headers []string) *authv3.CheckRequest {
+// HTTPCheck returns the check that Envoy would send for a path.
+func HTTPCheck(path string, headers []string) *authv3.CheckRequest {
 	http := &authv3.AttributeContext_HttpRequest{Method: "GET", Path: path, Host: "shop.example", Headers: map[string]string{}}
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
@@ -112,6 +112,7 @@ func SendCheck(t *testing.T, address, door, path string, headers []string) int {
 	return resp.StatusCode
 }
 
+// RateLimiter returns a client of the rate limit service of an instance.
 func RateLimiter(t *testing.T, k *e2e.Koalagate) rlsv3.RateLimitServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(k.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -134,6 +135,7 @@ func Descriptors(pairs ...string) *rlsv3.RateLimitRequest {
 	return r
 }
 
+// ShouldRateLimit calls the rate limit service with a deadline.
 func ShouldRateLimit(c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -55,21 +55,25 @@ func SendBody(t *testing.T, url string, body io.Reader, headers ...string) Reply
 	return Reply{resp.StatusCode, resp.Header, string(text)}
 }
 
+// Accel starts nginx with nginx/accel.conf in front of app.
 func (h *Fixture) Accel(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return Must(h.Stage.Accel(app, instances...))(h.T)
 }
 
+// Caddy starts Caddy with its sample in front of app.
 func (h *Fixture) Caddy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return Must(h.Stage.Caddy(app.Address, AddressesOf(instances)))(h.T)
 }
 
+// Haproxy starts HAProxy with its sample in front of app.
 func (h *Fixture) Haproxy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return Must(h.Stage.HAProxy(app.Address, AddressesOf(instances)))(h.T)
 }
 
+// AddressesOf returns the HTTP addresses of instances.
 func AddressesOf(instances []*e2e.Koalagate) []string {
 	addresses := make([]string, len(instances))
 	for i, k := range instances {

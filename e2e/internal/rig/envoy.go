@@ -22,12 +22,13 @@ type Listener struct {
 	Manager   string   // further keys of the connection manager: `key: value, …`
 	Route     string   // further keys of the route: `key: value, …`
 	RateLimit string   // a list of rate_limits
-	Tls       string   // a transport_socket
+	TLS       string   // a transport_socket
 }
 
 // Ample is a timeout that no call exceeds because the machine is busy.
 const Ample = "20s"
 
+// TypeURL begins the type of each of Envoy's extensions.
 const TypeURL = "type.googleapis.com/envoy.extensions."
 
 // EnvoyConfig returns a bootstrap configuration with listeners and clusters.
@@ -56,7 +57,7 @@ func (l *Listener) yaml() string {
           route_config: { virtual_hosts: [ { name: all, domains: ["*"], routes: [ { match: { prefix: / }, route: { cluster: app %s } %s } ] } ] }
           http_filters: [ %s ]
           access_log: [ { name: stdout, typed_config: { "@type": %saccess_loggers.stream.v3.StdoutAccessLog, log_format: { text_format_source: { inline_string: "ACCESS %%REQ(:PATH)%% %%RESPONSE_CODE%% %%DYNAMIC_METADATA(envoy.filters.http.ext_authz)%% %%DYNAMIC_METADATA(envoy.filters.http.ratelimit)%%\n" } } } } ]
-%s%s`, l.Name, TypeURL, l.Name, Optional("rate_limits: ", l.RateLimit), Optional("", l.Route), strings.Join(filters, ", "), TypeURL, line(10, l.Manager), line(6, l.Tls))
+%s%s`, l.Name, TypeURL, l.Name, Optional("rate_limits: ", l.RateLimit), Optional("", l.Route), strings.Join(filters, ", "), TypeURL, line(10, l.Manager), line(6, l.TLS))
 }
 
 // line returns an indented line of YAML, or "" for an empty text.
@@ -78,8 +79,8 @@ func Cluster(name, address, more string) string {
 		name, name, endpoint, Optional("", more))
 }
 
-// Http2 makes a cluster use HTTP/2, for gRPC.
-const Http2 = `typed_extension_protocol_options: { envoy.extensions.upstreams.http.v3.HttpProtocolOptions: { "@type": ` + TypeURL + `upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} } } }`
+// HTTP2 makes a cluster use HTTP/2, for gRPC.
+const HTTP2 = `typed_extension_protocol_options: { envoy.extensions.upstreams.http.v3.HttpProtocolOptions: { "@type": ` + TypeURL + `upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} } } }`
 
 // RateLimit returns the filter of the rate limit service.
 func RateLimit(timeout, more string) string {
@@ -95,6 +96,7 @@ func Optional(key, value string) string {
 	return ", " + key + value
 }
 
+// Signal sends a signal to a program, and fails the test on an error.
 func Signal(t *testing.T, k *e2e.Koalagate, s os.Signal) {
 	t.Helper()
 	if err := k.Signal(s); err != nil {
@@ -135,6 +137,7 @@ func Load(t *testing.T, url string) (stop func() int64) {
 	return stop
 }
 
+// WantHeader fails the test unless a header has the values.
 func WantHeader(t *testing.T, h http.Header, name string, want ...string) {
 	t.Helper()
 	if got := h.Values(name); !slices.Equal(got, want) {

@@ -26,6 +26,7 @@ type Fixture struct {
 	Authorities map[string]Authority
 }
 
+// NewFixture returns the fixture of a test, whose programs end with it.
 func NewFixture(t *testing.T) *Fixture {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,11 +73,13 @@ func (h *Fixture) SampleRules(name string, pairs ...[2]string) string {
 	return h.File(filepath.Base(name), text)
 }
 
+// Redis starts a Redis.
 func (h *Fixture) Redis() *e2e.Redis {
 	h.Helper()
 	return Must(h.Stage.Redis())(h.T)
 }
 
+// App starts an application.
 func (h *Fixture) App() *e2e.App {
 	h.Helper()
 	return Must(h.Stage.App())(h.T)
@@ -86,6 +89,7 @@ func (h *Fixture) App() *e2e.App {
 // Redis budget, so that no call is rescued, and no wait when an instance stops.
 var RaceSettings = []string{"KOALAGATE_REDIS_BUDGET=5s", "KOALAGATE_DRAIN_WAIT=0s"}
 
+// Koalagate starts an instance with the race detector.
 func (h *Fixture) Koalagate(args ...string) *e2e.Koalagate {
 	h.Helper()
 	return h.KoalagateWith(nil, args...)
@@ -134,11 +138,13 @@ func (h *Fixture) PairWith(w Way, rules string) []*e2e.Koalagate {
 	return list
 }
 
+// Envoy starts Envoy with its sample in front of app.
 func (h *Fixture) Envoy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return Must(h.Stage.Envoy(app, instances...))(h.T)
 }
 
+// Nginx starts nginx with its sample of auth_request in front of app.
 func (h *Fixture) Nginx(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gateway {
 	h.Helper()
 	return Must(h.Stage.Nginx(app, instances...))(h.T)
@@ -180,6 +186,7 @@ func Send(t *testing.T, method, url string, headers ...string) Reply {
 	return r
 }
 
+// TrySend is Send for any goroutine: it returns the error.
 func TrySend(method, url string, headers ...string) (Reply, error) {
 	req, err := http.NewRequest(method, url, http.NoBody)
 	if err != nil {
@@ -290,6 +297,7 @@ func AvoidMidnight(t *testing.T) {
 	}
 }
 
+// Tail returns the end of a text that is longer than length.
 func Tail(text string, length int) string {
 	if len(text) <= length {
 		return text

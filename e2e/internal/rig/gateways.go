@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
+// CaddyWith returns a function that starts Caddy with its sample, changed by pairs.
 func CaddyWith(pairs ...[2]string) func(*Fixture, *e2e.App, ...string) *e2e.Gateway {
 	return func(h *Fixture, app *e2e.App, koalagate ...string) *e2e.Gateway {
 		h.Helper()
@@ -19,6 +20,7 @@ func CaddyWith(pairs ...[2]string) func(*Fixture, *e2e.App, ...string) *e2e.Gate
 // through if koalagate is down with one that never holds.
 var CaddyFailsClosed = [2]string{"`{http.error.status_code} in [502, 503, 504]`", "`{http.error.status_code} == 599`"}
 
+// HAProxyWith returns a function that starts HAProxy with its sample, changed by pairs.
 func HAProxyWith(pairs ...[2]string) func(*Fixture, *e2e.App, ...string) *e2e.Gateway {
 	return func(h *Fixture, app *e2e.App, koalagate ...string) *e2e.Gateway {
 		h.Helper()
@@ -30,6 +32,7 @@ func HAProxyWith(pairs ...[2]string) func(*Fixture, *e2e.App, ...string) *e2e.Ga
 // koalagate is down.
 var NginxFailsClosed = [2]string{"      error_page 502 503 504 = @koala_open;\n", ""}
 
+// NginxWith returns a function that starts nginx with a sample, changed by pairs.
 func NginxWith(name string, pairs ...[2]string) func(*Fixture, *e2e.App, ...string) *e2e.Gateway {
 	return func(h *Fixture, app *e2e.App, koalagate ...string) *e2e.Gateway {
 		h.Helper()
@@ -53,6 +56,7 @@ func (h *Fixture) EnvoyHTTPWith(app *e2e.App, k *e2e.Koalagate, pairs ...[2]stri
 		[2]string{"port_value: 9982 ", "port_value: " + Port(k.Admin) + " "})...))(h.T)
 }
 
+// Port returns the port of an address.
 func Port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 // QueueEnvoy starts the sample for queues in front of an application and a partner.

@@ -38,6 +38,7 @@ func (r HostileRequest) raw(trace string, credentials ...string) string {
 	return lines
 }
 
+// ShopHost is the Host of requests whose limits depend on it.
 const ShopHost = "Host: shop.example"
 
 // Abort is a way in which a client leaves while its request is checked.

@@ -9,6 +9,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
+// ExactRules have the limits of the tests of exactness.
 const ExactRules = `
 [params]
 uid : header X-User-Id
@@ -27,6 +28,7 @@ func LimitedTo(count int) string {
 	return strings.Replace(ExactRules, "count=25", fmt.Sprintf("count=%d", count), 1)
 }
 
+// Readyz returns an instance's readiness, and fails the test without an answer.
 func Readyz(t *testing.T, k *e2e.Koalagate) e2e.Readiness {
 	t.Helper()
 	return Must(k.Readyz())(t)

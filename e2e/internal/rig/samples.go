@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/e2e"
 )
 
+// TrueRefusal sends the requests of a user up to the refusal, and checks the answers.
 func TrueRefusal(t *testing.T, g *e2e.Gateway, user string) {
 	for left := 3; left >= 0; left-- {
 		r := WantStatus(t, 200, "POST", g.URL+"/api/comments", user)

@@ -18,6 +18,7 @@ type transport struct {
 	IsTLS, IsHTTP2 bool
 }
 
+// Transports are the ways in which requests of clients come to gateways.
 var Transports = []transport{
 	{"HTTP/1.1", false, false}, {"HTTP/2", false, true}, {"HTTP/1.1 over TLS", true, false}, {"HTTP/2 over TLS", true, true},
 }
