@@ -102,7 +102,7 @@ func (p *parser) checkDicts(set *Set) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(declared))
-	for _, r := range p.rules {
+	for _, r := range p.eachRule() {
 		for _, l := range r.listed {
 			d := declared[l.name.text()]
 			if d == nil {
@@ -167,7 +167,7 @@ func (p *parser) checkResults(set *Set) {
 // checkRules checks the references of the rules, and that their numbers are unique.
 func (p *parser) checkRules(set *Set) {
 	p.numbers, set.Rules = make(map[int64]int32, len(p.rules)), make([]*Rule, len(p.rules))
-	for i, d := range p.rules {
+	for i, d := range p.eachRule() {
 		set.Rules[i] = d.Rule
 		set.isQueue = set.isQueue || d.Wait > 0
 		if d.Return > 0 {
@@ -191,7 +191,7 @@ func (p *parser) checkRules(set *Set) {
 // have that name.
 func (p *parser) checkRuleNames(*Set) {
 	names := make(map[string]*ruleDecl)
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.Name == "" {
 			continue
 		}
@@ -232,7 +232,7 @@ func hash(set *Set, p *pauses) string {
 	for _, s := range set.Sources {
 		binary.BigEndian.PutUint64(length[:], uint64(len(s.Text)))
 		h.Write(length[:])
-		for piece := range slices.Chunk(s.Text, 64<<10) { // one call for all of it could not be preempted
+		for piece := range slices.Chunk(s.Text, pieceSize) {
 			if h.Write(piece); !p.at(0) {
 				return ""
 			}
@@ -249,7 +249,7 @@ func hash(set *Set, p *pauses) string {
 
 // checkInstants sets the times at which rules begin and end.
 func (p *parser) checkInstants(set *Set) {
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.since.at.line != nil {
 			d.Since = inZone(d.since.wall, set.Zone).UnixMilli()
 		}

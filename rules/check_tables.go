@@ -42,7 +42,7 @@ func (p *parser) checkTables(set *Set) {
 		return table, cell
 	}
 	c := cellChecker{parser: p, checked: make(map[cellCheck]checkedCells)}
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		whole := true
 		for _, v := range d.varying {
 			if t := &d.Thresholds[v.index]; t.Table != "" {

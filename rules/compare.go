@@ -67,7 +67,10 @@ func ComparePausing(before, now *Set, pause func() bool) *Changes {
 			c.Changed = append(c.Changed, RuleChange{before.Rules[place], r, what})
 		}
 	}
-	for _, r := range before.Rules {
+	for i, r := range before.Rules {
+		if !p.at(i) {
+			return nil
+		}
 		if _, known := now.index.numbers[r.Return]; !known {
 			c.Removed = append(c.Removed, r)
 		}

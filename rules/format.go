@@ -25,11 +25,11 @@ func FormatPausing(source Source, pause func() bool) ([]byte, Findings) {
 	if findings.HasErrors() {
 		return source.Text, findings
 	}
-	laid := f.read()
+	text := layOut(f.read(), &f.pauses)
 	if f.stopped {
 		return source.Text, nil
 	}
-	return []byte(layOut(laid)), findings
+	return []byte(text), findings
 }
 
 // formatter parses a file and stores its lines.

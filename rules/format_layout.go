@@ -24,8 +24,8 @@ type laidLine struct {
 	spaced bool
 }
 
-// layOut returns the formatted file.
-func layOut(lines []laidLine) string {
+// layOut returns the formatted file, "" if the work must stop.
+func layOut(lines []laidLine, p *pauses) string {
 	spaceHeads(lines)
 	var b strings.Builder
 	blank := false
@@ -41,9 +41,12 @@ func layOut(lines []laidLine) string {
 			b.WriteByte('\n')
 		}
 		blank = false
-		for _, text := range columns(group) {
+		for i, text := range columns(group, p) {
 			b.WriteString(text)
 			b.WriteByte('\n')
+			if !p.at(i) {
+				return ""
+			}
 		}
 	}
 	return b.String()
@@ -78,11 +81,14 @@ func groupLength(lines []laidLine) int {
 // does not add wide gaps to all other lines.
 const maxPadding = 24
 
-// columns returns the texts of a group of lines.
-func columns(group []laidLine) []string {
-	widths := columnWidths(group)
+// columns returns the texts of a group of lines, nil if the work must stop.
+func columns(group []laidLine, p *pauses) []string {
+	widths := columnWidths(group, p)
 	texts := make([]string, len(group))
 	for i, l := range group {
+		if !p.at(i) {
+			return nil
+		}
 		if len(l.cells) == 0 {
 			texts[i] = l.original
 			continue
@@ -113,13 +119,16 @@ func alignedCells(l laidLine, widths []int) int {
 	return n
 }
 
-// columnWidths returns the widths of the columns of a group.
-func columnWidths(group []laidLine) []int {
+// columnWidths returns the widths of the columns of a group, nil if the work must stop.
+func columnWidths(group []laidLine, p *pauses) []int {
 	var widths []int
 	for {
 		column := len(widths)
 		var cells []int // the widths of the cells in this column
-		for _, l := range group {
+		for i, l := range group {
+			if !p.at(i) {
+				return nil
+			}
 			if column+1 < len(l.cells) && alignedCells(l, widths) == column {
 				cells = append(cells, displayWidth(l.cells[column]))
 			}
@@ -127,11 +136,11 @@ func columnWidths(group []laidLine) []int {
 		if len(cells) == 0 {
 			return widths
 		}
-		slices.Sort(cells)
-		widest := cells[0]
+		narrowest := slices.Min(cells)
+		widest := narrowest
 		for _, width := range cells {
-			if width <= cells[0]+maxPadding {
-				widest = width
+			if width <= narrowest+maxPadding {
+				widest = max(widest, width)
 			}
 		}
 		widths = append(widths, widest)

@@ -95,8 +95,10 @@ type test struct {
 func newIndex(list []*Rule, numbers map[int64]int32, params []*ParamDecl, p *pauses) index {
 	x := index{slots: make(map[string]int), rules: make([]indexed, len(list)), numbers: numbers}
 	tests := 0
-	for _, r := range list {
-		tests += len(r.Conditions)
+	for i, r := range list {
+		if tests += len(r.Conditions); !p.at(i) {
+			return x
+		}
 	}
 	arena := make([]test, 0, 2*tests) // one allocation for all rules
 	for i, r := range list {
@@ -196,7 +198,7 @@ func (x *index) arrange(p *pauses) {
 	}
 	x.wanted = newLists(len(crowd.wanting), wanted)
 	for slot := range x.ways {
-		x.ways[slot].integers, x.ways[slot].addresses = newRangeTree(integers[slot]), newRangeTree(addresses[slot])
+		x.ways[slot].integers, x.ways[slot].addresses = newRangeTree(integers[slot], p), newRangeTree(addresses[slot], p)
 	}
 }
 

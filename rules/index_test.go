@@ -171,7 +171,7 @@ func TestRangeTree(t *testing.T) {
 		for i, r := range list {
 			ranges = append(ranges, ruleRange{r, int32(i)})
 		}
-		tree := newRangeTree(ranges)
+		tree := newRangeTree(ranges, new(pauses))
 		for _, k := range []key{
 			{},
 			{0, 1},

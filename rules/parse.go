@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -96,10 +97,22 @@ func (p *parser) file(source *Source) {
 	}
 }
 
+// eachRule returns the rules that have been read, with a pause after each. It ends early if
+// parsing must stop.
+func (p *parser) eachRule() iter.Seq2[int, *ruleDecl] {
+	return func(yield func(int, *ruleDecl) bool) {
+		for i, d := range p.rules {
+			if !yield(i, d) || !p.at(i) {
+				return
+			}
+		}
+	}
+}
+
 // lines calls visit for each line of a file. It returns false if the encoding of
 // the whole file is wrong, or parsing must stop.
 func (p *parser) lines(source *Source, visit func(*line)) bool {
-	text := strings.TrimPrefix(string(source.Text), byteOrderMark)
+	text := strings.TrimPrefix(p.copied(source.Text), byteOrderMark)
 	p.last = &line{file: source.Name, number: 1}
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		p.reportf(whole(p.last), errEncoding, "save it as UTF-8", "the file is UTF-16")

@@ -51,8 +51,9 @@ type ruleRange struct {
 	rule int32
 }
 
-// newRangeTree returns the tree of ranges, which must be in the order of their rules.
-func newRangeTree(list []ruleRange) rangeTree {
+// newRangeTree returns the tree of ranges, which must be in the order of their rules. It is
+// incomplete if the work must stop.
+func newRangeTree(list []ruleRange, p *pauses) rangeTree {
 	if len(list) == 0 {
 		return rangeTree{}
 	}
@@ -63,24 +64,30 @@ func newRangeTree(list []ruleRange) rangeTree {
 			t.starts = append(t.starts, after)
 		}
 	}
-	slices.SortFunc(t.starts, key.compare)
+	sortPausing(t.starts, key.compare, p)
 	t.starts = slices.Clip(slices.Compact(t.starts))
 
 	// The first pass counts the rules of each node, the second stores them.
 	t.nodes = make([]uint32, 2*len(t.starts)+1)
-	for _, r := range list {
+	for i, r := range list {
 		t.cover(r.interval, func(node int) { t.nodes[node+1]++ })
+		if !p.at(i) {
+			return t
+		}
 	}
 	for n := 1; n < len(t.nodes); n++ {
 		t.nodes[n] += t.nodes[n-1]
 	}
 	t.rules = make([]int32, t.nodes[len(t.nodes)-1])
 	filled := slices.Clone(t.nodes)
-	for _, r := range list {
+	for i, r := range list {
 		t.cover(r.interval, func(node int) {
 			t.rules[filled[node]] = r.rule
 			filled[node]++
 		})
+		if !p.at(i) {
+			return t
+		}
 	}
 	return t
 }

@@ -237,3 +237,30 @@ func listNames(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// pieceSize is the size of the pieces of a text between two pauses, in bytes: one copy or
+// hash of all of it could not be preempted.
+const pieceSize = 64 << 10
+
+// copied returns a text as a string, "" if the work must stop.
+func (p *pauses) copied(text []byte) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for piece := range slices.Chunk(text, pieceSize) {
+		if b.Write(piece); !p.at(0) {
+			return ""
+		}
+	}
+	return b.String()
+}
+
+// sortPausing sorts as slices.SortFunc does.
+func sortPausing[T any](list []T, compare func(a, b T) int, p *pauses) {
+	step := 0
+	slices.SortFunc(list, func(a, b T) int {
+		if step++; step%64 == 0 {
+			p.at(step)
+		}
+		return compare(a, b)
+	})
+}

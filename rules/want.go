@@ -3,7 +3,6 @@ package rules
 import (
 	"math"
 	"net/netip"
-	"slices"
 	"sort"
 )
 
@@ -112,8 +111,8 @@ func newCrowd(x *index, p *pauses) *crowd {
 		}
 	}
 	for i := range c.ranges {
-		slices.SortFunc(c.ranges[i].lows, key.compare)
-		slices.SortFunc(c.ranges[i].highs, key.compare)
+		sortPausing(c.ranges[i].lows, key.compare, p)
+		sortPausing(c.ranges[i].highs, key.compare, p)
 	}
 	return c
 }

@@ -50,7 +50,7 @@ func (p *parser) warnDays() {
 	if p.timezone != "" || p.options.Timezone != "" {
 		return
 	}
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		var what string
 		switch {
 		case d.UsesCalendar():
@@ -69,7 +69,7 @@ func (p *parser) warnDays() {
 // warnQueues reports waits that are longer than what gateways give by default, and
 // buckets that refused requests drain.
 func (p *parser) warnQueues() {
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		limit, gateway := d.patience()
 		if d.Wait > limit {
 			p.reportf(d.wait, warnLongWait, fmt.Sprintf("set the timeout of the filter above %d ms, or limit the rule to another door", d.Wait),
@@ -102,7 +102,7 @@ func (r *Rule) patience() (limit int64, gateway string) {
 // warnBans reports bans that end before the window in which they began would. After a ban
 // the counter is empty, so that such a ban makes the limit looser.
 func (p *parser) warnBans() {
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.Ban > 0 && d.Ban < d.Time {
 			p.reportf(d.ban, warnShortBan, "want at least the time of the rule, or remove ban",
 				"the ban of %d s empties the counter before a window of %d s ends, so that clients get new hits earlier than without it", d.Ban, d.Time)
@@ -113,7 +113,7 @@ func (p *parser) warnBans() {
 // warnUncounted reports thresholds from tables whose rows are found by a parameter that
 // is not part of the identity.
 func (p *parser) warnUncounted() {
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		for _, v := range d.varying {
 			t := &d.Thresholds[v.index]
 			isCounted := slices.ContainsFunc(d.Conditions, func(c *Condition) bool { return c.Name == t.Param && c.identifies() })
@@ -127,7 +127,7 @@ func (p *parser) warnUncounted() {
 
 // warnRefusals reports rules with a limit that never refuse a request.
 func (p *parser) warnRefusals() {
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.Counts() && d.Result.Verdict() == Allow {
 			p.reportf(d.result, warnNoRefusal, "use an entry that denies or challenges",
 				"the rule never refuses: entry %d allows, so a request over the limit is allowed without reaching the rules below", d.Result.Number)
@@ -177,7 +177,7 @@ func (p *parser) warnOver() {
 		return
 	}
 	now := p.options.Now().UnixMilli()
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.Until != 0 && d.Until <= now {
 			p.reportf(d.until.at, warnOver, "remove the rule, or choose a later time", "the rule ended at %s and no longer matches", d.until.at.text())
 		}

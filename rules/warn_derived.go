@@ -36,7 +36,7 @@ func (p *parser) warnDerived(s *supply) {
 	if !p.isForGateways() {
 		return
 	}
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.selectsDoor((*doorname.Door).SetsAll) {
 			continue
 		}
@@ -73,7 +73,7 @@ func (p *parser) warnDoors(s *supply) {
 		return
 	}
 	certain := p.isForGateways() || slices.ContainsFunc(p.rules, func(d *ruleDecl) bool { return d.selectsDoor((*doorname.Door).IsKnown) })
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		for i, c := range d.Conditions {
 			if c.Name == "door" {
 				p.warnDoor(c, d.places[i], s.constants["door"], certain)

@@ -17,7 +17,7 @@ func (s *supply) isHashed(name string) bool {
 // warnHashed reports conditions on hashed parameters with values that no hash has.
 func (p *parser) warnHashed(s *supply) {
 	plain := p.plainLists(s)
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.isForOwnParams() {
 			continue
 		}
@@ -37,7 +37,7 @@ func (p *parser) warnHashed(s *supply) {
 // hashed. Their words may be meant for those.
 func (p *parser) plainLists(s *supply) map[*Dict]bool {
 	lists := make(map[*Dict]bool)
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		for _, c := range d.Conditions {
 			if !d.isForOwnParams() && s.isHashed(c.Name) {
 				continue

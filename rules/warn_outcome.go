@@ -15,7 +15,7 @@ const usualStream = 30
 func (p *parser) warnSettling() {
 	var estimates []*ruleDecl
 	holds := p.heldIdentities()
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if !d.Settles() {
 			continue
 		}
@@ -42,7 +42,7 @@ func (p *parser) warnSettling() {
 // heldIdentities returns the identities of the hold rules, as identityNames returns them.
 func (p *parser) heldIdentities() map[string]bool {
 	list := make(map[string]bool)
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.Method.is().Holds && !d.Shadow {
 			list[identityNames(d.Rule)] = true
 		}

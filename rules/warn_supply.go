@@ -19,7 +19,7 @@ func (p *parser) warnSupply(s *supply) {
 			p.warnUnsupplied(name, at, names)
 		}
 	}
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if _, selects := d.doors(); !selects && !p.isForGateways() {
 			continue
 		}
@@ -125,7 +125,7 @@ func (p *parser) warnConstants(s *supply) {
 	if len(s.constants) == 0 {
 		return
 	}
-	for _, d := range p.rules {
+	for _, d := range p.eachRule() {
 		if d.isForOwnParams() {
 			continue
 		}

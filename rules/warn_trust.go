@@ -10,10 +10,7 @@ import (
 func (p *parser) warnTrust(s *supply) {
 	g := &guards{supply: s, pauses: &p.pauses, rules: p.rules}
 	refusesByDefault := slices.ContainsFunc(p.results, func(d *resultDecl) bool { return d.Number == 0 && d.Verdict() != Allow })
-	for i, d := range p.rules {
-		if !p.at(i) {
-			return
-		}
+	for _, d := range p.eachRule() {
 		if d.isForOwnParams() {
 			continue
 		}
