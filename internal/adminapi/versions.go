@@ -75,7 +75,7 @@ var published = []route{
 	{http.MethodGet, "differences/{from}/{to}", access.Read, lengthy, (*server).difference},
 	{http.MethodGet, "proposals/{number}", access.Read, light, (*server).progress},
 	{http.MethodPost, "proposals/{number}", access.Change, light, (*server).enforce},
-	{http.MethodPost, "contents/missing", access.Change, light, (*server).missing},
+	{http.MethodPost, "contents/missing", access.Change, lengthy, (*server).missing},
 	{http.MethodPut, "contents/{hash}", access.Change, light, (*server).upload},
 }
 
@@ -183,7 +183,7 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 	d := &VersionDetail{Version: versionOf(manifest), Before: manifest.Before, Purpose: purpose, Program: manifest.Program, Content: manifest, Files: []VersionFile{}, Lists: []VersionList{}}
 	d.InForce = manifest.Number == state.InForce
 	for _, f := range manifest.Files {
-		text := m.Held(f.Blob)
+		text := m.Held(r.Context(), f.Blob)
 		if text == nil {
 			if text, err = m.Records().ReadBlob(r.Context(), f.Blob); err != nil {
 				return err

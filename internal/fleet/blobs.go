@@ -56,7 +56,10 @@ func (r *Records) ReadBlob(ctx context.Context, b Blob) ([]byte, error) {
 		}
 		content = append(content, piece...)
 	}
-	if BlobOf(content) != b {
+	switch got := blobOf(ctx, content); {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case got != b:
 		return nil, fmt.Errorf("%w: blob %.12s has another hash", ErrBlob, b.Sum)
 	}
 	return content, nil

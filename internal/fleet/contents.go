@@ -2,11 +2,13 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -46,7 +48,7 @@ func Read(files reload.Files, limit int64) (*rules.Set, *Manifest, Contents, rul
 		m.Lists = append(m.Lists, ListFile{source, path, contents.add(content)})
 		return content, nil
 	}
-	o.OpenDict, o.OpenTable = openers(open)
+	o.OpenDict, o.OpenTable = openers(context.Background(), open)
 	set, findings := rules.Parse(sources, o)
 	switch {
 	case findings.HasErrors():
@@ -82,27 +84,42 @@ func readList(path string, limit int64) ([]byte, error) {
 }
 
 // openers returns the functions of rules.Options that open word lists and tables.
-func openers(open func(source, path string) ([]byte, error)) (func(source, path string) (*rules.Dict, error), func(source, path string) (*rules.Table, error)) {
-	return func(source, path string) (*rules.Dict, error) { return opened(open, source, path, rules.ParseDict) },
-		func(source, path string) (*rules.Table, error) { return opened(open, source, path, rules.ParseTable) }
+func openers(ctx context.Context, open func(source, path string) ([]byte, error)) (func(source, path string) (*rules.Dict, error), func(source, path string) (*rules.Table, error)) {
+	return func(source, path string) (*rules.Dict, error) { return opened(ctx, open, source, path, rules.ParseDict) },
+		func(source, path string) (*rules.Table, error) { return opened(ctx, open, source, path, rules.ParseTable) }
 }
 
-func opened[T any](open func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
+func opened[T any](ctx context.Context, open func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
 	content, err := open(source, path)
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, bytes.NewReader(content))
+	return parse(path, pausing{ctx, bytes.NewReader(content)})
+}
+
+// pausing pauses before each read.
+type pausing struct {
+	ctx context.Context
+	*bytes.Reader
+}
+
+func (p pausing) Read(b []byte) (int, error) {
+	if err := pace.Step(p.ctx); err != nil {
+		return 0, err
+	}
+	return p.Reader.Read(b)
 }
 
 // Parse parses a version with the options of an instance. It reads nothing but the
-// contents. The error states the first finding and the number of the others.
-func Parse(m *Manifest, contents Contents, o rules.Options) (*rules.Set, rules.Findings, error) {
+// contents. The error states the first finding and the number of the others, or comes from
+// ctx, which may be one of pace.With.
+func Parse(ctx context.Context, m *Manifest, contents Contents, o rules.Options) (*rules.Set, rules.Findings, error) {
 	sources := make([]rules.Source, len(m.Files))
 	for i, f := range m.Files {
 		sources[i] = rules.Source{Name: f.Name, Text: contents[f.Sum]}
 	}
-	o.OpenDict, o.OpenTable = openers(func(source, path string) ([]byte, error) {
+	o.Pause = pace.Pauses(ctx)
+	o.OpenDict, o.OpenTable = openers(ctx, func(source, path string) ([]byte, error) {
 		for i := range m.Lists {
 			if l := &m.Lists[i]; l.Source == source && l.Path == path {
 				return contents[l.Sum], nil
@@ -111,6 +128,9 @@ func Parse(m *Manifest, contents Contents, o rules.Options) (*rules.Set, rules.F
 		return nil, fmt.Errorf("%s: the version does not contain it", path)
 	})
 	set, findings := rules.Parse(sources, o)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	if findings.HasErrors() {
 		return nil, findings, &reload.FindingsError{Findings: findings}
 	}

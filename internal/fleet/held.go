@@ -7,12 +7,13 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 
-// Held returns a content of the active version, or nil.
-func (m *Member) Held(b Blob) []byte {
+// Held returns a content of the active version, or nil. It pauses as ctx does.
+func (m *Member) Held(ctx context.Context, b Blob) []byte {
 	m.mu.Lock()
 	v := m.current
 	var contents Contents
@@ -30,7 +31,7 @@ func (m *Member) Held(b Blob) []byte {
 		return nil
 	}
 	content, err := os.ReadFile(m.folder.path(b.Sum))
-	if err != nil || BlobOf(content) != b {
+	if err != nil || blobOf(ctx, content) != b {
 		return nil
 	}
 	return content
@@ -97,7 +98,16 @@ func (m *Member) Changes(ctx context.Context, from, to uint64) (*reload.Changes,
 	if err != nil {
 		return nil, err
 	}
-	return reload.ChangesOf(rules.Compare(before, now)), nil
+	return changes(ctx, before, now)
+}
+
+// changes returns the differences between two sets. The error comes from ctx.
+func changes(ctx context.Context, before, now *rules.Set) (*reload.Changes, error) {
+	all := rules.ComparePausing(before, now, pace.Pauses(ctx))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return reload.ChangesOf(all), nil
 }
 
 func (m *Member) set(ctx context.Context, number uint64) (*rules.Set, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -82,7 +83,7 @@ func (m *Member) loadUntil(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case j := <-m.jobs:
-			v, err := m.load(ctx, j)
+			v, err := m.load(pace.With(ctx), j)
 			if err == nil {
 				m.o.Expect(v.set)
 			}
@@ -125,7 +126,7 @@ func (m *Member) load(ctx context.Context, j job) (*version, error) {
 func (m *Member) fill(ctx context.Context, v *version) error {
 	contents := make(Contents)
 	for _, b := range v.manifest.Blobs() {
-		content := m.Held(b)
+		content := m.Held(ctx, b)
 		if content == nil {
 			var err error
 			if content, err = m.o.Records.ReadBlob(ctx, b); err != nil {
@@ -134,8 +135,11 @@ func (m *Member) fill(ctx context.Context, v *version) error {
 		}
 		contents[b.Sum] = content
 	}
-	set, findings, err := Parse(v.manifest, contents, m.o.Rules)
-	if err != nil {
+	set, findings, err := Parse(ctx, v.manifest, contents, m.o.Rules)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return refused("%s", findingsText(err, findings))
 	}
 	v.contents, v.set, v.findings = contents, set, findings

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/pace"
 )
 
 const (
@@ -70,11 +73,16 @@ type Blob struct {
 }
 
 // BlobOf returns the blob of a content.
-func BlobOf(content []byte) Blob {
+func BlobOf(content []byte) Blob { return blobOf(context.Background(), content) }
+
+// blobOf is BlobOf with the pauses of ctx. It returns the blob of no content if ctx has ended.
+func blobOf(ctx context.Context, content []byte) Blob {
 	// In pieces, between which decisions run: a single call for 50 MB cannot be preempted.
 	sum := sha256.New()
 	for piece := range slices.Chunk(content, 64<<10) {
-		sum.Write(piece)
+		if sum.Write(piece); pace.Step(ctx) != nil {
+			return Blob{}
+		}
 		runtime.Gosched()
 	}
 	return Blob{Sum: hex.EncodeToString(sum.Sum(nil)), Size: int64(len(content))}

@@ -190,7 +190,7 @@ func (m *Member) restore(reason string) *rules.Set {
 		}
 		return nil
 	}
-	set, findings, err := Parse(manifest, contents, m.o.Rules)
+	set, findings, err := Parse(context.Background(), manifest, contents, m.o.Rules)
 	if err != nil {
 		m.o.Logger.Error("state_dir contains no usable version", "state_dir", m.o.StateDir, "error", err)
 		return nil

@@ -369,7 +369,7 @@ func TestFlushedRedis(t *testing.T) {
 	}
 	livingInstances(t, r, 2)
 	for _, b := range i.Active().Blobs() {
-		if got := other.Held(b); string(got) != string(i.Held(b)) || got == nil {
+		if got := other.Held(t.Context(), b); string(got) != string(i.Held(t.Context(), b)) || got == nil {
 			t.Errorf("an instance without state_dir has %d bytes of a blob of %d", len(got), b.Size)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Records returns the records of the instance.
@@ -32,12 +31,17 @@ func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.C
 	if current == nil {
 		return manifest, nil, nil
 	}
-	// An instance that cannot read the version says so in its answer.
+	// An instance that cannot read the version says so in its answer. The version stays
+	// proposed if the caller leaves.
 	set, err := m.set(ctx, manifest.Number)
 	if err != nil {
 		return manifest, nil, nil //nolint:nilerr // see above
 	}
-	return manifest, reload.ChangesOf(rules.Compare(current.set, set)), nil
+	found, err := changes(ctx, current.set, set)
+	if err != nil {
+		return manifest, nil, nil //nolint:nilerr // see above
+	}
+	return manifest, found, nil
 }
 
 // sendHeld writes the contents of a manifest that this instance holds and Redis lacks.
@@ -51,7 +55,7 @@ func (m *Member) sendHeld(ctx context.Context, text []byte) error {
 		if err != nil {
 			return err
 		}
-		if content := m.Held(b); !has && content != nil {
+		if content := m.Held(ctx, b); !has && content != nil {
 			if err := m.o.Records.WriteBlob(ctx, b, strings.NewReader(string(content))); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type Standing struct {
 
 // holder are the contents and numbers that an instance knows without Redis.
 type holder interface {
-	Held(Blob) []byte
+	Held(context.Context, Blob) []byte
 	Known() uint64
 }
 
@@ -34,7 +34,7 @@ type holder interface {
 type nothing struct{}
 
 // Held implements holder.
-func (nothing) Held(Blob) []byte { return nil }
+func (nothing) Held(context.Context, Blob) []byte { return nil }
 
 // Known implements holder.
 func (nothing) Known() uint64 { return 0 }
@@ -107,7 +107,7 @@ func (r *Records) counted(ctx context.Context, by holder, number uint64) (*versi
 		return nil, nil //nolint:nilerr // no version of this fleet has the number
 	}
 	for _, b := range m.Blobs() {
-		if r.o.PublicKey != nil || by.Held(b) != nil {
+		if r.o.PublicKey != nil || by.Held(ctx, b) != nil {
 			continue
 		}
 		_, err := r.ReadBlob(ctx, b)

@@ -32,6 +32,15 @@ func With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, key{}, &pacer{time.Now()})
 }
 
+// Pauses returns a function that calls Step and reports whether the work goes on. It is nil if
+// the context is not one of With.
+func Pauses(ctx context.Context) func() bool {
+	if _, ok := ctx.Value(key{}).(*pacer); !ok {
+		return nil
+	}
+	return func() bool { return Step(ctx) == nil }
+}
+
 // Step is called between pieces of work that take some microseconds each. It returns the
 // error of a context that has ended. If the context is one of With, it pauses when a slice is
 // over.
