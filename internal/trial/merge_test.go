@@ -16,7 +16,7 @@ func forged(from int, count int64) *Found {
 	for i := range maxReadRules {
 		r := Rule{Rule: int64(from*maxReadRules + i), Name: strings.Repeat("\x1b", 1000), Differences: d}
 		for j := range maxReadIdentities / maxReadRules {
-			r.Identities = append(r.Identities, Identity{fmt.Sprintf("%d.%d.%d", from, i, j), d})
+			r.Identities = append(r.Identities, Identity{fmt.Sprintf("%d.%d.%d\x1b[2J", from, i, j), d})
 		}
 		f.Rules = append(f.Rules, r)
 	}
@@ -57,6 +57,11 @@ func TestForgedReportsAreMergedInBounds(t *testing.T) {
 	for _, r := range all.Rules {
 		if strings.ContainsRune(r.Name, '\x1b') || len(r.Name) > 2*maxText {
 			t.Fatalf("%q", r.Name)
+		}
+		for _, x := range r.Identities {
+			if strings.ContainsRune(x.Identity, '\x1b') || len(x.Identity) > 2*maxText {
+				t.Fatalf("%q", x.Identity)
+			}
 		}
 	}
 }
