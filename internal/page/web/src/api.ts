@@ -127,8 +127,35 @@ const headerText = (text: string) => Array.from(new TextEncoder().encode(text), 
 
 const timeout = 30_000;
 
-/** call asks the API. It throws a Problem. */
+/** longestRetry is the longest time in s after which a request is sent again by itself: lines of questions end sooner, and times for wrong tokens later. */
+const longestRetry = 5;
+
+const attempts = 3;
+
+/** advice says what to do about a problem, after what has happened; undefined if its detail does. */
+function advice(p: Problem): string | undefined {
+  switch (p.status) {
+    case 413: return p.message.includes("without the token") ? "Log in with the token for changes, which admits longer requests, or shorten the text." : "Shorten the text.";
+    case 429: return p.retryAfter > 0 && p.retryAfter <= longestRetry ? `The page has asked ${attempts} times. Wait until the other one has its answer, and ask again.` : undefined;
+  }
+  return undefined;
+}
+
+/** call asks the API, again after Retry-After if the instance answers somebody else. It throws a Problem. */
 export async function call<T>(method: string, path: string, body?: unknown, raw?: string): Promise<T> {
+  for (let n = 1; ; n++) {
+    try { return await once<T>(method, path, body, raw); } catch (e) {
+      const what = e instanceof Problem ? advice(e) : undefined;
+      if (!(e instanceof Problem) || !what) throw e;
+      if (e.status !== 429 || n === attempts) throw new Problem(e.status, sentence(e.message) + " " + what, e.retryAfter);
+      await new Promise((r) => setTimeout(r, e.retryAfter * 1000));
+    }
+  }
+}
+
+const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, ".");
+
+async function once<T>(method: string, path: string, body?: unknown, raw?: string): Promise<T> {
   const headers: Record<string, string> = {};
   const name = author();
   if (name) headers["Koalagate-Author"] = headerText(name);

@@ -28,6 +28,8 @@ async function load(path: string, e: Entry) {
     e.loaded = { ...e.loaded, error: error instanceof Problem ? error : new Problem(0, String(error)) };
   }
   e.flying = false;
+  const wait = e.loaded.error?.retryAfter ?? 0;
+  if (wait > 0) setTimeout(() => { if (e.watchers.size > 0) void load(path, e); }, wait * 1000);
   for (const w of e.watchers) w();
   if (e.again) { e.again = false; void load(path, e); }
 }
