@@ -7,6 +7,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/envoylimits"
+	"github.com/koalagate/koalagate/internal/httptext"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -112,7 +113,7 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 	for k, i := range c.asked {
 		a := &c.applied[i]
 		if a.banned = 0; d.Answers[k].Ban != nil {
-			a.banned = max(1, engine.Seconds(d.Answers[k].Retry))
+			a.banned = max(1, httptext.Seconds(d.Answers[k].Retry))
 		} else if a.limit != nil {
 			c.settle(a, &d.Answers[k])
 		}

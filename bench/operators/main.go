@@ -9,11 +9,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,7 +26,6 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
-	"github.com/koalagate/koalagate/bench/single"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -37,9 +40,17 @@ const (
 func main() {
 	output := flag.String("o", "", "write the report to this `FILE`")
 	span := flag.Duration("span", 5*time.Second, "the duration of each measurement")
+	only := flag.String("only", "", "a regular expression for the names of questions")
+	name := flag.String("ask", "", "only repeat the question with this name, which the instance of -state gets")
+	state := flag.String("state", "", "the instance to ask, as JSON")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *output, *span)
+	var err error
+	if *state != "" {
+		err = ask(ctx, *state, *name)
+	} else {
+		err = run(ctx, *output, *only, *span)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/operators:", err)
@@ -47,23 +58,39 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, output string, span time.Duration) error {
-	k, err := single.Start(manyRules(), true, "GOMAXPROCS=1")
+func run(ctx context.Context, output, only string, span time.Duration) error {
+	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	defer k.Close()
-	busy := origin.Load()
-	var rows strings.Builder
-	if _, err := measure(ctx, k.Koalagate, nil, span); err != nil { // warms up
+	dir, err := os.MkdirTemp("", "koalagate-operators")
+	if err != nil {
 		return err
 	}
-	for _, q := range e2e.AdminQuestions() {
-		calm, err := measure(ctx, k.Koalagate, nil, span)
+	defer func() { _ = os.RemoveAll(dir) }() // temporary files
+	stage, err := e2e.NewStage(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stage.Close() }() // the programs end in any case
+	k, err := start(stage, dir)
+	if err != nil {
+		return err
+	}
+	busy := origin.Load()
+	var rows strings.Builder
+	if _, err := measure(ctx, k, nil, span); err != nil { // warms up
+		return err
+	}
+	for _, q := range k.Questions() {
+		if !chosen.MatchString(q.Name) {
+			continue
+		}
+		calm, err := measure(ctx, k, nil, span)
 		if err != nil {
 			return err
 		}
-		asked, err := measure(ctx, k.Koalagate, &q, span)
+		asked, err := measure(ctx, k, &q, span)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.Name, err)
 		}
@@ -79,7 +106,8 @@ Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 
 One caller of %s makes a check every %v at an instance with GOMAXPROCS=1, %d rules and
 counters in Redis, while %d callers of the admin API repeat the largest and worst input of
-one path ([bounds.md](bounds.md)). All programs share the machine. The load average was %s
+one path ([bounds.md](bounds.md)). All programs share the machine; operators run at a lower
+priority. The load average was %s
 before the run: above 1 there was other load, and times are not reliable. Each line has %v
 without and %v with these callers. The goal is a 99th percentile within %g times of the calm one.
 
@@ -94,37 +122,78 @@ without and %v with these callers. The goal is a 99th percentile within %g times
 	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
 }
 
-// manyRules returns rules of which one applies to the checks.
-func manyRules() string {
-	var text strings.Builder
-	text.WriteString("[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n[rules]\nrule : [count] [uid=+] [time=60; count=1000000000] [result=2; return=1]\n")
-	for i := 2; i < many; i++ {
-		fmt.Fprintf(&text, "rule : [count] [uid=+; kind=%d] [time=3600; count=9] [result=2; return=%d]\n", i, i)
+// start starts a Redis and an instance that counts in it.
+func start(stage *e2e.Stage, dir string) (*e2e.Operated, error) {
+	binary := filepath.Join(dir, "koalagate")
+	if err := stage.Build(binary, false); err != nil {
+		return nil, err
 	}
-	return text.String()
+	redis, err := stage.Redis()
+	if err != nil {
+		return nil, err
+	}
+	return stage.Operated(binary, dir, redis.URL(), "rule : [count] [uid=+] [time=60; count=1000000000]", many)
 }
 
-// measure returns the median and the 99th percentile of checks while askers repeat a
-// question, nil for none.
-func measure(ctx context.Context, k *e2e.Koalagate, q *e2e.AdminQuestion, span time.Duration) (quantiles [2]time.Duration, err error) {
-	asking, leave := context.WithCancel(ctx)
+// ask repeats a question by several callers until ctx ends. It leaves the processor to the
+// programs that are measured: operators have machines of their own.
+func ask(ctx context.Context, state, name string) error {
+	k := new(e2e.Operated)
+	if err := json.Unmarshal([]byte(state), k); err != nil {
+		return err
+	}
+	// The call returns 20 less the nice value. This program may have one itself.
+	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, min(20-own+10, 19)); err != nil {
+		return err
+	}
 	var callers sync.WaitGroup
-	defer callers.Wait()
-	defer leave()
-	if q != nil {
+	for _, q := range k.Questions() {
 		for range askers {
-			callers.Go(func() {
-				for asking.Err() == nil {
-					_, _ = k.Ask(asking, q) // a refused caller asks again
-				}
-			})
+			if q.Name == name {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						_, _ = k.Ask(ctx, &q) // a refused caller asks again
+					}
+				})
+			}
 		}
+	}
+	callers.Wait()
+	return nil
+}
+
+// measure returns the median and the 99th percentile of checks while another process repeats a
+// question, nil for none.
+func measure(ctx context.Context, k *e2e.Operated, q *e2e.AdminQuestion, span time.Duration) (quantiles [2]time.Duration, err error) {
+	if q != nil {
+		own, err := os.Executable()
+		if err != nil {
+			return quantiles, err
+		}
+		state, err := json.Marshal(k)
+		if err != nil {
+			return quantiles, err
+		}
+		operators := exec.CommandContext(ctx, own, "-ask", q.Name, "-state", string(state)) //nolint:gosec // this program
+		operators.Stderr = os.Stderr
+		if err := operators.Start(); err != nil {
+			return quantiles, err
+		}
+		defer func() {
+			_ = operators.Process.Signal(syscall.SIGTERM)
+			_ = operators.Wait() // ended by the signal
+		}()
+		time.Sleep(span / 4) //nolint:forbidigo // the operators begin
 	}
 	var took []time.Duration
 	client := &http.Client{Timeout: maxWait}
 	for begin, due := time.Now(), time.Now(); time.Since(begin) < span; due = due.Add(pace) {
 		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement
-		if err := check(ctx, client, k); err != nil {
+		if err := check(ctx, client, k.HTTP); err != nil {
 			return quantiles, err
 		}
 		took = append(took, time.Since(due)) // a slow answer delays those behind it
@@ -133,8 +202,8 @@ func measure(ctx context.Context, k *e2e.Koalagate, q *e2e.AdminQuestion, span t
 	return [2]time.Duration{took[len(took)/2], took[len(took)*99/100]}, nil
 }
 
-func check(ctx context.Context, client *http.Client, k *e2e.Koalagate) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+k.HTTP+"/v1/auth-request?uid=ann", http.NoBody)
+func check(ctx context.Context, client *http.Client, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/v1/auth-request?uid=ann", http.NoBody)
 	if err != nil {
 		return err
 	}

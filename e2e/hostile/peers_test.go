@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +72,7 @@ rule : [count]  [uid=+] [time=3600; count=%d] [result=2; return=201]
 	if passed != limit || app.Reached() != limit {
 		t.Errorf("ann passed %d times, and %d requests reached the application; want the limit of %d", passed, app.Reached(), limit)
 	}
-	if peak := peakMemory(t, k); peak > 300<<20 {
+	if peak := rig.PeakMemory(t, k); peak > 300<<20 {
 		t.Errorf("the instance used %d MB; want at most 300", peak>>20)
 	}
 	if r := rig.Must(k.Readyz())(t); !r.Ready || r.Store != "redis" {
@@ -85,17 +84,6 @@ rule : [count]  [uid=+] [time=3600; count=%d] [result=2; return=201]
 			t.Errorf("no attack exceeded %s", bound)
 		}
 	}
-}
-
-// peakMemory returns the largest resident memory of a program so far, in bytes.
-func peakMemory(t *testing.T, k *e2e.Koalagate) int {
-	t.Helper()
-	status := string(rig.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", k.PID())))(t))
-	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(status)
-	if found == nil {
-		t.Fatalf("no VmHWM in %s", status)
-	}
-	return rig.Must(strconv.Atoi(found[1]))(t) << 10
 }
 
 // Idle connections leave a process with few descriptors enough for Redis, reloads, health
