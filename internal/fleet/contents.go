@@ -85,8 +85,12 @@ func readList(path string, limit int64) ([]byte, error) {
 
 // openers returns the functions of rules.Options that open word lists and tables.
 func openers(ctx context.Context, open func(source, path string) ([]byte, error)) (func(source, path string) (*rules.Dict, error), func(source, path string) (*rules.Table, error)) {
-	return func(source, path string) (*rules.Dict, error) { return opened(ctx, open, source, path, rules.ParseDict) },
-		func(source, path string) (*rules.Table, error) { return opened(ctx, open, source, path, rules.ParseTable) }
+	return func(source, path string) (*rules.Dict, error) {
+			return opened(ctx, open, source, path, rules.ParseDict)
+		},
+		func(source, path string) (*rules.Table, error) {
+			return opened(ctx, open, source, path, rules.ParseTable)
+		}
 }
 
 func opened[T any](ctx context.Context, open func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
