@@ -86,6 +86,7 @@ type limitCall struct {
 	found     bool // the limits of the descriptors
 	unruled   bool // the request has no parameters for the rules
 	operating bool // the inputs are operations
+	browsing  bool // the decision counts nothing
 	concluded bool // by the limits
 	over      bool // the limits refuse
 }
@@ -166,7 +167,7 @@ func (c *limitCall) answer(ctx context.Context, fault error) ([]byte, error) {
 
 // decide has the engine decide the inputs. The error is a gRPC status.
 func (c *limitCall) decide(ctx context.Context, call engine.Call) (*engine.Decision, error) {
-	c.concluded, c.over = false, false
+	c.concluded, c.over, c.browsing = false, false, false
 	call.Source, call.RefuseExcess = c, true
 	d, err := c.server.gate.Decide(ctx, &c.question, call)
 	switch {
@@ -256,6 +257,7 @@ func (c *limitCall) stopWhenOver(ctx context.Context) {
 			inputs[k].Hits, inputs[k].NoHits = 0, true
 		}
 	}
+	c.browsing = true
 	d, err := c.server.gate.Decide(ctx, &c.question, engine.Call{Op: engine.Browse, Source: c, Unobserved: true})
 	if err != nil || d.Unavailable {
 		return // the take reports it

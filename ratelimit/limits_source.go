@@ -107,7 +107,7 @@ func (c *limitCall) Match(i int, m *rules.Matches) {
 // Conclude implements engine.Source: it reports what was counted, and decides by all limits
 // together, because quotas refuse only if all of them are exceeded.
 func (c *limitCall) Conclude(d *engine.Decision) {
-	if c.question.Call().Op != engine.Take {
+	if c.browsing {
 		return
 	}
 	for k, i := range c.asked {

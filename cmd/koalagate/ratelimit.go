@@ -114,13 +114,20 @@ func (p *program) rateLimitSettings() (*environ.Settings, *config.Loaded, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	if limits, _ := service.LimitFiles(loaded.Trial); len(limits) > 0 && set.ConfigType != configFiles {
+		return nil, nil, fmt.Errorf("trial (%s): %s has limits, but the limits in force come from a control plane (CONFIG_TYPE is %s); want rule files, or CONFIG_TYPE=%s for limits from files",
+			loaded.Sources["trial"], limits[0], set.ConfigType, configFiles)
+	}
 	return set, loaded, service.CheckRedis(loaded)
 }
+
+// configFiles is the value of CONFIG_TYPE with which files have the limits.
+const configFiles = "FILE"
 
 // sourceOf returns a function that watches the source of the limits until its context is
 // done.
 func sourceOf(set *environ.Settings, keeper *dropin.Keeper, logger *slog.Logger) (func(context.Context), error) {
-	if set.ConfigType == "FILE" {
+	if set.ConfigType == configFiles {
 		f := folder.New(folder.Options{
 			Root: set.RuntimeRoot, Sub: set.RuntimeSub, App: set.RuntimeApp, WatchRoot: set.RuntimeWatchRoot, NoDots: set.RuntimeNoDots, Logger: logger,
 		})

@@ -72,8 +72,11 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	fmt.Fprintln(table, "\nrule\tnewly refused\tnewly allowed\tidentity")
 	for _, r := range t.Rules {
 		label := "none"
-		if r.Rule > 0 {
+		switch {
+		case r.Rule > 0:
 			label = fmt.Sprintf("%d %s", r.Rule, r.Name)
+		case r.Name != "": // an imported limit, whose name is its path
+			label = "limit " + display.Text(r.Name)
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t\n", label, r.NewlyRefused, r.NewlyAllowed)
 		for _, one := range r.Identities {

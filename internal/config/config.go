@@ -15,7 +15,8 @@ type Config struct {
 	// redis: alone, for the rules that `koalagate publish` keeps in Redis.
 	Rules []string `koanf:"rules" validate:"dive,required"`
 	// Trial lists rule files, and folders of them, that decide next to Rules without any
-	// effect, and are compared with them. Empty: none.
+	// effect, and are compared with them; in place of envoyproxy/ratelimit also files of
+	// limits, which end with .yaml or .yml. Empty: none.
 	Trial []string `koanf:"trial" validate:"dive,required"`
 	// DictRoot is the folder to which paths of word lists are relative. Empty: the
 	// folder of the rule file that names them.

@@ -55,7 +55,7 @@ func (k *Keeper) First() <-chan struct{} { return k.first }
 // Apply makes configurations the current limits. If any of them is faulty, the current
 // limits stay, and the error says why.
 func (k *Keeper) Apply(configs []*envoylimits.Config) error {
-	set, err := envoylimits.Compile(configs, k.merge)
+	set, err := k.Compile(configs)
 	if err != nil {
 		k.Reject(err)
 		return err
@@ -68,6 +68,11 @@ func (k *Keeper) Apply(configs []*envoylimits.Config) error {
 	k.once.Do(func() { close(k.first) })
 	k.logger.Info("limits are active", "domains", set.Domains(), "limits", len(set.Limits()))
 	return nil
+}
+
+// Compile returns configurations as limits, which it does not keep.
+func (k *Keeper) Compile(configs []*envoylimits.Config) (*envoylimits.Set, error) {
+	return envoylimits.Compile(configs, k.merge)
 }
 
 // Take applies configurations, or rejects them with the error with which they were read.

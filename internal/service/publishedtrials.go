@@ -65,7 +65,7 @@ func (r *trials) beginPublished(ctx context.Context, wanted *fleet.Tried) error 
 	}
 	head := headOf(now)
 	head.Hash = wanted.Set.Hash
-	return r.begin(head, wanted.Set, fmt.Sprintf("trial:%d", wanted.Number), now.Until) //nolint:contextcheck // the last tally is written although the caller has left
+	return r.begin(head, candidates{rules: wanted.Set}, fmt.Sprintf("trial:%d", wanted.Number), now.Until) //nolint:contextcheck // the last tally is written although the caller has left
 }
 
 // headOf returns the report of a trial in Redis without counts.

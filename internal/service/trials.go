@@ -9,12 +9,13 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/metrics"
-	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -64,34 +65,19 @@ func (r *trials) open() error {
 	if len(c.Trial) == 0 {
 		return nil
 	}
-	files := ruleFiles(c, r.s.zone)
-	files.Paths = c.Trial
-	source := reload.New(reload.Options{Files: files, Interval: c.WatchInterval, Logger: r.s.logger.With("trial", true)})
-	set, findings, err := source.First()
-	switch {
-	case err != nil:
-		return fmt.Errorf("cannot read the rules on trial: %w", err)
-	case findings.HasErrors():
-		return fmt.Errorf("the rules on trial have errors: %w", &reload.FindingsError{Findings: findings})
-	}
-	begin := func(set *rules.Set) error {
-		return r.begin(&trial.Report{Hash: set.Hash}, set, "trial:"+set.Hash[:16], time.Time{})
-	}
-	if err := begin(set); err != nil {
-		return err
-	}
-	r.s.work(func(ctx context.Context) {
-		source.Run(ctx, func(set *rules.Set) {
-			if err := begin(set); err != nil {
-				r.s.logger.Error("the changed rules are not on trial", "error", err)
-			}
-		})
-	})
-	return nil
+	return r.openFiles(c.Trial)
+}
+
+// candidates are what is on trial.
+type candidates struct {
+	rules *rules.Set
+	// limits are limits of envoyproxy/ratelimit; nil for none. LimitsOnly leaves rules aside.
+	limits     *envoylimits.Set
+	limitsOnly bool
 }
 
 // begin ends the current trial and begins another one, with its counters in a space.
-func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until time.Time) error {
+func (r *trials) begin(head *trial.Report, tried candidates, space string, until time.Time) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.endCurrent(trial.Ended, "another trial began")
@@ -99,10 +85,16 @@ func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until t
 	if err != nil {
 		return fmt.Errorf("cannot open the counters of a trial: %w", err)
 	}
-	next := &runningTrial{head: *head, counters: counters, trial: trial.Start(trial.Options{
-		Set: set, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
+	o := trial.Options{
+		Set: tried.rules, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
 		Mask: r.s.decisions.mask.Value, MaxRules: r.s.config.MaxRules, Exceptions: r.s.exceptions.Engine(),
-	})}
+	}
+	line := []any{"version", head.Version, "hash", head.Hash, "rules", len(tried.rules.Rules)}
+	if tried.limits != nil {
+		o.Source, o.LimitsOnly = ratelimit.OnTrial(r.s.imported.Limits, tried.limits), tried.limitsOnly
+		line = append(line, "limits", len(tried.limits.Limits()))
+	}
+	next := &runningTrial{head: *head, counters: counters, trial: trial.Start(o)}
 	next.head.State = trial.Running
 	if next.head.Began.IsZero() {
 		next.head.Began = time.Now().UTC()
@@ -111,7 +103,7 @@ func (r *trials) begin(head *trial.Report, set *rules.Set, space string, until t
 	r.current = next
 	r.mu.Unlock()
 	r.observer.Store(next.trial)
-	r.s.logger.Info("a trial began", "version", head.Version, "hash", head.Hash, "rules", len(set.Rules))
+	r.s.logger.Info("a trial began", line...)
 	r.s.traffic.SendState(traffic.EventTrial, next.report())
 	return nil
 }

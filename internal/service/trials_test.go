@@ -50,7 +50,7 @@ func TestCountsOfTrialsNeverGoBack(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if err := s.trials.begin(&trial.Report{Hash: set.Hash}, set, "trial:next", time.Time{}); err != nil {
+		if err := s.trials.begin(&trial.Report{Hash: set.Hash}, candidates{rules: set}, "trial:next", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -155,6 +155,9 @@ func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) 
 	}
 	c := s.call
 	c.Rules = s.inForce
+	if s.limits != nil {
+		c.Source = matchOnly{s.limits}
+	}
 	d, err := t.engine.Decide(context.WithValue(ctx, reversalKey{}, &reversal{s, copies}), &c)
 	if err == nil {
 		err = d.Cause
@@ -162,10 +165,15 @@ func (t *Trial) reverse(ctx context.Context, s *sample, copies map[uint64]bool) 
 	return err
 }
 
+// matchOnly is a source whose limits decide nothing together.
+type matchOnly struct{ engine.Source }
+
+// Conclude implements engine.Source.
+func (matchOnly) Conclude(*engine.Decision) {}
+
 // planOf returns the plan that gives back the hits of a plan of the rules in force.
 func (r *reversal) planOf(p *store.Plan) *store.Plan {
 	back := &store.Plan{Op: store.Refund, Zone: p.Zone, Sets: make([]store.Set, len(p.Sets))}
-	refused := firstRefusal(r.sample.verdicts).refused
 	for i := range p.Sets {
 		if p.Sets[i].Refund {
 			continue
@@ -178,7 +186,7 @@ func (r *reversal) planOf(p *store.Plan) *store.Plan {
 			decides := one.Return == decider
 			// A refused call has counted its overdrafts alone, and an allowed one the rules
 			// before the rule that allows it.
-			counted := one.Overdraft || !refused && !decides
+			counted := one.Overdraft || !r.sample.refused && !decides
 			if counted && r.copies[counterKey(&one)] {
 				back.Sets[i].Rules = append(back.Sets[i].Rules, one)
 			}

@@ -31,6 +31,12 @@ const DefaultQueue = 4096
 type Options struct {
 	// Set are the rules on trial.
 	Set *rules.Set
+	// Source makes two sources of a call that met limits of another configuration: one with
+	// the limits in force, and one with those on trial. Both are used after the call. They
+	// are nil for other calls. A nil Source tries no such limits.
+	Source func(c *engine.Call) (inForce, onTrial engine.Source)
+	// LimitsOnly leaves the inputs out that rules decide: only limits are on trial.
+	LimitsOnly bool
 	// Counters belong to the trial alone. The Trial does not close them.
 	Counters store.Store
 	// Copy copies the counters of rules from those in force, unless the trial has them
@@ -74,9 +80,11 @@ type job interface{ run(t *Trial) }
 type sample struct {
 	at       time.Time
 	call     engine.Call
-	inForce  *rules.Set // nil if the door did not name it
-	verdicts []verdict  // of the inputs, by the rules in force
-	receipt  string     // of the rules in force
+	inForce  *rules.Set    // nil if the door did not name it
+	limits   engine.Source // in force; nil for a call that limits on trial do not concern
+	verdicts []verdict     // of the inputs, by the rules in force
+	refused  bool          // in force, also for an input that the trial leaves out
+	receipt  string        // of the rules in force
 }
 
 // verdict is the part of a decision about an input that a trial compares.
@@ -120,27 +128,32 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 		t.dropped.Add(1)
 		return
 	}
-	s := &sample{at: time.Now(), inForce: c.Rules, receipt: strings.Clone(d.Receipt)}
-	inputs := ruled(c.Inputs)
+	refused := false
 	for i := range d.Answers {
 		a := &d.Answers[i]
 		if a.Mode == engine.ModeOff {
 			return
 		}
-		if i < len(c.Inputs)-len(inputs) {
-			continue
-		}
-		s.verdicts = append(s.verdicts, verdict{refused: a.Verdict != rules.Allow || a.Overruled(), rule: a.Decider})
+		refused = refused || isRefused(a)
 	}
+	s := &sample{at: time.Now(), inForce: c.Rules, refused: refused, receipt: strings.Clone(d.Receipt)}
 	s.call = engine.Call{
 		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, CallerWaits: true,
-		Inputs: copyInputs(inputs),
+	}
+	if t.o.Source != nil && c.Source != nil {
+		s.limits, s.call.Source = t.o.Source(c)
+	}
+	if s.choose(c.Inputs, d.Answers, t.o.LimitsOnly); len(s.call.Inputs) == 0 {
+		return
 	}
 	t.receipts.expect(s.receipt)
 	if !t.enqueue(s) {
 		t.receipts.forget(s.receipt)
 	}
 }
+
+// isRefused reports whether an input is refused, also where a mode lets it through.
+func isRefused(a *engine.Answer) bool { return a.Verdict != rules.Allow || a.Overruled() }
 
 // enqueue adds a job to the queue, or drops and counts it.
 func (t *Trial) enqueue(j job) bool {
@@ -153,25 +166,34 @@ func (t *Trial) enqueue(j job) bool {
 	}
 }
 
-// ruled returns the inputs that rules on trial decide: those that met rules or, if a call met
-// imported limits alone, all of its inputs. A door has the inputs for limits first.
-func ruled(inputs []engine.Input) []engine.Input {
+// choose copies the inputs that the trial decides, with the verdicts about them in force. A door
+// has the inputs of limits first, and behind them those of the rules. Limits on trial decide
+// the former. Rules on trial decide the latter or, if a call met limits alone, the descriptors of
+// these.
+func (s *sample) choose(inputs []engine.Input, answers []engine.Answer, limitsOnly bool) {
 	sourced := 0
 	for sourced < len(inputs) && inputs[sourced].Sourced {
 		sourced++
 	}
-	if sourced == len(inputs) {
-		return inputs
+	if s.limits != nil {
+		s.add(inputs[:sourced], answers[:sourced], true)
 	}
-	return inputs[sourced:]
+	switch {
+	case limitsOnly:
+	case sourced < len(inputs):
+		s.add(inputs[sourced:], answers[sourced:], false)
+	case s.limits != nil:
+		s.add(inputs, nil, false) // no rule in force refuses them
+	default:
+		s.add(inputs, answers, false)
+	}
 }
 
-// copyInputs returns a copy of inputs, whose strings may be valid only during the call.
-func copyInputs(from []engine.Input) []engine.Input {
-	inputs := slices.Clone(from)
+// add adds copies of inputs, whose strings may be valid only during the call.
+func (s *sample) add(inputs []engine.Input, answers []engine.Answer, sourced bool) {
 	for i := range inputs {
-		in := &inputs[i]
-		in.Params, in.Sourced = in.Params.Clone(), false
+		in := inputs[i]
+		in.Params, in.Sourced = in.Params.Clone(), sourced
 		if in.Override != nil {
 			own := *in.Override
 			own.Entries = slices.Clone(own.Entries)
@@ -180,8 +202,12 @@ func copyInputs(from []engine.Input) []engine.Input {
 			}
 			in.Override = &own
 		}
+		var v verdict
+		if answers != nil {
+			v = verdict{refused: isRefused(&answers[i]), rule: answers[i].Decider}
+		}
+		s.call.Inputs, s.verdicts = append(s.call.Inputs, in), append(s.verdicts, v)
 	}
-	return inputs
 }
 
 func (t *Trial) work() {
@@ -234,7 +260,7 @@ func firstRefusal(list []verdict) outcome {
 // outcomeOf returns the outcome of a decision.
 func outcomeOf(d *engine.Decision) outcome {
 	for i := range d.Answers {
-		if a := &d.Answers[i]; a.Verdict != rules.Allow {
+		if a := &d.Answers[i]; isRefused(a) {
 			return outcome{verdict{true, a.Decider}, i}
 		}
 	}
@@ -246,17 +272,26 @@ func (t *Trial) identity(s *sample, of *outcome) string {
 	if of.rule == nil {
 		return ""
 	}
-	var text strings.Builder
-	params := s.call.Inputs[of.input].Params
-	if params == nil {
+	in := &s.call.Inputs[of.input]
+	if in.Params == nil {
 		return ""
 	}
-	for _, name := range of.rule.CountsBy() {
-		value, _ := params.Get(name)
+	var text strings.Builder
+	add := func(name, value string) {
 		if text.Len() > 0 {
 			text.WriteByte(' ')
 		}
 		text.WriteString(name + "=" + t.o.Mask(s.call.Door, name, value))
+	}
+	if in.Sourced { // a limit counts by all entries
+		for _, p := range in.Params.List() {
+			add(p.Name, p.Value)
+		}
+		return printable(text.String())
+	}
+	for _, name := range of.rule.CountsBy() {
+		value, _ := in.Params.Get(name)
+		add(name, value)
 	}
 	return printable(text.String())
 }

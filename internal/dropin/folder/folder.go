@@ -9,6 +9,7 @@ package folder
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,8 +24,10 @@ import (
 	"github.com/koalagate/koalagate/internal/envoylimits"
 )
 
-// Options configure a Folder. Root is required.
+// Options configure a Folder. Root or Files is required.
 type Options struct {
+	// Files are read instead of the files of a folder.
+	Files []string
 	// Root is the folder, or a symbolic link to it; Sub is a folder in it, App a folder
 	// in that, which holds the files.
 	Root, Sub, App string
@@ -104,6 +107,12 @@ func (f *Folder) Run(ctx context.Context, apply func([]*envoylimits.Config, erro
 // watch makes the watcher report changes of the folder, which may have been created or
 // replaced since.
 func (f *Folder) watch(w *fsnotify.Watcher) {
+	for _, path := range f.Files {
+		_ = w.Add(filepath.Dir(path)) // if it does not exist, the interval remains
+	}
+	if len(f.Files) > 0 {
+		return
+	}
 	if f.WatchRoot {
 		_ = w.Add(filepath.Dir(filepath.Clean(f.Root))) // if it does not exist, the interval remains
 		return
@@ -148,6 +157,15 @@ func (f *Folder) changed() bool {
 	return state != before
 }
 
+// Hash returns the hash of the files when they were read last, in hex.
+func (f *Folder) Hash() string { return hex.EncodeToString([]byte(f.state)) }
+
+// First reads the files for the first time, before Run.
+func (f *Folder) First() ([]*envoylimits.Config, error) {
+	f.changed()
+	return f.Read()
+}
+
 // Read reads all files of the folder. The error names the first that is faulty.
 func (f *Folder) Read() ([]*envoylimits.Config, error) {
 	var configs []*envoylimits.Config
@@ -180,8 +198,17 @@ func readFile(path string) ([]byte, error) {
 }
 
 // files calls visit for each file in the order of their paths, with its name: its path
-// below the folder, with dots between folders.
+// below the folder, with dots between folders. Options.Files are visited in their own order, by
+// their last elements.
 func (f *Folder) files(visit func(name, path string) error) error {
+	for _, path := range f.Files {
+		if err := visit(filepath.Base(path), path); err != nil {
+			return err
+		}
+	}
+	if len(f.Files) > 0 {
+		return nil
+	}
 	folder, err := filepath.EvalSymlinks(f.folder())
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -30,7 +30,7 @@ export function TrialPanel() {
 /** NoticeTable shows the rules that decide differently, and who would notice most. */
 export function NoticeTable(p: { of: Trial["rules"] }) {
   if (p.of.length === 0) return null;
-  return <table class="data"><thead><tr><th>Rule, and who would notice most</th><th class="num">Newly refused</th><th class="num">Newly allowed</th></tr></thead><tbody>{p.of.map((x) => <tr key={x.rule}><td>{x.rule || "none"} <Text>{x.name}</Text>
+  return <table class="data"><thead><tr><th>Rule, and who would notice most</th><th class="num">Newly refused</th><th class="num">Newly allowed</th></tr></thead><tbody>{p.of.map((x) => <tr key={`${x.rule} ${x.name}`}><td>{x.rule || (x.name ? "limit" : "none")} <Text>{x.name}</Text>
     {x.identities.slice(0, 5).map((i) => <small key={i.identity}><Text cut={100}>{i.identity}</Text> <Num>{i.newly_refused + i.newly_allowed}</Num></small>)}</td><td class="num"><Num quiet>{x.newly_refused}</Num></td><td class="num"><Num quiet>{x.newly_allowed}</Num></td></tr>)}</tbody></table>;
 }
 

@@ -1,0 +1,51 @@
+package ratelimit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
+	"github.com/koalagate/koalagate/internal/envoylimits"
+)
+
+// OnTrial returns a function that makes sources of a call of a Limits with these options,
+// for the time after the call: one with the limits that decided it, and one that decides it by
+// a set on trial. Both discard statistics. They are nil for other calls. The function is safe for
+// concurrent use.
+func OnTrial(o imported.Options, set *envoylimits.Set) func(*engine.Call) (inForce, onTrial engine.Source) {
+	o.Statistics = noStatistics{}
+	before, now := &Limits{options: o, rules: limitRules{options: &o}}, &Limits{options: o, rules: limitRules{options: &o}}
+	return func(c *engine.Call) (inForce, onTrial engine.Source) {
+		call, ok := c.Source.(*limitCall)
+		if !ok {
+			return nil, nil
+		}
+		m := message{domain: call.message.domain, descriptors: slices.Clone(call.message.descriptors), entries: slices.Clone(call.message.entries)}
+		return call.copyFor(before, call.set, m), call.copyFor(now, set, m)
+	}
+}
+
+// copyFor returns a source of the same descriptors by the limits of a set, in which nothing is
+// found yet.
+func (c *limitCall) copyFor(limits *Limits, set *envoylimits.Set, m message) *limitCall {
+	own := &limitCall{limits: limits, set: set, asked: slices.Clone(c.asked), operating: c.operating, browsing: c.browsing}
+	own.message = m
+	own.applied = make([]applied, len(c.applied))
+	for i := range c.applied {
+		a := &c.applied[i]
+		own.applied[i] = applied{operation: a.operation, negative: a.negative, ownHits: a.ownHits, weight: a.weight, counted: a.counted}
+	}
+	return own
+}
+
+// noStatistics discards the events of limits on trial.
+type noStatistics struct{}
+
+func (noStatistics) Called(time.Duration)                                       {}
+func (noStatistics) UnknownDomain(string)                                       {}
+func (noStatistics) Counted(string, *envoylimits.Limit, uint64, uint64, uint64) {}
+func (noStatistics) Subtracted(string, uint64)                                  {}
+func (noStatistics) Overruled()                                                 {}
+func (noStatistics) StoreFailed()                                               {}
+func (noStatistics) RequestFailed()                                             {}
