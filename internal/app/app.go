@@ -86,8 +86,9 @@ type Hooks struct {
 	// Set is called with each rule set before it decides, by one goroutine at a time.
 	Set func(*rules.Set)
 	// Expected is called with a published set that may come into force soon, while others
-	// decide, and with nil when none will. It must be safe for concurrent use.
-	Expected func(*rules.Set)
+	// decide, and Forgotten when the set is not needed any more, also while Expected runs for
+	// another one.
+	Expected, Forgotten func(*rules.Set)
 	// Matches is called before Decision with the rules that matched; see
 	// engine.ObserveMatches.
 	Matches func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)
@@ -170,7 +171,7 @@ func Open(o Options) (*App, error) {
 func (a *App) openRules(o *Options) (*rules.Set, error) {
 	if o.Published != nil {
 		p := *o.Published
-		p.Notify, p.Expect, p.Logger = o.Hooks.Rules, o.Hooks.Expected, o.Logger
+		p.Notify, p.Expect, p.Forget, p.Logger = o.Hooks.Rules, o.Hooks.Expected, o.Hooks.Forgotten, o.Logger
 		a.member = fleet.NewMember(p)
 		a.rules = a.member
 		return a.member.First(context.Background()), nil

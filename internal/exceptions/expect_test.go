@@ -44,3 +44,32 @@ func TestExpectedRules(t *testing.T) {
 		})
 	}
 }
+
+// Rules that are forgotten leave what was prepared for others.
+func TestForgottenRules(t *testing.T) {
+	resolved := 0
+	limits := func(path string, values map[string]string) (rules.Match, map[string]string, error) {
+		resolved++
+		return rules.Match{Rule: new(rules.Rule), Identity: []byte(path)}, values, nil
+	}
+	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
+	set, next, other := parseRules(t, ruleText), parseRules(t, ruleText), parseRules(t, ruleText)
+	k.Use(set)
+	x := exception(0, "ann", exceptions.Allow)
+	x.Limit = "d.k"
+	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+		t.Fatal(err)
+	}
+	k.Expect(next)
+	before := resolved
+	k.Forget(other)
+	if k.Use(next); resolved != before {
+		t.Errorf("resolved %d times again at the instant of the rules", resolved-before)
+	}
+	k.Expect(other)
+	k.Forget(other)
+	before = resolved
+	if k.Use(other); resolved == before {
+		t.Error("forgotten rules were prepared")
+	}
+}

@@ -102,14 +102,12 @@ func (k *Keeper) Now() time.Time {
 
 // Expect resolves the exceptions by a rule set ahead of its Use, which then takes less time:
 // a published version with 100,000 exceptions comes into force at its instant. Nothing waits
-// for it. Nil forgets the set.
+// for it. The set takes the place of the one that was expected before.
 func (k *Keeper) Expect(set *rules.Set) {
 	ahead := make(map[string]engine.Exception)
-	if set != nil {
-		for _, x := range k.inForce() {
-			if resolved, _, err := x.resolve(set, k.limits); err == nil {
-				ahead[x.ID] = resolved
-			}
+	for _, x := range k.inForce() {
+		if resolved, _, err := x.resolve(set, k.limits); err == nil {
+			ahead[x.ID] = resolved
 		}
 	}
 	k.mu.Lock()
@@ -117,15 +115,23 @@ func (k *Keeper) Expect(set *rules.Set) {
 	k.next, k.ahead = set, ahead
 }
 
+// Forget drops what Expect prepared for a set. Another set that is expected stays so.
+func (k *Keeper) Forget(set *rules.Set) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.next == set {
+		k.next, k.ahead = nil, nil
+	}
+}
+
 // Use resolves the exceptions by a rule set. It must be called before the set decides.
 func (k *Keeper) Use(set *rules.Set) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.resolved = make(map[string]engine.Exception)
-	if set == k.next {
-		k.resolved = k.ahead
+	if k.set = set; set == k.next {
+		k.resolved, k.next, k.ahead = k.ahead, nil, nil
 	}
-	k.set, k.next, k.ahead = set, nil, nil
 	k.apply()
 }
 

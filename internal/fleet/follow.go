@@ -43,15 +43,18 @@ func (m *Member) noteLoss(b *beatResult) {
 
 // forget drops the versions that are no longer needed.
 func (m *Member) forget(b *beatResult) {
+	var dropped []*version
 	m.mu.Lock()
-	before := len(m.versions)
 	maps.DeleteFunc(m.versions, func(n uint64, v *version) bool {
-		return v != m.current && n != b.InForce && n != b.Proposed && (n != b.Trial || b.TrialState != trialRunning)
+		if v == m.current || n == b.InForce || n == b.Proposed || n == b.Trial && b.TrialState == trialRunning {
+			return false
+		}
+		dropped = append(dropped, v)
+		return true
 	})
-	hasDropped := len(m.versions) < before
 	m.mu.Unlock()
-	if hasDropped {
-		m.o.Expect(nil)
+	for _, v := range dropped {
+		m.o.Forget(v.set)
 	}
 	maps.DeleteFunc(m.failed, func(n uint64, _ time.Time) bool { return n != b.InForce && n != b.Proposed && n != b.Trial })
 }

@@ -88,6 +88,17 @@ func (m *Member) loadUntil(ctx context.Context) {
 				m.o.Expect(v.set)
 			}
 			m.finished <- loadResult{j.number, v, err}
+		}
+	}
+}
+
+// maintainUntil keeps the history in Redis until ctx is done. It may take as long as it wants:
+// a proposal waits for its versions alone.
+func (m *Member) maintainUntil(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
 		case <-m.prunes:
 			m.prune(ctx)
 		case <-m.losses:

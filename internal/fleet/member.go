@@ -38,9 +38,9 @@ type MemberOptions struct {
 	// at a time. It may be nil.
 	Notify func(reload.State)
 	// Expect is called with each set that was loaded and may come into force, before the
-	// instance says that it is ready, and with nil when one will not. It must be safe for
-	// concurrent use, and may be nil.
-	Expect func(*rules.Set)
+	// instance says that it is ready. Forget is called with such a set that is not needed any
+	// more, also while Expect runs for another one. Both may be nil.
+	Expect, Forget func(*rules.Set)
 	// Try is called with the version of a trial when it begins, and with nil when it
 	// ends, by one goroutine at a time. It may be nil.
 	Try func(*Tried)
@@ -109,6 +109,9 @@ func NewMember(o MemberOptions) *Member {
 	}
 	if o.Expect == nil {
 		o.Expect = func(*rules.Set) {}
+	}
+	if o.Forget == nil {
+		o.Forget = func(*rules.Set) {}
 	}
 	if o.Try == nil {
 		o.Try = func(*Tried) {}
@@ -211,6 +214,7 @@ func (m *Member) Run(ctx context.Context, apply func(*rules.Set)) {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { m.beatUntil(ctx, beats) })
 	helpers.Go(func() { m.loadUntil(ctx) })
+	helpers.Go(func() { m.maintainUntil(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

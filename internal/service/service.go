@@ -202,6 +202,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 			Rules:              s.observeRules(),
 			Set:                func(set *rules.Set) { counts.load(set); s.exceptions.Use(set); s.decisions.mask.Use(set) },
 			Expected:           s.exceptions.Expect,
+			Forgotten:          s.exceptions.Forget,
 			Matches:            observeMatches(counts, refusals.Observe),
 			Decision:           s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
 			Evaluated:          m.Evaluated,
