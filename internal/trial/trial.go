@@ -175,6 +175,7 @@ func (s *sample) choose(inputs []engine.Input, answers []engine.Answer, limitsOn
 	for sourced < len(inputs) && inputs[sourced].Sourced {
 		sourced++
 	}
+	s.call.Inputs, s.verdicts = make([]engine.Input, 0, len(inputs)), make([]verdict, 0, len(inputs))
 	if s.limits != nil {
 		s.add(inputs[:sourced], answers[:sourced], true)
 	}
