@@ -36,8 +36,11 @@ func (l *Loaded) Dump(w io.Writer) error {
 func (c *Config) Hash() string {
 	all := sha256.New()
 	fields(c, func(key string, field reflect.Value) {
-		text, _ := yamlValue(field.Interface()) // Dump reports values that have no text
-		fmt.Fprintf(all, "%s: %s\n", key, text)
+		value := field.Interface()
+		if text, ok := value.(fmt.Stringer); ok { // secrets
+			value = text.String()
+		}
+		fmt.Fprintf(all, "%s: %#v\n", key, value)
 	})
 	return hex.EncodeToString(all.Sum(nil)[:8])
 }
