@@ -40,12 +40,15 @@ type file struct {
 	keep bool          // its name has the hash of its contents
 }
 
-// server serves the files by their names.
-type server struct{ files map[string]*file }
+// server serves the files by their names. It reads them when the page is first opened.
+type server struct{ files func() map[string]*file }
 
 // New returns the handler of the paths below Prefix.
-func New() http.Handler {
-	s := &server{files: make(map[string]*file)}
+func New() http.Handler { return &server{files: sync.OnceValue(readFiles)} }
+
+// readFiles returns the files by their names.
+func readFiles() map[string]*file {
+	files := make(map[string]*file)
 	names, err := fs.Glob(built, "built/*")
 	if err != nil {
 		panic(err) // the pattern is malformed
@@ -56,10 +59,10 @@ func New() http.Handler {
 			panic(err) // an embedded file can be read
 		}
 		if name = path.Base(name); name != sourcesFile {
-			s.files[name] = newFile(name, text)
+			files[name] = newFile(name, text)
 		}
 	}
-	return s
+	return files
 }
 
 // sourcesFile has the hash of the sources of the bundle.
@@ -107,7 +110,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		name = index
 	}
-	f := s.files[name]
+	f := s.files()[name]
 	if f == nil {
 		h.Set("Cache-Control", "no-store")
 		http.Error(w, "the page has no file of this name; open "+Prefix, http.StatusNotFound)
