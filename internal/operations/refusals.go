@@ -29,7 +29,7 @@ const (
 
 type refusalShard struct {
 	sync.Mutex
-	places [refusalPlaces]refusalPlace
+	places *[refusalPlaces]refusalPlace // nil before the first refusal
 }
 
 // refusalPlace holds the last refusals of one identity, as a ring.
@@ -73,9 +73,13 @@ func (r *Refusals) Observe(c *engine.Call, matches []rules.Match, a *engine.Answ
 
 func (r *Refusals) add(door string, m *rules.Match) {
 	key := r.key(m)
-	shard, place := r.place(key)
+	shard := r.shard(key)
 	shard.Lock()
 	defer shard.Unlock()
+	if shard.places == nil {
+		shard.places = new([refusalPlaces]refusalPlace)
+	}
+	place := shard.place(key)
 	if place.key != key {
 		*place = refusalPlace{key: key}
 	}
@@ -87,9 +91,13 @@ func (r *Refusals) add(door string, m *rules.Match) {
 // first.
 func (r *Refusals) Of(m *rules.Match) []Refusal {
 	key := r.key(m)
-	shard, place := r.place(key)
+	shard := r.shard(key)
 	shard.Lock()
 	defer shard.Unlock()
+	if shard.places == nil {
+		return nil
+	}
+	place := shard.place(key)
 	if place.key != key {
 		return nil
 	}
@@ -110,7 +118,7 @@ func (r *Refusals) key(m *rules.Match) uint64 {
 	return (maphash.Bytes(r.seed, m.Identity) ^ uint64(m.Rule.Return)*golden) | 1
 }
 
-func (r *Refusals) place(key uint64) (*refusalShard, *refusalPlace) {
-	shard := &r.shards[key>>1%refusalShards]
-	return shard, &shard.places[key>>8%refusalPlaces]
-}
+func (r *Refusals) shard(key uint64) *refusalShard { return &r.shards[key>>1%refusalShards] }
+
+// place returns the place of a key. The shard has places, and is locked.
+func (s *refusalShard) place(key uint64) *refusalPlace { return &s.places[key>>8%refusalPlaces] }
