@@ -59,6 +59,32 @@ func TestMemoryOfAFloodIsReleased(t *testing.T) {
 	}
 }
 
+// TestSweepsFindEndedCountersAmongOthers checks that identities that have ended do not stay
+// because most of the others have not, although a sweep stops at the first sample of them
+// of which none has ended.
+func TestSweepsFindEndedCountersAmongOthers(t *testing.T) {
+	const lasting, brief = 20_000, 5000
+	s := newClocked(0)
+	defer s.Close()
+	perDay := perMinute("", 1)
+	perDay.Time = store.Day
+	for i := range lasting {
+		perDay.Subject = fmt.Appendf(nil, "lasting-%d", i)
+		s.admits(t, store.Take, perDay)
+	}
+	for i := range brief {
+		s.admits(t, store.Take, perMinute(fmt.Sprintf("brief-%d", i), 1))
+	}
+	s.now += 10 * 60_000
+	for range 200 * shards {
+		s.now += sweepEvery
+		s.admits(t, store.Browse, perMinute("another", 1))
+	}
+	if n := s.Identities(); n < lasting || n > lasting+brief/20 {
+		t.Errorf("%d identities are kept, of which %d have not ended; want at most %d that have", n, lasting, brief/20)
+	}
+}
+
 // TestLongNamesTakeNoMoreMemory counts for names of 4 kB that differ only in their
 // last bytes. Each has a counter of its own, and takes no more memory than a short
 // name.
