@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/spelling"
@@ -22,10 +23,13 @@ func FlagName(key string) string { return "--" + strings.ReplaceAll(key, "_", "-
 // for grpc_addr.
 func EnvName(key string) string { return envPrefix + strings.ToUpper(key) }
 
+// visibleFields returns the fields of Config.
+var visibleFields = sync.OnceValue(func() []reflect.StructField { return reflect.VisibleFields(reflect.TypeFor[Config]()) })
+
 // fields calls f for each option of c.
 func fields(c *Config, f func(key string, field reflect.Value)) {
 	v := reflect.ValueOf(c).Elem()
-	for _, field := range reflect.VisibleFields(v.Type()) {
+	for _, field := range visibleFields() {
 		if key, isOption := field.Tag.Lookup("koanf"); isOption {
 			f(key, v.FieldByIndex(field.Index))
 		}
@@ -63,7 +67,7 @@ func describeType(t reflect.Type) string {
 // describeKey describes the accepted values of a key, for errors about their type: by the
 // form of a text, if the key has one.
 func describeKey(key string, t reflect.Type) string {
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+	for _, field := range visibleFields() {
 		if field.Tag.Get("koanf") != key {
 			continue
 		}
