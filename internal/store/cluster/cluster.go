@@ -85,7 +85,12 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 		if c.Slot = slot; !s.fixed && c.MakesReceipt() {
 			c.MakeReceipt(tagOf(slot), appendSlot(newReceipt(), slot))
 		}
-		attempt, err := s.evaluator.Finish(ctx, s.nodes, c, p, a)
+		sending := s.evaluator.Start(ctx, c, p, a)
+		if sending == nil {
+			return store.Attempt{}, nil
+		}
+		abandoned, err := s.nodes.Send(sending, c)
+		attempt, err := s.evaluator.End(c, p, a, abandoned, err)
 		return corrected(attempt, err), err
 	}
 	start, end := c.Time()

@@ -120,7 +120,7 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 		}
 	}
 	var abandoned bool
-	abandoned, p.err = s.evaluator.Run(ctx, s.nodes, c)
+	abandoned, p.err = s.nodes.Send(ctx, c)
 	switch {
 	case p.err != nil:
 	case c.WantsUndo():

@@ -49,7 +49,7 @@ func (s *Store) giveBackPart(p *part) {
 	c.Slot = p.slot
 	c.GiveBack(p.undo, tagOf(p.slot), p.after.Receipt)
 	// It is not repeated: a call without an answer may have given back.
-	abandoned, err := s.evaluator.Run(ctx, s.nodes, c)
+	abandoned, err := s.nodes.Send(ctx, c)
 	if err != nil {
 		s.stranded.Add(1)
 	}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,19 +40,25 @@ const (
 type Batcher struct {
 	batching Batching
 	budget   time.Duration
-	send     func(context.Context, []*bundle) // finishes every call in them
+	carrier  carrier
 	now      func() time.Time
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	lone     sync.Pool // of bundles for one call
 	after    func(time.Duration, func()) timer
+	yield    func()               // lets other goroutines run
 	late     func() time.Duration // see lag.Probe.Late; nil for a process that never lags
 
 	queued *atomic.Int64 // the calls that wait, of all batchers of the evaluator
 
+	start chan struct{} // has an element per idle sender that must send
+
 	mu      sync.Mutex
 	waiting []*Call
 	flying  int
+	idle    int           // senders that wait for start
+	gathers bool          // the batch under way has not left yet: calls may join it
+	crowded bool          // the last batch had several calls
 	trips   uint64        // number of batches that have left
 	left    departure     // of the last of them
 	heard   time.Time     // when the last reply arrived
@@ -64,14 +71,20 @@ type Batcher struct {
 
 var _ Sender = (*Batcher)(nil)
 
+// carrier carries out bundles.
+type carrier interface {
+	// exchange ends every call in the bundles.
+	exchange(ctx context.Context, bundles []*bundle)
+}
+
 // timer is the used part of a time.Timer.
 type timer interface {
 	Reset(time.Duration) bool
 	Stop() bool
 }
 
-func newBatcher(batching Batching, budget time.Duration, send func(context.Context, []*bundle)) *Batcher {
-	b := &Batcher{batching: batching, budget: budget, send: send, now: time.Now, queued: new(atomic.Int64)}
+func newBatcher(batching Batching, budget time.Duration, to carrier) *Batcher {
+	b := &Batcher{batching: batching, budget: budget, carrier: to, now: time.Now, yield: runtime.Gosched, queued: new(atomic.Int64), start: make(chan struct{}, maxFlying)}
 	b.after = func(d time.Duration, f func()) timer { return time.AfterFunc(d, f) }
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.lone.New = func() any { return &[]*bundle{new(bundle)} }
@@ -132,7 +145,9 @@ func (b *Batcher) SendAlone(ctx context.Context, c *Call) error {
 	b.mu.Unlock()
 	defer b.running.Done()
 	c.done = make(chan struct{}, 1)
-	_ = b.sendLone(ctx, c) // a check shows nothing about the time that batches take
+	one := new(bundle)
+	one.add(c)
+	b.carrier.exchange(ctx, []*bundle{one})
 	<-c.done
 	return c.err
 }
@@ -140,22 +155,14 @@ func (b *Batcher) SendAlone(ctx context.Context, c *Call) error {
 // flyAlone sends c as the only call under way. A panic on the way reaches its
 // caller, who may recover: it must leave nothing behind that others wait for.
 func (b *Batcher) flyAlone(ctx context.Context, c *Call) {
-	defer b.landed() //nolint:contextcheck // it sends calls of other callers
-	left := c.left
-	if b.sendLone(ctx, c) {
-		b.arrived(left)
-	}
-}
-
-// sendLone sends c in a bundle of its own, and reports whether Redis replied.
-func (b *Batcher) sendLone(ctx context.Context, c *Call) (replied bool) {
+	replied := false
+	defer func() { b.landed(replied, c.left) }() //nolint:contextcheck // it sends calls of other callers
 	one := b.lone.Get().(*[]*bundle)
 	(*one)[0].add(c)
-	b.send(ctx, *one)
+	b.carrier.exchange(ctx, *one)
 	replied = (*one)[0].replied
 	(*one)[0].empty()
 	b.lone.Put(one)
-	return replied
 }
 
 // add queues c and ensures that it will be sent. If no batch is under way, c is
@@ -174,6 +181,9 @@ func (b *Batcher) add(c *Call) (alone bool, err error) {
 		b.flying++
 		b.running.Add(1)
 		b.depart()
+		if b.crowded && b.gather(c) {
+			return false, nil
+		}
 		c.Trip, c.left = b.trips, b.left
 		return true, nil
 	case b.hopeless(c):
@@ -184,18 +194,44 @@ func (b *Batcher) add(c *Call) (alone bool, err error) {
 	switch {
 	case b.flying == maxFlying:
 	case len(b.waiting) >= maxBatch:
-		b.fly()
+		b.flying++
+		b.send()
 	case !b.watched:
 		b.setWatch()
 	}
 	return false, nil
 }
 
-// fly starts one more sender.
-func (b *Batcher) fly() {
-	b.flying++
+// gather lets the goroutines run that are ready, before c leaves alone, and reports
+// whether calls joined it: then a sender sends them together. Many callers come back at
+// the same time, when the batch before has landed, and the first of them would leave
+// without the others. It requires b.mu, which it unlocks meanwhile.
+func (b *Batcher) gather(c *Call) (joined bool) {
+	b.gathers = true
+	b.mu.Unlock()
+	b.yield()
+	b.mu.Lock()
+	b.gathers = false
+	if len(b.waiting) == 0 {
+		b.depart()
+		return false
+	}
+	b.waiting = append(b.waiting, c)
+	b.queued.Add(1)
+	b.send()
+	b.running.Done()
+	return true
+}
+
+// send makes a sender send the calls that wait. It requires b.mu.
+func (b *Batcher) send() {
+	if b.idle > 0 {
+		b.idle--
+		b.start <- struct{}{}
+		return
+	}
 	b.running.Add(1)
-	go b.sendAll()
+	go b.sendUntilClosed()
 }
 
 // setWatch sets the timer for when the batch under way is overdue: calls that
@@ -222,20 +258,25 @@ func (b *Batcher) checkOverdue() {
 	switch {
 	case b.closed, len(b.waiting) == 0, b.flying == maxFlying:
 	case b.now().Sub(b.left.at) >= overdue:
-		b.fly()
+		b.flying++
+		b.send()
 	default:
 		b.setWatch()
 	}
 }
 
 // landed ends a lone call and sends the calls that gathered meanwhile.
-func (b *Batcher) landed() {
+func (b *Batcher) landed(replied bool, left departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) > 0 {
-		go b.sendAll()
-		return
+	if replied {
+		b.arrived(left)
 	}
-	b.flying--
+	if len(b.waiting) > 0 {
+		b.send()
+	} else {
+		b.flying--
+		b.crowded = false
+	}
 	b.running.Done()
 }

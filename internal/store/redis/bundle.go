@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -26,10 +28,13 @@ type bundle struct {
 	texts  []any   // the descriptions of receipts
 	blob   numbers // the argument
 	args   []any
-	again  bool // it is sent again, with the text of the script
 
-	replied bool // Redis replied to it, if only with an error
-	written bool // a connection took its command, if only a part of it
+	sent    *goredis.Cmd // the command of the last round trip
+	again   bool         // it is sent again, with the text of the script
+	spanned int          // the number of replies that wanted other spans
+	clock   int64        // of Redis, in the last of them
+	replied bool         // Redis replied to it, if only with an error
+	written bool         // a connection took its command, if only a part of it
 }
 
 // form is a shape of the bundle, represented by the first call that has it.
@@ -58,7 +63,8 @@ func (b *bundle) empty() {
 	clear(b.args)
 	clear(b.texts)
 	b.calls, b.names, b.shapes, b.args, b.texts = b.calls[:0], b.names[:0], b.shapes[:0], b.args[:0], b.texts[:0]
-	b.rules, b.again, b.replied, b.written = 0, false, false, false
+	b.sent, b.rules, b.spanned = nil, 0, 0
+	b.again, b.replied, b.written = false, false, false
 }
 
 // fail ends every call of the bundle with err.

@@ -41,7 +41,7 @@ func (e *Evaluator) Cancel(p *store.Plan, a *store.Answers) *Call {
 func (e *Evaluator) FinishCancel(ctx context.Context, sender Sender, c *Call, p *store.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, e.Budget())
 	defer cancel()
-	abandoned, err := e.Run(ctx, sender, c)
+	abandoned, err := sender.Send(ctx, c)
 	e.Changed(c, p)
 	if !abandoned {
 		e.Release(c)

@@ -13,9 +13,17 @@ var errReply = errors.New("redis: invalid reply of the script")
 // outcome is the reply of the script to a call.
 type outcome struct {
 	now  int64  // the clock of the decision
-	fits bool   // false if a span that was sent does not fit that clock; then nothing was written
 	sets string // the encoded answers to the call's sets
 }
+
+// wanted is what remains to be done after a reply of the script.
+type wanted uint8
+
+const (
+	wantsNothing wanted = iota // the calls have ended
+	wantsSpans                 // the spans do not fit the clock of Redis, and nothing was written
+	wantsEach                  // the script failed and wrote nothing
+)
 
 // Values of the first byte of a reply.
 const (
@@ -49,35 +57,28 @@ func withoutPanics(f func(key string)) func(key string) {
 }
 
 // deliver gives every call of the bundle its part of the reply and reports
-// damaged values to onDamage. If the script failed it wrote nothing; then deliver
-// reports that the calls must be sent again one by one, or fails a single call.
-func (b *bundle) deliver(text string, onDamage func(key string)) (again bool) {
+// damaged values to onDamage. If the script wrote nothing, the calls do not end, except
+// for a single call whose script failed.
+func (b *bundle) deliver(text string, onDamage func(key string)) wanted {
 	r := reader{rest: text}
 	code, now := r.uint(1), int64(r.uint(6))
 	switch {
-	case code == replyFault && !r.bad:
-		if len(b.calls) > 1 {
-			return true
-		}
-		b.fail(fmt.Errorf("redis: the script failed and counted nothing: %s", r.rest))
-		return false
 	case code == replyNoSpan && r.err() == nil:
-		for _, c := range b.calls {
-			c.answer = outcome{now: now}
-		}
-	case code == replyDone && !r.bad:
-		if !b.split(&r, now, onDamage) {
-			b.fail(errReply)
-			return false
-		}
-	default:
+		b.clock = now
+		return wantsSpans
+	case code == replyFault && !r.bad && len(b.calls) > 1:
+		return wantsEach
+	case code == replyFault && !r.bad:
+		b.fail(fmt.Errorf("redis: the script failed and counted nothing: %s", r.rest))
+		return wantsNothing
+	case code != replyDone || r.bad || !b.split(&r, now, onDamage):
 		b.fail(errReply)
-		return false
+		return wantsNothing
 	}
 	for _, c := range b.calls {
 		c.finish(nil)
 	}
-	return false
+	return wantsNothing
 }
 
 // split gives each call its part of the reply. It reports whether there was
@@ -100,7 +101,7 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 		case leasePart:
 			r.skip(leaseReply)
 		}
-		c.answer = outcome{now: now, fits: true, sets: whole[:len(whole)-len(r.rest)]}
+		c.answer = outcome{now: now, sets: whole[:len(whole)-len(r.rest)]}
 	}
 	for len(r.rest) > 0 && !r.bad {
 		i := r.uint(2)

@@ -6,25 +6,60 @@ import (
 	"time"
 )
 
-// sendAll sends batches until no call waits.
-func (b *Batcher) sendAll() {
+// sender is the memory of a goroutine that sends batches.
+type sender struct {
+	batch   []*Call
+	bundles []*bundle
+}
+
+// sendUntilClosed sends batches. It outlives each of them, because a new goroutine would
+// have to grow its stack for the client, and its bundles for the calls.
+func (b *Batcher) sendUntilClosed() {
 	defer b.running.Done()
-	var batch []*Call
-	var bundles []*bundle
+	var s sender
+	for {
+		b.sendAll(&s)
+		select {
+		case <-b.start:
+		case <-b.ctx.Done():
+			if b.retire() {
+				return
+			}
+			<-b.start
+		}
+	}
+}
+
+// retire ends an idle sender, and reports whether there is one: otherwise start has an
+// element.
+func (b *Batcher) retire() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.idle == 0 {
+		return false
+	}
+	b.idle--
+	return true
+}
+
+// sendAll sends batches until no call waits.
+func (b *Batcher) sendAll(s *sender) {
 	var left departure
 	for {
-		if batch, left = b.next(batch[:0]); len(batch) == 0 {
+		if s.batch, left = b.next(s.batch[:0]); len(s.batch) == 0 {
 			return
 		}
-		bundles = b.bundle(bundles[:0], batch)
-		ctx, cancel := context.WithDeadline(b.ctx, b.deadline(batch))
-		b.send(ctx, bundles)
+		s.bundles = b.bundle(s.bundles[:0], s.batch)
+		ctx, cancel := context.WithDeadline(b.ctx, b.deadline(s.batch))
+		b.carrier.exchange(ctx, s.bundles)
 		cancel()
-		clear(batch)
-		if slices.ContainsFunc(bundles, func(one *bundle) bool { return one.replied }) {
+		clear(s.batch)
+		if slices.ContainsFunc(s.bundles, func(one *bundle) bool { return one.replied }) {
+			b.mu.Lock()
 			b.arrived(left)
+			b.mu.Unlock()
 		}
-		for _, one := range bundles {
+		for _, one := range s.bundles {
 			one.empty()
 		}
 	}
@@ -50,8 +85,8 @@ func (b *Batcher) deadline(batch []*Call) time.Time {
 }
 
 // next takes the calls of the next batch from the queue, in order of arrival.
-// Without any it ends the sender under the same lock: a call that arrives
-// afterwards starts a new sender.
+// Without any the sender is idle under the same lock: a call that arrives afterwards
+// makes it send.
 func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,9 +105,11 @@ func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
 	b.waiting = b.waiting[:left]
 	if len(batch) == 0 {
 		b.flying--
+		b.idle++
 		return batch, departure{}
 	}
 	b.depart()
+	b.crowded = len(batch) > 1
 	for _, c := range batch {
 		c.Trip, c.left = b.trips, b.left
 	}

@@ -24,10 +24,6 @@ const (
 	// against Redis: callers that allow 10 ms leave as much above the margin. It
 	// is below what Envoy's rate limit filter leaves by default.
 	fairTime = 10*time.Millisecond - margin
-	// maxAttempts bounds how often a call is sent with other spans. The second
-	// attempt uses the measured clock of Redis, so only the end of a unit needs a
-	// third.
-	maxAttempts = 3
 )
 
 // Sender has Redis carry out calls: a Batcher at one server, package cluster at
@@ -113,15 +109,13 @@ func (e *Evaluator) Close() { e.lag.Close() }
 
 // NewBatcher returns a Batcher for the client's server.
 func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
-	b := newBatcher(e.batching, e.budget, func(ctx context.Context, bundles []*bundle) {
-		e.exchange(ctx, client, bundles)
-	})
+	b := newBatcher(e.batching, e.budget, &server{e, client})
 	b.late, b.queued = e.lag.Late, &e.waiting
 	return b
 }
 
 // Begin checks the plan and the time that ctx leaves, resets a and returns the
-// packed call. Finish or Release ends it.
+// packed call. Start or Release follows.
 func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) (*Call, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -140,19 +134,25 @@ func (e *Evaluator) Begin(ctx context.Context, p *store.Plan, a *store.Answers) 
 	return c, nil
 }
 
-// Finish answers the call from memory or through the sender, fills a and
-// releases the call. p and a are the arguments of Begin.
-func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store.Plan, a *store.Answers) (store.Attempt, error) {
+// Start returns the context with which to send the call; End then ends the call. If the
+// call is answered from memory, Start fills a, releases the call and returns nil. ctx, p
+// and a are the arguments of Begin.
+func (e *Evaluator) Start(ctx context.Context, c *Call, p *store.Plan, a *store.Answers) context.Context {
 	if e.refusals != nil && e.refusals.answer(c, p, a) {
 		e.Release(c)
-		return store.Attempt{}, nil
+		return nil
 	}
 	c.time.begin(ctx, c.start, c.end)
-	abandoned, err := e.Run(&c.time, sender, c) //nolint:contextcheck // it wraps the caller's, with an end
-	if err == nil {
-		if err = c.Read(p, a); a.Receipt != "" {
-			e.RememberReceipt(c, a)
-		}
+	return &c.time
+}
+
+// End fills a from the reply to the call, unless Send returned an error, and releases the
+// call. abandoned and err are the results of Send.
+func (e *Evaluator) End(c *Call, p *store.Plan, a *store.Answers, abandoned bool, err error) (store.Attempt, error) {
+	if err != nil {
+		err = fmt.Errorf("redis: evaluate: %w", err)
+	} else if err = c.Read(p, a); a.Receipt != "" {
+		e.RememberReceipt(c, a)
 	}
 	if e.refusals != nil {
 		e.refusals.update(c, p, a, err, &e.calendar)
@@ -165,21 +165,6 @@ func (e *Evaluator) Finish(ctx context.Context, sender Sender, c *Call, p *store
 		e.Release(c)
 	}
 	return attempt, err
-}
-
-// Run sends c to the script, and again with other spans if the first spans do not fit
-// the clock of Redis. For abandoned see Send.
-func (e *Evaluator) Run(ctx context.Context, sender Sender, c *Call) (abandoned bool, err error) {
-	for range maxAttempts {
-		if abandoned, err = sender.Send(ctx, c); err != nil {
-			return abandoned, fmt.Errorf("redis: evaluate: %w", err)
-		}
-		if c.answer.fits {
-			return false, nil
-		}
-		e.skew.Store(c.answer.now - time.Now().UnixMilli())
-	}
-	return false, errors.New("redis: its clock jumps: no calendar unit fits it")
 }
 
 // Judge returns what the error of a call that had this time shows about Redis. A

@@ -42,10 +42,8 @@ func (b *Batcher) lateness() time.Duration {
 	return b.late()
 }
 
-// arrived records a reply to a batch.
+// arrived records a reply to a batch. It requires b.mu.
 func (b *Batcher) arrived(left departure) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.heard = b.now()
 	took := b.heard.Sub(left.at)
 	if b.pace == 0 {
@@ -89,7 +87,7 @@ func (b *Batcher) withdraw(c *Call, err error) error {
 	if c.state.CompareAndSwap(callWaits, callWithdrawn) {
 		c.Trip = b.trips
 		err = fmt.Errorf("%w in time: %w", redisconn.ErrUnsent, err)
-		silent = b.silent(b.left)
+		silent = !b.gathers && b.silent(b.left)
 	} else {
 		silent = b.silent(c.left)
 	}

@@ -9,53 +9,70 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
+// maxSpans bounds how often a bundle is sent with other spans. The second attempt uses
+// the measured clock of Redis, so only the end of a unit needs a third.
+const maxSpans = 3
+
+var errSpans = errors.New("redis: its clock jumps: no calendar unit fits it")
+
+// server is the server to which a Batcher sends its bundles.
+type server struct {
+	*Evaluator
+	client goredis.UniversalClient
+}
+
 // exchange carries out bundles, mostly in one round trip. If Redis does not
 // know the script, nothing ran: the bundles are sent once more with the text of
-// the script, which Redis then knows. If the script failed, nothing was counted:
-// the calls are sent again one by one, so that only the faulty one fails.
-func (e *Evaluator) exchange(ctx context.Context, client goredis.UniversalClient, bundles []*bundle) {
+// the script, which Redis then knows. If their spans do not fit the clock of Redis,
+// nothing was counted: they are sent again with others. If the script failed, nothing was
+// counted: the calls are sent again one by one, so that only the faulty one fails.
+func (s *server) exchange(ctx context.Context, bundles []*bundle) {
 	for _, b := range bundles {
-		b.pack(e.shortcut, e.linger, e.span)
-		e.plans.Add(int64(len(b.calls)))
-		if e.onScript != nil {
-			e.onScript(len(b.calls))
+		b.pack(s.shortcut, s.linger, s.span)
+		s.plans.Add(int64(len(b.calls)))
+		if s.onScript != nil {
+			s.onScript(len(b.calls))
 		}
 	}
 	for len(bundles) > 0 {
-		bundles = e.roundTrip(ctx, client, bundles)
+		asking := s.command(ctx, bundles)
+		var refused error
+		began := time.Now()
+		switch s.flying.Add(1); {
+		case len(bundles) == 1 && !asking:
+			_ = s.client.Process(ctx, bundles[0].sent) // cheaper than a pipeline
+		default:
+			refused = pipe(ctx, s.client, bundles)
+		}
+		s.flying.Add(-1)
+		if s.onTrip != nil {
+			s.onTrip(time.Since(began), tripFault(faultOf(bundles)))
+		}
+		bundles = s.receive(bundles, refused)
 	}
 }
 
-// roundTrip sends bundles, delivers the replies and returns the bundles that
-// must be sent again.
-func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClient, bundles []*bundle) (again []*bundle) {
-	var one [1]*goredis.Cmd
-	commands, asking := one[:0], false
+// command makes the commands of a round trip, and reports whether one of them follows ASKING.
+func (s *server) command(ctx context.Context, bundles []*bundle) (asking bool) {
 	for _, b := range bundles {
 		b.written = false
-		name, text := "evalsha", e.script.Hash()
+		name, text := "evalsha", s.script.Hash()
 		if b.again {
 			name, text = "eval", script
 		}
-		command := goredis.NewCmd(ctx, b.command(name, text)...)
-		command.SetFirstKeyPos(3)
-		commands, asking = append(commands, command), asking || b.calls[0].Asking
+		b.sent = goredis.NewCmd(ctx, b.command(name, text)...)
+		b.sent.SetFirstKeyPos(3)
+		asking = asking || b.calls[0].Asking
 	}
-	e.scripts.Add(int64(len(bundles)))
-	var refused error
-	began := time.Now()
-	switch e.flying.Add(1); {
-	case len(commands) == 1 && !asking:
-		_ = client.Process(ctx, commands[0]) // cheaper than a pipeline
-	default:
-		refused = pipe(ctx, client, commands, bundles)
-	}
-	e.flying.Add(-1)
-	if e.onTrip != nil {
-		e.onTrip(time.Since(began), tripFault(faultOf(commands)))
-	}
-	for i, b := range bundles {
-		text, err := commands[i].Text()
+	s.scripts.Add(int64(len(bundles)))
+	return asking
+}
+
+// receive delivers the replies of a round trip, and returns the bundles that must be sent
+// again. refused is the error of an ASKING, or nil.
+func (s *server) receive(bundles []*bundle, refused error) (again []*bundle) {
+	for _, b := range bundles {
+		text, err := b.sent.Text()
 		b.replied = b.replied || isReply(err)
 		if refused != nil && goredis.HasErrorPrefix(err, "MOVED") && b.calls[0].Asking {
 			err = refused // the reason for the redirect
@@ -65,19 +82,36 @@ func (e *Evaluator) roundTrip(ctx context.Context, client goredis.UniversalClien
 			b.again = true
 			again = append(again, b)
 		case err != nil:
-			b.fail(b.unsent(err, len(commands) == 1))
-		case b.deliver(text, e.onDamage):
-			again = append(again, e.separate(b)...)
+			b.fail(b.unsent(err, len(bundles) == 1))
+		default:
+			again = append(again, s.deliver(b, text)...)
 		}
 	}
 	return again
 }
 
+// deliver delivers a reply of the script, and returns the bundles that must be sent again.
+func (s *server) deliver(b *bundle, text string) (again []*bundle) {
+	switch b.deliver(text, s.onDamage) {
+	case wantsSpans:
+		s.skew.Store(b.clock - time.Now().UnixMilli())
+		if b.spanned++; b.spanned == maxSpans {
+			b.fail(errSpans)
+			return nil
+		}
+		b.pack(s.shortcut, s.linger, s.span)
+		return []*bundle{b}
+	case wantsEach:
+		return s.separate(b)
+	}
+	return nil
+}
+
 // faultOf returns an error of the commands of a round trip, or nil. An unknown script
 // is no error: it is sent again.
-func faultOf(commands []*goredis.Cmd) error {
-	for _, c := range commands {
-		if err := c.Err(); err != nil && !goredis.HasErrorPrefix(err, "NOSCRIPT") {
+func faultOf(bundles []*bundle) error {
+	for _, b := range bundles {
+		if err := b.sent.Err(); err != nil && !goredis.HasErrorPrefix(err, "NOSCRIPT") {
 			return err
 		}
 	}
@@ -96,19 +130,19 @@ func isReply(err error) bool {
 // ErrAskingRefused is the error of a call whose node refuses ASKING.
 var ErrAskingRefused = errors.New("ASKING failed, without which a node does not serve a slot that is moving to it")
 
-// pipe sends the commands in one round trip. Each keeps its own error. A node
+// pipe sends the commands of bundles in one round trip. Each keeps its own error. A node
 // that is importing a slot carries out only commands that follow ASKING; refused
 // is the error of an ASKING that failed.
-func pipe(ctx context.Context, client goredis.UniversalClient, commands []*goredis.Cmd, bundles []*bundle) (refused error) {
+func pipe(ctx context.Context, client goredis.UniversalClient, bundles []*bundle) (refused error) {
 	p := client.Pipeline()
 	var askings []*goredis.Cmd
-	for i, c := range commands {
-		if bundles[i].calls[0].Asking {
+	for _, b := range bundles {
+		if b.calls[0].Asking {
 			asking := goredis.NewCmd(ctx, "asking")
 			askings = append(askings, asking)
 			_ = p.Process(ctx, asking)
 		}
-		_ = p.Process(ctx, c)
+		_ = p.Process(ctx, b.sent)
 	}
 	_, _ = p.Exec(ctx)
 	for _, asking := range askings {
@@ -121,12 +155,12 @@ func pipe(ctx context.Context, client goredis.UniversalClient, commands []*gored
 }
 
 // separate returns a packed bundle for each call of b.
-func (e *Evaluator) separate(b *bundle) []*bundle {
+func (s *server) separate(b *bundle) []*bundle {
 	var list []*bundle
 	for _, c := range b.calls {
 		one := new(bundle)
 		one.add(c)
-		one.pack(e.shortcut, e.linger, e.span)
+		one.pack(s.shortcut, s.linger, s.span)
 		list = append(list, one)
 	}
 	return list

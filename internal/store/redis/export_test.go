@@ -45,6 +45,7 @@ func (s *Store) EvaluateTogether(plans []*store.Plan, answers []store.Answers) e
 // EvaluateEach is EvaluateTogether, and returns the error of each plan.
 func (s *Store) EvaluateEach(plans []*store.Plan, answers []store.Answers) []error {
 	e := s.evaluator
+	server := &server{e, s.client}
 	defer e.ForgetRefusals()
 	var calls []*Call
 	for _, p := range plans {
@@ -58,10 +59,10 @@ func (s *Store) EvaluateEach(plans []*store.Plan, answers []store.Answers) []err
 		return []error{errors.New("these plans do not fit into one script call")}
 	case s.batcher.batching == BatchOff:
 		for _, b := range bundles {
-			e.exchange(context.Background(), s.client, []*bundle{b})
+			server.exchange(context.Background(), []*bundle{b})
 		}
 	default:
-		e.exchange(context.Background(), s.client, bundles)
+		server.exchange(context.Background(), bundles)
 	}
 	faults := make([]error, len(calls))
 	for i, c := range calls {
@@ -85,7 +86,7 @@ type Taken struct {
 func (s *Store) TakePart(ctx context.Context, p *store.Plan) (*Taken, error) {
 	c := s.evaluator.NewCall(p)
 	c.WantUndo()
-	if _, err := s.evaluator.Run(ctx, s.batcher, c); err != nil {
+	if _, err := s.batcher.Send(ctx, c); err != nil {
 		return nil, err
 	}
 	var before, after store.Answers
@@ -102,7 +103,7 @@ func (s *Store) GiveBack(ctx context.Context, taken *Taken, now int64) error {
 	p.Now = now
 	c := s.evaluator.NewCall(&p)
 	c.GiveBack(taken.undo, "", "")
-	_, err := s.evaluator.Run(ctx, s.batcher, c)
+	_, err := s.batcher.Send(ctx, c)
 	return err
 }
 

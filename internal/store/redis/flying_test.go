@@ -19,6 +19,11 @@ type held struct {
 	callers sync.WaitGroup
 }
 
+// carrying is a function that carries out bundles.
+type carrying func(context.Context, []*bundle)
+
+func (f carrying) exchange(ctx context.Context, bundles []*bundle) { f(ctx, bundles) }
+
 // ticking is a timer that fires when the test calls goesOff.
 type ticking struct {
 	mu   sync.Mutex
@@ -58,7 +63,7 @@ func (k *ticking) goesOff(t *testing.T, left time.Duration) {
 
 func newHeld(batching Batching) *held {
 	h := &held{sent: make(chan int), let: make(chan struct{})}
-	h.batches = newBatcher(batching, time.Minute, func(_ context.Context, bundles []*bundle) {
+	h.batches = newBatcher(batching, time.Minute, carrying(func(_ context.Context, bundles []*bundle) {
 		n := 0
 		for _, b := range bundles {
 			n += len(b.calls)
@@ -68,7 +73,7 @@ func newHeld(batching Batching) *held {
 		for _, b := range bundles {
 			b.fail(nil)
 		}
-	})
+	}))
 	h.batches.now = func() time.Time { return time.UnixMilli(h.clock.Load()) }
 	h.batches.after = func(d time.Duration, f func()) timer {
 		h.watch.does = f
@@ -215,10 +220,10 @@ func TestBatchEndsWithItsLastCaller(t *testing.T) {
 		{2 * ms, []time.Duration{ms}, 2 * ms},
 	} {
 		begin, got := time.Now(), time.Duration(0)
-		b := newBatcher(BatchScript, c.budget, func(ctx context.Context, _ []*bundle) {
+		b := newBatcher(BatchScript, c.budget, carrying(func(ctx context.Context, _ []*bundle) {
 			end, _ := ctx.Deadline()
 			got = end.Sub(begin)
-		})
+		}))
 		b.now = func() time.Time { return begin }
 		for _, left := range c.callers {
 			one := new(Call)
@@ -228,8 +233,7 @@ func TestBatchEndsWithItsLastCaller(t *testing.T) {
 			b.waiting = append(b.waiting, one)
 		}
 		b.flying = 1
-		b.running.Add(1)
-		b.sendAll()
+		b.sendAll(new(sender))
 		if got != c.want {
 			t.Errorf("budget %v, callers with %v: the batch has %v; want %v", c.budget, c.callers, got, c.want)
 		}
@@ -331,13 +335,13 @@ func TestUnbatchedCallsDoNotWait(t *testing.T) {
 // again, and Close returns.
 func TestPanicOfALoneCallLeavesTheBatcherUsable(t *testing.T) {
 	h := newHeld(BatchScript)
-	send := h.batches.send
-	h.batches.send = func(_ context.Context, _ []*bundle) {
-		h.batches.send = send // no other call is sent meanwhile
+	before := h.batches.carrier
+	h.batches.carrier = carrying(func(_ context.Context, _ []*bundle) {
+		h.batches.carrier = before // no other call is sent meanwhile
 		h.sent <- 1
 		<-h.let
 		panic("on its way")
-	}
+	})
 	h.callers.Go(func() {
 		defer func() {
 			if recover() == nil {
@@ -353,5 +357,43 @@ func TestPanicOfALoneCallLeavesTheBatcherUsable(t *testing.T) {
 	h.land(0)
 	h.call(t, 1, 0)
 	h.wantSent(t, 1)
+	h.end()
+}
+
+// TestCallsJoinTheFirstAfterABatch checks that the first call after a batch of several lets
+// others join it, and that a caller without company does not wait for any.
+func TestCallsJoinTheFirstAfterABatch(t *testing.T) {
+	h := newHeld(BatchScript)
+	yields, joining := 0, 0
+	h.batches.yield = func() {
+		yields++
+		h.call(t, joining, joining)
+	}
+	lone := func() {
+		h.call(t, 1, 0)
+		h.wantSent(t, 1)
+		h.land(0)
+	}
+	lone()
+	lone()
+	if yields != 0 {
+		t.Errorf("a lone caller yielded %d times", yields)
+	}
+	h.call(t, 1, 0)
+	h.wantSent(t, 1)
+	h.call(t, 2, 2)
+	h.let <- struct{}{}
+	h.wantSent(t, 2)
+	h.land(0)
+	joining = 3
+	h.call(t, 1, 0)
+	h.wantSent(t, 4)
+	h.land(0)
+	joining = 0
+	lone() // the last batch had several calls, but no call joins this one
+	lone()
+	if yields != 2 {
+		t.Errorf("%d calls yielded after batches of several; want 2", yields)
+	}
 	h.end()
 }

@@ -36,7 +36,7 @@ func (e *Evaluator) Lease(ctx context.Context, sender Sender, slot uint16, l *st
 	c.lease = *l
 	c.pack(e.begin, "", p)
 	c.Slot, c.sets = slot, 0 // no answers
-	abandoned, err := e.Run(ctx, sender, c)
+	abandoned, err := sender.Send(ctx, c)
 	if l.Back > 0 {
 		e.Changed(c, p)
 	}

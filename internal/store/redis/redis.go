@@ -7,8 +7,7 @@
 // callers (batch.go), puts them into bundles, each one call of the script
 // (bundle.go), and exchanges them with the server (exchange.go). The script in
 // lua/ decides and counts; plan.lua describes its argument and its reply.
-// decode.go gives each call its part of the reply, and Evaluator.Finish reads
-// it. Package cluster uses the same Evaluator with a Sender that finds the node
+// decode.go gives each call its part of the reply, and Evaluator.End reads it. Package cluster uses the same Evaluator with a Sender that finds the node
 // of a call, and gives back parts of takes by undo records (undo.go).
 package redis
 
@@ -73,7 +72,12 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 	if err != nil {
 		return store.Attempt{Health: store.Starved, Unsent: true}, err
 	}
-	return s.evaluator.Finish(ctx, s.batcher, c, p, a)
+	sending := s.evaluator.Start(ctx, c, p, a)
+	if sending == nil {
+		return store.Attempt{}, nil
+	}
+	abandoned, err := s.batcher.Send(sending, c)
+	return s.evaluator.End(c, p, a, abandoned, err)
 }
 
 // Check returns an error that explains why Redis cannot count now, or nil. It

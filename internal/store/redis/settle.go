@@ -139,7 +139,7 @@ func (e *Evaluator) exchangeReceipt(ctx context.Context, sender Sender, at place
 	c.start = time.Now()
 	c.end = e.deadline(ctx, c.start)
 	c.time.begin(ctx, c.start, c.end)
-	abandoned, err := e.Run(&c.time, sender, c) //nolint:contextcheck // it wraps the caller's, with an end
+	abandoned, err := sender.Send(&c.time, c) //nolint:contextcheck // it wraps the caller's, with an end
 	e.Changed(c, p)
 	var rest string
 	var now int64

@@ -37,7 +37,7 @@ func (b *bundle) unsent(err error, alone bool) error {
 var _ store.Late = (*Call)(nil)
 
 // Result implements store.Late for a call whose caller has left. A reply that is an
-// error, and one that a span did not fit, mean that nothing was counted.
+// error means that nothing was counted.
 func (c *Call) Result(p *store.Plan, a *store.Answers) (ended bool, err error) {
 	select {
 	case <-c.done:
@@ -49,8 +49,6 @@ func (c *Call) Result(p *store.Plan, a *store.Answers) (ended bool, err error) {
 		return true, fmt.Errorf("%w: %w", redisconn.ErrUnsent, c.err)
 	case c.err != nil:
 		return true, c.err
-	case !c.answer.fits:
-		return true, fmt.Errorf("%w: its spans did not fit", redisconn.ErrUnsent)
 	}
 	a.Reset(len(p.Sets))
 	return true, c.Read(p, a)
