@@ -20,8 +20,13 @@ import (
 // changes one of its counters. Refunds and resets by other processes are not
 // visible, so an entry lives for at most maxRefusal. It may therefore refuse a
 // moment too long, and never admits.
+//
+// Only while Redis refuses calls does the memory look at others: the first refusal makes
+// it attentive for a while, and those that follow are remembered. Otherwise a call costs
+// the load of a number that does not change.
 type refusals struct {
 	clock    func() int64 // ms, monotonic
+	awake    atomic.Int64 // the end of the attention by the clock; 0 before the first refusal
 	seeds    [2]maphash.Seed
 	changes  []atomic.Uint32 // number of changes of counters, by hash
 	shards   [refusalShards]refusalShard
@@ -31,6 +36,9 @@ type refusals struct {
 const (
 	// maxRefusal is how long an entry lives at most, in ms.
 	maxRefusal = 1000
+	// attention is how long the memory is attentive after a refusal, in ms. It is longer
+	// than an entry lives, so that changes are recorded for as long as one may be used.
+	attention = 2 * maxRefusal
 	// refusalShards is the number of locks, a power of two.
 	refusalShards = 64
 	// changeCells is the number of cells that count changes, a power of two.
@@ -77,6 +85,7 @@ func newRefusals(n int) *refusals {
 type cacheLookup struct {
 	applies bool // the cache may answer such a call
 	begun   int64
+	awake   int64 // the end of the attention, as it was known then; 0 for none
 	name    [2]uint64
 	layout  []byte   // which keys belong to which rule, and the calendar units
 	changes []uint32 // of the counters of its rules
@@ -87,10 +96,12 @@ type cacheLookup struct {
 // the other sets of a refused take may change at any time.
 func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	m := &c.lookup
+	m.awake = 0
 	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !c.frees && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
-	if !m.applies {
+	if !m.applies || !f.attentive() {
 		return false
 	}
+	m.awake = f.awake.Load()
 	m.begun = f.clock()
 	f.hash(c)
 	m.changes = m.changes[:0]
@@ -103,11 +114,12 @@ func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	if entry.name != m.name || entry.zone != p.Zone || entry.own != (p.Now != 0) || entry.changes != m.sum(entry.answer.Decider) {
 		return false
 	}
-	passed := p.Now - entry.now
-	if !entry.own {
-		passed = m.begun - entry.begun
+	since := m.begun - entry.begun
+	passed := since
+	if entry.own {
+		passed = p.Now - entry.now
 	}
-	if passed < 0 || passed >= entry.until {
+	if passed < 0 || passed >= entry.until || since >= maxRefusal {
 		return false
 	}
 	got := &a.Sets[0]
@@ -180,8 +192,24 @@ func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error, c
 	f.invalidate(c, p)
 }
 
+// attentive reports whether entries may exist or be made of calls under way.
+func (f *refusals) attentive() bool {
+	end := f.awake.Load()
+	return end != 0 && f.clock() < end
+}
+
+// attend makes the memory attentive.
+func (f *refusals) attend() {
+	end := f.clock() + attention
+	for before := f.awake.Load(); before < end && !f.awake.CompareAndSwap(before, end); before = f.awake.Load() {
+	}
+}
+
 // invalidate drops the entries of the call's counters.
 func (f *refusals) invalidate(c *Call, p *store.Plan) {
+	if !f.attentive() {
+		return
+	}
 	at := 0
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
@@ -218,8 +246,14 @@ func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (
 }
 
 func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
+	if !c.lookup.applies {
+		return
+	}
+	f.attend()
 	got := &a.Sets[0]
-	if !c.lookup.applies || !lasts(got) {
+	// Without attention all the time since the call began, changes of its counters may be
+	// unknown.
+	if f.clock() >= c.lookup.awake || !lasts(got) {
 		return
 	}
 	r := &p.Sets[0].Rules[got.Decider]

@@ -31,7 +31,20 @@ func openPair(t *testing.T, server *storetest.Server) *pair {
 	t.Helper()
 	p := &pair{t: t, remembering: server.Open(t), begin: now}
 	p.plain = server.Open(t, storetest.Plain, func(o *redis.Options) { o.Prefix = p.remembering.Prefix() })
+	attract(t, p.remembering)
 	return p
+}
+
+// attract makes Redis refuse a call, so that a store remembers the refusals that follow.
+func attract(t *testing.T, s *redis.Store) {
+	t.Helper()
+	rule := numbered(9, 0)
+	rule.Subject = []byte("refused")
+	var a store.Answers
+	p := &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+	if err := s.Evaluate(context.Background(), p, &a); err != nil || a.Sets[0].Decider < 0 {
+		t.Fatalf("%+v, %v; want a refusal", a, err)
+	}
 }
 
 func (p *pair) do(s *redis.Store, op store.Op, at int64, rules ...store.Rule) store.Answers {
@@ -214,6 +227,7 @@ func TestLateAnswersDoNotProlongRefusals(t *testing.T) {
 		}
 		return a.Sets[0].Retry, r.Calls().Remembered > before
 	}
+	attract(t, r)
 	late.by = 300
 	begin, left := int64(0), int64(-1)
 	for left < 0 { // the first is admitted, and each after the window has closed
@@ -374,5 +388,45 @@ func TestRememberedRefusalsAreBounded(t *testing.T) {
 	}
 	if n := r.Calls().Remembered; n > 200 {
 		t.Errorf("%d refusals of 1000 subjects in turn were answered from memory; it holds 64", n)
+	}
+}
+
+// TestRefusalsAreRememberedWhileRedisRefuses checks that the first refusal of two seconds is
+// not remembered, and that no change of its counter is missed before the second.
+func TestRefusalsAreRememberedWhileRedisRefuses(t *testing.T) {
+	r := storetest.StartServer(t).Open(t)
+	var clock atomic.Int64
+	r.SetRefusalClock(clock.Load)
+	rule := numbered(1, 1)
+	rule.Subject = []byte("u")
+	do := func(op store.Op) (refused, fromMemory bool) {
+		t.Helper()
+		before := r.Calls().Remembered
+		var a store.Answers
+		p := &store.Plan{Op: op, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+		if err := r.Evaluate(context.Background(), p, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Sets[0].Decider >= 0, r.Calls().Remembered > before
+	}
+	want := func(refused, fromMemory bool) {
+		t.Helper()
+		if gotRefused, got := do(store.Take); gotRefused != refused || got != fromMemory {
+			t.Errorf("after %d ms: refused is %v, from memory is %v; want %v, %v", clock.Load(), gotRefused, got, refused, fromMemory)
+		}
+	}
+	want(false, false)
+	for range 3 {
+		want(true, false) // the first refusal for long
+		want(true, false)
+		want(true, true)
+		do(store.Refund)
+		want(false, false)
+		clock.Add(1999)
+		want(true, false)
+		want(true, true)
+		clock.Add(2000)
+		do(store.Refund)
+		want(false, false)
 	}
 }
