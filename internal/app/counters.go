@@ -20,14 +20,14 @@ import (
 
 // counters is the store of an app, timed.
 type counters struct {
-	store.Store
-	memory    *memory.Store
-	redis     remote.Store  // nil without Redis
-	rescue    *rescue.Store // nil without Redis
-	leases    *lease.Store  // nil without Redis
-	evaluated func(time.Duration)
-	options   *Options
-	closers   []func() error // in this order
+	store.Store // in process, or with Redis in front of it
+	memory      *memory.Store
+	redis       remote.Store  // nil without Redis
+	rescue      *rescue.Store // nil without Redis
+	leases      *lease.Store  // answers plans with leases; nil without Redis
+	evaluated   func(time.Duration)
+	options     *Options
+	closers     []func() error // in this order
 }
 
 // openCounters opens a store in Redis that the in-process store replaces while Redis
@@ -65,7 +65,7 @@ func (c *counters) openRedis(o *Options) error {
 		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements,
 	})
 	c.leases = lease.New(c.rescue, redis, lease.Options{Time: o.LeaseTime, Seed: c.memory.Seed})
-	c.Store = c.leases
+	c.Store = c.rescue
 	if err := redisconn.Misplaced(c.rescue.State().Err); err != nil {
 		return errors.Join(err, c.closeStores())
 	}
@@ -170,11 +170,15 @@ func (c *counters) closeStores() error {
 
 // Evaluate evaluates a plan, and reports how long that took.
 func (c *counters) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	to := c.Store
+	if c.leases != nil && p.Leases() {
+		to = c.leases
+	}
 	if c.evaluated == nil {
-		return c.Store.Evaluate(ctx, p, a)
+		return to.Evaluate(ctx, p, a)
 	}
 	start := time.Now()
-	err := c.Store.Evaluate(ctx, p, a)
+	err := to.Evaluate(ctx, p, a)
 	a.Took = time.Since(start)
 	c.evaluated(a.Took)
 	return err

@@ -28,7 +28,7 @@ func spendable(p *store.Plan) bool {
 		}
 		n += len(set.Rules)
 	}
-	return n <= maxSpent
+	return 0 < n && n <= maxSpent
 }
 
 // spending is what a plan has taken from parts so far.

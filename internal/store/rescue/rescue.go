@@ -16,6 +16,7 @@
 package rescue
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -163,9 +164,6 @@ func (s *Store) firstCheck() error {
 // Evaluate carries out the plan in the shared store, or in process and reports
 // that in a.Degraded. The error comes from the caller's context or the plan.
 func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	if err := p.Validate(); err != nil {
-		return err // an invalid plan shows nothing about Redis
-	}
 	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.arrivals.Add(1)%everyCall < share {
 		begun := time.Now()
 		attempt, err := s.shared.Try(ctx, p, a)
@@ -184,8 +182,8 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			}
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
-			return err // the caller has left: that shows nothing about Redis
+		if err := cmp.Or(p.Validate(), ctx.Err()); err != nil {
+			return err // an invalid plan, and a caller who has left, show nothing about Redis
 		}
 		s.judge(err, attempt, absences)
 		if now, _ := s.gate.load(); now == absences && lends(p, attempt) {
