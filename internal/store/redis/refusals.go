@@ -92,12 +92,11 @@ type cacheLookup struct {
 }
 
 // answer answers a call from the cache and reports whether it did. If not, it
-// prepares the call for update. Only takes of one set qualify: the answers to
-// the other sets of a refused take may change at any time.
+// prepares the call for update.
 func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	m := &c.lookup
 	m.awake = 0
-	m.applies = p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !c.frees && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
+	m.applies = c.repeats(p)
 	if !m.applies || !f.attentive() {
 		return false
 	}
@@ -135,6 +134,13 @@ func (f *refusals) answer(c *Call, p *store.Plan, a *store.Answers) bool {
 	a.Now = entry.now + passed
 	f.answered.Add(1)
 	return true
+}
+
+// repeats reports whether only time and changes of its counters can end a refusal of the
+// call. Only takes of one set qualify: the answers to the other sets of a refused take may
+// change at any time.
+func (c *Call) repeats(p *store.Plan) bool {
+	return p.Op == store.Take && len(p.Sets) == 1 && len(c.keys) > 0 && !c.frees && !p.Sets[0].Refund && !overdraws(p.Sets[0].Rules)
 }
 
 // hash computes the name of the call's plan, from its rules and from which of
