@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,7 +129,17 @@ func TestBudgetAndDeadlineBoundCalls(t *testing.T) {
 
 func TestTimedOutTakeIsNotRepeated(t *testing.T) {
 	server := storetest.StartServer(t)
-	r := server.Open(t)
+	client := goredis.NewClient(&goredis.Options{Network: "unix", Addr: strings.TrimPrefix(server.URL(), "unix://"), MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	// A repetition needs a second open connection: a hanging Redis opens none.
+	first, second := client.Conn(), client.Conn()
+	for _, c := range []*goredis.Conn{first, second} {
+		if err := c.Ping(context.Background()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = first.Close(), second.Close()
+	r := server.Open(t, func(o *redis.Options) { o.Client = client })
 	take := func(ctx context.Context, op store.Op) (store.Answers, error) {
 		var a store.Answers
 		err := r.Evaluate(ctx, &store.Plan{Op: op, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules()[:1]}}}, &a)
@@ -144,7 +155,15 @@ func TestTimedOutTakeIsNotRepeated(t *testing.T) {
 		t.Error("a hanging Redis answered")
 	}
 	server.Resume()
-	time.Sleep(50 * time.Millisecond) // a repeated call would be counted by then
+	storetest.Eventually(t, func() error {
+		if n := r.Load().Flying; n > 0 {
+			return fmt.Errorf("%d round trips are under way", n)
+		}
+		return nil
+	})
+	if err := client.Ping(context.Background()).Err(); err != nil { // Redis has carried out what was sent before
+		t.Fatal(err)
+	}
 	a, err := take(context.Background(), store.Peek)
 	if err != nil {
 		t.Fatal(err)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -288,7 +290,7 @@ func rescueWhenRedisIsOutOfMemory(t *testing.T, way storetest.Way) {
 	if a, _ := r.take(t); !a.Degraded || !r.State().Degraded {
 		t.Errorf("a Redis without memory: degraded: answer %v, state %v; want both", a.Degraded, r.State().Degraded)
 	}
-	time.Sleep(300 * time.Millisecond) // during some probes, which must fail too
+	waitForErrors(t, client, 3) // of probes, which must fail too
 	if !r.State().Degraded {
 		t.Error("a Redis without memory counts as available")
 	}
@@ -316,12 +318,37 @@ func rescueWhenTheScriptLacksPermission(t *testing.T, way storetest.Way) {
 	forbid("-time") // fails within the script, not on the connection
 	r.take(t)
 	r.until(t, true)
-	time.Sleep(300 * time.Millisecond) // some probes
+	waitForErrors(t, client, 3) // of probes
 	if !r.State().Degraded {
 		t.Error("a Redis that denies a command of the script counts as available")
 	}
 	forbid("+time")
 	r.until(t, false)
+}
+
+// waitForErrors waits until Redis has replied n more errors. A sequence of probes has
+// handled all of them but the last.
+func waitForErrors(t *testing.T, client *goredis.Client, n int) {
+	t.Helper()
+	count := func() (sum int) {
+		for line := range strings.Lines(client.Info(context.Background(), "errorstats").Val()) {
+			if _, text, found := strings.Cut(strings.TrimSpace(line), ":count="); found {
+				one, err := strconv.Atoi(text)
+				if err != nil {
+					t.Fatalf("Redis counts errors as %q", line)
+				}
+				sum += one
+			}
+		}
+		return sum
+	}
+	before := count()
+	storetest.Eventually(t, func() error {
+		if more := count() - before; more < n {
+			return fmt.Errorf("%d errors of Redis; want %d", more, n)
+		}
+		return nil
+	})
 }
 
 func TestExpiredCallersDoNotOpenTheBreaker(t *testing.T) {
