@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // maxSpans bounds how often a bundle is sent with other spans. The second attempt uses
@@ -164,4 +167,55 @@ func (s *server) separate(b *bundle) []*bundle {
 		list = append(list, one)
 	}
 	return list
+}
+
+// argument is the argument of a bundle's command. The client library encodes it when it
+// writes the command to a connection.
+type argument bundle
+
+// MarshalBinary returns the encoded argument for the client library.
+func (a *argument) MarshalBinary() ([]byte, error) {
+	a.written = true
+	return a.blob.bytes, nil
+}
+
+// unsent marks the error of a round trip in which the script certainly did not run: no
+// connection took the command, or only a part of it. alone reports that the round trip
+// had no other command; of several, Redis may carry out the commands that it got.
+func (b *bundle) unsent(err error, alone bool) error {
+	if isReply(err) {
+		return err
+	}
+	var network *net.OpError
+	isCut := alone && errors.As(err, &network) && network.Op == "write"
+	if b.written && !isCut {
+		return err
+	}
+	return fmt.Errorf("%w: %w", redisconn.ErrUnsent, err)
+}
+
+// The faults of round trips.
+const (
+	tripTimeout    = "timeout"    // no reply within the time of the calls
+	tripConnection = "connection" // Redis could not be reached, or ended the connection
+	tripRedirect   = "redirect"   // a node of a Cluster named another one
+	tripReply      = "reply"      // Redis replied with another error
+)
+
+// TripFaults lists the kinds of faults of round trips.
+var TripFaults = []string{tripTimeout, tripConnection, tripRedirect, tripReply}
+
+// tripFault returns the kind of fault of a round trip with this error; "" for nil.
+func tripFault(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case goredis.HasErrorPrefix(err, "MOVED"), goredis.HasErrorPrefix(err, "ASK"):
+		return tripRedirect
+	case redisconn.TimedOut(err):
+		return tripTimeout
+	case redisconn.Unreachable(err):
+		return tripConnection
+	}
+	return tripReply
 }

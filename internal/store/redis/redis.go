@@ -4,10 +4,11 @@
 // The way of a plan: Evaluator.Begin checks it and packs it into a Call
 // (encode.go). Calls that Redis refused a moment ago are answered from memory
 // (refusals.go). A Sender takes the others: a Batcher gathers the calls of many
-// callers (batch.go), puts them into bundles, each one call of the script
+// callers (batch.go, departures.go), puts them into bundles, each one call of the script
 // (bundle.go), and exchanges them with the server (exchange.go). The script in
 // lua/ decides and counts; plan.lua describes its argument and its reply.
-// decode.go gives each call its part of the reply, and Evaluator.End reads it. Package cluster uses the same Evaluator with a Sender that finds the node
+// decode.go gives each call its part of the reply, and Evaluator.End reads it.
+// Package cluster uses the same Evaluator with a Sender that finds the node
 // of a call, and gives back parts of takes by undo records (undo.go).
 package redis
 
@@ -153,4 +154,33 @@ func (s *Store) Close() error {
 		return nil
 	}
 	return s.client.Close()
+}
+
+// Load is the current load of a store in Redis.
+type Load struct {
+	Flying      int64 // round trips under way
+	Waiting     int64 // decisions that wait for a round trip
+	Idle        int64 // connections that no round trip uses
+	Used        int64 // connections that round trips use
+	Closed      int64 // connections that were closed since the start
+	PoolTimeout int64 // round trips since the start that found no free connection in time
+}
+
+// AddPool adds the connections of a client.
+func (l *Load) AddPool(c goredis.UniversalClient) {
+	p := c.PoolStats()
+	l.Idle += int64(p.IdleConns)
+	l.Used += int64(p.TotalConns) - int64(p.IdleConns)
+	l.Closed += int64(p.StaleConns)
+	l.PoolTimeout += int64(p.Timeouts)
+}
+
+// Load returns the current load, without connections.
+func (e *Evaluator) Load() Load { return Load{Flying: e.flying.Load(), Waiting: e.waiting.Load()} }
+
+// Load returns the current load.
+func (s *Store) Load() Load {
+	l := s.evaluator.Load()
+	l.AddPool(s.client)
+	return l
 }
