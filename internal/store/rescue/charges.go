@@ -1,10 +1,14 @@
 package rescue
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // charge charges debts to Redis until ctx ends.
@@ -66,7 +70,7 @@ func (d *debts) next() (*store.Plan, []lent) {
 		rule.Weight = one.sent
 		rule.Overdraft = rule.Overdraft || rule.Wait > 0 // a take that waits may have emptied the bucket
 		plan.Zone = one.zone
-		charged = append(charged, lent{debt: one, set: len(plan.Sets), hits: one.sent})
+		charged = append(charged, lent{one, one.sent})
 		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})
 		if len(charged) == maxCharges {
 			break
@@ -84,9 +88,6 @@ func (d *debts) sweep(now time.Time) bool {
 		if now.Sub(one.turn) < flightTime {
 			continue
 		}
-		if one.older > 0 {
-			d.dropped.Store(int64(now.Sub(d.base))) // before it shows in size
-		}
 		one.older, one.paid, one.turn = one.paid, 0, now
 		if one.total() == 0 {
 			delete(d.entries, key)
@@ -94,12 +95,6 @@ func (d *debts) sweep(now time.Time) bool {
 		}
 	}
 	return len(d.entries) > 0
-}
-
-// outlived reports whether a call that began then may have been answered before Redis
-// counted hits that are dropped by now.
-func (d *debts) outlived(begun time.Time) bool {
-	return int64(begun.Sub(d.base)) < d.dropped.Load() && time.Since(begun) >= flightTime
 }
 
 // forget drops all debts: Redis is unreachable, and hits that are counted in rescue are
@@ -110,4 +105,85 @@ func (d *debts) forget() {
 	d.size.Add(-int32(len(d.entries)))
 	clear(d.entries)
 	d.flights = nil
+}
+
+// flight is a call on its way to Redis, or back, whose caller did not wait for its
+// answer. A process that is short of CPU may write it to its connection seconds later,
+// or too late to write it at all.
+type flight struct {
+	late store.Late
+	plan *store.Plan
+	list []lent
+}
+
+// lent is the hits of a rule of a plan that are owed.
+type lent struct {
+	debt *debt
+	hits int64
+}
+
+// book adds the hits of a call to what is owed, by what is known of the call. It keeps
+// p if the call is late. It requires d.mu.
+func (d *debts) book(list []lent, attempt store.Attempt, p *store.Plan) {
+	if len(list) == 0 {
+		return
+	}
+	for _, l := range list {
+		switch {
+		case attempt.Unsent:
+			l.debt.owed += l.hits
+		case attempt.Late != nil:
+			l.debt.late += l.hits
+		default:
+			l.debt.paid += l.hits
+		}
+	}
+	if attempt.Late != nil && !attempt.Unsent {
+		d.flights = append(d.flights, flight{attempt.Late, p, list})
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default: // the charges are running
+	}
+}
+
+// land ends the flights whose calls have ended: hits that Redis did not count must be
+// charged.
+func (s *Store) land() {
+	d := &s.debts
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var a store.Answers
+	d.flights = slices.DeleteFunc(d.flights, func(f flight) bool {
+		ended, err := f.late.Result(f.plan, &a)
+		if !ended {
+			return false
+		}
+		if err == nil {
+			s.local.Seed(f.plan, &a)
+		}
+		for _, l := range f.list {
+			l.debt.late -= l.hits
+			if errors.Is(err, redisconn.ErrUnsent) {
+				l.debt.owed += l.hits
+			} else {
+				l.debt.paid += l.hits
+			}
+		}
+		return true
+	})
+}
+
+// cloned returns a copy of p that shares nothing that its caller may change.
+func cloned(p *store.Plan) *store.Plan {
+	c := *p
+	c.Sets = slices.Clone(p.Sets)
+	for i := range c.Sets {
+		rules := slices.Clone(p.Sets[i].Rules)
+		for j := range rules {
+			rules[j].Subject = bytes.Clone(rules[j].Subject)
+		}
+		c.Sets[i].Rules = rules
+	}
+	return &c
 }

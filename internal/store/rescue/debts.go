@@ -15,15 +15,13 @@ import (
 
 // debts are hits that this instance owes to Redis. While Redis is in use, the local store
 // decides a take only if the call was starved or its reply was lost, and owes what it
-// admits. Redis usually counts a call that was sent (flights.go); the other hits are
-// charged to Redis in the background. Until every answer of Redis includes a hit, Redis
+// admits. Redis usually counts a call that was sent (flight); the other hits are charged to
+// Redis in the background (charges.go). Until every answer of Redis includes a hit, Redis
 // must leave room for it: an admission stands only if as many hits remain as are owed. So
-// this instance never admits more than a limit, and the other instances exceed it at most
-// by these debts.
+// this instance never admits more than a limit whose state Redis reports, and the other
+// instances exceed it at most by these debts.
 type debts struct {
-	size    atomic.Int32 // entries, and calls that are about to add one
-	base    time.Time
-	dropped atomic.Int64 // when hits were last dropped, after base
+	size atomic.Int32 // entries, and calls that are about to add one
 
 	mu      sync.Mutex
 	entries map[string]*debt // by the subject and the tag of a counter
@@ -52,8 +50,8 @@ const (
 	maxCharges = 64
 	// chargeEvery is the time between two charges.
 	chargeEvery = 10 * time.Millisecond
-	// flightTime is longer than most answers of Redis are on their way: after it, every
-	// answer that arrives contains an earlier charge. Later answers are not used.
+	// flightTime is longer than answers of Redis are on their way, unless this process
+	// stands still: after it, every answer that arrives contains an earlier charge.
 	flightTime = time.Second
 	// refusedFor is the time in ms after which a call that was refused because of
 	// debts may try again.
@@ -106,17 +104,6 @@ func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, attem
 	return nil
 }
 
-// lendLate is lend for a take that Redis admitted, but so long ago that debts which its
-// answer does not contain may have been dropped since.
-func (s *Store) lendLate(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	if !p.Allowed(a) {
-		return nil
-	}
-	attempt := store.Attempt{Health: store.Starved, Unsent: a.Undo != nil}
-	_ = s.Cancel(ctx, p, a) // as in leaveTurn
-	return s.lend(ctx, p, a, attempt)
-}
-
 // atOnce returns the plan of a caller that does not wait: turns are given by Redis.
 func atOnce(p *store.Plan) *store.Plan {
 	if p.Patience == 0 || !p.Waits() {
@@ -159,7 +146,7 @@ func (d *debts) add(list []lent, p *store.Plan, i int, a *store.Answer, allowed 
 		subject := one.rule.Subject
 		one.rule, one.zone = *r, p.Zone
 		one.rule.Subject = subject
-		list = append(list, lent{debt: one, set: i, rule: j, hits: r.Weight})
+		list = append(list, lent{one, r.Weight})
 	}
 	return list
 }

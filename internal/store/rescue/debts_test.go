@@ -252,15 +252,15 @@ func TestAdmissionsNeverExceedALimit(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 1000 {
 				delay := time.Duration(random.IntN(100)) * time.Millisecond
-				if random.IntN(20) == 0 {
-					delay *= 50 // more than flightTime
-				}
 				switch random.IntN(5) {
 				case 0:
 					redis.becomes(store.Starved, random.IntN(2) == 0, 0)
 				case 1:
 					redis.becomes(store.Answered, false, delay)
 				case 2:
+					if random.IntN(4) == 0 {
+						delay *= 50 // more than flightTime
+					}
 					redis.delays(random.IntN(2) == 0, delay+1)
 				default:
 					redis.becomes(store.Answered, false, 0)
@@ -324,28 +324,6 @@ func TestCallsThatRedisDoesNotGetAreCharged(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAnswersThatOutliveDebtsAreNotUsed checks that an admission by Redis that arrives
-// after later hits were charged and dropped is decided by what Redis reported since.
-func TestAnswersThatOutliveDebtsAreNotUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, redis := openFake(t)
-		defer s.Close()
-		var late atomic.Int64
-		var callers sync.WaitGroup
-		redis.becomes(store.Answered, false, 10*time.Second)
-		for range 30 {
-			callers.Go(func() { late.Add(takeMany(t, s, 1, 60)) })
-		}
-		synctest.Wait() // Redis has counted them, and reported nothing
-		redis.becomes(store.Starved, false, 0)
-		starved := takeMany(t, s, 60, 60)
-		callers.Wait()
-		if starved == 0 || starved+late.Load() > 60 {
-			t.Errorf("%d starved calls and %d late ones were admitted; want some starved ones, and 60 in all at most", starved, late.Load())
-		}
-	})
 }
 
 // peek is a plan that reads the counter of takes.

@@ -143,7 +143,7 @@ func New(shared Shared, local Local, o Options) *Store {
 	if err := s.firstCheck(); err != nil {
 		s.suspend(err)
 	}
-	s.debts.entries, s.debts.wake, s.debts.base = make(map[string]*debt), make(chan struct{}, 1), time.Now()
+	s.debts.entries, s.debts.wake = make(map[string]*debt), make(chan struct{}, 1)
 	go s.probe()
 	s.paying.Go(func() { s.charge(s.ctx) })
 	s.paying.Go(func() { s.settleLater(s.ctx) })
@@ -165,7 +165,6 @@ func (s *Store) firstCheck() error {
 // that in a.Degraded. The error comes from the caller's context or the plan.
 func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.arrivals.Add(1)%everyCall < share {
-		begun := time.Now()
 		attempt, err := s.shared.Try(ctx, p, a)
 		if err == nil {
 			if attempt.Health == store.Answered {
@@ -176,9 +175,6 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			// either it sees this answer, or this call sees the debt.
 			if s.debts.size.Load() > 0 && s.deduct(p, a) {
 				s.leaveTurn(ctx, p, a)
-			}
-			if s.debts.outlived(begun) && lends(p, store.Attempt{Health: store.Starved}) {
-				return s.lendLate(ctx, p, a)
 			}
 			return nil
 		}
