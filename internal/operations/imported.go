@@ -12,6 +12,9 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
+// importedDoor is the door of imported limits.
+const importedDoor = doorname.RateLimit
+
 // Imported are the imported limits of a service in the place of envoyproxy/ratelimit.
 type Imported struct {
 	// Current returns the limits, nil if none are loaded yet.
@@ -84,8 +87,8 @@ func (q *Question) descriptorOf() ([]mapping.Entry, error) {
 	switch {
 	case len(r.Descriptor) == 0:
 		return entriesOf(q.Params), nil
-	case r.Door != doorname.RateLimit:
-		return nil, invalid("only the door %s has a descriptor; remove it, or the door %q", doorname.RateLimit, r.Door)
+	case r.Door != importedDoor:
+		return nil, invalid("only the door %s has a descriptor; remove it, or the door %q", importedDoor, r.Door)
 	}
 	list := make([]mapping.Entry, 0, len(r.Descriptor)+1)
 	for name, value := range q.Params {

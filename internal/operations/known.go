@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/spelling"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -36,7 +35,7 @@ func (d *Desk) checkKnown(set *rules.Set, params *rules.Params) error {
 			remedy = fmt.Sprintf("did you mean %s? %s", near, remedy)
 		}
 		if d.imported != nil {
-			remedy += "; ask about a descriptor of the rate limit service with its domain at the door " + doorname.RateLimit
+			remedy += "; ask about a descriptor of the rate limit service with its domain at the door " + importedDoor
 		}
 		return invalid("no rule knows the parameter %.100q; %s", p.Name, remedy)
 	}

@@ -13,7 +13,10 @@ import (
 )
 
 // Front is a front for the service of one door.
-type Front struct{ service *wire.Service }
+type Front struct {
+	service *wire.Service
+	guard   wire.Guard
+}
 
 var _ wire.Front = (*Front)(nil)
 
@@ -41,7 +44,7 @@ func (f *Front) Call(ctx context.Context, request []byte) ([]byte, error) {
 // Caller returns a function that makes the same call each time and allocates
 // nothing itself.
 func (f *Front) Caller(request []byte) func(context.Context) ([]byte, error) {
-	handler := f.service.Describe(new(wire.Guard)).Methods[0].Handler
+	handler := f.service.Describe(&f.guard).Methods[0].Handler
 	decode := func(v any) error { return v.(encoding.BinaryUnmarshaler).UnmarshalBinary(request) }
 	return func(ctx context.Context) ([]byte, error) {
 		reply, err := handler(f.service, ctx, decode, nil)
