@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	goredis "github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -31,165 +29,12 @@ func entry(tag, left int64, body string) string {
 	return string(binary.BigEndian.AppendUint16(text, uint16(len(body)))) + body
 }
 
-// TestCountPathTakesSingleCounters fixes which stored values keep a call on the
-// short path of the script: one other value sends all calls of its batch through
-// the general path.
-func TestCountPathTakesSingleCounters(t *testing.T) {
-	client := storetest.StartServer(t).Client()
-	defer client.Close()
-	const hits = "\x00\x00\x00\x00\x00\x00\x01"
-	count := func(number int64) string { return entry(number*8+1, 60_000, hits) }
-	for name, c := range map[string]struct {
-		value   string
-		general bool
-	}{
-		"nothing":                           {"", false},
-		"the counter of the rule":           {stored(count(1)), false},
-		"no entry":                          {stored(), true},
-		"the counter of another rule":       {stored(count(3)), true},
-		"a further counter":                 {stored(count(1), count(3)), true},
-		"a counter of another method":       {stored(entry(4, 60_000, "a token bucket's..")), true},
-		"a counter that outlives the value": {stored(entry(9, 7_200_000, hits)), true},
-		"a body that is too long":           {stored(entry(9, 60_000, hits+"x")), true},
-		"a truncated value":                 {stored(count(1))[:20], true},
-		"a later layout":                    {"\x03" + stored(count(1))[1:], true},
-		"a single byte":                     {"\x01", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			client.FlushAll(ctx)
-			if c.value != "" {
-				client.Set(ctx, redis.Key("p", "u"), c.value, time.Minute)
-			}
-			p := takeOf(store.Set{Allows: true, Rules: []store.Rule{countRule("u", 1)}})
-			if general := takesGeneralPath(t, client, p); general != c.general {
-				t.Errorf("takes the general path: %v, want %v", general, c.general)
-			}
-		})
-	}
-}
-
-// TestCountPathTakesPlainAdmittedTakes fixes which plans stay on the short path.
-func TestCountPathTakesPlainAdmittedTakes(t *testing.T) {
-	client := storetest.StartServer(t).Client()
-	defer client.Close()
-	with := func(change func(*store.Rule)) store.Rule {
-		r := countRule("u", 1)
-		change(&r)
-		return r
-	}
-	one, settling := countRule("u", 1), with(func(r *store.Rule) { r.Settle = 600 })
-	for name, c := range map[string]struct {
-		plan    *store.Plan
-		general bool
-	}{
-		"one rule":                      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}), false},
-		"rules of several subjects":     {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 2)}}), false},
-		"several sets":                  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{countRule("v", 2)}}), false},
-		"the same counter in two sets":  {takeOf(store.Set{Allows: true, Rules: []store.Rule{one}}, store.Set{Allows: true, Rules: []store.Rule{one}}), false},
-		"a receipt":                     {takeOf(store.Set{Allows: true, Rules: []store.Rule{settling, countRule("v", 2)}}), false},
-		"two parts of one counter":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{settling}}, store.Set{Allows: true, Rules: []store.Rule{settling}}), true},
-		"an outcome rule":               {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Settle, r.Outcome = 600, true })}}), true},
-		"two rules of one subject":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("u", 2)}}), true},
-		"the same, with one in between": {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, countRule("v", 3), countRule("u", 2)}}), true},
-		"a rule that refuses":           {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count = 0 })}}), true},
-		"overdrafts that refuse":        {takeOf(store.Set{Allows: true, Rules: []store.Rule{overdraft("u", 1)}}, store.Set{Allows: true, Rules: []store.Rule{overdraft("v", 2)}}), false},
-		"one beside a rule without":     {takeOf(store.Set{Allows: true, Rules: []store.Rule{one, overdraft("v", 2)}}), true},
-		"one with a ban":                {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Count, r.Overdraft, r.Ban = 0, true, 60 })}}), true},
-		"a shadow rule":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Shadow = true })}}), true},
-		"a weight of 0":                 {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}}), true},
-		"a set that denies":             {takeOf(store.Set{Rules: []store.Rule{one}}), true},
-		"a set that refunds":            {takeOf(store.Set{Allows: true, Refund: true, Rules: []store.Rule{one}}), true},
-		"a rule of another method":      {takeOf(store.Set{Allows: true, Rules: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}}), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client.FlushAll(context.Background())
-			if general := takesGeneralPath(t, client, c.plan); general != c.general {
-				t.Errorf("takes the general path: %v, want %v", general, c.general)
-			}
-		})
-	}
-}
-
 func countRule(subject string, number int64) store.Rule {
 	return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 1000}
 }
 
-// overdraft returns a rule with an overdraft that refuses.
-func overdraft(subject string, number int64) store.Rule {
-	r := countRule(subject, number)
-	r.Count, r.Overdraft = 0, true
-	return r
-}
-
 func takeOf(sets ...store.Set) *store.Plan {
 	return &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: sets}
-}
-
-// takesGeneralPath reports whether the script carries out the plan on its general
-// path.
-func takesGeneralPath(t *testing.T, client *goredis.Client, p *store.Plan) bool {
-	t.Helper()
-	return repliesGeneral(t, client, redis.CountPath("p", p, general))
-}
-
-// general is what the script replies instead of taking its general path.
-const general = "the general path"
-
-func repliesGeneral(t *testing.T, client *goredis.Client, command []any) bool {
-	t.Helper()
-	reply, err := client.Do(context.Background(), command...).Text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply == general
-}
-
-// TestCountPathSettlesEstimates fixes which settlements stay on the short path.
-func TestCountPathSettlesEstimates(t *testing.T) {
-	server := storetest.StartServer(t)
-	client := server.Client()
-	defer client.Close()
-	with := func(change func(*store.Rule)) store.Rule {
-		r := countRule("u", 1)
-		r.Settle = 600
-		change(&r)
-		return r
-	}
-	one := with(func(*store.Rule) {})
-	for name, c := range map[string]struct {
-		taken, before []store.Rule // before: counted before the settlement
-		general       bool
-	}{
-		"one estimate":                  {taken: []store.Rule{one}},
-		"two subjects":                  {taken: []store.Rule{one, with(func(r *store.Rule) { r.Subject = []byte("v") })}},
-		"more was counted":              {taken: []store.Rule{one}, before: []store.Rule{one}},
-		"two rules of one subject":      {taken: []store.Rule{one, with(func(r *store.Rule) { r.Return = 2 })}, general: true},
-		"another counter under its key": {taken: []store.Rule{one}, before: []store.Rule{countRule("u", 2)}, general: true},
-		"an estimate of 0":              {taken: []store.Rule{with(func(r *store.Rule) { r.Weight = 0 })}, general: true},
-		"an estimate of leak":           {taken: []store.Rule{with(func(r *store.Rule) { r.Method = store.Leak })}, general: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client.FlushAll(context.Background())
-			s := openRig(t, server)
-			var a store.Answers
-			for _, rules := range [][]store.Rule{c.before, c.taken} {
-				if rules == nil {
-					continue
-				}
-				if err := s.Evaluate(context.Background(), takeOf(store.Set{Allows: true, Rules: rules}), &a); err != nil {
-					t.Fatal(err)
-				}
-			}
-			settled := slices.Clone(c.taken)
-			for i := range settled {
-				settled[i].Weight = 0
-			}
-			if is := repliesGeneral(t, client, redis.CountPathSettles(s.Prefix(), a.Receipt, settled, now, general)); is != c.general {
-				t.Errorf("takes the general path: %v, want %v", is, c.general)
-			}
-		})
-	}
 }
 
 // TestBothPathsStoreTheSame carries out the same takes on both paths, on values

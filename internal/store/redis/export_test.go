@@ -119,30 +119,3 @@ func (t *Taken) Window(m store.Method) (end, hits int64) {
 	}
 	return u.a, t.plan.Sets[0].Rules[0].Weight
 }
-
-// CountPath returns the arguments of a command that makes the script take a plan
-// on its count path; instead of its general path it replies with a text.
-func CountPath(prefix string, p *store.Plan, general string) []any {
-	c := new(Call)
-	c.pack(keyBegin(prefix, "", false), ReceiptTag, p)
-	return c.countPath(general)
-}
-
-// CountPathSettles is CountPath for a settlement of a receipt with one hit per rule, by a
-// clock.
-func CountPathSettles(prefix, receipt string, rules []store.Rule, now int64, general string) []any {
-	c, p := new(Call), &store.Plan{Op: settleReceipt, Now: now, Zone: time.UTC, Sets: []store.Set{{Rules: rules}}}
-	var uses []use
-	for i := range rules {
-		uses = append(uses, use{rule: i + 1, kind: useHits, hits: 1})
-	}
-	c.packReceipt(keyBegin(prefix, "", false), ReceiptTag, receipt, p, uses)
-	return c.countPath(general)
-}
-
-func (c *Call) countPath(general string) []any {
-	b := new(bundle)
-	b.add(c)
-	b.pack(true, 1000, func(*time.Location, store.Period, int64) store.Span { return store.Span{} })
-	return b.command("eval", luaPlan+luaCounts+"return '"+general+"'")
-}

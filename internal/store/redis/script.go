@@ -6,12 +6,15 @@ import (
 )
 
 // The parts of the script, by subject. Together they are one text: each uses
-// definitions of those before it.
+// definitions of those before it. What lies between main.lua and write.lua runs only if a
+// call needs it.
 var (
 	//go:embed lua/plan.lua
 	luaPlan string
-	//go:embed lua/counts.lua
-	luaCounts string
+	//go:embed lua/counters.lua
+	luaCounters string
+	//go:embed lua/main.lua
+	luaMain string
 	//go:embed lua/windows.lua
 	luaWindows string
 	//go:embed lua/leak.lua
@@ -36,7 +39,7 @@ var (
 
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
-var script = luaPlan + luaCounts + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
+var script = luaPlan + luaCounters + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
 	luaDecide + luaLasting + luaLease + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a

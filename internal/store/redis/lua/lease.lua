@@ -51,7 +51,7 @@ if used.leases then
   -- Returns what is held now of the rule's counter. closes is the end of its window, 0
   -- for token.
   local function held_of(r, closes, now)
-    local s, held = r.lease and r.lease.state, 0
+    local s, held = r.lease and r.lease[4], 0
     if s and s.closes == closes and (closes == 0 or now < closes) then
       for i = 1, #s do
         if lasts(s[i], now) then held = held + s[i].held end
@@ -103,7 +103,7 @@ if used.leases then
       end
       if r.early then return s end
       local banned = plain.ban(s, r, now)
-      if banned ~= s and held_of(r, s.closes, now) > 0 then r.lease.state = moved(r.lease.state, banned.closes, now) end
+      if banned ~= s and held_of(r, s.closes, now) > 0 then r.lease[4] = moved(r.lease[4], banned.closes, now) end
       return banned
     end
   end
@@ -111,7 +111,7 @@ if used.leases then
   -- Returns a bucket that was filled to burst less what was held at each instant. Nothing
   -- changes before s.at: every state is written clipped.
   local function clip(s, r, now)
-    local l, held = r.lease and r.lease.state, 0
+    local l, held = r.lease and r.lease[4], 0
     if not l then return s end
     for i = 1, #l do
       if sound(l[i], now) then held = held + l[i].held end
@@ -149,8 +149,8 @@ if used.leases then
   -- Returns the state of a counter after a reset: what is held stays counted.
   reset_leased = function(c, r, now)
     local bucket = r.tag % 8 == TOKEN
-    local held = held_of(r, bucket and 0 or c.state and c.state.closes or -1, now)
-    r.lease.state = held > 0 and moved(r.lease.state, bucket and 0 or r.closes, now) or nil
+    local held = held_of(r, bucket and 0 or c[2] > 0 and c[2] or -1, now)
+    r.lease[4] = held > 0 and moved(r.lease[4], bucket and 0 or r.closes, now) or false
     if held > 0 and not bucket then return {hits = held, closes = r.closes} end
   end
 
@@ -191,7 +191,8 @@ if used.leases then
   lease = function(c, r, now, plan, at)
     local era, ends, drop, keep, back, ask, span = unpack(plan, at, at + 6)
     local bucket, method = r.tag % 8 == TOKEN, plain[r.tag % 8]
-    local s, l = c.state or method.unused, r.lease.state
+    local before = state_of(c) or method.unused
+    local s, l = before, r.lease[4]
     local open = bucket or now < s.closes and s.hits <= 9007199254740991
     if not open or l and l.closes ~= (bucket and 0 or s.closes) then l = nil end
     if bucket then s = clip(s, r, now) end
@@ -227,16 +228,17 @@ if used.leases then
     if granted + keep > 0 then upto = join_parts(parts, granted + keep, now, span) end
     held = held + granted + keep
     if ask + drop + keep + back > 0 and open then
-      if s ~= (c.state or plain[r.tag % 8].unused) then c.state = s end
+      if s ~= before then set_state(c, s) end
       local till = #parts > 0 and parts[#parts].ends or 0
       if bucket then till = till + math.ceil(held * r.time / r.count) end -- until then the bucket may not be full
-      r.lease.state = #parts > 0 and {
+      r.lease[4] = #parts > 0 and {
         till = math.min(till, now + 63158400000), -- a day before far
         era = l and l.era or now, closes = bucket and 0 or s.closes, unpack(parts),
-      } or nil
+      } or false
     end
     local _, _, left, reset = method.read(s, r, now)
-    if not known then era = r.lease.state and open and r.lease.state.era or 0 end
+    l = r.lease[4]
+    if not known then era = l and open and l.era or 0 end
     return struct.pack('>I6I6I7I7I7I7', era, upto, granted, left, reset, held)
   end
 end

@@ -169,15 +169,20 @@ for i = 1, plan[6] do
   local spans = at -- the number of a span follows at its position
   at = at + 1 + plan[at]
   local operation, sets = plan[at], plan[at + 1]
-  local shape = {operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation % 64 >= 32, receipt = operation >= 64}
+  local rules, seen, wordless, overdraws = {}, {}, true, true
+  local shape = {
+    operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation % 64 >= 32, receipt = operation >= 64,
+    plain = operation == TAKE or operation == TAKE + 64, rules = rules,
+  }
   at = at + 2
   used.receipts = used.receipts or shape.receipt
   shape.resets = shape.wants_undo or shape.waits or shape.receipt or shape.operation == RESET or shape.operation == GIVE_BACK
   for s = 1, sets do
-    local flags, rules = plan[at], plan[at + 1]
+    local flags, size = plan[at], plan[at + 1]
     local set = {refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
+    if flags ~= 2 or size == 0 then shape.plain = false end
     at = at + 2
-    for j = 1, rules do
+    for j = 1, size do
       local tag, time, marks, unit_end = plan[at], plan[at + 1], plan[at + 5], nil
       local closes, unit = now + time, time % 1000
       if unit == 999 then
@@ -187,31 +192,39 @@ for i = 1, plan[6] do
         time, unit_end = time - unit, ends[plan[spans + unit]]
         closes = time == 0 and unit_end or now + time
       end
-      used[tag % 8] = true
-      set[j] = {
-        tag = tag, time = time, weight = plan[at + 2], count = plan[at + 3], size = plan[at + 4], -- size is base or burst
+      local method, weight = tag % 8, plan[at + 2]
+      used[method] = true
+      local r = {
+        tag = tag, time = time, weight = weight, count = plan[at + 3], size = plan[at + 4], -- size is base or burst
         closes = closes, day_end = unit_end, -- the second is for base
-        shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = plan[at + 2],
+        shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = weight,
+        counts = method == COUNT, number = j - 1, last = j == size,
       }
+      set[j], rules[#rules + 1] = r, r
       at = at + 6
-      if shape.resets and tag % 8 == COUNT and (unit == 999 or unit > 0 and time == 0) then
-        set[j].aligned, used.resets = true, true
+      if shape.resets and method == COUNT and (unit == 999 or unit > 0 and time == 0) then
+        r.aligned, used.resets = true, true
       end
       if marks >= 4 then
-        at = words(set[j], marks, plan, at, shape.operation, used)
-        if marks % 64 >= 32 then
+        at = words(r, marks, plan, at, shape.operation, used)
+        if r.span then
           shape.kept = (shape.kept or 0) + 1
-          set[j].part = shape.kept
-          if set.refund then unchanged(set[j]) end
+          r.part = shape.kept
+          if set.refund then unchanged(r) end
         end
+        if r.overdraft or r.ban then set.lasts, shape.lasts = true, true end
       end
+      if method ~= COUNT or weight == 0 or r.outcome then shape.plain = false end
+      if marks > 0 then wordless = false end
+      if marks ~= 4 and marks ~= 6 then overdraws = false end
+      if seen[tag] then shape.repeats = true end
+      seen[tag] = true
     end
     shape[s] = set
   end
+  shape.overdraws, shape.alone = overdraws, (wordless or overdraws) and not shape.receipt
   shapes[i] = shape
 end
-
-local values = plan[4] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[4])) or {}
 
 -- Returns the instant at which Redis may expire a key that is needed until till. A
 -- quarter of the time is added, so that few steps have to set it again.
@@ -221,41 +234,7 @@ local function expiry(till, now, linger)
   return now + left + math.floor(left / 4) + linger
 end
 
--- Returns an encoded answer. kind is the flag 2, 16 or 32.
-local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
-  if not (retry or refusals or hits) then
-    return struct.pack('>Bi2I7I7', kind or 0, reporter, remaining, reset)
-  end
-  local flags = (retry and 1 or 0) + (kind or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
-  local text = struct.pack('>Bi2I7I7', flags, reporter, remaining, reset)
-  if retry then text = text .. struct.pack('>I7', retry < 0 and 36028797018963968 or retry) end
-  if refusals then
-    text = text .. struct.pack('>I2', #refusals)
-    for i = 1, #refusals do text = text .. struct.pack('>I2', refusals[i]) end
-  end
-  return hits and text .. struct.pack('>I7', hits) or text
-end
-
 -- Returns after how many ms Redis may expire a receipt that ends at till.
 local function receipt_left(till, now, linger)
   return string.format('%.0f', linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger)
-end
-
--- The maximum size of a receipt in bytes. Sending a larger value could take longer than
--- callers wait, and decisions would then go on without Redis.
-local MAX_RECEIPT = 1048576
-
--- Returns the end of a valid receipt, and the position of each of its parts in the value by
--- the number of its rule; nil for any other value. receipts.lua describes the value.
-local function parts_of(value, now)
-  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
-  local till, n = struct.unpack('>I6I2', value, 8)
-  if #value < 15 + n * 28 or now >= till then return nil end
-  local parts = {}
-  for at = 16, 15 + n * 28, 28 do
-    local rule, weight = struct.unpack('>I2I7', value, at)
-    if weight > 9007199254740991 then return nil end
-    parts[rule] = at
-  end
-  return till, parts
 end

@@ -19,6 +19,25 @@
 local RESETS = 6
 local reset_of, renumber, join, receipt_of, settle, renew
 
+-- The maximum size of a receipt in bytes. Sending a larger value could take longer than
+-- callers wait, and decisions would then go on without Redis.
+local MAX_RECEIPT = 1048576
+
+-- Returns the end of a valid receipt, and the position of each of its parts in the value by
+-- the number of its rule; nil for any other value. receipts.lua describes the value.
+local function parts_of(value, now)
+  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
+  local till, n = struct.unpack('>I6I2', value, 8)
+  if #value < 15 + n * 28 or now >= till then return nil end
+  local parts = {}
+  for at = 16, 15 + n * 28, 28 do
+    local rule, weight = struct.unpack('>I2I7', value, at)
+    if weight > 9007199254740991 then return nil end
+    parts[rule] = at
+  end
+  return till, parts
+end
+
 -- Reports whether undo records of a rule name the last reset of its counter.
 local function names_reset(c, r)
   local method = r.tag % 8
@@ -35,17 +54,17 @@ if used.receipts or used.resets then
 
   -- Returns the instant at which a counter was reset, 0 if it was not.
   reset_of = function(c, now)
-    local s = c.resets.state
+    local s = c.resets[4]
     return s and now < s.till and s.at or 0
   end
 
   -- Remembers that a counter is reset, or banned, if anything is counted.
   renumber = function(c, now)
-    local s, before = c.state, c.resets and c.resets.state
+    local s, before = state_of(c), c.resets and c.resets[4]
     local till = s and (s.closes or s.gone or s.full or s.newest) or 0
     if not c.resets or till <= now then return end
     till = math.min(math.max(till, before and before.till or 0), now + 63158400000) -- a day before far
-    c.resets.state = {at = math.max(now, before and before.at + 1 or 0), till = till}
+    c.resets[4] = {at = math.max(now, before and before.at + 1 or 0), till = till}
   end
 
   -- Adds the weight of a rule to its counter's part of a receipt.
@@ -58,7 +77,7 @@ if used.receipts or used.resets then
     p.weight, p.span = math.min(p.weight + r.weight, 9007199254740991), math.max(p.span, r.span)
     local method = r.tag % 8
     if not r.outcome and (r.weight > 0 or method == COUNT or method == TOKEN) then
-      p.at, p.number = c.method.mark(c.state or c.method.unused, r, now)
+      p.at, p.number = r.method.mark(state_of(c) or r.method.unused, r, now)
     end
   end
 
@@ -77,25 +96,26 @@ if used.receipts or used.resets then
   -- hits replace the estimate, 2 if a hold ends, 3 if the weight is recorded.
   local function apply(value, from, use, r, c, now)
     local weight, at, number, resets = struct.unpack('>I7I6I7I6', value, from + 2)
-    local what, hits, s = use[2], use[3], c.state or c.method.unused
+    local before, method = state_of(c), r.method
+    local what, hits, s = use[2], use[3], before or method.unused
     local late = what == 1 and at == 0 and r.tag % 8 ~= TOKEN
     local after = s
     if what == 3 or late then
       r.weight = what == 3 and weight or hits
-      if r.weight > 0 then after = c.method.add(s, r, now) end
+      if r.weight > 0 then after = method.add(s, r, now) end
     elseif reset_of(c, now) <= resets or r.tag % 8 == TOKEN and hits > weight then -- a bucket owes what was used beyond
       r.weight = weight
-      if what == 1 then after = c.method.settle(s, r, now, hits, at, number)
-      elseif c.state then after = c.method.give_back(s, r, now, nil, nil, at) end
+      if what == 1 then after = method.settle(s, r, now, hits, at, number)
+      elseif before then after = method.give_back(s, r, now, nil, nil, at) end
     end
-    if after ~= s then c.state = after end
+    if after ~= s then set_state(c, after) end
   end
 
   -- Settles a receipt, whose value is given. Reports whether it was valid.
-  settle = function(counters, uses, from, upto, now, value)
+  settle = function(counters, uses, n, now, value)
     local till, parts = parts_of(value, now)
     if not till then return false end
-    for i = from + 1, upto do
+    for i = 1, n do
       local part = parts[uses[i][1]]
       if part then apply(value, part, uses[i], uses[i].rule, counters[i], now) end
     end
@@ -103,18 +123,20 @@ if used.receipts or used.resets then
   end
 
   -- Renews the holds of a receipt. Returns its value and its end, nil if it is not valid.
-  renew = function(counters, uses, from, upto, now, value)
+  renew = function(counters, uses, n, now, value)
     local till, parts = parts_of(value, now)
     if not till then return nil end
-    for i = from + 1, upto do
+    for i = 1, n do
       local r, c, first = uses[i].rule, counters[i], parts[uses[i][1]]
-      if first and c.state then
+      local s = first and state_of(c)
+      if s then
         local weight, at, _, resets = struct.unpack('>I7I6I7I6', value, first + 2)
         r.weight = weight
-        local after, ends = c.state, 0
-        if reset_of(c, now) <= resets then after, ends = c.method.renew(c.state, r, now, at) end
+        local after, ends = s, 0
+        if reset_of(c, now) <= resets then after, ends = r.method.renew(s, r, now, at) end
         if ends > at then
-          c.state, till = after, math.max(till, ends)
+          set_state(c, after)
+          till = math.max(till, ends)
           value = string.sub(value, 1, first + 8) .. struct.pack('>I6', ends) .. string.sub(value, first + 15)
         end
       end

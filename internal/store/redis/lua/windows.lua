@@ -1,3 +1,56 @@
+-- Returns the state of a counter, nil if it is unused. The state of a window has hits and
+-- closes.
+local function state_of(c)
+  if c[1] % 8 ~= 1 then return c[4] or nil end
+  if c[2] > 0 then return {hits = c[4], closes = c[2]} end
+end
+
+-- Sets the state of a counter.
+local function set_state(c, s)
+  if c[1] % 8 ~= 1 then
+    c[4] = s or false
+  elseif s then
+    if s.hits ~= c[4] or s.closes ~= c[2] then c[2], c[3], c[4] = s.closes, 2, s.hits end
+  elseif c[2] > 0 then
+    c[2], c[3], c[4] = 0, 2, 0
+  end
+end
+
+-- Returns what restore needs to undo changes of the first n counters.
+local function save(counters, n)
+  local before, at = {}, 0
+  for i = 1, n do
+    local c = counters[i]
+    before[at + 1], before[at + 2], before[at + 3] = c[2], c[3], c[4]
+    at = at + 3
+  end
+  return before
+end
+
+local function restore(counters, before, n)
+  local at = 0
+  for i = 1, n do
+    local c = counters[i]
+    c[2], c[3], c[4] = before[at + 1], before[at + 2], before[at + 3]
+    at = at + 3
+  end
+end
+
+-- Returns an encoded answer. kind is the flag 2, 16 or 32.
+local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
+  if not (retry or refusals or hits) then
+    return struct.pack('>Bi2I7I7', kind or 0, reporter, remaining, reset)
+  end
+  local flags = (retry and 1 or 0) + (kind or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
+  local text = struct.pack('>Bi2I7I7', flags, reporter, remaining, reset)
+  if retry then text = text .. struct.pack('>I7', retry < 0 and 36028797018963968 or retry) end
+  if refusals then
+    text = text .. struct.pack('>I2', #refusals)
+    for i = 1, #refusals do text = text .. struct.pack('>I2', refusals[i]) end
+  end
+  return hits and text .. struct.pack('>I7', hits) or text
+end
+
 -- The methods -----------------------------------------------------------------
 --
 -- unused       the state of a counter on which nothing was counted
@@ -21,8 +74,6 @@
 -- decode       returns the state in the body of an entry, nil if it is damaged
 -- encode       returns the entry of a state, and the instant from which the counter
 --              is unused again
-
-local methods = {}
 
 -- Counters saturate at 2^53-1, which is written below as 9007199254740991. No sum or
 -- product may exceed 2^53, up to which numbers are exact: a weight is compared with

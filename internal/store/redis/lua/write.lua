@@ -1,66 +1,91 @@
+    end
+    -- A fault in one request would fail all callers of the script call: the reply says
+    -- that nothing was written, and each request is sent again alone.
+    local fine, next_at = pcall(carry_out, shape, begin + 1)
+    if not fine then return struct.pack('>BI6', 2, now) .. tostring(next_at) end
+    at = next_at
+  end
+end
+
 -- Writing ---------------------------------------------------------------------
 
--- Returns the subject's encoded entries, and the instant until which they are
+-- Returns the encoded entries from a counter on, and the instant until which they are
 -- needed.
-local function entries(subject, now)
-  local parts, till = {}, 0
-  for i = 1, subject.n, 3 do
-    local tag, gone, body = subject[i], subject[i + 1], subject[i + 2]
-    local c = subject.counters[tag]
-    if c and c.state ~= c.stored then
-      if c.state then
-        parts[#parts + 1], gone = c.method.encode(c.state, tag, c.log, c.stored, now)
-        till = math.max(till, gone)
-      elseif c.log then
-        redis.call('DEL', c.log)
-      end
-    elseif body and gone + 86400000 > now then -- else it has been unused for a day
-      parts[#parts + 1] = struct.pack('>I5I6I2', tag, gone, #body) .. body
-      till = math.max(till, gone)
+local function entries(c, now, pack)
+  local parts, n, last = {}, 0, 0
+  while c do
+    local tag, till, body, text = c[1], c[2], c[3], nil
+    if body == 1 or body == 2 or body == 7 then -- count
+      if till > 0 and (body ~= 7 or till + 86400000 > now) then text = pack('>I5I6I2I7', tag, till, 7, c[4]) end
+    elseif c[4] ~= c[6] then
+      if c[4] then text, till = methods[tag % 8].encode(c[4], tag, c[7] or nil, c[6] or nil, now)
+      elseif c[7] then redis.call('DEL', c[7]) end
+    elseif body and till + 86400000 > now then -- else it has been unused for a day
+      if tag < 0 then tag = -1 - tag end
+      text = pack('>I5I6I2', tag, till, #body) .. body
     end
+    if text then
+      n = n + 1
+      parts[n] = text
+      if till > last then last = till end
+    end
+    c = c[5]
   end
-  return table.concat(parts), till
+  return n == 1 and parts[1] or table.concat(parts), last
 end
 
--- Writes a subject's value. Writing in place is faster than replacing the value,
--- and keeps the expiry. Returns true if it replaced a value of another type.
-local function write(subject, key, now, linger, far, LAYOUT)
-  local value, till = entries(subject, now)
+-- Writes the value with the number k. Writing in place is faster than replacing the value,
+-- and keeps the expiry.
+local function write(k, c, now, pack)
+  local call, key, before, ends = redis.call, KEYS[k], values[k], expires[k]
+  local value, till = entries(c, now, pack)
   if value == '' then
-    redis.call('DEL', key)
-  elseif till <= subject.expires and subject.expires < far then -- a later expiry was not written by this script, or belongs to a slow bucket
-    if #value + 7 == subject.size then
-      redis.call('SETRANGE', key, '7', value)
+    call('DEL', key)
+  elseif till <= ends then
+    if #value + 7 == #before then
+      call('SETRANGE', key, '7', value)
     else
-      redis.call('SET', key, struct.pack('>BI6', LAYOUT, subject.expires) .. value, 'KEEPTTL')
+      call('SET', key, pack('>BI6', LAYOUT, ends) .. value, 'KEEPTTL')
     end
   else
-    local expires = expiry(till, now, linger)
-    local left = string.format('%.0f', expires - now)
-    value = struct.pack('>BI6', LAYOUT, expires) .. value
+    ends = expiry(till, now, linger)
+    local left = string.format('%.0f', ends - now)
+    value = pack('>BI6', LAYOUT, ends) .. value
     -- The key may hold a value of another type, which MGET reports as absent.
-    if not subject.absent or not redis.call('SET', key, value, 'PX', left, 'NX') then
-      redis.call('SET', key, value, 'PX', left)
-      return subject.absent
+    if before or not call('SET', key, value, 'PX', left, 'NX') then
+      call('SET', key, value, 'PX', left)
+      if not before then damaged[k] = true end
     end
   end
 end
 
-local damaged = {}
-for i = 1, plan[4] do
-  local subject, changed = subjects[i], false
-  if subject then -- else the key of a receipt
-    for _, c in pairs(subject.counters) do changed = changed or c.state ~= c.stored end
-    if changed and write(subject, KEYS[i], now, linger, far, LAYOUT) or subject.damaged then
-      damaged[#damaged + 1] = struct.pack('>I2', i)
+-- Reports whether a counter from c on changed.
+local function is_changed(c)
+  while c do
+    local mark = c[3]
+    if mark == 1 or mark == 2 or mark ~= 7 and c[4] ~= c[6] then return true end
+    c = c[5]
+  end
+end
+
+local call = redis.call
+for k = 1, plan[4] do
+  local c = subjects[k]
+  if c then -- else a receipt, or nothing
+    local mark, more, till = c[3], c[5], c[2]
+    if not more and mark == 1 and till <= expires[k] then -- as most: the hits of one window
+      call('SETRANGE', KEYS[k], '20', pack('>I7', c[4]))
+    elseif is_changed(c) then
+      write(k, c, now, pack)
     end
   end
 end
 for key, receipt in pairs(receipts) do
   if receipt then
-    redis.call('SET', key, receipt[1], 'PX', receipt_left(receipt[2], now, linger))
+    call('SET', key, receipt[1], 'PX', receipt_left(receipt[2], now, linger))
   else
-    redis.call('DEL', key)
+    call('DEL', key)
   end
 end
-return table.concat(answers) .. table.concat(damaged)
+for k in pairs(damaged) do answers[#answers + 1] = pack('>I2', k) end
+return table.concat(answers)

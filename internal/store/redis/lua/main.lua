@@ -1,0 +1,129 @@
+-- Carrying out requests ---------------------------------------------------------
+--
+-- Most requests are plain takes: on rules that count, in sets that allow. Their counters
+-- are looked up, and compared with what each rule needs. If all fit, a second pass counts
+-- and answers: nothing was counted before all fitted, so that nothing has to be undone.
+-- All other requests are carried out by the functions from windows.lua on, each alone.
+-- They are defined when the first such request comes, because that takes as long as some
+-- plain takes.
+
+-- Answers a plain take that a rule refuses. Overdrafts are counted up to the rule that
+-- decides their set.
+local function refuse(shape, found, now, answers)
+  local rules, overdraws, pack = shape.rules, shape.overdraws, struct.pack
+  local text, reporter, remaining, reset = nil, -1, 0, 0
+  for j = 1, #rules do
+    local r, c = rules[j], found[j]
+    local hits, closes, weight = c[4], c[2], r.weight
+    local refuses, opens = nil, now >= closes
+    if opens then hits, closes = 0, r.closes end
+    refuses = weight > r.count - hits
+    if overdraws and not text then
+      hits = weight > 9007199254740991 - hits and 9007199254740991 or hits + weight
+      c[2], c[3], c[4] = closes, opens and 2 or c[3] == 7 and 1 or c[3], hits
+    end
+    local left = hits < r.count and r.count - hits or 0
+    if refuses and not text then
+      local retry = weight > r.count and 36028797018963968 or closes - now
+      text = overdraws and pack('>Bi2I7I7I7I7', 9, r.number, left, closes - now, retry, hits)
+        or pack('>Bi2I7I7I7', 1, r.number, left, closes - now, retry)
+    elseif reporter < 0 or left < remaining then
+      reporter, remaining, reset = r.number, left, closes - now
+    end
+    if r.last then
+      answers[#answers + 1] = text or pack('>Bi2I7I7', 0, reporter, remaining, reset)
+      text, reporter, remaining, reset = nil, -1, 0, 0
+    end
+  end
+end
+
+-- Returns the end of the reply to a plain take that makes a receipt, as receipts.lua does
+-- for counters that were never reset: undos are its undo records.
+local function keep(rules, found, now, receipts, undos, key, description)
+  local parts, span, pack = '', 0, struct.pack
+  for j = 1, #rules do
+    local r = rules[j]
+    if r.part then span, parts = math.max(span, r.span), parts .. pack('>I2I7I6I7I6', r.part, r.weight, found[j][2], 0, 0) end
+  end
+  receipts[key] = {pack('>BI6I6I2', LAYOUT, now, now + span, #parts / 28) .. parts .. description, now + span}
+  return '\1\1' .. undos
+end
+
+-- Reports whether one of the counters from c on remembers a reset.
+local function was_reset(c)
+  while c do
+    local tag = c[1]
+    if tag % 8 == 6 and tag > 0 or tag % 8 == 1 and tag < 0 then return true end -- (-1 - 6) % 8 is 1
+    c = c[5]
+  end
+end
+
+-- Reports whether one of n counters is there twice.
+local function shares(found, n)
+  for j = 2, n do
+    for i = 1, j - 1 do
+      if found[i] == found[j] then return true end
+    end
+  end
+end
+
+local answers, found = {struct.pack('>BI6', 1, now)}, {}
+local receipts = {} -- by key: value and end of what is made or renewed, false for what is spent
+local carry_out -- the functions for other requests
+local pack = struct.pack
+
+for _ = 1, plan[7] do
+  local shape, begin = shapes[plan[at]], at
+  local fits, alone, key, undos = shape.plain, shape.alone, nil, ''
+  if fits then
+    local rules, n, c, last = shape.rules, #answers, nil, 0
+    if shape.receipt then key, at = plan[at + 1], at + 2 end
+    for j = 1, #rules do
+      local r, k = rules[j], plan[at + j]
+      if k == last then
+        c = c[5]
+      else
+        c, last = subjects[k], k
+        if c == nil then c = parse(k) end
+      end
+      if not c or c[1] ~= r.tag then c = find(k, r.tag) end
+      found[j] = c
+      local hits = now < c[2] and c[4] or 0
+      if r.weight > r.count - hits then -- no sum, which might exceed 2^53
+        fits = false
+        if hits > 9007199254740991 then alone = false end
+      end
+      if key and was_reset(subjects[k]) then fits, alone = false, false end
+    end
+    if shape.repeats and shares(found, #rules) then fits, alone = false, false end
+    if fits then
+      local reporter, remaining, reset = -1, 0, 0
+      for j = 1, #rules do
+        local r, c = rules[j], found[j]
+        local hits, closes, flags = c[4], c[2], 1
+        if now >= closes then
+          hits, closes, flags = 0, r.closes, 3
+          c[2], c[3] = closes, 2
+        elseif c[3] == 7 then
+          c[3] = 1
+        end
+        hits = hits + r.weight
+        c[4] = hits
+        local left = r.count - hits
+        if (reporter < 0 or left < remaining) and not r.shadow then reporter, remaining, reset = r.number, left, closes - now end
+        if key then undos = undos .. pack('>BI6I7I6', flags, closes, 0, 0) end
+        if r.last then
+          n = n + 1
+          answers[n] = pack('>Bi2I7I7', 0, reporter, remaining, reset)
+          reporter, remaining, reset = -1, 0, 0
+        end
+      end
+      if key then answers[n + 1] = keep(rules, found, now, receipts, undos, KEYS[key], ARGV[plan[at]]) end
+      at = at + #rules + 1
+    elseif alone then
+      refuse(shape, found, now, answers)
+      at, fits = at + #rules + 1, true
+    end
+  end
+  if not fits then
+    if not carry_out then
