@@ -2,8 +2,11 @@
 
 -- The functions below receive the counters of a request; those of a set begin at from + 1.
 
+-- Returns the answer to a rule's weight, as the method's read does.
 local function read(r, c, now)
-  return r.method.read(state_of(c) or r.method.unused, r, now)
+  local method, s = r.method, c[4]
+  if r.counts then s = state_of(c) end
+  return method.read(s or method.unused, r, now)
 end
 
 -- Reads the set's rules in order: up to the one that decides, or all for a complete
@@ -41,9 +44,15 @@ end
 local function report(set, counters, from, now, refusals, single)
   local reporter, remaining, reset, kind, hits = -1, 0, 0, nil, single and 0 or nil
   for j = 1, #set do
-    local r = set[j]
+    local r, c = set[j], counters[from + j]
     if single or not r.shadow then
-      local _, _, left, till, _, counted, daily = read(r, counters[from + j], now)
+      local left, till, counted, daily, _
+      if r.counts and not single and (now >= c[2] or c[4] <= 9007199254740991) then
+        left, till = r.count, r.closes - now
+        if now < c[2] then left, till = c[4] < left and left - c[4] or 0, c[2] - now end
+      else
+        _, _, left, till, _, counted, daily = read(r, c, now)
+      end
       if reporter < 0 or left < remaining then
         reporter, remaining, reset, kind = j - 1, left, till, daily
         if single then hits = counted end
@@ -62,8 +71,10 @@ end
 
 -- Counts the weight of a rule. Returns the state before, nil if nothing changed.
 local function count(r, c, now)
-  local s = state_of(c) or r.method.unused
-  local after = r.method.add(s, r, now)
+  local method, s = r.method, c[4]
+  if r.counts then s = state_of(c) end
+  s = s or method.unused
+  local after = method.add(s, r, now)
   if after == s then return nil end
   set_state(c, after)
   return s

@@ -55,7 +55,7 @@ end
 -- Decides and counts a set of a take. Appends to lasting what stays whatever the verdict of
 -- the others, and to parts what a receipt of the take concerns. Returns the answer, and
 -- whether the set is allowed.
-local function take_set(set, counters, from, now, complete, turn, lasting, undos, waits, parts)
+local function take_set(set, counters, from, now, complete, turn, lasting, undos, parts, waits)
   local decider, refusals, remaining, reset, retry, kind, hits = walk(set, counters, from, now, complete, turn)
   local allows, upto = set.allows, #set
   if decider then allows, upto = not complete and set[decider].allows, decider end
@@ -89,7 +89,7 @@ end
 local function undo(counters, before, n, lasting, now)
   restore(counters, before, n)
   local admitted = {}
-  for i = 1, #lasting do
+  for i = 1, lasting and #lasting or 0 do
     local r, c, refuses, at = unpack(lasting[i])
     leave(r, c, refuses, now)
     if not refuses then admitted[at] = true end
@@ -103,18 +103,18 @@ end
 -- the answers of a browse, as after a refusal by another slot, precede its answers, and
 -- its sets neither refund nor deny by default. Returns whether it is allowed.
 local function take(shape, counters, n, now, complete, answers, turn, undos, parts, split)
-  local sets, lasting, allowed, refused = #shape, {}, {}, false
+  local sets, lasting, refused = #shape, shape.lasts and {}, false
   local before = (split or sets > 1) and save(counters, n)
   local from, first = 0, #answers + (split and sets or 0)
   for i = 1, sets do
     local set = shape[i]
     if set.refund then
       refund(set, counters, from, now)
-      answers[first + i], allowed[i] = report(set, counters, from, now), true
+      answers[first + i], set.allowed = report(set, counters, from, now), true
     else
-      answers[first + i], allowed[i] = take_set(set, counters, from, now, complete, turn, lasting, undos, shape.waits or parts, parts)
+      answers[first + i], set.allowed = take_set(set, counters, from, now, complete, turn, lasting, undos, parts, shape.waits or parts)
     end
-    refused = refused or not allowed[i]
+    refused = refused or not set.allowed
     from = from + #set
   end
   if refused and turn then turn.wait = 0 end
@@ -125,7 +125,7 @@ local function take(shape, counters, n, now, complete, answers, turn, undos, par
     for i = 1, sets do
       local set = shape[i]
       if set.refund then answers[first + i] = report(set, counters, from, now)
-      elseif split or allowed[i] then answers[first + i] = browse(set, counters, from, now, complete, again) end
+      elseif split or set.allowed then answers[first + i] = browse(set, counters, from, now, complete, again) end
       from = from + #set
     end
     if after then restore(counters, after, n) end

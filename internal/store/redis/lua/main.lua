@@ -45,7 +45,7 @@ local function keep(rules, found, now, receipts, undos, key, description)
     local r = rules[j]
     if r.part then span, parts = math.max(span, r.span), parts .. pack('>I2I7I6I7I6', r.part, r.weight, found[j][2], 0, 0) end
   end
-  receipts[key] = {pack('>BI6I6I2', LAYOUT, now, now + span, #parts / 28) .. parts .. description, now + span}
+  receipts[#receipts + 1] = {key, pack('>BI6I6I2', LAYOUT, now, now + span, #parts / 28) .. parts .. description, now + span}
   return '\1\1' .. undos
 end
 
@@ -58,6 +58,37 @@ local function was_reset(c)
   end
 end
 
+-- Settles a receipt of rules that count, as receipts.lua does for counters that were never
+-- reset. For each rule, the plan has the key, the number of its part, 1, and the hits.
+-- Returns the position of the next request, nil if the other functions must settle it.
+local function settle_windows(rules, found, at, now, receipts, answers)
+  local plan, key = plan, plan[at + 1]
+  local value = values[key]
+  local valid, parts, late = parts_of(value, now)
+  for j = 1, #rules do
+    local k = plan[at + j * 4 - 2]
+    found[j] = find(k, rules[j].tag)
+    if late or was_reset(subjects[k]) then return nil end
+  end
+  for j = 1, valid and #rules or 0 do
+    local from, given = parts[plan[at + j * 4 - 1]], plan[at + j * 4 + 1]
+    if from then
+      local weight, closes = struct.unpack('>I7I6', value, from + 2)
+      local c = found[j]
+      local hits = c[4]
+      if now < closes and c[2] == closes and hits <= 9007199254740991 then
+        if given <= weight then hits = math.max(hits - (weight - given), 0)
+        else hits = hits + math.min(given - weight, 9007199254740991 - hits) end
+        c[4] = hits
+        if c[3] == 7 then c[3] = 1 end
+      end
+    end
+  end
+  answers[#answers + 1] = valid and '\1' or '\0'
+  if valid then values[key], receipts[#receipts + 1] = false, {KEYS[key]} end
+  return at + 2 + #rules * 4
+end
+
 -- Reports whether one of n counters is there twice.
 local function shares(found, n)
   for j = 2, n do
@@ -68,15 +99,14 @@ local function shares(found, n)
 end
 
 local answers, found = {struct.pack('>BI6', 1, now)}, {}
-local receipts = {} -- by key: value and end of what is made or renewed, false for what is spent
+local receipts = {} -- in order: the key, then the value and the end of what is made or renewed
 local carry_out -- the functions for other requests
 local pack = struct.pack
 
 for _ = 1, plan[7] do
-  local shape, begin = shapes[plan[at]], at
-  local fits, alone, key, undos = shape.plain, shape.alone, nil, ''
-  if fits then
-    local rules, n, c, last = shape.rules, #answers, nil, 0
+  local shape, begin, done = shapes[plan[at]], at, false
+  if shape.plain then
+    local rules, n, fits, alone, c, last, key, undos = shape.rules, #answers, true, shape.alone, nil, 0, nil, ''
     if shape.receipt then key, at = plan[at + 1], at + 2 end
     for j = 1, #rules do
       local r, k = rules[j], plan[at + j]
@@ -93,7 +123,7 @@ for _ = 1, plan[7] do
         fits = false
         if hits > 9007199254740991 then alone = false end
       end
-      if key and was_reset(subjects[k]) then fits, alone = false, false end
+      if key and was_reset(subjects[k]) then fits = false end
     end
     if shape.repeats and shares(found, #rules) then fits, alone = false, false end
     if fits then
@@ -119,11 +149,13 @@ for _ = 1, plan[7] do
         end
       end
       if key then answers[n + 1] = keep(rules, found, now, receipts, undos, KEYS[key], ARGV[plan[at]]) end
-      at = at + #rules + 1
     elseif alone then
       refuse(shape, found, now, answers)
-      at, fits = at + #rules + 1, true
     end
+    if fits or alone then at, done = at + #rules + 1, true end
+  elseif shape.settles then
+    local after = settle_windows(shape.rules, found, at, now, receipts, answers)
+    if after then at, done = after, true end
   end
-  if not fits then
+  if not done then
     if not carry_out then

@@ -139,22 +139,19 @@ end
 local function words(r, marks, plan, at, operation, used)
   if marks % 8 >= 4 then
     r.overdraft, r.deep, r.need = true, true, math.max(r.weight, 1)
-    used.lasting = true
   end
   if marks % 16 >= 8 then
     r.ban, at = plan[at], at + 1
-    used.lasting = true
   end
   if marks % 32 >= 16 then
     r.wait, at = plan[at], at + 1
     r.deep = r.deep or operation ~= UPDATE
-    used.waits = true
   end
   if marks % 64 >= 32 then
     r.span, at = plan[at], at + 1
     r.outcome = marks % 128 >= 64
     if r.tag % 8 ~= HOLD then r.need = r.outcome and 1 or math.max(r.weight, 1) end
-    used.lasting, used.receipts = true, true
+    used.receipts = true
     if operation == UPDATE or operation == REFUND then unchanged(r) end
   end
   if marks >= 128 then
@@ -164,23 +161,31 @@ local function words(r, marks, plan, at, operation, used)
   return at
 end
 
+-- A table that grows is copied, so shapes and sets begin with room for one element.
 local shapes, used = {}, {}
 for i = 1, plan[6] do
   local spans = at -- the number of a span follows at its position
   at = at + 1 + plan[at]
   local operation, sets = plan[at], plan[at + 1]
-  local rules, seen, wordless, overdraws = {}, {}, true, true
-  local shape = {
-    operation = operation % 16, wants_undo = operation % 32 >= 16, waits = operation % 64 >= 32, receipt = operation >= 64,
-    plain = operation == TAKE or operation == TAKE + 64, rules = rules,
-  }
   at = at + 2
-  used.receipts = used.receipts or shape.receipt
-  shape.resets = shape.wants_undo or shape.waits or shape.receipt or shape.operation == RESET or shape.operation == GIVE_BACK
+  local rules = {false}
+  local shape = {
+    false, rules = rules, operation = operation % 16, receipt = operation >= 64,
+    plain = false, alone = false, overdraws = false, repeats = false, -- see main.lua
+  }
+  if operation > 15 then
+    shape.wants_undo, shape.waits = operation % 32 >= 16, operation % 64 >= 32
+    if shape.receipt then used.receipts = true end
+  end
+  local n, kept, resets = 0, 0, operation > 15 or operation == RESET or operation == GIVE_BACK
+  local settles = operation == SETTLE + 64
+  local plain, wordless, overdraws = settles or operation == TAKE or operation == TAKE + 64, true, true
+  if shape.operation ~= TAKE and shape.operation ~= COMPLETE_TAKE then used.others = true end
   for s = 1, sets do
     local flags, size = plan[at], plan[at + 1]
-    local set = {refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
-    if flags ~= 2 or size == 0 then shape.plain = false end
+    local set = {false, refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
+    if size == 0 or flags ~= 2 and not settles then plain = false end
+    if size == 0 then set[1] = nil end
     at = at + 2
     for j = 1, size do
       local tag, time, marks, unit_end = plan[at], plan[at + 1], plan[at + 5], nil
@@ -193,36 +198,43 @@ for i = 1, plan[6] do
         closes = time == 0 and unit_end or now + time
       end
       local method, weight = tag % 8, plan[at + 2]
-      used[method] = true
       local r = {
         tag = tag, time = time, weight = weight, count = plan[at + 3], size = plan[at + 4], -- size is base or burst
-        closes = closes, day_end = unit_end, -- the second is for base
-        shadow = marks % 2 == 1, allows = marks % 4 >= 2, need = weight,
-        counts = method == COUNT, number = j - 1, last = j == size,
+        closes = closes, need = weight, counts = method == COUNT, number = j - 1, last = j == size,
       }
-      set[j], rules[#rules + 1] = r, r
+      used[method] = true
       at = at + 6
-      if shape.resets and method == COUNT and (unit == 999 or unit > 0 and time == 0) then
-        r.aligned, used.resets = true, true
+      if unit > 0 then
+        r.day_end = unit_end -- for base
+        if resets and method == COUNT and (unit == 999 or time == 0) then r.aligned, used.resets = true, true end
       end
-      if marks >= 4 then
+      if marks > 0 then
+        r.shadow, r.allows, wordless = marks % 2 == 1, marks % 4 >= 2, false
         at = words(r, marks, plan, at, shape.operation, used)
         if r.span then
-          shape.kept = (shape.kept or 0) + 1
-          r.part = shape.kept
+          kept = kept + 1
+          r.part = kept
           if set.refund then unchanged(r) end
         end
         if r.overdraft or r.ban then set.lasts, shape.lasts = true, true end
       end
-      if method ~= COUNT or weight == 0 or r.outcome then shape.plain = false end
-      if marks > 0 then wordless = false end
+      if method ~= COUNT or r.outcome or weight == 0 and not settles or r.share and settles then plain = false end
       if marks ~= 4 and marks ~= 6 then overdraws = false end
-      if seen[tag] then shape.repeats = true end
-      seen[tag] = true
+      for before = 1, n do
+        if rules[before].tag == tag then shape.repeats = true end
+      end
+      n = n + 1
+      set[j], rules[n] = r, r
     end
     shape[s] = set
   end
-  shape.overdraws, shape.alone = overdraws, (wordless or overdraws) and not shape.receipt
+  if n == 0 then rules[1] = nil end
+  if sets == 0 then shape[1] = nil end
+  if plain and settles then
+    shape.settles = true
+  elseif plain then
+    shape.plain, shape.overdraws, shape.alone = true, overdraws, (wordless or overdraws) and not shape.receipt
+  end
   shapes[i] = shape
 end
 
@@ -237,4 +249,24 @@ end
 -- Returns after how many ms Redis may expire a receipt that ends at till.
 local function receipt_left(till, now, linger)
   return string.format('%.0f', linger >= 1e12 and expiry(till, now, linger) - now or till - now + linger)
+end
+
+-- The maximum size of a receipt in bytes. Sending a larger value could take longer than
+-- callers wait, and decisions would then go on without Redis.
+local MAX_RECEIPT = 1048576
+
+-- Returns the end of a valid receipt, the position of each of its parts in the value by the
+-- number of its rule, and whether a weight was recorded nowhere; nil for any other value.
+-- receipts.lua describes the value.
+local function parts_of(value, now)
+  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
+  local till, n = struct.unpack('>I6I2', value, 8)
+  if #value < 15 + n * 28 or now >= till then return nil end
+  local parts, late = {}, false
+  for at = 16, 15 + n * 28, 28 do
+    local rule, weight, instant = struct.unpack('>I2I7I6', value, at)
+    if weight > 9007199254740991 then return nil end
+    parts[rule], late = at, late or instant == 0
+  end
+  return till, parts, late
 end

@@ -19,25 +19,6 @@
 local RESETS = 6
 local reset_of, renumber, join, receipt_of, settle, renew
 
--- The maximum size of a receipt in bytes. Sending a larger value could take longer than
--- callers wait, and decisions would then go on without Redis.
-local MAX_RECEIPT = 1048576
-
--- Returns the end of a valid receipt, and the position of each of its parts in the value by
--- the number of its rule; nil for any other value. receipts.lua describes the value.
-local function parts_of(value, now)
-  if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
-  local till, n = struct.unpack('>I6I2', value, 8)
-  if #value < 15 + n * 28 or now >= till then return nil end
-  local parts = {}
-  for at = 16, 15 + n * 28, 28 do
-    local rule, weight = struct.unpack('>I2I7', value, at)
-    if weight > 9007199254740991 then return nil end
-    parts[rule] = at
-  end
-  return till, parts
-end
-
 -- Reports whether undo records of a rule name the last reset of its counter.
 local function names_reset(c, r)
   local method = r.tag % 8
@@ -94,10 +75,10 @@ if used.receipts or used.resets then
 
   -- Applies to a counter what became of the rule's part that begins at from: what is 1 if
   -- hits replace the estimate, 2 if a hold ends, 3 if the weight is recorded.
-  local function apply(value, from, use, r, c, now)
+  local function apply(value, from, what, hits, r, c, now)
     local weight, at, number, resets = struct.unpack('>I7I6I7I6', value, from + 2)
     local before, method = state_of(c), r.method
-    local what, hits, s = use[2], use[3], before or method.unused
+    local s = before or method.unused
     local late = what == 1 and at == 0 and r.tag % 8 ~= TOKEN
     local after = s
     if what == 3 or late then
@@ -112,22 +93,23 @@ if used.receipts or used.resets then
   end
 
   -- Settles a receipt, whose value is given. Reports whether it was valid.
-  settle = function(counters, uses, n, now, value)
+  settle = function(rules, counters, plan, uses, now, value)
     local till, parts = parts_of(value, now)
     if not till then return false end
-    for i = 1, n do
-      local part = parts[uses[i][1]]
-      if part then apply(value, part, uses[i], uses[i].rule, counters[i], now) end
+    for i = 1, #rules do
+      local at = uses[i]
+      local part = parts[plan[at]]
+      if part then apply(value, part, plan[at + 1], plan[at + 2], rules[i], counters[i], now) end
     end
     return true
   end
 
   -- Renews the holds of a receipt. Returns its value and its end, nil if it is not valid.
-  renew = function(counters, uses, n, now, value)
+  renew = function(rules, counters, plan, uses, now, value)
     local till, parts = parts_of(value, now)
     if not till then return nil end
-    for i = 1, n do
-      local r, c, first = uses[i].rule, counters[i], parts[uses[i][1]]
+    for i = 1, #rules do
+      local r, c, first = rules[i], counters[i], parts[plan[uses[i]]]
       local s = first and state_of(c)
       if s then
         local weight, at, _, resets = struct.unpack('>I7I6I7I6', value, first + 2)

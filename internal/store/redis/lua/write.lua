@@ -80,11 +80,14 @@ for k = 1, plan[4] do
     end
   end
 end
-for key, receipt in pairs(receipts) do
-  if receipt then
-    call('SET', key, receipt[1], 'PX', receipt_left(receipt[2], now, linger))
+local till, left
+for i = 1, #receipts do
+  local receipt = receipts[i]
+  if not receipt[2] then
+    call('DEL', receipt[1])
   else
-    call('DEL', key)
+    if receipt[3] ~= till then till, left = receipt[3], receipt_left(receipt[3], now, linger) end
+    call('SET', receipt[1], receipt[2], 'PX', left)
   end
 end
 for k in pairs(damaged) do answers[#answers + 1] = pack('>I2', k) end
