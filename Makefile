@@ -39,7 +39,7 @@ UNRACED := rules cmd/koalagate $(GATEWAYS) e2e/install bench/allocations bench/c
 	internal/mapping internal/probe internal/replay internal/sandbox internal/tree internal/wire internal/wordlist
 # Tests of the stores that make one call after the other, or that count what the
 # detector itself would allocate.
-DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|BothPaths|CountPath|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
+DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|PlainTakes|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
 
 MODULE   := github.com/koalagate/koalagate
 MODULES  := e2e/toxic e2e/page examples/gin

@@ -29,9 +29,6 @@ type RedisOptions struct {
 	Budget time.Duration
 	// Batching selects how concurrent calls are sent; "" means BatchScript.
 	Batching Batching
-	// NoCountPath disables the short path of the script for calls that only take hits
-	// on count rules. The answers are the same, but the load on Redis is higher.
-	NoCountPath bool
 	// Refusals is the maximum number of refusals to remember, each for one second at
 	// most. Calls that Redis would refuse again are not sent. 0 means 32,768; a
 	// negative number disables this.
@@ -98,7 +95,7 @@ func (o *Options) redis() *redis.Options {
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 		TLS:      redisconn.TLSFiles{CA: r.TLS.CA, Cert: r.TLS.Cert, Key: r.TLS.Key, ServerName: r.TLS.ServerName},
 		FixedTag: r.FixedTag, Client: r.Client, Budget: r.Budget,
-		Batching: redis.Batching(r.Batching), NoCountPath: r.NoCountPath, Refusals: r.Refusals, Receipts: r.Receipts,
+		Batching: redis.Batching(r.Batching), Refusals: r.Refusals, Receipts: r.Receipts,
 		OnDamage: r.OnDamage, OnLag: r.OnLag, OnRoundTrip: r.OnRoundTrip, OnScript: r.OnScript, Linger: r.Linger,
 	}
 }

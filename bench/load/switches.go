@@ -23,7 +23,6 @@ var optimizations = []optimization{
 	{name: "one script call for many callers", off: "KOALAGATE_REDIS_BATCHING=pipeline", traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
 	{name: "batches", off: batchingOff, traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
 	{name: "batches, a single caller", off: batchingOff, traffic: traffic.Plain, load: load{callers: 1}, redis: true},
-	{name: "the short path for counts", off: "KOALAGATE_REDIS_COUNT_PATH=false", traffic: traffic.Four, load: load{callers: manyCallers}, redis: true},
 	{name: "remembered refusals", off: "KOALAGATE_REDIS_REFUSALS=0", traffic: traffic.Attack, load: load{callers: manyCallers}, redis: true},
 }
 

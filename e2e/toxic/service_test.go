@@ -42,7 +42,7 @@ type service struct {
 
 // optimizationsOff switches all optimizations off.
 var optimizationsOff = []string{
-	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
+	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_REFUSALS=0",
 	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
 }
 

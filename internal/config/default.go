@@ -163,8 +163,6 @@ func (c *Config) setStoreDefaults() {
 	c.RedisBudget = 100 * time.Millisecond
 	// With 64 callers it takes a quarter of the Redis time of separate calls.
 	c.RedisBatching = "script"
-	// It halves the Redis time for four counters.
-	c.RedisCountPath = true
 	// So many callers over their limit cost Redis almost nothing, at the
 	// price of six megabytes here.
 	c.RedisRefusals = 32768

@@ -44,9 +44,6 @@ type Store struct {
 	// (many in one script call), pipeline (one script call each, in one round
 	// trip) or off (each separately). It does not change decisions.
 	RedisBatching string `koanf:"redis_batching" validate:"oneof=script pipeline off"`
-	// RedisCountPath lets decisions that only count, which are the majority, use
-	// the short path through the script. It does not change decisions.
-	RedisCountPath bool `koanf:"redis_count_path"`
 	// RedisRefusals is the number of refusals to remember, each for a second at
 	// most, and to repeat without a call to Redis; 0 disables this.
 	RedisRefusals int `koanf:"redis_refusals" validate:"min=0,max=10000000"`

@@ -13,7 +13,7 @@ import (
 func redisOptions(c *config.Config) redis.Options {
 	return redis.Options{
 		URL: c.Redis.Reveal(), Prefix: c.RedisPrefix, Budget: c.RedisBudget, Batching: redis.Batching(c.RedisBatching),
-		NoCountPath: !c.RedisCountPath, Refusals: refusals(c.RedisRefusals),
+		Refusals: refusals(c.RedisRefusals),
 		Username: c.RedisUsername, Password: c.RedisPassword.Reveal(),
 		SentinelUsername: c.RedisSentinelUsername, SentinelPassword: c.RedisSentinelPassword.Reveal(),
 		FixedTag: c.ClusterTag == "fixed",

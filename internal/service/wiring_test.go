@@ -26,11 +26,11 @@ import (
 // Package config imports no other package, and repeats their defaults.
 func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	d := config.Default()
-	if o := redisOptions(&d); o.Batching != redis.BatchScript || o.Refusals != redis.DefaultRefusals || o.NoCountPath {
-		t.Errorf("%s, %d refusals, no count path: %v; want %s, %d and false", o.Batching, o.Refusals, o.NoCountPath, redis.BatchScript, redis.DefaultRefusals)
+	if o := redisOptions(&d); o.Batching != redis.BatchScript || o.Refusals != redis.DefaultRefusals {
+		t.Errorf("%s, %d refusals; want %s and %d", o.Batching, o.Refusals, redis.BatchScript, redis.DefaultRefusals)
 	}
-	if off := (config.Config{}); redisOptions(&off).Refusals >= 0 || !redisOptions(&off).NoCountPath {
-		t.Error("0 refusals are some, or the count path that is switched off is not")
+	if off := (config.Config{}); redisOptions(&off).Refusals >= 0 {
+		t.Error("0 refusals are some")
 	}
 	if d.RedisPrefix != redis.DefaultPrefix || d.RedisBudget != redis.DefaultBudget || d.Timezone != rules.DefaultTimezone {
 		t.Errorf("%s %s %s; want %s %s %s", d.RedisPrefix, d.RedisBudget, d.Timezone, redis.DefaultPrefix, redis.DefaultBudget, rules.DefaultTimezone)

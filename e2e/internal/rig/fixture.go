@@ -115,7 +115,7 @@ type Way struct {
 
 // OptimizationsOff switches all optimizations off.
 var OptimizationsOff = []string{
-	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_COUNT_PATH=false", "KOALAGATE_REDIS_REFUSALS=0",
+	"KOALAGATE_REDIS_BATCHING=off", "KOALAGATE_REDIS_REFUSALS=0",
 	"KOALAGATE_GRPC_STREAM_WORKERS=0", "KOALAGATE_GC_HEADROOM=0",
 }
 

@@ -17,7 +17,6 @@ import (
 type bundle struct {
 	calls  []*Call
 	rules  int
-	counts bool
 	names  []*name // of the subjects, then of the logs
 	first  int     // the number of the subjects' keys
 	table  []*name // hash table of the names; its length is a power of two
@@ -74,11 +73,9 @@ func (b *bundle) fail(err error) {
 	}
 }
 
-// pack encodes the script's argument. shortcut allows the script's short path;
-// linger is in ms; spanOf returns the calendar units that the script may choose
+// pack encodes the script's argument. linger is in ms; spanOf returns the calendar units that the script may choose
 // from for a plan of a zone and a clock.
-func (b *bundle) pack(shortcut bool, linger int64, spanOf func(*time.Location, store.Period, int64) store.Span) {
-	b.counts = shortcut
+func (b *bundle) pack(linger int64, spanOf func(*time.Location, store.Period, int64) store.Span) {
 	b.index()
 	b.spans, b.uses, b.shapes, b.texts = b.spans[:0], b.uses[:0], b.shapes[:0], b.texts[:0]
 	b.body.reset()
@@ -90,7 +87,6 @@ func (b *bundle) pack(shortcut bool, linger int64, spanOf func(*time.Location, s
 	head.bytes = append(head.bytes, 0xdd, 0, 0, 0, 0) // an array; its length follows below
 	head.add(b.calls[0].now)
 	head.add(linger)
-	head.add(flag(b.counts, 1))
 	head.add(int64(b.first))
 	head.add(int64(len(b.spans)))
 	head.add(int64(len(b.shapes)))
@@ -179,7 +175,6 @@ func (b *bundle) index() {
 	total := 0
 	for _, c := range b.calls {
 		total += len(c.names)
-		b.counts = b.counts && c.counts
 	}
 	size := 8
 	for size < 2*total {

@@ -34,7 +34,6 @@ type Call struct {
 	texts []byte  // the texts of the names, concatenated
 	// periods are the calendar units of the rules, each once.
 	periods  []store.Period
-	counts   bool // the short path of lua/counts.lua may carry it out
 	answer   outcome
 	lookup   cacheLookup
 	begin    string      // of the keys
@@ -148,18 +147,15 @@ func (c *Call) fill() {
 	p := c.plan
 	c.now, c.zone, c.sets = p.Now, p.Zone, len(p.Sets)
 	c.logs, c.settles, c.frees = false, false, false
-	c.counts = c.op == store.Take && !c.wants || c.op == settleReceipt || c.op == readReceipt
 	c.names, c.keys, c.texts, c.periods = c.names[:0], c.keys[:0], c.texts[:0], c.periods[:0]
 	c.shape.reset()
 	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
-	c.counts = c.counts && !c.waits
 	c.beginReceipt()
 	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait) | flag(c.kept, hasReceipt))
 	c.shape.add(int64(len(p.Sets)))
 	var before *store.Rule
 	for i := range p.Sets {
 		set := &p.Sets[i]
-		c.counts = c.counts && (c.op == settleReceipt || !set.Refund && set.Allows)
 		c.shape.add(flag(set.Refund, setRefund) | flag(set.Allows, setAllows))
 		c.shape.add(int64(len(set.Rules)))
 		for j := range set.Rules {
@@ -191,7 +187,6 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
 func (c *Call) rule(r *store.Rule) {
-	c.counts = c.counts && method.Of(r.Method).Windows && (r.Weight > 0 || c.op == settleReceipt) && !r.Shadow
 	c.shape.add(r.Tag())
 	c.shape.add(c.window(r))
 	c.shape.add(r.Weight)
@@ -219,7 +214,6 @@ func (c *Call) rule(r *store.Rule) {
 	if r.Settles() {
 		c.shape.add(r.ReceiptSpan())
 		c.settles, c.frees = true, c.frees || !r.Outcome
-		c.counts = c.counts && !r.Outcome
 	}
 	if r.Lease > 0 {
 		c.shape.add(r.Lease)
@@ -263,7 +257,6 @@ func (c *Call) name(r, before *store.Rule) {
 	var k keys
 	if before != nil && bytes.Equal(before.Subject, r.Subject) {
 		k.subject = c.keys[len(c.keys)-1].subject
-		c.counts = c.counts && before.Tag() == r.Tag() // a value on the short path holds one counter
 	} else {
 		k.subject = len(c.names)
 		c.appendKey(r.Subject)

@@ -70,7 +70,7 @@ func TestPack(t *testing.T) {
 			calls[i].pack(keyBegin("p", "", false), ReceiptTag, plan)
 			b.add(calls[i])
 		}
-		b.pack(true, 1000, noon)
+		b.pack(1000, noon)
 	}
 	var keys []string
 	for _, n := range b.names {
@@ -80,7 +80,7 @@ func TestPack(t *testing.T) {
 		t.Errorf("the keys (-want +got):\n%s", diff)
 	}
 	want := []int64{
-		9, 1000, 0, 3, 2, 3, 4, // the clock, linger, the short path; subjects, spans, shapes, requests
+		9, 1000, 3, 2, 3, 4, // the clock, linger; subjects, spans, shapes, requests
 		0, 1, 2, 14, 0, 1, 2, 16, // the spans, which begin before the epoch: days and months
 		1, 1, int64(store.Update), 2, // a shape of two sets, which uses days
 		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 1, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
@@ -98,46 +98,6 @@ func TestPack(t *testing.T) {
 	}
 	if head := b.blob.bytes[:5]; head[0] != 0xdd || int(head[4]) != len(want) {
 		t.Errorf("the array's head is %x, want that of %d numbers", head, len(want))
-	}
-}
-
-// TestShortPathIsAllowedForPlainTakes checks which bundles let the script try its
-// short path. The script checks the values and the tags of each key, and nothing
-// else again.
-func TestShortPathIsAllowedForPlainTakes(t *testing.T) {
-	count := func(subject string, number int64) store.Rule {
-		return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 5}
-	}
-	plan := func(op store.Op, rules ...store.Rule) store.Plan {
-		return store.Plan{Op: op, Sets: []store.Set{{Allows: true, Rules: rules}}}
-	}
-	leak := count("d", 1)
-	leak.Method = store.Leak
-	refund, denies := plan(store.Take, count("a", 1)), plan(store.Take, count("a", 1))
-	refund.Sets[0].Refund, denies.Sets[0].Allows = true, false
-	for name, c := range map[string]struct {
-		plans  []store.Plan
-		counts bool
-	}{
-		"takes":                            {[]store.Plan{plan(store.Take, count("a", 1), count("b", 1)), plan(store.Take, count("a", 1))}, true},
-		"a browse":                         {[]store.Plan{plan(store.Browse, count("a", 1))}, false},
-		"a leak rule":                      {[]store.Plan{plan(store.Take, count("a", 1), leak)}, false},
-		"a set that refunds":               {[]store.Plan{refund}, false},
-		"a set that denies":                {[]store.Plan{denies}, false},
-		"two rules of a subject":           {[]store.Plan{plan(store.Take, count("a", 1), count("a", 2))}, false},
-		"two rules of a subject, apart":    {[]store.Plan{plan(store.Take, count("a", 1), count("b", 1), count("a", 2))}, true},
-		"two rules of a subject, in calls": {[]store.Plan{plan(store.Take, count("a", 1)), plan(store.Take, count("a", 2))}, true},
-	} {
-		b := new(bundle)
-		for i := range c.plans {
-			one := new(Call)
-			one.pack(keyBegin("p", "", false), ReceiptTag, &c.plans[i])
-			b.add(one)
-		}
-		b.pack(true, 0, noon)
-		if b.counts != c.counts {
-			t.Errorf("%s: counts is %v", name, b.counts)
-		}
 	}
 }
 

@@ -49,7 +49,6 @@ type Evaluator struct {
 	budget   time.Duration
 	batching Batching
 	calendar store.Calendar
-	shortcut bool  // calls that only count take the script's count path
 	linger   int64 // as in lua/plan.lua
 	onDamage func(key string)
 	skew     atomic.Int64 // Redis's clock minus ours, ms; measured only when spans did not fit
@@ -72,7 +71,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	}
 	e := &Evaluator{
 		script: goredis.NewScript(script), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
-		shortcut: !o.NoCountPath, linger: 1000, onDamage: withoutPanics(o.OnDamage),
+		linger: 1000, onDamage: withoutPanics(o.OnDamage),
 		onTrip: o.OnRoundTrip, onScript: o.OnScript,
 	}
 	if e.prefix == "" {

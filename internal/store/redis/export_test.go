@@ -3,7 +3,10 @@ package redis
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/koalagate/koalagate/internal/store"
 )
@@ -118,4 +121,14 @@ func (t *Taken) Window(m store.Method) (end, hits int64) {
 		return u.c, u.b
 	}
 	return u.a, t.plan.Sets[0].Rules[0].Weight
+}
+
+// WithoutPlain makes the script carry out each request by the functions for all requests.
+func (s *Store) WithoutPlain() {
+	const mark = "  if plain and settles then\n"
+	text := strings.Replace(script, mark, "  plain = false\n"+mark, 1)
+	if text == script {
+		panic("the script has no such line")
+	}
+	s.evaluator.script = goredis.NewScript(text)
 }

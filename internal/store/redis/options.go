@@ -35,9 +35,6 @@ type Options struct {
 	// Batching is how calls that arrive together go to Redis; "" means
 	// BatchScript.
 	Batching Batching
-	// NoCountPath makes the script use its general path for admitted takes of
-	// count rules, too. The answers are the same; they cost Redis more.
-	NoCountPath bool
 	// Refusals is the number of refusals that the store remembers, for at most
 	// a second: calls that Redis would refuse again are not sent. 0 means
 	// DefaultRefusals, less than 0 none.

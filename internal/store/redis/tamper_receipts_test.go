@@ -177,7 +177,7 @@ func TestJunkUnderAReceiptsKeyIsUnknown(t *testing.T) {
 	held := store.Rule{Subject: []byte("u"), Return: 2, Method: store.Hold, Weight: 1, Time: 60, Count: 5}
 	for way, change := range map[string]func(*redis.Options){"remembered": func(*redis.Options) {}, "read": readReceipts} {
 		for name, c := range junk {
-			for kind, rules := range map[string][]store.Rule{"count": {rule}, "hold": {rule, held}} { // the short path, and the general one
+			for kind, rules := range map[string][]store.Rule{"count": {rule}, "hold": {rule, held}} {
 				t.Run(way+"/"+kind+"/"+name, func(t *testing.T) {
 					var reported []string
 					s := openRig(t, server, change, func(o *redis.Options) {

@@ -38,7 +38,7 @@ func TestTamperedValuesBreakNoLimit(t *testing.T) {
 	all, log27 := s.value(), s.client.Get(ctx, log).Val()
 	s.do(store.Reset, now, rules()...)
 	s.do(store.Take, now, rules()[0])
-	counts := s.value() // one counter, which the short path reads
+	counts := s.value() // one window, as most values
 	witness := store.Rule{Subject: []byte("witness"), Return: 9, Method: store.Count, Weight: 1, Time: 3600, Count: 1_000_000}
 	seen := int64(0)
 	for round := range rounds {

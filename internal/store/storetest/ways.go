@@ -25,7 +25,7 @@ var (
 
 // Plain turns all optimizations off: each call is sent to Redis, alone.
 func Plain(o *redis.Options) {
-	o.Batching, o.NoCountPath, o.Refusals, o.Receipts = redis.BatchOff, true, -1, -1
+	o.Batching, o.Refusals, o.Receipts = redis.BatchOff, -1, -1
 }
 
 // Ways returns the Ways for a test of exactness: On and Off and, if every is true,
@@ -39,7 +39,6 @@ func Ways(every bool) []Way {
 		Off,
 		{"pipeline", func(o *redis.Options) { o.Batching = redis.BatchPipeline }},
 		{"no batches", func(o *redis.Options) { o.Batching = redis.BatchOff }},
-		{"no short path", func(o *redis.Options) { o.NoCountPath = true }},
 		{"no refusals from memory", func(o *redis.Options) { o.Refusals = -1 }},
 		{"no receipts from memory", func(o *redis.Options) { o.Receipts = -1 }},
 	}

@@ -19,17 +19,17 @@
 --   tag 5 | until 6 | length 2 | hits 7 | the next entry
 --   1       2         3          4        5
 
-local values = plan[4] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[4])) or {}
+local values = plan[3] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[3])) or {}
 -- By the number of the key: the first counter of the value, or false; nil if parse has to
 -- read it. And the instant at which Redis expires the value, 0 if it has to be set. A
 -- table that grows is copied each time it doubles, so both begin as copies, of which
 -- all elements are overwritten.
-local subjects, expires, damaged = {unpack(values, 1, plan[4])}, {unpack(values, 1, plan[4])}, {}
+local subjects, expires, damaged = {unpack(values, 1, plan[3])}, {unpack(values, 1, plan[3])}, {}
 local methods = {} -- see windows.lua
 
 do -- Reads the values that are absent or one window, as most are.
   local now, far, read = now, far, struct.unpack
-  for k = 1, plan[4] do
+  for k = 1, plan[3] do
     local value = values[k]
     if not value then
       subjects[k], expires[k] = false, 0

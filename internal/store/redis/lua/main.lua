@@ -103,7 +103,7 @@ local receipts = {} -- in order: the key, then the value and the end of what is 
 local carry_out -- the functions for other requests
 local pack = struct.pack
 
-for _ = 1, plan[7] do
+for _ = 1, plan[6] do
   local shape, begin, done = shapes[plan[at]], at, false
   if shape.plain then
     local rules, n, fits, alone, c, last, key, undos = shape.rules, #answers, true, shape.alone, nil, 0, nil, ''

@@ -13,7 +13,6 @@
 --            linger       how long keys are kept beyond their end, in ms; from 10^12
 --                         on, the instant at which all keys expire at the latest, with
 --                         one second as the time beyond their end
---            counts       1 if the script may try the short path (counts.lua)
 --            subjects, spans, shapes, requests: the number of each. The first
 --                         KEYS, as many as subjects, are those of subjects
 --            for each span: four instants in ascending order, the borders of
@@ -117,9 +116,9 @@ if now == 0 then -- read once, because the clock advances while a script runs
 end
 local far = now + 63244800000 -- twice the longest time of a rule
 
-local at = 8 -- position of the next number in plan
+local at = 7 -- position of the next number in plan
 local ends = {} -- of the calendar units that contain the instant
-for i = 1, plan[5] do
+for i = 1, plan[4] do
   if now < plan[at] or now >= plan[at + 3] then
     return struct.pack('>BI6', 0, now)
   end
@@ -163,7 +162,7 @@ end
 
 -- A table that grows is copied, so shapes and sets begin with room for one element.
 local shapes, used = {}, {}
-for i = 1, plan[6] do
+for i = 1, plan[5] do
   local spans = at -- the number of a span follows at its position
   at = at + 1 + plan[at]
   local operation, sets = plan[at], plan[at + 1]

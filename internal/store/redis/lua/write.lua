@@ -69,7 +69,7 @@ local function is_changed(c)
 end
 
 local call = redis.call
-for k = 1, plan[4] do
+for k = 1, plan[3] do
   local c = subjects[k]
   if c then -- else a receipt, or nothing
     local mark, more, till = c[3], c[5], c[2]

@@ -37,10 +37,10 @@ func takeOf(sets ...store.Set) *store.Plan {
 	return &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: sets}
 }
 
-// TestBothPathsStoreTheSame carries out the same takes on both paths, on values
-// that hold counters of several rules and methods. Both answer like the model and
-// store the same bytes.
-func TestBothPathsStoreTheSame(t *testing.T) {
+// TestPlainTakesStoreTheSame carries out the same takes and settlements as plain ones and by
+// the functions for all requests, on values that hold counters of several rules and
+// methods. Both answer like the model and store the same bytes.
+func TestPlainTakesStoreTheSame(t *testing.T) {
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
@@ -52,9 +52,12 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 		var both [2]*redis.Store
 		for i := range both {
 			prefix := fmt.Sprintf("%d-%d", n, i)
-			r, err := redis.Open(redis.Options{URL: server.URL(), Prefix: prefix, Budget: time.Minute, Linger: time.Hour, Refusals: -1, NoCountPath: i == 1})
+			r, err := redis.Open(redis.Options{URL: server.URL(), Prefix: prefix, Budget: time.Minute, Linger: time.Hour, Refusals: -1})
 			if err != nil {
 				rt.Fatal(err)
+			}
+			if i == 1 {
+				r.WithoutPlain()
 			}
 			defer r.Close()
 			both[i] = r
@@ -87,7 +90,7 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 				made = append(made, model.Receipt)
 				for i := range both {
 					if !machine.Alike(want, got[i][k].Sets) {
-						rt.Fatalf("step %d, call %d, general path %v: %s: it differs from the model (-model +store):\n%s", step, k+1, i == 1, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got[i][k]).Sets))
+						rt.Fatalf("step %d, call %d, without plain ones %v: %s: it differs from the model (-model +store):\n%s", step, k+1, i == 1, machine.Describe(p), cmp.Diff(want, machine.Normalize(&got[i][k]).Sets))
 					}
 				}
 			}
@@ -97,7 +100,7 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 					values[i], _ = client.Get(context.Background(), redis.Key(r.Prefix(), string([]byte{byte(subject)}))).Result() // "" if there is none
 				}
 				if values[0] != values[1] {
-					rt.Fatalf("step %d: of subject %d the short path stores\n%x, the general path\n%x", step, subject, values[0], values[1])
+					rt.Fatalf("step %d: of subject %d plain takes store\n%x, the others\n%x", step, subject, values[0], values[1])
 				}
 			}
 			for k := range plans {
@@ -116,7 +119,7 @@ func TestBothPathsStoreTheSame(t *testing.T) {
 					settleBoth(rt, model, made[k], both, [2]string{got[0][k].Receipt, got[1][k].Receipt}, at)
 				}
 				if values[0] != values[1] {
-					rt.Fatalf("step %d, call %d: the receipt of the short path is\n%x, of the general path\n%x", step, k+1, values[0], values[1])
+					rt.Fatalf("step %d, call %d: the receipt of a plain take is\n%x, else\n%x", step, k+1, values[0], values[1])
 				}
 				receipts += len(values[0])
 			}
@@ -140,7 +143,7 @@ func settleBoth(rt *rapid.T, model *machine.Model, r *machine.Receipt, both [2]*
 	for i, s := range both {
 		got, err := s.Settle(context.Background(), &store.Settlement{Receipt: receipts[i], Now: at, Zone: time.UTC, Judge: &storetest.Judge{Use: use}})
 		if err != nil || got.Known != want {
-			rt.Fatalf("general path %v: a settlement is known: %v, %v; want %v", i == 1, got.Known, err, want)
+			rt.Fatalf("without plain ones %v: a settlement is known: %v, %v; want %v", i == 1, got.Known, err, want)
 		}
 	}
 }
