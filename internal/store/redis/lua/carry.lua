@@ -2,39 +2,25 @@
 
 local counters, uses = {}, {} -- of the request that is carried out; uses are positions in plan
 
--- Notes in a shape what look_up needs to know.
-local function prepare(shape)
-  local operation, more = shape.operation, false
-  for j = 1, #shape.rules do
-    local r = shape.rules[j]
-    local method = r.tag % 8
-    r.method, r.logs = methods[method], method == LEAK or method == HOLD
-    more = more or r.logs or r.span or r.aligned or r.share
-  end
-  shape.width = 0 -- of what the plan has for each rule
-  if operation == GIVE_BACK then shape.width = 4
-  elseif operation == SETTLE then shape.width = 3
-  elseif operation == RENEW then shape.width = 1
-  elseif operation == LEASE then shape.width = 7
-  end
-  shape.prepared, shape.more = true, more or shape.width > 0
-end
-
 -- Finds the counters of a shape's rules, whose keys begin at at, and what few rules need
 -- beside them. Returns the position of the next request.
 local function look_up(shape, at)
-  local rules, more, width, plan, find = shape.rules, shape.more, shape.width, plan, find
+  local rules, more, width, plan = shape.rules, shape.more, shape.width or 0, plan
   for j = 1, #rules do
     local r, k, log = rules[j], plan[at], nil
     local tag = r.tag
+    if not r.method then r.method = methods[tag % 8] end
     at = at + 1
     if more and r.logs then log, at = KEYS[plan[at]], at + 1 end
-    local c = find(k, tag, log)
+    local c = subjects[k]
+    if not c or c[1] ~= tag then c = find(k, tag, log) end
     counters[j] = c
     if more then
       uses[j], at = at, at + width
-      if r.share then r.lease, r.early = find(k, tag - tag % 8), nil end
-      if (r.span or r.aligned) and not c.resets then c.resets = find(k, tag - tag % 8 + RESETS) end
+      if r.beside then
+        if r.share then r.lease, r.early = find(k, tag - tag % 8), nil end
+        if (r.span or r.aligned) and not c.resets then c.resets = find(k, tag - tag % 8 + RESETS) end
+      end
     end
   end
   return at
@@ -82,10 +68,7 @@ local function carry_take(shape, at)
 end
 
 if not used.others then
-  carry_out = function(shape, at)
-    if not shape.prepared then prepare(shape) end
-    return carry_take(shape, at)
-  end
+  carry_out = carry_take
 else
   -- Gives back by undo records, in reverse order: the rule that opened a window closes it.
   -- A bucket that was reset since the take gets nothing back, and neither does a window,
@@ -149,7 +132,6 @@ else
 
   carry_out = function(shape, at)
     local operation, rules, turn, key = shape.operation, shape.rules, nil, nil
-    if not shape.prepared then prepare(shape) end
     if operation == TAKE or operation == COMPLETE_TAKE then return carry_take(shape, at) end
     if shape.waits then turn, at = turn_of(rules, plan[at]), at + 1 end
     if shape.receipt then key, at = plan[at], at + 1 end

@@ -54,17 +54,20 @@ local function parse(k)
   local size = #value
   local valid = size >= 7 and string.byte(value) == LAYOUT
   while valid and at <= size do
-    local c, tag = at + 19 <= size and {read('>I5I6I2I7', value, at)} or at + 12 <= size and {read('>I5I6I2', value, at)}, nil
-    if c then tag = c[1] end
-    if not c then
+    local c, tag, till, length, hits = nil, nil, nil, nil, nil
+    if at + 19 <= size then
+      tag, till, length, hits = read('>I5I6I2I7', value, at)
+    elseif at + 12 <= size then
+      tag, till, length = read('>I5I6I2', value, at)
+    end
+    local from = at + 13
+    at = from + (length or size)
+    if at > size + 1 then
       valid = false
-    elseif c[5] and c[3] == 7 and tag % 8 == 1 and c[2] < far then
-      at, c[5] = c[5], false
+    elseif hits and length == 7 and tag % 8 == 1 and till < far then
+      c = {tag, till, 7, hits, false}
     else
-      local from = at + 13
-      at = from + c[3]
-      valid = at <= size + 1
-      c = {-1 - tag, c[2], string.sub(value, from, at - 1), false, false, false, false}
+      c = {-1 - tag, till, string.sub(value, from, at - 1), false, false, false, false}
     end
     if valid then
       local other = tag <= highest and first

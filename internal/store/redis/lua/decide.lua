@@ -4,9 +4,9 @@
 
 -- Returns the answer to a rule's weight, as the method's read does.
 local function read(r, c, now)
-  local method, s = r.method, c[4]
-  if r.counts then s = state_of(c) end
-  return method.read(s or method.unused, r, now)
+  if not r.counts then return r.method.read(c[4] or r.method.unused, r, now) end
+  if not r.lease then return read_window(c[4], c[2], r, now) end
+  return r.method.read({hits = c[4], closes = c[2]}, r, now)
 end
 
 -- Reads the set's rules in order: up to the one that decides, or all for a complete
@@ -46,13 +46,7 @@ local function report(set, counters, from, now, refusals, single)
   for j = 1, #set do
     local r, c = set[j], counters[from + j]
     if single or not r.shadow then
-      local left, till, counted, daily, _
-      if r.counts and not single and (now >= c[2] or c[4] <= 9007199254740991) then
-        left, till = r.count, r.closes - now
-        if now < c[2] then left, till = c[4] < left and left - c[4] or 0, c[2] - now end
-      else
-        _, _, left, till, _, counted, daily = read(r, c, now)
-      end
+      local _, _, left, till, _, counted, daily = read(r, c, now)
       if reporter < 0 or left < remaining then
         reporter, remaining, reset, kind = j - 1, left, till, daily
         if single then hits = counted end
@@ -69,15 +63,19 @@ local function browse(set, counters, from, now, complete, turn)
   return answer(decider - 1, remaining, reset, kind, retry, refusals, hits), not complete and set[decider].allows
 end
 
--- Counts the weight of a rule. Returns the state before, nil if nothing changed.
+-- Counts the weight of a rule. Reports whether that changed its counter.
 local function count(r, c, now)
-  local method, s = r.method, c[4]
-  if r.counts then s = state_of(c) end
-  s = s or method.unused
+  local method, till, hits = r.method, c[2], c[4]
+  if r.counts then
+    if hits > 9007199254740991 and now < till then return false end -- banned
+    hits, till = with_hits(hits, till, r.weight, now, r.closes)
+    c[2], c[3], c[4] = till, 2, hits
+    return true
+  end
+  local s = hits or method.unused
   local after = method.add(s, r, now)
-  if after == s then return nil end
-  set_state(c, after)
-  return s
+  c[4] = after
+  return after ~= s
 end
 
 -- Gives back the weights of the set.

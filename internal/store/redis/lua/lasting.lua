@@ -1,54 +1,58 @@
 -- Taking ----------------------------------------------------------------------
 
--- Records the undo record of the step from the state before to the counter's state.
--- stays is 8 if the step stays even if another slot refuses, else 0.
-local function note(undos, at, before, c, r, now, waits, stays)
-  local flags, a, b, d = r.method.undo_record(before, state_of(c), now, r)
-  if r.tag % 8 == TOKEN and waits then flags = flags + 2 end
-  if names_reset(c, r) then d = reset_of(c, now) end
-  undos[at] = {flags + stays, a, b, d}
-end
+local note, leave, leave_all, join_set -- for undo records, words of rules, and receipts
 
--- Records what a take leaves on a rule that its walk reached, whatever the verdict: the
--- ban that its refusal opens, or the weight of an overdraft. Returns the state before, if
--- the weight changed it.
-local function leave(r, c, refuses, now)
-  if r.weight == 0 then return end
-  if refuses and r.ban and (r.outcome and 1 or r.weight) <= r.count then
-    local s = state_of(c) or r.method.unused
-    local banned = r.method.ban(s, r, now)
-    if banned ~= s and c.resets then renumber(c, now) end
-    set_state(c, banned)
-  elseif r.overdraft and not r.outcome then
-    return count(r, c, now)
+if used.more then
+  -- Records the undo record of the step from the state before to the counter's state.
+  -- stays is 8 if the step stays even if another slot refuses, else 0.
+  note = function(undos, at, before, c, r, now, waits, stays)
+    local flags, a, b, d = r.method.undo_record(before, state_of(c), now, r)
+    if r.tag % 8 == TOKEN and waits then flags = flags + 2 end
+    if names_reset(c, r) then d = reset_of(c, now) end
+    undos[at] = {flags + stays, a, b, d}
   end
-end
 
--- Leaves what lasts of set's rules up to the one that decides, and appends it to lasting.
-local function leave_all(set, upto, decider, refusals, counters, from, now, lasting, undos, waits)
-  local skip = 1
-  for j = 1, upto do
-    local r, c, refuses = set[j], counters[from + j], j == decider
-    if refusals and refusals[skip] == j - 1 then refuses, skip = true, skip + 1 end
-    if r.overdraft or r.ban then
-      local before = leave(r, c, refuses, now)
-      if before and undos then note(undos, from + j, before, c, r, now, waits, 8) end
-      lasting[#lasting + 1] = {r, c, refuses, from + j}
+  -- Records what a take leaves on a rule that its walk reached, whatever the verdict: the
+  -- ban that its refusal opens, or the weight of an overdraft. Reports whether it counted
+  -- the weight.
+  leave = function(r, c, refuses, now)
+    if r.weight == 0 then return false end
+    if refuses and r.ban and (r.outcome and 1 or r.weight) <= r.count then
+      local s = state_of(c) or r.method.unused
+      local banned = r.method.ban(s, r, now)
+      if banned ~= s and c.resets then renumber(c, now) end
+      set_state(c, banned)
+      return false
+    end
+    return r.overdraft and not r.outcome and count(r, c, now)
+  end
+
+  -- Leaves what lasts of set's rules up to the one that decides, and appends it to lasting.
+  leave_all = function(set, upto, decider, refusals, counters, from, now, lasting, undos, waits)
+    local skip = 1
+    for j = 1, upto do
+      local r, c, refuses = set[j], counters[from + j], j == decider
+      if refusals and refusals[skip] == j - 1 then refuses, skip = true, skip + 1 end
+      if r.overdraft or r.ban then
+        local before = undos and (state_of(c) or r.method.unused)
+        if leave(r, c, refuses, now) and undos then note(undos, from + j, before, c, r, now, waits, 8) end
+        lasting[#lasting + 1] = {r, c, refuses, from + j}
+      end
     end
   end
-end
 
--- Adds the parts of an allowed set to the parts of a receipt.
-local function join_set(parts, set, decider, refusals, counters, from, now)
-  local skip = 1
-  for j = 1, decider or #set do
-    local r, admits = set[j], j ~= decider
-    if refusals and refusals[skip] == j - 1 then admits, skip = false, skip + 1 end
-    if j == decider then
-      local s = state_of(counters[from + j]) -- a ban records no overdraft
-      admits = r.overdraft and r.weight > 0 and not (r.outcome or s.banned or s.hits and s.hits > 9007199254740991)
+  -- Adds the parts of an allowed set to the parts of a receipt.
+  join_set = function(parts, set, decider, refusals, counters, from, now)
+    local skip = 1
+    for j = 1, decider or #set do
+      local r, admits = set[j], j ~= decider
+      if refusals and refusals[skip] == j - 1 then admits, skip = false, skip + 1 end
+      if j == decider then
+        local s = state_of(counters[from + j]) -- a ban records no overdraft
+        admits = r.overdraft and r.weight > 0 and not (r.outcome or s.banned or s.hits and s.hits > 9007199254740991)
+      end
+      if r.span and admits and (r.weight > 0 or not r.outcome and r.tag % 8 ~= HOLD) then join(parts, r, counters[from + j], now) end
     end
-    if r.span and admits and (r.weight > 0 or not r.outcome and r.tag % 8 ~= HOLD) then join(parts, r, counters[from + j], now) end
   end
 end
 
@@ -73,8 +77,8 @@ local function take_set(set, counters, from, now, complete, turn, lasting, undos
       if refusals and refusals[skip] == j - 1 then
         skip = skip + 1
       elseif r.weight > 0 and not (r.overdraft or r.outcome) then
-        local before = count(r, c, now)
-        if before and undos then note(undos, from + j, before, c, r, now, waits, 0) end
+        local before = undos and (state_of(c) or r.method.unused)
+        if count(r, c, now) and undos then note(undos, from + j, before, c, r, now, waits, 0) end
       end
     end
     if parts then join_set(parts, set, decider, refusals, counters, from, now) end

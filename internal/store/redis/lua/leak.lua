@@ -4,16 +4,6 @@
 -- a string of its own that is read and written in place: however long it is, a step
 -- touches only a few of its runs.
 if used[LEAK] then
-  local RUN = 13       -- bytes of a run
-  local INLINE = 32    -- most runs in a value; of more, all but half go to the log
-  local SPARE = 1024   -- runs that a counter may have beyond its limit
-  local FEW = 1024     -- most runs that one step copies
-  local MOVE = 256     -- runs of a longer log that one step moves
-  local MAX = 16777216 -- most runs of any counter
-  local LATE = 256     -- most runs from the one that is given back to the newest
-  local SETTLED = 2048 -- the same for one that is settled
-  local BARE = 4096    -- most runs in a value whose log is not in KEYS
-
   -- Returns the number of runs.
   local function length(s)
     return s.tail - s.head + #s.runs / 13
@@ -79,8 +69,8 @@ if used[LEAK] then
     if n == 0 then return 0, 0, 0, s.before end
     local newest, total = run(s, n - 1)
     if newest <= out or now >= s.gone then return n, 0, newest, total end
-    local first = 0
-    if oldest(s) <= out then first = after(s, 1, n - 1, out) end
+    if n == 1 or oldest(s) > out then return 0, between(s.before, total), newest, total end
+    local first = after(s, 1, n - 1, out)
     return first, between(up_to(s, first), total), newest, total
   end
 
@@ -108,14 +98,14 @@ if used[LEAK] then
   local function move_log(s, log)
     if s.start == 0 then s.start = s.head end
     local moved = math.min(math.max(s.moved, s.head - s.start), s.tail - s.start)
-    local n = math.min(s.tail - s.start - moved, MOVE)
+    local n = math.min(s.tail - s.start - moved, 256) -- runs that one step moves
     if moved + n > s.start then -- the log grew faster than it moved
       s.start, s.moved = 0, 0
       return
     end
     if n > 0 then
-      local at = (s.start + moved) * RUN
-      redis.call('SETRANGE', log, moved * RUN, redis.call('GETRANGE', log, at, at + n * RUN - 1))
+      local at = (s.start + moved) * 13
+      redis.call('SETRANGE', log, moved * 13, redis.call('GETRANGE', log, at, at + n * 13 - 1))
     end
     s.moved = moved + n
     if s.start + s.moved == s.tail then
@@ -125,25 +115,26 @@ if used[LEAK] then
 
   -- Moves runs to the log if the value holds too many, and compacts the log.
   local function write_log(s, log, stored, now)
+    local INLINE, FEW = 32, 1024 -- most runs in a value, and most that one step copies
     local had = stored and stored.tail > 0
     if s.tail == 0 and had then redis.call('DEL', log) end
     local used = s.tail - s.head
     if s.start > 0 or used > FEW and s.head > FEW + used * 1.125 then
       move_log(s, log)
     elseif used <= FEW and s.head > FEW then
-      redis.call('SET', log, redis.call('GETRANGE', log, s.head * RUN, s.tail * RUN - 1), 'KEEPTTL')
+      redis.call('SET', log, redis.call('GETRANGE', log, s.head * 13, s.tail * 13 - 1), 'KEEPTTL')
       s.head, s.tail = 0, s.tail - s.head
     end
-    local runs = #s.runs / RUN
+    local runs = #s.runs / 13
     if runs > INLINE and log then
-      local bytes = (runs - INLINE / 2) * RUN
+      local bytes = (runs - INLINE / 2) * 13
       if s.tail == 0 then
         s.expires = expiry(s.gone, now, linger)
         redis.call('SET', log, string.sub(s.runs, 1, bytes), 'PX', string.format('%.0f', s.expires - now))
       else
-        redis.call('SETRANGE', log, s.tail * RUN, string.sub(s.runs, 1, bytes))
+        redis.call('SETRANGE', log, s.tail * 13, string.sub(s.runs, 1, bytes))
       end
-      s.tail, s.runs = s.tail + bytes / RUN, string.sub(s.runs, bytes + 1)
+      s.tail, s.runs = s.tail + bytes / 13, string.sub(s.runs, bytes + 1)
     end
     if s.tail > 0 and s.gone > s.expires then
       s.expires = expiry(s.gone, now, linger)
@@ -170,13 +161,13 @@ if used[LEAK] then
     n = math.min(math.max(n, -of_run), 9007199254740991 - hits)
     local runs, kept, logged = p.runs, {}, p.tail - p.head
     if i < logged then
-      runs = redis.call('GETRANGE', p.log, (p.head + i) * RUN, p.tail * RUN - 1) .. runs
+      runs = redis.call('GETRANGE', p.log, (p.head + i) * 13, p.tail * 13 - 1) .. runs
       p.tail = p.head + i
     else
-      kept[1] = string.sub(runs, 1, (i - logged) * RUN)
-      runs = string.sub(runs, (i - logged) * RUN + 1)
+      kept[1] = string.sub(runs, 1, (i - logged) * 13)
+      runs = string.sub(runs, (i - logged) * 13 + 1)
     end
-    for from = n == -of_run and RUN + 1 or 1, #runs, RUN do
+    for from = n == -of_run and 13 + 1 or 1, #runs, 13 do
       local at, number = struct.unpack('>I6I7', runs, from)
       kept[#kept + 1] = struct.pack('>I6I7', at, n < 0 and (number + n) % 9007199254740992 or forward(number, n))
     end
@@ -218,12 +209,13 @@ if used[LEAK] then
       local p, hits, newest, total = pruned(s, r, now)
       local at = math.max(now, newest)
       local upto = forward(total, math.min(r.weight, 9007199254740991 - hits))
-      if hits > 0 and (at == newest or length(p) >= math.min(r.count + SPARE, MAX)) then
+      -- A counter has 1024 runs beyond its limit at most, and any 2^24.
+      if hits > 0 and (at == newest or length(p) >= math.min(r.count + 1024, 16777216)) then
         p.runs = string.sub(p.runs, 1, -14) -- the hits join the newest run
       end
       p.runs = p.runs .. struct.pack('>I6I7', at, upto)
       p.gone = at + r.time
-      if #p.runs > BARE * RUN then error('its log is not named') end
+      if #p.runs > 4096 * 13 then error('its log is not named') end -- most in a value whose log is not in KEYS
       return p
     end,
 
@@ -250,7 +242,8 @@ if used[LEAK] then
       return 1, at, 0, 0
     end,
 
-    give_back = function(s, r, now, _, _, instant) return shift(s, r, now, instant, -r.weight, LATE) end,
+    -- The run that is given back is among the newest 256, the run that is settled among 2048.
+    give_back = function(s, r, now, _, _, instant) return shift(s, r, now, instant, -r.weight, 256) end,
 
     mark = function(s, r)
       if r.weight == 0 then return 0, 0 end
@@ -258,7 +251,7 @@ if used[LEAK] then
       return at, 0
     end,
 
-    settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, SETTLED) end,
+    settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, 2048) end,
 
     decode = function(body, till, log, far)
       if body == '' then return banned(till, log) end

@@ -64,22 +64,30 @@ end
 local function settle_windows(rules, found, at, now, receipts, answers)
   local plan, key = plan, plan[at + 1]
   local value = values[key]
-  local valid, parts, late = parts_of(value, now)
+  local valid, parts = parts_of(value, now)
   for j = 1, #rules do
     local k = plan[at + j * 4 - 2]
-    found[j] = find(k, rules[j].tag)
-    if late or was_reset(subjects[k]) then return nil end
+    local first = subjects[k]
+    local c = first
+    if not c or c[1] ~= rules[j].tag then c = find(k, rules[j].tag) end
+    if (c ~= first or c[5]) and was_reset(subjects[k]) then return nil end
+    found[j] = c
   end
   for j = 1, valid and #rules or 0 do
     local from, given = parts[plan[at + j * 4 - 1]], plan[at + j * 4 + 1]
     if from then
       local weight, closes = struct.unpack('>I7I6', value, from + 2)
-      local c = found[j]
+      local c, more = found[j], given - weight
+      if closes == 0 then -- the take recorded nothing
+        more, closes = given, c[2]
+        if now >= closes and given > 0 then
+          closes = rules[j].closes
+          c[2], c[3], c[4] = closes, 2, 0
+        end
+      end
       local hits = c[4]
       if now < closes and c[2] == closes and hits <= 9007199254740991 then
-        if given <= weight then hits = math.max(hits - (weight - given), 0)
-        else hits = hits + math.min(given - weight, 9007199254740991 - hits) end
-        c[4] = hits
+        c[4] = more < 0 and math.max(hits + more, 0) or hits + math.min(more, 9007199254740991 - hits)
         if c[3] == 7 then c[3] = 1 end
       end
     end
@@ -123,7 +131,7 @@ for _ = 1, plan[6] do
         fits = false
         if hits > 9007199254740991 then alone = false end
       end
-      if key and was_reset(subjects[k]) then fits = false end
+      if key and (c[5] or c ~= subjects[k]) and was_reset(subjects[k]) then fits = false end
     end
     if shape.repeats and shares(found, #rules) then fits, alone = false, false end
     if fits then

@@ -160,6 +160,9 @@ local function words(r, marks, plan, at, operation, used)
   return at
 end
 
+-- How many numbers a request has for each rule behind its keys.
+local widths = {[GIVE_BACK] = 4, [SETTLE] = 3, [RENEW] = 1, [LEASE] = 7}
+
 -- A table that grows is copied, so shapes and sets begin with room for one element.
 local shapes, used = {}, {}
 for i = 1, plan[5] do
@@ -173,9 +176,12 @@ for i = 1, plan[5] do
     plain = false, alone = false, overdraws = false, repeats = false, -- see main.lua
   }
   if operation > 15 then
+    used.more = true
     shape.wants_undo, shape.waits = operation % 32 >= 16, operation % 64 >= 32
     if shape.receipt then used.receipts = true end
   end
+  local width = widths[shape.operation]
+  if width then shape.width, shape.more, used.others = width, true, true end
   local n, kept, resets = 0, 0, operation > 15 or operation == RESET or operation == GIVE_BACK
   local settles = operation == SETTLE + 64
   local plain, wordless, overdraws = settles or operation == TAKE or operation == TAKE + 64, true, true
@@ -201,11 +207,14 @@ for i = 1, plan[5] do
         tag = tag, time = time, weight = weight, count = plan[at + 3], size = plan[at + 4], -- size is base or burst
         closes = closes, need = weight, counts = method == COUNT, number = j - 1, last = j == size,
       }
+      if method == LEAK or method == HOLD then r.logs, shape.more = true, true end
       used[method] = true
       at = at + 6
       if unit > 0 then
         r.day_end = unit_end -- for base
-        if resets and method == COUNT and (unit == 999 or time == 0) then r.aligned, used.resets = true, true end
+        if resets and method == COUNT and (unit == 999 or time == 0) then
+          r.aligned, r.beside, shape.more, used.resets = true, true, true, true
+        end
       end
       if marks > 0 then
         r.shadow, r.allows, wordless = marks % 2 == 1, marks % 4 >= 2, false
@@ -215,7 +224,8 @@ for i = 1, plan[5] do
           r.part = kept
           if set.refund then unchanged(r) end
         end
-        if r.overdraft or r.ban then set.lasts, shape.lasts = true, true end
+        if r.overdraft or r.ban then set.lasts, shape.lasts, used.more = true, true, true end
+        if r.span or r.share then r.beside, shape.more = true, true end
       end
       if method ~= COUNT or r.outcome or weight == 0 and not settles or r.share and settles then plain = false end
       if marks ~= 4 and marks ~= 6 then overdraws = false end
@@ -254,18 +264,17 @@ end
 -- callers wait, and decisions would then go on without Redis.
 local MAX_RECEIPT = 1048576
 
--- Returns the end of a valid receipt, the position of each of its parts in the value by the
--- number of its rule, and whether a weight was recorded nowhere; nil for any other value.
--- receipts.lua describes the value.
+-- Returns the end of a valid receipt, and the position of each of its parts in the value by
+-- the number of its rule; nil for any other value. receipts.lua describes the value.
 local function parts_of(value, now)
   if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
   local till, n = struct.unpack('>I6I2', value, 8)
   if #value < 15 + n * 28 or now >= till then return nil end
-  local parts, late = {}, false
+  local parts = {}
   for at = 16, 15 + n * 28, 28 do
-    local rule, weight, instant = struct.unpack('>I2I7I6', value, at)
+    local rule, weight = struct.unpack('>I2I7', value, at)
     if weight > 9007199254740991 then return nil end
-    parts[rule], late = at, late or instant == 0
+    parts[rule] = at
   end
-  return till, parts, late
+  return till, parts
 end

@@ -41,9 +41,11 @@ local function answer(reporter, remaining, reset, kind, retry, refusals, hits)
   if not (retry or refusals or hits) then
     return struct.pack('>Bi2I7I7', kind or 0, reporter, remaining, reset)
   end
+  if retry and retry < 0 then retry = 36028797018963968 end
+  if retry and not (refusals or hits) then return struct.pack('>Bi2I7I7I7', (kind or 0) + 1, reporter, remaining, reset, retry) end
   local flags = (retry and 1 or 0) + (kind or 0) + (refusals and 4 or 0) + (hits and 8 or 0)
   local text = struct.pack('>Bi2I7I7', flags, reporter, remaining, reset)
-  if retry then text = text .. struct.pack('>I7', retry < 0 and 36028797018963968 or retry) end
+  if retry then text = text .. struct.pack('>I7', retry) end
   if refusals then
     text = text .. struct.pack('>I2', #refusals)
     for i = 1, #refusals do text = text .. struct.pack('>I2', refusals[i]) end
@@ -82,31 +84,33 @@ end
 -- A window is its hits and the instant at which it closes. A ban is a window with 2^54
 -- hits, which no counter reaches.
 
-local function counted(hits, closes, now)
+local function open_hits(hits, closes, now)
   return now < closes and hits or 0
 end
 
-local function put(hits, closes, n, now, till)
+local function with_hits(hits, closes, n, now, till)
   if n == 0 then return hits, closes end
   if now >= closes then hits, closes = 0, till end
   return hits + math.min(n, 9007199254740991 - hits), closes
 end
 
-local function take(hits, closes, n, now)
+local function without_hits(hits, closes, n, now)
   return now < closes and math.max(hits - n, 0) or hits
+end
+
+local function read_window(hits, closes, r, now)
+  local limit, need = r.count, r.need
+  if now >= closes then hits, closes = 0, r.closes end
+  local reset = closes - now
+  if hits > 9007199254740991 then return false, limit, 0, reset, reset, 0, 32 end
+  return need <= limit - hits, limit, hits < limit and limit - hits or 0, reset, need > limit and -1 or reset, hits
 end
 
 if used[COUNT] then
   methods[COUNT] = {
     unused = {hits = 0, closes = 0},
 
-    read = function(s, r, now)
-      local limit, hits, closes, need = r.count, s.hits, s.closes, r.need
-      if now >= closes then hits, closes = 0, r.closes end
-      local reset = closes - now
-      if hits > 9007199254740991 then return false, limit, 0, reset, reset, 0, 32 end
-      return need <= limit - hits, limit, math.max(limit - hits, 0), reset, need > limit and -1 or reset, hits
-    end,
+    read = function(s, r, now) return read_window(s.hits, s.closes, r, now) end,
 
     ban = function(s, r, now)
       if s.hits > 9007199254740991 and now < s.closes then return s end
@@ -115,13 +119,13 @@ if used[COUNT] then
 
     add = function(s, r, now)
       if s.hits > 9007199254740991 and now < s.closes then return s end
-      local hits, closes = put(s.hits, s.closes, r.weight, now, r.closes)
+      local hits, closes = with_hits(s.hits, s.closes, r.weight, now, r.closes)
       return {hits = hits, closes = closes}
     end,
 
     refund = function(s, r, now)
       if s.hits > 9007199254740991 then return s end
-      return {hits = take(s.hits, s.closes, r.weight, now), closes = s.closes}
+      return {hits = without_hits(s.hits, s.closes, r.weight, now), closes = s.closes}
     end,
 
     undo_record = function(before, s, now)
@@ -156,13 +160,14 @@ end
 -- base: the window of today, and the second window.
 if used[BASE] then
   -- Returns the number of the weight's hits that must fit into the second window,
-  -- and the number that count there: those, and the hit that raises today's number
-  -- to base.
+  -- the number that count there: those, and the hit that raises today's number to
+  -- base; and today's number.
   local function split(s, r, now)
-    local free = math.max(r.size - counted(s.hits, s.closes, now), 0)
-    local need = math.max(r.weight - free, 0)
-    if free > 0 and r.weight >= free then return need, need + 1 end
-    return need, need
+    local today, weight = now < s.closes and s.hits or 0, r.weight
+    local free = today < r.size and r.size - today or 0
+    local need = weight > free and weight - free or 0
+    if free > 0 and weight >= free then return need, need + 1, today end
+    return need, need, today
   end
 
   methods[BASE] = {
@@ -170,8 +175,8 @@ if used[BASE] then
 
     read = function(s, r, now)
       local base, limit = r.size, r.count
-      local need, counting = split(s, r, now)
-      local today, second = counted(s.hits, s.closes, now), counted(s.second, s.second_closes, now)
+      local need, counting, today = split(s, r, now)
+      local second = now < s.second_closes and s.second or 0
       local admits = need == 0 or counting <= limit - second
       local retry = counting > limit and -1 or s.second_closes - now
       if today < base then
@@ -179,25 +184,25 @@ if used[BASE] then
         return admits, base, base - today, closes - now, retry, today, 2
       end
       local reset = now < s.second_closes and s.second_closes - now or r.time
-      return admits, limit, math.max(limit - second, 0), reset, retry, today
+      return admits, limit, second < limit and limit - second or 0, reset, retry, today
     end,
 
     add = function(s, r, now)
       local _, counting = split(s, r, now)
-      local hits, closes = put(s.hits, s.closes, r.weight, now, r.day_end)
-      local second, second_closes = put(s.second, s.second_closes, counting, now, r.closes)
+      local hits, closes = with_hits(s.hits, s.closes, r.weight, now, r.day_end)
+      local second, second_closes = with_hits(s.second, s.second_closes, counting, now, r.closes)
       return {hits = hits, closes = closes, second = second, second_closes = second_closes}
     end,
 
     refund = function(s, r, now)
       return {
-        hits = take(s.hits, s.closes, r.weight, now), closes = s.closes,
-        second = take(s.second, s.second_closes, r.weight, now), second_closes = s.second_closes,
+        hits = without_hits(s.hits, s.closes, r.weight, now), closes = s.closes,
+        second = without_hits(s.second, s.second_closes, r.weight, now), second_closes = s.second_closes,
       }
     end,
 
     undo_record = function(before, s, now)
-      local counting = s.second - counted(before.second, before.second_closes, now)
+      local counting = s.second - open_hits(before.second, before.second_closes, now)
       local flags = 1 + (now >= before.closes and 2 or 0)
       if counting == 0 then return flags, s.closes, 0, 0 end
       return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
