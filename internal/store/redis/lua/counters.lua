@@ -24,7 +24,7 @@ local values = plan[3] > 0 and redis.call('MGET', unpack(KEYS, 1, plan[3])) or {
 -- read it. And the instant at which Redis expires the value, 0 if it has to be set. A
 -- table that grows is copied each time it doubles, so both begin as copies, of which
 -- all elements are overwritten.
-local subjects, expires, damaged = {unpack(values, 1, plan[3])}, {unpack(values, 1, plan[3])}, {}
+local subjects, expiries, damaged = {unpack(values, 1, plan[3])}, {unpack(values, 1, plan[3])}, {}
 local methods = {} -- see windows.lua
 
 do -- Reads the values that are absent or one window, as most are.
@@ -32,12 +32,12 @@ do -- Reads the values that are absent or one window, as most are.
   for k = 1, plan[3] do
     local value = values[k]
     if not value then
-      subjects[k], expires[k] = false, 0
+      subjects[k], expiries[k] = false, 0
     elseif #value == 27 then
       local head, tag, till, length, hits = read('>I7I5I6I2I7', value)
       head = head - 562949953421312 -- LAYOUT times 2^48: the expiry follows it
       if length == 7 and tag % 8 == 1 and till <= head and head >= 0 and head < far then
-        expires[k], subjects[k] = head, {tag, till, 7, hits, false}
+        expiries[k], subjects[k] = head, {tag, till, 7, hits, false}
       else
         subjects[k] = nil
       end
@@ -79,8 +79,8 @@ local function parse(k)
       end
     end
   end
-  local ends = valid and read('>I6', value, 2) or 0
-  expires[k] = ends < far and ends or 0 -- a later one was not written by this script, or belongs to a slow bucket
+  local expires = valid and read('>I6', value, 2) or 0
+  expiries[k] = expires < far and expires or 0 -- a later one was not written by this script, or belongs to a slow bucket
   if not valid then damaged[k], first = true, false end
   subjects[k] = first
   return first

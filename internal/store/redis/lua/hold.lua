@@ -51,7 +51,7 @@ if used[HOLD] then
   end
 
   -- Returns the last leaf that begins by an instant, or the first one.
-  local function find(s, instant)
+  local function leaf_at(s, instant)
     local low, high = 1, #s.list / 15
     while low < high do
       local middle = math.ceil((low + high) / 2)
@@ -125,7 +125,7 @@ if used[HOLD] then
     if leaves == 0 then
       replace(p, 1, 0, {n}, run)
     else
-      local i = find(p, instant)
+      local i = leaf_at(p, instant)
       local first, weight, count = leaf(p, i)
       if i == leaves and count >= LEAF and instant > p.newest and leaves < MOST then
         replace(p, i + 1, i, {n}, run)
@@ -152,7 +152,7 @@ if used[HOLD] then
   -- Returns the state with up to n less held until an instant, and how much less; nil if
   -- nothing remains.
   local function free(s, instant, n)
-    local i = find(s, instant)
+    local i = leaf_at(s, instant)
     local first, weight, count = leaf(s, i)
     local runs = runs_of(s, first)
     local at = out(runs, instant - 1)
@@ -252,13 +252,13 @@ if used[HOLD] then
 
     decode = function(body, till, log, far)
       if #body < 33 then return nil end
-      local kind, newest, total, expires = struct.unpack('>BI6I7I6', body)
+      local kind, newest, total, log_expires = struct.unpack('>BI6I7I6', body)
       local rest = string.sub(body, 21)
       if newest ~= till or total == 0 or total >= 9007199254740992 then return nil end
       if kind == 1 then
         if #rest % 15 ~= 0 then return nil end
         if not log then error('its log is not named') end
-        local s = {total = total, newest = newest, list = rest, leaves = {}, read = {}, hashed = true, log = log, expires = expires < far and expires or 0}
+        local s = {total = total, newest = newest, list = rest, leaves = {}, read = {}, hashed = true, log = log, expires = log_expires < far and log_expires or 0}
         s.oldest = leaf(s, 1)
         return s
       end

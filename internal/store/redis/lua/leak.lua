@@ -65,11 +65,12 @@ if used[LEAK] then
   -- Returns the first run that has not left, the number of hits from there on, and
   -- the newest run.
   local function live(s, r, now)
-    local n, out = length(s), now - r.time
+    local n, out, runs = length(s), now - r.time, s.runs
     if n == 0 then return 0, 0, 0, s.before end
-    local newest, total = run(s, n - 1)
+    local newest, total
+    if runs == '' then newest, total = run(s, n - 1) else newest, total = struct.unpack('>I6I7', runs, #runs - 12) end
     if newest <= out or now >= s.gone then return n, 0, newest, total end
-    if n == 1 or oldest(s) > out then return 0, between(s.before, total), newest, total end
+    if n == 1 or oldest(s) > out then return 0, (total - s.before) % 9007199254740992, newest, total end
     local first = after(s, 1, n - 1, out)
     return first, between(up_to(s, first), total), newest, total
   end
@@ -118,10 +119,10 @@ if used[LEAK] then
     local INLINE, FEW = 32, 1024 -- most runs in a value, and most that one step copies
     local had = stored and stored.tail > 0
     if s.tail == 0 and had then redis.call('DEL', log) end
-    local used = s.tail - s.head
-    if s.start > 0 or used > FEW and s.head > FEW + used * 1.125 then
+    local logged = s.tail - s.head
+    if s.start > 0 or logged > FEW and s.head > FEW + logged * 1.125 then
       move_log(s, log)
-    elseif used <= FEW and s.head > FEW then
+    elseif logged <= FEW and s.head > FEW then
       redis.call('SET', log, redis.call('GETRANGE', log, s.head * 13, s.tail * 13 - 1), 'KEEPTTL')
       s.head, s.tail = 0, s.tail - s.head
     end
@@ -189,14 +190,15 @@ if used[LEAK] then
 
     read = function(s, r, now)
       local limit, weight = r.count, r.need
-      if s.banned and now < s.banned then return false, limit, 0, s.banned - now, s.banned - now, 0, 32 end
+      local banned_till = s.banned
+      if banned_till and now < banned_till then return false, limit, 0, banned_till - now, banned_till - now, 0, 32 end
       local first, hits, newest = live(s, r, now)
       local admits, retry = weight <= limit - hits, -1
       if not admits and weight <= limit then
         local at = run(s, reaching(s, first, hits - (limit - weight)))
         retry = math.max(math.min(at, newest) + r.time - now, 1) -- valid even if another program wrote to the log
       end
-      return admits, limit, math.max(limit - hits, 0), hits > 0 and newest + r.time - now or 0, retry, hits
+      return admits, limit, hits < limit and limit - hits or 0, hits > 0 and newest + r.time - now or 0, retry, hits
     end,
 
     ban = function(s, r, now)
@@ -255,11 +257,12 @@ if used[LEAK] then
 
     decode = function(body, till, log, far)
       if body == '' then return banned(till, log) end
-      if #body < 42 or (#body - 29) % 13 ~= 0 then return nil end
-      local before, head, tail, expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
+      local bytes = #body
+      if bytes < 42 or (bytes - 29) % 13 ~= 0 then return nil end
+      local before, head, tail, log_expires, start, moved = struct.unpack('>I7I4I4I6I4I4', body)
       if tail < head or head < start or start < moved then return nil end
       -- The newest run is before the counter's end, and numbers are below 2^53.
-      local newest, total = struct.unpack('>I6I7', body, #body - 12)
+      local newest, total = struct.unpack('>I6I7', body, bytes - 12)
       if newest >= till or total >= 9007199254740992 or before >= 9007199254740992 then return nil end
       if tail > 0 and not log then error('its log is not named') end
       if tail > head then
@@ -269,7 +272,7 @@ if used[LEAK] then
       end
       return {
         before = before, head = head, tail = tail, start = start, moved = moved,
-        expires = expires < far and expires or 0, runs = string.sub(body, 30), gone = till, log = log,
+        expires = log_expires < far and log_expires or 0, runs = string.sub(body, 30), gone = till, log = log,
       }
     end,
 

@@ -69,16 +69,16 @@ if used.leases then
     return copy
   end
 
-  local count, token = methods[COUNT], methods[TOKEN]
+  local window, token = methods[COUNT], methods[TOKEN]
   local plain = {[COUNT] = {}, [TOKEN] = {}}
-  for tag, method in pairs({[COUNT] = count, [TOKEN] = token}) do
+  for tag, method in pairs({[COUNT] = window, [TOKEN] = token}) do
     for name, f in pairs(method) do plain[tag][name] = f end
   end
 
-  if count then
+  if window then
     local plain = plain[COUNT]
 
-    count.read = function(s, r, now)
+    window.read = function(s, r, now)
       local admits, limit, left, reset, retry, hits, kind = plain.read(s, r, now)
       if not admits and not kind and r.need <= limit - hits + held_of(r, s.closes, now) then kind = 16 end
       return admits, limit, left, reset, retry, hits, kind
@@ -87,7 +87,7 @@ if used.leases then
     -- What is held can still be spent: it stays counted, whatever is given back.
     for _, name in ipairs({'refund', 'give_back', 'settle'}) do
       local f = plain[name]
-      count[name] = function(s, r, now, ...)
+      window[name] = function(s, r, now, ...)
         local after, held = f(s, r, now, ...), held_of(r, s.closes, now)
         if held == 0 or after and after.hits >= held then return after end
         return {hits = math.min(held, s.hits), closes = s.closes}
@@ -96,9 +96,9 @@ if used.leases then
 
     -- A refusal because of what is held opens no ban. What the refusal was is seen when it
     -- happens, and not again when other sets are undone.
-    count.ban = function(s, r, now)
+    window.ban = function(s, r, now)
       if r.early == nil then
-        local _, _, _, _, _, _, kind = count.read(s, r, now)
+        local _, _, _, _, _, _, kind = window.read(s, r, now)
         r.early = kind == 16
       end
       if r.early then return s end

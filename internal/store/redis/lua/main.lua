@@ -39,7 +39,7 @@ end
 
 -- Returns the end of the reply to a plain take that makes a receipt, as receipts.lua does
 -- for counters that were never reset: undos are its undo records.
-local function keep(rules, found, now, receipts, undos, key, description)
+local function keep_receipt(rules, found, now, receipts, undos, key, description)
   local parts, span, pack = '', 0, struct.pack
   for j = 1, #rules do
     local r = rules[j]
@@ -112,12 +112,12 @@ local carry_out -- the functions for other requests
 local pack = struct.pack
 
 for _ = 1, plan[6] do
-  local shape, begin, done = shapes[plan[at]], at, false
+  local shape, begin, done = shapes[plan[cursor]], cursor, false
   if shape.plain then
     local rules, n, fits, alone, c, last, key, undos = shape.rules, #answers, true, shape.alone, nil, 0, nil, ''
-    if shape.receipt then key, at = plan[at + 1], at + 2 end
+    if shape.receipt then key, cursor = plan[cursor + 1], cursor + 2 end
     for j = 1, #rules do
-      local r, k = rules[j], plan[at + j]
+      local r, k = rules[j], plan[cursor + j]
       if k == last then
         c = c[5]
       else
@@ -137,7 +137,8 @@ for _ = 1, plan[6] do
     if fits then
       local reporter, remaining, reset = -1, 0, 0
       for j = 1, #rules do
-        local r, c = rules[j], found[j]
+        local r = rules[j]
+        c = found[j]
         local hits, closes, flags = c[4], c[2], 1
         if now >= closes then
           hits, closes, flags = 0, r.closes, 3
@@ -156,14 +157,14 @@ for _ = 1, plan[6] do
           reporter, remaining, reset = -1, 0, 0
         end
       end
-      if key then answers[n + 1] = keep(rules, found, now, receipts, undos, KEYS[key], ARGV[plan[at]]) end
+      if key then answers[n + 1] = keep_receipt(rules, found, now, receipts, undos, KEYS[key], ARGV[plan[cursor]]) end
     elseif alone then
       refuse(shape, found, now, answers)
     end
-    if fits or alone then at, done = at + #rules + 1, true end
+    if fits or alone then cursor, done = cursor + #rules + 1, true end
   elseif shape.settles then
-    local after = settle_windows(shape.rules, found, at, now, receipts, answers)
-    if after then at, done = after, true end
+    local after = settle_windows(shape.rules, found, cursor, now, receipts, answers)
+    if after then cursor, done = after, true end
   end
   if not done then
     if not carry_out then

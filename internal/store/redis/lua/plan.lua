@@ -116,16 +116,16 @@ if now == 0 then -- read once, because the clock advances while a script runs
 end
 local far = now + 63244800000 -- twice the longest time of a rule
 
-local at = 7 -- position of the next number in plan
-local ends = {} -- of the calendar units that contain the instant
+local cursor = 7 -- position of the next number in plan
+local unit_ends = {} -- of the calendar units that contain the instant
 for i = 1, plan[4] do
-  if now < plan[at] or now >= plan[at + 3] then
+  if now < plan[cursor] or now >= plan[cursor + 3] then
     return struct.pack('>BI6', 0, now)
   end
-  local unit = at
+  local unit = cursor
   while plan[unit] <= now do unit = unit + 1 end
-  ends[i] = plan[unit]
-  at = at + 4
+  unit_ends[i] = plan[unit]
+  cursor = cursor + 4
 end
 
 -- Neither updates nor refunds change outcome rules and holds.
@@ -166,10 +166,10 @@ local widths = {[GIVE_BACK] = 4, [SETTLE] = 3, [RENEW] = 1, [LEASE] = 7}
 -- A table that grows is copied, so shapes and sets begin with room for one element.
 local shapes, used = {}, {}
 for i = 1, plan[5] do
-  local spans = at -- the number of a span follows at its position
-  at = at + 1 + plan[at]
-  local operation, sets = plan[at], plan[at + 1]
-  at = at + 2
+  local spans = cursor -- the number of a span follows at its position
+  cursor = cursor + 1 + plan[cursor]
+  local operation, sets = plan[cursor], plan[cursor + 1]
+  cursor = cursor + 2
   local rules = {false}
   local shape = {
     false, rules = rules, operation = operation % 16, receipt = operation >= 64,
@@ -187,29 +187,29 @@ for i = 1, plan[5] do
   local plain, wordless, overdraws = settles or operation == TAKE or operation == TAKE + 64, true, true
   if shape.operation ~= TAKE and shape.operation ~= COMPLETE_TAKE then used.others = true end
   for s = 1, sets do
-    local flags, size = plan[at], plan[at + 1]
+    local flags, size = plan[cursor], plan[cursor + 1]
     local set = {false, refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
     if size == 0 or flags ~= 2 and not settles then plain = false end
     if size == 0 then set[1] = nil end
-    at = at + 2
+    cursor = cursor + 2
     for j = 1, size do
-      local tag, time, marks, unit_end = plan[at], plan[at + 1], plan[at + 5], nil
+      local tag, time, marks, unit_end = plan[cursor], plan[cursor + 1], plan[cursor + 5], nil
       local closes, unit = now + time, time % 1000
       if unit == 999 then
         time = time - unit
         closes = now - now % time + time
       elseif unit > 0 then
-        time, unit_end = time - unit, ends[plan[spans + unit]]
+        time, unit_end = time - unit, unit_ends[plan[spans + unit]]
         closes = time == 0 and unit_end or now + time
       end
-      local method, weight = tag % 8, plan[at + 2]
+      local method, weight = tag % 8, plan[cursor + 2]
       local r = {
-        tag = tag, time = time, weight = weight, count = plan[at + 3], size = plan[at + 4], -- size is base or burst
+        tag = tag, time = time, weight = weight, count = plan[cursor + 3], size = plan[cursor + 4], -- size is base or burst
         closes = closes, need = weight, counts = method == COUNT, number = j - 1, last = j == size,
       }
       if method == LEAK or method == HOLD then r.logs, shape.more = true, true end
       used[method] = true
-      at = at + 6
+      cursor = cursor + 6
       if unit > 0 then
         r.day_end = unit_end -- for base
         if resets and method == COUNT and (unit == 999 or time == 0) then
@@ -218,7 +218,7 @@ for i = 1, plan[5] do
       end
       if marks > 0 then
         r.shadow, r.allows, wordless = marks % 2 == 1, marks % 4 >= 2, false
-        at = words(r, marks, plan, at, shape.operation, used)
+        cursor = words(r, marks, plan, cursor, shape.operation, used)
         if r.span then
           kept = kept + 1
           r.part = kept

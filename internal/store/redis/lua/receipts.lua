@@ -114,12 +114,12 @@ if used.receipts or used.resets then
       if s then
         local weight, at, _, resets = struct.unpack('>I7I6I7I6', value, first + 2)
         r.weight = weight
-        local after, ends = s, 0
-        if reset_of(c, now) <= resets then after, ends = r.method.renew(s, r, now, at) end
-        if ends > at then
+        local after, renewed = s, 0
+        if reset_of(c, now) <= resets then after, renewed = r.method.renew(s, r, now, at) end
+        if renewed > at then
           set_state(c, after)
-          till = math.max(till, ends)
-          value = string.sub(value, 1, first + 8) .. struct.pack('>I6', ends) .. string.sub(value, first + 15)
+          till = math.max(till, renewed)
+          value = string.sub(value, 1, first + 8) .. struct.pack('>I6', renewed) .. string.sub(value, first + 15)
         end
       end
     end

@@ -3,7 +3,7 @@
     -- that nothing was written, and each request is sent again alone.
     local fine, next_at = pcall(carry_out, shape, begin + 1)
     if not fine then return struct.pack('>BI6', 2, now) .. tostring(next_at) end
-    at = next_at
+    cursor = next_at
   end
 end
 
@@ -37,20 +37,20 @@ end
 -- Writes the value with the number k. Writing in place is faster than replacing the value,
 -- and keeps the expiry.
 local function write(k, c, now, pack)
-  local call, key, before, ends = redis.call, KEYS[k], values[k], expires[k]
+  local call, key, before, expires = redis.call, KEYS[k], values[k], expiries[k]
   local value, till = entries(c, now, pack)
   if value == '' then
     call('DEL', key)
-  elseif till <= ends then
+  elseif till <= expires then
     if #value + 7 == #before then
       call('SETRANGE', key, '7', value)
     else
-      call('SET', key, pack('>BI6', LAYOUT, ends) .. value, 'KEEPTTL')
+      call('SET', key, pack('>BI6', LAYOUT, expires) .. value, 'KEEPTTL')
     end
   else
-    ends = expiry(till, now, linger)
-    local left = string.format('%.0f', ends - now)
-    value = pack('>BI6', LAYOUT, ends) .. value
+    expires = expiry(till, now, linger)
+    local left = string.format('%.0f', expires - now)
+    value = pack('>BI6', LAYOUT, expires) .. value
     -- The key may hold a value of another type, which MGET reports as absent.
     if before or not call('SET', key, value, 'PX', left, 'NX') then
       call('SET', key, value, 'PX', left)
@@ -73,7 +73,7 @@ for k = 1, plan[3] do
   local c = subjects[k]
   if c then -- else a receipt, or nothing
     local mark, more, till = c[3], c[5], c[2]
-    if not more and mark == 1 and till <= expires[k] then -- as most: the hits of one window
+    if not more and mark == 1 and till <= expiries[k] then -- as most: the hits of one window
       call('SETRANGE', KEYS[k], '20', pack('>I7', c[4]))
     elseif is_changed(c) then
       write(k, c, now, pack)
