@@ -67,11 +67,13 @@ func TestPlainTakesStoreTheSame(t *testing.T) {
 		for step := range rapid.IntRange(1, 8).Draw(rt, "steps") {
 			at += rapid.OneOf(machine.Move, rapid.Just(int64(90_000_000))).Draw(rt, "move")
 			next := severalPlan
-			switch rapid.IntRange(0, 5).Draw(rt, "other") {
+			switch rapid.IntRange(0, 6).Draw(rt, "other") {
 			case 0:
 				next = machine.Plan // which may leave counters of other methods
 			case 1, 2:
 				next = overdraftPlan
+			case 3:
+				next = forgettingPlan
 			}
 			var plans []*store.Plan
 			for range rapid.IntRange(1, 6).Draw(rt, "calls") {
@@ -136,6 +138,54 @@ func TestPlainTakesStoreTheSame(t *testing.T) {
 	}
 }
 
+// TestReceiptsOfForgottenCounts settles takes of 5 hits after a refund or a reset at the same
+// instant: only the value of the counter says that the window is another one.
+func TestReceiptsOfForgottenCounts(t *testing.T) {
+	server := storetest.StartServer(t)
+	r := countRule("u", 1)
+	r.Weight, r.Settle = 5, 600
+	for name, c := range map[string]struct {
+		ops     []store.Op
+		receipt int // which take is settled
+		used    int64
+		hits    int64
+	}{
+		"a refund":                     {[]store.Op{store.Take, store.Refund}, 0, 2, 0},
+		"a take before a reset":        {[]store.Op{store.Take, store.Reset, store.Take}, 0, 9, 5},
+		"a take after a reset":         {[]store.Op{store.Take, store.Reset, store.Take}, 1, 9, 9},
+		"a reset":                      {[]store.Op{store.Take, store.Reset}, 0, 9, 0},
+		"a take, after another":        {[]store.Op{store.Take, store.Take}, 0, 2, 7},
+		"more than a counter can hold": {[]store.Op{store.Take}, 0, 9_007_199_254_740_991, 9_007_199_254_740_991},
+	} {
+		for _, plain := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/plain %v", name, plain), func(t *testing.T) {
+				s := openRig(t, server)
+				if !plain {
+					s.WithoutPlain()
+				}
+				var receipts []string
+				for _, op := range c.ops {
+					var a store.Answers
+					if err := s.Evaluate(t.Context(), &store.Plan{Op: op, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{r}}}}, &a); err != nil {
+						t.Fatal(err)
+					}
+					if op == store.Take {
+						receipts = append(receipts, a.Receipt)
+					}
+				}
+				use := store.Use{Concerns: true, Given: true, Hits: c.used}
+				settled, err := s.Settle(t.Context(), &store.Settlement{Receipt: receipts[c.receipt], Now: now, Zone: time.UTC, Judge: &storetest.Judge{Use: use}})
+				if err != nil || !settled.Known {
+					t.Fatalf("known: %v, %v", settled.Known, err)
+				}
+				if a := s.do(store.Peek, now, r); a.Hits != c.hits || a.Banned {
+					t.Errorf("%d hits, banned: %v; want %d", a.Hits, a.Banned, c.hits)
+				}
+			})
+		}
+	}
+}
+
 // settleBoth settles a receipt of the model and of both stores.
 func settleBoth(rt *rapid.T, model *machine.Model, r *machine.Receipt, both [2]*redis.Store, receipts [2]string, at int64) {
 	use := store.Use{Concerns: true, Given: true, Hits: rapid.SampledFrom([]int64{0, 1, 2, 5, store.MaxWeight}).Draw(rt, "used")}
@@ -165,6 +215,13 @@ func severalPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
 		}
 	}
 	return machine.Unify(p)
+}
+
+// forgettingPlan returns refunds and resets of what severalPlan takes.
+func forgettingPlan(rt *rapid.T, now int64, zone *time.Location) *store.Plan {
+	p := severalPlan(rt, now, zone)
+	p.Op = rapid.SampledFrom([]store.Op{store.Refund, store.Reset}).Draw(rt, "op")
+	return p
 }
 
 // overdraftPlan returns takes on rules with overdrafts and without bans.
