@@ -82,25 +82,36 @@
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
--- A value is a byte that identifies the layout, the instant at which Redis expires
--- the key, and entries. An entry is a tag, the instant from which its counter is
--- unused again, the length of the body, and the body. From that instant on the
--- counter is unused even if thresholds have changed since, so that no answer
--- depends on when Redis drops the key. The tag is return × 8 + method. Entries
--- that belong to no rule of the plan are kept: other rules, or later versions of
--- this program, may use them. Any other value is damaged: it is treated as absent,
--- reported in the reply, and replaced when its key is written.
+-- A value, by the number of bytes: the layout, the instant at which Redis expires the
+-- key, and for each counter its tag, the instant from which it is unused again, and its
+-- body:
 --
--- The script has three phases. It reads everything, decides everything on states
--- that it never changes in place, and writes each key whose state was replaced
--- once, however many requests changed it. It writes nothing before all is decided,
--- so that no fault leaves half a step.
+--   02 | expires 6 | tag 5 | until 6 | length 2 | body | tag 5 | ...
 --
--- The style serves speed, because all of this runs in every call. Defining a
--- function costs almost nothing, and 0.1 µs for each outer local that it uses. So
--- functions receive what they need as arguments, library functions are called by
--- their full names, and the functions of a method are defined only if a rule uses
--- the method.
+-- From that instant on the counter is unused even if thresholds have changed since, so
+-- that no answer depends on when Redis drops the key. The tag is return × 8 + method. Of
+-- two entries with one tag, the first one counts. Entries that belong to no rule of the plan
+-- are kept: other rules, or later versions of this program, may use them. Any other value is
+-- damaged: it is treated as absent, reported in the reply, and replaced when its key is
+-- written. The bodies:
+--
+--   count  hits 7
+--   base   hits 7 | end 6 | hits of the second window 7 | its end 6
+--   leak   nothing, for a ban; or: hits before the first run 7 | head 4 | tail 4 |
+--          expiry of the log 6 | start 4 | moved 4 | runs: instant 6, hits up to its end 7
+--   token  missing 7 | below empty 7 | used at 6 | time 5 | burst 7
+--   hold   kind 1 | newest 6 | total 7 | expiry of the hash 6 | for kind 0 runs: end 6,
+--          weight 7; for kind 1 leaves: first end 6, weight 7, number of runs 2
+--
+-- The script has three phases. It reads everything, changes counters, and writes each
+-- value that changed once, however many requests changed it. It writes nothing before all
+-- is decided, so that no fault leaves half a step.
+--
+-- The style serves speed, because all of this runs in every call. An addition costs 50
+-- instructions of the processor, an access to a table 100 to 150, a call 300, a table 650
+-- and more, and a function 400 and some 200 for each outer local that it uses. So functions
+-- receive what they need as arguments, library functions are called by their full names,
+-- and functions are defined only if the call needs them.
 
 local LAYOUT = 2
 local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5 -- below 8; lease.lua has 0, receipts.lua 6

@@ -1,10 +1,13 @@
 -- Receipts ---------------------------------------------------------------------
 --
--- The value of a receipt is a byte that identifies the layout, the instants of the take
--- and of the receipt's end, the number of its parts in two bytes, the parts, and the
--- description that the take brought, which this script does not read. A part is the
--- number of its rule in the description, from 1; its weight; an instant and a number,
--- which say where the weight was recorded; and how often the counter was reset:
+-- The value of a receipt: the layout, the instants of the take and of the receipt's end,
+-- its parts, and the description that the take brought, which this script does not read:
+--
+--   02 | taken 6 | end 6 | number of parts 2 | parts of 28 | description
+--   part: rule 2 | weight 7 | instant 6 | number 7 | resets 6
+--
+-- A part is the number of its rule in the description, from 1; its weight; an instant and a
+-- number, which say where the weight was recorded; and how often the counter was reset:
 --
 --   method  instant                        number
 --   count   end of the window, 0 if none was open
