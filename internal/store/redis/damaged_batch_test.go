@@ -64,6 +64,11 @@ func damagedValues(whole string) map[string]string {
 	values["nothing"], values["a byte too many"] = "", whole+"x"
 	values["expires before its counters"] = whole[:1] + "\x00\x00\x00\x00\x00\x01" + whole[7:]
 	values["expires never"] = whole[:1] + "\xff\xff\xff\xff\xff\xff" + whole[7:]
+	var many strings.Builder
+	for number := int64(100_000); number > 0; number-- { // comparing each with all others would take minutes
+		many.WriteString(entry((number+100)*8+7, 3_600_000, ""))
+	}
+	values["many entries, out of order"] = whole[:7] + many.String() + whole[7:]
 	return values
 }
 

@@ -17,11 +17,6 @@ import (
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
-// stored returns a value with these entries that expires an hour after now.
-func stored(entries ...string) string {
-	return string(binary.BigEndian.AppendUint64(nil, 2<<48|uint64(now+3_600_000))[1:]) + strings.Join(entries, "")
-}
-
 // entry returns an entry whose counter ends left ms after now.
 func entry(tag, left int64, body string) string {
 	text := binary.BigEndian.AppendUint64(nil, uint64(tag))[3:]
@@ -31,10 +26,6 @@ func entry(tag, left int64, body string) string {
 
 func countRule(subject string, number int64) store.Rule {
 	return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 1000}
-}
-
-func takeOf(sets ...store.Set) *store.Plan {
-	return &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: sets}
 }
 
 // TestPlainTakesStoreTheSame carries out the same takes and settlements as plain ones and by

@@ -50,7 +50,7 @@ end
 -- Reads the value with the number k, and returns its first counter, or false. Nothing of
 -- a damaged value is used, and nothing of an entry whose tag an earlier one has.
 local function parse(k)
-  local value, read, at, first, last, highest = values[k], struct.unpack, 8, false, nil, -1
+  local value, read, at, first, last, highest, seen = values[k], struct.unpack, 8, false, nil, -1, nil
   local size = #value
   local valid = size >= 7 and string.byte(value) == LAYOUT
   while valid and at <= size do
@@ -70,12 +70,17 @@ local function parse(k)
       c = {-1 - tag, till, string.sub(value, from, at - 1), false, false, false, false}
     end
     if valid then
-      local other = tag <= highest and first
-      while other and other[1] ~= tag and other[1] ~= -1 - tag do other = other[5] end
-      if not other then
+      if tag > highest then
+        highest = tag
+      elseif not seen then -- entries are seldom out of order
+        seen = {}
+        local one = first
+        while one do seen[one[1] < 0 and -1 - one[1] or one[1]], one = true, one[5] end
+      end
+      if not (seen and seen[tag]) then
+        if seen then seen[tag] = true end
         if last then last[5] = c else first = c end
         last = c
-        if tag > highest then highest = tag end
       end
     end
   end
