@@ -21,7 +21,7 @@ type Operated struct {
 
 // Operated starts an instance with counters in Redis and versions of n rules, the first of which
 // is first followed by return=1.
-func (s *Stage) Operated(binary, dir, redis, first string, n int) (*Operated, error) {
+func (s *Stage) Operated(ctx context.Context, binary, dir, redis, first string, n int) (*Operated, error) {
 	o := &Operated{Binary: binary}
 	for count := 8; count <= 9; count++ {
 		var text strings.Builder
@@ -45,23 +45,23 @@ func (s *Stage) Operated(binary, dir, redis, first string, n int) (*Operated, er
 		return nil, err
 	}
 	for i := range 3 { // the instance holds the last one, and reads the others
-		if err := o.publish(context.Background(), o.Files[i%2]); err != nil {
+		if err := o.publish(ctx, o.Files[i%2]); err != nil {
 			return nil, err
 		}
 	}
 	if err := eventually(k.Program, k.ready); err != nil {
 		return nil, err
 	}
-	return o, o.except(10_000)
+	return o, o.except(ctx, 10_000)
 }
 
 // except adds n exceptions, of users that nobody else is.
-func (o *Operated) except(n int) error {
+func (o *Operated) except(ctx context.Context, n int) error {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"rule":1,"identity":{"uid":"abcdefghijklmno-%d"},"what":"allow"}`, i)
 	}
-	status, err := o.Koalagate.Ask(context.Background(), &AdminQuestion{
+	status, err := o.Koalagate.Ask(ctx, &AdminQuestion{
 		Method: http.MethodPost, Path: "exceptions", Body: `{"for_ms":3600000,"exceptions":[` + strings.Join(list, ",") + `]}`, NeedsToken: true,
 	})
 	if err == nil && status != http.StatusOK {

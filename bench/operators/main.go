@@ -73,7 +73,7 @@ func run(ctx context.Context, output, only string, span time.Duration) error {
 		return err
 	}
 	defer func() { _ = stage.Close() }() // the programs end in any case
-	k, err := start(stage, dir)
+	k, err := start(ctx, stage, dir)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ without and %v with these callers. The goal is a 99th percentile within %g times
 }
 
 // start starts a Redis and an instance that counts in it.
-func start(stage *e2e.Stage, dir string) (*e2e.Operated, error) {
+func start(ctx context.Context, stage *e2e.Stage, dir string) (*e2e.Operated, error) {
 	binary := filepath.Join(dir, "koalagate")
 	if err := stage.Build(binary, false); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func start(stage *e2e.Stage, dir string) (*e2e.Operated, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stage.Operated(binary, dir, redis.URL(), "rule : [count] [uid=+] [time=60; count=1000000000]", many)
+	return stage.Operated(ctx, binary, dir, redis.URL(), "rule : [count] [uid=+] [time=60; count=1000000000]", many)
 }
 
 // ask repeats a question by several callers until ctx ends. It leaves the processor to the

@@ -27,7 +27,7 @@ func TestHostileOperatorsLetNothingPass(t *testing.T) {
 	if *long {
 		span, asking = 5*time.Second, 8
 	}
-	k := rig.Must(h.Stage.Operated(h.Released(), h.Dir, h.Redis().URL(), "rule : [count] [uid=+] [time=3600; count=1]", many))(t)
+	k := rig.Must(h.Stage.Operated(t.Context(), h.Released(), h.Dir, h.Redis().URL(), "rule : [count] [uid=+] [time=3600; count=1]", many))(t)
 	app := h.App()
 	g := h.Nginx(app, k.Koalagate)
 	if status := rig.AskAs(rig.Client, g.URL, "ann"); status != http.StatusOK {
