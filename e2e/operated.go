@@ -72,7 +72,7 @@ func (o *Operated) except(ctx context.Context, n int) error {
 
 // publish publishes a version. It fails if somebody else is publishing.
 func (o *Operated) publish(ctx context.Context, file string) error {
-	out, err := exec.CommandContext(ctx, o.Binary, "publish", file, "--admin", o.Admin).CombinedOutput() //nolint:gosec // a test's own program
+	out, err := exec.CommandContext(ctx, o.Binary, "publish", file, "--admin", o.Admin).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("publish: %w\n%s", err, out)
 	}

@@ -10,12 +10,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -25,7 +27,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
-	"github.com/koalagate/koalagate/bench/single"
+	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/stage"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -68,12 +71,19 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 	if err != nil {
 		return err
 	}
-	instance, err := single.Start(rules, false)
+	s, err := stage.Open()
 	if err != nil {
 		return err
 	}
-	defer instance.Close()
-	k := instance.Koalagate
+	defer func() { err = errors.Join(err, s.Close()) }()
+	file := filepath.Join(s.Dir, "rules.conf")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		return err
+	}
+	k, err := s.Koalagate(s.Binary, nil, "--rules", file, "--redis", s.Redis)
+	if err != nil {
+		return err
+	}
 	busy := origin.Load()
 	subjects := slices.DeleteFunc(subjectsOf(k), func(s *subject) bool { return !chosen.MatchString(s.name) })
 	for range rounds {
@@ -153,15 +163,9 @@ func (s *subject) turn(ctx context.Context, k *e2e.Koalagate, span time.Duration
 	return nil
 }
 
-// attack makes the attacks whose names match until ctx ends. It leaves the processor to
-// the programs that are measured: attackers have machines of their own.
+// attack makes the attacks whose names match until ctx ends.
 func attack(ctx context.Context, target, names string) error {
-	// The call returns 20 less the nice value. The instance may have one itself.
-	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, min(20-own+10, 19)); err != nil {
+	if err := process.LowerPriority(); err != nil {
 		return err
 	}
 	chosen, err := regexp.Compile(names)

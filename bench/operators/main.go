@@ -10,13 +10,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/stage"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -58,22 +60,17 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, output, only string, span time.Duration) error {
+func run(ctx context.Context, output, only string, span time.Duration) (err error) {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "koalagate-operators")
+	s, err := stage.Open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // temporary files
-	stage, err := e2e.NewStage(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stage.Close() }() // the programs end in any case
-	k, err := start(ctx, stage, dir)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	k, err := s.Operated(ctx, s.Binary, s.Dir, s.Redis, "rule : [count] [uid=+] [time=60; count=1000000000]", many)
 	if err != nil {
 		return err
 	}
@@ -122,32 +119,13 @@ without and %v with these callers. The goal is a 99th percentile within %g times
 	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
 }
 
-// start starts a Redis and an instance that counts in it.
-func start(ctx context.Context, stage *e2e.Stage, dir string) (*e2e.Operated, error) {
-	binary := filepath.Join(dir, "koalagate")
-	if err := stage.Build(binary, false); err != nil {
-		return nil, err
-	}
-	redis, err := stage.Redis()
-	if err != nil {
-		return nil, err
-	}
-	return stage.Operated(ctx, binary, dir, redis.URL(), "rule : [count] [uid=+] [time=60; count=1000000000]", many)
-}
-
-// ask repeats a question by several callers until ctx ends. It leaves the processor to the
-// programs that are measured: operators have machines of their own.
+// ask repeats a question by several callers until ctx ends.
 func ask(ctx context.Context, state, name string) error {
 	k := new(e2e.Operated)
 	if err := json.Unmarshal([]byte(state), k); err != nil {
 		return err
 	}
-	// The call returns 20 less the nice value. This program may have one itself.
-	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, min(20-own+10, 19)); err != nil {
+	if err := process.LowerPriority(); err != nil {
 		return err
 	}
 	var callers sync.WaitGroup

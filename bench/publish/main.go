@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/bench/origin"
-	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/bench/stage"
 )
 
 type options struct {
@@ -54,33 +54,20 @@ func main() {
 }
 
 func (o *options) run(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", "publish")
+	s, err := stage.Open()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	stage, err := e2e.NewStage(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stage.Close()) }()
-	binary := filepath.Join(dir, "koalagate")
-	if err := stage.Build(binary, false); err != nil {
-		return err
-	}
-	redis, err := stage.Redis()
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	token := rand.Text() // lets this program ask the admin address
-	k, err := stage.Serve(binary, []string{"KOALAGATE_ADMIN_TOKEN=" + token}, "--rules", "redis:", "--redis", redis.URL())
+	k, err := s.Serve(s.Binary, []string{"KOALAGATE_ADMIN_TOKEN=" + token}, "--rules", "redis:", "--redis", s.Redis)
 	if err != nil {
 		return err
 	}
 	if err := k.Listens(); err != nil {
 		return err
 	}
-	i := &instance{binary, dir, k.Admin, token}
+	i := &instance{s.Binary, s.Dir, k.Admin, token}
 	if err := i.publish(ctx, words(1)); err != nil {
 		return err
 	}
