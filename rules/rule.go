@@ -122,9 +122,9 @@ const (
 	Year
 )
 
-// UsesCalendar reports whether the windows of the rule are units of the calendar, and so
+// usesCalendar reports whether the windows of the rule are units of the calendar, and so
 // depend on the time zone.
-func (r *Rule) UsesCalendar() bool {
+func (r *Rule) usesCalendar() bool {
 	is := r.Method.is()
 	return is.FirstFree || is.Windows && (r.Unit >= Minute || r.Unit == Seconds && r.mayBeDay())
 }
@@ -159,8 +159,8 @@ func isOfResponse(name string) bool { return strings.HasPrefix(name, ResponsePre
 // condition on a parameter of the response.
 func (r *Rule) IsOutcome() bool { return r.outcome }
 
-// Settles reports whether the rule has a part in the receipt of a request.
-func (r *Rule) Settles() bool { return r.Settle > 0 || r.Method.is().Holds }
+// settles reports whether the rule has a part in the receipt of a request.
+func (r *Rule) settles() bool { return r.Settle > 0 || r.Method.is().Holds }
 
 // Charges reports whether all conditions on the response hold for the parameters of a
 // settlement. Integers may be spelled as hits are, 2e+09 included.

@@ -53,7 +53,7 @@ func (p *parser) warnDays() {
 	for _, d := range p.eachRule() {
 		var what string
 		switch {
-		case d.UsesCalendar():
+		case d.usesCalendar():
 			what = "counts by calendar days"
 		case d.isTimed():
 			what = "begins or ends at a local time"

@@ -16,7 +16,7 @@ func (p *parser) warnSettling() {
 	var estimates []*ruleDecl
 	holds := p.heldIdentities()
 	for _, d := range p.eachRule() {
-		if !d.Settles() {
+		if !d.settles() {
 			continue
 		}
 		if doors, selects := d.doors(); selects && len(doors) == 1 && doorname.Of(doors[0]).NoReports {

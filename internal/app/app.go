@@ -12,7 +12,6 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
@@ -208,10 +207,6 @@ func (a *App) Engine() *engine.Engine { return a.engine }
 
 // Member returns the instance's part in published rules, nil with rules of files.
 func (a *App) Member() *fleet.Member { return a.member }
-
-// Store returns the store of the counters, which also answers while Redis is
-// unavailable.
-func (a *App) Store() store.Store { return a.counters }
 
 // Rules returns the state of the rules.
 func (a *App) Rules() reload.State { return a.rules.State() }

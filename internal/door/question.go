@@ -51,9 +51,6 @@ func (q *Question) Rules() *rules.Set { return q.rules }
 // one hit until the door changes it.
 func (q *Question) Inputs() []engine.Input { return q.inputs }
 
-// Call returns the call that is decided.
-func (q *Question) Call() *engine.Call { return &q.call }
-
 // RequestID returns the x-request-id of the request, or else of the gateway's call; ""
 // if it is missing or not valid.
 func (q *Question) RequestID() string {
