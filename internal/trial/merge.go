@@ -26,15 +26,6 @@ type merged struct {
 	identities map[string]*Differences
 }
 
-// Merge returns the findings of several instances.
-func Merge(list []Found) Found {
-	var m Merger
-	for i := range list {
-		m.Add(&list[i])
-	}
-	return m.Found()
-}
-
 // Add adds the findings of an instance.
 func (m *Merger) Add(f *Found) {
 	if m.rules == nil {

@@ -348,18 +348,21 @@ func TestHeaviestIdentities(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestMerger(t *testing.T) {
 	one := func(name string, refused int64) trial.Identity {
 		return trial.Identity{Identity: name, Differences: trial.Differences{NewlyRefused: refused}}
 	}
 	d := func(refused int64) trial.Differences { return trial.Differences{NewlyRefused: refused} }
-	got := trial.Merge([]trial.Found{
+	var merger trial.Merger
+	for _, f := range []trial.Found{
 		{Totals: trial.Totals{Requests: 10, Dropped: 1, Differences: d(5)}, Rules: []trial.Rule{{Rule: 1, Differences: d(5), Identities: []trial.Identity{one("a", 3), one("b", 2)}}}},
 		{Totals: trial.Totals{Requests: 20, RefusedOnTrial: 8, Differences: d(8)}, Rules: []trial.Rule{
 			{Rule: 2, Differences: d(1), Identities: []trial.Identity{}}, {Rule: 1, Differences: d(7), Identities: []trial.Identity{one("b", 7)}},
 		}},
-	})
-	compare(t, got, trial.Found{
+	} {
+		merger.Add(&f)
+	}
+	compare(t, merger.Found(), trial.Found{
 		Totals: trial.Totals{Requests: 30, Dropped: 1, RefusedOnTrial: 8, Differences: d(13)},
 		Rules: []trial.Rule{
 			{Rule: 1, Differences: d(12), Identities: []trial.Identity{one("b", 9), one("a", 3)}},

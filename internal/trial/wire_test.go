@@ -43,7 +43,11 @@ func FuzzParseFound(f *testing.F) {
 		if err != nil {
 			return
 		}
-		all := Merge([]Found{one, one, {Totals: Totals{Requests: 1}}})
+		var m Merger
+		for _, found := range []*Found{&one, &one, {Totals: Totals{Requests: 1}}} {
+			m.Add(found)
+		}
+		all := m.Found()
 		if all.Requests != 2*one.Requests+1 || all.NewlyRefused != 2*one.NewlyRefused || len(all.Rules) > len(one.Rules) {
 			t.Errorf("%+v of %+v", all, one)
 		}
