@@ -48,7 +48,7 @@ func (c *Changes) Empty() bool {
 func Compare(before, now *Set) *Changes { return ComparePausing(before, now, nil) }
 
 // ComparePausing is Compare with pauses between pieces of work, as by Options.Pause. It
-// returns nil if it has stopped.
+// returns nil if it has stopped. For koalagate's own programs, may change.
 func ComparePausing(before, now *Set, pause func() bool) *Changes {
 	c, p := new(Changes), pauses{pause: pause}
 	last := -1

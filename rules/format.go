@@ -14,7 +14,8 @@ import "strings"
 func Format(source Source) ([]byte, Findings) { return FormatPausing(source, nil) }
 
 // FormatPausing is Format with pauses between pieces of work, as by Options.Pause. A file
-// whose formatting has stopped is returned unchanged, without findings.
+// whose formatting has stopped is returned unchanged, without findings. For koalagate's
+// own programs, may change.
 func FormatPausing(source Source, pause func() bool) ([]byte, Findings) {
 	f := &formatter{fileParser: &fileParser{parser: &parser{pauses: pauses{pause: pause}, declared: make(map[string]span)}}}
 	f.lines(&source, f.line)

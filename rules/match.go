@@ -178,7 +178,8 @@ func (m *Matches) identify(r *indexed) []byte {
 }
 
 // Identify returns the identity of match i of the last request, also of a rule without a
-// counter, which has none otherwise. It is valid until the next request.
+// counter, which has none otherwise. It is valid until the next request. For koalagate's
+// own programs, may change.
 func (m *Matches) Identify(i int) []byte {
 	match := &m.List[i]
 	if match.Identity == nil && m.of != nil {

@@ -58,7 +58,8 @@ type ParamSource struct {
 }
 
 // LookUp returns the value of a source FromTable or FromConstant for a request whose
-// other parameters are p; "" for any other source, and without a row or cell.
+// other parameters are p; "" for any other source, and without a row or cell. For
+// koalagate's own programs, may change.
 func (s *ParamSource) LookUp(p *Params) string {
 	switch {
 	case s.Kind == FromConstant:
@@ -174,5 +175,6 @@ const (
 // call has the domain and its descriptors as well.
 var derivedNames = []string{"door", "method", "host", "path", "scheme", "ip", "domain"}
 
-// IsDerived reports whether doors derive the parameter from every request.
+// IsDerived reports whether doors derive the parameter from every request. For
+// koalagate's own programs, may change.
 func IsDerived(name string) bool { return slices.Contains(derivedNames, name) }

@@ -99,7 +99,7 @@ func Label(number int64, name string) string {
 }
 
 // AppendPolicyName appends the name of the rule for clients: its name, or else r and its
-// number.
+// number. For koalagate's own programs, may change.
 func (r *Rule) AppendPolicyName(b []byte) []byte {
 	if r.Name != "" {
 		return append(b, r.Name...)
@@ -142,7 +142,8 @@ func (r *Rule) ActiveAt(ms int64) bool {
 	return (r.Since == 0 || ms >= r.Since) && (r.Until == 0 || ms < r.Until)
 }
 
-// Timed reports whether a rule has since or until, so that Match depends on the time.
+// Timed reports whether a rule has since or until, so that Match depends on the time. For
+// koalagate's own programs, may change.
 func (s *Set) Timed() bool { return s.timed }
 
 // ResponsePrefix begins the names of the parameters that describe how a request ended.
@@ -163,7 +164,8 @@ func (r *Rule) IsOutcome() bool { return r.outcome }
 func (r *Rule) settles() bool { return r.Settle > 0 || r.Method.is().Holds }
 
 // Charges reports whether all conditions on the response hold for the parameters of a
-// settlement. Integers may be spelled as hits are, 2e+09 included.
+// settlement. Integers may be spelled as hits are, 2e+09 included. For koalagate's own
+// programs, may change.
 func (r *Rule) Charges(p *Params) bool {
 	for _, c := range r.Conditions {
 		if c.OfResponse() && !c.holdsAtEnd(p) {
@@ -185,7 +187,7 @@ func (c *Condition) holdsAtEnd(p *Params) bool {
 }
 
 // UsedHits returns the hits that a settlement states for the rule, in the parameter that
-// used names, and reports whether it does.
+// used names, and reports whether it does. For koalagate's own programs, may change.
 func (r *Rule) UsedHits(p *Params) (int64, bool) {
 	if r.Used == "" {
 		return 0, false

@@ -75,7 +75,8 @@ func (s *Set) ReceiptTime() time.Duration {
 	return time.Duration(longest) * time.Second
 }
 
-// HasWaits reports whether a rule of the set can make a request wait for its turn.
+// HasWaits reports whether a rule of the set can make a request wait for its turn. For
+// koalagate's own programs, may change.
 func (s *Set) HasWaits() bool { return s != nil && s.isQueue }
 
 // Match is a rule that matches a request.

@@ -112,10 +112,13 @@ var ownParts = []string{
 	"engine.ObserveMatches", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.ValidReceipt", "engine.WaitLimit",
 	"engine.WithWaitLimits",
+	"rules.ComparePausing", "rules.FormatPausing", "rules.IsDerived", "rules.Matches.Identify",
+	"rules.ParamSource.LookUp",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
 	"rules.Renumbered",
-	"rules.Rule.WithCount",
-	"rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime", "rules.Set.RouteConstants", "rules.Set.Uses",
+	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.UsedHits", "rules.Rule.WithCount",
+	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
+	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses",
 }
 
 // A comment promises its name to Go programs unless it ends with the mark, and the list has
