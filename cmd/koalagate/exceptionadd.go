@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type exceptionFlags struct {
 	span        time.Duration
 	note, file  string
 	signKey     string
+	handle      string
 	format      choice
 }
 
@@ -42,6 +44,7 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 			"--limit names an imported limit of envoyproxy/ratelimit by its path, as /rlconfig prints it. NAME=VALUE\n" +
 			"are then the entries of the descriptor; values that the limit states may be left out. --deny answers\n" +
 			"OVER_LIMIT.\n\n" +
+			handleHelp + "\n\n" +
 			"--file adds a JSON list of exceptions as `exception list --format json` writes it. All are checked\n" +
 			"before the first is added; an error names the entry and its line. They are added 1,000 at a time. If\n" +
 			"that fails, the error names the entries that are in force.",
@@ -82,6 +85,7 @@ func (o *exceptionFlags) addCommon(c *cobra.Command) {
 	f := c.Flags()
 	f.DurationVar(&o.span, "for", 0, "`DURATION` until the exception ends, such as 2h; at most 744h, 31 days")
 	f.StringVar(&o.note, "note", "", "`TEXT` for the list of exceptions")
+	addHandle(c, &o.handle)
 	f.StringVar(&o.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the exceptions, for publish_public_key")
 	f.Var(&o.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 }
@@ -113,7 +117,7 @@ func (o *exceptionFlags) exception(args []string) (*exceptions.Exception, error)
 		return nil, err
 	}
 	kinds := 0
-	x := exceptions.Exception{Limit: o.limit, Identity: identity, Count: o.count, Note: o.note}
+	x := exceptions.Exception{Limit: o.limit, Identity: identity, Handle: o.handle, Count: o.count, Note: o.note}
 	for what, given := range map[string]bool{exceptions.Count: o.count != 0, exceptions.Allow: o.allow, exceptions.Deny: o.deny} {
 		if given {
 			x.What = what
@@ -131,9 +135,11 @@ func (o *exceptionFlags) exception(args []string) (*exceptions.Exception, error)
 	return &x, o.checkSpan()
 }
 
-// checkSpan returns an error for a missing or too long --for.
+// checkSpan returns an error for a missing or too long --for, and for a handle that would be signed.
 func (o *exceptionFlags) checkSpan() error {
 	switch {
+	case o.handle != "" && o.signKey != "":
+		return errors.New("--sign-key signs the values of an identity, which --handle does not show; want NAME=VALUE")
 	case o.span <= 0:
 		return errors.New("missing --for DURATION, such as 2h")
 	case o.span > exceptions.MaxSpan:
@@ -190,5 +196,5 @@ func isCompleted(x, asked *exceptions.Exception, otherClock bool) bool {
 	if otherClock {
 		difference = max(0, difference-maxClockDifference)
 	}
-	return x.Rule == asked.Rule && x.Limit == asked.Limit && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && difference == 0
+	return x.Rule == asked.Rule && x.Limit == asked.Limit && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && slices.Equal(x.Masked, asked.Masked) && difference == 0
 }

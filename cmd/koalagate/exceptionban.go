@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,14 +15,15 @@ import (
 
 func (p *program) exceptionBanCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "ban NAME=VALUE… --for DURATION",
+		Use:   "ban {NAME=VALUE… | --handle HANDLE} --for DURATION",
 		Short: "Refuse everything that a client asks, before any rule",
 		Long: "Refuse every request that has all of these parameters, before any rule, with 429 and Retry-After until\n" +
 			"the end of the ban. Nothing is counted for it meanwhile, and its end also ends what rules with ban= have\n" +
 			"opened for the identity. With Redis this applies to all instances within a second. A ban is an exception:\n" +
 			"`exception list` shows it, and `exception remove` ends it. To let one rule refuse an identity, use\n" +
 			"`exception add --rule RULE --deny`.\n\n" +
-			"A value from a source after `else` in [params] has the name of the source: uid@client-ip=1.2.3.4.",
+			"A value from a source after `else` in [params] has the name of the source: uid@client-ip=1.2.3.4.\n\n" +
+			handleHelp,
 		Example: "  koalagate exception ban uid=ann --for 1h --note 'attack on the log-in'\n" +
 			"  koalagate exception ban ip=203.0.113.7 --for 30m",
 	}
@@ -33,13 +35,13 @@ func (p *program) exceptionBanCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(identity) == 0 {
-			return errors.New("missing NAME=VALUE, such as uid=ann")
+		if len(identity) == 0 && o.handle == "" {
+			return errors.New("missing NAME=VALUE, such as uid=ann, or --handle")
 		}
 		if err := o.checkSpan(); err != nil {
 			return err
 		}
-		return p.addOne(c.Context(), o, &exceptions.Exception{What: exceptions.Ban, Identity: identity, Note: o.note})
+		return p.addOne(c.Context(), o, &exceptions.Exception{What: exceptions.Ban, Identity: identity, Handle: o.handle, Note: o.note})
 	}
 	return c
 }
@@ -51,7 +53,8 @@ func (p *program) exceptionBansCommand() *cobra.Command {
 		Short: "List the bans that rules have opened",
 		Long: "List the bans in force that rules with ban= have opened, of the last 1024 identities that this instance\n" +
 			"has refused by such rules; the one that ends last is the first. Values that clients sent are masked,\n" +
-			"except for the parameters in the setting decision_log_params. `koalagate reset` ends such a ban.",
+			"except for the parameters in the setting decision_log_params. `koalagate reset` ends such a ban; the handle of a\n" +
+			"row with masked values names its identity.",
 		Example: "  koalagate exception bans",
 		Args:    noArguments,
 	})
@@ -63,10 +66,10 @@ func writeBans(w io.Writer, list *[]operations.AutomaticBan) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "rule\tname\tfor another\tidentity")
+	fmt.Fprintln(t, "rule\tname\tfor another\tidentity"+handleHead(slices.ContainsFunc(*list, func(b operations.AutomaticBan) bool { return b.Handle != "" })))
 	for i := range *list {
 		b := &(*list)[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", b.Rule, b.Name, spanText(b.BannedMS), b.Identity)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s%s\n", b.Rule, b.Name, spanText(b.BannedMS), b.Identity, handleCell(b.Handle))
 	}
 	return t.Flush()
 }

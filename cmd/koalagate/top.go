@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // topFlags are the flags of `koalagate top`.
@@ -32,6 +34,8 @@ func (p *program) topCommand() *cobra.Command {
 		Long: "List the identities with the most calls, by rule: with Redis at all instances, without it at the\n" +
 			"instance itself. Values that clients sent are masked, except for the parameters in the\n" +
 			"setting decision_log_params.\n\n" +
+			"The handle of a row with masked values names its identity for `reset`, `exception add` and\n" +
+			"`exception ban` at this instance, for an hour.\n\n" +
 			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
 			"the number in the column error. Direct rules count nothing and are not listed.",
 		Example: "  koalagate top\n" +
@@ -68,20 +72,36 @@ func (o *topFlags) path() string {
 	return "top?" + q.Encode()
 }
 
+// handleHead returns the title of the column of handles, if there is one.
+func handleHead(isThere bool) string {
+	if !isThere {
+		return ""
+	}
+	return "\thandle"
+}
+
+// handleCell returns the last cell of a row of a table, with its separator; "" without a handle.
+func handleCell(handle string) string {
+	if handle == "" {
+		return ""
+	}
+	return "\t" + printable.Text(handle)
+}
+
 func writeTop(w io.Writer, list *[]heavy.Row) error {
 	if len(*list) == 0 {
 		fmt.Fprintln(w, "no such calls")
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "rule\tname\trefused\tadmitted\tnear\terror\tidentity")
+	fmt.Fprintln(t, "rule\tname\trefused\tadmitted\tnear\terror\tidentity"+handleHead(slices.ContainsFunc(*list, func(r heavy.Row) bool { return r.Handle != "" })))
 	for i := range *list {
 		r := &(*list)[i]
 		number := strconv.FormatInt(r.Rule, 10)
 		if r.Rule == 0 { // an imported limit, whose name is its path
 			number = "limit"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", number, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s%s\n", number, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity), handleCell(r.Handle))
 	}
 	return t.Flush()
 }

@@ -33,6 +33,14 @@ func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
+	for i := range what.Exceptions {
+		if what.Exceptions[i].Handle != "" {
+			return problem(http.StatusBadRequest, "a signature covers the values of an identity, which a handle does not show; name the values themselves")
+		}
+	}
+	if err := s.resolveHandles(what.Exceptions); err != nil {
+		return err
+	}
 	list, err := s.Exceptions.Prepare(what.Exceptions)
 	if err != nil {
 		return exceptionProblem(err)
@@ -106,12 +114,16 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.resolveHandles(what.Exceptions); err != nil {
+		return err
+	}
 	added, err := s.Exceptions.Add(r.Context(), what.Exceptions)
 	if err != nil {
 		return exceptionProblem(err)
 	}
 	for i := range added[:min(len(added), maxRecorded)] {
-		s.record(r, "exception add", exceptionText(&added[i]))
+		shown := s.Exceptions.Shown(&added[i])
+		s.record(r, "exception add", exceptionText(&shown))
 	}
 	if err := s.liftBans(r, added); err != nil {
 		return err
@@ -119,7 +131,39 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 	if n := len(added); n > maxRecorded {
 		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
 	}
+	for i := range added {
+		added[i] = s.answered(&added[i])
+	}
 	return done(w, r, added)
+}
+
+// resolveHandles sets the identities of exceptions that handles name. The error is a Problem about
+// one of them.
+func (s *server) resolveHandles(list []exceptions.Exception) error {
+	for i := range list {
+		x := &list[i]
+		identity, masked, err := s.Desk.Named(x.Handle, x.Identity)
+		if err == nil && x.Handle != "" && x.Signature != "" {
+			err = errors.New("a signed exception has a handle, which no signature covers")
+		}
+		if err != nil {
+			p := problem(http.StatusBadRequest, "%v", err)
+			p.Entry = i + 1
+			return p
+		}
+		if x.Identity = identity; x.Handle != "" {
+			x.Masked = masked
+		}
+	}
+	return nil
+}
+
+// answered returns an exception as the answer to its change shows it: with a handle if values are
+// masked, by which it can be added again.
+func (s *server) answered(x *exceptions.Exception) exceptions.Exception {
+	shown := s.Exceptions.Shown(x)
+	shown.Handle = s.Desk.HandleOf(x.Identity, shown.Identity)
+	return shown
 }
 
 // liftBans ends what rules with ban= have opened for the identities of bans from everything, so that
@@ -132,7 +176,7 @@ func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
 		}
 		lifted, err := s.Desk.Lift(r.Context(), x.Identity)
 		for _, one := range lifted {
-			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, one.Identity, x.ID))
+			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, s.Desk.Hide(one.Identity, x.Masked), x.ID))
 		}
 		if err != nil {
 			return fmt.Errorf("the exception has changed, but the bans of rules for its identity may go on; reset their counters: %w", err)
@@ -155,11 +199,12 @@ func (s *server) removeException(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return exceptionProblem(err)
 	}
-	s.record(r, "exception remove", exceptionText(removed))
+	shown := s.answered(removed)
+	s.record(r, "exception remove", exceptionText(&shown))
 	if err := s.liftBans(r, []exceptions.Exception{*removed}); err != nil {
 		return err
 	}
-	return done(w, r, removed)
+	return done(w, r, &shown)
 }
 
 // maxRecorded is the number of exceptions of a request that the audit trail has one by

@@ -26,6 +26,9 @@ const maxNote = 500
 type Reset struct {
 	Rule     int64               `json:"rule"`
 	Identity operations.Identity `json:"identity"`
+	// Handle names the identity of a masked row of top or bans at this instance. The identity may
+	// then be empty, or has parameters as the row shows them.
+	Handle string `json:"handle,omitempty"`
 	// Note is why, for the audit trail.
 	Note string `json:"note,omitempty"`
 }
@@ -35,7 +38,7 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &what); err != nil {
 		return err
 	}
-	outcome, err := s.Desk.Reset(r.Context(), what.Rule, what.Identity)
+	outcome, err := s.Desk.Reset(r.Context(), what.Rule, what.Identity, what.Handle)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,10 @@ import (
 	"github.com/koalagate/koalagate/internal/audit"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/heavy"
+	"github.com/koalagate/koalagate/internal/identities"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/rules"
@@ -42,6 +44,7 @@ type stage struct {
 	handler http.Handler
 	log     *bytes.Buffer
 	keeper  *exceptions.Keeper
+	memory  *identities.Memory
 	totals  traffic.Totals
 }
 
@@ -57,8 +60,9 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		t.Fatal(findings)
 	}
 	s := &stage{t: t, log: new(bytes.Buffer)}
+	s.memory = identities.New(identities.Options{Mask: trace.NewMask([]string{trace.ShowNone, "act"}), Instance: "edge:7"})
 	refusals := operations.NewRefusals()
-	keeper := exceptions.New(exceptions.Options{Max: 2})
+	keeper := exceptions.New(exceptions.Options{Max: 2, Hide: s.memory.Hide})
 	keeper.Use(set)
 	modes, logger := new(engine.Modes), slog.New(slog.NewTextHandler(s.log, nil))
 	s.engine = engine.New(set, engine.WithModes(modes), engine.ObserveMatches(func(c *engine.Call, _ *rules.Set, matches []rules.Match, a *engine.Answer) {
@@ -72,7 +76,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		},
 		Heavy: heavy.New(heavy.Options{}),
 		Desk: operations.New(operations.Options{
-			Engine: s.engine, MaxHeader: maxHeader, Refusals: refusals, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
+			Engine: s.engine, MaxHeader: maxHeader, Refusals: refusals, Identities: s.memory, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
 		}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}

@@ -32,6 +32,12 @@ type Exception struct {
 	Until    time.Time         `json:"until"`
 	Author   string            `json:"author"`
 	Note     string            `json:"note"`
+	// Masked names the parameters whose values lists do not show, because the operator who added
+	// the exception saw masks.
+	Masked []string `json:"masked,omitempty"`
+	// Handle names the identity at the instance that made the handle. It is of requests and answers
+	// alone: nobody stores or signs it.
+	Handle string `json:"handle,omitempty"`
 	// Signature is the signature by the key of publish_public_key, in base64; "" for none.
 	Signature string `json:"signature,omitempty"`
 }
@@ -187,7 +193,12 @@ func (x *Exception) check(set *rules.Set, limits Limits, now time.Time) error {
 			return err
 		}
 	}
-	x.Identity = identity
+	for _, name := range x.Masked {
+		if _, known := identity[name]; !known {
+			return invalid("masked has %.100q, which is no parameter of the identity", name)
+		}
+	}
+	x.Identity, x.Handle = identity, ""
 	return x.checkRecord()
 }
 

@@ -30,13 +30,14 @@ func (k *Keeper) inForce() []*Exception {
 	return after(list, k.Now())
 }
 
-// List returns the exceptions in force, the one that ends next first.
+// List returns the exceptions in force as they are shown, the one that ends next first.
 func (k *Keeper) List() []Exception {
 	list, _ := k.Find(context.Background(), Filter{}) // neither the context nor the filter fails
 	return list
 }
 
-// Find returns the exceptions in force that a filter selects, the one that ends next first.
+// Find returns the exceptions in force that a filter selects, as they are shown, the one that ends
+// next first. Words are looked for in what is shown.
 // Changes and new rules do not wait for it. The error is an InvalidError, or comes from ctx.
 func (k *Keeper) Find(ctx context.Context, f Filter) ([]Exception, error) {
 	words := make([]string, 0, MaxWords)
@@ -54,13 +55,27 @@ func (k *Keeper) Find(ctx context.Context, f Filter) ([]Exception, error) {
 		if err := pace.Step(ctx); err != nil {
 			return nil, err
 		}
-		if (f.Rule == 0 || x.Rule == f.Rule) && x.has(words) {
+		if f.Rule != 0 && x.Rule != f.Rule {
+			continue
+		}
+		if len(x.Masked) > 0 {
+			shown := k.Shown(x)
+			x = &shown
+		}
+		if x.has(words) {
 			if list = append(list, *x); len(list) == f.Most {
 				break
 			}
 		}
 	}
 	return list, nil
+}
+
+// Shown returns an exception as lists show it: with masks instead of its masked values.
+func (k *Keeper) Shown(x *Exception) Exception {
+	shown := *x
+	shown.Identity = k.hide(x.Identity, x.Masked)
+	return shown
 }
 
 // has reports whether each word, in lower case, occurs in a text of the exception.

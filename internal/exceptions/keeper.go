@@ -30,6 +30,8 @@ type Options struct {
 	PublicKey ed25519.PublicKey
 	// Limits finds imported limits; nil if there are none.
 	Limits Limits
+	// Hide returns an identity with masks instead of the values with these names; nil shows all.
+	Hide func(identity map[string]string, names []string) map[string]string
 	// Now is the clock of this process; nil for time.Now.
 	Now func() time.Time
 	// Logger receives faults of Redis. The default is slog.Default.
@@ -48,6 +50,7 @@ type Keeper struct {
 	key     ed25519.PublicKey // nil if signatures are not required
 	records *records          // nil without Redis
 	limits  Limits            // nil without imported limits
+	hide    func(identity map[string]string, names []string) map[string]string
 	now     func() time.Time
 	warner  loglimit.Warner
 
@@ -72,11 +75,14 @@ const defaultMax = 100_000
 // New returns a keeper without exceptions.
 func New(o Options) *Keeper {
 	k := &Keeper{
-		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, now: o.Now,
+		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, hide: o.Hide, now: o.Now,
 		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception),
 	}
 	if k.now == nil {
 		k.now = time.Now
+	}
+	if k.hide == nil {
+		k.hide = func(identity map[string]string, _ []string) map[string]string { return identity }
 	}
 	if k.warner.Logger = o.Logger; o.Logger == nil {
 		k.warner.Logger = slog.Default()

@@ -12,10 +12,10 @@ import (
 const signed = "koalagate exception\n"
 
 // text returns the text that a signature covers: the prefix of the keys, and everything
-// in the exception but the signature.
+// in the exception but the signature and the handle.
 func (x *Exception) text(prefix string) []byte {
 	bare := *x
-	bare.Signature = ""
+	bare.Signature, bare.Handle = "", ""
 	text, _ := json.Marshal(&bare) // sorted by name; it cannot fail
 	return append([]byte(signed+prefix+"\n"), text...)
 }

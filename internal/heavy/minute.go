@@ -23,6 +23,8 @@ const (
 	// maxValue is the length from which a value is shortened, in bytes.
 	maxValue   = 100
 	shownValue = 80
+	cut        = "…"
+	hashBytes  = 8
 )
 
 // minute are the heaviest identities of a minute. It does not change.
@@ -138,7 +140,13 @@ func shorten(value string) []byte {
 		return []byte(value)
 	}
 	sum := sha256.Sum256([]byte(value))
-	return []byte(strings.ToValidUTF8(value[:shownValue], "") + "…" + hex.EncodeToString(sum[:8]))
+	return []byte(strings.ToValidUTF8(value[:shownValue], "") + cut + hex.EncodeToString(sum[:hashBytes]))
+}
+
+// isShortened reports whether a value has the form of one that was shortened.
+func isShortened(value string) bool {
+	at := len(value) - 2*hashBytes
+	return at > 0 && at <= shownValue+len(cut) && strings.HasSuffix(value[:at], cut)
 }
 
 // encode returns the document of a minute. Identities for which it has no room are left

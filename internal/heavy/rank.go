@@ -17,9 +17,12 @@ type Row struct {
 	Rule     int64             `json:"rule"`           // 0 for an imported limit
 	Name     string            `json:"name,omitempty"` // of the rule; the path of an imported limit
 	Identity map[string]string `json:"identity"`       // by name; NAME@KIND for later sources
-	Refused  int64             `json:"refused"`
-	Admitted int64             `json:"admitted"`
-	Near     int64             `json:"near"`
+	// Handle names the identity in changes at this instance; "" if no value is masked, or one was
+	// too long to be kept.
+	Handle   string `json:"handle,omitempty"`
+	Refused  int64  `json:"refused"`
+	Admitted int64  `json:"admitted"`
+	Near     int64  `json:"near"`
 	// Error is by how much the number by which the list is sorted may be too low.
 	Error int64 `json:"error"`
 }
@@ -160,10 +163,15 @@ func (r *Recorder) row(t *total, most int64) Row {
 	if rule := r.o.Rule(t.Rule); rule != nil {
 		row.Name = rule.Name
 	}
+	values, isWhole := make(map[string]string), true
 	for i := 0; i+1 < len(t.Values); i += 2 {
-		name := string(t.Values[i])
+		name, value := string(t.Values[i]), string(t.Values[i+1])
 		param, _, _ := strings.Cut(name, "@") // the rest names a later source
-		row.Identity[name] = r.o.Mask(t.Door, param, string(t.Values[i+1]))
+		row.Identity[name], values[name] = r.o.Mask(t.Door, param, value), value
+		isWhole = isWhole && !isShortened(value)
+	}
+	if isWhole {
+		row.Handle = r.o.Handle(values, row.Identity)
 	}
 	return row
 }

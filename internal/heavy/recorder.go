@@ -43,6 +43,9 @@ type Options struct {
 	Values func(*rules.Match) []rules.Param
 	// Mask returns a value of a parameter at a door as it may be shown; nil shows all.
 	Mask func(door, name, value string) string
+	// Handle returns a handle for an identity and what is shown of it, by name: "" without a mask.
+	// nil gives no handles.
+	Handle func(identity, shown map[string]string) string
 	// Now is the clock by which minutes begin; nil for time.Now.
 	Now func() time.Time
 	// Logger receives faults of Redis. The default is slog.Default.
@@ -100,6 +103,9 @@ func New(o Options) *Recorder {
 	}
 	if o.Mask == nil {
 		o.Mask = func(_, _, value string) string { return value }
+	}
+	if o.Handle == nil {
+		o.Handle = func(_, _ map[string]string) string { return "" }
 	}
 	n := 1
 	for n < 2*runtime.GOMAXPROCS(0) {

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 // AutomaticBan is a ban that a rule with ban= has opened.
 type AutomaticBan struct {
 	Named
+	// Handle names the identity in changes at this instance; "" if no value is masked.
+	Handle string `json:"handle,omitempty"`
 	// BannedMS is the time until its end in ms.
 	BannedMS int64 `json:"banned_ms"`
 }
@@ -74,7 +77,8 @@ func (d *Desk) Bans(ctx context.Context) ([]AutomaticBan, error) {
 	for i := range counters {
 		if left := counters[i].Banned; left > 0 {
 			m := &matches[i]
-			list = append(list, AutomaticBan{Named{m.Rule.Return, m.Rule.Name, d.masked(doors[i], m)}, left.Milliseconds()})
+			shown := d.masked(doors[i], m)
+			list = append(list, AutomaticBan{Named{m.Rule.Return, m.Rule.Name, shown}, d.HandleOf(identityOf(m), shown), left.Milliseconds()})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b AutomaticBan) int { return int(min(max(b.BannedMS-a.BannedMS, -1), 1)) })
@@ -85,7 +89,8 @@ func (d *Desk) Bans(ctx context.Context) ([]AutomaticBan, error) {
 func (d *Desk) masked(door string, m *rules.Match) Identity {
 	identity := make(Identity)
 	for _, p := range m.Values() {
-		identity[p.Name] = d.mask(door, p.Name, p.Value)
+		param, _, _ := strings.Cut(p.Name, "@") // the rest names a later source
+		identity[p.Name] = d.mask(door, param, p.Value)
 	}
 	return identity
 }

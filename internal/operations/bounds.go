@@ -10,6 +10,35 @@ import (
 // request: the origin of each parameter takes a mapping of the request.
 const maxDeclared = 1024
 
+// checkQuestion checks the size of a question, and that none of its values is a mask, which is the
+// value of nobody.
+func (d *Desk) checkQuestion(q *Question) error {
+	if err := d.checkSize(q); err != nil {
+		return err
+	}
+	if _, _, err := d.Named("", q.Params); err != nil || q.Request == nil {
+		return err
+	}
+	for _, e := range q.Request.Descriptor {
+		if err := d.identities.Check(e.Key, e.Value); err != nil {
+			return InputError{err}
+		}
+	}
+	for key, value := range q.Request.Metadata {
+		if err := d.identities.Check(key.Path, value); err != nil {
+			return InputError{err}
+		}
+	}
+	for name, values := range q.Request.Headers {
+		for _, value := range values {
+			if err := d.identities.Check(name, value); err != nil {
+				return InputError{err}
+			}
+		}
+	}
+	return nil
+}
+
 // checkSize checks a question against the bounds of the doors, so that it is no more work
 // than a request.
 func (d *Desk) checkSize(q *Question) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/identities"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/rules"
@@ -48,6 +49,9 @@ type Options struct {
 	// Mask returns a value of a parameter at a door as lists of identities may show it; nil shows
 	// all.
 	Mask func(door, name, value string) string
+	// Identities remembers the identities of masked rows by handle; nil for a memory that masks
+	// nothing.
+	Identities *identities.Memory
 }
 
 // Desk answers questions and carries out changes. It is safe for concurrent use.
@@ -62,6 +66,7 @@ type Desk struct {
 	imported     *Imported
 	log          DecisionLog
 	mask         func(door, name, value string) string
+	identities   *identities.Memory
 }
 
 // New returns a desk.
@@ -72,9 +77,12 @@ func New(o Options) *Desk {
 	if o.Mask == nil {
 		o.Mask = func(_, _, value string) string { return value }
 	}
+	if o.Identities == nil {
+		o.Identities = identities.New(identities.Options{})
+	}
 	return &Desk{
 		engine: o.Engine, mapping: o.Mapping, maxHeader: cmp.Or(o.MaxHeader, http.DefaultMaxHeaderBytes), maxRules: cmp.Or(o.MaxRules, store.MaxRules),
-		refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log, mask: o.Mask,
+		refusals: o.Refusals, rules: o.Rules, presentation: o.Presentation, imported: o.Imported, log: o.Log, mask: o.Mask, identities: o.Identities,
 	}
 }
 
@@ -157,11 +165,35 @@ type ResetDone struct {
 	Degraded bool `json:"degraded"`
 }
 
-// Reset forgets the counter of a rule for an identity, and lifts its ban.
-func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*ResetDone, error) {
+// Named returns the identity that parameters and a handle name, and the names of those values that
+// must not be shown. Without a handle, the parameters name it themselves. The error is an
+// InputError.
+func (d *Desk) Named(handle string, params Identity) (identity Identity, masked []string, err error) {
+	identity, masked, err = d.identities.Resolve(handle, params)
+	if err != nil {
+		return nil, nil, InputError{err}
+	}
+	return identity, masked, nil
+}
+
+// HandleOf returns a handle for an identity and what is shown of it: "" without a mask.
+func (d *Desk) HandleOf(identity, shown Identity) string { return d.identities.Handle(identity, shown) }
+
+// Hide returns an identity with masks instead of the values with these names.
+func (d *Desk) Hide(identity Identity, masked []string) Identity {
+	return d.identities.Hide(identity, masked)
+}
+
+// Reset forgets the counter of a rule for an identity, and lifts its ban. A handle names the
+// identity of a masked row, as in Named; the outcome then shows the masks.
+func (d *Desk) Reset(ctx context.Context, rule int64, params Identity, handle string) (*ResetDone, error) {
 	set := d.inForce()
 	if set == nil {
 		return nil, errNoRules
+	}
+	identity, masked, err := d.Named(handle, params)
+	if err != nil {
+		return nil, err
 	}
 	m, err := Identify(set, rule, identity)
 	if err != nil {
@@ -174,5 +206,5 @@ func (d *Desk) Reset(ctx context.Context, rule int64, identity Identity) (*Reset
 	case err != nil:
 		return nil, unanswered(err)
 	}
-	return &ResetDone{Named{rule, m.Rule.Name, identityOf(&m)}, degraded}, nil
+	return &ResetDone{Named{rule, m.Rule.Name, d.Hide(identityOf(&m), masked)}, degraded}, nil
 }

@@ -106,7 +106,7 @@ func goingOn(ctx context.Context) func() bool { return func() bool { return pace
 // Explain explains what a draft decides about a request, as a first request: its
 // counters are empty, and the counters of the service stay as they are.
 func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, error) {
-	if err := d.checkSize(&x.Question); err != nil {
+	if err := d.checkQuestion(&x.Question); err != nil {
 		return nil, err
 	}
 	set := d.inForce()

@@ -37,7 +37,7 @@ func TestDeskBeforeTheFirstRules(t *testing.T) {
 			return err
 		},
 		"replay": func() error { _, err := d.Replay(t.Context(), &Replay{Draft{files}, 1000}); return err },
-		"reset":  func() error { _, err := d.Reset(t.Context(), 1, ann); return err },
+		"reset":  func() error { _, err := d.Reset(t.Context(), 1, ann, ""); return err },
 	} {
 		if err := ask(); !errors.Is(err, errNoRules) {
 			t.Errorf("%s: the error is %v; want %v", name, err, errNoRules)

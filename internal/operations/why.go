@@ -77,7 +77,7 @@ type Header struct {
 
 // Why answers a question. The error is an InputError, or an error of the counters.
 func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
-	if err := d.checkSize(q); err != nil {
+	if err := d.checkQuestion(q); err != nil {
 		return nil, err
 	}
 	set := d.inForce()

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
@@ -14,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
 	"github.com/koalagate/koalagate/internal/fleet/modes"
 	"github.com/koalagate/koalagate/internal/heavy"
+	"github.com/koalagate/koalagate/internal/identities"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/traffic"
@@ -61,6 +63,8 @@ func (s *Service) openExceptions() error {
 	}
 	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Limits: s.limitsOf(), Logger: s.logger}
 	host, _ := os.Hostname() // "" is shown as such
+	s.identities = identities.New(identities.Options{Mask: s.decisions.mask, Instance: host + ":" + strconv.Itoa(os.Getpid())})
+	o.Hide = s.identities.Hide
 	trail := audit.Options{Prefix: c.RedisPrefix, Host: host, Logger: s.logger}
 	if c.Redis != "" {
 		address, err := redisconn.NewAddress(connection(c, exceptionsTimeout))
@@ -104,7 +108,7 @@ func (s *Service) openTraffic() {
 		Totals: func() traffic.Totals { return trafficTotals(s.metrics) }, Shared: s.minutes, Now: s.exceptions.Now, Logger: s.logger,
 	})
 	s.heavy = heavy.New(heavy.Options{
-		Shared: s.minutes, Mask: s.decisions.mask.Value, Now: s.exceptions.Now, Logger: s.logger,
+		Shared: s.minutes, Mask: s.decisions.mask.Value, Handle: s.identities.Handle, Now: s.exceptions.Now, Logger: s.logger,
 		Values: s.valuesOf,
 		Rule:   func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
 	"github.com/koalagate/koalagate/internal/fleet/modes"
 	"github.com/koalagate/koalagate/internal/heavy"
+	"github.com/koalagate/koalagate/internal/identities"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/operations"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
@@ -62,6 +63,7 @@ type Service struct {
 	fleetModes *modes.Keeper    // nil unless this instance follows them
 	traffic    *traffic.Recorder
 	heavy      *heavy.Recorder
+	identities *identities.Memory
 	trials     *trials
 	modes      *engine.Modes
 	metrics    *metrics.Metrics
@@ -168,7 +170,7 @@ func (s *Service) openApp() error {
 	s.app = opened
 	s.desk = operations.New(operations.Options{
 		Engine: opened.Engine(), Mapping: s.mappingOptions(), MaxHeader: c.HTTPMaxHeader, MaxRules: c.MaxRules, Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
-		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.Value,
+		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.Value, Identities: s.identities,
 	})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {

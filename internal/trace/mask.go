@@ -116,12 +116,18 @@ func isPlain(door, name string) bool {
 	return name == "method" || name == "scheme" || name == "path"
 }
 
+// Shows reports whether the setting shows all values of a parameter, at each door.
+func (m *Mask) Shows(name string) bool { return m.all || m.shown[name] }
+
+// Pseudonym returns the pseudonym of a value.
+func (m *Mask) Pseudonym(value string) string { return string(m.appendPseudonym(nil, value)) }
+
 // Value returns the value of a parameter at a door, or its pseudonym.
 func (m *Mask) Value(door, name, value string) string {
 	if !m.hides(door, name, value) {
 		return value
 	}
-	return string(m.appendPseudonym(nil, value))
+	return m.Pseudonym(value)
 }
 
 // appendTo appends the value of a parameter at a door, or its pseudonym, as a JSON

@@ -6,7 +6,7 @@ import { changing } from "./session";
 import { IdentityText } from "./text";
 import { Dialog, Field, Input, notify } from "./ui";
 
-export interface Target { rule: number; name?: string; identity: Identity; limit?: number }
+export interface Target { rule: number; name?: string; identity: Identity; handle?: string; limit?: number }
 interface Action extends Target { kind: "reset" | "except" | "ban" | "banAll"; done?: () => void }
 
 const open = new Value<Action | undefined>(undefined);
@@ -39,9 +39,12 @@ export async function end(id: string, done?: () => void) {
   } catch (e) { notify((e as Error).message, undefined, true); }
 }
 
+/** by names a masked identity by its handle. */
+const by = (handle?: string) => handle ? { handle } : {};
+
 /** add adds exceptions until their ends or, by the clock of the instances, for so many hours. */
 export function add(list: Partial<Exception>[], hours?: number): Promise<Exception[]> {
-  return changing(() => post<Exception[]>("exceptions", { ...(hours ? { for_ms: Math.round(hours * 3600_000) } : {}), exceptions: list.map(({ rule, identity, what, count, until, note }) => ({ id: "", rule, identity, what, count: count ?? 0, until: until ?? new Date().toISOString(), author: "", note: note ?? "" })) }));
+  return changing(() => post<Exception[]>("exceptions", { ...(hours ? { for_ms: Math.round(hours * 3600_000) } : {}), exceptions: list.map(({ rule, identity, handle, what, count, until, note }) => ({ id: "", rule, identity, ...by(handle), what, count: count ?? 0, until: until ?? new Date().toISOString(), author: "", note: note ?? "" })) }));
 }
 
 const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 744]];
@@ -61,13 +64,13 @@ function ActionDialog(p: { of: Action }) {
   const [count, setCount] = useState(String((a.limit ?? 50) * 2));
   const close = () => open.set(undefined);
   const reset = async () => {
-    await changing(() => post("reset", { rule: a.rule, identity: a.identity, ...(note ? { note } : {}) }));
+    await changing(() => post("reset", { rule: a.rule, identity: a.identity, ...by(a.handle), ...(note ? { note } : {}) }));
     close();
     changed(a.done);
     notify(`The counter of ${ruleText(a)} starts anew.`);
   };
   const except = async (kind: Exception["what"]) => {
-    const added = await add([{ rule: a.rule, identity: a.identity, what: kind, note, ...(kind === "count" ? { count: Number(count) } : {}) }], hours);
+    const added = await add([{ rule: a.rule, identity: a.identity, ...by(a.handle), what: kind, note, ...(kind === "count" ? { count: Number(count) } : {}) }], hours);
     close();
     changed(a.done);
     const id = added[0]?.id ?? "";
@@ -101,7 +104,7 @@ function BanDialog(p: { of: Action }) {
   const [note, setNote] = useState(""), [hours, setHours] = useState(2);
   const close = () => open.set(undefined);
   return <Dialog title="Ban from everything" action="Ban" danger disabled={chosen.length === 0} onClose={close} onDo={async () => {
-    const added = await add([{ rule: 0, identity: Object.fromEntries(pairs.filter(([name]) => chosen.includes(name))), what: "ban", note }], hours);
+    const added = await add([{ rule: 0, identity: Object.fromEntries(pairs.filter(([name]) => chosen.includes(name))), ...by(p.of.handle), what: "ban", note }], hours);
     close();
     changed(p.of.done);
     notify("Banned from everything.", async () => { await changing(() => call("DELETE", "exceptions/" + (added[0]?.id ?? ""))); changed(p.of.done); });

@@ -64,9 +64,9 @@ export interface Report {
   decision?: { verdict: string; decider?: number; name?: string; reason?: string; status?: number };
 }
 export interface Exception {
-  id: string; rule: number; limit?: string; identity: Identity; what: "count" | "allow" | "deny" | "ban"; count: number; until: string; author: string; note: string;
+  id: string; rule: number; limit?: string; identity: Identity; handle?: string; what: "count" | "allow" | "deny" | "ban"; count: number; until: string; author: string; note: string;
 }
-export interface AutomaticBan { rule: number; name?: string; identity: Identity; banned_ms: number }
+export interface AutomaticBan { rule: number; name?: string; identity: Identity; handle?: string; banned_ms: number }
 export interface Change { at: string; author: string; peer: string; host: string; action: string; detail: string }
 export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }
 export interface Instance {
@@ -90,7 +90,7 @@ export interface Second {
   at: string; span_ms: number; allowed: number; refused: number; observed: number; unavailable: number; invalid: number;
   refusals: { rule: number; name?: string; refused: number }[];
 }
-export interface Top { rule: number; name?: string; identity: Identity; refused: number; admitted: number; near: number; error: number }
+export interface Top { rule: number; name?: string; identity: Identity; handle?: string; refused: number; admitted: number; near: number; error: number }
 
 export interface TrialOptions { length_ms: number; then: "ask" | "enforce" | "keep"; abort_above: number }
 export interface Trial {

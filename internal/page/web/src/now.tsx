@@ -78,12 +78,12 @@ export function TopPanel(p: { rule?: number }) {
   const data = useData<Top[]>(p.rule ? `top?rule=${p.rule}` : "top", 10_000);
   return <Panel title="Who is refused most" data={data} empty={data.value?.length === 0 && "Nobody has been refused."}>
     {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th class="num">Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
-      <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td><a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a></td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
-        <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td>{t.rule === 0 ? null : isMasked(t.identity) ? <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
+      <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td>{isMasked(t.identity) ? <span title="The setting decision_log_params masks its values."><IdentityText of={t.identity} /></span> : <a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a>}</td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
+        <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td>{t.rule === 0 ? null : isMasked(t.identity) && !t.handle ? <span class="faint">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.handle ? { handle: t.handle } : {}), ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
   </Panel>;
 }
 
-const isMasked = (identity: Record<string, string>) => Object.values(identity).some((v) => /^#[0-9a-f]{8,}$/.test(v));
+const isMasked = (identity: Record<string, string>) => Object.values(identity).some((v) => /^#[0-9a-f]{16}$/.test(v));
 
 export function tryLink(identity: Record<string, string>): string {
   return "#/try?" + new URLSearchParams(Object.entries(identity).map(([k, v]) => ["p", `${k}=${v}`])).toString();

@@ -1,0 +1,89 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/internal/exceptions"
+)
+
+// Every question that takes values refuses a mask, which is the value of nobody.
+func TestMasksAreNoValues(t *testing.T) {
+	s := newStage(t, nil)
+	const pair = `"uid":"#0123456789abcdef"`
+	for line, body := range map[string]string{
+		"POST why":                `{"params":{` + pair + `}}`,
+		"POST explain":            `{"request":{"target":"/","headers":{"X-User-Id":["#0123456789abcdef"]}}}`,
+		"POST reset":              `{"rule":201,"identity":{` + pair + `}}`,
+		"POST exceptions":         `{"exceptions":[{"rule":201,"identity":{` + pair + `},"what":"deny"}],"for_ms":1000}`,
+		"POST exceptions/prepare": `{"exceptions":[{"what":"ban","identity":{` + pair + `}}],"for_ms":1000}`,
+	} {
+		w := s.ask(line, body, "Authorization", "Bearer "+changeToken)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "is a mask") {
+			t.Errorf("%s: %d %s", line, w.Code, w.Body)
+		}
+	}
+	if s.keeper.Counts()[exceptions.Deny] != 0 {
+		t.Error("an exception was added")
+	}
+}
+
+// A handle names an identity in changes, of which nobody sees the value: neither in answers, nor
+// in the list and its search, the audit trail and the log.
+func TestChangesByHandle(t *testing.T) {
+	s := newStage(t, nil)
+	ann := map[string]string{"act": "post", "uid": "ann"}
+	shown := s.memory.Hide(ann, []string{"uid"})
+	handle := s.memory.Handle(ann, shown)
+	for range 2 {
+		s.take(1, "act", "post", "uid", "ann")
+	}
+	var all strings.Builder
+	ask := func(line, body string, want int) string {
+		t.Helper()
+		w := s.ask(line, body, "Authorization", "Bearer "+changeToken)
+		if w.Code != want {
+			t.Errorf("%s: %d %s; want %d", line, w.Code, w.Body, want)
+		}
+		all.WriteString(w.Body.String())
+		return w.Body.String()
+	}
+	ask("POST reset", `{"rule":201,"identity":{},"handle":"`+handle+`"}`, http.StatusOK)
+	if d := s.take(2, "act", "post", "uid", "ann"); d.Verdict.String() != "allow" {
+		t.Errorf("after the reset: %v", d.Verdict)
+	}
+	text := ask("POST exceptions", `{"exceptions":[{"rule":201,"identity":{},"what":"deny","handle":"`+handle+`"}],"for_ms":60000}`, http.StatusOK)
+	var added []exceptions.Exception
+	if err := json.Unmarshal([]byte(text), &added); err != nil || len(added) != 1 || added[0].Identity["uid"] != shown["uid"] {
+		t.Fatalf("added %s, %v", text, err)
+	}
+	if d := s.take(1, "act", "post", "uid", "ann"); d.Verdict.String() != "deny" {
+		t.Errorf("with the exception: %v", d.Verdict)
+	}
+	if text := ask("GET exceptions", "", http.StatusOK); !strings.Contains(text, shown["uid"]) || strings.Contains(text, "handle") {
+		t.Errorf("the list is %s", text)
+	}
+	if text := ask("GET exceptions?search=uid=ann", "", http.StatusOK); strings.Contains(text, "rule") {
+		t.Errorf("a search finds what is not shown: %s", text)
+	}
+	// What ended can be added again.
+	gone := ask("DELETE exceptions/"+added[0].ID, "", http.StatusOK)
+	ask("POST exceptions", `{"exceptions":[`+gone+`]}`, http.StatusOK)
+	ask("POST exceptions", `{"exceptions":[{"what":"ban","identity":{"uid":"`+shown["uid"]+`"},"handle":"`+handle+`"}],"for_ms":60000}`, http.StatusOK)
+	if d := s.take(1, "act", "other", "uid", "ann"); d.Verdict.String() != "deny" {
+		t.Errorf("with the ban: %v", d.Verdict)
+	}
+	ask("GET audit", "", http.StatusOK)
+	if text := all.String() + s.log.String(); strings.Contains(text, "ann\"") || strings.Contains(text, "uid=ann") {
+		t.Errorf("the value is in %s", text)
+	}
+	// What a signature covers must be known to the signer, and prepare needs no token for changes.
+	if text := ask("POST exceptions/prepare", `{"exceptions":[{"what":"ban","identity":{},"handle":"`+handle+`"}],"for_ms":1000}`, http.StatusBadRequest); !strings.Contains(text, "a signature covers the values") {
+		t.Errorf("prepare: %s", text)
+	}
+	if text := ask("POST reset", `{"rule":201,"identity":{},"handle":"`+strings.Replace(handle, "edge", "core", 1)+`"}`, http.StatusBadRequest); !strings.Contains(text, "core:7") {
+		t.Errorf("another instance: %s", text)
+	}
+}
