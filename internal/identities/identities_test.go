@@ -2,6 +2,7 @@ package identities
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	first := kept("first")
 	for i := range maxEntries {
-		if kept(fmt.Sprint(i)); i%1000 == 0 {
+		if kept(strconv.Itoa(i)); i%1000 == 0 {
 			kept("first") // lists have it again and again
 		}
 	}
@@ -88,7 +89,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("the one that a list had of late: %v", err)
 	}
 	for i := range 100 {
-		kept(fmt.Sprint(i) + strings.Repeat("x", maxBytes/50))
+		kept(strconv.Itoa(i) + strings.Repeat("x", maxBytes/50))
 	}
 	if m.bytes > maxBytes || len(m.known) > 50 {
 		t.Errorf("%d identities of %d bytes", len(m.known), m.bytes)
